@@ -1,5 +1,9 @@
 //! A finding: the examined object, its state, the meaning and the remedy.
 
+mod id;
+
+pub use id::FindingId;
+
 use serde::Serialize;
 
 /// How a finding affects multipath. The order is the order of severity.
@@ -33,28 +37,51 @@ pub struct Finding {
     pub remedy: Vec<String>,
 }
 
-/// The stable identity of a finding. `docs/check.md` lists every id with [`FindingId::explanation`].
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::IntoStaticStr, strum::EnumIter,
-)]
-#[strum(serialize_all = "kebab-case")]
-#[serde(rename_all = "kebab-case")]
-pub enum FindingId {
-    MptcpEnabled,
+impl Finding {
+    fn new(id: FindingId, level: Level, found: impl Into<String>, meaning: impl Into<String>) -> Self {
+        let (found, meaning) = (found.into(), meaning.into());
+        Self { id, level, subject: None, found, meaning, remedy: Vec::new() }
+    }
+
+    pub fn ok(id: FindingId, found: impl Into<String>) -> Self {
+        Self::new(id, Level::Ok, found, "")
+    }
+
+    pub fn advice(id: FindingId, found: impl Into<String>, meaning: impl Into<String>) -> Self {
+        Self::new(id, Level::Advice, found, meaning)
+    }
+
+    /// A problem has a remedy: [`Self::with`] adds it.
+    pub fn problem(id: FindingId, found: impl Into<String>, meaning: impl Into<String>) -> Self {
+        Self::new(id, Level::Problem, found, meaning)
+    }
+
+    /// `reason` says why the object was not examined.
+    pub fn not_examined(id: FindingId, reason: impl Into<String>) -> Self {
+        Self::new(id, Level::NotExamined, reason, "")
+    }
+
+    #[must_use]
+    pub fn about(self, subject: impl Into<String>) -> Self {
+        Self { subject: Some(subject.into()), ..self }
+    }
+
+    /// Adds a step of the remedy.
+    #[must_use]
+    pub fn with(mut self, step: impl Into<String>) -> Self {
+        self.remedy.push(step.into());
+        self
+    }
+
+    #[must_use]
+    pub fn with_all(mut self, steps: impl IntoIterator<Item = String>) -> Self {
+        self.remedy.extend(steps);
+        self
+    }
 }
 
-impl FindingId {
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    /// The documentation of the id: the examined object, and the consequence of a problem.
-    pub const fn explanation(self) -> &'static str {
-        match self {
-            Self::MptcpEnabled => {
-                "`net.mptcp.enabled` of this network namespace. With 0 the kernel refuses MPTCP sockets (ENOPROTOOPT), and \
-                 listeners answer MP_CAPABLE with plain TCP."
-            }
-        }
-    }
+/// Orders findings: problems, then advice, what was not examined, what is in order; within a level causes precede their
+/// effects (the order of [`FindingId`]).
+pub fn order(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| (b.level, a.id, &a.subject).cmp(&(a.level, b.id, &b.subject)));
 }

@@ -80,3 +80,17 @@ pub fn mptcp_support() -> MptcpSupport {
         Err(errno) => MptcpSupport::Refused(errno),
     }
 }
+
+/// Whether UDP sockets segment messages (`UDP_SEGMENT`, Linux 4.18).
+pub fn udp_segmentation() -> bool {
+    const UDP_SEGMENT: libc::c_int = 103;
+    let segment_bytes: libc::c_int = 1_200;
+    std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).is_ok_and(|socket| {
+        crate::syscall::set_option(socket, libc::SOL_UDP, UDP_SEGMENT, &segment_bytes).is_ok()
+    })
+}
+
+/// The out-of-tree implementation of multipath-tcp.org: its setting, and a kernel without upstream MPTCP.
+pub fn has_out_of_tree_mptcp() -> bool {
+    std::path::Path::new("/proc/sys/net/mptcp/mptcp_enabled").exists()
+}

@@ -10,9 +10,11 @@
 pub mod change;
 pub mod connections;
 pub mod counters;
+pub mod device;
 pub mod firewall;
 pub mod kernel;
 pub mod link_events;
+pub mod managers;
 pub mod mptcp;
 pub mod namespace;
 pub mod netlink;

@@ -1,6 +1,7 @@
 //! The command line as parsed by clap. Help texts are the users' first documentation: keep them exact.
 
 use crate::arguments::MtuArgs;
+use crate::check::CheckArgs;
 use crate::report::ReportArgs;
 use crate::roam::RoamArgs;
 use crate::run::ProgramArgs;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Mtu(Box<MtuArgs>),
     /// Run any program with its TCP sockets created as MPTCP, and show what each connection used
     Run(Box<ProgramArgs>),
+    /// Find out whether this host can use several paths, why not, and the remedy
+    Check(CheckArgs),
     /// Run the test server
     Serve(Box<ServeArgs>),
     /// Figures and tables of one or several results

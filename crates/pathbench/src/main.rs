@@ -4,6 +4,7 @@
 //! orchestrator in its namespaces, the host agents) and reports every failure. It never computes a metric.
 
 mod arguments;
+mod check;
 mod cli;
 mod client;
 mod clock;
@@ -70,6 +71,7 @@ fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure
         Command::Roam(args) => roam::roam(&args, given),
         Command::Mtu(args) => mtu::mtu(&args),
         Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::check(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Report(args) => report::report(&args),
         Command::Orchestrate => orchestrator::orchestrate(),

@@ -12,6 +12,7 @@
 //! needed", and the default of `net.ipv6.icmp.ratemask` excludes "packet too big".
 
 mod middlebox;
+pub mod rules;
 mod ruleset;
 
 pub use middlebox::{Middlebox, MptcpOption, Segments, Treatment};

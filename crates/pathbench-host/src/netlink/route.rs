@@ -188,7 +188,10 @@ impl RouteSocket {
         }
     }
 
-    pub(crate) fn matched_entry(&mut self, lookup: &Lookup) -> Result<Option<FibEntry>, NetlinkError> {
+    /// The entry of the routing tables that the kernel selects (Linux 4.13, IPv6 4.18), not the route that it derives from
+    /// it: with a required interface and no route there, IPv4 derives an on-link route and reports success.
+    /// Errors: `ENETUNREACH`, or `EHOSTUNREACH`, `EACCES`, `EINVAL` for `unreachable`, `prohibit`, `blackhole`.
+    pub fn matched_entry(&mut self, lookup: &Lookup) -> Result<Option<FibEntry>, NetlinkError> {
         let table = if lookup.destination.is_ipv4() { RTM_F_LOOKUP_TABLE } else { 0 };
         self.look_up(lookup, RTM_F_FIB_MATCH | table, FibEntry::parse)
     }

@@ -1,7 +1,9 @@
 //! Renders the summary of a result for the terminal.
 
 mod chart;
+
 pub mod live;
+mod notices;
 mod page;
 mod table;
 
@@ -11,6 +13,7 @@ use crate::quantity::{counted, duration};
 use crate::result_set::ResultSet;
 use crate::section::{Block, Finding, Section, findings, links, mtu as mtu_sections, paths, results};
 use crate::view::{View, override_text};
+pub use notices::{Notice, NoticeGroup, notices};
 pub use page::Style;
 use page::{Ink, Line, Page, fitted};
 use pathbench_record::document::{MtuChange, MtuRecord, MtuStep};

@@ -1,0 +1,166 @@
+//! Whether packets from the address of each path leave by its interface, and whether reverse path filtering accepts the
+//! answers.
+
+use crate::facts::{Departure, HostFacts, PathFacts, RouteAnswer};
+use crate::finding::{Finding, FindingId};
+use pathbench_host::mptcp::Endpoint;
+use pathbench_record::network::AddressFamily;
+
+pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for family in [AddressFamily::Ipv4, AddressFamily::Ipv6] {
+        let paths = facts.paths(family);
+        // A single path needs neither a rule nor a table.
+        if paths.len() < 2 {
+            continue;
+        }
+        let routes = (0..).zip(&paths).filter_map(|(number, path)| source_route(facts, path, number));
+        findings.extend(routes);
+        if family == AddressFamily::Ipv4 {
+            findings.extend((0..).zip(&paths).filter_map(|(number, path)| reverse_path(facts, path, number)));
+        }
+    }
+    findings
+}
+
+fn departure<'a>(facts: &'a HostFacts, path: &PathFacts<'_>) -> Option<&'a Departure> {
+    facts.departures.iter().find(|departure| departure.source == path.address)
+}
+
+fn leaves_by(answer: &RouteAnswer, interface: u32) -> bool {
+    answer.as_ref().is_ok_and(|hops| hops.iter().any(|hop| hop.interface == interface))
+}
+
+/// `wlan0 via 192.0.2.1`, or the error.
+fn described(facts: &HostFacts, answer: &RouteAnswer) -> String {
+    match answer {
+        Ok(hops) => {
+            let hop = |hop: &pathbench_host::netlink::NextHop| {
+                let gateway = hop.gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
+                format!("{}{gateway}", facts.name(hop.interface))
+            };
+            hops.iter().map(hop).collect::<Vec<_>>().join(" or ")
+        }
+        Err(errno) => errno.clone(),
+    }
+}
+
+/// A subflow with `dev` requires a route by the interface, one without requires a rule for the address.
+fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<Finding> {
+    let id = FindingId::SourceRoute;
+    let (name, address, index) = (&path.link.name, path.address, path.link.index);
+    let family = AddressFamily::of(address);
+    let departure = departure(facts, path)?;
+    let endpoint = endpoint_of(facts, path);
+    let is_bound = endpoint.is_none_or(|endpoint| endpoint.interface.is_some());
+    let answer = if is_bound { &departure.bound } else { &departure.any };
+    let ok = || {
+        let found = format!(
+            "packets from {address} to {} leave by {}",
+            departure.destination,
+            described(facts, answer)
+        );
+        Finding::ok(id, found).about(address.to_string())
+    };
+    if leaves_by(answer, index) {
+        return Some(ok());
+    }
+    // The initial subflow is not bound, and connections from another address do not start here.
+    endpoint?;
+    let to = departure.destination;
+    let found = match answer {
+        Ok(_) => format!("packets from {address} ({name}) to {to} leave by {}", described(facts, answer)),
+        Err(errno) => format!("no route to {to} for packets from {address} by {name} ({errno})"),
+    };
+    if !facts.has_default_route(family, None) && is_bound {
+        let meaning = format!(
+            "No interface has a default route. Subflows from {address} reach hosts in {} only: the server has to announce \
+             its address there (`signal`).",
+            path.network.trunc()
+        );
+        let step = format!(
+            "On the server: ip mptcp endpoint add ADDRESS dev INTERFACE signal (ADDRESS: the one in {})",
+            path.network.trunc()
+        );
+        return Some(Finding::advice(id, found, meaning).about(address.to_string()).with(step));
+    }
+    let meaning = match answer {
+        Ok(_) => format!(
+            "The subflow from {address} does not use {name}: it shares the other path, or routers drop it because of its source address."
+        ),
+        Err(_) => format!(
+            "The kernel cannot send the SYN of the subflow from {address}: the endpoint stays unused."
+        ),
+    };
+    Some(
+        Finding::problem(id, found, meaning)
+            .about(address.to_string())
+            .with_all(rule_and_table(facts, path, number)),
+    )
+}
+
+fn endpoint_of<'a>(facts: &'a HostFacts, path: &PathFacts<'_>) -> Option<&'a Endpoint> {
+    facts.endpoints.as_deref().unwrap_or_default().iter().find(|endpoint| endpoint.address == path.address)
+}
+
+/// The commands that make packets from the address of `path` leave by its interface: a table with a default route, and
+/// a rule. An existing table is used.
+fn rule_and_table(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Vec<String> {
+    let (name, address) = (&path.link.name, path.address);
+    let family = AddressFamily::of(address);
+    let ip = if address.is_ipv4() { "ip" } else { "ip -6" };
+    let subnet = path.network.trunc();
+    let existing = facts.own_table(family, path.link.index);
+    let table = existing.unwrap_or_else(|| facts.free_table(number));
+    let rule = format!("{ip} rule add from {address} lookup {table}");
+    if existing.is_some() {
+        return vec![rule];
+    }
+    let router = facts.router(family, path.link.index);
+    let point_to_point = subnet.prefix_len() == pathbench_record::network::IpNet::from(address).prefix_len();
+    let default = match router {
+        Some(router) => format!("{ip} route add default via {router} dev {name} table {table}"),
+        None if point_to_point => format!("{ip} route add default dev {name} table {table}"),
+        None => format!(
+            "{ip} route add default via ROUTER dev {name} table {table} (ROUTER: the router in {subnet})"
+        ),
+    };
+    if point_to_point {
+        return vec![default, rule];
+    }
+    vec![format!("{ip} route add {subnet} dev {name} src {address} table {table}"), default, rule]
+}
+
+/// Strict reverse path filtering: the kernel looks up the route of an answer without a required interface
+/// (`__fib_validate_source`, `net/ipv4/fib_frontend.c`).
+fn reverse_path(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<Finding> {
+    let id = FindingId::RpFilter;
+    let name = &path.link.name;
+    let key = format!("net.ipv4.conf.{name}.rp_filter");
+    let all = facts.number("net.ipv4.conf.all.rp_filter")?;
+    let own = facts.number(&key)?;
+    let found = format!("{key} is {own}, net.ipv4.conf.all.rp_filter is {all}");
+    let departure = departure(facts, path)?;
+    if all.max(own) != 1 {
+        return Some(Finding::ok(id, found).about(name.clone()));
+    }
+    if leaves_by(&departure.any, path.link.index) {
+        let found = format!("{found}: strict, and packets from {} leave by {name}", path.address);
+        return Some(Finding::ok(id, found).about(name.clone()));
+    }
+    let meaning = format!(
+        "Strict mode is in effect (the larger value), and packets from {} to {} would leave by {}: the kernel drops the \
+         answers that arrive on {name}, without a message (TcpExt.IPReversePathFilter).",
+        path.address,
+        departure.destination,
+        described(facts, &departure.any)
+    );
+    let or = rule_and_table(facts, path, number);
+    Some(
+        Finding::problem(id, found, meaning)
+            .about(name.clone())
+            .with(format!("sysctl -w {key}=2"))
+            .with("or keep strict mode, and add a rule for the address:")
+            .with_all(or),
+    )
+}

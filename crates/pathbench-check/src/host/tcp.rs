@@ -1,0 +1,106 @@
+//! Congestion control, buffers and offloads.
+
+use crate::facts::HostFacts;
+use crate::finding::{Finding, FindingId};
+use pathbench_record::network::AddressFamily;
+use pathbench_record::text::{plain, scaled};
+use std::collections::BTreeSet;
+
+/// The round-trip time of the bandwidth-delay product where none is measured: a server on the same continent.
+const ASSUMED_RTT_MS: u64 = 20;
+/// From this speed on a processor notices missing offloads.
+const FAST_BPS: u64 = 1_000_000_000;
+
+pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
+    let mut findings = vec![congestion_control(facts)];
+    findings.extend(buffers(facts));
+    findings.extend(offloads(facts));
+    findings
+}
+
+fn congestion_control(facts: &HostFacts) -> Finding {
+    let id = FindingId::CongestionControl;
+    match facts.setting("net.ipv4.tcp_congestion_control") {
+        Some(default) => {
+            let allowed = facts.setting("net.ipv4.tcp_allowed_congestion_control").unwrap_or(default);
+            Finding::ok(id, format!("{default}; ordinary users can select {}", allowed.replace(' ', ", ")))
+        }
+        None => Finding::not_examined(id, "net.ipv4.tcp_congestion_control could not be read"),
+    }
+}
+
+/// The indexes of the interfaces that are paths, and hardware: virtual interfaces report speeds of their own invention.
+fn hardware_paths(facts: &HostFacts) -> BTreeSet<u32> {
+    let families = [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter();
+    let paths = families.flat_map(|family| facts.paths(family));
+    paths.filter(|path| path.link.kind.is_none()).map(|path| path.link.index).collect()
+}
+
+fn buffers(facts: &HostFacts) -> Vec<Finding> {
+    let id = FindingId::TcpBuffers;
+    let largest = |key: &str| {
+        let words = facts.setting(key)?.split_ascii_whitespace();
+        words.last()?.parse::<u64>().ok()
+    };
+    let (Some(receive), Some(send)) = (largest("net.ipv4.tcp_rmem"), largest("net.ipv4.tcp_wmem")) else {
+        return vec![Finding::not_examined(id, "net.ipv4.tcp_rmem and tcp_wmem could not be read")];
+    };
+    let found = format!("at most {} to receive, {} to send", bytes(receive), bytes(send));
+    let speed_bps: u64 =
+        hardware_paths(facts).into_iter().filter_map(|index| facts.device(index).speed_bps).sum();
+    let product = speed_bps / 8 * ASSUMED_RTT_MS / 1_000;
+    // Half of a receive buffer is the window: the rest is the overhead of packets (tcp_adv_win_scale 1).
+    let short_receive = receive / 2 < product;
+    let short_send = send < product;
+    if !short_receive && !short_send {
+        return vec![Finding::ok(id, found)];
+    }
+    let needed = (2 * product).next_multiple_of(1 << 20);
+    let rate = plain(&scaled(speed_bps as f64, &[(1e9, "Gbit/s"), (1e6, "Mbit/s")]));
+    let meaning = format!(
+        "The paths of this host add up to {rate}; at an RTT of {ASSUMED_RTT_MS} ms (assumed) the bandwidth-delay product is {}. \
+         An MPTCP connection shares one buffer among its subflows, and half of a receive buffer is its window.",
+        bytes(product)
+    );
+    let mut finding = Finding::advice(id, found, meaning);
+    for (key, short) in [("net.ipv4.tcp_rmem", short_receive), ("net.ipv4.tcp_wmem", short_send)] {
+        let first: Vec<&str> =
+            facts.setting(key).unwrap_or_default().split_ascii_whitespace().take(2).collect();
+        if short {
+            finding = finding.with(format!("sysctl -w {key}='{} {needed}'", first.join(" ")));
+        }
+    }
+    vec![finding]
+}
+
+fn bytes(bytes: u64) -> String {
+    plain(&scaled(bytes as f64, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB")]))
+}
+
+fn offloads(facts: &HostFacts) -> Vec<Finding> {
+    let id = FindingId::Offloads;
+    let mut findings = Vec::new();
+    for index in hardware_paths(facts) {
+        let device = facts.device(index);
+        let Some(features) = device.features.filter(|_| device.speed_bps.is_some_and(|bps| bps >= FAST_BPS))
+        else {
+            continue;
+        };
+        let name = facts.name(index);
+        let named = [("gso", features.gso), ("tso", features.tso), ("gro", features.gro)];
+        let off: Vec<&str> = named.iter().filter(|(_, on)| !on).map(|(name, _)| *name).collect();
+        findings.push(if off.is_empty() {
+            Finding::ok(id, "gso, tso and gro are on").about(name)
+        } else {
+            let set: Vec<String> = off.iter().map(|feature| format!("{feature} on")).collect();
+            Finding::advice(
+                id,
+                format!("{} off on {name}", off.join(", ")),
+                "The processor handles each packet separately, which limits the rate of a connection.",
+            )
+            .with(format!("ethtool -K {name} {}", set.join(" ")))
+            .about(name)
+        });
+    }
+    findings
+}

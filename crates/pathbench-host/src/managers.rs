@@ -1,0 +1,90 @@
+//! Programs that manage interfaces, rules or MPTCP endpoints of this network namespace, by the files in `/run` and by
+//! their processes.
+
+use crate::device;
+use crate::netlink::Link;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The managers of the calling thread's network namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Managers {
+    /// Interfaces that `NetworkManager` manages.
+    pub network_manager: Vec<String>,
+    /// Interfaces that systemd-networkd manages.
+    pub networkd: Vec<String>,
+    /// Whether systemd-networkd keeps policy rules of other programs.
+    pub networkd_keeps_rules: bool,
+    pub mptcpd: bool,
+}
+
+impl Managers {
+    /// Managers run in the network namespace in which sysfs was mounted; another namespace, such as a lab's host, has
+    /// none.
+    pub fn read(links: &[Link]) -> Self {
+        let shared: Vec<&Link> =
+            links.iter().filter(|link| !link.loopback && device::sysfs(link).is_some()).collect();
+        if shared.is_empty() {
+            return Self::default();
+        }
+        let managed = |is_managed: fn(u32) -> bool| {
+            shared.iter().filter(|link| is_managed(link.index)).map(|link| link.name.clone()).collect()
+        };
+        Self {
+            network_manager: managed(network_manager_manages),
+            networkd: managed(networkd_manages),
+            networkd_keeps_rules: networkd_keeps_rules(Path::new("/")),
+            mptcpd: is_running("mptcpd"),
+        }
+    }
+}
+
+/// `NetworkManager` writes a file per interface; `managed` is in it since 1.6.
+fn network_manager_manages(index: u32) -> bool {
+    let file = format!("/run/NetworkManager/devices/{index}");
+    fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line.trim() == "managed=true"))
+}
+
+fn networkd_manages(index: u32) -> bool {
+    let file = format!("/run/systemd/netif/links/{index}");
+    fs::read_to_string(file).is_ok_and(|text| {
+        let state = text.lines().find_map(|line| line.strip_prefix("ADMIN_STATE="));
+        state.is_some_and(|state| state != "unmanaged")
+    })
+}
+
+/// `ManageForeignRoutingPolicyRules=` of networkd.conf(5). A drop-in precedes networkd.conf, the last one by name wins,
+/// and a file in `/etc` hides the one of the same name in `/run` and `/usr/lib`. The default is yes.
+pub fn networkd_keeps_rules(root: &Path) -> bool {
+    let places = ["usr/lib/systemd", "run/systemd", "etc/systemd"].map(|place| root.join(place));
+    let mut drop_ins: Vec<PathBuf> = Vec::new();
+    for place in &places {
+        let files = fs::read_dir(place.join("networkd.conf.d")).into_iter().flatten().flatten();
+        for file in
+            files.map(|file| file.path()).filter(|file| file.extension().is_some_and(|end| end == "conf"))
+        {
+            drop_ins.retain(|other| other.file_name() != file.file_name());
+            drop_ins.push(file);
+        }
+    }
+    drop_ins.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
+    let main = places.iter().rev().map(|place| place.join("networkd.conf")).find(|file| file.exists());
+    let texts = main.iter().chain(&drop_ins).filter_map(|file| fs::read_to_string(file).ok());
+    let mut keeps = false;
+    for text in texts {
+        let mut values =
+            text.lines().filter_map(|line| line.trim().strip_prefix("ManageForeignRoutingPolicyRules="));
+        if let Some(value) = values.next_back() {
+            keeps = matches!(value.trim(), "no" | "false" | "off" | "0" | "n" | "f");
+        }
+    }
+    keeps
+}
+
+/// Whether a process of this name runs.
+fn is_running(name: &str) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
+        .any(|entry| fs::read_to_string(entry.path().join("comm")).is_ok_and(|comm| comm.trim() == name))
+}

@@ -1,0 +1,89 @@
+//! `check`: whether this host can use several paths, why not, and the remedy. Nothing is changed.
+//!
+//! `facts` reads the host, `pathbench-check` derives the findings.
+
+pub(crate) mod facts;
+mod summary;
+
+use crate::exit::{Exit, Failure};
+use crate::output;
+use clap::Args;
+use pathbench_check::facts::HostFacts;
+use pathbench_check::finding::{Finding, FindingId, Level, order};
+use pathbench_host::kernel::MptcpSupport;
+use pathbench_record::network::AddressFamily;
+use serde::Serialize;
+use std::net::IpAddr;
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Print the findings as one JSON document instead of the summary
+    #[arg(long)]
+    json: bool,
+}
+
+/// The document of `--json`; docs/check.md describes it.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: &'static str,
+    host: Host,
+    findings: Vec<Finding>,
+}
+
+#[derive(Debug, Serialize)]
+struct Host {
+    kernel: String,
+    /// `upstream`, `off`, `out-of-tree`, `none` or `refused`.
+    mptcp: &'static str,
+    paths: Vec<Path>,
+}
+
+#[derive(Debug, Serialize)]
+struct Path {
+    name: String,
+    address: IpAddr,
+}
+
+impl Host {
+    fn of(facts: &HostFacts) -> Self {
+        let mptcp = match facts.support {
+            MptcpSupport::Available => "upstream",
+            MptcpSupport::Disabled => "off",
+            _ if facts.setting("net.mptcp.mptcp_enabled").is_some() => "out-of-tree",
+            MptcpSupport::Refused(_) => "refused",
+            MptcpSupport::NotBuilt | MptcpSupport::TooOld => "none",
+        };
+        let families = [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter();
+        let paths = families.flat_map(|family| facts.paths(family));
+        let paths = paths.map(|path| Path { name: path.link.name.clone(), address: path.address });
+        Self { kernel: facts.kernel.text.clone(), mptcp, paths: paths.collect() }
+    }
+}
+
+pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
+    let facts = facts::read(&[])?;
+    let findings = pathbench_check::host::findings(&facts);
+    finish(&facts, findings, args.json)
+}
+
+/// Prints the findings, causes first.
+fn finish(facts: &HostFacts, mut findings: Vec<Finding>, json: bool) -> Result<Exit, Failure> {
+    order(&mut findings);
+    let exit = exit(&findings);
+    if json {
+        let document = Document { schema: "pathbench.check/1", host: Host::of(facts), findings };
+        output::print_json(&document)?;
+    } else {
+        output::print(&summary::summary(&findings, output::style()))?;
+    }
+    Ok(exit)
+}
+
+fn exit(findings: &[Finding]) -> Exit {
+    let mut problems = findings.iter().filter(|finding| finding.level == Level::Problem).peekable();
+    if problems.peek().is_none() {
+        return Exit::Done;
+    }
+    let lacks_mptcp = problems.any(|finding| finding.id == FindingId::KernelMptcp);
+    if lacks_mptcp { Exit::HostCannot } else { Exit::MultipathNotUsed }
+}
