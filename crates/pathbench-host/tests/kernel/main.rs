@@ -14,6 +14,7 @@ mod events;
 mod fixture;
 mod guests;
 mod isolation;
+mod middleboxes;
 mod packet_sizes;
 mod path_manager;
 mod path_states;
@@ -81,6 +82,7 @@ fn trials() -> Vec<Trial> {
         remedied_endpoints::trials(),
         black_holes::trials(),
         routers::trials(),
+        middleboxes::trials(),
         packet_sizes::trials(),
     ]
     .into_iter()

@@ -33,28 +33,28 @@ const FAR_MTU: u32 = 1500;
 const LARGE: usize = 3000;
 
 /// Client, router and server, with one link between neighbours.
-struct Routed {
-    client: Host,
-    server: Host,
-    firewall: Firewall,
+pub(crate) struct Routed {
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+    pub(crate) firewall: Firewall,
     router: Host,
 }
 
-fn v4(link: u8, host: u8) -> IpAddr {
+pub(crate) fn v4(link: u8, host: u8) -> IpAddr {
     Ipv4Addr::new(10, 9, link, host).into()
 }
 
-fn v6(link: u8, host: u8) -> IpAddr {
+pub(crate) fn v6(link: u8, host: u8) -> IpAddr {
     Ipv6Addr::new(0xfd09, 0, 0, u16::from(link), 0, 0, 0, u16::from(host)).into()
 }
 
-const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
+pub(crate) const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
 /// Host part of the router's addresses; the other end of each link has 1.
 const ROUTER: u8 = 254;
 
 impl Routed {
     /// A router without rules, with a host on each side whose interface has this MTU.
-    fn new(client_mtu: u32, server_mtu: u32) -> Result<Self, Failed> {
+    pub(crate) fn new(client_mtu: u32, server_mtu: u32) -> Result<Self, Failed> {
         let (mut client, mut router, mut server) = (Host::new()?, Host::new()?, Host::new()?);
         for host in [&client, &router, &server] {
             // A router resolves neighbours from its link-local address, which is unusable during duplicate address
@@ -110,7 +110,7 @@ impl Routed {
     }
 
     /// A connection from the client to the server.
-    fn connect(&self, address: fn(u8, u8) -> IpAddr) -> Result<Connection, Failed> {
+    pub(crate) fn connect(&self, address: fn(u8, u8) -> IpAddr) -> Result<Connection, Failed> {
         let listener = self.server.namespace.run_in(|| TcpListener::bind((address(1, 1), 0)))??;
         let to = listener.local_addr()?;
         let client = self.client.namespace.run_in(|| TcpStream::connect(to))??;
@@ -118,9 +118,9 @@ impl Routed {
     }
 }
 
-struct Connection {
-    client: TcpStream,
-    server: TcpStream,
+pub(crate) struct Connection {
+    pub(crate) client: TcpStream,
+    pub(crate) server: TcpStream,
 }
 
 /// Connects a host to the router by a link with these MTUs, and adds default routes to the router.

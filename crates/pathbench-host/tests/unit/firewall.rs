@@ -2,7 +2,7 @@
 
 use netlink_packet_core::NLM_F_APPEND;
 use pathbench_host::firewall::{
-    FirewallError, RouterRules, TooBig, beyond, changes, jump, number, parse_counter,
+    FirewallError, Middlebox, RouterRules, TooBig, beyond, changes, jump, number, parse_counter,
 };
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::netlink::message::{Attributes, Encoder};
@@ -57,6 +57,36 @@ fn rules_keep_their_order() {
         let appended = change.flags & NLM_F_APPEND != 0;
         assert_eq!(appended, change.message.kind == number(libc::NFT_MSG_NEWRULE), "{change:?}");
     }
+}
+
+#[test]
+fn each_middlebox_has_one_name_one_counter_and_one_rule() {
+    for (name, middlebox) in Middlebox::ALL {
+        assert_eq!((Middlebox::named(name), middlebox.name()), (Some(middlebox), name));
+        let count = |rules: &RouterRules| {
+            let kinds = kinds(rules);
+            [libc::NFT_MSG_NEWOBJ, libc::NFT_MSG_NEWRULE]
+                .map(|kind| kinds.iter().filter(|known| **known == number(kind)).count())
+        };
+        let [objects, rules] = count(&RouterRules::default());
+        let with = RouterRules { middlebox: vec![middlebox], ..RouterRules::default() };
+        assert_eq!(count(&with), [objects + 1, rules + 1], "{name}");
+    }
+    assert_eq!(Middlebox::named("strip-everything"), None);
+}
+
+#[test]
+fn the_error_names_the_expression_that_a_middlebox_needs() {
+    let named = |name: &str, needs: &str| {
+        let middlebox = vec![Middlebox::named(name).unwrap()];
+        let changes = changes(&RouterRules { middlebox, ..RouterRules::default() });
+        let error = FirewallError::refused(refusal(Errno::OPNOTSUPP), changes.last());
+        assert!(error.is_host_unable() && error.to_string().contains(needs), "{error}");
+    };
+    named("strip-dss", "Linux 5.18");
+    named("rewrite-payload", "Linux 6.2");
+    named("reset-mp-join", "CONFIG_NFT_REJECT");
+    named("drop-mp-capable", "CONFIG_NFT_EXTHDR");
 }
 
 fn refusal(errno: Errno) -> NetlinkError {

@@ -21,7 +21,7 @@ pub(super) const KEYS: [&str; 4] = ["path_mtu", "icmp", "clamp_mss", "middlebox"
 pub(super) fn of_path(section: &Section<'_>, mtu_bytes: u32) -> Option<HopDraft> {
     let rules = rules(section);
     let path_mtu_bytes = path_mtu(section, mtu_bytes);
-    let is_routed = KEYS.iter().fold(false, |is_routed, key| section.has(key) || is_routed);
+    let is_routed = KEYS.iter().any(|key| section.has(key));
     is_routed.then(|| HopDraft { path_mtu_bytes: path_mtu_bytes.unwrap_or(mtu_bytes), rules })
 }
 
@@ -51,7 +51,7 @@ fn middlebox(section: &Section<'_>) -> Option<Vec<Middlebox>> {
     for (text, at) in section.texts("middlebox", "strip-mp-join")? {
         match Middlebox::named(text) {
             None => {
-                section.ledger.wrong(&at, format!("there is no middlebox `{text}`"), choices(text, &names))
+                section.ledger.wrong(&at, format!("there is no middlebox `{text}`"), choices(text, &names));
             }
             Some(middlebox) if found.contains(&middlebox) => {
                 section.ledger.wrong(&at, format!("`{text}` is there twice"), "remove one");

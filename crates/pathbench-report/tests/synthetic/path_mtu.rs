@@ -146,7 +146,7 @@ fn routers(icmp: &str, unused: u64) -> Vec<RouterRecord> {
             too_big_sent: if name == "wlan.near" { sent } else { 0 },
             too_big_suppressed: if name == "wlan.near" { suppressed } else { 0 },
             clamped_syns: 0,
-            middlebox: std::collections::BTreeMap::new(),
+            middlebox: BTreeMap::new(),
         })
         .to_vec()
 }
