@@ -116,6 +116,11 @@ impl HostFacts {
         self.network.links.iter().find(|link| link.index == index)
     }
 
+    /// Why a setting could not be read; `None` if it was read, or does not exist.
+    pub fn unread(&self, key: &str) -> Option<&str> {
+        self.settings.get(key)?.as_ref().err().map(String::as_str)
+    }
+
     /// The name of an interface; its number if it does not exist.
     pub fn name(&self, index: u32) -> String {
         self.link(index).map_or_else(|| format!("interface {index}"), |link| link.name.clone())

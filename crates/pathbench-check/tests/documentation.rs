@@ -16,10 +16,10 @@ fn the_table_of_ids_is_that_of_the_program() {
     let head = "| id | examined |\n|---|---|\n";
     let begin = before.find(head).unwrap() + head.len();
     let length = before[begin..].find("\n## ").unwrap();
-    let rows: String =
-        FindingId::iter().map(|id| format!("| `{}` | {} |\n", id.name(), id.explanation())).collect();
+    let rows: Vec<String> =
+        FindingId::iter().map(|id| format!("| `{}` | {} |", id.name(), id.explanation())).collect();
     let mut text = before.clone();
-    text.replace_range(begin..begin + length, &rows);
+    text.replace_range(begin..begin + length, &(rows.join("\n") + "\n"));
     if std::env::var_os("PATHBENCH_BLESS").is_some() {
         std::fs::write(FILE, &text).unwrap();
         return;

@@ -33,6 +33,8 @@ pub enum AddressFamily {
 }
 
 impl AddressFamily {
+    pub const ALL: [Self; 2] = [Self::Ipv4, Self::Ipv6];
+
     /// An IPv4-mapped IPv6 address is IPv4.
     pub const fn of(address: IpAddr) -> Self {
         match address.to_canonical() {

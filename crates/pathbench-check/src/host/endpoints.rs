@@ -2,9 +2,11 @@
 
 use crate::facts::{HostFacts, PathFacts};
 use crate::finding::{Finding, FindingId};
-use pathbench_host::mptcp::{Endpoint, Limits};
+use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
+use pathbench_host::netlink::InterfaceAddress;
 use pathbench_record::network::AddressFamily;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 /// The largest limits that the kernel accepts (`MPTCP_PM_ADDR_MAX`, net/mptcp/protocol.h).
 const LARGEST_LIMIT: u32 = 8;
@@ -63,10 +65,7 @@ fn examine(facts: &HostFacts, endpoint: &Endpoint) -> Option<Finding> {
 /// An endpoint whose address this host does not have.
 fn absent(facts: &HostFacts, endpoint: &Endpoint, id: &str, delete: String) -> Finding {
     let address = endpoint.address;
-    // The subnet says to which network the address belongs, and which own address was meant.
-    let in_subnet = |of: &&pathbench_host::netlink::InterfaceAddress| of.network.contains(&address);
-    let neighbour = facts.network.addresses.iter().find(in_subnet).filter(|of| !of.link_scope);
-    let owner = match neighbour {
+    let owner = match neighbour(facts, address) {
         Some(own) => format!(
             " It lies in {}, the subnet of {} ({}): it is the address of another host there, perhaps of the peer.",
             own.network.trunc(),
@@ -87,75 +86,107 @@ fn absent(facts: &HostFacts, endpoint: &Endpoint, id: &str, delete: String) -> F
     )
     .about(address.to_string())
     .with(delete);
-    let family = AddressFamily::of(address);
-    let interface = endpoint.interface.or(neighbour.map(|own| own.index));
-    let own = interface.and_then(|index| facts.address_of(index, family));
-    let endpoints = facts.endpoints.as_deref().unwrap_or_default();
-    let own = own.filter(|own| !endpoints.iter().any(|other| other.address == own.network.addr()));
-    match own {
-        Some(own) => {
-            let flags =
-                if endpoint.flags.bits() == 0 { "subflow".to_owned() } else { endpoint.flags.to_string() };
-            finding.with(format!(
-                "ip mptcp endpoint add {} dev {} {flags}",
-                own.network.addr(),
-                facts.name(own.index)
-            ))
-        }
+    match replacement(facts, endpoint) {
+        Some(own) => finding.with(format!(
+            "ip mptcp endpoint add {} dev {} {}",
+            own.network.addr(),
+            facts.name(own.index),
+            if endpoint.flags.bits() == 0 { "subflow".to_owned() } else { endpoint.flags.to_string() }
+        )),
         None => finding,
     }
 }
 
+/// The own address that was meant by an endpoint with an address of another host: of the endpoint's interface, or in the
+/// same subnet.
+fn replacement<'a>(facts: &'a HostFacts, endpoint: &Endpoint) -> Option<&'a InterfaceAddress> {
+    let endpoints = facts.endpoints.as_deref().unwrap_or_default();
+    let family = AddressFamily::of(endpoint.address);
+    let interface = endpoint.interface.or_else(|| neighbour(facts, endpoint.address).map(|own| own.index))?;
+    let own = facts.address_of(interface, family)?;
+    (!endpoints.iter().any(|other| other.address == own.network.addr())).then_some(own)
+}
+
+/// The own address in whose subnet `address` lies.
+fn neighbour(facts: &HostFacts, address: IpAddr) -> Option<&InterfaceAddress> {
+    facts.network.addresses.iter().find(|own| !own.link_scope && own.network.contains(&address))
+}
+
 /// Paths without an endpoint from which a subflow could start.
 fn missing(facts: &HostFacts, endpoints: &[Endpoint]) -> Vec<Finding> {
-    let usable = |endpoint: &&Endpoint| {
-        (endpoint.flags.subflow || endpoint.flags.fullmesh) && facts.assigned(endpoint.address).is_some()
+    let interfaces_with = |has: fn(&EndpointFlags) -> bool| -> BTreeSet<u32> {
+        let having = endpoints.iter().filter(|endpoint| has(&endpoint.flags));
+        having.filter_map(|endpoint| facts.assigned(endpoint.address)).map(|of| of.index).collect()
     };
-    let opening: BTreeSet<u32> = endpoints
-        .iter()
-        .filter(usable)
-        .filter_map(|endpoint| facts.assigned(endpoint.address).map(|of| of.index))
-        .collect();
+    let opening = interfaces_with(|flags| flags.subflow || flags.fullmesh);
+    let announced = interfaces_with(|flags| flags.signal);
+    // The remedy of an endpoint with another host's address adds the right one.
+    let foreign = endpoints.iter().filter(|endpoint| facts.assigned(endpoint.address).is_none());
+    let mut examined: BTreeSet<u32> =
+        foreign.filter_map(|endpoint| replacement(facts, endpoint)).map(|own| own.index).collect();
+    let is_complete = examined.is_empty();
     let mut findings = Vec::new();
-    let mut examined = BTreeSet::new();
-    for family in [AddressFamily::Ipv4, AddressFamily::Ipv6] {
-        let paths = facts.paths(family);
-        if paths.len() < 2 {
-            continue;
-        }
-        let mut without: Vec<&PathFacts<'_>> =
-            paths.iter().filter(|path| !opening.contains(&path.link.index)).collect();
-        // A connection starts on one path without an endpoint: on the first one, as far as it is known.
-        let first = match facts.primary(family) {
-            Some(primary) => without.iter().position(|path| path.link.index == primary),
-            None => (without.len() < paths.len() && !without.is_empty()).then_some(0),
-        };
-        if let Some(place) = first {
-            without.remove(place);
-        }
-        let new = without.into_iter().filter(|path| examined.insert(path.link.index));
-        findings.extend(new.map(|path| add(facts, path)));
+    for family in AddressFamily::ALL {
+        let new = without_endpoint(facts, family, &opening);
+        let new = new.into_iter().filter(|path| examined.insert(path.link.index));
+        findings.extend(new.map(|path| add(facts, &path, announced.contains(&path.link.index))));
     }
-    if findings.is_empty() {
+    if findings.is_empty() && is_complete {
         findings.push(in_order(facts, endpoints));
     }
     findings
 }
 
-fn add(facts: &HostFacts, path: &PathFacts<'_>) -> Finding {
-    let (name, address) = (&path.link.name, path.address);
+/// The paths of a family that require an endpoint and have none. `opening`: the interfaces with an endpoint from which
+/// subflows are opened.
+fn without_endpoint<'a>(
+    facts: &'a HostFacts,
+    family: AddressFamily,
+    opening: &BTreeSet<u32>,
+) -> Vec<PathFacts<'a>> {
+    let paths = facts.paths(family);
+    let count = paths.len();
+    let mut without: Vec<PathFacts<'_>> =
+        paths.into_iter().filter(|path| !opening.contains(&path.link.index)).collect();
+    if count < 2 {
+        return Vec::new();
+    }
+    // A connection starts on one path, which needs no endpoint: the first one, as far as it is known.
+    let first = match facts.primary(family) {
+        Some(primary) => without.iter().position(|path| path.link.index == primary),
+        None => (without.len() < count && !without.is_empty()).then_some(0),
+    };
+    if let Some(place) = first {
+        without.remove(place);
+    }
+    without
+}
+
+fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool) -> Finding {
+    let (id, name, address) = (FindingId::MptcpEndpoint, &path.link.name, path.address);
     let device = facts.device(path.link.index);
     let backup = if device.cellular || device.metered == Some(true) { " backup" } else { "" };
-    Finding::problem(
-        FindingId::MptcpEndpoint,
-        format!("no MPTCP endpoint with `subflow` has an address of {name}"),
-        format!(
-            "The path manager opens no subflow over {name}: MPTCP connections negotiate multipath and use the path of \
-             their initial subflow only."
-        ),
-    )
-    .about(name.clone())
-    .with(format!("ip mptcp endpoint add {address} dev {name} subflow{backup}"))
+    let found = format!("no MPTCP endpoint with `subflow` has an address of {name}");
+    if is_announced {
+        let meaning = format!(
+            "Peers open subflows to {name}, because its address is announced. Connections that this host opens do not use it."
+        );
+        return Finding::advice(id, found, meaning).about(name.clone());
+    }
+    let meaning = format!(
+        "The path manager opens no subflow over {name}: MPTCP connections of this host negotiate multipath and use the path \
+         of their initial subflow only."
+    );
+    let add = format!("ip mptcp endpoint add {address} dev {name} subflow{backup}");
+    let finding = Finding::problem(id, found, meaning).about(name.clone()).with(add);
+    if facts.has_default_route(AddressFamily::of(address), None) {
+        return finding;
+    }
+    let subnet = path.network.trunc();
+    finding.with(format!(
+        "On the server, because no default route leads from {subnet} to its other addresses: ip mptcp endpoint add ADDRESS \
+         dev INTERFACE signal (ADDRESS: the one in {subnet})"
+    ))
 }
 
 fn in_order(facts: &HostFacts, endpoints: &[Endpoint]) -> Finding {
@@ -179,7 +210,7 @@ fn examine_limits(facts: &HostFacts, endpoints: &[Endpoint], limits: Limits) -> 
     let opening = endpoints.iter().filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh);
     let needed = u32::try_from(opening.count()).unwrap_or(LARGEST_LIMIT).clamp(2, LARGEST_LIMIT);
     let set = |add_addr: u32| format!("ip mptcp limits set subflows {needed} add_addr_accepted {add_addr}");
-    let paths = [AddressFamily::Ipv4, AddressFamily::Ipv6].map(|family| facts.paths(family).len());
+    let paths = AddressFamily::ALL.map(|family| facts.paths(family).len());
     let most = paths.into_iter().max().unwrap_or(0);
     if subflows == 0 {
         let meaning = "A connection may have no subflow beside its initial one, whatever the endpoints are.";
@@ -195,8 +226,14 @@ fn examine_limits(facts: &HostFacts, endpoints: &[Endpoint], limits: Limits) -> 
         return Finding::advice(id, found, meaning).with(set(add_addr_accepted));
     }
     if add_addr_accepted == 0 && most >= 2 {
-        let meaning = "The path manager ignores the addresses that a server announces (ADD_ADDR). A server that is reached \
-                       at several addresses requires a value above 0 here.";
+        let direct = AddressFamily::ALL.iter().all(|family| !facts.has_default_route(*family, None));
+        let meaning = if direct {
+            "The path manager ignores the addresses that a server announces (ADD_ADDR). No interface has a default route, \
+             so the second path requires an announced address of its subnet."
+        } else {
+            "The path manager ignores the addresses that a server announces (ADD_ADDR). A server that is reached at several \
+             addresses requires a value above 0 here."
+        };
         return Finding::advice(id, found, meaning).with(set(needed.max(subflows)));
     }
     Finding::ok(id, found)

@@ -39,8 +39,7 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
 /// The paths of both families, one per interface, with the addresses.
 fn all_paths(facts: &HostFacts) -> BTreeMap<u32, Vec<PathFacts<'_>>> {
     let mut paths: BTreeMap<u32, Vec<PathFacts<'_>>> = BTreeMap::new();
-    for path in [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter().flat_map(|family| facts.paths(family))
-    {
+    for path in AddressFamily::ALL.into_iter().flat_map(|family| facts.paths(family)) {
         paths.entry(path.link.index).or_default().push(path);
     }
     paths
@@ -209,7 +208,7 @@ fn vpn_bypass(facts: &HostFacts) -> Vec<Finding> {
     let is_tunnel = |index: u32| {
         facts.link(index).and_then(|link| link.kind.as_deref()).is_some_and(|kind| TUNNELS.contains(&kind))
     };
-    let families = [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter();
+    let families = AddressFamily::ALL.into_iter();
     let Some(tunnel) = families.filter_map(|family| facts.primary(family)).find(|index| is_tunnel(*index))
     else {
         return Vec::new();

@@ -78,6 +78,10 @@ pub(super) fn settings(facts: &HostFacts) -> Vec<Finding> {
 
 fn path_manager(facts: &HostFacts) -> Finding {
     let id = FindingId::MptcpPathManager;
+    if let Some(reason) = facts.unread("net.mptcp.path_manager").or_else(|| facts.unread("net.mptcp.pm_type"))
+    {
+        return Finding::not_examined(id, reason);
+    }
     let by_name = facts.setting("net.mptcp.path_manager");
     let (found, remedy) = match (by_name, facts.setting("net.mptcp.pm_type")) {
         (Some("kernel"), _) => return Finding::ok(id, "net.mptcp.path_manager is kernel"),

@@ -8,7 +8,7 @@ use pathbench_record::network::AddressFamily;
 
 pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for family in [AddressFamily::Ipv4, AddressFamily::Ipv6] {
+    for family in AddressFamily::ALL {
         let paths = facts.paths(family);
         // A single path needs neither a rule nor a table.
         if paths.len() < 2 {
@@ -137,6 +137,9 @@ fn reverse_path(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
     let id = FindingId::RpFilter;
     let name = &path.link.name;
     let key = format!("net.ipv4.conf.{name}.rp_filter");
+    if let Some(reason) = facts.unread(&key).or_else(|| facts.unread("net.ipv4.conf.all.rp_filter")) {
+        return Some(Finding::not_examined(id, reason).about(name.clone()));
+    }
     let all = facts.number("net.ipv4.conf.all.rp_filter")?;
     let own = facts.number(&key)?;
     let found = format!("{key} is {own}, net.ipv4.conf.all.rp_filter is {all}");

@@ -31,7 +31,7 @@ fn congestion_control(facts: &HostFacts) -> Finding {
 
 /// The indexes of the interfaces that are paths, and hardware: virtual interfaces report speeds of their own invention.
 fn hardware_paths(facts: &HostFacts) -> BTreeSet<u32> {
-    let families = [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter();
+    let families = AddressFamily::ALL.into_iter();
     let paths = families.flat_map(|family| facts.paths(family));
     paths.filter(|path| path.link.kind.is_none()).map(|path| path.link.index).collect()
 }
@@ -82,11 +82,16 @@ fn offloads(facts: &HostFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for index in hardware_paths(facts) {
         let device = facts.device(index);
-        let Some(features) = device.features.filter(|_| device.speed_bps.is_some_and(|bps| bps >= FAST_BPS))
-        else {
+        // Without a speed it is Wi-Fi or a modem, whose rate does not load a processor.
+        if device.speed_bps.is_none_or(|bps| bps < FAST_BPS) {
+            continue;
+        }
+        let name = facts.name(index);
+        let Some(features) = device.features else {
+            let reason = format!("the kernel does not report the offloads of {name} (Linux 5.6 and later)");
+            findings.push(Finding::not_examined(id, reason).about(&name).with(format!("ethtool -k {name}")));
             continue;
         };
-        let name = facts.name(index);
         let named = [("gso", features.gso), ("tso", features.tso), ("gro", features.gro)];
         let off: Vec<&str> = named.iter().filter(|(_, on)| !on).map(|(name, _)| *name).collect();
         findings.push(if off.is_empty() {

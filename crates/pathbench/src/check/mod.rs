@@ -53,7 +53,7 @@ impl Host {
             MptcpSupport::Refused(_) => "refused",
             MptcpSupport::NotBuilt | MptcpSupport::TooOld => "none",
         };
-        let families = [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter();
+        let families = AddressFamily::ALL.into_iter();
         let paths = families.flat_map(|family| facts.paths(family));
         let paths = paths.map(|path| Path { name: path.link.name.clone(), address: path.address });
         Self { kernel: facts.kernel.text.clone(), mptcp, paths: paths.collect() }
