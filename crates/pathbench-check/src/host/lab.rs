@@ -27,7 +27,8 @@ fn tun(facts: &HostFacts) -> Finding {
             format!("/dev/net/tun: {reason}"),
             "Links of the `emulated` engine (delay, loss, traces) cannot be created.",
         )
-        .with("modprobe tun; chmod 0666 /dev/net/tun; in a container: --device /dev/net/tun"),
+        .with("modprobe tun (in a container: --device /dev/net/tun)")
+        .with("chmod 666 /dev/net/tun"),
     }
 }
 

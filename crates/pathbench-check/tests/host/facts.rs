@@ -64,6 +64,7 @@ pub(crate) fn endpoint(id: u8, address: &str, interface: Option<u32>) -> Endpoin
     Endpoint { address: ip(address), port: None, id: Some(id), interface, flags }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "the type of a fact")]
 pub(crate) fn via(interface: u32, router: &str) -> RouteAnswer {
     Ok(vec![NextHop { interface, gateway: Some(ip(router)), weight: 1, on_link: false }])
 }

@@ -11,6 +11,7 @@ mod black_holes;
 mod common;
 mod connections;
 mod events;
+mod examination;
 mod fixture;
 mod guests;
 mod isolation;
@@ -74,6 +75,7 @@ fn trials() -> Vec<Trial> {
         shaping::trials(),
         path_manager::trials(),
         events::trials(),
+        examination::trials(),
         isolation::trials(),
         connections::trials(),
         wifi::trials(),

@@ -9,6 +9,7 @@ mod counters;
 mod firewall;
 mod journal;
 mod link_events;
+mod managers;
 mod messages;
 mod mptcp;
 mod packet_sizes;
