@@ -1,9 +1,8 @@
 //! Applies plans with a journal, one operation at a time, and undoes them.
 
-use super::host::{Host, UndoOutcome};
+use super::host::{Host, OperationError, UndoOutcome};
 use super::journal::{Journal, JournalError, Line, NamespaceIdentity};
-use super::operation::{Plan, PlannedStep};
-use crate::mptcp::MptcpError;
+use super::operation::{Operation, Plan, PlannedStep};
 use std::path::{Path, PathBuf};
 
 /// A plan was not applied in full, or not undone.
@@ -12,11 +11,13 @@ pub enum ApplyError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     #[error(transparent)]
-    Host(#[from] MptcpError),
+    Host(#[from] OperationError),
     #[error("cannot do {command:?}: {obstacle} since the kernel's state was read; try again")]
     Changed { command: String, obstacle: String },
     #[error("cannot do {command:?}: {source}")]
-    Step { command: String, source: MptcpError },
+    Step { command: String, source: OperationError },
+    #[error("{source}\nnot everything that was made before is undone ({detail}); the journal keeps the rest")]
+    NotRolledBack { source: Box<ApplyError>, detail: String },
     #[error("interrupted")]
     Interrupted,
 }
@@ -27,6 +28,7 @@ impl ApplyError {
         match self {
             Self::Step { source, .. } => source.is_host_unable(),
             Self::Host(error) => error.is_host_unable(),
+            Self::NotRolledBack { source, .. } => source.is_host_unable(),
             Self::Journal(JournalError::File { source, .. }) => {
                 source.kind() == std::io::ErrorKind::PermissionDenied
             }
@@ -52,7 +54,16 @@ pub struct UndoReport {
 impl UndoReport {
     /// Whether the original state is restored. Otherwise the journal is kept.
     pub fn is_complete(&self) -> bool {
-        !self.steps.iter().any(|step| matches!(step.outcome, UndoOutcome::Changed(_)))
+        self.kept().is_empty()
+    }
+
+    /// Why steps were not undone.
+    fn kept(&self) -> Vec<&str> {
+        let kept = self.steps.iter().filter_map(|step| match &step.outcome {
+            UndoOutcome::Changed(how) => Some(how.as_str()),
+            _ => None,
+        });
+        kept.collect()
     }
 }
 
@@ -97,26 +108,36 @@ impl Applier {
     /// Applies the steps of `plan` in order.
     /// Errors: the journal contains the steps made so far.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), ApplyError> {
+        self.apply_steps(plan, false)
+    }
+
+    /// Applies all steps of `plan` in order. If a step fails, undoes the steps made before it in this call.
+    pub fn apply_whole(&mut self, plan: &Plan) -> Result<(), ApplyError> {
+        self.apply_steps(plan, true)
+    }
+
+    fn apply_steps(&mut self, plan: &Plan, roll_back: bool) -> Result<(), ApplyError> {
         if plan.steps.is_empty() {
             return Ok(());
         }
         let mut journal = Journal::open_or_create(&self.journal, &self.here)?;
-        for step in &plan.steps {
-            match self.make(&mut journal, step) {
-                Ok(()) => {}
+        let first = journal.entries.len();
+        let mut made = plan.steps.iter().try_for_each(|step| self.make(&mut journal, step));
+        if matches!(made, Err(ApplyError::Interrupted)) {
+            return made;
+        }
+        if roll_back && let Err(source) = made {
+            made = Err(match self.undo_steps(&mut journal, &|number, _| number >= first, false) {
                 Err(ApplyError::Interrupted) => return Err(ApplyError::Interrupted),
-                Err(error) => {
-                    if journal.is_settled() {
-                        journal.remove()?;
-                    }
-                    return Err(error);
-                }
-            }
+                Ok(report) if report.is_complete() => source,
+                Ok(report) => not_rolled_back(source, &report.kept().join("; ")),
+                Err(error) => not_rolled_back(source, &error.to_string()),
+            });
         }
         if journal.is_settled() {
             journal.remove()?;
         }
-        Ok(())
+        made
     }
 
     fn make(&mut self, journal: &mut Journal, step: &PlannedStep) -> Result<(), ApplyError> {
@@ -155,10 +176,36 @@ impl Applier {
     /// Omits completed steps without lasting effect. Without `force`, keeps objects that another program has changed.
     /// Errors: the journal is kept.
     pub fn undo(&mut self, force: bool) -> Result<UndoReport, ApplyError> {
+        self.undo_selected(&|_| true, force)
+    }
+
+    /// Undoes only the steps whose operation is `selected`.
+    pub fn undo_selected(
+        &mut self,
+        selected: &dyn Fn(&Operation) -> bool,
+        force: bool,
+    ) -> Result<UndoReport, ApplyError> {
+        let Some(mut journal) = Journal::open(&self.journal, &self.here)? else {
+            return Ok(UndoReport::default());
+        };
+        let report = self.undo_steps(&mut journal, &|_, operation| selected(operation), force)?;
+        self.pause()?;
+        if journal.is_settled() {
+            journal.remove()?;
+        }
+        Ok(report)
+    }
+
+    fn undo_steps(
+        &mut self,
+        journal: &mut Journal,
+        selected: &dyn Fn(usize, &Operation) -> bool,
+        force: bool,
+    ) -> Result<UndoReport, ApplyError> {
         let mut report = UndoReport::default();
-        let Some(mut journal) = Journal::open(&self.journal, &self.here)? else { return Ok(report) };
         for number in (0..journal.entries.len()).rev() {
-            let Some(entry) = journal.entries.get(number).filter(|entry| !entry.is_settled()).cloned() else {
+            let unsettled = journal.entries.get(number).filter(|entry| !entry.is_settled());
+            let Some(entry) = unsettled.filter(|entry| selected(number, &entry.operation)).cloned() else {
                 continue;
             };
             self.pause()?;
@@ -175,11 +222,14 @@ impl Applier {
             }
             report.steps.push(UndoneStep { commands: entry.undo_commands, outcome });
         }
-        self.pause()?;
-        if journal.is_settled() {
-            journal.remove()?;
-        }
         Ok(report)
+    }
+
+    /// The operations of the journal that are not undone, in order; none without a journal.
+    pub fn standing_operations(&self) -> Result<Vec<Operation>, ApplyError> {
+        let Some(journal) = Journal::open(&self.journal, &self.here)? else { return Ok(Vec::new()) };
+        let entries = journal.entries.iter().filter(|entry| !entry.is_settled());
+        Ok(entries.map(|entry| entry.operation.clone()).collect())
     }
 
     /// The commands that would undo the steps of the journal, latest first; none without a journal.
@@ -193,4 +243,8 @@ impl Applier {
         let stopped = self.interruption.as_mut().is_some_and(|stop| stop());
         if stopped { Err(ApplyError::Interrupted) } else { Ok(()) }
     }
+}
+
+fn not_rolled_back(source: ApplyError, detail: &str) -> ApplyError {
+    ApplyError::NotRolledBack { source: Box::new(source), detail: detail.to_owned() }
 }

@@ -2,9 +2,10 @@
 
 use super::operation::InterfaceNames;
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
-use crate::netlink::MAIN_TABLE;
 use crate::netlink::fib_entry::{FibEntry, NextHop, RTA_ENCAP, RTA_NH_ID, RTA_PREF, RTAX_LOCK};
 use crate::netlink::message::u32_at;
+use crate::netlink::{MAIN_TABLE, Rule};
+use pathbench_record::network::IpNet;
 use std::net::IpAddr;
 
 pub(super) fn replacement_commands(
@@ -46,6 +47,34 @@ pub(super) fn endpoint_command(endpoint: &Endpoint, names: &InterfaceNames) -> S
         words.push(endpoint.flags.to_string());
     }
     words.join(" ")
+}
+
+/// Changes the flags of `endpoint` from `from` to `to`.
+pub(super) fn endpoint_flags_command(endpoint: &Endpoint, from: EndpointFlags, to: EndpointFlags) -> String {
+    let selected = match endpoint.id {
+        Some(id) => format!("id {id}"),
+        None => endpoint.address.to_string(),
+    };
+    let word = |name: &str, set| if set { name.to_owned() } else { format!("no{name}") };
+    let mut words = vec![format!("ip mptcp endpoint change {selected}")];
+    if from.backup != to.backup {
+        words.push(word("backup", to.backup));
+    }
+    if from.fullmesh != to.fullmesh {
+        words.push(word("fullmesh", to.fullmesh));
+    }
+    words.join(" ")
+}
+
+pub(super) fn rule_command(verb: &str, rule: &Rule) -> String {
+    let program = if rule.from.addr().is_ipv4() { "ip" } else { "ip -6" };
+    let host = IpNet::from(rule.from.addr());
+    let from = if rule.from == host { host.addr().to_string() } else { rule.from.to_string() };
+    format!("{program} rule {verb} from {from} lookup {} priority {}", rule.table, rule.priority)
+}
+
+pub(super) fn sysctl_command(key: &str, value: &str) -> String {
+    format!("sysctl -w {key}={value}")
 }
 
 fn device(interface: u32, names: &InterfaceNames) -> String {

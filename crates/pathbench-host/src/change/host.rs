@@ -2,10 +2,41 @@
 
 use super::journal::Entry;
 use super::operation::Operation;
-use crate::mptcp::{Endpoint, MptcpError, PathManager};
-use crate::netlink::{FibEntry, RouteSocket};
+use crate::mptcp::{Endpoint, EndpointFlags, MptcpError, PathManager};
+use crate::netlink::{FibEntry, NetlinkError, RouteSocket};
+use crate::sysctl::{self, SysctlError};
+use rustix::io::Errno;
 use std::net::IpAddr;
 use std::time::Duration;
+
+/// The kernel rejects an operation, or the state that it depends on cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    #[error(transparent)]
+    Mptcp(#[from] MptcpError),
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    #[error(transparent)]
+    Sysctl(#[from] SysctlError),
+    #[error("this kernel does not know the flag `laminar` of MPTCP endpoints: it requires Linux 6.18")]
+    NoLaminar,
+}
+
+impl OperationError {
+    /// Whether this host lacks the privilege or a kernel feature.
+    pub fn is_host_unable(&self) -> bool {
+        match self {
+            Self::Mptcp(error) => error.is_host_unable(),
+            Self::Netlink(error) => {
+                matches!(error.errno(), Some(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP))
+            }
+            Self::Sysctl(error) => {
+                matches!(error, SysctlError::NoPermission { .. } | SysctlError::NoSuchKey { .. })
+            }
+            Self::NoLaminar => true,
+        }
+    }
+}
 
 /// The result of undoing a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,12 +60,12 @@ pub(super) struct Host {
 
 impl Host {
     /// For the calling thread's network namespace.
-    pub(super) fn open() -> Result<Self, MptcpError> {
+    pub(super) fn open() -> Result<Self, OperationError> {
         Ok(Self { routes: RouteSocket::open()?, manager: PathManager::open_if_known()? })
     }
 
     /// Describes the difference between host and plan that prevents `operation`; `None` if there is none.
-    pub(super) fn obstacle(&mut self, operation: &Operation) -> Result<Option<String>, MptcpError> {
+    pub(super) fn obstacle(&mut self, operation: &Operation) -> Result<Option<String>, OperationError> {
         let obstacle = match operation {
             Operation::AddRoute { route } => {
                 let there = self.first_in_place_of(route)?;
@@ -57,6 +88,18 @@ impl Host {
                 rival.map(|rival| format!("there is an MPTCP endpoint {rival} by now"))
             }
             Operation::CloseFirstSubflow { .. } => None,
+            Operation::ChangeEndpoint { before, .. } => {
+                let there = self.manager()?.endpoints()?.contains(before);
+                (!there).then(|| format!("MPTCP endpoint {before} has changed"))
+            }
+            Operation::AddRule { rule } => {
+                let there = self.routes.rules()?.contains(rule);
+                there.then(|| format!("there is a rule {rule} by now"))
+            }
+            Operation::SetSysctl { key, before, .. } => {
+                let there = sysctl::read(key)?;
+                (there != *before).then(|| format!("{key} is {there} by now"))
+            }
         };
         Ok(obstacle)
     }
@@ -67,7 +110,7 @@ impl Host {
         &mut self,
         operation: &Operation,
         between: &mut dyn FnMut() -> bool,
-    ) -> Result<(), MptcpError> {
+    ) -> Result<(), OperationError> {
         match operation {
             Operation::AddRoute { route } => self.routes.add_entry(route)?,
             Operation::ReplaceRoute { before, after } => self.put_in_place_of(before, after)?,
@@ -89,13 +132,18 @@ impl Host {
                 self.close_first_subflow(*address)?;
                 std::thread::sleep(Duration::from_millis(*wait_ms));
             }
-            Operation::AddEndpoint { endpoint } => self.manager()?.add_endpoint(endpoint)?,
+            Operation::AddEndpoint { endpoint } => self.add_endpoint(endpoint)?,
+            Operation::ChangeEndpoint { before, after } => {
+                self.manager()?.set_flags(&Endpoint { flags: *after, ..*before })?;
+            }
+            Operation::AddRule { rule } => self.routes.add_rule(rule)?,
+            Operation::SetSysctl { key, after, .. } => sysctl::write(key, after)?,
         }
         Ok(())
     }
 
     /// The route of `operation` as stored by the kernel, if different from the request.
-    pub(super) fn left_by(&mut self, operation: &Operation) -> Result<Option<FibEntry>, MptcpError> {
+    pub(super) fn left_by(&mut self, operation: &Operation) -> Result<Option<FibEntry>, OperationError> {
         let (Operation::AddRoute { route } | Operation::ReplaceRoute { after: route, .. }) = operation else {
             return Ok(None);
         };
@@ -105,10 +153,12 @@ impl Host {
 
     /// Undoes the operation of `entry`, which is not settled; the operation may not have been performed. With `force`,
     /// undoes it even after a change by another program.
-    pub(super) fn take_back(&mut self, entry: &Entry, force: bool) -> Result<UndoOutcome, MptcpError> {
+    pub(super) fn take_back(&mut self, entry: &Entry, force: bool) -> Result<UndoOutcome, OperationError> {
         let left = entry.left.as_ref();
         match &entry.operation {
-            Operation::AddRoute { route } => self.remove_route(left.unwrap_or(route), force),
+            Operation::AddRoute { route } => {
+                self.remove_route(left.unwrap_or(route), entry.is_interrupted(), force)
+            }
             Operation::ReplaceRoute { before, after } => {
                 self.restore_route(before, left.unwrap_or(after), entry.is_interrupted(), force)
             }
@@ -128,12 +178,68 @@ impl Host {
             Operation::RefreshEndpoint { endpoint, .. } => self.restore_endpoint(endpoint, force),
             Operation::CloseFirstSubflow { .. } => Ok(UndoOutcome::Nothing),
             Operation::AddEndpoint { endpoint } => self.remove_endpoint(endpoint, force),
+            Operation::ChangeEndpoint { before, after } => self.restore_flags(before, *after, force),
+            Operation::AddRule { rule } => {
+                if !self.routes.rules()?.contains(rule) {
+                    return Ok(UndoOutcome::Nothing);
+                }
+                self.routes.remove_rule(rule)?;
+                Ok(UndoOutcome::Restored)
+            }
+            Operation::SetSysctl { key, before, after } => restore_sysctl(key, before, after, force),
         }
     }
 
-    fn remove_route(&mut self, ours: &FibEntry, force: bool) -> Result<UndoOutcome, MptcpError> {
+    /// The kernel drops flags that it does not know without an error.
+    fn add_endpoint(&mut self, endpoint: &Endpoint) -> Result<(), OperationError> {
+        self.manager()?.add_endpoint(endpoint)?;
+        if endpoint.flags.laminar {
+            let there = self.own_endpoint(endpoint)?;
+            if let Some(there) = there.filter(|there| !there.flags.laminar) {
+                self.manager()?.remove_endpoint(there.id.unwrap_or(0), there.address)?;
+                return Err(OperationError::NoLaminar);
+            }
+        }
+        Ok(())
+    }
+
+    /// The endpoint that an operation has added: with its address and port, and with its id unless the kernel assigned
+    /// one.
+    fn own_endpoint(&mut self, ours: &Endpoint) -> Result<Option<Endpoint>, OperationError> {
+        let is_ours = |there: &Endpoint| {
+            let same_id = ours.id.is_none() || there.id == ours.id;
+            same_id && !there.flags.implicit && (there.address, there.port) == (ours.address, ours.port)
+        };
+        Ok(self.manager()?.endpoints()?.into_iter().find(is_ours))
+    }
+
+    fn restore_flags(
+        &mut self,
+        before: &Endpoint,
+        after: EndpointFlags,
+        force: bool,
+    ) -> Result<UndoOutcome, OperationError> {
+        let Some(there) = self.own_endpoint(before)? else { return Ok(UndoOutcome::Gone) };
+        if there == *before {
+            return Ok(UndoOutcome::Nothing);
+        }
+        if there.flags != after && !force {
+            return Ok(UndoOutcome::Changed(format!("MPTCP endpoint {there} has been changed since")));
+        }
+        self.manager()?.set_flags(before)?;
+        Ok(UndoOutcome::Restored)
+    }
+
+    fn remove_route(
+        &mut self,
+        ours: &FibEntry,
+        interrupted: bool,
+        force: bool,
+    ) -> Result<UndoOutcome, OperationError> {
         let Some(there) = self.first_in_place_of(ours)? else { return Ok(UndoOutcome::Nothing) };
-        if there != *ours && !force {
+        // After an interruption, the journal lacks the attributes that the kernel has added.
+        let is_ours = there == *ours || (interrupted && there.next_hops() == ours.next_hops());
+        if !is_ours && !force {
             return Ok(UndoOutcome::Changed(format!(
                 "the route to {} in table {} has been changed since",
                 ours.destination(),
@@ -150,7 +256,7 @@ impl Host {
         ours: &FibEntry,
         interrupted: bool,
         force: bool,
-    ) -> Result<UndoOutcome, MptcpError> {
+    ) -> Result<UndoOutcome, OperationError> {
         let there = self.first_in_place_of(before)?;
         let there_is_none = there.is_none();
         if there.as_ref() == Some(before) {
@@ -178,7 +284,7 @@ impl Host {
 
     /// Adds the endpoint of an interrupted refresh again. Leaves an endpoint with the same address or id that another
     /// program has added.
-    fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, MptcpError> {
+    fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, OperationError> {
         let rival = self.rival_of(endpoint)?;
         if rival == Some(*endpoint) {
             return Ok(UndoOutcome::Nothing);
@@ -191,13 +297,9 @@ impl Host {
         Ok(UndoOutcome::Restored)
     }
 
-    fn remove_endpoint(&mut self, ours: &Endpoint, force: bool) -> Result<UndoOutcome, MptcpError> {
-        let key = |endpoint: &Endpoint| (endpoint.id, endpoint.address, endpoint.port);
-        let mut endpoints = self.manager()?.endpoints()?.into_iter();
-        let Some(there) = endpoints.find(|there| key(there) == key(ours)) else {
-            return Ok(UndoOutcome::Nothing);
-        };
-        if there != *ours && !force {
+    fn remove_endpoint(&mut self, ours: &Endpoint, force: bool) -> Result<UndoOutcome, OperationError> {
+        let Some(there) = self.own_endpoint(ours)? else { return Ok(UndoOutcome::Nothing) };
+        if (there.interface, there.flags) != (ours.interface, ours.flags) && !force {
             return Ok(UndoOutcome::Changed(format!("MPTCP endpoint {there} has been changed since")));
         }
         self.manager()?.remove_endpoint(there.id.unwrap_or(0), there.address)?;
@@ -205,7 +307,7 @@ impl Host {
     }
 
     /// Closes the first subflow of connections from `address`; succeeds if there is none.
-    fn close_first_subflow(&mut self, address: IpAddr) -> Result<(), MptcpError> {
+    fn close_first_subflow(&mut self, address: IpAddr) -> Result<(), OperationError> {
         self.manager()?.remove_endpoint(0, address)?;
         Ok(())
     }
@@ -214,14 +316,17 @@ impl Host {
         self.manager.as_mut().ok_or(MptcpError::NoPathManager)
     }
 
-    fn rival_of(&mut self, endpoint: &Endpoint) -> Result<Option<Endpoint>, MptcpError> {
+    fn rival_of(&mut self, endpoint: &Endpoint) -> Result<Option<Endpoint>, OperationError> {
         let same = |other: &Endpoint| {
-            other.id == endpoint.id || (other.address == endpoint.address && other.port == endpoint.port)
+            let same_address = other.address == endpoint.address && other.port == endpoint.port;
+            // The kernel replaces an implicit endpoint if the request has no id (`mptcp_pm_nl_append_new_local_addr`).
+            let is_replaced = endpoint.id.is_none() && other.flags.implicit;
+            (endpoint.id.is_some() && other.id == endpoint.id) || (same_address && !is_replaced)
         };
         Ok(self.manager()?.endpoints()?.into_iter().find(same))
     }
 
-    fn put_in_place_of(&mut self, there: &FibEntry, entry: &FibEntry) -> Result<(), MptcpError> {
+    fn put_in_place_of(&mut self, there: &FibEntry, entry: &FibEntry) -> Result<(), OperationError> {
         self.routes.replace_entry(entry)?;
         if there.hides(entry) && self.first_in_place_of(entry)?.as_ref() == Some(there) {
             self.routes.remove_entry(there)?;
@@ -230,14 +335,31 @@ impl Host {
         Ok(())
     }
 
-    fn first_in_place_of(&mut self, entry: &FibEntry) -> Result<Option<FibEntry>, MptcpError> {
+    fn first_in_place_of(&mut self, entry: &FibEntry) -> Result<Option<FibEntry>, OperationError> {
         let entries = self.routes.fib_entries(entry.destination().addr(), entry.table())?;
         Ok(entries.into_iter().find(|there| there.shares_place_with(entry)))
     }
 
-    fn is_absent(&mut self, entry: &FibEntry) -> Result<bool, MptcpError> {
+    fn is_absent(&mut self, entry: &FibEntry) -> Result<bool, OperationError> {
         let links = self.routes.links()?;
         let up = |index| links.iter().any(|link| link.index == index && link.up);
         Ok(entry.next_hops().iter().any(|hop| !up(hop.interface)))
     }
+}
+
+fn restore_sysctl(key: &str, before: &str, after: &str, force: bool) -> Result<UndoOutcome, OperationError> {
+    let there = match sysctl::read(key) {
+        Ok(there) => there,
+        // The settings of an interface disappear with it.
+        Err(SysctlError::NoSuchKey { .. }) => return Ok(UndoOutcome::Gone),
+        Err(error) => return Err(error.into()),
+    };
+    if there == before {
+        return Ok(UndoOutcome::Nothing);
+    }
+    if there != after && !force {
+        return Ok(UndoOutcome::Changed(format!("{key} has been set to {there} since")));
+    }
+    sysctl::write(key, before)?;
+    Ok(UndoOutcome::Restored)
 }

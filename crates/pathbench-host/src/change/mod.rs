@@ -10,6 +10,6 @@ pub mod journal;
 mod operation;
 
 pub use applier::{Applier, ApplyError, Interruption, UndoReport, UndoneStep};
-pub use host::UndoOutcome;
+pub use host::{OperationError, UndoOutcome};
 pub use journal::{JournalError, NamespaceIdentity};
 pub use operation::{InterfaceNames, Operation, Plan, PlannedStep};

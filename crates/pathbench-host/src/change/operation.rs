@@ -1,11 +1,11 @@
 //! The changes of a host, the equivalent commands, and the commands that undo them.
 
 use super::commands::{
-    endpoint_command, first_subflow_command, limits_command, remove_endpoint_command, replacement_commands,
-    route_command, wait_command,
+    endpoint_command, endpoint_flags_command, first_subflow_command, limits_command, remove_endpoint_command,
+    replacement_commands, route_command, rule_command, sysctl_command, wait_command,
 };
-use crate::mptcp::{Endpoint, Limits};
-use crate::netlink::FibEntry;
+use crate::mptcp::{Endpoint, EndpointFlags, Limits};
+use crate::netlink::{FibEntry, Rule};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -42,8 +42,23 @@ pub enum Operation {
         /// Delay after the removal, as for [`Self::RefreshEndpoint`].
         wait_ms: u64,
     },
+    /// Without an id, the kernel assigns one, and an implicit endpoint with the same address becomes this one.
     AddEndpoint {
         endpoint: Endpoint,
+    },
+    /// Changes the flags `backup` and `fullmesh`, which the kernel can change while connections use the endpoint.
+    ChangeEndpoint {
+        before: Endpoint,
+        after: EndpointFlags,
+    },
+    AddRule {
+        rule: Rule,
+    },
+    /// Sets a kernel setting, named with slashes or dots ([`crate::sysctl`]).
+    SetSysctl {
+        key: String,
+        before: String,
+        after: String,
     },
 }
 
@@ -66,6 +81,11 @@ impl Operation {
                 vec![first_subflow_command(*address), wait_command(*wait_ms)]
             }
             Self::AddEndpoint { endpoint } => vec![endpoint_command(endpoint, names)],
+            Self::ChangeEndpoint { before, after } => {
+                vec![endpoint_flags_command(before, before.flags, *after)]
+            }
+            Self::AddRule { rule } => vec![rule_command("add", rule)],
+            Self::SetSysctl { key, after, .. } => vec![sysctl_command(key, after)],
         }
     }
 
@@ -77,6 +97,11 @@ impl Operation {
             Self::SetLimits { before, .. } => vec![limits_command(*before)],
             Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. } => Vec::new(),
             Self::AddEndpoint { endpoint } => vec![remove_endpoint_command(endpoint)],
+            Self::ChangeEndpoint { before, after } => {
+                vec![endpoint_flags_command(before, *after, before.flags)]
+            }
+            Self::AddRule { rule } => vec![rule_command("delete", rule)],
+            Self::SetSysctl { key, before, .. } => vec![sysctl_command(key, before)],
         }
     }
 

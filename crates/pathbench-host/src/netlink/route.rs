@@ -14,6 +14,9 @@ use std::time::Duration;
 /// The table for lookups that no other rule matches (`RT_TABLE_MAIN`).
 pub const MAIN_TABLE: u32 = 254;
 
+/// `IP6_RT_PRIO_USER` of linux/ipv6_route.h.
+pub const IPV6_DEFAULT_METRIC: u32 = 1024;
+
 const RTA_IP_PROTO: u16 = 27;
 /// Requests the matching entry of the table instead of the route to the destination (Linux 4.13, IPv6 4.18).
 const RTM_F_FIB_MATCH: u32 = 0x2000;
@@ -76,6 +79,14 @@ impl Route {
             .with(self.metric, |to, metric| to.u32(libc::RTA_PRIORITY, metric))
             .u32(libc::RTA_TABLE, self.table)
             .with(metrics, |to, metrics| to.nested(libc::RTA_METRICS, metrics))
+    }
+
+    /// The route as an entry of its table, to add it by [`crate::change::Operation::AddRoute`]. Without a metric, an IPv6
+    /// route gets the kernel's default, so that entry and table agree about its place. `None` for an invalid header.
+    pub fn to_entry(&self) -> Option<FibEntry> {
+        let default = (!self.destination.addr().is_ipv4()).then_some(IPV6_DEFAULT_METRIC);
+        let route = Self { metric: self.metric.or(default), ..*self };
+        FibEntry::parse(&route.encode().into_bytes())
     }
 
     pub fn parse(payload: &[u8]) -> Option<Self> {

@@ -6,6 +6,7 @@ use super::route::Lookup;
 use super::socket::{RouteSocket, family};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -33,7 +34,7 @@ const FIB_RULE_INVERT: u32 = 2;
 const RULE_HEADER: usize = 12;
 
 /// "Packets from `from` look up `table`."
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rule {
     /// Source prefix; length 0 matches the whole family.
     pub from: IpNet,

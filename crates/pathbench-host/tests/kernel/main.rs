@@ -7,6 +7,7 @@
 
 mod addressing;
 mod black_holes;
+mod changes;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
@@ -81,6 +82,7 @@ fn trials() -> Vec<Trial> {
         wifi::trials(),
         path_states::trials(),
         remedies::trials(),
+        changes::trials(),
         remedied_endpoints::trials(),
         black_holes::trials(),
         routers::trials(),

@@ -33,14 +33,14 @@ tests!(
     without_privilege_no_change_remains,
 );
 
-const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
+pub(crate) const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
 
 /// A client with two paths, a table for each, and a directory for the journal.
 pub(crate) struct Bench {
-    lab: Lab,
+    pub(crate) lab: Lab,
     _place: tempfile::TempDir,
     pub(crate) journal: PathBuf,
-    address: fn(u8, u8) -> IpAddr,
+    pub(crate) address: fn(u8, u8) -> IpAddr,
 }
 
 impl Bench {
@@ -72,7 +72,7 @@ impl Bench {
         &self.lab.client.namespace
     }
 
-    fn index(&mut self, path: u8) -> Result<u32, Failed> {
+    pub(crate) fn index(&mut self, path: u8) -> Result<u32, Failed> {
         self.lab.client.index(&wire_name(path))
     }
 
@@ -94,7 +94,7 @@ impl Bench {
         Ok(PathObserver::open_in(self.namespace())?.state(&self.path())?.effective_mtu_bytes())
     }
 
-    fn image(&self) -> Result<Image, Failed> {
+    pub(crate) fn image(&self) -> Result<Image, Failed> {
         Image::of(self.namespace())
     }
 
@@ -122,7 +122,7 @@ impl Bench {
     }
 }
 
-fn same(before: &Image, after: &Image, when: &str) -> Outcome {
+pub(crate) fn same(before: &Image, after: &Image, when: &str) -> Outcome {
     ensure!(before == after, "{when} it is not as before: {}", before.difference(after));
     Ok(())
 }
