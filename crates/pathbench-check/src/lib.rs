@@ -6,6 +6,7 @@
 pub mod facts;
 pub mod finding;
 pub mod host;
+pub mod setup;
 
 #[cfg(test)]
 pathbench_kerneltest::privilege_independent!();

@@ -6,6 +6,7 @@ use crate::report::ReportArgs;
 use crate::roam::RoamArgs;
 use crate::run::ProgramArgs;
 use crate::serve::ServeArgs;
+use crate::setup::SetupArgs;
 use crate::suite::TestArgs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand};
 use pathbench_record::units::Span;
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Roam(Box<RoamArgs>),
     /// Measure the MTU of each path to a server, and correct the kernel's path MTU
     Mtu(Box<MtuArgs>),
+    /// MPTCP endpoints, limits, rules and routes of this host: plan, apply, undo, persist
+    Setup(Box<SetupArgs>),
     /// Run any program with its TCP sockets created as MPTCP, and show what each connection used
     Run(Box<ProgramArgs>),
     /// Find out whether this host can use several paths, why not, and the remedy

@@ -1,7 +1,9 @@
-//! The location of the journal, which records each change of this host before it is made. Each command has its own, so
-//! that its undo undoes its own changes only.
+//! The journal of a command: its location, and its undo. The journal records each change of this
+//! host before it is made. Each command has its own, so that its undo undoes its own changes only.
 
 use crate::exit::Failure;
+use crate::output;
+use pathbench_host::change::{Applier, ApplyError, UndoOutcome};
 use pathbench_host::namespace::current_cookie;
 use rustix::fs::{Access, access};
 use std::fs::{self, DirBuilder};
@@ -65,6 +67,63 @@ fn is_own(place: &Path) -> bool {
             && metadata.uid() == rustix::process::geteuid().as_raw()
             && metadata.mode() & OTHERS_MAY_WRITE == 0
     })
+}
+
+/// The result of an undo.
+#[derive(Debug)]
+pub(crate) struct Undone {
+    /// Commands that are equivalent to the restored changes, one per line.
+    pub(crate) restored: String,
+    pub(crate) ending: Result<(), Failure>,
+}
+
+/// Undoes all changes in the journal of `pathbench COMMAND`, and reports unrestored changes on stderr.
+pub(crate) fn undo(applier: &mut Applier, journal: &Path, command: &str, force: bool) -> Undone {
+    let report = match applier.undo(force) {
+        Ok(report) => report,
+        Err(error) => {
+            let ending = Err(failure(&error, &format!("pathbench {command} --undo")));
+            return Undone { restored: String::new(), ending };
+        }
+    };
+    if report.steps.is_empty() {
+        output::note(format_args!("nothing to undo: there is no journal {}", journal.display()));
+    }
+    let mut restored = String::new();
+    for step in &report.steps {
+        let commands = step.commands.join("; ");
+        match &step.outcome {
+            UndoOutcome::Restored => {
+                restored.extend(step.commands.iter().map(|line| format!("{line}\n")));
+            }
+            UndoOutcome::Nothing => {}
+            UndoOutcome::Gone => output::note(format_args!("gone with its interface: {commands}")),
+            UndoOutcome::Superseded(how) => output::note(format_args!("left as it is: {how}")),
+            UndoOutcome::Changed(how) if commands.is_empty() => {
+                output::note(format_args!("not undone: {how}"));
+            }
+            UndoOutcome::Changed(how) => output::note(format_args!("not undone: {commands}: {how}")),
+        }
+    }
+    let incomplete = || {
+        Failure::failed(format!(
+            "not everything was undone, because another program has changed it since; undo it nevertheless with \
+             pathbench {command} --undo --force; until then the journal stays: {}",
+            journal.display()
+        ))
+    };
+    Undone { restored, ending: if report.is_complete() { Ok(()) } else { Err(incomplete()) } }
+}
+
+/// `printing` is the command that prints the equivalent commands.
+pub(crate) fn failure(error: &ApplyError, printing: &str) -> Failure {
+    if error.is_host_unable() {
+        return Failure::host_cannot(format!(
+            "{error}\nthis needs CAP_NET_ADMIN: run it as root (sudo), or let an administrator run the commands that \
+             {printing} prints"
+        ));
+    }
+    Failure::failed(error)
 }
 
 #[cfg(test)]

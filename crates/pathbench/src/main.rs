@@ -21,6 +21,7 @@ mod roam;
 mod run;
 mod serve;
 mod session;
+mod setup;
 mod signals;
 mod suite;
 
@@ -70,6 +71,7 @@ fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure
         Command::Test(args) => suite::test(&args, given),
         Command::Roam(args) => roam::roam(&args, given),
         Command::Mtu(args) => mtu::mtu(&args),
+        Command::Setup(args) => setup::setup(&args),
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
         Command::Serve(args) => serve::serve(&args),

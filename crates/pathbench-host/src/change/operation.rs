@@ -133,12 +133,14 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
+impl PlannedStep {
+    pub fn new(operation: Operation, names: &InterfaceNames) -> Self {
+        Self { commands: operation.commands(names), undo_commands: operation.undo_commands(names), operation }
+    }
+}
+
 impl Plan {
     pub fn push(&mut self, operation: Operation, names: &InterfaceNames) {
-        self.steps.push(PlannedStep {
-            commands: operation.commands(names),
-            undo_commands: operation.undo_commands(names),
-            operation,
-        });
+        self.steps.push(PlannedStep::new(operation, names));
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The table for lookups that no other rule matches (`RT_TABLE_MAIN`).
 pub const MAIN_TABLE: u32 = 254;
 
-/// `IP6_RT_PRIO_USER` of linux/ipv6_route.h.
+/// `IP6_RT_PRIO_USER` of `linux/ipv6_route.h`.
 pub const IPV6_DEFAULT_METRIC: u32 = 1024;
 
 const RTA_IP_PROTO: u16 = 27;

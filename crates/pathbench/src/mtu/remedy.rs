@@ -2,9 +2,9 @@
 
 use super::examination::{Examination, host_path};
 use crate::exit::Failure;
-use crate::output;
+use crate::journal::{self, Undone};
 use pathbench_analysis::path_mtu;
-use pathbench_host::change::{Applier, ApplyError, Plan, PlannedStep, UndoOutcome};
+use pathbench_host::change::{Applier, ApplyError, Plan, PlannedStep};
 use pathbench_host::path_mtu::{KernelPathState, PathObserver, Recovery, plan};
 use pathbench_record::document::{MtuStep, PathMtu};
 use pathbench_record::text::duration;
@@ -28,13 +28,6 @@ pub(super) struct Corrected {
     pub(super) notes: Vec<String>,
     /// Why a step is not done.
     pub(super) failure: Option<Failure>,
-}
-
-#[derive(Debug)]
-pub(super) struct Undone {
-    /// Commands that are equivalent to the restored changes, one per line.
-    pub(super) restored: String,
-    pub(super) ending: Result<(), Failure>,
 }
 
 impl Application {
@@ -85,37 +78,7 @@ impl Application {
 
     /// Undoes all changes in the journal, and reports unrestored changes on stderr.
     pub(super) fn undo(&mut self, force: bool) -> Undone {
-        let report = match self.applier.undo(force) {
-            Ok(report) => report,
-            Err(error) => return Undone { restored: String::new(), ending: Err(failure(&error)) },
-        };
-        if report.steps.is_empty() {
-            output::note(format_args!("nothing to undo: there is no journal {}", self.journal.display()));
-        }
-        let mut restored = String::new();
-        for step in &report.steps {
-            let commands = step.commands.join("; ");
-            match &step.outcome {
-                UndoOutcome::Restored => {
-                    restored.extend(step.commands.iter().map(|line| format!("{line}\n")));
-                }
-                UndoOutcome::Nothing => {}
-                UndoOutcome::Gone => output::note(format_args!("gone with its interface: {commands}")),
-                UndoOutcome::Superseded(how) => output::note(format_args!("left as it is: {how}")),
-                UndoOutcome::Changed(how) if commands.is_empty() => {
-                    output::note(format_args!("not undone: {how}"));
-                }
-                UndoOutcome::Changed(how) => output::note(format_args!("not undone: {commands}: {how}")),
-            }
-        }
-        let incomplete = || {
-            Failure::failed(format!(
-                "not everything was undone, because another program has changed it since; undo it nevertheless with \
-                 pathbench mtu --undo --force; until then the journal stays: {}",
-                self.journal.display()
-            ))
-        };
-        Undone { restored, ending: if report.is_complete() { Ok(()) } else { Err(incomplete()) } }
+        journal::undo(&mut self.applier, &self.journal, "mtu", force)
     }
 }
 
@@ -133,13 +96,7 @@ pub(super) fn planned(
 }
 
 fn failure(error: &ApplyError) -> Failure {
-    if error.is_host_unable() {
-        return Failure::host_cannot(format!(
-            "{error}\nthis needs CAP_NET_ADMIN: run it as root (sudo), or let an administrator run the commands that --print \
-             prints"
-        ));
-    }
-    Failure::failed(error)
+    journal::failure(error, "pathbench mtu SERVER --print")
 }
 
 /// Notes on whether the kernel uses the new MTU and stuck connections recover.

@@ -1,0 +1,175 @@
+//! MPTCP endpoints and limits.
+
+use super::paths::SetupPath;
+use super::{Draft, Manager, Role};
+use pathbench_host::change::Operation;
+use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
+use std::net::IpAddr;
+
+/// The kernel's maximum of endpoints (`MPTCP_PM_ADDR_MAX`), additional subflows and accepted addresses.
+const MOST: usize = 8;
+
+impl Draft<'_> {
+    pub(super) fn raise_limits(&mut self, paths: &[SetupPath]) {
+        let Some(before) = self.host.limits else { return };
+        if self.host.has_mptcpd {
+            return;
+        }
+        let addresses: usize = paths.iter().map(|path| path.addresses.len()).sum();
+        let bounded = |number: usize| number.min(MOST) as u32;
+        let (subflows, accepted) = match self.options.role {
+            Role::Server => (MOST as u32, 0),
+            Role::Client if self.options.fullmesh => (MOST as u32, bounded(addresses)),
+            // Each address may open a subflow, and so may each announced address of the server.
+            Role::Client => (bounded(2 * addresses), bounded(addresses)),
+        };
+        let after = Limits {
+            subflows: before.subflows.max(subflows),
+            add_addr_accepted: before.add_addr_accepted.max(accepted),
+        };
+        if after != before {
+            let reason = match self.options.role {
+                Role::Client => {
+                    "a connection may open a subflow from each address and to each announced address"
+                }
+                Role::Server => "the host accepts additional subflows of clients",
+            };
+            self.step(reason.to_owned(), Operation::SetLimits { before, after });
+        }
+    }
+
+    /// Adds the endpoints that are missing.
+    pub(super) fn announce(&mut self, paths: &[SetupPath]) {
+        if self.host.limits.is_none() {
+            return;
+        }
+        self.note_absent();
+        if self.host.has_mptcpd {
+            self.note(
+                "mptcpd runs: it adds endpoints and raises limits itself, so this plan contains neither. To manage them \
+                 here instead: systemctl disable --now mptcp.service"
+                    .to_owned(),
+            );
+            return;
+        }
+        for path in paths {
+            for at in &path.addresses {
+                self.announce_address(at.address, path);
+            }
+        }
+    }
+
+    fn announce_address(&mut self, address: IpAddr, path: &SetupPath) {
+        let flags = self.flags(path);
+        let there =
+            self.host.endpoints.iter().find(|one| one.address == address && one.port.is_none()).copied();
+        match there {
+            Some(there) if !there.flags.implicit => self.adjust(there, flags, path),
+            there => self.add(address, flags, path, there.is_some()),
+        }
+    }
+
+    fn flags(&self, path: &SetupPath) -> EndpointFlags {
+        match self.options.role {
+            Role::Client => EndpointFlags {
+                subflow: true,
+                backup: path.backup,
+                fullmesh: self.options.fullmesh,
+                laminar: self.host.has_laminar && !self.options.fullmesh,
+                ..EndpointFlags::default()
+            },
+            Role::Server => EndpointFlags { signal: true, backup: path.backup, ..EndpointFlags::default() },
+        }
+    }
+
+    /// An endpoint of an earlier plan gets the flags; an endpoint of another program stays.
+    fn adjust(&mut self, there: Endpoint, flags: EndpointFlags, path: &SetupPath) {
+        let changeable = EndpointFlags { backup: flags.backup, fullmesh: flags.fullmesh, ..there.flags };
+        let suits = match self.options.role {
+            Role::Client => there.flags.subflow,
+            Role::Server => there.flags.signal,
+        };
+        let is_own = self.host.standing.iter().any(|operation| {
+            matches!(operation, Operation::AddEndpoint { endpoint }
+                if endpoint.address == there.address && endpoint.port == there.port)
+        });
+        if is_own && suits && changeable != there.flags {
+            let reason = format!("the flags of {} are as asked for", path.interface);
+            // The kernel refuses `fullmesh` together with `signal`.
+            let after = EndpointFlags { fullmesh: flags.fullmesh && !there.flags.signal, ..changeable };
+            if after != there.flags {
+                self.step(reason, Operation::ChangeEndpoint { before: there, after });
+            }
+        } else if !suits {
+            let wanted = if self.options.role == Role::Client { "subflow" } else { "signal" };
+            self.note(format!(
+                "MPTCP endpoint {there} lacks the flag {wanted}, which the kernel cannot change, and belongs to {}.",
+                if is_own { "an earlier plan: pathbench setup --undo removes it" } else { "another program" }
+            ));
+        } else if path.backup && !there.flags.backup {
+            self.note(format!(
+                "MPTCP endpoint {there} of another program is no backup, although {} is metered or named as backup; to \
+                 change it: ip mptcp endpoint change id {} backup",
+                path.interface,
+                there.id.unwrap_or(0)
+            ));
+        }
+    }
+
+    fn add(&mut self, address: IpAddr, flags: EndpointFlags, path: &SetupPath, replaces_implicit: bool) {
+        let interface = &path.interface;
+        if self.host.managers.get(&path.index) == Some(&Manager::NetworkManager) {
+            let words = flags.to_string().replace(' ', ",");
+            self.note(format!(
+                "NetworkManager manages {interface} and its MPTCP endpoints (1.40 and newer), so this plan adds none there. \
+                 To have one: nmcli connection modify CONNECTION connection.mptcp-flags enabled,{words}; nmcli device \
+                 reapply {interface}"
+            ));
+            return;
+        }
+        let planned: Vec<Endpoint> = self.planned().collect();
+        let explicit = self.host.endpoints.iter().filter(|there| !there.flags.implicit).count();
+        if explicit + planned.len() >= MOST {
+            self.note(format!("{address} gets no MPTCP endpoint: the kernel keeps at most {MOST}."));
+            return;
+        }
+        let taken = |id: u8| self.host.endpoints.iter().chain(&planned).any(|there| there.id == Some(id));
+        // The kernel replaces an implicit endpoint only if the request has no id.
+        let id = if replaces_implicit { None } else { (1..=u8::MAX).find(|id| !taken(*id)) };
+        let endpoint = Endpoint { address, port: None, id, interface: Some(path.index), flags };
+        let reason = match self.options.role {
+            Role::Client if path.backup => {
+                format!("{interface} is a backup path: its subflows carry data only when no other works")
+            }
+            Role::Client => format!("connections open a subflow from {address} on {interface}"),
+            Role::Server => format!("clients learn the address {address} on {interface}"),
+        };
+        self.step(reason, Operation::AddEndpoint { endpoint });
+    }
+
+    fn planned(&self) -> impl Iterator<Item = Endpoint> {
+        self.plan.steps.iter().filter_map(|step| match step.change.operation {
+            Operation::AddEndpoint { endpoint } => Some(endpoint),
+            _ => None,
+        })
+    }
+
+    /// Endpoints whose address is not on this host, such as those of the other host.
+    fn note_absent(&mut self) {
+        let is_here = |address: IpAddr| self.host.addresses.iter().any(|own| own.network.addr() == address);
+        let absent =
+            self.host.endpoints.iter().filter(|there| !there.flags.implicit && !is_here(there.address));
+        let notes: Vec<String> = absent
+            .map(|there| {
+                format!(
+                    "MPTCP endpoint {there} names an address that this host does not have, and has no effect. It is not \
+                     from this command; to remove it: ip mptcp endpoint delete id {}",
+                    there.id.unwrap_or(0)
+                )
+            })
+            .collect();
+        for note in notes {
+            self.note(note);
+        }
+    }
+}
