@@ -73,7 +73,9 @@ pub(super) fn rule_command(verb: &str, rule: &Rule) -> String {
     format!("{program} rule {verb} from {from} lookup {} priority {}", rule.table, rule.priority)
 }
 
+/// Names without dots are written with dots, as usual.
 pub(super) fn sysctl_command(key: &str, value: &str) -> String {
+    let key = if key.contains('/') && !key.contains('.') { key.replace('/', ".") } else { key.to_owned() };
     format!("sysctl -w {key}={value}")
 }
 

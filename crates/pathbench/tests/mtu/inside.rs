@@ -1,12 +1,15 @@
 //! Tasks of tests inside a lab's host: this program is started again there, with its task in an environment variable.
 //! So the tests compare the kernel's own bytes and need no other program.
 
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
 use super::support::standing::Lab;
 use super::support::{Finished, finish, within};
 use netlink_sys::Socket;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use pathbench_host::mptcp::PathManager;
-use pathbench_host::netlink::RouteSocket;
+use pathbench_host::netlink::{MAIN_TABLE, Route, RouteSocket};
+use pathbench_host::sysctl;
 use std::time::Duration;
 
 /// The task, and the file of its answer.
@@ -23,8 +26,11 @@ const HEADER: usize = 16;
 const ROUTE_HEADER: usize = 12;
 const RTA_CACHEINFO: u16 = 12;
 
-/// All state that the command may change: each route of every table in the kernel's order and each rule, byte for
-/// byte without self-changing counters; the MPTCP endpoints and limits.
+/// First table of a lab host's source rules.
+const FIRST_TABLE: u32 = 1000;
+
+/// All state that the commands may change: each address, each route of every table in the kernel's order and each rule,
+/// byte for byte without self-changing counters; the MPTCP endpoints and limits; settings.
 pub(crate) fn image(lab: &Lab) -> String {
     let image = ask(lab, "client", "image");
     // A lab with two paths has its own tables, rules and endpoints.
@@ -48,6 +54,20 @@ pub(crate) fn set_mtu(lab: &Lab, host: &str, interface: &str, mtu: u32) {
     ask(lab, host, &format!("mtu {interface} {mtu}"));
 }
 
+/// Removes the source rules and tables of the lab's client. With `defaults`, the main table gets a default route by each
+/// interface that had one, the first interface's with the lowest metric, as from DHCP clients.
+pub(crate) fn remove_rules(lab: &Lab, defaults: bool) {
+    ask(lab, "client", if defaults { "unrule defaults" } else { "unrule" });
+}
+
+pub(crate) fn set_link(lab: &Lab, host: &str, interface: &str, up: bool) {
+    ask(lab, host, &format!("{} {interface}", if up { "up" } else { "down" }));
+}
+
+pub(crate) fn set(lab: &Lab, host: &str, key: &str, value: &str) {
+    ask(lab, host, &format!("sysctl {key} {value}"));
+}
+
 fn ask(lab: &Lab, host: &str, task: &str) -> String {
     let program = std::env::current_exe().unwrap();
     let answer = lab.work.path().join("answer");
@@ -69,9 +89,39 @@ fn a_task_in_a_host() {
             socket.set_mtu(index, mtu.parse().unwrap()).unwrap();
             String::new()
         }
+        ["unrule"] => without_rules(false),
+        ["unrule", "defaults"] => without_rules(true),
+        [verb @ ("up" | "down"), interface] => {
+            let mut socket = RouteSocket::open().unwrap();
+            let index = socket.link(interface).unwrap().index;
+            if verb == "up" { socket.set_up(index) } else { socket.set_down(index) }.unwrap();
+            String::new()
+        }
+        ["sysctl", key, value] => {
+            sysctl::write(key, value).unwrap();
+            String::new()
+        }
         _ => panic!("unknown task: {task}"),
     };
     std::fs::write(std::env::var_os(ANSWER).unwrap(), answer).unwrap();
+}
+
+fn without_rules(defaults: bool) -> String {
+    let mut socket = RouteSocket::open().unwrap();
+    for rule in socket.rules().unwrap().iter().filter(|rule| (FIRST_TABLE..32_000).contains(&rule.table)) {
+        socket.remove_rule(rule).unwrap();
+    }
+    let routes = socket.routes().unwrap();
+    let mut of_rules: Vec<&Route> = routes.iter().filter(|route| route.table >= FIRST_TABLE).collect();
+    of_rules.sort_by_key(|route| (route.interface, route.gateway.is_none()));
+    for route in &of_rules {
+        socket.remove_route(route).unwrap();
+    }
+    for route in of_rules.iter().filter(|route| defaults && route.destination.prefix_len() == 0) {
+        let metric = Some(100 * route.interface.unwrap());
+        socket.add_route(&Route { table: MAIN_TABLE, metric, ..**route }).unwrap();
+    }
+    String::new()
 }
 
 fn own_image() -> String {
@@ -85,6 +135,14 @@ fn own_image() -> String {
     for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
         lines.extend(dump(RTM_GETROUTE, family).iter().map(|route| format!("route {:02x?}", steady(route))));
         lines.extend(dump(RTM_GETRULE, family).iter().map(|rule| format!("rule {rule:02x?}")));
+    }
+    lines.extend(socket.addresses().unwrap().iter().map(|address| format!("{address:?}")));
+    let links = socket.links().unwrap();
+    let names = links.iter().map(|link| link.name.as_str()).chain(["all"]);
+    let per_interface = ["rp_filter", "arp_ignore", "arp_announce"];
+    let keys = names.flat_map(|name| per_interface.map(|key| format!("net/ipv4/conf/{name}/{key}")));
+    for key in keys.chain(["net/mptcp/enabled".to_owned(), "net/mptcp/pm_type".to_owned()]) {
+        lines.push(format!("{key} {:?}", sysctl::read(&key).ok()));
     }
     let mut manager = PathManager::open().unwrap();
     lines.extend(manager.endpoints().unwrap().iter().map(|endpoint| format!("{endpoint:?}")));
