@@ -19,7 +19,7 @@ impl Draft<'_> {
         let bounded = |number: usize| number.min(MOST) as u32;
         let (subflows, accepted) = match self.options.role {
             Role::Server => (MOST as u32, 0),
-            Role::Client if self.options.fullmesh => (MOST as u32, bounded(addresses)),
+            Role::Client if self.fullmesh => (MOST as u32, bounded(addresses)),
             // Each address may open a subflow, and so may each announced address of the server.
             Role::Client => (bounded(2 * addresses), bounded(addresses)),
         };
@@ -74,8 +74,8 @@ impl Draft<'_> {
             Role::Client => EndpointFlags {
                 subflow: true,
                 backup: path.backup,
-                fullmesh: self.options.fullmesh,
-                laminar: self.host.has_laminar && !self.options.fullmesh,
+                fullmesh: self.fullmesh,
+                laminar: self.host.has_laminar && !self.fullmesh,
                 ..EndpointFlags::default()
             },
             Role::Server => EndpointFlags { signal: true, backup: path.backup, ..EndpointFlags::default() },
@@ -105,6 +105,12 @@ impl Draft<'_> {
             self.note(format!(
                 "MPTCP endpoint {there} lacks the flag {wanted}, which the kernel cannot change, and belongs to {}.",
                 if is_own { "an earlier plan: pathbench setup --undo removes it" } else { "another program" }
+            ));
+        } else if flags.fullmesh && !there.flags.fullmesh && !self.options.fullmesh {
+            self.note(format!(
+                "MPTCP endpoint {there} of another program has no flag fullmesh, which several interfaces in one subnet need: \
+                 ip mptcp endpoint change id {} fullmesh",
+                there.id.unwrap_or(0)
             ));
         } else if path.backup && !there.flags.backup {
             self.note(format!(

@@ -108,6 +108,8 @@ pub struct SetupOptions {
     pub backup: Vec<String>,
     /// Subflows from every endpoint to every address of the server.
     pub fullmesh: bool,
+    /// Whether a named interface may be absent or down: a watch waits for it.
+    pub may_be_absent: bool,
 }
 
 /// A planned change and its reason.
@@ -147,7 +149,10 @@ impl SetupPlan {
 /// Errors: each mistake in `options`, and the missing kernel feature.
 pub fn plan(host: &SetupHost, options: &SetupOptions) -> Result<SetupPlan, Vec<String>> {
     let Selection { paths, notes } = paths::select(host, options)?;
-    let mut draft = Draft { host, options, names: host.names(), plan: SetupPlan::default() };
+    // In one subnet, the server's answers to each address leave by the interface that the server's address has, so that
+    // each path needs a subflow between the addresses of its own link.
+    let fullmesh = options.fullmesh || paths.iter().any(|path| paths::shared_subnet(path, &paths).is_some());
+    let mut draft = Draft { host, options, fullmesh, names: host.names(), plan: SetupPlan::default() };
     draft.plan.notes = notes;
     draft.enable();
     draft.route(&paths);
@@ -180,6 +185,7 @@ pub fn is_outdated(operation: &Operation, host: &SetupHost) -> bool {
 struct Draft<'a> {
     host: &'a SetupHost,
     options: &'a SetupOptions,
+    fullmesh: bool,
     names: InterfaceNames,
     plan: SetupPlan,
 }

@@ -45,12 +45,12 @@ pub struct Selection {
 /// The paths that `options` select, in the order of the interfaces.
 /// Errors: one sentence for each named interface that is no path.
 pub(super) fn select(host: &SetupHost, options: &SetupOptions) -> Result<Selection, Vec<String>> {
-    let mistakes = mistakes(host, options);
+    let mistakes = if options.may_be_absent { Vec::new() } else { mistakes(host, options) };
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
     let mut selection = Selection::default();
-    let named = |link: &Link| options.interfaces.contains(&link.name);
+    let named = |link: &Link| link.up && options.interfaces.contains(&link.name);
     let is_chosen = |link: &Link| if options.interfaces.is_empty() { is_suitable(link) } else { named(link) };
     let mut links: Vec<&Link> = host.links.iter().filter(|link| !link.loopback && is_chosen(link)).collect();
     if options.interfaces.is_empty() {
@@ -164,6 +164,13 @@ fn is_backup(host: &SetupHost, options: &SetupOptions, link: &Link) -> bool {
     options.backup.contains(&link.name)
         || host.metered.contains(&link.index)
         || host.media.get(&link.index) == Some(&Medium::Cellular)
+}
+
+/// The IPv4 subnet of `path` in which another path also is.
+pub(super) fn shared_subnet(path: &SetupPath, paths: &[SetupPath]) -> Option<IpNet> {
+    let others = || paths.iter().filter(|other| other.index != path.index).flat_map(|other| &other.addresses);
+    let subnets = path.addresses.iter().map(|at| at.subnet).filter(|subnet| subnet.addr().is_ipv4());
+    subnets.into_iter().find(|subnet| others().any(|other| other.subnet == *subnet))
 }
 
 /// Whether packets of this family can leave the subnets of the interface: some table has a default route over it, or a

@@ -150,7 +150,8 @@ impl Draft<'_> {
             let reason = format!("packets from {} leave by {name}, whatever their destination", at.address);
             self.step(reason, Operation::AddRule { rule });
         }
-        if !has_router(self.host, path.index, ipv4) {
+        let leads_out = |path: &SetupPath| has_router(self.host, path.index, ipv4);
+        if !leads_out(path) && paths.iter().any(leads_out) {
             self.note_missing_router(at, path);
         }
     }

@@ -1,7 +1,7 @@
 //! Kernel settings that MPTCP and source routing require.
 
 use super::Draft;
-use super::paths::{SetupPath, has_router};
+use super::paths::{SetupPath, has_router, shared_subnet};
 use pathbench_host::change::Operation;
 
 pub(super) const ENABLED: &str = "net/mptcp/enabled";
@@ -50,17 +50,13 @@ impl Draft<'_> {
     /// at the other interface.
     pub(super) fn resolve_addresses(&mut self, paths: &[SetupPath]) {
         for path in paths {
-            let shared = path.addresses.iter().filter(|at| at.address.is_ipv4()).find(|at| {
-                let others = paths.iter().filter(|other| other.index != path.index);
-                others.flat_map(|other| &other.addresses).any(|other| other.subnet == at.subnet)
-            });
-            let Some(shared) = shared else { continue };
+            let Some(shared) = shared_subnet(path, paths) else { continue };
             for (name, least) in [("arp_ignore", 1), ("arp_announce", 2)] {
                 let own = key(&path.interface, name);
                 if self.host.number(&own).max(self.host.number(&key("all", name))) < least {
                     let reason = format!(
-                        "several interfaces are in {}: {} answers ARP requests for its own address only",
-                        shared.subnet, path.interface
+                        "several interfaces are in {shared}: {} answers ARP requests for its own address only",
+                        path.interface
                     );
                     self.set(reason, own, &least.to_string());
                 }

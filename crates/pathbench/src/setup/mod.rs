@@ -16,6 +16,7 @@ use application::Application;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pathbench_check::setup::{Role, SetupOptions, SetupPlan};
+use pathbench_record::units::Span;
 use presentation::SetupDocument;
 use std::path::PathBuf;
 
@@ -49,6 +50,9 @@ pub(crate) struct SetupArgs {
     /// Follow interfaces as they come and go, and apply or undo their part of the set-up. Ends with Ctrl-C
     #[arg(long, requires = "apply", conflicts_with = "json")]
     pub(crate) watch: bool,
+    /// End the watch after this time
+    #[arg(long, value_name = "TIME", requires = "watch")]
+    pub(crate) duration: Option<Span>,
     /// Undo the changes when the watch ends [default: they stay, until `pathbench setup --undo`]
     #[arg(long, requires = "watch")]
     pub(crate) undo_at_end: bool,
@@ -79,7 +83,7 @@ pub(crate) fn setup(args: &SetupArgs) -> Result<Exit, Failure> {
         if args.persist {
             persist(&application.plan()?, &application, args)?;
         }
-        return watch::watch(&mut application, args.undo_at_end);
+        return watch::watch(&mut application, args);
     }
     let plan = if args.apply { application.apply()? } else { application.plan()? };
     let files = if args.persist { persist(&plan, &application, args)? } else { Vec::new() };
@@ -123,6 +127,7 @@ impl From<&SetupArgs> for SetupOptions {
             interfaces: args.interfaces.clone(),
             backup: args.backup.clone(),
             fullmesh: args.fullmesh,
+            may_be_absent: args.watch,
         }
     }
 }

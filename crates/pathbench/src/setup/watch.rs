@@ -1,11 +1,14 @@
 //! The watch: applies the part of the set-up of an interface that comes, and undoes the part of one that goes.
 
 use super::application::Application;
-use super::presentation;
+use super::{SetupArgs, presentation};
+use crate::clock::MonotonicClock;
 use crate::exit::{Exit, Failure};
 use crate::{output, signals};
 use pathbench_host::change::UndoOutcome;
 use pathbench_host::link_events::LinkEventStream;
+use pathbench_record::time::Clock as _;
+use pathbench_record::units::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
@@ -16,11 +19,11 @@ const SIGNAL_LATENCY_MS: i64 = 100;
 /// Changes that follow an event, such as the routes of a DHCP client, are noticed within this number of turns.
 const TURNS_PER_CHECK: u32 = 10;
 
-pub(super) fn watch(application: &mut Application, undo_at_end: bool) -> Result<Exit, Failure> {
+pub(super) fn watch(application: &mut Application, args: &SetupArgs) -> Result<Exit, Failure> {
     let stop = signals::stop_flag();
     let mut events = LinkEventStream::subscribe().map_err(Failure::failed)?;
-    let watched = follow(application, &mut events, &stop);
-    let undone = if undo_at_end {
+    let watched = follow(application, &mut events, args.duration, &stop);
+    let undone = if args.undo_at_end {
         let undone = application.undo(false);
         output::print(&undone.restored).and(undone.ending)
     } else {
@@ -32,14 +35,17 @@ pub(super) fn watch(application: &mut Application, undo_at_end: bool) -> Result<
 fn follow(
     application: &mut Application,
     events: &mut LinkEventStream,
+    duration: Option<Span>,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
+    let begun = MonotonicClock.now();
     // A host that cannot be set up at all is reported at once; later failures may pass with the next change.
     let plan = application.apply()?;
     output::print(&presentation::script(&plan, true))?;
     let mut known: BTreeSet<String> = plan.notes.into_iter().collect();
     let mut turns = 0;
-    while !stop.load(Ordering::Relaxed) {
+    let is_over = || duration.is_some_and(|duration| MonotonicClock.now().since(begun) >= duration.0);
+    while !stop.load(Ordering::Relaxed) && !is_over() {
         turns += 1;
         let changed = wait(events)?;
         if !changed && turns < TURNS_PER_CHECK {

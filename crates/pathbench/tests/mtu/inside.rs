@@ -68,6 +68,11 @@ pub(crate) fn set(lab: &Lab, host: &str, key: &str, value: &str) {
     ask(lab, host, &format!("sysctl {key} {value}"));
 }
 
+/// Adds the flag to all endpoints, as `ip mptcp endpoint change id ID fullmesh` does.
+pub(crate) fn set_fullmesh(lab: &Lab, host: &str) {
+    ask(lab, host, "fullmesh");
+}
+
 fn ask(lab: &Lab, host: &str, task: &str) -> String {
     let program = std::env::current_exe().unwrap();
     let answer = lab.work.path().join("answer");
@@ -95,6 +100,14 @@ fn a_task_in_a_host() {
             let mut socket = RouteSocket::open().unwrap();
             let index = socket.link(interface).unwrap().index;
             if verb == "up" { socket.set_up(index) } else { socket.set_down(index) }.unwrap();
+            String::new()
+        }
+        ["fullmesh"] => {
+            let mut manager = PathManager::open().unwrap();
+            for mut endpoint in manager.endpoints().unwrap() {
+                endpoint.flags.fullmesh = true;
+                manager.set_flags(&endpoint).unwrap();
+            }
             String::new()
         }
         ["sysctl", key, value] => {
@@ -137,8 +150,8 @@ fn own_image() -> String {
         lines.extend(dump(RTM_GETRULE, family).iter().map(|rule| format!("rule {rule:02x?}")));
     }
     lines.extend(socket.addresses().unwrap().iter().map(|address| format!("{address:?}")));
-    let links = socket.links().unwrap();
-    let names = links.iter().map(|link| link.name.as_str()).chain(["all"]);
+    let interfaces = socket.links().unwrap();
+    let names = interfaces.iter().map(|link| link.name.as_str()).chain(["all"]);
     let per_interface = ["rp_filter", "arp_ignore", "arp_announce"];
     let keys = names.flat_map(|name| per_interface.map(|key| format!("net/ipv4/conf/{name}/{key}")));
     for key in keys.chain(["net/mptcp/enabled".to_owned(), "net/mptcp/pm_type".to_owned()]) {

@@ -19,12 +19,21 @@ impl Lab {
     }
 
     pub(crate) fn of(scenario: &str, options: &[&str]) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let work = Workplace::new();
+        work.scenario("two", scenario);
+        Self::up(work, "two.toml", options)
+    }
+
+    /// A shipped scenario's lab.
+    pub(crate) fn of_shipped(scenario: &str, options: &[&str]) -> Self {
+        Self::up(Workplace::new(), scenario, options)
+    }
+
+    fn up(work: Workplace, scenario: &str, options: &[&str]) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("standing-{}-{number}", std::process::id());
-        work.scenario("two", scenario);
-        work.run(&[&["lab", "up", "two.toml", "--name", &name], options].concat()).expect(0);
+        work.run(&[&["lab", "up", scenario, "--name", &name], options].concat()).expect(0);
         Self { work, name }
     }
 
