@@ -24,29 +24,31 @@ impl Managers {
     pub fn read(links: &[Link]) -> Self {
         let shared: Vec<&Link> =
             links.iter().filter(|link| !link.loopback && device::sysfs(link).is_some()).collect();
-        if shared.is_empty() {
-            return Self::default();
-        }
-        let managed = |is_managed: fn(u32) -> bool| {
-            shared.iter().filter(|link| is_managed(link.index)).map(|link| link.name.clone()).collect()
+        if shared.is_empty() { Self::default() } else { Self::below(Path::new("/"), &shared) }
+    }
+
+    /// The managers of `links` by the files below `root`.
+    pub fn below(root: &Path, links: &[&Link]) -> Self {
+        let managed = |is_managed: fn(&Path, u32) -> bool| {
+            links.iter().filter(|link| is_managed(root, link.index)).map(|link| link.name.clone()).collect()
         };
         Self {
             network_manager: managed(network_manager_manages),
             networkd: managed(networkd_manages),
-            networkd_keeps_rules: networkd_keeps_rules(Path::new("/")),
-            mptcpd: is_running("mptcpd"),
+            networkd_keeps_rules: networkd_keeps_rules(root),
+            mptcpd: is_running(root, "mptcpd"),
         }
     }
 }
 
 /// `NetworkManager` writes a file per interface; `managed` is in it since 1.6.
-fn network_manager_manages(index: u32) -> bool {
-    let file = format!("/run/NetworkManager/devices/{index}");
+fn network_manager_manages(root: &Path, index: u32) -> bool {
+    let file = root.join(format!("run/NetworkManager/devices/{index}"));
     fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line.trim() == "managed=true"))
 }
 
-fn networkd_manages(index: u32) -> bool {
-    let file = format!("/run/systemd/netif/links/{index}");
+fn networkd_manages(root: &Path, index: u32) -> bool {
+    let file = root.join(format!("run/systemd/netif/links/{index}"));
     fs::read_to_string(file).is_ok_and(|text| {
         let state = text.lines().find_map(|line| line.strip_prefix("ADMIN_STATE="));
         state.is_some_and(|state| state != "unmanaged")
@@ -82,8 +84,8 @@ pub fn networkd_keeps_rules(root: &Path) -> bool {
 }
 
 /// Whether a process of this name runs.
-fn is_running(name: &str) -> bool {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+fn is_running(root: &Path, name: &str) -> bool {
+    let processes = fs::read_dir(root.join("proc")).into_iter().flatten().flatten();
     processes
         .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
         .any(|entry| fs::read_to_string(entry.path().join("comm")).is_ok_and(|comm| comm.trim() == name))

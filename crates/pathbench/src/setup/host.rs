@@ -5,8 +5,7 @@ use crate::exit::Failure;
 use pathbench_check::setup::{Medium, SetupHost};
 use pathbench_host::mptcp::{MptcpError, PathManager};
 use pathbench_host::netlink::{Link, NetlinkError, RouteSocket};
-use pathbench_host::{kernel, sysctl};
-use std::fs;
+use pathbench_host::{device, kernel, sysctl};
 use std::path::Path;
 
 /// First kernel with the endpoint flag `laminar`.
@@ -46,20 +45,14 @@ fn path_manager(host: &mut SetupHost) -> Result<(), MptcpError> {
     Ok(())
 }
 
-/// The access network of a hardware interface, from sysfs.
+/// The access network of a hardware interface.
 fn medium(link: &Link) -> Option<Medium> {
-    let place = Path::new("/sys/class/net").join(&link.name);
-    // sysfs shows the interfaces of the namespace in which it was mounted.
-    let index = fs::read_to_string(place.join("ifindex")).ok()?;
-    if index.trim().parse() != Ok(link.index) {
-        return None;
+    if device::is_cellular(link) {
+        return Some(Medium::Cellular);
     }
-    let uevent = fs::read_to_string(place.join("uevent")).unwrap_or_default();
-    let kind = uevent.lines().find_map(|line| line.strip_prefix("DEVTYPE="));
-    match kind {
-        Some("wwan") => Some(Medium::Cellular),
-        Some("wlan") => Some(Medium::Wifi),
-        _ if place.join("phy80211").exists() || place.join("wireless").exists() => Some(Medium::Wifi),
-        _ => place.join("device").exists().then_some(Medium::Wired),
+    let place = device::sysfs(link)?;
+    if place.join("phy80211").exists() || place.join("wireless").exists() {
+        return Some(Medium::Wifi);
     }
+    place.join("device").exists().then_some(Medium::Wired)
 }
