@@ -59,13 +59,15 @@ fn removes(rule: &MptcpRule) -> Finding {
         }
         Some(_) => "The path manager of the peer or of this host does not receive this option.",
     };
-    Finding::problem(
-        FindingId::FirewallMptcp,
-        format!("rule {} of the chain {} {does}", rule.handle, rule.chain),
-        meaning,
-    )
-    .about(rule.chain.clone())
-    .with(format!("nft delete rule {} handle {}", rule.chain, rule.handle))
+    let (id, found) =
+        (FindingId::FirewallMptcp, format!("rule {} of the chain {} {does}", rule.handle, rule.chain));
+    let finding = if rule.is_forwarding {
+        let forwarded = "The rule concerns the connections that this host forwards: of containers, virtual machines or a network.";
+        Finding::advice(id, found, format!("{forwarded} {meaning}"))
+    } else {
+        Finding::problem(id, found, meaning)
+    };
+    finding.about(rule.chain.clone()).with(format!("nft delete rule {} handle {}", rule.chain, rule.handle))
 }
 
 /// RFC 8684, section 8.

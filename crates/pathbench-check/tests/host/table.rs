@@ -85,7 +85,12 @@ pub(crate) const ROWS: &[Row] = &[
         |facts| count(facts, "MPJoinSynTx MPJoinSynAckRx", "10 1"),
         &["advice join-failures"],
     ),
-    ("firewall strips", firewall_strips, &["problem firewall-mptcp inet filter forward"]),
+    ("firewall strips", firewall_strips, &["problem firewall-mptcp inet filter output"]),
+    (
+        "firewall strips in forwarded packets",
+        firewall_strips_forwarded,
+        &["advice firewall-mptcp inet filter output"],
+    ),
     ("firewall unread", |facts| facts.firewall = Err("EPERM".to_owned()), &["not-examined firewall-mptcp"]),
     (
         "legacy iptables",
@@ -241,12 +246,18 @@ fn count(facts: &mut HostFacts, names: &str, values: &str) {
 
 fn firewall_strips(facts: &mut HostFacts) {
     let rule = MptcpRule {
-        chain: "inet filter forward".to_owned(),
+        chain: "inet filter output".to_owned(),
         handle: 7,
+        is_forwarding: false,
         action: MptcpAction::Strip,
         subtype: Some(1),
     };
     facts.firewall.as_mut().unwrap().mptcp.push(rule);
+}
+
+fn firewall_strips_forwarded(facts: &mut HostFacts) {
+    firewall_strips(facts);
+    facts.firewall.as_mut().unwrap().mptcp[0].is_forwarding = true;
 }
 
 fn initial_address(facts: &mut HostFacts) {
@@ -314,10 +325,7 @@ fn remedies_name_this_hosts_addresses_devices_and_tables() {
         remedy_of(|facts| facts.endpoints = Ok(Vec::new()), "mptcp-endpoint"),
         ["ip mptcp endpoint add 10.0.0.10 dev wlan0 subflow"]
     );
-    assert_eq!(
-        remedy_of(firewall_strips, "firewall-mptcp"),
-        ["nft delete rule inet filter forward handle 7"]
-    );
+    assert_eq!(remedy_of(firewall_strips, "firewall-mptcp"), ["nft delete rule inet filter output handle 7"]);
     assert_eq!(
         remedy_of(|facts| limits(facts, 0, 0), "mptcp-limits"),
         ["ip mptcp limits set subflows 2 add_addr_accepted 2"]

@@ -9,7 +9,9 @@ use crate::netlink::message::{Attributes, Message, NETFILTER_HEADER, netfilter_h
 const TCPOPT_MPTCP: u8 = 30;
 const NFTA_CHAIN_TABLE: u16 = 1;
 const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
 const NFTA_CHAIN_POLICY: u16 = 5;
+const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFTA_RULE_TABLE: u16 = 1;
 const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_HANDLE: u16 = 3;
@@ -33,6 +35,7 @@ const NFTA_IMMEDIATE_DATA: u16 = 2;
 /// `NFTA_MATCH_*` and `NFTA_TARGET_*`: an extension of iptables by name, with its structure.
 const NFTA_EXTENSION_NAME: u16 = 1;
 const NFTA_EXTENSION_INFO: u16 = 3;
+const XT_TCP_INV_OPTION: u8 = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FirewallRules {
@@ -48,6 +51,8 @@ pub struct MptcpRule {
     /// Family, table and chain as nft(8) prints them: `inet filter forward`.
     pub chain: String,
     pub handle: u64,
+    /// The chain's hook is `forward`: the rule concerns the connections of other hosts only.
+    pub is_forwarding: bool,
     pub action: MptcpAction,
     /// The MPTCP subtype (RFC 8684, section 3) that it selects; `None`: all.
     pub subtype: Option<u8>,
@@ -72,33 +77,52 @@ impl FirewallRules {
             payload: netfilter_header(libc::AF_UNSPEC as u8, 0).to_vec(),
         };
         let refused = |error| FirewallError::refused(error, None);
+        let request = "list the nf_tables chains";
         let chains =
-            channel.dump("list the nf_tables chains", &list(libc::NFT_MSG_GETCHAIN), parse_dropping_chain);
-        let dropping_chains = chains.map_err(refused)?;
+            channel.dump(request, &list(libc::NFT_MSG_GETCHAIN), BaseChain::parse).map_err(refused)?;
         let mut rules = 0;
-        let mptcp = channel.dump("list the nf_tables rules", &list(libc::NFT_MSG_GETRULE), |payload| {
+        let request = "list the nf_tables rules";
+        let mptcp = channel.dump(request, &list(libc::NFT_MSG_GETRULE), |payload| {
             rules += 1;
             MptcpRule::parse(payload)
         });
-        Ok(Self { mptcp: mptcp.map_err(refused)?, rules, dropping_chains })
+        let mut mptcp = mptcp.map_err(refused)?;
+        for rule in &mut mptcp {
+            rule.is_forwarding = chains.iter().any(|chain| chain.name == rule.chain && chain.forwards);
+        }
+        let dropping = chains.into_iter().filter(|chain| chain.drops).map(|chain| chain.name);
+        Ok(Self { mptcp, rules, dropping_chains: dropping.collect() })
     }
 }
 
-/// A base chain whose policy is drop, from an `NFT_MSG_NEWCHAIN` message.
-fn parse_dropping_chain(payload: &[u8]) -> Option<String> {
-    let (header, attributes) = Attributes::after(payload, NETFILTER_HEADER)?;
-    let policy = be32(attributes, NFTA_CHAIN_POLICY)?;
-    let name = format!(
-        "{} {} {}",
-        family(header),
-        attributes.text(NFTA_CHAIN_TABLE)?,
-        attributes.text(NFTA_CHAIN_NAME)?
-    );
-    (policy == libc::NF_DROP as u32).then_some(name)
+#[derive(Debug)]
+struct BaseChain {
+    name: String,
+    forwards: bool,
+    /// Its policy is drop.
+    drops: bool,
+}
+
+impl BaseChain {
+    /// Parses the chain in an `NFT_MSG_NEWCHAIN` message; `None` for a chain without a hook.
+    fn parse(payload: &[u8]) -> Option<Self> {
+        let (header, attributes) = Attributes::after(payload, NETFILTER_HEADER)?;
+        let hook = be32(attributes.nested(NFTA_CHAIN_HOOK)?, NFTA_HOOK_HOOKNUM)?;
+        let family = family(header);
+        let (table, chain) = (attributes.text(NFTA_CHAIN_TABLE)?, attributes.text(NFTA_CHAIN_NAME)?);
+        Some(Self {
+            name: format!("{family} {table} {chain}"),
+            // Hooks of netdev and arp have other numbers.
+            forwards: hook == libc::NF_INET_FORWARD as u32
+                && matches!(family, "ip" | "ip6" | "inet" | "bridge"),
+            drops: be32(attributes, NFTA_CHAIN_POLICY) == Some(libc::NF_DROP as u32),
+        })
+    }
 }
 
 impl MptcpRule {
-    /// Parses the rule in an `NFT_MSG_NEWRULE` message; `None` if it does not concern MPTCP, or lets it pass.
+    /// Parses the rule in an `NFT_MSG_NEWRULE` message; `None` if it does not concern MPTCP, or lets it pass. The message
+    /// does not contain the hook of the chain.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let (header, attributes) = Attributes::after(payload, NETFILTER_HEADER)?;
         let mut reading = Reading::default();
@@ -113,6 +137,7 @@ impl MptcpRule {
         Some(Self {
             chain: format!("{} {table} {chain}", family(header)),
             handle,
+            is_forwarding: false,
             action: reading.action?,
             subtype: reading.subtype,
         })
@@ -148,10 +173,12 @@ impl Reading {
                 self.action.get_or_insert(MptcpAction::Reject);
             }
             "match" => {
-                // struct xt_tcp: source and destination ports (8 bytes), option.
-                let option = data.get(NFTA_EXTENSION_INFO).and_then(|info| info.get(8)).copied();
+                // struct xt_tcp: source and destination ports (8 bytes), option, two masks, inversions.
+                let info = data.get(NFTA_EXTENSION_INFO).unwrap_or_default();
+                let (option, inverted) = (info.get(8).copied(), info.get(11).copied().unwrap_or(0));
                 let is_tcp = data.text(NFTA_EXTENSION_NAME).as_deref() == Some("tcp");
-                self.selects_mptcp |= is_tcp && option == Some(TCPOPT_MPTCP);
+                self.selects_mptcp |=
+                    is_tcp && option == Some(TCPOPT_MPTCP) && inverted & XT_TCP_INV_OPTION == 0;
             }
             "target" => self.take_target(data),
             _ => {}

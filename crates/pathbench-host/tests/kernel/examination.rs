@@ -54,7 +54,9 @@ fn rules_that_concern_mptcp_are_found() -> Outcome {
             None => ensure!(all.is_empty(), "{name}: {found:?}"),
         }
         ensure!(
-            found.mptcp.iter().all(|rule| rule.chain.starts_with("inet pathbench ") && rule.handle > 0),
+            found.mptcp.iter().all(|rule| rule.is_forwarding
+                && rule.chain.starts_with("inet pathbench ")
+                && rule.handle > 0),
             "{found:?}"
         );
     }

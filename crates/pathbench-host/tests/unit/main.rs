@@ -7,6 +7,7 @@ mod common;
 mod connections;
 mod counters;
 mod firewall;
+mod firewall_rules;
 mod journal;
 mod link_events;
 mod managers;
