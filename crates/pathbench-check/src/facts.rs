@@ -19,6 +19,9 @@ pub type Fact<T> = Result<T, String>;
 /// Table of the host's own addresses (`RT_TABLE_LOCAL` of linux/rtnetlink.h).
 const LOCAL_TABLE: u32 = 255;
 
+/// Kinds of interfaces of VPNs.
+const TUNNELS: [&str; 7] = ["wireguard", "tun", "xfrm", "vti", "vti6", "ipip", "gre"];
+
 /// The settings under `/proc/sys` that findings use.
 pub const SETTINGS: [&str; 16] = [
     "net.mptcp.enabled",
@@ -226,6 +229,19 @@ impl HostFacts {
                 && !one.link_scope
         });
         usable.min_by_key(|one| (one.deprecated, one.secondary))
+    }
+
+    pub fn is_tunnel(&self, index: u32) -> bool {
+        self.link(index).and_then(|link| link.kind.as_deref()).is_some_and(|kind| TUNNELS.contains(&kind))
+    }
+
+    /// The VPN that has the default route, beside a path that is no tunnel. Labs have tunnels (TUN devices) only.
+    pub fn vpn(&self) -> Option<&Link> {
+        let mut primaries = AddressFamily::ALL.into_iter().filter_map(|family| self.primary(family));
+        let tunnel = primaries.find(|index| self.is_tunnel(*index))?;
+        let paths = AddressFamily::ALL.into_iter().flat_map(|family| self.paths(family));
+        let is_beside = paths.into_iter().any(|path| !self.is_tunnel(path.link.index));
+        self.link(tunnel).filter(|_| is_beside)
     }
 
     /// The interface that the kernel selects for connections without a bound address.

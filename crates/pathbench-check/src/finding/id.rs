@@ -69,8 +69,8 @@ finding_ids! {
          effect). In strict mode (1) the kernel drops packets that arrive on an interface by which it would not \
          send the answer.",
     FirewallMptcp:
-        "nf_tables rules of this host that remove MPTCP options or drop packets with them. Reading the rules \
-         requires CAP_NET_ADMIN.",
+        "nf_tables rules of this host, also those of iptables-nft, that remove MPTCP options or drop packets with them. A \
+         rule for forwarded packets is advice. Reading the rules requires CAP_NET_ADMIN.",
     FirewallLegacy:
         "Tables of legacy iptables. Pathbench does not read their rules; `iptables-legacy-save` prints them.",
     VpnBypass:

@@ -173,11 +173,21 @@ fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool) -> Finding {
         );
         return Finding::advice(id, found, meaning).about(name.clone());
     }
+    let add = format!("ip mptcp endpoint add {address} dev {name} subflow{backup}");
+    if let Some(vpn) = facts.vpn() {
+        let meaning = format!(
+            "Connections use {} only, which has the default route. Subflows from an endpoint of {name} would bypass the VPN.",
+            vpn.name
+        );
+        return Finding::advice(id, found, meaning)
+            .about(name.clone())
+            .with("If this is intended:")
+            .with(add);
+    }
     let meaning = format!(
         "The path manager opens no subflow over {name}: MPTCP connections of this host negotiate multipath and use the path \
          of their initial subflow only."
     );
-    let add = format!("ip mptcp endpoint add {address} dev {name} subflow{backup}");
     let finding = Finding::problem(id, found, meaning).about(name.clone()).with(add);
     if facts.has_default_route(AddressFamily::of(address), None) {
         return finding;

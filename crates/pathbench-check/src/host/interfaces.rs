@@ -23,9 +23,6 @@ const VIRTUAL: [&str; 14] = [
     "wireguard",
     "nlmon",
 ];
-/// Kinds of interfaces of VPNs.
-const TUNNELS: [&str; 7] = ["wireguard", "tun", "xfrm", "vti", "vti6", "ipip", "gre"];
-
 pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     let paths = all_paths(facts);
     let mut findings = vec![paths_found(facts, &paths)];
@@ -77,19 +74,39 @@ fn paths_found(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> 
     }
 }
 
-/// Interfaces that could be paths, and are not.
+/// Interfaces that could be paths, and are not. Where two paths exist, nobody misses an interface without an address.
 fn unfit(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> Vec<Finding> {
     let links = facts.network.links.iter();
-    links
+    let candidates = links
         .filter(|link| !paths.contains_key(&link.index) && !link.loopback && link.master.is_none())
-        .filter_map(|link| why_unfit(facts, link))
-        .collect()
+        .filter(|link| paths.len() < 2 || has_address(facts, link));
+    let mut findings: Vec<Finding> = Vec::new();
+    // One finding per reason: a host can have many unused ports.
+    for finding in candidates.filter_map(|link| why_unfit(facts, link)) {
+        match findings.iter_mut().find(|other| other.meaning == finding.meaning) {
+            Some(other) => {
+                other.found = format!("{}; {}", other.found, finding.found);
+                other.subject =
+                    other.subject.take().zip(finding.subject).map(|(first, next)| format!("{first}, {next}"));
+                other.remedy.extend(finding.remedy);
+            }
+            None => findings.push(finding),
+        }
+    }
+    for finding in &mut findings {
+        finding.remedy.dedup();
+    }
+    findings
+}
+
+fn has_address(facts: &HostFacts, link: &Link) -> bool {
+    facts.network.addresses.iter().any(|one| one.index == link.index && !one.link_scope)
 }
 
 fn why_unfit(facts: &HostFacts, link: &Link) -> Option<Finding> {
     let name = &link.name;
     let is_virtual = link.kind.as_deref().is_some_and(|kind| VIRTUAL.contains(&kind));
-    let has_address = facts.network.addresses.iter().any(|one| one.index == link.index && !one.link_scope);
+    let has_address = has_address(facts, link);
     let advice = |found: String, meaning: &str| {
         Finding::advice(FindingId::Interface, found, meaning).about(name.clone())
     };
@@ -205,19 +222,12 @@ fn same_subnet(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> 
 
 /// Endpoints that are bound to another interface while a VPN has the default route.
 fn vpn_bypass(facts: &HostFacts) -> Vec<Finding> {
-    let is_tunnel = |index: u32| {
-        facts.link(index).and_then(|link| link.kind.as_deref()).is_some_and(|kind| TUNNELS.contains(&kind))
-    };
-    let families = AddressFamily::ALL.into_iter();
-    let Some(tunnel) = families.filter_map(|family| facts.primary(family)).find(|index| is_tunnel(*index))
-    else {
-        return Vec::new();
-    };
+    let Some(tunnel) = facts.vpn() else { return Vec::new() };
     let endpoints = facts.endpoints.as_deref().unwrap_or_default();
     let bypassing: Vec<_> = endpoints
         .iter()
         .filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh)
-        .filter_map(|endpoint| Some((endpoint, endpoint.interface.filter(|index| !is_tunnel(*index))?)))
+        .filter_map(|endpoint| Some((endpoint, endpoint.interface.filter(|index| !facts.is_tunnel(*index))?)))
         .collect();
     if bypassing.is_empty() {
         return Vec::new();
@@ -226,7 +236,7 @@ fn vpn_bypass(facts: &HostFacts) -> Vec<Finding> {
         .iter()
         .map(|(endpoint, index)| format!("{} dev {}", endpoint.address, facts.name(*index)))
         .collect();
-    let tunnel = facts.name(tunnel);
+    let tunnel = tunnel.name.clone();
     vec![
         Finding::advice(
             FindingId::VpnBypass,

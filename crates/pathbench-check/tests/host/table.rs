@@ -11,7 +11,7 @@ use pathbench_host::firewall::rules::{MptcpAction, MptcpRule};
 use pathbench_host::kernel::MptcpSupport;
 use pathbench_host::mptcp::{EndpointFlags, Limits};
 use pathbench_host::namespace::{IsolationError, IsolationStep, Refusal};
-use pathbench_host::netlink::MAIN_TABLE;
+use pathbench_host::netlink::{Link, MAIN_TABLE};
 use rustix::io::Errno;
 
 /// A name, a change of the healthy host, and `level id subject` of each finding that is not in order.
@@ -65,6 +65,17 @@ pub(crate) const ROWS: &[Row] = &[
     ("cellular without backup", |facts| modem(facts, false), &["advice metered wlan0"]),
     ("cellular with backup", |facts| modem(facts, true), NONE),
     ("a VPN has the default route", vpn, &["advice vpn-bypass wg0"]),
+    (
+        "a VPN, and no endpoint",
+        vpn_without_endpoint,
+        &["advice mptcp-endpoint eth0", "advice mptcp-endpoint wlan0"],
+    ),
+    ("unused ports beside two paths", unused_ports, NONE),
+    (
+        "unused ports beside one path",
+        unused_ports_beside_one,
+        &["advice interface eno2, eno3", "advice paths"],
+    ),
     ("containers' bridge", docker, NONE),
     ("NetworkManager with endpoints", |facts| facts.managers.network_manager = vec!["eth0".to_owned()], NONE),
     ("NetworkManager and mptcpd", two_managers, &["advice mptcpd"]),
@@ -222,6 +233,22 @@ fn vpn(facts: &mut HostFacts) {
     facts.network.links.push(tunnel);
     facts.network.addresses.push(address(9, "10.8.0.2/32"));
     facts.primaries[0].1 = via(9, "10.8.0.1");
+}
+
+fn vpn_without_endpoint(facts: &mut HostFacts) {
+    vpn(facts);
+    facts.endpoints = Ok(Vec::new());
+}
+
+fn unused_ports(facts: &mut HostFacts) {
+    for (index, name) in [(11, "eno2"), (12, "eno3")] {
+        facts.network.links.push(Link { carrier: false, ..link(index, name) });
+    }
+}
+
+fn unused_ports_beside_one(facts: &mut HostFacts) {
+    one_interface(facts);
+    unused_ports(facts);
 }
 
 fn docker(facts: &mut HostFacts) {
