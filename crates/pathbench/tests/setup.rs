@@ -351,6 +351,18 @@ fn a_watch_follows_an_interface_that_goes_and_comes() {
 }
 
 #[test]
+fn an_undo_by_another_process_ends_a_watch() {
+    let lab = lab(NOTHING);
+    let before = image(&lab);
+    let mut watch = Watch::start(&lab, &[]);
+    watch.wait_for("# undo");
+    assert!(lab.has_journal(), "nothing is recorded");
+    lab.setup(&["--undo"]).expect(0);
+    assert_eq!(watch.process.wait().unwrap().code(), Some(0));
+    assert_as_before(&lab, &before);
+}
+
+#[test]
 fn one_path_is_reported_with_the_reason() {
     let lab = Lab::of("[[path]]\nname = \"eth\"\nrate = \"20mbit\"\n", &[]);
     lab.setup(&[]).expect(6).reports(&["eth is the only interface"]);

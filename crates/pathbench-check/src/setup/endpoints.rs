@@ -52,20 +52,26 @@ impl Draft<'_> {
             );
             return;
         }
-        for path in paths {
-            for at in &path.addresses {
-                self.announce_address(at.address, path);
+        // The kernel assigns ids to endpoints without one: they come last, so that they take no planned id.
+        for replaces_implicit in [false, true] {
+            for path in paths {
+                for at in &path.addresses {
+                    self.announce_address(at.address, path, replaces_implicit);
+                }
             }
         }
     }
 
-    fn announce_address(&mut self, address: IpAddr, path: &SetupPath) {
+    fn announce_address(&mut self, address: IpAddr, path: &SetupPath, replaces_implicit: bool) {
         let flags = self.flags(path);
         let there =
             self.host.endpoints.iter().find(|one| one.address == address && one.port.is_none()).copied();
+        if there.is_some_and(|there| there.flags.implicit) != replaces_implicit {
+            return;
+        }
         match there {
             Some(there) if !there.flags.implicit => self.adjust(there, flags, path),
-            there => self.add(address, flags, path, there.is_some()),
+            _ => self.add(address, flags, path, replaces_implicit),
         }
     }
 

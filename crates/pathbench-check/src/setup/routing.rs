@@ -131,6 +131,12 @@ impl Draft<'_> {
         let wanted = self.wanted_routes(at, path, paths);
         let foreign = self.rule_of(at.address);
         let own = foreign.filter(|rule| self.is_own(rule));
+        if let Some(foreign) = foreign
+            && own.is_none()
+            && self.priority(FIRST_TABLE, Some(foreign)).is_none()
+        {
+            return self.note_preceding_rule(at, foreign);
+        }
         let table = match (own, self.complete_table(path.index, &wanted)) {
             (Some(rule), _) => rule.table,
             (None, Some(table)) => table,
@@ -146,7 +152,8 @@ impl Draft<'_> {
             );
         }
         if own.is_none() {
-            let rule = Rule { from: IpNet::from(at.address), table, priority: self.priority(table, foreign) };
+            let priority = self.priority(table, foreign).unwrap_or(table);
+            let rule = Rule { from: IpNet::from(at.address), table, priority };
             let reason = format!("packets from {} leave by {name}, whatever their destination", at.address);
             self.step(reason, Operation::AddRule { rule });
         }
@@ -198,11 +205,19 @@ impl Draft<'_> {
         *tables.entry(index).or_insert(free.unwrap_or(FIRST_TABLE))
     }
 
-    /// The table's number, or the largest free priority before a rule of another program for the same address.
-    fn priority(&self, table: u32, foreign: Option<Rule>) -> u32 {
-        let Some(foreign) = foreign.filter(|foreign| foreign.priority <= table) else { return table };
+    /// The table's number, or the largest free priority before a rule of another program for the same address; `None` if
+    /// there is none.
+    fn priority(&self, table: u32, foreign: Option<Rule>) -> Option<u32> {
+        let Some(foreign) = foreign.filter(|foreign| foreign.priority <= table) else { return Some(table) };
         let is_free = |priority: &u32| !self.host.rules.iter().any(|rule| rule.priority == *priority);
-        (1..foreign.priority).rev().find(is_free).unwrap_or(table)
+        (1..foreign.priority).rev().find(is_free)
+    }
+
+    fn note_preceding_rule(&mut self, at: &PathAddress, foreign: Rule) {
+        self.note(format!(
+            "Packets from {} follow the rule {foreign} of another program, and no rule can precede it.",
+            at.address
+        ));
     }
 
     fn note_missing_router(&mut self, at: &PathAddress, path: &SetupPath) {

@@ -62,7 +62,7 @@ impl Application {
 
     /// Checks that the host is set up now.
     pub(super) fn verify(&self) -> Result<(), Failure> {
-        if self.journal.exists() {
+        if self.has_journal() {
             let journal = self.journal.display();
             output::note(format_args!(
                 "the changes are in the journal {journal}; pathbench setup --undo undoes them"
@@ -79,6 +79,10 @@ impl Application {
              Missing:\n{}",
             commands.join("\n")
         )))
+    }
+
+    pub(super) fn has_journal(&self) -> bool {
+        self.journal.exists()
     }
 
     /// Undoes what belongs to interfaces that are down and to addresses that are gone.

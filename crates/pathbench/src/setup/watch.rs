@@ -43,7 +43,7 @@ fn follow(
     let plan = application.apply()?;
     output::print(&presentation::script(&plan, true))?;
     let mut known: BTreeSet<String> = plan.notes.into_iter().collect();
-    let mut turns = 0;
+    let (mut turns, mut had_journal) = (0, application.has_journal());
     let is_over = || duration.is_some_and(|duration| MonotonicClock.now().since(begun) >= duration.0);
     while !stop.load(Ordering::Relaxed) && !is_over() {
         turns += 1;
@@ -52,9 +52,14 @@ fn follow(
             continue;
         }
         turns = 0;
+        if had_journal && !application.has_journal() {
+            output::note("another process has undone the changes: the watch ends");
+            return Ok(());
+        }
         for line in check(application, &mut known) {
             output::print(&format!("{line}\n"))?;
         }
+        had_journal = application.has_journal();
     }
     Ok(())
 }
