@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct Managers {
     /// Interfaces that `NetworkManager` manages.
     pub network_manager: Vec<String>,
+    /// Major and minor number; the files do not contain it.
+    pub network_manager_version: Option<(u32, u32)>,
     /// Interfaces that systemd-networkd manages.
     pub networkd: Vec<String>,
     /// Whether systemd-networkd keeps policy rules of other programs.
@@ -34,6 +36,7 @@ impl Managers {
         };
         Self {
             network_manager: managed(network_manager_manages),
+            network_manager_version: None,
             networkd: managed(networkd_manages),
             networkd_keeps_rules: networkd_keeps_rules(root),
             mptcpd: is_running(root, "mptcpd"),

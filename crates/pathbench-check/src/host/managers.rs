@@ -8,8 +8,19 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     let endpoints = facts.endpoints.as_deref().unwrap_or_default();
     let mut findings = Vec::new();
     if !managers.network_manager.is_empty() {
-        let found = format!("NetworkManager manages {}", managers.network_manager.join(", "));
-        findings.push(network_manager(found, &managers.network_manager, endpoints.is_empty()));
+        let version = managers.network_manager_version.map(|(major, minor)| format!(" {major}.{minor}"));
+        let names = managers.network_manager.join(", ");
+        let found = format!("NetworkManager{} manages {names}", version.unwrap_or_default());
+        // The first version with endpoints.
+        let is_without = managers.network_manager_version.is_some_and(|version| version < (1, 40));
+        if is_without {
+            findings.push(Finding::ok(
+                FindingId::NetworkManager,
+                format!("{found}; endpoints exist from 1.40 on"),
+            ));
+        } else {
+            findings.push(network_manager(found, &managers.network_manager, endpoints.is_empty()));
+        }
     }
     if managers.mptcpd {
         findings.push(mptcpd(!managers.network_manager.is_empty()));
@@ -34,7 +45,10 @@ fn network_manager(found: String, interfaces: &[String], without_endpoints: bool
          interfaces disappear when a connection is reapplied: configure them in the connection.",
     )
     .with_all(interfaces.iter().map(|name| {
-        format!("nmcli device modify {name} connection.mptcp-flags enabled,subflow")
+        format!(
+            "nmcli connection modify \"$(nmcli -g GENERAL.CONNECTION device show {name})\" connection.mptcp-flags \
+             enabled,subflow && nmcli device reapply {name}"
+        )
     }))
 }
 

@@ -78,6 +78,12 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     ("containers' bridge", docker, NONE),
     ("NetworkManager with endpoints", |facts| facts.managers.network_manager = vec!["eth0".to_owned()], NONE),
+    (
+        "NetworkManager without endpoints",
+        network_manager,
+        &["problem mptcp-endpoint wlan0", "advice network-manager"],
+    ),
+    ("old NetworkManager", old_network_manager, &["problem mptcp-endpoint wlan0"]),
     ("NetworkManager and mptcpd", two_managers, &["advice mptcpd"]),
     ("networkd", |facts| facts.managers.networkd = vec!["eth0".to_owned()], &["advice systemd-networkd"]),
     (
@@ -260,6 +266,16 @@ fn docker(facts: &mut HostFacts) {
     let mut port = link(10, "veth1234");
     (port.kind, port.master) = (Some("veth".to_owned()), Some(9));
     facts.network.links.push(port);
+}
+
+fn network_manager(facts: &mut HostFacts) {
+    facts.managers.network_manager = vec!["eth0".to_owned(), "wlan0".to_owned()];
+    facts.endpoints = Ok(Vec::new());
+}
+
+fn old_network_manager(facts: &mut HostFacts) {
+    network_manager(facts);
+    facts.managers.network_manager_version = Some((1, 36));
 }
 
 fn two_managers(facts: &mut HostFacts) {

@@ -1,6 +1,7 @@
 //! Reads the facts about this host. A fact that cannot be read has its reason; only links, addresses and routes must be
 //! readable.
 
+use super::nmcli;
 use crate::exit::Failure;
 use pathbench_check::facts::{Departure, DeviceFacts, Fact, HostFacts, LabFacts, RouteAnswer, SETTINGS};
 use pathbench_host::counters::Counters;
@@ -52,6 +53,13 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         udp_gso: kernel::udp_segmentation(),
         network,
     };
+    if !facts.managers.network_manager.is_empty() {
+        facts.managers.network_manager_version = nmcli::version();
+        let metered = nmcli::metered();
+        for link in facts.network.links.iter().filter(|link| metered.contains(&link.name)) {
+            facts.devices.entry(link.index).or_default().metered = Some(true);
+        }
+    }
     let beyond = [BEYOND_V4, BEYOND_V6].into_iter();
     let to: Vec<IpAddr> = if destinations.is_empty() {
         beyond.filter(|to| facts.has_default_route(AddressFamily::of(*to), None)).collect()

@@ -3,6 +3,7 @@
 //! `facts` reads the host, `pathbench-check` derives the findings.
 
 pub(crate) mod facts;
+mod nmcli;
 mod summary;
 
 use crate::exit::{Exit, Failure};
