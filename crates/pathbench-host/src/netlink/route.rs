@@ -8,7 +8,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use pathbench_record::network::IpNet;
 use rustix::io::Errno;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 /// The table for lookups that no other rule matches (`RT_TABLE_MAIN`).
@@ -205,6 +205,20 @@ impl RouteSocket {
     pub fn matched_entry(&mut self, lookup: &Lookup) -> Result<Option<FibEntry>, NetlinkError> {
         let table = if lookup.destination.is_ipv4() { RTM_F_LOOKUP_TABLE } else { 0 };
         self.look_up(lookup, RTM_F_FIB_MATCH | table, FibEntry::parse)
+    }
+
+    /// Like [`Self::matched_entry`], for a socket that is bound to the interface of `lookup`. For IPv6, a request with a
+    /// source address prefers other interfaces by their metric; a request without one does not, and neither does such a
+    /// socket (`ip6_route_output_flags_noref`, `net/ipv6/route.c`).
+    pub fn bound_entry(&mut self, lookup: &Lookup) -> Result<Option<FibEntry>, NetlinkError> {
+        let found = self.matched_entry(lookup);
+        let leaves =
+            |entry: &FibEntry| entry.next_hops().iter().any(|hop| Some(hop.interface) == lookup.interface);
+        match found {
+            Ok(Some(entry)) if leaves(&entry) => Ok(Some(entry)),
+            found if lookup.destination.is_ipv4() => found,
+            _ => self.matched_entry(&Lookup { source: Ipv6Addr::UNSPECIFIED.into(), ..*lookup }),
+        }
     }
 
     pub(crate) fn cached_mtu(&mut self, lookup: &Lookup) -> Result<Option<CachedMtu>, NetlinkError> {

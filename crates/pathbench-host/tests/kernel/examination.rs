@@ -9,7 +9,7 @@ use pathbench_host::kernel;
 use pathbench_host::managers::Managers;
 use pathbench_host::netlink::{Lookup, MAIN_TABLE, Route, Rule};
 use pathbench_kerneltest::{Outcome, ensure, tests};
-use pathbench_record::network::{DEFAULT_V4, IpNet};
+use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use rustix::io::Errno;
 use std::net::IpAddr;
 
@@ -18,6 +18,7 @@ tests!(
     rules_are_not_read_without_privilege,
     routes_follow_the_source_address,
     a_required_interface_without_a_route_is_unreachable,
+    a_bound_socket_ignores_the_metric_of_other_interfaces,
     interfaces_report_speed_and_offloads,
     another_namespace_has_no_managers,
     udp_sockets_segment
@@ -147,6 +148,34 @@ fn a_required_interface_without_a_route_is_unreachable() -> Outcome {
         leaves_by(client, v4(1, 1), beyond, Some(second))? == Some(second),
         "a route of any metric is enough"
     );
+    Ok(())
+}
+
+/// Two IPv6 default routes in the main table, and no rule: an unbound socket takes the lower metric whatever its source, a
+/// bound one its interface.
+fn a_bound_socket_ignores_the_metric_of_other_interfaces() -> Outcome {
+    let mut lab = Lab::new(&[None, None])?;
+    let client = &mut lab.client;
+    let (first, second) = (client.index(&wire_name(0))?, client.index(&wire_name(1))?);
+    let default = |number: u8, interface: u32| Route {
+        gateway: Some(v6(number, 2)),
+        interface: Some(interface),
+        metric: Some(100 * (u32::from(number) + 1)),
+        ..Route::to(DEFAULT_V6)
+    };
+    client.socket.add_route(&default(0, first))?;
+    let beyond: IpAddr = "2001:db8::1".parse()?;
+    for number in [0, 1] {
+        let table = 100 + u32::from(number);
+        client.socket.remove_rule(&Rule { from: IpNet::from(v6(number, 1)), table, priority: table })?;
+    }
+    let lookup = Lookup { source: v6(1, 1), destination: beyond, interface: Some(second) };
+    let refused = client.socket.bound_entry(&lookup).err().and_then(|error| error.errno());
+    ensure!(refused == Some(Errno::NETUNREACH), "without a route: {refused:?}");
+    client.socket.add_route(&default(1, second))?;
+    ensure!(leaves_by(client, v6(1, 1), beyond, None)? == Some(first), "unbound");
+    let entry = client.socket.bound_entry(&lookup)?.ok_or("no route")?;
+    ensure!(entry.leaves_only_by(second), "bound: {entry:?}");
     Ok(())
 }
 

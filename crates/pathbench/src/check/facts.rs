@@ -11,7 +11,7 @@ use pathbench_host::kernel;
 use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::PathManager;
 use pathbench_host::namespace::try_user_namespace;
-use pathbench_host::netlink::{Link, Lookup, NetlinkError, RouteSocket};
+use pathbench_host::netlink::{FibEntry, Link, Lookup, NetlinkError, RouteSocket};
 use pathbench_host::paths::HostNetwork;
 use pathbench_host::qdisc::kernel_has_netem;
 use pathbench_host::sysctl::{self, SysctlError};
@@ -132,26 +132,29 @@ fn read_routes(facts: &mut HostFacts, destinations: &[IpAddr]) -> Result<(), Net
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        let primary = look_up(&mut socket, Lookup { source: any, destination, interface: None })?;
+        let primary = answer(socket.matched_entry(&Lookup { source: any, destination, interface: None }))?;
         facts.primaries.push((destination, primary));
         for &(interface, source) in
             usable.iter().filter(|(_, source)| source.is_ipv4() == destination.is_ipv4())
         {
             let lookup = Lookup { source, destination, interface: None };
-            let any = look_up(&mut socket, lookup)?;
-            let bound = look_up(&mut socket, Lookup { interface: Some(interface), ..lookup })?;
+            let any = answer(socket.matched_entry(&lookup))?;
+            let bound = answer(socket.bound_entry(&Lookup { interface: Some(interface), ..lookup }))?;
             facts.departures.push(Departure { source, interface, destination, any, bound });
         }
     }
     Ok(())
 }
 
-fn look_up(socket: &mut RouteSocket, lookup: Lookup) -> Result<RouteAnswer, NetlinkError> {
-    match socket.matched_entry(&lookup) {
+fn answer(found: Result<Option<FibEntry>, NetlinkError>) -> Result<RouteAnswer, NetlinkError> {
+    match found {
         Ok(Some(entry)) if entry.kind() == UNICAST => Ok(Ok(entry.next_hops())),
         Ok(_) => Ok(Err("no unicast route".to_owned())),
         Err(error) => match error.errno() {
-            Some(errno) => Ok(Err(errno.to_string())),
+            Some(errno) => {
+                let text = errno.to_string();
+                Ok(Err(text.split(" (os error").next().unwrap_or_default().to_owned()))
+            }
             None => Err(error),
         },
     }
