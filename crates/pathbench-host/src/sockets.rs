@@ -89,16 +89,19 @@ impl SocketLister {
         Ok(Self { channel: Channel::open(Protocol::SOCK_DIAG)? })
     }
 
-    /// All sockets, the MPTCP sockets first: a subflow that a snapshot has without its MPTCP socket is newer.
-    pub fn snapshot(&mut self) -> Result<Snapshot, NetlinkError> {
+    /// All IPv4 sockets, and on request the IPv6 ones; the MPTCP sockets first: a subflow that a snapshot has without its
+    /// MPTCP socket is newer. The kernel walks its tables once per family and protocol, which takes most of the time.
+    pub fn snapshot(&mut self, with_ipv6: bool) -> Result<Snapshot, NetlinkError> {
         let mut found = Snapshot::default();
-        for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
+        let families = [libc::AF_INET as u8, libc::AF_INET6 as u8];
+        let families = if with_ipv6 { &families[..] } else { &families[..1] };
+        for family in families {
             let sockets =
-                self.channel.dump("list the MPTCP sockets", &mptcp_request(family), Socket::parse)?;
+                self.channel.dump("list the MPTCP sockets", &mptcp_request(*family), Socket::parse)?;
             found.mptcp.extend(sockets);
         }
-        for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
-            let all = request(SOCK_DIAG_BY_FAMILY, family, WITH_INFO, ALL_STATES, &[0; ID_BYTES]);
+        for family in families {
+            let all = request(SOCK_DIAG_BY_FAMILY, *family, WITH_INFO, ALL_STATES, &[0; ID_BYTES]);
             found.tcp.extend(self.channel.dump("list the TCP sockets", &all, Socket::parse)?);
         }
         Ok(found)

@@ -15,6 +15,8 @@ const FURTHER_PROGRAMS: &str = "further programs";
 #[derive(Debug, Default)]
 pub struct Activity {
     pub sockets_created: u64,
+    /// Whether an IPv6 socket is among them, which may carry IPv4 as well.
+    pub has_ipv6: bool,
     /// Calls that ended with `EMFILE`, the program's own limit of descriptors.
     pub refused_for_descriptors: u64,
     sockets_seen: u64,

@@ -116,7 +116,11 @@ impl<'a> Answering<'a> {
         // Closed before anything else: the peer would see no end of the connection while this process holds a copy.
         drop(socket);
         match answered {
-            Ok(()) => lock(self.activity).created(cookie),
+            Ok(()) => {
+                let mut activity = lock(self.activity);
+                activity.has_ipv6 |= family == libc::AF_INET6;
+                activity.created(cookie);
+            }
             Err(Errno::NOENT) => {}
             Err(errno) => {
                 lock(self.activity).refused_for_descriptors += 1;

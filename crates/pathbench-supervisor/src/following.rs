@@ -1,5 +1,5 @@
 //! The thread that follows the connections: snapshots at an interval that depends on their cost, so that they take a
-//! twentieth of a processor at most.
+//! tenth of a processor at most.
 
 use crate::activity::Activity;
 use crate::ledger::{Connection, Ledger};
@@ -15,13 +15,15 @@ use std::time::Duration;
 const YOUNG: Duration = Duration::from_millis(4);
 /// A socket is new for this time.
 const YOUTH: Duration = Duration::from_secs(1);
-/// Interval while the program has connections, or listens: nothing else announces an accepted connection.
+/// Interval while the program has connections.
 const BUSY: Duration = Duration::from_millis(20);
+/// Interval while the program only listens: nothing else announces an accepted connection.
+const LISTENING: Duration = Duration::from_millis(50);
 const CALM: Duration = Duration::from_millis(200);
 /// A new socket ends a pause within this time.
-const SLICE: Duration = Duration::from_millis(10);
+const SLICE: Duration = Duration::from_millis(5);
 /// Pause per time of a snapshot.
-const PAUSE_PER_COST: u32 = 20;
+const PAUSE_PER_COST: u32 = 9;
 /// Time for connections to close once the program has ended.
 const CLOSING: Duration = Duration::from_millis(500);
 
@@ -77,12 +79,15 @@ impl<'a> Following<'a> {
 
     /// Takes a snapshot; returns the pause after it, and the number of sockets created before it.
     fn look(&mut self, begin: Timestamp, newest: &mut (u64, Timestamp)) -> (Duration, u64) {
-        let created = lock(self.activity).sockets_created;
+        let (created, has_ipv6) = {
+            let activity = lock(self.activity);
+            (activity.sockets_created, activity.has_ipv6)
+        };
         if created != newest.0 {
             *newest = (created, begin);
         }
         // Sockets that change all the time make a snapshot fail; the next one may succeed.
-        match self.lister.snapshot() {
+        match self.lister.snapshot(has_ipv6) {
             Ok(snapshot) => self.ledger.observe(&snapshot, &mut lock(self.activity), begin),
             Err(_) => self.is_complete = false,
         }
@@ -92,25 +97,25 @@ impl<'a> Following<'a> {
             Err(_) => self.is_complete = false,
         }
         let is_young = created > 0 && begin.since(newest.1) < YOUTH;
-        let wanted = match (is_young, self.ledger.is_busy()) {
-            (true, _) => YOUNG,
-            (false, true) => BUSY,
-            (false, false) => CALM,
+        let wanted = match (is_young, self.ledger.is_busy(), self.ledger.has_listeners()) {
+            (true, ..) => YOUNG,
+            (_, true, _) => BUSY,
+            (_, _, true) => LISTENING,
+            _ => CALM,
         };
         (wanted.max(self.clock.now().since(begin) * PAUSE_PER_COST), created)
     }
 
+    /// Waits for `time`, for the end of the program, or for a new socket if that is less than its share of a processor.
     fn pause(&self, time: Duration, created: u64, is_over: &AtomicBool) {
         let begin = self.clock.now();
-        let (soonest, end) = (begin + YOUNG, begin + time);
-        loop {
-            let now = self.clock.now();
-            let is_over = is_over.load(Ordering::Acquire);
-            let is_wanted = time <= CALM && lock(self.activity).sockets_created != created;
-            if now >= end || ((is_over || is_wanted) && now >= soonest) {
+        let (soonest, end) = (begin + YOUNG.min(time), begin + time);
+        self.clock.sleep_until(soonest);
+        while self.clock.now() < end && !is_over.load(Ordering::Acquire) {
+            if time <= CALM && lock(self.activity).sockets_created != created {
                 return;
             }
-            self.clock.sleep_until(end.min((now + SLICE).max(soonest)));
+            self.clock.sleep_until(end.min(self.clock.now() + SLICE));
         }
     }
 }

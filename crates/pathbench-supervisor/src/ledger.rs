@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 
+/// `TCP_ESTABLISHED` of `net/tcp_states.h`.
+const ESTABLISHED: u8 = 1;
 /// Connections that are followed at the same time.
 const MOST_CONNECTIONS: usize = 32_768;
 /// Listening sockets that are followed, ended ones included.
@@ -66,77 +68,125 @@ pub struct Connection {
     missed: u32,
 }
 
+/// Subflows and TCP connections to the program's listening sockets that opened and closed between two snapshots, by the
+/// kernel's reports of their end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct UnseenAccepted {
+    pub subflows: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+}
+
+/// Whether it is a TCP connection in use. A subflow that closes has no subflow data any more.
+fn is_plain(socket: &Socket) -> bool {
+    !socket.is_subflow && socket.inode != 0 && socket.state == ESTABLISHED
+}
+
+/// The identity of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    /// Cookie of an MPTCP socket that was created for the program, or of an accepted TCP socket.
+    Own(u64),
+    /// An accepted MPTCP socket has the cookie of its listener, if that was read before (`mptcp_sk_clone_init`,
+    /// net/mptcp/protocol.c; Linux 6.18): local and remote address tell it from others.
+    Accepted(SocketAddr, SocketAddr),
+}
+
 #[derive(Debug, Default)]
 pub struct Ledger {
-    live: HashMap<u64, Connection>,
+    live: HashMap<Key, Connection>,
     listeners: BTreeMap<u64, SocketAddr>,
-    /// Cookie of a subflow → cookie of its connection.
-    owners: HashMap<u64, u64>,
+    /// Cookie of a subflow → its connection.
+    owners: HashMap<u64, Key>,
     ended: Vec<Connection>,
     connections: u64,
     /// Connections beyond the bound.
     pub not_followed: u64,
+    pub unseen_accepted: UnseenAccepted,
 }
 
 impl Ledger {
     /// Takes a snapshot into account.
     pub fn observe(&mut self, snapshot: &Snapshot, activity: &mut Activity, now: Timestamp) {
-        let mut seen = HashSet::new();
-        let (mut by_inode, mut by_token) = (HashMap::new(), HashMap::new());
-        for socket in &snapshot.mptcp {
-            if socket.is_listening() {
-                if activity.appeared(socket.cookie) && self.listeners.len() < MOST_LISTENERS {
-                    self.listeners.insert(socket.cookie, socket.local);
-                }
-            } else if self.take(socket, activity, now) {
-                seen.insert(socket.cookie);
-                if socket.inode != 0 {
-                    by_inode.insert(socket.inode, socket.cookie);
-                }
-                let token =
-                    self.live.get(&socket.cookie).and_then(|one| one.mptcp.as_ref()).map(|info| info.token);
-                token.filter(|token| *token != 0).map(|token| by_token.insert(token, socket.cookie));
+        for socket in snapshot.mptcp.iter().filter(|socket| socket.is_listening()) {
+            if activity.appeared(socket.cookie) && self.listeners.len() < MOST_LISTENERS {
+                self.listeners.insert(socket.cookie, socket.local);
             }
         }
+        let mut seen = HashSet::new();
+        let (mut by_inode, mut by_token) = (HashMap::new(), HashMap::new());
+        for socket in snapshot.mptcp.iter().filter(|socket| !socket.is_listening()) {
+            let Some((key, token)) = self.take(socket, activity, now) else { continue };
+            seen.insert(key);
+            by_inode.insert(socket.inode, key);
+            by_token.insert(token, key);
+        }
+        // 0: not accepted yet or closed, and fallen back.
+        by_inode.remove(&0);
+        by_token.remove(&0);
         for socket in snapshot.tcp.iter().filter(|socket| !socket.is_listening()) {
             let known = self.owners.get(&socket.cookie).copied();
             let by_token = || by_token.get(&socket.subflow?.token).copied();
             let owner = known.or_else(by_token).or_else(|| by_inode.get(&socket.inode).copied());
             if let Some(owner) = owner {
                 self.update(owner, socket, false);
-            } else if !socket.is_subflow && self.accepts(socket.local) && self.is_new_plain(socket, now) {
-                self.update(socket.cookie, socket, false);
+                if owner == Key::Own(socket.cookie) {
+                    seen.insert(owner);
+                }
+            } else if is_plain(socket) && self.accepts(socket.local) {
+                let key = Key::Own(socket.cookie);
+                if self.begin(key, socket, Role::Accepted, Protocol::PlainTcp, now) {
+                    self.update(key, socket, false);
+                    seen.insert(key);
+                }
             }
-            seen.insert(socket.cookie);
         }
-        self.end_missing(&seen);
+        self.end_missing(&seen, now);
     }
 
-    /// Takes an MPTCP socket that is no listener into account; whether it is the program's.
-    fn take(&mut self, socket: &Socket, activity: &mut Activity, now: Timestamp) -> bool {
-        if !self.live.contains_key(&socket.cookie) {
-            let role = if activity.is_awaited(socket.cookie) {
-                Role::Connected
-            } else if self.accepts(socket.local) {
-                Role::Accepted
-            } else {
-                return false;
-            };
-            activity.appeared(socket.cookie);
-            if !self.begin(socket, role, Protocol::Mptcp, now) {
-                return false;
+    /// Takes an MPTCP socket that is no listener into account; its key and token if it is the program's.
+    fn take(&mut self, socket: &Socket, activity: &mut Activity, now: Timestamp) -> Option<(Key, u32)> {
+        let figures = mptcp_figures(&socket.info);
+        let token = figures.as_ref().map_or(0, |figures| figures.token);
+        let is_accepted = self.listeners.contains_key(&socket.cookie) || self.is_accepted(socket, activity);
+        let (key, role) = if is_accepted {
+            (Key::Accepted(socket.local, socket.remote), Role::Accepted)
+        } else {
+            (Key::Own(socket.cookie), Role::Connected)
+        };
+        // Another connection between the same ports.
+        let is_other = |known: &Connection| {
+            let known = known.mptcp.as_ref().map_or(0, |known| known.token);
+            known != 0 && token != 0 && known != token
+        };
+        if self.live.get(&key).is_some_and(is_other) {
+            self.end(key);
+        }
+        if !self.live.contains_key(&key) {
+            let is_own = is_accepted || activity.appeared(socket.cookie);
+            if !is_own || !self.begin(key, socket, role, Protocol::Mptcp, now) {
+                return None;
             }
         }
-        let Some(connection) = self.live.get_mut(&socket.cookie) else { return false };
+        let connection = self.live.get_mut(&key)?;
+        // A socket that is about to connect has no addresses yet.
+        if connection.remote.port() == 0 {
+            (connection.local, connection.remote) = (socket.local, socket.remote);
+        }
         let is_first = connection.mptcp.is_none();
-        if let Some(figures) = mptcp_figures(&socket.info) {
+        if let Some(figures) = figures {
             if figures.fallback && connection.protocol == Protocol::Mptcp {
                 connection.protocol = Protocol::FellBack { at_first: is_first };
             }
             connection.mptcp = Some(figures);
         }
-        connection.last_seen = now;
-        true
+        Some((key, token))
+    }
+
+    /// Whether a socket that was not created for the program comes from one of its listening sockets.
+    fn is_accepted(&self, socket: &Socket, activity: &Activity) -> bool {
+        let is_own = self.live.contains_key(&Key::Own(socket.cookie)) || activity.is_awaited(socket.cookie);
+        !is_own && self.accepts(socket.local)
     }
 
     /// Whether a socket with this address comes from a listening socket of the program.
@@ -146,11 +196,7 @@ impl Ledger {
         })
     }
 
-    fn is_new_plain(&mut self, socket: &Socket, now: Timestamp) -> bool {
-        self.live.contains_key(&socket.cookie) || self.begin(socket, Role::Accepted, Protocol::PlainTcp, now)
-    }
-
-    fn begin(&mut self, socket: &Socket, role: Role, protocol: Protocol, now: Timestamp) -> bool {
+    fn begin(&mut self, key: Key, socket: &Socket, role: Role, protocol: Protocol, now: Timestamp) -> bool {
         if self.live.len() >= MOST_CONNECTIONS {
             self.not_followed += 1;
             return false;
@@ -169,7 +215,7 @@ impl Ledger {
             subflows_seen: 0,
             missed: 0,
         };
-        self.live.insert(socket.cookie, connection);
+        self.live.insert(key, connection);
         true
     }
 
@@ -177,10 +223,17 @@ impl Ledger {
     pub fn destroyed(&mut self, socket: &Socket) {
         if let Some(owner) = self.owners.get(&socket.cookie).copied() {
             self.update(owner, socket, true);
+        } else if socket.remote.port() != 0
+            && self.accepts(socket.local)
+            && let Some(figures) = path_figures(&socket.info, 0, socket.local, socket.remote)
+        {
+            self.unseen_accepted.subflows += 1;
+            self.unseen_accepted.bytes_sent += figures.new_bytes_sent();
+            self.unseen_accepted.bytes_received += figures.bytes_received;
         }
     }
 
-    fn update(&mut self, owner: u64, socket: &Socket, is_final: bool) {
+    fn update(&mut self, owner: Key, socket: &Socket, is_final: bool) {
         let Some(connection) = self.live.get_mut(&owner) else { return };
         let number = connection.subflows_seen + 1;
         let Some(mut figures) = path_figures(&socket.info, number, socket.local, socket.remote) else {
@@ -203,10 +256,10 @@ impl Ledger {
             known.is_final |= is_final;
             return;
         }
-        if connection.protocol == Protocol::PlainTcp {
-            connection.last_seen = connection.last_seen.max(connection.first_seen);
-        }
         connection.subflows_seen += 1;
+        if connection.remote.port() == 0 {
+            (connection.local, connection.remote) = (socket.local, socket.remote);
+        }
         self.owners.insert(socket.cookie, owner);
         if connection.subflows.len() >= MOST_SUBFLOWS {
             let merged = connection.subflows.remove(1);
@@ -221,21 +274,25 @@ impl Ledger {
         connection.subflows.push(SubflowRecord { cookie: socket.cookie, figures, is_final });
     }
 
-    fn end_missing(&mut self, seen: &HashSet<u64>) {
+    fn end_missing(&mut self, seen: &HashSet<Key>, now: Timestamp) {
         let mut gone = Vec::new();
-        for (cookie, connection) in &mut self.live {
-            connection.missed = if seen.contains(cookie) { 0 } else { connection.missed + 1 };
+        for (key, connection) in &mut self.live {
+            if seen.contains(key) {
+                (connection.missed, connection.last_seen) = (0, now);
+            } else {
+                connection.missed += 1;
+            }
             if connection.missed >= MISSED_AT_END {
-                gone.push(*cookie);
+                gone.push(*key);
             }
         }
-        for cookie in gone {
-            self.end(cookie);
+        for key in gone {
+            self.end(key);
         }
     }
 
-    fn end(&mut self, cookie: u64) {
-        if let Some(connection) = self.live.remove(&cookie) {
+    fn end(&mut self, key: Key) {
+        if let Some(connection) = self.live.remove(&key) {
             for subflow in &connection.subflows {
                 self.owners.remove(&subflow.cookie);
             }
@@ -245,9 +302,9 @@ impl Ledger {
 
     /// Ends all connections: the program has ended.
     pub fn end_all(&mut self) {
-        let cookies: Vec<u64> = self.live.keys().copied().collect();
-        for cookie in cookies {
-            self.end(cookie);
+        let keys: Vec<Key> = self.live.keys().copied().collect();
+        for key in keys {
+            self.end(key);
         }
     }
 
@@ -265,9 +322,13 @@ impl Ledger {
         live
     }
 
-    /// Whether there are connections, or sockets that may accept some.
+    /// Whether connections are open.
     pub fn is_busy(&self) -> bool {
-        !self.live.is_empty() || !self.listeners.is_empty()
+        !self.live.is_empty()
+    }
+
+    pub fn has_listeners(&self) -> bool {
+        !self.listeners.is_empty()
     }
 
     /// Connections so far.

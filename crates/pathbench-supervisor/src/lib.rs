@@ -16,7 +16,7 @@ pub use activity::Activity;
 pub use answering::Answering;
 pub use decision::LeftOnTcp;
 pub use following::{Following, Progress};
-pub use ledger::{Connection, Ledger, Protocol, Role, SubflowRecord};
+pub use ledger::{Connection, Ledger, Protocol, Role, SubflowRecord, UnseenAccepted};
 pub use report::{ConnectionReport, Evidence, Group, PathReport, State, Summary};
 
 #[cfg(test)]

@@ -223,8 +223,10 @@ pub struct Group {
     pub retransmitted_segments: u64,
     /// Path name → bytes sent and received.
     pub bytes_by_path: BTreeMap<String, u64>,
-    /// The reason of the group's first connection.
+    /// The reason of the group's connection with the most bytes.
     pub reason: String,
+    #[serde(skip)]
+    most_bytes: u64,
     /// The sums include the last figures of connections whose final ones the kernel did not report.
     pub at_least: bool,
 }
@@ -265,9 +267,15 @@ impl Summary {
             retransmitted_segments: 0,
             bytes_by_path: BTreeMap::new(),
             reason: report.multipath.reason.clone(),
+            most_bytes: 0,
             at_least: false,
         });
         group.connections += 1;
+        let bytes = report.bytes_sent.saturating_add(report.bytes_received);
+        if bytes > group.most_bytes {
+            group.most_bytes = bytes;
+            group.reason.clone_from(&report.multipath.reason);
+        }
         group.bytes_sent = group.bytes_sent.saturating_add(report.bytes_sent);
         group.bytes_received = group.bytes_received.saturating_add(report.bytes_received);
         group.at_least |= !report.is_final();

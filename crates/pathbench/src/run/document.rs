@@ -11,7 +11,8 @@ use pathbench_record::directory::create_empty;
 use pathbench_record::document::HostRecord;
 use pathbench_record::time::Timestamp;
 use pathbench_supervisor::{
-    Activity, Connection, ConnectionReport, Evidence, Group, Ledger, LeftOnTcp, Progress, Summary, options,
+    Activity, Connection, ConnectionReport, Evidence, Group, Ledger, LeftOnTcp, Progress, Summary,
+    UnseenAccepted, options,
 };
 use serde::Serialize;
 use std::fs::File;
@@ -47,6 +48,7 @@ pub(super) struct ProgramDocument<'a> {
     pub(super) sockets_unseen: u64,
     pub(super) connections_total: u64,
     pub(super) connections_multipath: u64,
+    pub(super) unseen_accepted: UnseenAccepted,
     /// Connections beyond the number that is followed at the same time.
     pub(super) connections_not_followed: u64,
     /// Calls that failed with EMFILE, the program's limit of descriptors.
@@ -196,6 +198,7 @@ impl<'a> Collector<'a> {
             sockets_unseen: activity.unseen(),
             connections_total: connected,
             connections_multipath: self.summary.multipath,
+            unseen_accepted: end.ledger.unseen_accepted,
             connections_not_followed: end.ledger.not_followed,
             refused_for_descriptors: activity.refused_for_descriptors,
             groups: self.summary.groups(),

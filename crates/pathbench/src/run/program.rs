@@ -60,12 +60,15 @@ pub(super) fn supervise(args: &ProgramArgs) -> Result<i32, Failure> {
 }
 
 fn begin(args: &ProgramArgs) -> Result<(Child, Listener), Failure> {
-    let refused = options::refused_here()
-        .map_err(|errno| Failure::host_cannot(format!("cannot create MPTCP sockets: {errno}")))?;
+    let is_inner = std::env::var_os(OUTER).is_some();
+    // Inside another one the attempts would count as the program's.
+    let refused = if is_inner { Ok(Vec::new()) } else { options::refused_here() };
+    let refused =
+        refused.map_err(|errno| Failure::host_cannot(format!("cannot create MPTCP sockets: {errno}")))?;
     let plan = FilterPlan { options: &refused, deny_io_uring: args.no_io_uring };
     match start(command(args)?, plan) {
         Ok(started) => Ok(started),
-        Err(StartError::Busy) if std::env::var_os(OUTER).is_some() => Err(replace(args)?),
+        Err(StartError::Busy) if is_inner => Err(replace(args)?),
         Err(error @ StartError::Program(_)) => Err(not_started(args, &error)),
         Err(error) if error.is_host_unable() => Err(Failure::host_cannot(error)),
         Err(error) => Err(Failure::failed(error)),

@@ -107,6 +107,15 @@ fn notes(document: &ProgramDocument<'_>) -> Vec<String> {
             counted(document.sockets_unseen as u32, "socket")
         ));
     }
+    let unseen = document.unseen_accepted;
+    if unseen.subflows > 0 {
+        notes.push(format!(
+            "{} to this program opened and closed between two looks: at least {} sent, {} received",
+            counted(unseen.subflows as u32, "subflow"),
+            bytes(unseen.bytes_sent),
+            bytes(unseen.bytes_received)
+        ));
+    }
     if document.connections_not_followed > 0 {
         notes.push(format!(
             "{} not followed, because too many were open",
@@ -123,9 +132,12 @@ fn notes(document: &ProgramDocument<'_>) -> Vec<String> {
             one.program
         )
     }));
-    notes.extend(document.refused_options.iter().map(|one| {
-        format!("MPTCP refused the socket option {} ({})", one.option, counted(one.calls as u32, "call"))
-    }));
+    if !document.refused_options.is_empty() {
+        let options = document.refused_options.iter();
+        let options = options.map(|one| format!("{} ({})", one.option, counted(one.calls as u32, "call")));
+        let options: Vec<String> = options.collect();
+        notes.push(format!("MPTCP refuses socket options that the program set: {}", options.join(", ")));
+    }
     if document.refused_for_descriptors > 0 {
         notes.push(format!(
             "{} failed at the program's limit of open files (EMFILE)",
