@@ -89,13 +89,13 @@ fn used_both_paths(document: &Value, bytes_at_least: u64) {
 }
 
 /// `pathbench run` as a process among those of a test, by a word of its command.
-fn supervisor(work: &Workplace, word: &str) -> Process {
+fn supervisor(work: &Workplace, named: &str) -> Process {
     let is_it = |process: &Process| {
         let words = process.arguments();
-        words.get(1).is_some_and(|command| command == "run") && words.iter().any(|one| one.contains(word))
+        words.get(1).is_some_and(|command| command == "run") && words.iter().any(|one| one.contains(named))
     };
     let found = || work.processes().into_iter().find(is_it);
-    assert!(within(SOON, || found().is_some()), "{word} is not supervised: {:#?}", work.processes());
+    assert!(within(SOON, || found().is_some()), "{named} is not supervised: {:#?}", work.processes());
     found().unwrap()
 }
 
@@ -168,15 +168,15 @@ fn nginx(lab: &Lab) -> Vec<String> {
     words(&[program.to_str().unwrap(), "-e", "stderr", "-c", file.to_str().unwrap()])
 }
 
-/// A static Go program, which no LD_PRELOAD reaches.
+/// A static Go program, which no `LD_PRELOAD` reaches.
 fn static_go_program(work: &Workplace) -> String {
     let source = pathbench_kerneltest::checkout().join("crates/pathbench/tests/run/fetch.go");
-    let built = work.path().join("fetch");
+    let file = work.path().join("fetch");
     let mut build = Command::new(program("go", "golang-go"));
-    build.args(["build", "-o"]).arg(&built).arg(source).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");
+    build.args(["build", "-o"]).arg(&file).arg(source).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");
     build.env("GO111MODULE", "auto").env("GOTOOLCHAIN", "local").current_dir(work.path());
     finish(&mut build).expect(0);
-    built.to_str().unwrap().to_owned()
+    file.to_str().unwrap().to_owned()
 }
 
 #[test]

@@ -78,6 +78,8 @@ impl Tree {
     /// A signal from the terminal reaches the program without this process. After the end of its first process, the
     /// remaining ones get it, and SIGKILL at the second signal.
     fn forward(&self, signal: i32) {
+        // The end of the first process may be pending.
+        self.reap();
         let mut state = pathbench_transport::lock(&self.state);
         if state.status.is_none() {
             drop(state);
