@@ -75,17 +75,21 @@ fn absent(facts: &HostFacts, endpoint: &Endpoint, id: &str, delete: String) -> F
         None => " No interface of this host has a subnet with it; an interface that is down or removed may have had it."
             .to_owned(),
     };
+    let found = format!("endpoint {id} is {address}, and no interface of this host has this address");
+    if !endpoint.flags.subflow && !endpoint.flags.fullmesh && neighbour(facts, address).is_none() {
+        let meaning = "This host announces the address to peers. That is correct only if it is the address of a NAT that \
+                       forwards connections to this host.";
+        return Finding::advice(FindingId::EndpointAddress, found, meaning)
+            .about(address.to_string())
+            .with("If it is not:")
+            .with(delete);
+    }
     let meaning = format!(
         "An endpoint names an address of this host, never one of the peer. The kernel opens no subflow from it \
          (MPJoinSynTxBindErr), and with `signal` it announces an address that leads elsewhere.{owner}"
     );
-    let finding = Finding::problem(
-        FindingId::EndpointAddress,
-        format!("endpoint {id} is {address}, and no interface of this host has this address"),
-        meaning,
-    )
-    .about(address.to_string())
-    .with(delete);
+    let finding =
+        Finding::problem(FindingId::EndpointAddress, found, meaning).about(address.to_string()).with(delete);
     match replacement(facts, endpoint) {
         Some(own) => finding.with(format!(
             "ip mptcp endpoint add {} dev {} {}",

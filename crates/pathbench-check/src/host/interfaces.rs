@@ -139,8 +139,9 @@ fn why_unfit(facts: &HostFacts, link: &Link) -> Option<Finding> {
             advice(format!("{name} has no address"), "It carries no path until it has one.").with(step),
         );
     }
-    let tentative = facts.network.addresses.iter().any(|one| one.index == link.index && one.tentative);
-    if tentative {
+    let mut addresses =
+        facts.network.addresses.iter().filter(|one| one.index == link.index && !one.link_scope);
+    if addresses.all(|one| one.tentative) {
         return Some(advice(
             format!("the address of {name} is tentative (duplicate address detection)"),
             "The kernel uses it only after the detection, 1 s to 2 s after it was assigned.",

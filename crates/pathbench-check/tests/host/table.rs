@@ -9,7 +9,7 @@ use pathbench_check::finding::{Finding, Level};
 use pathbench_check::host::findings;
 use pathbench_host::firewall::rules::{MptcpAction, MptcpRule};
 use pathbench_host::kernel::MptcpSupport;
-use pathbench_host::mptcp::{EndpointFlags, Limits};
+use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
 use pathbench_host::namespace::{IsolationError, IsolationStep, Refusal};
 use pathbench_host::netlink::{Link, MAIN_TABLE};
 use rustix::io::Errno;
@@ -36,6 +36,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("announced only", announced_only, &["advice mptcp-endpoint wlan0"]),
     ("endpoint of another host", foreign_endpoint, &["problem endpoint-address 10.0.0.99"]),
     ("endpoint of no network", lost_endpoint, &["problem endpoint-address 172.16.5.5"]),
+    ("announced address of a NAT", announced_nat, &["advice endpoint-address 203.0.113.9"]),
     ("endpoint with the wrong device", wrong_device, &["problem endpoint-device 10.0.0.10"]),
     (
         "endpoint without a role",
@@ -156,6 +157,11 @@ fn foreign_endpoint(facts: &mut HostFacts) {
 
 fn lost_endpoint(facts: &mut HostFacts) {
     facts.endpoints.as_mut().unwrap().push(endpoint(3, "172.16.5.5", None));
+}
+
+fn announced_nat(facts: &mut HostFacts) {
+    let flags = EndpointFlags { signal: true, ..EndpointFlags::default() };
+    facts.endpoints.as_mut().unwrap().push(Endpoint { flags, ..endpoint(3, "203.0.113.9", None) });
 }
 
 fn wrong_device(facts: &mut HostFacts) {

@@ -187,7 +187,7 @@ impl RouteSocket {
     }
 
     /// The routes of a table in the family of `like`, in the kernel's order.
-    pub(crate) fn fib_entries(&mut self, like: IpAddr, table: u32) -> Result<Vec<FibEntry>, NetlinkError> {
+    pub fn fib_entries(&mut self, like: IpAddr, table: u32) -> Result<Vec<FibEntry>, NetlinkError> {
         let mut header = [0; ROUTE_HEADER];
         header[0] = family(like);
         let message = Encoder::after(&header).u32(libc::RTA_TABLE, table).message(libc::RTM_GETROUTE);

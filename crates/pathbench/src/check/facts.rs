@@ -11,7 +11,7 @@ use pathbench_host::kernel;
 use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::PathManager;
 use pathbench_host::namespace::try_user_namespace;
-use pathbench_host::netlink::{FibEntry, Link, Lookup, NetlinkError, RouteSocket};
+use pathbench_host::netlink::{FibEntry, Link, Lookup, MAIN_TABLE, NetlinkError, Route, RouteSocket};
 use pathbench_host::paths::HostNetwork;
 use pathbench_host::qdisc::kernel_has_netem;
 use pathbench_host::sysctl::{self, SysctlError};
@@ -30,7 +30,8 @@ const BEYOND_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0,
 /// The facts of the calling thread's network namespace. Routes are looked up to `destinations`; if there are none, to an
 /// address beyond the default routes.
 pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
-    let network = HostNetwork::read().map_err(Failure::failed)?;
+    let mut network = HostNetwork::read().map_err(Failure::failed)?;
+    add_multipath_defaults(&mut network).map_err(Failure::failed)?;
     let path_manager = PathManager::open().map_err(reason);
     let (endpoints, limits) = match path_manager {
         Ok(mut manager) => (manager.endpoints().map_err(reason), manager.limits().map_err(reason)),
@@ -68,6 +69,25 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
     };
     read_routes(&mut facts, &to).map_err(Failure::failed)?;
     Ok(facts)
+}
+
+/// Adds a route per next hop of the main table's default routes with several next hops (ECMP).
+fn add_multipath_defaults(network: &mut HostNetwork) -> Result<(), NetlinkError> {
+    let mut socket = RouteSocket::open()?;
+    for family in [BEYOND_V4, BEYOND_V6] {
+        let entries = socket.fib_entries(family, MAIN_TABLE)?;
+        let defaults = entries.iter().filter(|entry| {
+            entry.destination().prefix_len() == 0 && entry.kind() == UNICAST && entry.next_hops().len() > 1
+        });
+        network.routes.extend(defaults.flat_map(|entry| {
+            entry.next_hops().into_iter().map(|hop| Route {
+                gateway: hop.gateway,
+                interface: Some(hop.interface),
+                ..Route::to(entry.destination())
+            })
+        }));
+    }
+    Ok(())
 }
 
 fn reason(error: impl Display) -> String {
