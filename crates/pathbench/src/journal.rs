@@ -33,6 +33,18 @@ pub(crate) fn place(command: &str, given: Option<&Path>) -> Result<PathBuf, Fail
     })
 }
 
+/// Where the journal is, or would be, without creating its directory: to read it.
+pub(crate) fn place_to_read(command: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(given) = given {
+        return Ok(given.to_owned());
+    }
+    let name = name(command)?;
+    let places = places();
+    let standing = places.iter().find(|place| is_own(place) && place.join(&name).exists());
+    let place = standing.or(places.first()).cloned().unwrap_or_else(std::env::temp_dir);
+    Ok(place.join(name))
+}
+
 /// The file name of a command's journal. A later namespace may have the same inode, but another cookie.
 fn name(command: &str) -> Result<String, Failure> {
     if let Ok(cookie) = current_cookie() {

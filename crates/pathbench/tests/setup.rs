@@ -397,6 +397,57 @@ fn the_plan_is_a_document() {
     assert!(steps.iter().all(|step| !step["reason"].as_str().unwrap().is_empty()), "{printed}");
 }
 
+#[test]
+fn what_network_managers_know_is_used() {
+    let lab = lab(NOTHING);
+    remove_rules(&lab, false);
+    let root = lab.work.path().join("root");
+    let write = |file: &str, text: &str| {
+        let file = root.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    // The client's interfaces eth and wlan have the indices 2 and 3.
+    write("run/systemd/netif/leases/2", "ADDRESS=10.83.0.1\nROUTER=10.83.0.2\n");
+    write("run/systemd/netif/leases/3", "ADDRESS=10.83.1.1\nROUTER=10.83.1.2\n");
+    write("run/NetworkManager/devices/3", "[device]\nmanaged=true\nconnection-uuid=a-b\n");
+    write(
+        "etc/NetworkManager/system-connections/lte.nmconnection",
+        "[connection]\nid=lte\nuuid=a-b\nmetered=1\n",
+    );
+    let plan = lab.setup(&["--root", root.to_str().unwrap()]).expect(0);
+    for text in [
+        "# path wlan: 10.83.1.1, backup",
+        "ip route add default via 10.83.1.2 dev wlan proto static table",
+        "connection.mptcp-flags enabled,subflow,backup",
+    ] {
+        assert!(plan.stdout.contains(text), "{text}: {plan:#?}");
+    }
+    assert!(!plan.stdout.contains("endpoint add 10.83.1.1"), "{plan:#?}");
+    // Files of the machine say nothing about a lab.
+    let plan = lab.setup(&[]).expect(0);
+    assert!(plan.stdout.contains("endpoint add 10.83.1.1"), "{plan:#?}");
+}
+
+#[test]
+fn mistakes_are_reported_before_anything_is_changed() {
+    let work = support::Workplace::new();
+    for (arguments, text) in [
+        (&["--undo", "--watch"][..], "cannot be used with"),
+        (&["--undo", "--apply"], "cannot be used with"),
+        (&["--force"], "--undo"),
+        (&["--watch"], "--apply"),
+        (&["--role", "router"], "possible values: client, server"),
+        (&["--path", "nosuch0", "--backup", "nosuch1"], "no interface `nosuch1`"),
+    ] {
+        let refused = work.run(&[&["setup"], arguments].concat()).expect(2).reports(&[text]);
+        assert_eq!(refused.stdout, "", "{arguments:?}");
+    }
+    work.run(&["setup", "--undo", "--journal", "none.jsonl", "--root", "."])
+        .expect(0)
+        .reports(&["nothing to undo"]);
+}
+
 /// State files of systemd-networkd for the client's `wlan`, whose index is 3.
 fn networkd(root: &std::path::Path) {
     let links = root.join("run/systemd/netif/links");

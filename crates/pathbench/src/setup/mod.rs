@@ -74,7 +74,8 @@ fn role_parser() -> impl TypedValueParser<Value = Role> {
 }
 
 pub(crate) fn setup(args: &SetupArgs) -> Result<Exit, Failure> {
-    let journal = journal::place("setup", args.journal.as_deref())?;
+    let place = if args.apply { journal::place } else { journal::place_to_read };
+    let journal = place("setup", args.journal.as_deref())?;
     let mut application = Application::open(journal, args)?;
     if args.undo {
         return undo(&mut application, args);
