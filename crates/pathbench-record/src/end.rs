@@ -10,6 +10,7 @@ use crate::transport::Transport;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use serde_with::{DeserializeFromStr, SerializeDisplay};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -18,6 +19,46 @@ use thiserror::Error;
 
 /// Largest body of a RECORD frame.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
+
+/// The counters of `MPTcpExt` (net/mptcp/mib.h) that a server reports: the SYN, join, address and fallback events.
+pub const MPTCP_COUNTERS: [&str; 36] = [
+    "MPCapableSYNRX",
+    "MPCapableACKRX",
+    "MPCapableFallbackACK",
+    "MPFallbackTokenInit",
+    "MPTCPRetrans",
+    "MPJoinNoTokenFound",
+    "MPJoinSynRx",
+    "MPJoinSynAckHMacFailure",
+    "MPJoinAckRx",
+    "MPJoinAckHMacFailure",
+    "MPJoinRejected",
+    "DSSNotMatching",
+    "DSSCorruptionFallback",
+    "DSSCorruptionReset",
+    "DSSNoMatchTCP",
+    "NoDSSInWindow",
+    "DataCsumErr",
+    "InfiniteMapTx",
+    "InfiniteMapRx",
+    "AddAddr",
+    "AddAddrDrop",
+    "AddAddrTx",
+    "AddAddrTxDrop",
+    "EchoAdd",
+    "EchoAddTx",
+    "RmAddr",
+    "RmSubflow",
+    "MPFailTx",
+    "MPFailRx",
+    "MPFastcloseTx",
+    "MPFastcloseRx",
+    "MPRstTx",
+    "MPRstRx",
+    "MPCapableDataFallback",
+    "DssFallback",
+    "SubflowStale",
+];
 
 /// One end's record of a test: of all its streams, or of one stream in a RECORD frame.
 #[serde_with::skip_serializing_none]
@@ -49,6 +90,10 @@ pub struct EndRecord {
     pub fct: Option<Duration>,
     /// At a server: its rate limit for each client and direction.
     pub rate_limit_bps: Option<u64>,
+    /// At a server that reports them: how much each of [`MPTCP_COUNTERS`] rose in its network namespace from the test's
+    /// first stream to the end of its last one; the connections of other programs and clients count, too. Counters that
+    /// the kernel lacks are absent.
+    pub mptcp_counters: Option<BTreeMap<String, u64>>,
     /// One entry per opened stream, in order.
     pub streams: Vec<StreamRecord>,
     /// The kernel's figures over time, in order of stream and time.
@@ -175,6 +220,8 @@ impl EndRecord {
             all.ended = all.ended.max(part.ended);
             all.samples_thinned_by = all.samples_thinned_by.max(part.samples_thinned_by);
             all.completed &= part.completed;
+            all.mptcp_counters =
+                all.mptcp_counters.zip(part.mptcp_counters).map(|(all, part)| latest(all, &part));
             // The test is complete with its last stream.
             all.fct = all.fct.zip(part.fct).map(|(all, part)| all.max(part));
             all.messages.extend(part.messages);
@@ -231,6 +278,14 @@ impl EndRecord {
             self.samples.clear();
         }
     }
+}
+
+/// The counters of the stream that ended last: counters only rise.
+fn latest(mut all: BTreeMap<String, u64>, part: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    for (name, rise) in &mut all {
+        *rise = (*rise).max(part.get(name).copied().unwrap_or_default());
+    }
+    all
 }
 
 /// One line of `messages.jsonl`. Times are on the run's clock.

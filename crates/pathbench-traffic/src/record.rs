@@ -4,7 +4,7 @@
 use pathbench_record::connection::PathEventKind;
 use pathbench_record::delivery::{BIN, DeliverySeries};
 use pathbench_record::direction::Direction;
-use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, MessageRecord, StreamRecord};
+use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, MPTCP_COUNTERS, MessageRecord, StreamRecord};
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::text::is_deceptive;
@@ -27,6 +27,9 @@ const MOST_CHARACTERS: usize = 1000;
 
 /// Limit of the bytes of one stream and direction, so that no sum over the streams of a test overflows.
 const MOST_BYTES: u64 = 1 << 55;
+
+/// Limit of a counter's rise: more events than any server sees during a test.
+const MOST_EVENTS: u64 = 1 << 40;
 
 /// JSON of a stream's record without samples: fixed fields, one bin of both series with a gap, one message.
 const FIXED_JSON_BYTES: usize = 64 * 1024;
@@ -119,6 +122,7 @@ pub fn check_peer(own: &EndRecord, peer: &EndRecord, now: Timestamp) -> Result<(
     bounds.messages()?;
     bounds.samples()?;
     bounds.path_events()?;
+    bounds.mptcp_counters()?;
     at_most("errors.length", peer.errors.len(), peer.streams.len())?;
     peer.errors.iter().enumerate().try_for_each(|(index, error)| text(format_args!("errors[{index}]"), error))
 }
@@ -267,6 +271,17 @@ impl Bounds<'_> {
             require(is_known, place, sample.stream, "the record has no such stream")?;
             self.time(format_args!("{field}.at"), sample.at)?;
             times_of_path(&field, &sample.figures)?;
+        }
+        Ok(())
+    }
+
+    fn mptcp_counters(&self) -> Result<(), InvalidRecord> {
+        let reported = self.peer.mptcp_counters.iter().flatten();
+        for (name, rise) in reported {
+            let known = MPTCP_COUNTERS.contains(&name.as_str());
+            let bound = "a server reports only the counters of its protocol version";
+            require(known, "mptcp_counters", "an unknown counter", bound)?;
+            at_most(format_args!("mptcp_counters.{name}"), *rise, MOST_EVENTS)?;
         }
         Ok(())
     }

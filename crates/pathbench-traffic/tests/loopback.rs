@@ -17,9 +17,12 @@ use pathbench_traffic::client::{
     fetch_record, run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
-use pathbench_traffic::server::Limits;
+use pathbench_traffic::server::{CounterReader, Limits, Server, ServerOptions};
 use pathbench_transport::{SocketOptions, mptcp_available};
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pathbench_kerneltest::unprivileged_too!();
@@ -295,4 +298,29 @@ fn invalid_plans_are_reported_before_anything_is_sent() {
     let outcome = run_client(&odd, &clock(), &Unobserved);
     assert!(matches!(outcome.error, Some(ClientError::Incapable { .. })), "{:?}", outcome.error);
     assert!(outcome.client.errors[0].contains("no-such-thing"), "{:?}", outcome.client.errors);
+}
+
+#[test]
+fn a_server_reports_how_much_its_mptcp_counters_rose_during_the_test() {
+    let reads = AtomicU64::new(5);
+    let reader = move || {
+        let value = reads.fetch_add(2, Ordering::Relaxed);
+        Some(BTreeMap::from([("MPJoinSynRx".to_owned(), value), ("MPRstTx".to_owned(), 7)]))
+    };
+    let listeners = vec![(Transport::Tcp, SocketAddr::from(([127, 0, 0, 1], 0)))];
+    let options = ServerOptions {
+        mptcp_counters: Some(CounterReader(Arc::new(reader))),
+        ..ServerOptions::new(listeners)
+    };
+    let server = Server::start(options, clock()).unwrap();
+    let plan = plan(Transport::Tcp, server.addresses()[0].1, bytes(DataDirection::Both, 1, 1000));
+    let record = run_client(&plan, &clock(), &Unobserved).server.unwrap();
+    let rose = BTreeMap::from([("MPJoinSynRx".to_owned(), 2), ("MPRstTx".to_owned(), 0)]);
+    assert_eq!(record.mptcp_counters, Some(rose));
+}
+
+#[test]
+fn a_server_without_a_reader_reports_no_counters() {
+    let outcome = run(Transport::Tcp, bytes(DataDirection::Upload, 2, 1000));
+    assert_eq!(outcome.server.unwrap().mptcp_counters, None);
 }

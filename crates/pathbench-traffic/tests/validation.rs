@@ -14,6 +14,7 @@ use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::record::check_peer;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pathbench_kerneltest::privilege_independent!();
@@ -128,6 +129,16 @@ fn falsified_fields() -> Vec<(&'static str, Change)> {
             "path_events[0]",
             Box::new(|record| {
                 record.path_events[0].kind = PathEventKind::InterfaceGone { change: "\u{202e}".to_owned() };
+            }),
+        ),
+        falsify(
+            "mptcp_counters",
+            Box::new(|record| record.mptcp_counters = Some(BTreeMap::from([("Uptime".to_owned(), 1)]))),
+        ),
+        falsify(
+            "mptcp_counters.MPJoinSynRx",
+            Box::new(|record| {
+                record.mptcp_counters = Some(BTreeMap::from([("MPJoinSynRx".to_owned(), u64::MAX)]));
             }),
         ),
         falsify("errors", Box::new(|record| record.errors = vec![String::new(); 50])),

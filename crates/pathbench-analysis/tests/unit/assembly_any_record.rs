@@ -160,6 +160,7 @@ fn record(side: Side) -> impl Strategy<Value = EndRecord> {
             handshake: Some(Duration::from_nanos(span)),
             fct: Some(Duration::from_nanos(span)),
             rate_limit_bps: Some(span),
+            mptcp_counters: None,
             streams,
             samples: samples
                 .into_iter()

@@ -34,6 +34,7 @@ fn record(side: Side, started: u64, ended: u64) -> EndRecord {
         handshake: Some(Duration::from_millis(20)),
         fct: None,
         rate_limit_bps: None,
+        mptcp_counters: None,
         streams: Vec::new(),
         path_events: Vec::new(),
         samples: Vec::new(),

@@ -55,6 +55,7 @@ pub(crate) fn record_by_hand(test: TestId, parameters: PatternParameters, sent_b
         handshake: None,
         fct: None,
         rate_limit_bps: None,
+        mptcp_counters: None,
         streams: vec![stream],
         samples: Vec::new(),
         samples_thinned_by: 1,

@@ -7,7 +7,7 @@ mod shared;
 
 pub use crate::pacer::{Grant, Pacer, Pacers, TokenBucket};
 pub use crate::token::Access;
-pub use options::{Limits, MemoryBound, ServerEvent, ServerObserver, ServerOptions};
+pub use options::{CounterReader, Limits, MemoryBound, ServerEvent, ServerObserver, ServerOptions};
 pub use registry::MemorySlots;
 
 use crate::datagram::ResponderService;

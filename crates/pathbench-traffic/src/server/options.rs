@@ -13,6 +13,8 @@ use pathbench_transport::{
     QUIC_UNTRUSTED_SEND_BYTES, QuicLimits, QuicOptions, ServerIdentity, SocketOptions,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,25 @@ pub struct ServerOptions {
     pub quic: QuicOptions,
     /// Sampling interval of the kernel's figures per path, at least 1 ms.
     pub sample_interval: Duration,
+    /// Reads the MPTCP counters that records contain; `None`: records contain none.
+    pub mptcp_counters: Option<CounterReader>,
+}
+
+/// Reads the current values of [`pathbench_record::end::MPTCP_COUNTERS`] that this kernel has; `None` if it cannot.
+/// Called at the beginning of a test and at the end of each stream.
+#[derive(Clone)]
+pub struct CounterReader(pub Arc<dyn Fn() -> Option<BTreeMap<String, u64>> + Send + Sync>);
+
+impl CounterReader {
+    pub(super) fn read(&self) -> Option<BTreeMap<String, u64>> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for CounterReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CounterReader")
+    }
 }
 
 impl ServerOptions {
@@ -43,6 +64,7 @@ impl ServerOptions {
             identity: None,
             quic: QuicOptions::default(),
             sample_interval: Duration::from_millis(100),
+            mptcp_counters: None,
         }
     }
 }

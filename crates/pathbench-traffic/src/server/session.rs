@@ -12,6 +12,7 @@ use pathbench_record::network::Client;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{Connection, contain_panic, lock};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,6 +56,7 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
     };
     let mut slot = TestSlot { shared, test: id, stream: index, record: None };
     if let Some(number) = place.begins {
+        place.group.set_counters(shared.mptcp_counters());
         shared.observer.on_event(&ServerEvent::Started {
             number,
             pattern: request.parameters.name(),
@@ -84,6 +86,7 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
         shared.report_panic("stream", message);
     }
     let mut record = stream.finish(clock);
+    record.mptcp_counters = group.counters_until(shared.mptcp_counters());
     if shared.stopping.load(Ordering::SeqCst) {
         // No client can fetch the record any more, and its samples dominate the time to encode it.
         record.samples.clear();
@@ -201,6 +204,10 @@ impl Shared {
             self.clock.sleep_until(now + POLL_INTERVAL);
         }
         connection.begin_test(EARLIER_TESTS)
+    }
+
+    fn mptcp_counters(&self) -> Option<BTreeMap<String, u64>> {
+        self.options.mptcp_counters.as_ref()?.read()
     }
 
     pub(super) fn handshake_wait(&self) -> Wait {

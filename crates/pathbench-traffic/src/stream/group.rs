@@ -1,6 +1,7 @@
 //! The state that the streams of one test share at one end.
 
 use pathbench_transport::{Connection, Slot, lock};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub(crate) struct StreamGroup {
     running: Mutex<u32>,
     changed: Condvar,
     first: OnceLock<Weak<Connection>>,
+    /// At a server: the MPTCP counters at the beginning of the test.
+    counters: OnceLock<BTreeMap<String, u64>>,
     /// The test ends before its time is over.
     pub(super) stopping: AtomicBool,
     /// At a server: the memory slots of the test and its streams.
@@ -38,6 +41,7 @@ impl StreamGroup {
             running: Mutex::new(streams),
             changed: Condvar::new(),
             first: OnceLock::new(),
+            counters: OnceLock::new(),
             stopping: AtomicBool::new(false),
             memory: Mutex::default(),
         })
@@ -46,6 +50,21 @@ impl StreamGroup {
     pub(super) fn set_first(&self, connection: &Arc<Connection>) {
         // A second stream 0 was refused earlier.
         let _ = self.first.set(Arc::downgrade(connection));
+    }
+
+    pub(crate) fn set_counters(&self, counters: Option<BTreeMap<String, u64>>) {
+        if let Some(counters) = counters {
+            // Only the test's first stream sets them.
+            let _ = self.counters.set(counters);
+        }
+    }
+
+    /// How much the counters have risen since the beginning of the test.
+    pub(crate) fn counters_until(&self, now: Option<BTreeMap<String, u64>>) -> Option<BTreeMap<String, u64>> {
+        let before = self.counters.get()?;
+        let rise =
+            |name: &str, value: u64| value.saturating_sub(before.get(name).copied().unwrap_or_default());
+        Some(now?.into_iter().map(|(name, value)| (name.clone(), rise(&name, value))).collect())
     }
 
     pub(super) fn first(&self) -> Option<Arc<Connection>> {

@@ -52,6 +52,7 @@ impl TestPlan {
             handshake: self.handshake,
             fct: None,
             rate_limit_bps: self.pacers.as_ref().map(|pacers| pacers.rate_bps),
+            mptcp_counters: None,
             streams: Vec::new(),
             samples: Vec::new(),
             samples_thinned_by: 1,

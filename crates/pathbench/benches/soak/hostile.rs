@@ -257,6 +257,7 @@ fn lie(test: TestId) -> std::io::Result<Vec<u8>> {
         handshake: None,
         fct: None,
         rate_limit_bps: Some(u64::MAX),
+        mptcp_counters: None,
         streams: Vec::new(),
         samples: Vec::new(),
         samples_thinned_by: u32::MAX,

@@ -7,10 +7,13 @@ pub(crate) use arguments::ServeArgs;
 use arguments::{LimitArgs, ServeCommand};
 use health::HealthResponder;
 use log::{Log, PanicCount};
+use pathbench_host::counters::Counters;
+use pathbench_record::end::MPTCP_COUNTERS;
 use pathbench_record::time::Clock;
-use pathbench_traffic::server::{Access, Limits, Server, ServerOptions, StartError};
+use pathbench_traffic::server::{Access, CounterReader, Limits, Server, ServerOptions, StartError};
 use pathbench_traffic::token::TokenKey;
 use pathbench_transport::{BindError, ServerIdentity};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -67,6 +70,7 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         access,
         identity: Some(Arc::new(identity)),
         sample_interval: SAMPLE_INTERVAL,
+        mptcp_counters: Some(CounterReader(Arc::new(mptcp_counters))),
         ..ServerOptions::new(places.listeners.clone())
     };
     let observer = Arc::clone(&log);
@@ -83,6 +87,13 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     drop(server);
     log.notice("stopped");
     failure.map_or(Ok(Exit::Done), Err)
+}
+
+/// The MPTCP counters of this network namespace that a server reports to its clients.
+fn mptcp_counters() -> Option<BTreeMap<String, u64>> {
+    let counters = Counters::read().ok()?;
+    let value = |name: &str| u64::try_from(counters.get(&format!("MPTcpExt.{name}"))?).ok();
+    Some(MPTCP_COUNTERS.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?))).collect())
 }
 
 /// Waits for a signal or for a failed listener. After a failure the other listeners finish their tests, and the exit
