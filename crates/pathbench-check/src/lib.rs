@@ -6,6 +6,7 @@
 pub mod facts;
 pub mod finding;
 pub mod host;
+pub mod server;
 pub mod setup;
 
 #[cfg(test)]

@@ -231,6 +231,9 @@ impl SendCore {
     }
 }
 
+/// The beginning of the message about wrong content, in the records of both ends.
+pub(crate) const ALTERED: &str = "the received data differs from the sent data";
+
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ReceiveFault {
     #[error(transparent)]
@@ -239,7 +242,7 @@ pub enum ReceiveFault {
     Unexpected { kind: FrameKind },
     #[error("the peer ended the test: {0}")]
     Refused(Refusal),
-    #[error("the received data differs from the sent data: byte {offset} of the stream is wrong")]
+    #[error("{}: byte {offset} of the stream is wrong", ALTERED)]
     Content { offset: u64 },
     #[error("the peer sent more than the {limit} bytes that this end accepts in one test")]
     Excess { limit: u64 },

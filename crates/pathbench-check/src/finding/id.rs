@@ -92,6 +92,43 @@ finding_ids! {
     MptcpBlackhole:
         "The kernel's detection of paths that drop SYN packets with MP_CAPABLE. After a detection, the kernel \
          opens connections of this network namespace without MPTCP for `net.mptcp.blackhole_timeout` or longer.",
+    ServerReach:
+        "The server at its address and port, over TCP on every path.",
+    ServerProtocol:
+        "The server's protocol. With a server other than `pathbench serve`, only TCP and MPTCP can be \
+         examined.",
+    ServerCounters:
+        "The MPTCP counters of the server (MPCapableSYNRX and others), which the current `pathbench serve` \
+         reports. They show where an option was lost.",
+    PathTcp:
+        "Plain TCP between a local address and an address of the server: a short transfer in both directions.",
+    ServerMptcp:
+        "MPTCP at the server. Without it every connection falls back to TCP. At the client a middlebox that \
+         removes MP_CAPABLE looks the same; only a Pathbench server tells them apart.",
+    PathMtu:
+        "The path MTU in both directions, found by probes. A path that drops large packets without an ICMP \
+         message stops every subflow on it.",
+    PathPayload:
+        "The payload of a short transfer, of which every byte is verified. A middlebox that changes payload \
+         damages the data of applications, or its DSS checksums fail.",
+    PathMpCapable:
+        "MP_CAPABLE in the handshake of a connection that begins on the path: in the SYN, the SYN/ACK and the \
+         third ACK (RFC 8684, section 3.1).",
+    PathDss:
+        "The DSS option in the data after the handshake (RFC 8684, section 3.3). Where a middlebox removes \
+         it, connections stall or fall back, and subflows are reset.",
+    PathFamily:
+        "Interfaces with one address family only, in which the server has no address. MPTCP combines the \
+         families only if the server announces its other address (ADD_ADDR).",
+    ServerLimits:
+        "The server's limit of subflows per connection. It rejects joins beyond it (MPJoinRejected).",
+    PathMpJoin:
+        "MP_JOIN: a subflow on the path of a connection that begins on another one (RFC 8684, section 3.2).",
+    PathUdp:
+        "Small datagrams to the server's UDP ports on each path. QUIC requires UDP.",
+    Multipath:
+        "The proof: a short transfer over MPTCP, with the bytes on each path. A path counts from 1 % of the \
+         bytes on.",
     MptcpFallback:
         "Counters of MPTCP connections that fell back to TCP, in the handshake or later, since the start of this \
          network namespace.",

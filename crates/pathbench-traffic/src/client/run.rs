@@ -8,6 +8,7 @@ use crate::record::{InvalidRecord, check_peer, most_record_bytes};
 use crate::stream::{
     Channel, Cursor, Member, RECORD_TIME, Stream, StreamError, StreamGroup, TICK, TestPlan, Update,
 };
+use crate::throughput::ALTERED;
 use pathbench_record::document::UnreachableBecause;
 use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, TestId};
 use pathbench_record::sample::Side;
@@ -397,6 +398,12 @@ pub struct ClientOutcome {
 }
 
 impl ClientOutcome {
+    /// Whether either end received data that differs from the sent data.
+    pub fn is_altered(&self) -> bool {
+        let errors = self.client.errors.iter().chain(self.server.iter().flat_map(|server| &server.errors));
+        errors.into_iter().any(|error| error.contains(ALTERED))
+    }
+
     /// Appends the reason why the server's record could not be fetched to the test's error.
     pub fn report_fetch(&mut self, failure: &dyn Display) {
         if let Some(ClientError::Broken { message }) = &mut self.error {

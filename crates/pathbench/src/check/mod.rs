@@ -4,8 +4,10 @@
 
 pub(crate) mod facts;
 mod nmcli;
+mod server;
 mod summary;
 
+use crate::arguments::ServerArguments;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use clap::Args;
@@ -18,6 +20,14 @@ use std::net::IpAddr;
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
+    /// The server to examine as well: NAME, ADDRESS or HOST:PORT (IPv6 before a port in brackets)
+    #[arg(value_name = "SERVER")]
+    server: Option<String>,
+    #[command(flatten)]
+    connection: ServerArguments,
+    /// A further UDP port of the server to examine (repeatable)
+    #[arg(long = "quic-port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    quic_ports: Vec<u16>,
     /// Print the findings as one JSON document instead of the summary
     #[arg(long)]
     json: bool,
@@ -62,8 +72,17 @@ impl Host {
 }
 
 pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
-    let facts = facts::read(&[])?;
-    let findings = pathbench_check::host::findings(&facts);
+    let Some(server) = &args.server else {
+        let facts = facts::read(&[])?;
+        let findings = pathbench_check::host::findings(&facts);
+        return finish(&facts, findings, args.json);
+    };
+    let target = server::Target::resolve(server, &args.connection)?;
+    // Before the probes: they raise the counters.
+    let facts = facts::read(&target.destinations())?;
+    let mut findings = pathbench_check::host::findings(&facts);
+    let probed = server::probe(&target, &args.connection, &args.quic_ports, &facts)?;
+    findings.extend(pathbench_check::server::findings(&probed));
     finish(&facts, findings, args.json)
 }
 
@@ -84,6 +103,9 @@ fn exit(findings: &[Finding]) -> Exit {
     let mut problems = findings.iter().filter(|finding| finding.level == Level::Problem).peekable();
     if problems.peek().is_none() {
         return Exit::Done;
+    }
+    if problems.clone().any(|finding| finding.id == FindingId::ServerReach) {
+        return Exit::Unreachable;
     }
     let lacks_mptcp = problems.any(|finding| finding.id == FindingId::KernelMptcp);
     if lacks_mptcp { Exit::HostCannot } else { Exit::MultipathNotUsed }

@@ -1,0 +1,206 @@
+//! Facts about a server and the paths to it, as probes measured them.
+
+use pathbench_record::network::AddressFamily;
+use pathbench_record::sample::PathState;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// A path carries data from this share of the bytes on.
+const USED_SHARE: f64 = 0.01;
+
+/// A server, and the results of the probes to it.
+#[derive(Debug, Clone)]
+pub struct ServerFacts {
+    /// As the user named it.
+    pub server: String,
+    pub kind: ServerKind,
+    /// Why this host can open no MPTCP socket.
+    pub no_mptcp: Option<String>,
+    /// The kernel's choice for new connections first.
+    pub paths: Vec<PathProbe>,
+    /// Interfaces with a default route of a family in which the server has no address, and without another path to it.
+    pub other_family: Vec<(String, AddressFamily)>,
+    /// Transfers over all paths, each with another initial path.
+    pub transfers: Vec<Transfer>,
+    /// What was not examined, and why: a sentence each.
+    pub left_out: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerKind {
+    Pathbench,
+    /// A server with another protocol, of which TCP and MPTCP alone are examined.
+    Other,
+}
+
+/// A path: a local address and an address of the server.
+#[derive(Debug, Clone)]
+pub struct PathProbe {
+    pub name: String,
+    pub interface: String,
+    pub local: IpAddr,
+    pub server: SocketAddr,
+    /// Its MPTCP endpoint has the flag `backup`.
+    pub backup: bool,
+    /// A transfer over plain TCP.
+    pub tcp: Ending,
+    /// A transfer over an MPTCP connection that begins on this path.
+    pub mptcp: Option<MptcpProbe>,
+    pub udp: Vec<UdpProbe>,
+    pub mtu: Option<MtuProbe>,
+}
+
+/// The end of a connection, of which every byte was verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    Complete,
+    /// The server, or a router in its name, answered the SYN with RST.
+    Reset(String),
+    /// No answer to the SYN, or no route.
+    NotConnected(String),
+    /// The connection was open, and data stopped.
+    Stalled(String),
+    /// The received data differs from the sent data.
+    Altered(String),
+    Failed(String),
+}
+
+impl Ending {
+    pub const fn is_complete(&self) -> bool {
+        matches!(self, Self::Complete)
+    }
+
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Complete => "every byte was delivered",
+            Self::Reset(message)
+            | Self::NotConnected(message)
+            | Self::Stalled(message)
+            | Self::Altered(message)
+            | Self::Failed(message) => message,
+        }
+    }
+}
+
+/// An MPTCP connection, as both ends saw it.
+#[derive(Debug, Clone)]
+pub struct MptcpProbe {
+    pub ending: Ending,
+    pub client: ClientEnd,
+    /// Absent where the server reported nothing.
+    pub server: Option<ServerEnd>,
+    pub client_rises: Rises,
+    /// Absent where the server does not report its counters.
+    pub server_rises: Option<Rises>,
+    pub subflows: Vec<Subflow>,
+}
+
+/// The connection at the client (`TCP_IS_MPTCP`, `MPTCP_INFO`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientEnd {
+    /// The connection did not open.
+    Unopened,
+    Mptcp,
+    /// Plain TCP when the connection was open.
+    Tcp,
+    /// MPTCP when the connection was open, plain TCP later.
+    FellBack,
+}
+
+/// The accepted connection at the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerEnd {
+    Mptcp,
+    /// A listener without MPTCP.
+    TcpListener,
+    /// An MPTCP listener received a SYN without `MP_CAPABLE`.
+    PlainSyn,
+    FellBack,
+}
+
+/// By how much the counters of `MPTcpExt` rose during a probe. They count all connections of the network namespace:
+/// only a counter that did not rise is certain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rises(pub BTreeMap<String, u64>);
+
+impl Rises {
+    pub fn of(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    pub fn rose(&self, name: &str) -> bool {
+        self.of(name) > 0
+    }
+
+    /// Those of `names` that rose: `MPRstTx +1, DssFallback +1`.
+    pub fn list(&self, names: &[&str]) -> String {
+        let rose = names.iter().filter(|name| self.rose(name));
+        rose.map(|name| format!("{name} +{}", self.of(name))).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subflow {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    pub state: PathState,
+    /// Bytes that the server acknowledged and bytes received.
+    pub bytes: u64,
+}
+
+/// Small datagrams to one UDP port of the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UdpProbe {
+    pub port: u16,
+    /// The round-trip time in ms, or the reason without an answer.
+    pub answer: Result<f64, String>,
+}
+
+/// The path MTU in both directions, as probes found it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MtuProbe {
+    pub interface_mtu_bytes: u32,
+    pub upload: MtuDirection,
+    pub download: MtuDirection,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MtuDirection {
+    pub mtu_bytes: Option<u32>,
+    /// Larger packets are dropped without an ICMP message.
+    pub silent: bool,
+    pub error: Option<String>,
+}
+
+/// A transfer over all paths.
+#[derive(Debug, Clone)]
+pub struct Transfer {
+    /// Index of the initial path.
+    pub initial: usize,
+    pub probe: MptcpProbe,
+}
+
+impl Transfer {
+    /// The bytes on a path: of all subflows from its local address.
+    pub fn bytes(&self, path: &PathProbe) -> u64 {
+        self.subflows(path).map(|subflow| subflow.bytes).fold(0, u64::saturating_add)
+    }
+
+    pub fn subflows(&self, path: &PathProbe) -> impl Iterator<Item = &Subflow> {
+        self.probe.subflows.iter().filter(|subflow| subflow.local.ip() == path.local)
+    }
+
+    /// Whether the path carried at least 1 % of the bytes.
+    pub fn used(&self, path: &PathProbe) -> bool {
+        let all = self.probe.subflows.iter().map(|subflow| subflow.bytes).fold(0, u64::saturating_add);
+        let bytes = self.bytes(path);
+        bytes > 0 && bytes as f64 >= all as f64 * USED_SHARE
+    }
+}
+
+impl ServerFacts {
+    /// The paths over which a transfer can be expected.
+    pub fn usable(&self) -> impl Iterator<Item = (usize, &PathProbe)> {
+        self.paths.iter().enumerate().filter(|(_, path)| path.tcp.is_complete())
+    }
+}

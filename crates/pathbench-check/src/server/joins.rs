@@ -1,0 +1,241 @@
+//! Additional subflows (`MP_JOIN`, RFC 8684 section 3.2), and the proof that all paths carry bytes.
+
+use super::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerFacts, ServerKind, Transfer};
+use super::handshake::{CHECKSUM, MAPPING, altered, both, dss, rose_any};
+use super::paths::is_black_hole;
+use crate::finding::{Finding, FindingId};
+use pathbench_record::sample::PathState;
+
+pub(super) fn findings(facts: &ServerFacts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    for (number, transfer) in facts.transfers.iter().enumerate() {
+        if transfer.probe.client != ClientEnd::Mptcp {
+            continue;
+        }
+        for (_, path) in facts.usable().filter(|(index, _)| *index != transfer.initial) {
+            let finding = joined(facts, transfer, path).about(&path.name);
+            // What this host does not attempt is the same for each initial path.
+            if finding.id == FindingId::Multipath && number > 0 {
+                continue;
+            }
+            let known = |known: &Finding| known.subject == finding.subject && known.id == finding.id;
+            // Several transfers can join the same path; a success does not outweigh a failure.
+            match found.iter_mut().find(|one| known(one)) {
+                Some(one) if one.level < finding.level => *one = finding,
+                Some(_) => {}
+                None => found.push(finding),
+            }
+        }
+    }
+    found.extend(other_family(facts));
+    found.push(proof(facts));
+    found
+}
+
+fn joined(facts: &ServerFacts, transfer: &Transfer, path: &PathProbe) -> Finding {
+    let probe = &transfer.probe;
+    let subflows: Vec<_> = transfer.subflows(path).collect();
+    let is_open = subflows.iter().any(|subflow| subflow.state == PathState::Open);
+    let was_reset =
+        !is_open && subflows.iter().any(|subflow| subflow.state == PathState::Closed && subflow.bytes == 0);
+    let initial = &facts.paths[transfer.initial].name;
+    if is_open || transfer.used(path) {
+        return Finding::ok(
+            FindingId::PathMpJoin,
+            format!("a connection that begins on {initial} is joined from {}", path.local),
+        );
+    }
+    let client = &probe.client_rises;
+    let server = probe.server_rises.clone().unwrap_or_default();
+    if rose_any(client, &CHECKSUM) || rose_any(&server, &CHECKSUM) {
+        return altered(format!(
+            "DSS checksums fail on the subflow from {} ({})",
+            path.local,
+            both(probe, &CHECKSUM)
+        ));
+    }
+    let completed = client.rose("MPJoinSynAckRx")
+        && probe.server_rises.as_ref().is_none_or(|server| server.rose("MPJoinAckRx"));
+    if (was_reset || subflows.is_empty()) && completed && rose_any(client, &["MPRstTx", "MPRstRx"]) {
+        let found = format!(
+            "the subflow from {} opens and is reset at its first data ({})",
+            path.local,
+            both(probe, &MAPPING)
+        );
+        return dss(found);
+    }
+    join_failure(probe, path, initial)
+}
+
+fn join_failure(probe: &MptcpProbe, path: &PathProbe, initial: &str) -> Finding {
+    let client = &probe.client_rises;
+    let local = path.local;
+    let unsent = client.list(&["MPJoinSynTxBindErr", "MPJoinSynTxConnectErr", "MPJoinSynTxCreatSkErr"]);
+    if !unsent.is_empty() {
+        return join(format!("the kernel could not send the join from {local} ({unsent})"))
+            .with(format!("ip address show; ip route get {} from {local}", path.server.ip()));
+    }
+    if !client.rose("MPJoinSynTx") {
+        return unattempted(path, initial, client);
+    }
+    let stripped = client.rose("MPRstTx");
+    let Some(server) = &probe.server_rises else {
+        let reset = if stripped { "its MP_JOIN is removed on the path" } else { "no subflow results" };
+        return join(format!(
+            "this host sends a join from {local}, and {reset} ({})",
+            both(probe, &["MPJoinSynTx", "MPRstTx"])
+        ));
+    };
+    let [sent, received] = [client.of("MPJoinSynTx"), server.of("MPJoinSynRx")];
+    let [answers, completions] = [client.of("MPJoinSynAckRx"), server.of("MPJoinAckRx")];
+    if server.rose("MPJoinRejected") {
+        return Finding::problem(
+            FindingId::ServerLimits,
+            format!(
+                "the server rejects the join from {local} (MPJoinRejected +{})",
+                server.of("MPJoinRejected")
+            ),
+            "The server's limit of subflows per connection is reached: this path carries nothing.",
+        )
+        .with("on the server: ip mptcp limits set subflows 8");
+    }
+    if server.rose("MPJoinNoTokenFound") {
+        return join(format!(
+            "the join from {local} arrives with a token that the server does not know (MPJoinNoTokenFound)"
+        ));
+    }
+    let found = if received < sent && stripped {
+        format!(
+            "the path removes MP_JOIN from the SYN from {local} (this host: MPJoinSynTx, MPRstTx; server: MPJoinSynRx +{received})"
+        )
+    } else if received < sent {
+        format!(
+            "the join from {local} does not reach the server (this host: MPJoinSynTx +{sent}; server: MPJoinSynRx +{received})"
+        )
+    } else if answers == 0 && stripped {
+        format!(
+            "the path removes MP_JOIN from the SYN/ACK to {local} (MPJoinSynRx at the server, MPRstTx here)"
+        )
+    } else if answers == 0 {
+        format!(
+            "the answer to the join from {local} does not return (MPJoinSynRx at the server, no MPJoinSynAckRx here)"
+        )
+    } else if completions < answers {
+        format!(
+            "the third ACK of the join from {local} does not arrive as MP_JOIN (no MPJoinAckRx at the server)"
+        )
+    } else {
+        let seen = both(probe, &["MPJoinSynTx", "MPJoinSynAckRx", "MPJoinAckRx", "MPRstTx", "MPRstRx"]);
+        format!("the subflow from {local} opens and carries nothing ({seen})")
+    };
+    join(found)
+}
+
+fn join(found: String) -> Finding {
+    Finding::problem(
+        FindingId::PathMpJoin,
+        found,
+        "Connections that begin on another path get no subflow on this one.",
+    )
+    .with("begin connections on this path (prefer its route), or have the operator of the middlebox pass TCP option 30")
+}
+
+/// The kernel sent no join at all.
+fn unattempted(path: &PathProbe, initial: &str, client: &Rises) -> Finding {
+    let mut finding = Finding::problem(
+        FindingId::Multipath,
+        format!(
+            "this host opens no subflow from {} to a connection that begins on {initial} (no MPJoinSynTx)",
+            path.local
+        ),
+        "The path manager has no endpoint for the address, its limits allow no further subflow, or the server forbids joins \
+         to its initial address (net.mptcp.allow_join_initial_addr_port=0).",
+    );
+    if client.rose("AddAddr") {
+        finding.found += "; the server announces an address (AddAddr)";
+    }
+    finding
+        .with("ip mptcp limits set subflows 2 add_addr_accepted 2")
+        .with(format!("ip mptcp endpoint add {} dev {} subflow", path.local, path.interface))
+}
+
+pub(super) fn other_family(facts: &ServerFacts) -> Vec<Finding> {
+    let announced = facts.transfers.iter().any(|transfer| transfer.probe.client_rises.rose("AddAddr"));
+    let one = |(interface, family): &(String, pathbench_record::network::AddressFamily)| {
+        let family = family.name();
+        let news =
+            if announced { "announces none that this host uses" } else { "announces none (no AddAddr)" };
+        Finding::problem(
+            FindingId::PathFamily,
+            format!("{interface} has {family} only; {} has no {family} address here and {news}", facts.server),
+            "No subflow can use this interface: MPTCP combines IPv4 and IPv6 paths only if the server announces its other address.",
+        )
+        .about(interface)
+        .with(format!("on the server: ip mptcp endpoint add {family}-ADDRESS dev INTERFACE signal"))
+        .with("ip mptcp limits set subflows 2 add_addr_accepted 2")
+    };
+    facts.other_family.iter().map(one).collect()
+}
+
+/// The transfer that shows most: the one with the most paths that carried bytes.
+fn best(facts: &ServerFacts) -> Option<&Transfer> {
+    let used = |transfer: &&Transfer| {
+        let used = facts.paths.iter().filter(|path| transfer.used(path)).count();
+        (transfer.probe.client == ClientEnd::Mptcp, used, std::cmp::Reverse(transfer.initial))
+    };
+    facts.transfers.iter().max_by_key(used)
+}
+
+fn proof(facts: &ServerFacts) -> Finding {
+    // A server with another protocol receives no data that could show bytes on each path.
+    let transfer = best(facts).filter(|_| facts.kind == ServerKind::Pathbench);
+    let Some(transfer) = transfer else {
+        let reason = match &facts.no_mptcp {
+            Some(why) => format!("no transfer over all paths: {why}"),
+            None if facts.kind == ServerKind::Other => {
+                "no transfer over all paths: it requires a Pathbench server".to_owned()
+            }
+            None => "no transfer over all paths: MPTCP works on no path".to_owned(),
+        };
+        return Finding::not_examined(FindingId::Multipath, reason);
+    };
+    let share = |path: &PathProbe| format!("{} {:.2} MB", path.name, transfer.bytes(path) as f64 / 1e6);
+    let carried = facts.paths.iter().map(share).collect::<Vec<_>>().join(", ");
+    let found =
+        format!("a transfer over MPTCP that begins on {}: {carried}", facts.paths[transfer.initial].name);
+    let is_used = |path: &&PathProbe| transfer.used(path);
+    let unused = facts.paths.iter().filter(|path| !transfer.used(path) && path.tcp_reaches());
+    let (backups, unused): (Vec<&PathProbe>, Vec<&PathProbe>) = unused.partition(|path| path.backup);
+    let names =
+        |paths: &[&PathProbe]| paths.iter().map(|path| path.name.as_str()).collect::<Vec<_>>().join(", ");
+    let problem = |found: String, meaning: String| Finding::problem(FindingId::Multipath, found, meaning);
+    if transfer.probe.client != ClientEnd::Mptcp {
+        let found = format!("{found}; the connection is plain TCP");
+        return problem(found, "Multipath does not work to this server.".to_owned());
+    }
+    if !unused.is_empty() {
+        let meaning = format!("Nothing passes over {}; the problems above name the cause.", names(&unused));
+        return problem(found, meaning);
+    }
+    if facts.paths.iter().filter(is_used).count() > 1 {
+        return match &transfer.probe.ending {
+            Ending::Complete => Finding::ok(FindingId::Multipath, found),
+            ending => {
+                problem(format!("{found}; {}", ending.message()), "The transfer did not complete.".to_owned())
+            }
+        };
+    }
+    if backups.is_empty() {
+        return problem(found, "Only one path reaches this server.".to_owned());
+    }
+    let meaning =
+        format!("{} are backups: they carry bytes only when the other path fails.", names(&backups));
+    Finding::advice(FindingId::Multipath, found, meaning)
+}
+
+impl PathProbe {
+    /// Whether the server answers on this path over TCP, large packets included or not.
+    fn tcp_reaches(&self) -> bool {
+        self.tcp.is_complete() || is_black_hole(self) || matches!(self.tcp, Ending::Altered(_))
+    }
+}

@@ -1,0 +1,86 @@
+//! Facts about a server and the paths to it → findings.
+
+pub mod facts;
+mod handshake;
+mod joins;
+mod paths;
+
+use crate::finding::{Finding, FindingId};
+use facts::{Ending, ServerEnd, ServerFacts, ServerKind};
+
+/// The findings of the server and of each path, in no particular order.
+pub fn findings(facts: &ServerFacts) -> Vec<Finding> {
+    let mut found = server(facts);
+    for path in &facts.paths {
+        found.extend(paths::findings(facts, path));
+        let handshake = handshake::findings(facts, path);
+        // A server without MPTCP is one finding, not one for each path.
+        let same = |known: &Finding, new: &Finding| {
+            (known.id, known.level, &known.subject) == (new.id, new.level, &new.subject)
+        };
+        let is_new = |new: &Finding| !found.iter().any(|known| same(known, new));
+        found.extend(handshake.filter(is_new));
+    }
+    if reached(facts) {
+        found.extend(joins::findings(facts));
+    } else {
+        found.extend(joins::other_family(facts));
+    }
+    found
+}
+
+fn server(facts: &ServerFacts) -> Vec<Finding> {
+    let server = &facts.server;
+    let mut found = Vec::new();
+    if !reached(facts) {
+        let finding = Finding::problem(
+            FindingId::ServerReach,
+            format!("{server} answers on no path"),
+            "Nothing else can be examined.",
+        );
+        found.push(finding.about(server).with("check the address and port, and that the server runs"));
+        found.extend(left_out(facts));
+        return found;
+    }
+    match facts.kind {
+        ServerKind::Pathbench => {
+            found.push(Finding::ok(FindingId::ServerProtocol, format!("{server} is a Pathbench server")).about(server));
+        }
+        ServerKind::Other => found.push(
+            Finding::not_examined(
+                FindingId::ServerProtocol,
+                format!(
+                    "{server} answers, but not with Pathbench's test protocol: payload, UDP, path MTU, the server's counters and \
+                     bytes on each path were not examined"
+                ),
+            )
+            .about(server),
+        ),
+    }
+    let probes = || facts.paths.iter().filter_map(|path| path.mptcp.as_ref());
+    let reported = probes().any(|probe| probe.server_rises.is_some());
+    if facts.kind == ServerKind::Pathbench && probes().any(|probe| probe.server.is_some()) && !reported {
+        let reason = "the server reports no MPTCP counters: it runs an older Pathbench, or its kernel has none. Where an option \
+                      was lost (SYN, SYN/ACK, join) remains unknown";
+        found.push(Finding::not_examined(FindingId::ServerCounters, reason).about(server));
+    }
+    if probes().any(|probe| probe.server == Some(ServerEnd::Mptcp)) {
+        found.push(Finding::ok(FindingId::ServerMptcp, format!("{server} negotiates MPTCP")).about(server));
+    }
+    if let Some(why) = &facts.no_mptcp {
+        found.push(Finding::not_examined(
+            FindingId::PathMpCapable,
+            format!("this host opens no MPTCP socket: {why}"),
+        ));
+    }
+    found.extend(left_out(facts));
+    found
+}
+
+fn left_out(facts: &ServerFacts) -> impl Iterator<Item = Finding> {
+    facts.left_out.iter().map(|reason| Finding::not_examined(FindingId::ServerProtocol, reason.clone()))
+}
+
+fn reached(facts: &ServerFacts) -> bool {
+    facts.paths.iter().any(|path| !matches!(path.tcp, Ending::NotConnected(_) | Ending::Reset(_)))
+}
