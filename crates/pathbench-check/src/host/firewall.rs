@@ -10,7 +10,9 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     match &facts.firewall {
         Ok(rules) if rules.mptcp.is_empty() => findings.push(Finding::ok(id, summary(rules))),
         Ok(rules) => findings.extend(rules.mptcp.iter().map(removes)),
-        Err(reason) => findings.push(Finding::not_examined(id, reason).with("Run it as root.")),
+        Err(reason) => {
+            findings.push(Finding::not_examined(id, reason).with("Run it as root (CAP_NET_ADMIN)."));
+        }
     }
     match &facts.legacy_tables {
         Ok(tables) if tables.is_empty() => {}

@@ -49,7 +49,8 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         managers: Managers::read(&network.links),
         counters: Counters::read().map_err(reason),
         firewall: FirewallRules::read().map_err(reason),
-        legacy_tables: legacy_tables().map_err(reason),
+        legacy_tables: legacy_tables()
+            .map_err(|error| format!("/proc/net/ip_tables_names: {}", reason(error))),
         lab: lab(),
         udp_gso: kernel::udp_segmentation(),
         network,
@@ -90,8 +91,11 @@ fn add_multipath_defaults(network: &mut HostNetwork) -> Result<(), NetlinkError>
     Ok(())
 }
 
+/// The error without its remedy, which a finding states in its own words.
 fn reason(error: impl Display) -> String {
-    error.to_string()
+    let text = error.to_string();
+    let text = text.split("; this needs").next().unwrap_or_default();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 fn settings(network: &HostNetwork) -> BTreeMap<String, Fact<Option<String>>> {
@@ -171,10 +175,7 @@ fn answer(found: Result<Option<FibEntry>, NetlinkError>) -> Result<RouteAnswer, 
         Ok(Some(entry)) if entry.kind() == UNICAST => Ok(Ok(entry.next_hops())),
         Ok(_) => Ok(Err("no unicast route".to_owned())),
         Err(error) => match error.errno() {
-            Some(errno) => {
-                let text = errno.to_string();
-                Ok(Err(text.split(" (os error").next().unwrap_or_default().to_owned()))
-            }
+            Some(errno) => Ok(Err(reason(errno))),
             None => Err(error),
         },
     }
