@@ -156,7 +156,8 @@ fn each_fault_of_the_handshake_has_its_finding() {
     let rows = [
         ("MP_CAPABLE removed from SYN", fallback(&plain, Some(&[]), syn), capable, "from the SYN:"),
         ("plain TCP server", fallback(&plain, Some(&[]), listener), FindingId::ServerMptcp, "without MPTCP"),
-        ("an older server with MPTCP", fallback(&plain, None, syn), capable, "received a plain SYN"),
+        ("an older server with MPTCP", fallback(&plain, None, syn), capable, "the SYN or the SYN/ACK"),
+        ("removed from SYN/ACK, plain", fallback(&plain, Some(&received), syn), capable, "from the SYN/ACK:"),
         ("removed from SYN/ACK", fallback(&plain, Some(&received), fell_back), capable, "from the SYN/ACK:"),
         ("third ACK", later(fallback(&third, Some(&received), fell_back)), capable, "third ACK"),
         ("SYN dropped", fallback(&dropped, Some(&[]), syn), capable, "drops the SYN with"),
@@ -364,4 +365,20 @@ fn a_backup_path_need_not_carry_bytes() {
             vec![subflow(0, PathState::Open, 1_000_000), subflow(WIFI, PathState::Open, 0)];
     }
     assert_eq!(problems(&facts), []);
+}
+
+#[test]
+fn an_announcement_that_does_not_arrive_is_a_problem_only_where_an_interface_needs_it() {
+    let mut facts = sound();
+    for transfer in &mut facts.transfers {
+        transfer.probe.server_rises.as_mut().unwrap().0.insert("AddAddrTx".to_owned(), 1);
+    }
+    let found = ordered(&facts);
+    assert_eq!((found[0].id, found[0].level), (FindingId::PathAddAddr, Level::Advice));
+    facts.other_family = vec![("wwan0".to_owned(), AddressFamily::Ipv6)];
+    assert_eq!(first(&facts).0, FindingId::PathAddAddr);
+    for transfer in &mut facts.transfers {
+        transfer.probe.client_rises.0.insert("AddAddr".to_owned(), 1);
+    }
+    assert_eq!(first(&facts).0, FindingId::PathFamily);
 }

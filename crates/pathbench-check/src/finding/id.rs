@@ -117,6 +117,8 @@ finding_ids! {
     PathDss:
         "The DSS option in the data after the handshake (RFC 8684, section 3.3). Where a middlebox removes \
          it, connections stall or fall back, and subflows are reset.",
+    PathAddAddr:
+        "ADD_ADDR: the addresses that the server announces for further subflows (RFC 8684, section 3.4.1).",
     PathFamily:
         "Interfaces with one address family only, in which the server has no address. MPTCP combines the \
          families only if the server announces its other address (ADD_ADDR).",

@@ -110,14 +110,14 @@ fn fallback(facts: &ServerFacts, probe: &MptcpProbe) -> Finding {
             "the path removes MP_CAPABLE from the SYN: the server's listener has MPTCP and received none (MPCapableSYNRX \
              did not rise)",
         ),
-        (_, Some(ServerEnd::PlainSyn)) => capable(
-            "the path removes MP_CAPABLE from the SYN: the server's MPTCP listener received a plain SYN",
-        ),
         (Some(_), _) if client.rose("MPCapableFallbackSYNACK") => capable(format!(
-            "the path removes MP_CAPABLE from the SYN/ACK: the server received the SYN ({}), this host no MP_CAPABLE in the \
-             answer (MPCapableFallbackSYNACK)",
+            "the path removes MP_CAPABLE from the SYN/ACK: the server received a SYN with it ({}), this host no answer with \
+             it (MPCapableFallbackSYNACK); or from the SYN, if the server received another client's",
             server_list(probe, &["MPCapableSYNRX", "MPCapableFallbackACK"])
         )),
+        (_, Some(ServerEnd::PlainSyn | ServerEnd::FellBack)) => capable(
+            "the path removes MP_CAPABLE from the SYN or the SYN/ACK: the server's listener has MPTCP, the connection has not",
+        ),
         _ => unknown(facts),
     }
 }

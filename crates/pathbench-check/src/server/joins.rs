@@ -27,6 +27,7 @@ pub(super) fn findings(facts: &ServerFacts) -> Vec<Finding> {
             }
         }
     }
+    found.extend(announcement(facts));
     found.extend(other_family(facts));
     found.push(proof(facts));
     found
@@ -157,6 +158,26 @@ fn unattempted(path: &PathProbe, initial: &str, client: &Rises) -> Finding {
     finding
         .with("ip mptcp limits set subflows 2 add_addr_accepted 2")
         .with(format!("ip mptcp endpoint add {} dev {} subflow", path.local, path.interface))
+}
+
+/// An address that the server announces (`ADD_ADDR`, RFC 8684 section 3.4.1) and this host does not receive.
+fn announcement(facts: &ServerFacts) -> Option<Finding> {
+    let announced =
+        |transfer: &Transfer| transfer.probe.server_rises.as_ref().map_or(0, |server| server.of("AddAddrTx"));
+    let lost = |transfer: &&Transfer| announced(transfer) > 0 && !transfer.probe.client_rises.rose("AddAddr");
+    let transfer = facts.transfers.iter().find(lost)?;
+    let found = format!(
+        "the server announces an address (AddAddrTx +{}), none arrives here (no AddAddr)",
+        announced(transfer)
+    );
+    let meaning = "A middlebox removes ADD_ADDR, or the announcement was for another client: no subflow to the announced address.";
+    let finding = if facts.other_family.is_empty() {
+        Finding::advice(FindingId::PathAddAddr, found, meaning)
+    } else {
+        Finding::problem(FindingId::PathAddAddr, found, meaning)
+    };
+    let finding = finding.about(&facts.paths[transfer.initial].name);
+    Some(finding.with("have the operator of the middlebox pass TCP option 30"))
 }
 
 pub(super) fn other_family(facts: &ServerFacts) -> Vec<Finding> {
