@@ -1,13 +1,22 @@
 //! `check SERVER` in labs: each `broken-*` scenario names its cause first, and a lab without a fault has no problem.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::print_stdout, reason = "a server of a test reports on its standard output")]
 
 mod support;
 
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::transport::Transport;
+use pathbench_traffic::server::{Server, ServerOptions};
 use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::process::Child;
+use std::sync::Arc;
 use std::thread;
 use support::standing::{Lab, SERVER};
-use support::{Finished, TWO_PATHS, binary, finish};
+use support::{Finished, TWO_PATHS, binary, captured, finish};
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -150,4 +159,89 @@ fn of_another_server_the_handshake_is_examined_and_the_rest_is_named() {
     assert_eq!(first_problem(&found).0, "server-mptcp", "{finished:#?}");
     let not_examined = of_level(&found, "not-examined");
     assert!(not_examined.iter().any(|one| one["id"] == "server-protocol"), "{finished:#?}");
+}
+
+/// A server other than `pathbench serve`, in the host `server`; ends with the test.
+struct Task(Child);
+
+impl Task {
+    /// Waits until the task prints that it is listening.
+    fn start(lab: &Lab, task: &str) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let itself = [program.to_str().unwrap(), "--ignored", "--exact", "--nocapture", task];
+        let mut child = captured(&mut lab.exec("server", &itself));
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.into_iter().any(|line| line.contains(LISTENING)), "{task} did not start");
+        Self(child)
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let _dead = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+const LISTENING: &str = "listening";
+
+#[test]
+#[ignore = "a server of the other tests in a lab's host"]
+fn an_mptcp_web_server() {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).unwrap();
+    listener.bind(&SocketAddr::from(([0, 0, 0, 0], 8080)).into()).unwrap();
+    listener.listen(16).unwrap();
+    println!("{LISTENING}");
+    thread::scope(|scope| {
+        loop {
+            let (mut connection, _) = listener.accept().unwrap();
+            scope.spawn(move || {
+                let mut request = [0; 4096];
+                let length = connection.read(&mut request).unwrap_or_default();
+                let is_http = request[..length].starts_with(b"HEAD / HTTP/1.1\r\n");
+                let status = if is_http { "200 OK" } else { "400 Bad Request" };
+                let reply = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                if connection.write_all(reply.as_bytes()).is_ok() && is_http {
+                    // Keeps the connection open, until the client closes it.
+                    let _closed = connection.read(&mut request);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+#[ignore = "a server of the other tests in a lab's host"]
+fn a_server_without_counters() {
+    let options = ServerOptions::new(vec![(Transport::Mptcp, SocketAddr::from(([0, 0, 0, 0], 4433)))]);
+    let _server = Server::start(options, Arc::new(MonotonicClock)).unwrap();
+    println!("{LISTENING}");
+    loop {
+        thread::park();
+    }
+}
+
+#[test]
+fn of_an_mptcp_web_server_handshake_and_joins_are_examined() {
+    let server = "10.83.3.2:8080";
+    let lab = Lab::of_shipped("broken-strip-mp-capable", &[]);
+    let _server = Task::start(&lab, "an_mptcp_web_server");
+    let finished = check(&lab, "client", &[], &[server]).expect(6);
+    let found = document(&finished);
+    assert_eq!(first_problem(&found), ("path-mp-capable", Some("eth")), "{finished:#?}");
+    assert_eq!(of_level(&found, "problem").len(), 1, "{finished:#?}");
+    let ok = of_level(&found, "ok");
+    let is_joined = |one: &&Value| one["id"] == "path-mp-join" && one["subject"] == "eth";
+    assert!(ok.iter().any(is_joined), "{finished:#?}");
+}
+
+#[test]
+fn a_server_that_reports_no_counters_is_named_as_such() {
+    let lab = Lab::of_shipped("broken-strip-mp-capable", &[]);
+    let _server = Task::start(&lab, "a_server_without_counters");
+    let finished = check(&lab, "client", &[], &["10.83.3.2"]).expect(6);
+    let found = document(&finished);
+    assert_eq!(first_problem(&found), ("path-mp-capable", Some("eth")), "{finished:#?}");
+    let not_examined = of_level(&found, "not-examined");
+    assert!(not_examined.iter().any(|one| one["id"] == "server-counters"), "{finished:#?}");
 }

@@ -5,6 +5,7 @@ use super::handshake::{CHECKSUM, MAPPING, altered, both, dss, rose_any};
 use super::paths::is_black_hole;
 use crate::finding::{Finding, FindingId};
 use pathbench_record::sample::PathState;
+use std::net::IpAddr;
 
 pub(super) fn findings(facts: &ServerFacts) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
@@ -160,10 +161,22 @@ fn unattempted(path: &PathProbe, initial: &str, client: &Rises) -> Finding {
         .with(format!("ip mptcp endpoint add {} dev {} subflow", path.local, path.interface))
 }
 
-/// An address that the server announces (`ADD_ADDR`, RFC 8684 section 3.4.1) and this host does not receive.
+/// The addresses that the server announces (`ADD_ADDR`, RFC 8684 section 3.4.1), received by this host or not.
 fn announcement(facts: &ServerFacts) -> Option<Finding> {
     let announced =
         |transfer: &Transfer| transfer.probe.server_rises.as_ref().map_or(0, |server| server.of("AddAddrTx"));
+    let received = facts.transfers.iter().find(|transfer| transfer.probe.client_rises.rose("AddAddr"));
+    if let Some(transfer) = received {
+        let is_new = |at: &IpAddr| !facts.paths.iter().any(|path| path.server.ip() == *at);
+        let remotes = transfer.probe.subflows.iter().map(|subflow| subflow.remote.ip()).filter(is_new);
+        let remotes: Vec<String> = remotes.map(|at| at.to_string()).collect();
+        let used = if remotes.is_empty() { "none of them is in use".to_owned() } else { remotes.join(", ") };
+        let count = transfer.probe.client_rises.of("AddAddr");
+        let found = format!(
+            "the server announces addresses (AddAddr +{count}); subflows to others than its own name's: {used}"
+        );
+        return Some(Finding::ok(FindingId::PathAddAddr, found));
+    }
     let lost = |transfer: &&Transfer| announced(transfer) > 0 && !transfer.probe.client_rises.rose("AddAddr");
     let transfer = facts.transfers.iter().find(lost)?;
     let found = format!(

@@ -18,6 +18,9 @@ fn tcp(facts: &ServerFacts, path: &PathProbe) -> Option<Finding> {
     let ends = format!("between {} and {}", path.local, path.server);
     let problem = |found: String, meaning: &str| Finding::problem(FindingId::PathTcp, found, meaning);
     let finding = match &path.tcp {
+        Ending::Complete if facts.kind == ServerKind::Other => {
+            Finding::ok(FindingId::PathTcp, format!("plain TCP {ends} connects, and the server answers"))
+        }
         Ending::Complete => Finding::ok(FindingId::PathTcp, format!("plain TCP {ends} delivers every byte")),
         Ending::Altered(message) => altered(format!("plain TCP {ends}: {message}")),
         // The black hole is the cause.
