@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 
@@ -125,4 +125,32 @@ fn is_id(name: &str) -> bool {
 /// Adopts orphaned descendants of this process (`PR_SET_CHILD_SUBREAPER`), so that it can find and reap them.
 pub fn adopt_orphans() -> Result<(), Errno> {
     rustix::process::set_child_subreaper(Some(getpid()))
+}
+
+/// The control groups of a process (`/proc/PID/cgroup`).
+pub fn control_group(process: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{process}/cgroup")).ok()
+}
+
+/// The begin of the section `.go.buildinfo` (Go's debug/buildinfo).
+const GO_BUILD_INFORMATION: &[u8] = b"\xff Go buildinf:";
+/// Bytes of an executable that are searched.
+const MOST_SEARCHED_BYTES: u64 = 256 << 20;
+
+/// Whether the process runs a Go program, where its executable is readable.
+pub fn is_go_program(process: u32) -> bool {
+    let Ok(file) = fs::File::open(format!("/proc/{process}/exe")) else { return false };
+    let mut file = file.take(MOST_SEARCHED_BYTES);
+    let mut window = Vec::new();
+    loop {
+        let kept = window.len().min(GO_BUILD_INFORMATION.len() - 1);
+        window.drain(..window.len() - kept);
+        match file.by_ref().take(1 << 20).read_to_end(&mut window) {
+            Ok(0) | Err(_) => return false,
+            Ok(_) if window.windows(GO_BUILD_INFORMATION.len()).any(|part| part == GO_BUILD_INFORMATION) => {
+                return true;
+            }
+            Ok(_) => {}
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod confinement;
 mod decision;
 mod following;
 mod ledger;
+pub mod listing;
 pub mod options;
 mod report;
 

@@ -12,7 +12,9 @@ use support::help::{HelpPage, pages};
 pathbench_kerneltest::privilege_independent!();
 
 /// Options of other programs, named in the text together with the program.
-const FOREIGN: [(&str, &[&str]); 5] = [
+const FOREIGN: [(&str, &[&str]); 7] = [
+    ("nsenter", &["--target", "--net"]),
+    ("curl", &["--mptcp"]),
     ("cargo", &["--bench", "--example", "--features", "--locked", "--release", "--test"]),
     ("container", &["--cap-add", "--device", "--privileged", "--security-opt"]),
     ("docker", &["--cap-add", "--device", "--privileged", "--security-opt"]),

@@ -332,6 +332,40 @@ fn a_host_that_forbids_seccomp_is_named() {
 }
 
 #[test]
+fn the_sockets_of_a_running_process_are_listed() {
+    let lab = Lab::standing(&[]);
+    let python = step("listen", &["5300"]);
+    let mut plain = captured(&mut lab.exec("server", &python.iter().map(String::as_str).collect::<Vec<_>>()));
+    let server = Supervised::serve(&lab, "5301", &step("listen", &["5301"]), 5301);
+    let listed = |port: &str| {
+        let is_it = |process: &Process| {
+            let words = process.arguments();
+            words.last().is_some_and(|word| word == port)
+                && words.first().is_some_and(|word| word.contains("python"))
+        };
+        let found = || lab.work.processes().into_iter().find(is_it);
+        assert!(within(SOON, || found().is_some()), "{:#?}", lab.work.processes());
+        let id = found().unwrap().id.to_string();
+        let program = binary();
+        let list = || {
+            finish(&mut lab.exec("server", &[program.to_str().unwrap(), "run", "--pid", &id, "--json"]))
+                .expect(0)
+        };
+        assert!(within(SOON, || !document(&list())["sockets"].as_array().unwrap().is_empty()));
+        document(&list())
+    };
+    assert_eq!(listed("5300")["sockets"][0]["protocol"], "tcp");
+    let supervised = listed("5301");
+    assert_eq!(supervised["sockets"][0]["protocol"], "mptcp", "{supervised:#}");
+    assert_eq!(supervised["sockets"][0]["local"], "0.0.0.0:5301", "{supervised:#}");
+    server.end(Signal::TERM);
+    plain.kill().unwrap();
+    plain.wait().unwrap();
+    // No process has the largest number.
+    lab.work.run(&["run", "--pid", "4294967295"]).expect(2).reports(&["no process has the id"]);
+}
+
+#[test]
 fn sockets_have_the_flags_and_limits_of_the_program() {
     let work = Workplace::new();
     let output = |name: &str| finish(&mut run(&work, &["--quiet"], &step(name, &[]))).expect(0).stdout;

@@ -2,6 +2,7 @@
 
 mod document;
 mod live;
+mod process;
 mod program;
 mod summary;
 mod tree;
@@ -35,12 +36,18 @@ pub(crate) struct ProgramArgs {
     /// No summary on stderr
     #[arg(long, short)]
     quiet: bool,
+    /// Show which TCP sockets of a running process are MPTCP, and the ways to make them so, instead of running a program
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "watch", "out", "no_io_uring"])]
+    pid: Option<u32>,
     /// The program and its arguments
-    #[arg(last = true, value_name = "CMD", required = true)]
+    #[arg(last = true, value_name = "CMD", required_unless_present = "pid")]
     command: Vec<OsString>,
 }
 
 pub(crate) fn run(args: &ProgramArgs) -> Result<Exit, Failure> {
+    if let Some(process) = args.pid {
+        return process::show(process, args.json);
+    }
     match mptcp_support() {
         MptcpSupport::Available => {}
         unable => return Err(Failure::host_cannot(format!("cannot create MPTCP sockets: {unable}"))),

@@ -123,6 +123,12 @@ def short_connections(count=10_000):
     os._exit(0)
 
 
+def listen(port):
+    listener = socket.create_server(("0.0.0.0", int(port)))
+    while True:
+        listener.accept()
+
+
 def fetch(address, path):
     """As fetch.go."""
     host, port = address.rsplit(":", 1)

@@ -1,0 +1,227 @@
+//! Which TCP sockets of a running process are MPTCP, and the ways to make them so.
+
+use pathbench_host::netlink::NetlinkError;
+use pathbench_host::process::{
+    control_group, is_go_program, network_namespace, own_network_namespace, program_name,
+};
+use pathbench_host::sockets::{Snapshot, Socket, SocketLister, of_process};
+use pathbench_transport::kernel_answers::mptcp_figures;
+use serde::Serialize;
+use std::io;
+use std::net::SocketAddr;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ListingError {
+    #[error("no process has the id {process}")]
+    NoProcess { process: u32 },
+    #[error(
+        "the descriptors of process {process} are not readable by this user: run it as root or as the process's user"
+    )]
+    NotPermitted { process: u32 },
+    #[error(
+        "process {process} is in another network namespace: run this in it, as root: nsenter --target {process} --net"
+    )]
+    OtherNetworkNamespace { process: u32 },
+    #[error("cannot read the descriptors of process {process}: {source}")]
+    Unreadable { process: u32, source: io::Error },
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+}
+
+impl ListingError {
+    /// Whether another user, or this user in another place, could list the sockets.
+    pub const fn is_host_unable(&self) -> bool {
+        matches!(self, Self::NotPermitted { .. } | Self::OtherNetworkNamespace { .. })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SocketProtocol {
+    Mptcp,
+    /// An MPTCP socket whose connection uses TCP.
+    FellBack,
+    Tcp,
+}
+
+impl SocketProtocol {
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Mptcp => "MPTCP",
+            Self::FellBack => "MPTCP socket, fallen back to TCP",
+            Self::Tcp => "plain TCP",
+        }
+    }
+}
+
+/// A connected or listening socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ListedSocket {
+    pub descriptor: u32,
+    pub local: SocketAddr,
+    /// Absent for a listening socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<SocketAddr>,
+    pub protocol: SocketProtocol,
+    /// Subflows that are open now.
+    pub subflows: usize,
+}
+
+/// A process and its TCP sockets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProcessSockets {
+    pub process: u32,
+    pub program: String,
+    pub sockets: Vec<ListedSocket>,
+    /// Ways to make its sockets MPTCP, the most specific first.
+    pub ways: Vec<String>,
+}
+
+/// The TCP sockets of the process with this id in `/proc`.
+pub fn list(process: u32) -> Result<ProcessSockets, ListingError> {
+    let descriptors = of_process(process).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => ListingError::NoProcess { process },
+        io::ErrorKind::PermissionDenied => ListingError::NotPermitted { process },
+        _ => ListingError::Unreadable { process, source },
+    })?;
+    match (network_namespace(process), own_network_namespace()) {
+        (Ok(theirs), Ok(own)) if theirs != own => {
+            return Err(ListingError::OtherNetworkNamespace { process });
+        }
+        _ => {}
+    }
+    let snapshot = SocketLister::open()?.snapshot(true)?;
+    let program = program_name(process).unwrap_or_default();
+    let unit = control_group(process).as_deref().and_then(unit).map(str::to_owned);
+    let ways = ways(&program, is_go_program(process), unit.as_deref());
+    Ok(ProcessSockets { process, sockets: listed(&descriptors, &snapshot), program, ways })
+}
+
+fn listed(descriptors: &[(u32, u32)], snapshot: &Snapshot) -> Vec<ListedSocket> {
+    let of = |sockets: &[Socket], inode: u32| sockets.iter().find(|socket| socket.inode == inode).cloned();
+    let mut found: Vec<ListedSocket> = descriptors
+        .iter()
+        .filter_map(|&(descriptor, inode)| {
+            let mptcp = of(&snapshot.mptcp, inode);
+            let has_fallen_back = mptcp
+                .as_ref()
+                .and_then(|socket| mptcp_figures(&socket.info))
+                .is_some_and(|info| info.fallback);
+            let protocol = match (&mptcp, has_fallen_back) {
+                (Some(_), false) => SocketProtocol::Mptcp,
+                (Some(_), true) => SocketProtocol::FellBack,
+                (None, _) => SocketProtocol::Tcp,
+            };
+            let socket = mptcp.or_else(|| of(&snapshot.tcp, inode))?;
+            let subflows =
+                snapshot.tcp.iter().filter(|one| one.inode == inode && one.is_subflow && !one.is_listening());
+            Some(ListedSocket {
+                descriptor,
+                local: socket.local,
+                remote: (!socket.is_listening()).then_some(socket.remote),
+                protocol,
+                subflows: subflows.count(),
+            })
+        })
+        .collect();
+    found.sort_by_key(|socket| (socket.remote.is_some(), socket.descriptor));
+    found
+}
+
+/// The service of a control group (`/proc/PID/cgroup`, cgroup v2): `nginx.service`.
+fn unit(control_group: &str) -> Option<&str> {
+    let path = control_group.lines().find_map(|line| line.strip_prefix("0::"))?;
+    path.rsplit('/').find(|part| part.ends_with(".service"))
+}
+
+/// Options of programs: name, and what to set.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("curl", "curl 8.9 or newer: the option --mptcp"),
+    ("iperf3", "iperf3 3.19 or newer: the option -m, at both ends"),
+    ("nginx", "nginx, where its version has it: `listen PORT multipath;`"),
+    ("haproxy", "haproxy 3.2 or newer: `bind mptcp4@:PORT` and `server NAME mptcp4@ADDRESS:PORT`"),
+    ("systemd", "systemd 257 or newer: `SocketProtocol=mptcp` in the section [Socket] of each socket unit"),
+];
+
+/// The ways to make the sockets of a program MPTCP. `unit` is its systemd service.
+pub fn ways(program: &str, is_go: bool, unit: Option<&str>) -> Vec<String> {
+    let mut ways: Vec<String> =
+        PROGRAMS.iter().filter(|(name, _)| *name == program).map(|(_, way)| (*way).to_owned()).collect();
+    if is_go {
+        ways.push(
+            "a Go program: GODEBUG=multipathtcp=1 in its environment (Go 1.21 or newer; listening sockets are MPTCP by \
+             default since Go 1.24)"
+                .to_owned(),
+        );
+    }
+    if let Some(unit) = unit {
+        let name = unit.trim_end_matches(".service");
+        ways.push(format!(
+            "systemd 257 or newer, if {name}.socket passes the listening socket: systemctl edit {name}.socket, with the \
+             lines [Socket] and SocketProtocol=mptcp"
+        ));
+        ways.push(format!(
+            "systemctl edit {unit}: put `pathbench run --quiet --` before the command of ExecStart="
+        ));
+    }
+    ways.push(format!("start it by: pathbench run -- {}", if program.is_empty() { "CMD" } else { program }));
+    ways
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(inode: u32, remote: &str, is_subflow: bool, info: Vec<u8>) -> Socket {
+        let remote: SocketAddr = remote.parse().unwrap();
+        let state = if remote.port() == 0 { 10 } else { 1 };
+        let local = "10.0.0.1:80".parse().unwrap();
+        Socket { local, remote, cookie: u64::from(inode), inode, state, subflow: None, is_subflow, info }
+    }
+
+    #[test]
+    fn sockets_are_listed_by_their_inode() {
+        let fallen_back = [vec![0; 8], vec![1, 0, 0, 0], vec![0; 84]].concat();
+        let snapshot = Snapshot {
+            mptcp: vec![
+                socket(1, "0.0.0.0:0", false, Vec::new()),
+                socket(2, "10.0.0.2:9", false, vec![0; 96]),
+                socket(3, "10.0.0.3:9", false, fallen_back),
+            ],
+            tcp: vec![
+                socket(1, "0.0.0.0:0", true, Vec::new()),
+                socket(2, "10.0.0.2:9", true, Vec::new()),
+                socket(2, "10.0.1.2:9", true, Vec::new()),
+                socket(3, "10.0.0.3:9", false, Vec::new()),
+                socket(4, "10.0.0.4:9", false, Vec::new()),
+                socket(5, "10.0.0.5:9", false, Vec::new()),
+            ],
+        };
+        // 9 is no TCP socket; 5 belongs to another process.
+        let found = listed(&[(7, 4), (6, 3), (5, 2), (4, 1), (3, 9)], &snapshot);
+        let found: Vec<_> = found.iter().map(|one| (one.descriptor, one.protocol, one.subflows)).collect();
+        assert_eq!(
+            found,
+            [
+                (4, SocketProtocol::Mptcp, 0),
+                (5, SocketProtocol::Mptcp, 2),
+                (6, SocketProtocol::FellBack, 0),
+                (7, SocketProtocol::Tcp, 0)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_ways_fit_the_program() {
+        let unit = unit("1:name=systemd:/x\n0::/system.slice/nginx.service\n");
+        assert_eq!(unit, Some("nginx.service"));
+        assert_eq!(super::unit("0::/user.slice/user-0.slice/session-1.scope\n"), None);
+        let found = ways("nginx", false, unit);
+        assert!(found[0].contains("multipath;") && found[1].contains("nginx.socket"), "{found:?}");
+        let found = ways("caddy", true, None);
+        assert!(
+            found[0].contains("GODEBUG=multipathtcp=1") && found[1].contains("pathbench run -- caddy"),
+            "{found:?}"
+        );
+    }
+}
