@@ -382,3 +382,21 @@ fn an_announcement_that_does_not_arrive_is_a_problem_only_where_an_interface_nee
     }
     assert_eq!(first(&facts).0, FindingId::PathFamily);
 }
+
+#[test]
+fn the_ban_after_a_dropped_syn_is_no_cause() {
+    let mut facts = sound();
+    let disabled = ["MPCapableSYNTXDisabled"];
+    let drop = ["MPCapableSYNTX", "MPCapableSYNTXDrop", "Blackhole"];
+    facts.paths[0].mptcp = Some(fallback(&drop, Some(&[]), Some(ServerEnd::PlainSyn)));
+    facts.paths[WIFI].mptcp = Some(fallback(&disabled, Some(&[]), Some(ServerEnd::PlainSyn)));
+    facts.transfers = Vec::new();
+    let found = problems(&facts);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].0, FindingId::PathMpCapable);
+    assert!(found[0].1.contains("drops the SYN with") && found[0].1.contains("keeps MPTCP off"), "{found:?}");
+    let all = ordered(&facts);
+    let wifi =
+        all.iter().find(|one| one.subject.as_deref() == Some("wlan0") && one.id == FindingId::PathMpCapable);
+    assert_eq!(wifi.unwrap().level, Level::NotExamined);
+}

@@ -93,7 +93,7 @@ fn unopened(path: &PathProbe, probe: &MptcpProbe) -> Finding {
 fn fallback(facts: &ServerFacts, probe: &MptcpProbe) -> Finding {
     let client = &probe.client_rises;
     if client.rose("MPCapableSYNTXDisabled") && !client.rose("MPCapableSYNTX") {
-        return banned();
+        return banned(facts);
     }
     if probe.server == Some(ServerEnd::TcpListener) {
         return server_without_mptcp(facts);
@@ -101,9 +101,18 @@ fn fallback(facts: &ServerFacts, probe: &MptcpProbe) -> Finding {
     let received = at_server(probe, "MPCapableSYNRX");
     if client.rose("MPCapableSYNTXDrop") {
         let part = if received.is_some_and(|rise| rise > 0) { "SYN/ACK" } else { "SYN" };
-        return capable(format!(
+        let finding = capable(format!(
             "the path drops the {part} with MP_CAPABLE; the kernel connects without it afterwards (MPCapableSYNTXDrop)"
         ));
+        if !client.rose("Blackhole") {
+            return finding;
+        }
+        let meaning = format!(
+            "{} The kernel's detection of black holes now keeps MPTCP off in this network namespace \
+             (net.mptcp.blackhole_timeout).",
+            finding.meaning
+        );
+        return Finding { meaning, ..finding }.with(LIFT);
     }
     match (received, probe.server) {
         (Some(0), _) => capable(
@@ -122,15 +131,27 @@ fn fallback(facts: &ServerFacts, probe: &MptcpProbe) -> Finding {
     }
 }
 
-/// The kernel keeps away from MPTCP after an earlier detection of a path that drops its SYN packets.
-fn banned() -> Finding {
+/// The commands that end the kernel's ban of MPTCP: writing the setting, even with the same value, ends it.
+const LIFT: &str = "sysctl -w net.mptcp.blackhole_timeout=$(sysctl -n net.mptcp.blackhole_timeout)";
+
+/// The kernel opens no MPTCP connection after it has detected a path that drops SYN packets with `MP_CAPABLE`.
+fn banned(facts: &ServerFacts) -> Finding {
+    let detects =
+        |path: &&PathProbe| path.mptcp.as_ref().is_some_and(|probe| probe.client_rises.rose("Blackhole"));
+    if let Some(path) = facts.paths.iter().find(detects) {
+        let name = &path.name;
+        let reason = format!(
+            "after the dropped SYN packets on {name} the kernel opens no MPTCP connection (MPCapableSYNTXDisabled)"
+        );
+        return Finding::not_examined(FindingId::PathMpCapable, reason).with(LIFT);
+    }
     Finding::problem(
         FindingId::MptcpBlackhole,
         "the kernel sends SYN packets without MP_CAPABLE (MPCapableSYNTXDisabled), because a path dropped them before",
         "New connections of this network namespace are plain TCP until the time is over.",
     )
     .about("host")
-    .with("sysctl -w net.mptcp.blackhole_timeout=$(sysctl -n net.mptcp.blackhole_timeout)")
+    .with(LIFT)
 }
 
 /// Only the client's end is known: a plain SYN/ACK is the answer of a server without MPTCP, and of one behind a middlebox.
