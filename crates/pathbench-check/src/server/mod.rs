@@ -26,7 +26,19 @@ pub fn findings(facts: &ServerFacts) -> Vec<Finding> {
     } else {
         found.extend(joins::other_family(facts));
     }
-    found
+    found.into_iter().map(|finding| named(facts, finding)).collect()
+}
+
+/// The summary prints `found` without the subject, so that the path's name is part of it.
+fn named(facts: &ServerFacts, finding: Finding) -> Finding {
+    let is_path = |subject: &&String| facts.paths.iter().any(|path| path.name == **subject);
+    match finding.subject.as_ref().filter(is_path) {
+        Some(name) if !finding.found.starts_with(name.as_str()) => {
+            let found = format!("{name}: {}", finding.found);
+            Finding { found, ..finding }
+        }
+        _ => finding,
+    }
 }
 
 fn server(facts: &ServerFacts) -> Vec<Finding> {
