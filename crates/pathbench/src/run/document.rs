@@ -150,6 +150,12 @@ impl<'a> Collector<'a> {
                 self.listed.push(report);
             }
         }
+        // A line is not lost when this process is killed.
+        if let Some(files) = &mut self.files
+            && let Err(error) = files.connections.flush()
+        {
+            files.failed.get_or_insert(error);
+        }
     }
 
     /// The state of the host; what cannot be read is absent.
