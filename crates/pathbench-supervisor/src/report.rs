@@ -31,6 +31,8 @@ impl Evidence {
 /// A path of a connection: the sum of its subflows from one address to another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PathReport {
+    /// The interface, or the local address; with the remote address where several paths share it.
+    pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     pub local: IpAddr,
@@ -49,11 +51,6 @@ pub struct PathReport {
 }
 
 impl PathReport {
-    /// `eth`, or the local address without a known interface.
-    pub fn name(&self) -> String {
-        self.interface.clone().unwrap_or_else(|| self.local.to_string())
-    }
-
     pub const fn bytes(&self) -> u64 {
         self.bytes_sent.saturating_add(self.bytes_received)
     }
@@ -144,8 +141,10 @@ fn paths(connection: &Connection, evidence: &Evidence) -> Vec<PathReport> {
     for subflow in &connection.subflows {
         let figures = &subflow.figures;
         let (local, remote) = (figures.local.ip(), figures.remote.ip());
+        let interface = evidence.interface(local);
         let new = PathReport {
-            interface: evidence.interface(local),
+            name: interface.clone().unwrap_or_else(|| local.to_string()),
+            interface,
             local,
             remote,
             bytes_sent: figures.new_bytes_sent(),
@@ -167,6 +166,12 @@ fn paths(connection: &Connection, evidence: &Evidence) -> Vec<PathReport> {
             }
         }
     }
+    let names: Vec<String> = paths.iter().map(|path| path.name.clone()).collect();
+    for path in &mut paths {
+        if names.iter().filter(|name| **name == path.name).count() > 1 {
+            path.name = format!("{} with {}", path.name, path.remote);
+        }
+    }
     paths
 }
 
@@ -184,7 +189,7 @@ fn verdict_input(connection: &Connection, paths: &[PathReport], evidence: &Evide
         on_path.rev().find(|figures| figures.local.ip() == path.local).cloned()
     };
     let deliveries = paths.iter().map(|path| PathDelivery {
-        name: path.name(),
+        name: path.name.clone(),
         delivered_bytes: path.bytes(),
         last: last(path),
     });
@@ -282,10 +287,10 @@ impl Summary {
         for path in &report.paths {
             group.retransmitted_segments += path.retransmitted_segments;
             let is_full = group.bytes_by_path.len() >= MOST_PATHS;
-            let name = if is_full && !group.bytes_by_path.contains_key(&path.name()) {
+            let name = if is_full && !group.bytes_by_path.contains_key(&path.name) {
                 FURTHER_PATHS.to_owned()
             } else {
-                path.name()
+                path.name.clone()
             };
             let bytes = group.bytes_by_path.entry(name).or_default();
             *bytes = bytes.saturating_add(path.bytes());
@@ -306,6 +311,7 @@ mod tests {
 
     fn report(port: u16, role: Role, used: bool, negotiated: bool) -> ConnectionReport {
         let path = |local: [u8; 4], interface: &str| PathReport {
+            name: interface.to_owned(),
             interface: Some(interface.to_owned()),
             local: local.into(),
             remote: [10, 0, 0, 2].into(),

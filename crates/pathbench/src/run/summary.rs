@@ -46,7 +46,7 @@ pub(super) fn connection(report: &ConnectionReport) -> String {
         Role::Accepted => format!("from {} at port {}", report.remote, report.local.port()),
     };
     let total: u64 = report.paths.iter().map(pathbench_supervisor::PathReport::bytes).sum();
-    let paths = report.paths.iter().map(|path| on_path(&path.name(), path.bytes(), total));
+    let paths = report.paths.iter().map(|path| on_path(&path.name, path.bytes(), total));
     let paths: Vec<String> = paths.collect();
     let segments: u64 = report.paths.iter().map(|path| path.retransmitted_segments).sum();
     let figures = figures(report.is_final(), report.bytes_sent, report.bytes_received, &paths, segments);
