@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Exit status after a second signal, the shells' status for SIGINT.
-const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: i32 = 130;
 
 /// Ctrl-C reaches the foreground command and the orchestrator, and the former forwards it to the latter: signals this
 /// close together count as one.

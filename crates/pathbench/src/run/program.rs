@@ -51,6 +51,8 @@ pub(super) fn supervise(args: &ProgramArgs) -> Result<i32, Failure> {
     if !matches!(answered, Ok(Ok(()))) {
         output::note("pathbench: the supervision ended early; later calls of socket(2) failed with ENOSYS");
     }
+    // From here on a signal is for this process, which may wait for the reader of its document.
+    crate::signals::on_signal(|| std::process::exit(crate::signals::INTERRUPTED));
     let status = tree.end(&attending).ok_or_else(|| Failure::failed("the program's exit status is lost"))?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     let (ledger, is_complete) = followed;
