@@ -4,9 +4,9 @@ use super::page::{Ink, Line, Page, Style, columns};
 use crate::narrative::Tone;
 
 /// A named state, its meaning and the remedy.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Notice<'a> {
-    pub name: &'a str,
+    pub name: String,
     pub found: &'a str,
     /// Empty if the state needs no explanation.
     pub meaning: &'a str,
@@ -52,9 +52,9 @@ fn write_blocks(page: &mut Page, group: &NoticeGroup<'_>) {
 }
 
 fn write_list(page: &mut Page, group: &NoticeGroup<'_>) {
-    let width = group.notices.iter().map(|notice| columns(notice.name)).max().unwrap_or(0);
+    let width = group.notices.iter().map(|notice| columns(&notice.name)).max().unwrap_or(0);
     for notice in &group.notices {
-        let start = Line::of(Ink::Plain, "  ").add(Ink::of(group.tone), notice.name).padded_to(width + 4);
+        let start = Line::of(Ink::Plain, "  ").add(Ink::of(group.tone), &notice.name).padded_to(width + 4);
         page.paragraph(start, Ink::Plain, notice.found);
         for step in notice.remedy {
             page.paragraph(Line::default().padded_to(width + 4), Ink::Dim, step);

@@ -31,8 +31,11 @@ fn counted(problems: usize) -> String {
 }
 
 fn notice(finding: &Finding) -> Notice<'_> {
+    // The subject, unless the finding's text contains it.
+    let subject = finding.subject.as_deref().filter(|subject| !finding.found.contains(subject));
+    let name = finding.id.name();
     Notice {
-        name: finding.id.name(),
+        name: subject.map_or_else(|| name.to_owned(), |subject| format!("{name} {subject}")),
         found: &finding.found,
         meaning: &finding.meaning,
         remedy: &finding.remedy,
