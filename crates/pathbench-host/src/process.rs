@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 /// A namespace by the device and inode of its file.
 pub type NamespaceId = (u64, u64);
@@ -98,6 +99,30 @@ pub fn program_name(thread: u32) -> Option<String> {
     Some(name.trim_end().to_owned())
 }
 
+/// The processes of a program, by ids of `/proc`, in ascending order: those that execute `file`, and those with its name,
+/// such as scripts and processes whose executable this user may not examine.
+pub fn processes_of(file: &Path) -> Vec<u32> {
+    let identity = |file: &Path| fs::metadata(file).map(|file| (file.dev(), file.ino())).ok();
+    let wanted = identity(file);
+    let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let is_wanted = |process: u32| {
+        let executed = identity(&executable(process));
+        let has_name = || program_name(process).is_some_and(|found| !found.is_empty() && found == cut(&name));
+        (wanted.is_some() && executed == wanted) || has_name()
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut found: Vec<u32> = ids.filter(|process| is_wanted(*process)).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The part of a program's name that `/proc/PID/comm` contains (`TASK_COMM_LEN` without the terminator).
+fn cut(name: &str) -> &str {
+    let end = (0..=name.len().min(15)).rev().find(|end| name.is_char_boundary(*end));
+    &name[..end.unwrap_or_default()]
+}
+
 /// All descendants of this process, by ids for system calls.
 pub fn descendants() -> Vec<Pid> {
     let Some(own) = Status::read("self") else { return Vec::new() };
@@ -137,9 +162,14 @@ const GO_BUILD_INFORMATION: &[u8] = b"\xff Go buildinf:";
 /// Bytes of an executable that are searched.
 const MOST_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// Whether the process runs a Go program, where its executable is readable.
-pub fn is_go_program(process: u32) -> bool {
-    let Ok(file) = fs::File::open(format!("/proc/{process}/exe")) else { return false };
+/// The executable of a process, as a file to open.
+pub fn executable(process: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{process}/exe"))
+}
+
+/// Whether an executable is a Go program, as far as it is readable.
+pub fn is_go_program(executable: &Path) -> bool {
+    let Ok(file) = fs::File::open(executable) else { return false };
     let mut file = file.take(MOST_SEARCHED_BYTES);
     let mut window = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! What the notifications told: sockets created, sockets left on TCP, options asked for. Pure and bounded.
+//! The calls so far: sockets created, sockets left on TCP, refused options. Pure and bounded.
 
 use crate::confinement::Confinement;
 use crate::decision::LeftOnTcp;

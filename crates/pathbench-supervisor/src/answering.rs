@@ -7,7 +7,7 @@ use pathbench_host::process::{
 };
 use pathbench_host::seccomp::{Call, Listener, Notification};
 use pathbench_host::sockets::protocol_name;
-use pathbench_transport::lock;
+use pathbench_transport::{contain_panic, lock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt::socket_cookie};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -38,7 +38,9 @@ impl<'a> Answering<'a> {
     pub fn run(&self) -> Result<(), Errno> {
         while let Some(notification) = self.listener.receive()? {
             // An error means that the call does not wait any more: its thread was killed or interrupted.
-            let _gone = self.answer(&notification);
+            let answered = contain_panic(|| self.answer(&notification));
+            // After a panic the call would wait for ever. If it was answered before, the kernel refuses this.
+            let _gone = answered.unwrap_or_else(|_printed| self.listener.leave_to_kernel(notification.id));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::process::{
-    control_group, is_go_program, network_namespace, own_network_namespace, program_name,
+    control_group, executable, is_go_program, network_namespace, own_network_namespace, program_name,
 };
 use pathbench_host::sockets::{Snapshot, Socket, SocketLister, of_process};
 use pathbench_transport::kernel_answers::mptcp_figures;
@@ -93,7 +93,7 @@ pub fn list(process: u32) -> Result<ProcessSockets, ListingError> {
     let snapshot = SocketLister::open()?.snapshot(true)?;
     let program = program_name(process).unwrap_or_default();
     let unit = control_group(process).as_deref().and_then(unit).map(str::to_owned);
-    let ways = ways(&program, is_go_program(process), unit.as_deref());
+    let ways = ways(&program, is_go_program(&executable(process)), unit.as_deref());
     Ok(ProcessSockets { process, sockets: listed(&descriptors, &snapshot), program, ways })
 }
 

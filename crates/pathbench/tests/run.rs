@@ -353,13 +353,25 @@ fn the_sockets_of_a_running_process_are_listed() {
         assert!(within(SOON, || !document(&list())["sockets"].as_array().unwrap().is_empty()));
         document(&list())
     };
-    assert_eq!(listed("5300")["sockets"][0]["protocol"], "tcp");
+    let plain_one = listed("5300");
+    assert_eq!(plain_one["sockets"][0]["protocol"], "tcp", "{plain_one:#}");
     let supervised = listed("5301");
     assert_eq!(supervised["sockets"][0]["protocol"], "mptcp", "{supervised:#}");
     assert_eq!(supervised["sockets"][0]["local"], "0.0.0.0:5301", "{supervised:#}");
+    let program = binary();
+    let check = [program.to_str().unwrap(), "check", "--json", "--", "python3"];
+    let checked = document(&finish(&mut lab.exec("server", &check)).expect(0));
+    let of = |process: &Value| {
+        let found = checked["processes"].as_array().unwrap().iter().find(|one| one["process"] == *process);
+        found.map(|one| one["sockets"][0]["protocol"].clone())
+    };
+    assert_eq!(of(&plain_one["process"]), Some("tcp".into()), "{checked:#}");
+    assert_eq!(of(&supervised["process"]), Some("mptcp".into()), "{checked:#}");
+    assert!(!checked["ways"].as_array().unwrap().is_empty(), "{checked:#}");
     server.end(Signal::TERM);
     plain.kill().unwrap();
     plain.wait().unwrap();
+    lab.work.run(&["check", "--", "no-such-program"]).expect(2).reports(&["no program `no-such-program`"]);
     // No process has the largest number.
     lab.work.run(&["run", "--pid", "4294967295"]).expect(2).reports(&["no process has the id"]);
 }

@@ -10,12 +10,14 @@ mod summary;
 use crate::arguments::ServerArguments;
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::run::process;
 use clap::Args;
 use pathbench_check::facts::HostFacts;
 use pathbench_check::finding::{Finding, FindingId, Level, order};
 use pathbench_host::kernel::MptcpSupport;
 use pathbench_record::network::AddressFamily;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::net::IpAddr;
 
 #[derive(Debug, Args)]
@@ -31,6 +33,10 @@ pub(crate) struct CheckArgs {
     /// Print the findings as one JSON document instead of the summary
     #[arg(long)]
     json: bool,
+    /// A program instead of this host: its running processes, which of their TCP sockets are MPTCP, and the ways to make them
+    /// so
+    #[arg(last = true, value_name = "CMD", conflicts_with = "server")]
+    command: Vec<OsString>,
 }
 
 /// The document of `--json`; docs/check.md describes it.
@@ -72,6 +78,9 @@ impl Host {
 }
 
 pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
+    if let Some(program) = args.command.first() {
+        return process::show_program(program, args.json);
+    }
     let Some(server) = &args.server else {
         let facts = facts::read(&[])?;
         let findings = pathbench_check::host::findings(&facts);

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// Connections in the document; `connections.jsonl` has all.
 const MOST_LISTED: usize = 1000;
-/// Connections that have ended wait this long for a common look at the host's state.
+/// Connections that have ended wait this long for a common reading of the host's state.
 const JUDGED_EVERY: Duration = Duration::from_millis(100);
 const DOCUMENT: &str = "run.json";
 const CONNECTIONS: &str = "connections.jsonl";
@@ -44,7 +44,7 @@ pub(super) struct ProgramDocument<'a> {
     pub(super) signal: Option<i32>,
     /// Calls of socket(2) that returned an MPTCP socket.
     pub(super) sockets_created: u64,
-    /// Created sockets that no look at the kernel's sockets showed: never connected, or closed before the next look.
+    /// Created sockets that no snapshot of the kernel's sockets contained: never connected, or closed before the next one.
     pub(super) sockets_unseen: u64,
     pub(super) connections_total: u64,
     pub(super) connections_multipath: u64,
@@ -59,7 +59,7 @@ pub(super) struct ProgramDocument<'a> {
     pub(super) left_on_tcp: Vec<Left<'a>>,
     pub(super) io_uring: Vec<ProgramCount<'a>>,
     pub(super) refused_options: Vec<OptionCount>,
-    /// Looks at the kernel's sockets failed, or reports of closed ones were lost.
+    /// Snapshots of the kernel's sockets failed, or reports of closed ones were lost.
     pub(super) incomplete: bool,
 }
 

@@ -2,7 +2,7 @@
 
 mod document;
 mod live;
-mod process;
+pub(crate) mod process;
 mod program;
 mod summary;
 mod tree;

@@ -103,14 +103,14 @@ fn notes(document: &ProgramDocument<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if document.sockets_unseen > 0 {
         notes.push(format!(
-            "{} never connected, or opened and closed between two looks",
+            "{} never connected, or opened and closed between two snapshots",
             counted(document.sockets_unseen as u32, "socket")
         ));
     }
     let unseen = document.unseen_accepted;
     if unseen.subflows > 0 {
         notes.push(format!(
-            "{} to this program opened and closed between two looks: at least {} sent, {} received",
+            "{} to this program opened and closed between two snapshots: at least {} sent, {} received",
             counted(unseen.subflows as u32, "subflow"),
             bytes(unseen.bytes_sent),
             bytes(unseen.bytes_received)
@@ -145,8 +145,9 @@ fn notes(document: &ProgramDocument<'_>) -> Vec<String> {
         ));
     }
     if document.incomplete {
-        notes
-            .push("some looks at the kernel's sockets failed, so that connections may be missing".to_owned());
+        notes.push(
+            "some snapshots of the kernel's sockets failed, so that connections may be missing".to_owned(),
+        );
     }
     notes
 }
