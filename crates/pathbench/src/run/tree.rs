@@ -21,6 +21,8 @@ pub(super) struct Tree {
 struct State {
     /// The exit status of the first process.
     status: Option<ExitStatus>,
+    /// The last signal that was forwarded to the first process to end it.
+    forwarded: Option<i32>,
     signals_after_end: u32,
 }
 
@@ -71,24 +73,38 @@ impl Tree {
 
     fn ended(&self, process: Pid, status: WaitStatus) {
         if process == self.root && (status.exited() || status.signaled()) {
-            pathbench_transport::lock(&self.state).status = Some(ExitStatus::from_raw(status.as_raw()));
+            let mut state = pathbench_transport::lock(&self.state);
+            state.status = Some(ExitStatus::from_raw(status.as_raw()));
+            let forwarded = state.forwarded.take();
+            drop(state);
+            // The first process may have been ending when the signal was sent to it.
+            if let Some(signal) = forwarded {
+                self.send_to_remaining(signal);
+            }
         }
     }
 
-    /// A signal from the terminal reaches the program without this process. After the end of its first process, the
-    /// remaining ones get it, and SIGKILL at the second signal.
+    /// A signal from the terminal reaches the program without this process. The remaining processes get it after the end
+    /// of the first one, and SIGKILL at the second signal.
     fn forward(&self, signal: i32) {
         // The end of the first process may be pending.
         self.reap();
         let mut state = pathbench_transport::lock(&self.state);
         if state.status.is_none() {
-            drop(state);
             let is_from_terminal = matches!(signal, SIGINT | SIGQUIT) && is_in_foreground();
             if !is_from_terminal {
+                // Many programs do not end at SIGHUP.
+                state.forwarded = Some(signal).filter(|signal| *signal != SIGHUP);
                 send(self.root, named(signal));
             }
             return;
         }
+        drop(state);
+        self.send_to_remaining(signal);
+    }
+
+    fn send_to_remaining(&self, signal: i32) {
+        let mut state = pathbench_transport::lock(&self.state);
         state.signals_after_end += 1;
         let signal = if state.signals_after_end > 1 { Signal::KILL } else { named(signal) };
         drop(state);
