@@ -86,7 +86,7 @@ impl<'a> Answering<'a> {
         match *call {
             Call::RestrictSelf => match self.numbering.in_proc(thread).and_then(ancestry) {
                 Some(found) => lock(self.activity).confinement.add(found.process),
-                // It has ended, or cannot be told from others.
+                // It has ended, or its number is not visible in /proc.
                 None => lock(self.activity).confinement.add_unknown(),
             },
             Call::IoUring => {

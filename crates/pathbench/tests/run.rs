@@ -272,7 +272,7 @@ fn a_killed_program_leaves_nothing_behind() {
     let first = of_tree().find(|one| one.arguments().iter().any(|word| word == "tree")).unwrap();
     first.kill();
     assert!(within(SOON, || of_tree().count() == 3), "{:#?}", work.processes());
-    // The others go on, and so does their supervisor, until it is told to end them.
+    // The others go on, and so does their supervisor, until it receives SIGTERM.
     assert!(child.try_wait().unwrap().is_none());
     signal(supervisor.id, Signal::TERM);
     let finished = Finished::from(child.wait_with_output().unwrap()).expect(137);

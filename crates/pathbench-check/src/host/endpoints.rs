@@ -227,7 +227,7 @@ fn examine_limits(facts: &HostFacts, endpoints: &[Endpoint], limits: Limits) -> 
     let paths = AddressFamily::ALL.map(|family| facts.paths(family).len());
     let most = paths.into_iter().max().unwrap_or(0);
     if subflows == 0 {
-        let meaning = "A connection may have no subflow beside its initial one, whatever the endpoints are.";
+        let meaning = "A connection may have no subflow beside its initial one. Endpoints have no effect.";
         let finding =
             if most < 2 { Finding::advice(id, found, meaning) } else { Finding::problem(id, found, meaning) };
         return finding.with(set(add_addr_accepted.max(needed)));

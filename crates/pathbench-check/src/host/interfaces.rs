@@ -74,7 +74,7 @@ fn paths_found(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> 
     }
 }
 
-/// Interfaces that could be paths, and are not. Where two paths exist, nobody misses an interface without an address.
+/// Interfaces that could be paths, and are not. Where two paths exist, an interface without an address is no finding.
 fn unfit(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> Vec<Finding> {
     let links = facts.network.links.iter();
     let candidates = links

@@ -184,7 +184,7 @@ fn server_without_mptcp(facts: &ServerFacts) -> Finding {
     Finding::problem(
         FindingId::ServerMptcp,
         format!("{} listens without MPTCP: MP_CAPABLE arrives at a TCP socket", facts.server),
-        "Every connection falls back to TCP and uses one path, whatever this host and the paths do.",
+        "Every connection falls back to TCP and uses one path. No setting of this host or of the paths changes that.",
     )
     .about(&facts.server)
     .with("on the server: sysctl -w net.mptcp.enabled=1")

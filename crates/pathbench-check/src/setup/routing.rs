@@ -154,7 +154,7 @@ impl Draft<'_> {
         if own.is_none() {
             let priority = self.priority(table, foreign).unwrap_or(table);
             let rule = Rule { from: IpNet::from(at.address), table, priority };
-            let reason = format!("packets from {} leave by {name}, whatever their destination", at.address);
+            let reason = format!("packets from {} to all destinations leave by {name}", at.address);
             self.step(reason, Operation::AddRule { rule });
         }
         let leads_out = |path: &SetupPath| has_router(self.host, path.index, ipv4);

@@ -68,7 +68,7 @@ fn make_directory_of(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
-/// Removes the files that [`write`] wrote, and returns a command line for each. Keeps files that someone has changed,
+/// Removes the files that [`write()`] wrote, and returns a command line for each. Keeps files that someone has changed,
 /// except with `force`.
 pub(super) fn remove(root: &Path, force: bool) -> Result<String, Failure> {
     let mut removed = String::new();
