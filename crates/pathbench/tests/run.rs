@@ -140,7 +140,7 @@ impl<'a> Supervised<'a> {
 
 fn in_client(lab: &Lab, command: &[String]) -> Finished {
     let program = binary();
-    let mut words = vec![program.to_str().unwrap(), "run", "--json", "--"];
+    let mut words = vec![program.to_str().unwrap(), "run", "--json", "--watch", "--"];
     words.extend(command.iter().map(String::as_str));
     finish(&mut lab.exec("client", &words))
 }
@@ -222,6 +222,8 @@ fn iperf3_uses_both_paths_without_its_option() {
     assert_eq!(found["sockets_created"], 2, "{found:#}");
     used_both_paths(&found);
     assert!(client.stderr.contains("iperf Done"), "{client:#?}");
+    let closed = |line: &&str| line.contains(&format!(" s closed to {SERVER}:5201: "));
+    assert_eq!(client.stderr.lines().filter(closed).count(), 2, "{client:#?}");
     used_both_paths(&server.wait());
 }
 
@@ -350,8 +352,9 @@ fn the_sockets_of_a_running_process_are_listed() {
             finish(&mut lab.exec("server", &[program.to_str().unwrap(), "run", "--pid", &id, "--json"]))
                 .expect(0)
         };
-        assert!(within(SOON, || !document(&list())["sockets"].as_array().unwrap().is_empty()));
-        document(&list())
+        let sockets = || document(&list())["processes"][0].clone();
+        assert!(within(SOON, || !sockets()["sockets"].as_array().unwrap().is_empty()));
+        sockets()
     };
     let plain_one = listed("5300");
     assert_eq!(plain_one["sockets"][0]["protocol"], "tcp", "{plain_one:#}");

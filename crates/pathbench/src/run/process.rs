@@ -2,7 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output;
-use pathbench_host::process::{is_go_program, processes_of};
+use pathbench_host::process::{executable, is_go_program, processes_of};
 use pathbench_report::quantity::counted;
 use pathbench_supervisor::listing::{ListedSocket, ListingError, ProcessSockets, SocketProtocol, list, ways};
 use rustix::fs::{Access, access};
@@ -11,14 +11,20 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The processes of a program and their TCP sockets; docs/check.md describes it.
+/// Processes of a program and their TCP sockets; docs/check.md describes it.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: &'static str,
+    #[serde(flatten)]
+    found: ProgramDocument,
+}
+
 #[derive(Debug, Serialize)]
 struct ProgramDocument {
-    schema: &'static str,
     program: String,
     file: PathBuf,
     processes: Vec<ProcessSockets>,
-    /// Why the sockets of a process are not listed.
+    /// Why the sockets of further processes are not listed.
     not_listed: Vec<String>,
     /// Ways to make the program's sockets MPTCP, the most specific first.
     ways: Vec<String>,
@@ -30,12 +36,9 @@ pub(super) fn show(process: u32, json: bool) -> Result<Exit, Failure> {
         _ if error.is_host_unable() => Failure::host_cannot(error),
         _ => Failure::failed(error),
     })?;
-    if json {
-        output::print_json(&found)?;
-    } else {
-        output::print(&text(&found))?;
-    }
-    Ok(Exit::Done)
+    let (program, ways) = (found.program.clone(), found.ways.clone());
+    let file = executable(process).read_link().unwrap_or_default();
+    print(ProgramDocument { program, file, ways, processes: vec![found], not_listed: Vec::new() }, json)
 }
 
 /// Shows the running processes of a program, and the ways to make its sockets MPTCP.
@@ -57,18 +60,15 @@ pub(crate) fn show_program(program: &OsStr, json: bool) -> Result<Exit, Failure>
     // Those of a process name its systemd service, too.
     let first = processes.first().map(|one| one.ways.clone());
     let ways = first.unwrap_or_else(|| ways(&name, is_go_program(&file), None));
-    let found = ProgramDocument {
-        schema: "pathbench.program-sockets/1",
-        program: name,
-        file,
-        processes,
-        not_listed,
-        ways,
-    };
+    print(ProgramDocument { program: name, file, processes, not_listed, ways }, json)
+}
+
+fn print(found: ProgramDocument, json: bool) -> Result<Exit, Failure> {
     if json {
-        output::print_json(&found)?;
+        let document = Document { schema: "pathbench.program-sockets/1", found };
+        output::print_json(&document)?;
     } else {
-        output::print(&program_text(&found))?;
+        output::print(&text(&found))?;
     }
     Ok(Exit::Done)
 }
@@ -85,25 +85,15 @@ fn find(program: &OsStr) -> Option<PathBuf> {
         .find(|file| is_program(file))
 }
 
-fn program_text(found: &ProgramDocument) -> String {
+fn text(found: &ProgramDocument) -> String {
     let mut lines: Vec<String> = found.processes.iter().flat_map(process_lines).collect();
     lines.extend(found.not_listed.iter().map(|reason| format!("not listed: {reason}")));
     if lines.is_empty() {
         lines.push(format!("no process runs {}", found.file.display()));
     }
-    lines.extend(way_lines(&found.ways));
+    lines.push("Ways to make its sockets MPTCP:".to_owned());
+    lines.extend(found.ways.iter().map(|way| format!("  {way}")));
     lines.join("\n") + "\n"
-}
-
-fn text(found: &ProcessSockets) -> String {
-    let mut lines = process_lines(found);
-    lines.extend(way_lines(&found.ways));
-    lines.join("\n") + "\n"
-}
-
-fn way_lines(ways: &[String]) -> impl Iterator<Item = String> {
-    let ways = ways.iter().map(|way| format!("  {way}"));
-    std::iter::once("Ways to make its sockets MPTCP:".to_owned()).chain(ways)
 }
 
 fn process_lines(found: &ProcessSockets) -> Vec<String> {
