@@ -11,16 +11,12 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+const SCHEMA: &str = "pathbench.program-sockets/1";
+
 /// Processes of a program and their TCP sockets; docs/check.md describes it.
 #[derive(Debug, Serialize)]
-struct Document {
-    schema: &'static str,
-    #[serde(flatten)]
-    found: ProgramDocument,
-}
-
-#[derive(Debug, Serialize)]
 struct ProgramDocument {
+    schema: &'static str,
     program: String,
     file: PathBuf,
     processes: Vec<ProcessSockets>,
@@ -38,7 +34,8 @@ pub(super) fn show(process: u32, json: bool) -> Result<Exit, Failure> {
     })?;
     let (program, ways) = (found.program.clone(), found.ways.clone());
     let file = executable(process).read_link().unwrap_or_default();
-    print(ProgramDocument { program, file, ways, processes: vec![found], not_listed: Vec::new() }, json)
+    let (processes, not_listed) = (vec![found], Vec::new());
+    print(&ProgramDocument { schema: SCHEMA, program, file, processes, not_listed, ways }, json)
 }
 
 /// Shows the running processes of a program, and the ways to make its sockets MPTCP.
@@ -60,15 +57,14 @@ pub(crate) fn show_program(program: &OsStr, json: bool) -> Result<Exit, Failure>
     // Those of a process name its systemd service, too.
     let first = processes.first().map(|one| one.ways.clone());
     let ways = first.unwrap_or_else(|| ways(&name, is_go_program(&file), None));
-    print(ProgramDocument { program: name, file, processes, not_listed, ways }, json)
+    print(&ProgramDocument { schema: SCHEMA, program: name, file, processes, not_listed, ways }, json)
 }
 
-fn print(found: ProgramDocument, json: bool) -> Result<Exit, Failure> {
+fn print(found: &ProgramDocument, json: bool) -> Result<Exit, Failure> {
     if json {
-        let document = Document { schema: "pathbench.program-sockets/1", found };
-        output::print_json(&document)?;
+        output::print_json(found)?;
     } else {
-        output::print(&text(&found))?;
+        output::print(&text(found))?;
     }
     Ok(Exit::Done)
 }

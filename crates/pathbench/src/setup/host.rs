@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use pathbench_check::setup::{Medium, SetupHost};
 use pathbench_host::mptcp::{MptcpError, PathManager};
 use pathbench_host::netlink::{Link, NetlinkError, RouteSocket};
+use pathbench_host::paths::HostNetwork;
 use pathbench_host::{device, kernel, sysctl};
 use std::path::Path;
 
@@ -28,14 +29,9 @@ pub(super) fn read(root: &Path) -> Result<SetupHost, Failure> {
 }
 
 fn network() -> Result<SetupHost, NetlinkError> {
-    let mut socket = RouteSocket::open()?;
-    Ok(SetupHost {
-        links: socket.links()?,
-        addresses: socket.addresses()?,
-        routes: socket.routes()?,
-        rules: socket.rules()?,
-        ..SetupHost::default()
-    })
+    let HostNetwork { links, addresses, routes } = HostNetwork::read()?;
+    let rules = RouteSocket::open()?.rules()?;
+    Ok(SetupHost { links, addresses, routes, rules, ..SetupHost::default() })
 }
 
 fn path_manager(host: &mut SetupHost) -> Result<(), MptcpError> {
