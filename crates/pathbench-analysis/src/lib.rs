@@ -4,6 +4,7 @@
 
 pub mod assembly;
 pub mod binning;
+pub mod comparison;
 pub mod diagnosis;
 pub mod metrics;
 pub mod mptcp_setup;

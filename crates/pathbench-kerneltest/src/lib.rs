@@ -18,7 +18,7 @@ mod processes;
 #[doc(hidden)]
 pub use libtest_mimic;
 pub use processes::{
-    Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, run, trial, wrong_user,
+    Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, run, test_tools, trial, wrong_user,
 };
 
 use pathbench_record::sample::{PathFigures, Sample, Side};

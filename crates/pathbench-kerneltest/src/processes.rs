@@ -59,6 +59,18 @@ pub fn checkout() -> PathBuf {
     std::env::var_os(CHECKOUT).map_or_else(compiled, PathBuf::from)
 }
 
+/// The libraries of npm and `PyPI` that `.ci/tools/install` installs: `node_modules`, `venv/bin/python`,
+/// `trace-processor`.
+///
+/// # Panics
+/// They are not installed.
+pub fn test_tools() -> PathBuf {
+    let of_checkout = || checkout().join("target/test-tools");
+    let tools = std::env::var_os("PATHBENCH_TEST_TOOLS").map_or_else(of_checkout, PathBuf::from);
+    assert!(tools.join("installed").is_file(), "{} lacks the tools: run .ci/tools/install", tools.display());
+    tools
+}
+
 /// The reason why a program that `./test` started as an ordinary user cannot run.
 pub fn wrong_user() -> Option<&'static str> {
     let meant = std::env::var_os(UNPRIVILEGED).is_some();

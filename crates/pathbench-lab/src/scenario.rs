@@ -90,6 +90,7 @@ fn read(source: &Source, overrides: &Overrides, mut tree: Table, ledger: &Ledger
         overrides: record,
         seed: course.seed,
         repeat: course.repeat,
+        warm_up: course.warm_up,
         variants,
         expectations,
         left_out,

@@ -1,57 +1,69 @@
-//! A study: executes every run of a plan in seeded random order, each in a new lab, and writes its result at its end.
+//! A study: executes every run of its plans in seeded random order, each in a new lab, and writes its result at its end.
 
 pub mod assignment;
 mod emulation;
+pub mod ending;
+mod order;
 mod progress;
 mod run;
 
-pub use progress::{ScheduledRun, StudyError, StudyObserver, StudyOptions, schedule};
+pub use order::{Course, ScheduledRun, interleave, schedule};
+pub use progress::{BegunRun, Member, StudyError, StudyObserver, StudyOptions, conclude};
 
 use crate::environment::{Emulation, failed};
-use crate::scenario::{Engine, Link, PatternPlan, Plan, VariantPlan};
+use crate::scenario::{Engine, Link, Plan, VariantPlan};
 use assignment::Assignment;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_link::LinkModel;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
-    DirectionFigures, HostRecord, LinkFigures, LinkRecord, ResultDocument, ScenarioRecord, Variant,
+    DirectionFigures, LinkFigures, LinkRecord, ResultDocument, RunRecord, ScenarioRecord, Shard, StopReason,
+    StudyRecord, Variant,
 };
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::lock;
-use progress::{ConductedRun, Listener, StudyProgress};
+use progress::{Begun, ConductedRun, Listener, MemberProgress, StudyProgress};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Executes every run of `plan`, appends each result to `writer` at the end of its run, and returns the finished
-/// document. The caller passes the document to [`ResultWriter::finish`].
+/// Reason of a run that the user stopped.
+const STOPPED_BY_USER: &str = "stopped by the user";
+
+/// Whether the user stopped the run: a resumed study repeats it.
+pub fn is_interrupted(run: &RunRecord) -> bool {
+    run.invalid_because.iter().any(|reason| reason == STOPPED_BY_USER)
+}
+
+/// Executes all runs of `members` that their documents do not contain, in one order over all of them. Appends each
+/// result to its writer at the end of its run, and returns the finished documents. The caller passes them to
+/// [`ResultWriter::finish`].
 ///
 /// # Errors
 /// A lab cannot be built, or the result cannot be written. A failed run is a result, not an error.
 pub fn conduct(
-    plan: &Plan,
+    members: Vec<Member<'_>>,
     options: &StudyOptions,
     clock: &Arc<dyn Clock>,
-    writer: &mut ResultWriter,
     observer: &mut dyn StudyObserver,
-) -> Result<ResultDocument, StudyError> {
-    let variants: Vec<_> = plan
-        .variants
-        .iter()
-        .map(|variant| (variant.run.labels.as_slice(), variant.run.patterns.len()))
-        .collect();
-    let order = schedule(&variants, plan.repeat, plan.seed);
-    let document = empty_document(plan, &options.host);
-    let study = Study { plan, options, clock, order: &order, failed: AtomicBool::new(false) };
-    let progress = Mutex::new(StudyProgress::new(plan, &order, writer, observer, document));
-    let workers = options.jobs.get().min(order.len());
+) -> Result<Vec<ResultDocument>, StudyError> {
+    let mut members: Vec<_> =
+        members.into_iter().map(|member| MemberProgress::new(member, options.shard)).collect();
+    for progress in &mut members {
+        progress.member.writer.begin_runs(&progress.member.document)?;
+    }
+    let progress = StudyProgress::new(members, options, clock);
+    let listener = Listener(Mutex::new(observer));
+    let study = Study { options, clock, listener, failed: AtomicBool::new(false) };
+    let workers = options.jobs.get().min(progress.planned());
+    let progress = Mutex::new(progress);
     if workers <= 1 {
-        study.work(&progress, true)?;
+        study.work(&progress)?;
     } else {
         thread::scope(|scope| {
             let workers: Vec<_> =
@@ -62,20 +74,56 @@ pub fn conduct(
             })
         })?;
     }
-    let mut document = progress.into_inner().unwrap_or_else(PoisonError::into_inner).document;
-    if options.stop.load(Ordering::Relaxed) {
-        let missing = order.len() - document.runs.len();
-        let note = format!("stopped by the user; {missing} of {} runs were not made", order.len());
-        document.summary.notes.push(note);
+    let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let user = options.stop.load(Ordering::Relaxed).then_some(StopReason::User);
+    let stopped = user.or(progress.stopped);
+    Ok(progress.members.into_iter().map(|member| finished(member, stopped)).collect())
+}
+
+/// The document at the end, with the reason of the end.
+fn finished(progress: MemberProgress<'_>, stopped: Option<StopReason>) -> ResultDocument {
+    let (missing, planned) = (progress.missing(), progress.order.len());
+    let Member { plan, mut document, .. } = progress.member;
+    conclude(plan, &mut document);
+    let is_partial = missing > 0 || document.runs.iter().any(is_interrupted);
+    let stopped = stopped.filter(|_| is_partial).unwrap_or(StopReason::Completed);
+    document.summary.notes.extend(ending_note(stopped, missing, planned));
+    if let Some(study) = &mut document.study {
+        study.stopped = Some(stopped);
     }
-    Ok(document)
+    document
+}
+
+/// A note about the runs that a study did not make.
+pub fn ending_note(stopped: StopReason, missing: usize, planned: usize) -> Option<String> {
+    let reason = match stopped {
+        StopReason::Completed | StopReason::Server => return None,
+        StopReason::User => STOPPED_BY_USER,
+        StopReason::Precision => "every interval was as precise as requested",
+        StopReason::TimeLimit => "the time limit ended the study",
+    };
+    Some(format!("{reason}; {missing} of {planned} runs were not made"))
+}
+
+/// The order of the runs of `plan`, or of a shard.
+fn order_of(plan: &Plan, shard: Option<Shard>) -> Vec<ScheduledRun> {
+    let variants: Vec<_> = plan
+        .variants
+        .iter()
+        .map(|variant| (variant.run.labels.as_slice(), variant.run.patterns.len()))
+        .collect();
+    schedule(&variants, &Course { repeat: plan.repeat, warm_up: plan.warm_up, seed: plan.seed, shard })
+}
+
+/// The ids of the runs of `plan`, or of a shard, in their order.
+pub fn run_ids(plan: &Plan, shard: Option<Shard>) -> Vec<String> {
+    order_of(plan, shard).iter().map(|run| run_id(plan, run, shard)).collect()
 }
 
 struct Study<'a> {
-    plan: &'a Plan,
     options: &'a StudyOptions,
     clock: &'a Arc<dyn Clock>,
-    order: &'a [ScheduledRun],
+    listener: Listener<'a>,
     /// Set when a worker fails: the other workers finish their runs and begin no further ones.
     failed: AtomicBool,
 }
@@ -86,7 +134,7 @@ impl Study<'_> {
     fn work_in_a_namespace(&self, progress: &Mutex<StudyProgress<'_>>) -> Result<(), StudyError> {
         let entered = NetNamespace::create().and_then(|namespace| namespace.enter());
         let entered = entered.map_err(failed("the fabric namespace")).map_err(StudyError::from);
-        let worked = entered.and_then(|()| self.work(progress, false));
+        let worked = entered.and_then(|()| self.work(progress));
         if worked.is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
@@ -94,11 +142,12 @@ impl Study<'_> {
     }
 
     /// Executes runs until none is left or the user stops the study.
-    fn work(&self, progress: &Mutex<StudyProgress<'_>>, alone: bool) -> Result<(), StudyError> {
+    fn work(&self, progress: &Mutex<StudyProgress<'_>>) -> Result<(), StudyError> {
         while !self.failed.load(Ordering::Relaxed) {
-            let Some(place) = lock(progress).begin() else { break };
-            let run = self.make(place, progress, alone)?;
-            lock(progress).enter(place, run)?;
+            let Some(begun) = lock(progress).begin() else { break };
+            let run = self.make(begun, progress)?;
+            let record = lock(progress).enter(begun, run)?;
+            self.listener.notify(|observer| observer.on_record(&record));
             if self.options.stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -106,22 +155,24 @@ impl Study<'_> {
         Ok(())
     }
 
-    fn make(
-        &self,
-        place: usize,
-        progress: &Mutex<StudyProgress<'_>>,
-        alone: bool,
-    ) -> Result<ConductedRun, StudyError> {
-        let Self { plan, options, clock, .. } = self;
-        let scheduled = &self.order[place];
+    fn make(&self, begun: Begun, progress: &Mutex<StudyProgress<'_>>) -> Result<ConductedRun, StudyError> {
+        let Self { options, clock, .. } = self;
+        let (plan, scheduled, id, qlog, captures) = {
+            let progress = lock(progress);
+            let member = &progress.members[begun.member];
+            let (plan, scheduled) = member.run(begun.place);
+            let variant = &plan.variants[scheduled.variant];
+            let id = run_id(plan, scheduled, options.shard);
+            let writer = &*member.member.writer;
+            let qlog = qlog_directory(writer, variant, scheduled, &id)?;
+            let captures = captures(writer, variant, options.capture, &id)?;
+            (plan, scheduled.clone(), id, qlog, captures)
+        };
         let variant = &plan.variants[scheduled.variant];
         let pattern = &variant.run.patterns[scheduled.pattern];
-        let id = run_id(place + 1, scheduled, pattern, variant);
-        let (qlog, captures) = {
-            let writer = &lock(progress).writer;
-            let qlog = qlog_directory(writer, variant, scheduled, &id)?;
-            (qlog, captures(writer, variant, options.capture, &id)?)
-        };
+        let (number, scheduled) = (begun.position + 1, &scheduled);
+        let of_run = BegunRun { id: &id, number, scheduled, scenario: &plan.name, plan: variant, pattern };
+        self.listener.notify(|observer| observer.on_run(&of_run));
         let assignment = Assignment {
             plan: variant,
             label: &scheduled.label,
@@ -145,14 +196,14 @@ impl Study<'_> {
             lateness_tolerance: plan.lateness_tolerance,
             clock,
         };
-        Ok(run.conduct(&Listener { progress, alone })?)
+        Ok(run.conduct(&self.listener)?)
     }
 }
 
-fn run_id(number: usize, scheduled: &ScheduledRun, pattern: &PatternPlan, variant: &VariantPlan) -> String {
-    let of_pattern =
-        if variant.run.patterns.len() > 1 { format!("-{}", pattern.name()) } else { String::new() };
-    format!("{number:02}-{}{of_pattern}-r{}", scheduled.label, scheduled.repetition)
+fn run_id(plan: &Plan, scheduled: &ScheduledRun, shard: Option<Shard>) -> String {
+    let patterns = &plan.variants[scheduled.variant].run.patterns;
+    let pattern = (patterns.len() > 1).then(|| patterns[scheduled.pattern].name());
+    scheduled.id(pattern, shard)
 }
 
 /// Creates the directory for a run's qlogs, if the run writes any.
@@ -190,8 +241,22 @@ fn captures(
     Ok(files)
 }
 
-fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {
-    ResultDocument {
+/// The document of a study before its first run.
+pub fn first_document(plan: &Plan, options: &StudyOptions) -> ResultDocument {
+    let all = plan.variants.iter().flat_map(|variant| &variant.run.labels);
+    let labels: BTreeSet<String> = all.map(ToString::to_string).collect();
+    let study = StudyRecord {
+        planned_runs: plan.run_count(),
+        repetitions: plan.repeat,
+        warm_up: plan.warm_up,
+        labels: labels.into_iter().collect(),
+        shard: options.shard,
+        until_ci_percent: options.until_ci_percent,
+        time_limit_ms: options.time_limit.map(|limit| limit.as_secs_f64() * 1e3),
+        sessions: vec![options.host.started.clone()],
+        ..StudyRecord::default()
+    };
+    let mut document = ResultDocument {
         scenario: ScenarioRecord {
             name: plan.name.clone(),
             description: plan.description.clone(),
@@ -200,10 +265,13 @@ fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {
             overrides: plan.overrides.clone(),
         },
         seed: plan.seed,
-        host: host.clone(),
+        host: options.host.clone(),
         links: link_records(plan),
+        study: Some(study),
         ..ResultDocument::default()
-    }
+    };
+    document.identify_study();
+    document
 }
 
 /// One record per link; a link that the matrix changes has one record for each variation.

@@ -2,6 +2,7 @@
 
 use crate::direction::Direction;
 use crate::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -140,12 +141,15 @@ fn intersect(left: &[Gap], right: &[Gap]) -> Vec<Gap> {
 }
 
 /// One line of `delivery.jsonl`: bytes delivered to the receiving application in one 10 ms bin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryLine {
+    /// The run's `id`.
     pub run: String,
+    /// `upload` or `download`.
     pub direction: Direction,
-    /// Start of the bin on the run's clock. Empty bins have no line.
+    /// Start of a bin of 10 ms; bins without a byte have no line.
     pub t_ms: f64,
+    /// Bytes delivered to the receiving application within it, all parallel streams together.
     pub bytes: u64,
 }
 

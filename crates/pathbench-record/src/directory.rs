@@ -1,9 +1,15 @@
 //! The result directory: `run.json` and the JSON Lines files (docs/results.md).
 
+mod index;
+mod lines;
 mod reader;
+mod unfinished;
 mod writer;
 
-pub use reader::{Line, ReadError, Records, ResultDirectory, holds_result};
+pub use index::{LineIndex, RunLines};
+pub use lines::{Line, Records};
+pub use reader::{ReadError, ResultDirectory, holds_result};
+pub use unfinished::{CopyError, LINES_OF_RUNS, ResumeError, copy_lines};
 pub use writer::{
-    CreateError, ResultWriter, WriteError, create_empty, create_new_beside, default_directory_name,
+    CreateError, ResultWriter, Resumed, WriteError, create_empty, create_new_beside, default_directory_name,
 };

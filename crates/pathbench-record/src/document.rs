@@ -2,10 +2,13 @@
 //!
 //! Every field name contains its unit. Fields without a value in a run are absent, never zero.
 
+mod comparison;
 mod findings;
 mod link;
 mod mtu;
+mod study;
 
+pub use comparison::{ComparedRuns, Comparison, Verdict};
 pub use findings::{
     DelayRecord, DiagnosisKind, HandoverReason, HandoverRecord, HandoverSummary, MobilitySummary,
     PathDiagnosis, PingRecord, ProbeLine, ProbeRecord,
@@ -17,39 +20,50 @@ pub use link::{
 pub use mtu::{
     ConnectionMtu, DirectionMtu, KernelPathState, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
+pub use study::{
+    JoinedShard, Shard, StopReason, StudyRecord, identity_differences, identity_parts, study_identity,
+};
 
 use crate::direction::Direction;
 use crate::event::EventKind;
 use crate::network::AddressFamily;
 use crate::sample::Side;
 use crate::transport::Transport;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 pub const SCHEMA: &str = "pathbench.result/1";
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultDocument {
-    /// [`SCHEMA`], or the schema of the version that wrote the file.
+    /// `pathbench.result/1`.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
+    /// The scenario and its overrides.
     pub scenario: ScenarioRecord,
-    /// Seed of the run order and of all random decisions.
+    /// Seed of the order of runs and of all random decisions.
     pub seed: u64,
+    /// The machine.
     pub host: HostRecord,
-    /// Requested and measured figures of each link, over all runs.
+    /// Each link: requested and measured; empty outside the lab.
     pub links: Vec<LinkRecord>,
-    /// The servers pinged before the test, in the order given (`pathbench test` only).
+    /// The servers that were pinged before the test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerRecord>,
-    /// The transports and ports that reached the chosen server (`pathbench test` only).
+    /// The reachability of the chosen server by transport, IP version and port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reachability: Vec<Reachability>,
     /// The MTU of each path (`pathbench mtu` only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<MtuRecord>,
+    /// The study to which the runs belong (`lab run`, `test`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<StudyRecord>,
     /// Every run, in the order in which they ran.
     pub runs: Vec<RunRecord>,
+    /// Comparison and verdicts.
     pub summary: Summary,
 }
 
@@ -64,72 +78,93 @@ impl Default for ResultDocument {
             servers: Vec::new(),
             reachability: Vec::new(),
             mtu: None,
+            study: None,
             runs: Vec::new(),
             summary: Summary::default(),
         }
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct ScenarioRecord {
-    /// The scenario's name; `test` for `pathbench test`.
+    /// Its name; `test` for `pathbench test`, `roam` for `pathbench roam`.
     pub name: String,
+    /// Its line of description.
     pub description: String,
-    /// `builtin`, or the path of the file; `command line` for `pathbench test`.
+    /// `builtin`, or the path of the file; `command line` for `pathbench test` and `pathbench roam`.
     pub origin: String,
+    /// The whole file.
     pub text: String,
-    /// Overrides on the command line: key of the scenario, or `--NAME` of an option, → value.
+    /// Keys that the command line set: key of the scenario → value; of `pathbench test` and `pathbench roam` the
+    /// traffic options that differ from their defaults, `--NAME` → value, an array of several values, `true` for a
+    /// switch.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub overrides: Map<String, Value>,
 }
 
 /// The host that produced the result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct HostRecord {
+    /// `uname -r`.
     pub kernel: String,
+    /// `uname -m`.
     pub machine: String,
+    /// CPUs online.
     pub cpus: u32,
+    /// Memory of the machine.
     pub memory_bytes: u64,
+    /// Version of Pathbench.
     pub pathbench: String,
-    /// `user-namespace` (rootless) or `root`; `user` if neither was needed.
+    /// `user-namespace`, `root`, or `user` if neither was needed.
     pub privilege: String,
-    /// Start time of the result, RFC 3339, UTC.
+    /// Start time of the command, RFC 3339, UTC.
     pub started: String,
-    /// Default congestion control, used if none is requested.
+    /// The system's default congestion control.
     pub default_congestion: String,
-    /// Whether the CPUs were kept out of sleep states during the measurement.
+    /// Whether a CPU latency request kept all processors awake during `lab run` (see [lab.md](lab.md)).
     pub processors_awake: bool,
 }
 
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct ServerRecord {
+    /// The address as given on the command line.
     pub address: String,
+    /// The name that the server reports.
     pub name: Option<String>,
-    /// Median round-trip time of the answered pings; absent without an answer.
+    /// Median round-trip time of the answered pings; absent if none was answered.
     pub ping_ms: Option<f64>,
+    /// Unanswered pings.
     pub lost: u32,
+    /// Whether the test used this server.
     pub chosen: bool,
+    /// Why it cannot be used, in words.
     pub error: Option<String>,
 }
 
 /// Whether a transport reached a server at one address and port.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reachability {
+    /// The server, as given on the command line.
     pub server: String,
+    /// The transport.
     pub transport: Transport,
+    /// `ipv4` or `ipv6`.
     pub family: AddressFamily,
+    /// Port tried.
     pub port: u16,
     /// Whether a connection was opened and the server answered on it.
     pub reachable: bool,
-    /// From opening the connection to the server's answer on it.
+    /// Opening the connection → the server's answer on it.
     pub rtt_ms: Option<f64>,
+    /// Why it was not reachable, in words.
     pub error: Option<String>,
+    /// The kind of error.
     pub error_kind: Option<UnreachableBecause>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnreachableBecause {
     /// No answer in time: the server is down, or the path drops the packets.
@@ -144,82 +179,102 @@ pub enum UnreachableBecause {
 
 /// One run: one transport × one pattern × one repetition.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts of a run")]
 pub struct RunRecord {
-    /// Unique within the result, e.g. `02-mptcp-r1`; samples, events and deliveries refer to it.
+    /// Unique in the result; the `run` of the other files.
     pub id: String,
+    /// Matrix key → value; empty without a matrix.
     pub variant: Variant,
+    /// The transport.
     pub transport: Transport,
-    /// The transport with the path to which it was bound: `tcp@wlan`.
+    /// The transport with the path to which it is bound: `tcp@wlan`.
     pub label: String,
-    /// `ping`, `bulk`, `throughput`, `interactive`; `throughput-upload` and `throughput-download` if a result has both.
+    /// `ping`, `bulk`, `throughput` or `interactive`; `throughput-upload` and `throughput-download` if a result has
+    /// both.
     pub pattern: String,
-    /// Address of the server as given, if the server is not a host of the lab.
+    /// Address of the server as given on the command line; absent in the lab.
     pub server: Option<String>,
     /// From 1.
     pub repetition: u32,
+    /// Whether it is a warm-up run, made before the others and never valid; `repetition` counts the warm-up
+    /// repetitions then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub warm_up: bool,
     /// Whether the data was encrypted: always on quic and mpquic, with TLS on tcp and mptcp.
     pub encrypted: bool,
-    /// Protocol and cipher suite in use: `TLS 1.3 TLS13_AES_128_GCM_SHA256`; absent without encryption.
+    /// Protocol and cipher suite in force: `TLS 1.3 TLS13_AES_128_GCM_SHA256`; absent in clear text.
     pub encryption: Option<String>,
-    /// False when the environment differed from the scenario; such a run counts in no statistic.
+    /// False if the environment deviated from the scenario; the run then enters no statistic.
     pub valid: bool,
-    /// Reasons why the run is not valid; empty for a valid run.
+    /// Why it is not valid, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid_because: Vec<String>,
-    /// Whether the test completed and the receiver confirmed it.
+    /// Whether the test ran to its end and the receiver confirmed it.
     pub completed: bool,
+    /// Why it did not complete, in words; else `null`.
     #[serialize_always]
     pub error: Option<String>,
-    /// Bytes delivered to receiving applications per second of the measured time, both directions together.
+    /// Bytes delivered to receiving applications per measured second, both directions together
+    /// ([definition](metrics.md#goodput)).
     pub goodput_mbps: Option<f64>,
-    /// All bytes delivered to receiving applications, both directions together, warm-up included.
+    /// All bytes delivered, warm-up included, both directions.
     pub delivered_bytes: u64,
+    /// First to last byte delivered, the longer of the directions.
     pub duration_ms: f64,
-    /// For a run that did not complete: time without a byte before the application ended the test.
+    /// Time without a byte before the application gave up ([definition](metrics.md#hung)).
     pub hung_ms: Option<f64>,
-    /// Longest time without a byte at the receiver while data was outstanding (docs/metrics.md).
+    /// Longest stall, the longer of the directions ([definition](metrics.md#stall)).
     pub stall_ms: Option<f64>,
-    /// Recovery after the first disruptive event (docs/metrics.md); absent without recovery.
+    /// After the first disruptive event, the slower of the directions ([definition](metrics.md#recovery)); 0
+    /// without a dip; absent if a direction never recovered, or without such an event.
     pub recovery_ms: Option<f64>,
-    /// Dip after the first disruptive event, 0 to 1 (docs/metrics.md).
+    /// After the first disruptive event, the deeper of the directions ([definition](metrics.md#dip)).
     pub dip: Option<f64>,
-    /// From opening the connection until its first stream can carry data; TLS and QUIC handshakes included.
+    /// Opening the connection → its first stream can carry data, TLS and QUIC handshakes included.
     pub handshake_ms: Option<f64>,
-    /// `bulk`: from before the connection is opened to the last byte received and verified.
+    /// `bulk` only: before the connection is opened → last byte received and verified, in all its directions
+    /// ([definition](metrics.md#flow-completion-time)).
     pub fct_ms: Option<f64>,
+    /// `ping` only.
     pub ping: Option<PingRecord>,
-    /// `interactive`: delay of the messages of both directions together.
+    /// `interactive` only: delay of the messages of both directions together.
     pub delay_ms: Option<DelayRecord>,
-    /// Network changes during the run that the scenario does not contain, as text.
+    /// Unplanned network changes during the run, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touched_by: Vec<String>,
+    /// Whether multipath was used.
     pub multipath: MultipathRecord,
     /// Every path of the connection, with or without data.
     pub paths: Vec<PathRecord>,
+    /// The figures of each direction.
     pub directions: Vec<DirectionRecord>,
-    /// Each disruptive event and its impact, in order.
+    /// Each disruptive event and its impact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impacts: Vec<Impact>,
+    /// The phases between events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+    /// Each link: its calibration before the run and its counters during the run; absent outside the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<RunLink>,
-    /// Paths that carried nothing during all or a part of the run, and the causes.
+    /// Paths that carried nothing, for all of the run or a part of it, and the cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnoses: Vec<PathDiagnosis>,
-    /// Routers of the lab and their handling of packets that were too large.
+    /// The lab's routers with rules for packets that are too large.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<RouterRecord>,
-    /// The handover from the first path to the second, if one occurred (mptcp, mpquic; an unused path came into use).
+    /// The handover from the first path to the second; absent without a handover.
     pub handover: Option<HandoverRecord>,
+    /// The probes of each interface (`pathbench roam` only).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeRecord>,
+    /// The parameters of the pattern.
     pub parameters: Parameters,
-    /// MIB counters that changed during the run, after − before: side → name (`MPTcpExt.MPJoinSynTx`) → difference.
+    /// Kernel MIB counters that changed during the run: `client` or `server` → name → difference.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<Side, BTreeMap<String, i64>>,
-    /// Remarks about this run for the user, as text.
+    /// Remarks on this run for the reader, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -233,19 +288,20 @@ impl RunRecord {
 }
 
 /// Whether multipath was used, as observed and not inferred from the requested option.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct MultipathRecord {
+    /// Whether the transport is a multipath transport.
     pub requested: bool,
-    /// Whether multipath was negotiated and still in use at the end (no fallback), according to the kernel (mptcp) or
-    /// the transport parameters (mpquic).
+    /// Whether multipath was negotiated and still in force at the end, according to the kernel (mptcp) or to the
+    /// transport parameters (mpquic).
     pub negotiated: bool,
-    /// Whether at least two paths each carried 1 % of the delivered bytes or more.
+    /// Whether at least two paths each carried 1 % of the delivered payload or more.
     pub used: bool,
-    /// The reason why multipath was not used and a remedy, or the evidence that it was used, as text.
+    /// Why multipath was not used, with a remedy, in words; or the evidence that it was used.
     pub reason: String,
-    /// Paths that carried at least 1 % of the delivered bytes.
+    /// Paths that carried at least 1 %.
     pub paths_used: u32,
-    /// Number of subflows opened during the run, the first included, if the kernel reports it.
+    /// Opened subflows, the first included; absent on kernels that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subflows_total: Option<u32>,
 }
@@ -256,139 +312,189 @@ pub struct MultipathRecord {
 /// "Payload" is TCP payload for tcp and mptcp, data of STREAM frames for quic and mpquic;
 /// [`crate::sample::PathFigures`] gives the source of each figure.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct PathRecord {
+    /// The path.
     pub name: String,
+    /// Client's address.
     pub local: String,
+    /// Server's address.
     pub remote: String,
-    /// Payload bytes sent, retransmissions included.
+    /// Payload sent, retransmissions included.
     pub bytes_sent: u64,
-    /// Payload bytes that arrived over this path, in order if the transport has one order per path (reinjected
-    /// duplicates included).
+    /// Payload that arrived on this path (on tcp and mptcp: in order), duplicates of other paths' data included.
     pub bytes_delivered: u64,
-    /// Fraction of all `bytes_delivered`, 0 to 1.
+    /// Fraction of the `bytes_delivered` of all paths.
     pub share: f64,
-    /// Part of `bytes_sent` that had been sent before.
+    /// Of `bytes_sent`, payload that had been sent before (tcp, mptcp: on the same subflow; quic, mpquic: on any
+    /// path); the rest of `bytes_sent` is new.
     pub retransmitted_bytes: u64,
-    /// Sizes of the packets that the sender declared lost, where the transport reports them (quic, mpquic).
+    /// Sizes of the packets that the sender declared lost on this path; absent on tcp and mptcp.
     pub lost_bytes: Option<u64>,
-    /// UDP payload sent by both ends in packets without stream data (quic, mpquic).
+    /// UDP payload that both ends sent on this path in packets without stream data: handshake, acknowledgements,
+    /// heartbeats, MTU probes, path validation; absent on tcp and mptcp.
     pub control_bytes: Option<u64>,
-    /// Sending MSS when the path last carried data.
+    /// Sending MSS while the path last carried data (quic, mpquic: largest UDP payload): at the last sample between
+    /// two sampling intervals in which payload was acknowledged.
     pub mss_bytes: u32,
-    /// Path MTU in use by the transport when the path last carried data.
+    /// Path MTU in force in the transport at the same time.
     pub pmtu_bytes: u32,
-    /// Median smoothed RTT over the run's samples.
+    /// Median smoothed RTT over the samples.
     pub rtt_ms: f64,
-    /// `open` or `closed` at the end of the run.
+    /// `open` or `closed` at the end.
     pub state: String,
+    /// Backup flag; absent where the transport has none.
     pub backup: Option<bool>,
+    /// Subflows that used the path.
     pub subflows: u32,
 }
 
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DirectionRecord {
+    /// `upload` or `download`.
     pub direction: Direction,
+    /// The run's figure, of this direction.
     pub goodput_mbps: Option<f64>,
+    /// The run's figure, of this direction.
     pub delivered_bytes: u64,
+    /// The run's figure, of this direction.
     pub stall_ms: Option<f64>,
-    /// `interactive`: delay of the messages with requests in this direction.
+    /// The run's figure, of the messages whose requests were sent in this direction.
     pub delay_ms: Option<DelayRecord>,
 }
 
 /// The impact of a disruptive event on the deliveries (docs/metrics.md).
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Impact {
+    /// Direction of the deliveries.
     pub direction: Direction,
+    /// The event's kind.
     pub kind: EventKind,
+    /// The event's path.
     pub path: Option<String>,
+    /// When it took effect.
     pub at_ms: f64,
-    /// Mean goodput before the event, over at most 2 s.
+    /// Mean goodput before the event ([definition](metrics.md#level)).
     pub before_mbps: Option<f64>,
-    /// Mean goodput at the end of the event's phase: the goodput over the remaining paths.
+    /// Mean goodput at the end of its phase ([definition](metrics.md#level)).
     pub settled_mbps: Option<f64>,
-    /// 1 − (lowest 100 ms goodput until the recovery ÷ the lower of `before_mbps` and `settled_mbps`).
+    /// Largest reduction below the reachable level, as a fraction of it ([definition](metrics.md#dip)).
     pub dip: Option<f64>,
-    /// From the event to the first 100 ms window from which goodput stays at the lower of `before_mbps` and
-    /// `settled_mbps`; 0 without a dip; absent without recovery.
+    /// Time until goodput stays at the reachable level; 0 if `dip` is at most 0.1
+    /// ([definition](metrics.md#recovery)).
     pub recovery_ms: Option<f64>,
-    /// Longest stall that begins after (or spans) the event, up to the next event.
+    /// Longest stall that ends after the event and starts before the next event, counted from the event on.
     pub stall_ms: Option<f64>,
 }
 
 /// A period between two events (or start and end).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
+    /// Direction of the deliveries.
     pub direction: Direction,
-    /// `start`, or the event at its beginning: `down wlan`.
+    /// `start`, or the event at its start: `down wlan`.
     pub name: String,
+    /// Start.
     pub from_ms: f64,
+    /// End.
     pub to_ms: f64,
+    /// Goodput of the phase.
     pub goodput_mbps: f64,
-    /// Path → fraction of the bytes that arrived during the phase (from the receiver's samples).
+    /// Path → fraction of the payload that arrived over all paths ([definition](metrics.md#phases)); empty if none
+    /// arrived.
     pub shares: BTreeMap<String, f64>,
 }
 
 /// Socket options as requested and as in use in the kernel.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct Parameters {
-    /// As in the scenario (`run.throughput.*`), defaults filled in.
+    /// The requested parameters of the pattern, defaults filled in.
     pub asked: Map<String, Value>,
-    /// As read back from the sockets: `client.congestion`, `server.receive_buffer_bytes`, ….
+    /// Socket options as read back (`client.congestion`, `server.receive_buffer_bytes`, …), and `streams`: the
+    /// number of opened byte streams, which on quic and mpquic are more than one for bulk data.
     pub in_force: Map<String, Value>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct Summary {
+    /// One per variant, label and pattern, in the order of their first run.
     pub groups: Vec<Group>,
+    /// The scenario's `[expect]` entries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
-    /// Mobility metrics, one entry per variant, if there were handovers.
+    /// Groups of runs compared by one figure ([definition](metrics.md#comparisons)).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
+    /// Comparisons left out because there are too many; absent if there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub comparisons_omitted: u32,
+    /// The mobility metrics, one per variant ([definition](metrics.md#handover)).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mobility: Vec<MobilitySummary>,
+    /// Remarks on the whole result, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 /// All repetitions of one label and pattern in one variant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
+    /// Matrix key → value.
     pub variant: Variant,
+    /// The label.
     pub label: String,
+    /// The pattern.
     pub pattern: String,
+    /// All runs.
     pub runs: u32,
-    /// Runs in a valid environment; only these count in the figures below.
+    /// Valid runs; the following fields cover only these.
     pub valid: u32,
+    /// Valid runs that completed.
     pub completed: u32,
-    /// Valid runs in which multipath was used.
+    /// Valid runs that used several paths.
     pub multipath_used: u32,
-    /// Figure name (`goodput_mbps`, `stall_ms`, `delay_p95_ms`, …: docs/results.md) → its distribution.
+    /// `goodput_mbps`, `stall_ms`, `recovery_ms`, `dip`, `hung_ms`, `handshake_ms`, `fct_ms`, `ping_ms` (a run's
+    /// median), `delay_p50_ms`, `delay_p95_ms`, `delay_max_ms`, `delay_max_upload_ms`, `delay_max_download_ms`,
+    /// `handover_sent_ms`, `handover_received_ms` → its distribution over the valid runs; a figure that no run has
+    /// is absent.
     pub figures: BTreeMap<String, Distribution>,
+    /// Path → median of its share.
     pub shares: BTreeMap<String, f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Distribution {
+    /// Runs that have the figure; less than `valid` if some runs lack it (they never recovered, did not hang).
     pub n: u32,
+    /// Median ([statistics](metrics.md#statistics)).
     pub median: f64,
+    /// Smallest.
     pub min: f64,
+    /// Largest.
     pub max: f64,
-    /// Distribution-free 95 % confidence interval of the median, from order statistics; absent for n < 6.
+    /// Distribution-free 95 % confidence interval of the median, from order statistics; absent for fewer than 6
+    /// values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
 }
 
 /// One `[expect]` entry and its verdict.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {
     /// As written: `mptcp.stall_ms`.
     pub key: String,
     /// As written: `< 500`.
     pub expected: String,
-    /// The value found, as text, with its run.
+    /// The value found, with the run it comes from.
     pub found: String,
-    /// Whether the expectation held in every valid run to which it applies (at least one).
+    /// Whether it held in every valid run it applies to, of which there was at least one.
     pub held: bool,
+}
+
+// serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

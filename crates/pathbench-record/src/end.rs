@@ -8,6 +8,7 @@ use crate::sample::{PathFigures, Side};
 use crate::time::Timestamp;
 use crate::transport::Transport;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 use std::collections::BTreeMap;
@@ -290,18 +291,25 @@ fn latest(mut all: BTreeMap<String, u64>, part: &BTreeMap<String, u64>) -> BTree
 
 /// One line of `messages.jsonl`. Times are on the run's clock.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageLine {
+    /// The run's `id`.
     pub run: String,
+    /// Direction of the request: `upload` from the client, `download` from the server.
     pub direction: Direction,
+    /// Number within its direction, from 0.
     pub sequence: u32,
+    /// Time at which the message was due; of `interactive`, on a fixed grid from the start.
     pub due_ms: f64,
-    /// Time when the transport accepted its last byte.
+    /// Time at which the transport accepted its last byte; absent if it never did.
     pub sent_ms: Option<f64>,
+    /// Time at which its acknowledgement had arrived; absent if it never did.
     pub acknowledged_ms: Option<f64>,
+    /// Time at which its whole answer had arrived; absent if it never did.
     pub answered_ms: Option<f64>,
-    /// From due to acknowledged. For an unacknowledged message, from due to the end of the run: a lower bound.
+    /// `acknowledged_ms` − `due_ms`; of an unacknowledged message end of the run − `due_ms`, a lower bound.
     pub delay_ms: f64,
+    /// Whether it was never acknowledged.
     pub unacknowledged: bool,
 }
 

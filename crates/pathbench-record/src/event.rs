@@ -1,11 +1,12 @@
 //! One line of `events.jsonl`: an event of a link, a path or a connection.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::SerializeDisplay;
 use std::fmt;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventSource {
     /// An `[[event]]` of the scenario, executed by the lab.
@@ -25,7 +26,7 @@ pub enum EventSource {
 macro_rules! event_kinds {
     ($($variant:ident = $name:literal,)*) => {
         /// The kind of event. Scenario and kernel share the kinds of an interface; [`EventSource`] names the reporter.
-        #[derive(Debug, Clone, PartialEq, Eq, SerializeDisplay, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, SerializeDisplay, Deserialize, JsonSchema)]
         #[serde(from = "String")]
         pub enum EventKind {
             $($variant,)*
@@ -131,18 +132,23 @@ impl fmt::Display for EventKind {
 }
 
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
+    /// The run's `id`.
     pub run: String,
-    /// Time of effect (scenario events: when the kernel call returned), on the run's clock.
+    /// Time at which it took effect; for the scenario's events, at which the system call returned.
     pub t_ms: f64,
+    /// The reporter.
     pub source: EventSource,
+    /// Host on which it occurred or was observed.
     pub host: String,
+    /// `down`, `up`, `set`, `remove-address`, `SUB_ESTABLISHED`, `SUB_CLOSED`, `first-byte`, …
     pub kind: EventKind,
-    /// The affected path or link, if any.
+    /// Path or link.
     pub path: Option<String>,
+    /// Time at which it was due (scenario's events only).
     pub due_ms: Option<f64>,
-    /// Further details (addresses, error, reset reason, changed keys).
+    /// Further fields: addresses, error, reset reason, and the keys of the event.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub detail: Map<String, Value>,
 }

@@ -2,6 +2,7 @@
 
 pub use ipnet::IpNet;
 use ipnet::{Ipv4Net, Ipv6Net};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,7 +26,7 @@ pub const SMALLEST_IPV4_MTU_BYTES: u32 = 68;
 /// The smallest MTU of a link (RFC 8200, section 5).
 pub const SMALLEST_IPV6_MTU_BYTES: u32 = 1_280;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AddressFamily {
     Ipv4,

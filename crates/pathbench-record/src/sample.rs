@@ -1,10 +1,11 @@
 //! One line of `samples.jsonl`: the transport's state of a path at one time.
 
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::net::SocketAddr;
 
 /// The end of the connection that took a sample or made a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The end that opened the connection.
@@ -12,7 +13,7 @@ pub enum Side {
     Server,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum PathState {
     /// Being opened (TCP: SYN sent or received; QUIC: not validated yet).
@@ -24,79 +25,119 @@ pub enum PathState {
     Closed,
 }
 
-/// The transport's figures of one path. Counters run from the start of the connection.
-///
-/// Sources: for tcp and mptcp, `struct tcp_info` (linux/tcp.h) of the subflow, and payload is TCP payload; a
-/// field that the kernel of the host did not report is absent. For quic and mpquic, the state of the QUIC path in
-/// the process (RFC 9000, RFC 9002, draft-ietf-quic-multipath), and payload is the data of STREAM frames. Counters of
-/// whole packets (acknowledged, lost, in flight) include headers and packets without stream data.
-#[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PathFigures {
-    /// The kernel's subflow ID if reported, else the order of appearance. From 1.
-    pub subflow: u32,
-    /// QUIC path ID (draft-ietf-quic-multipath, section 3.1; 0 is the handshake's). Absent for tcp and mptcp.
-    pub path_id: Option<u64>,
-    pub local: SocketAddr,
-    pub remote: SocketAddr,
-    pub state: PathState,
-    /// Whether the path is marked as backup, if the transport reports it (QUIC: the current status at this end).
-    pub backup: Option<bool>,
-    /// Payload bytes sent, retransmissions included (`tcpi_bytes_sent`; QUIC: data of STREAM frames).
-    pub bytes_sent: u64,
-    /// Packets sent, acknowledgements included (`tcpi_segs_out`; QUIC: datagrams). Absent where unknown.
-    pub packets_sent: Option<u64>,
-    /// Packets received, acknowledgements included (`tcpi_segs_in`; QUIC: datagrams). Absent where unknown.
-    pub packets_received: Option<u64>,
-    /// UDP payload sent in packets without stream data: handshake, acknowledgements, heartbeats, MTU probes, path
-    /// validation. Absent for tcp and mptcp.
-    pub control_bytes_sent: Option<u64>,
-    /// As `control_bytes_sent`, received. Absent for tcp and mptcp.
-    pub control_bytes_received: Option<u64>,
-    /// Payload bytes acknowledged (`tcpi_bytes_acked`; QUIC: sizes of acknowledged packets, with and without stream
-    /// data).
-    pub bytes_acked: u64,
-    /// Payload bytes received in order on this path (`tcpi_bytes_received`; QUIC: data of STREAM frames in
-    /// any order, duplicates included).
-    pub bytes_received: u64,
-    /// Payload bytes of [`Self::bytes_sent`] that had been sent before (`tcpi_bytes_retrans`: on this subflow; QUIC:
-    /// stream data that had been sent before on any path).
-    pub retransmitted_bytes: u64,
-    /// Segments retransmitted (`tcpi_total_retrans`; QUIC: packets declared lost).
-    pub retransmitted_segments: u64,
-    /// Sizes of packets declared lost (QUIC, RFC 9002, section 6.1), MTU probes included. Absent for tcp and mptcp.
-    pub lost_bytes: Option<u64>,
-    /// Packets sent to probe for a larger path MTU (RFC 8899). Absent for tcp and mptcp.
-    pub mtu_probes: Option<u64>,
-    /// How often the path MTU was found too large and reset (RFC 8899, section 4.3). Absent for tcp and mptcp.
-    pub black_holes: Option<u64>,
-    /// Smoothed round-trip time.
-    pub srtt_ms: f64,
-    /// Mean deviation of the round-trip time.
-    pub rttvar_ms: f64,
-    /// Smallest round-trip time; absent before the first measurement.
-    pub min_rtt_ms: Option<f64>,
-    /// Current retransmission timeout (QUIC: the probe timeout, RFC 9002, section 6.2.1).
-    pub rto_ms: f64,
-    /// Exponential back-off steps of the retransmission timer (`tcpi_backoff`; QUIC: consecutive probe timeouts).
-    pub backoff: u32,
-    pub cwnd_bytes: u64,
-    /// Bytes in flight: for tcp and mptcp estimated as unacknowledged − sacked − lost + retransmitted segments times
-    /// MSS; for QUIC as counted by its congestion controller.
-    pub in_flight_bytes: u64,
-    /// Bytes in the socket not yet sent (`tcpi_notsent_bytes`); zero for QUIC, where data waits in the connection.
-    pub not_sent_bytes: u64,
-    pub pacing_rate_bps: Option<u64>,
-    /// Most recent delivery-rate estimate.
-    pub delivery_rate_bps: Option<u64>,
-    /// Current sending MSS (QUIC: largest UDP payload).
-    pub mss_bytes: u32,
-    /// Path MTU in the kernel (QUIC: largest UDP payload + UDP and IP header).
-    pub pmtu_bytes: u32,
-    pub since_last_sent_ms: u64,
-    pub since_last_received_ms: u64,
-    /// Number of closed paths between the same two hosts whose counters are summed here. Absent for a single path.
-    pub closed_paths: Option<u32>,
+/// Declares [`PathFigures`], and beside it [`FlatSample`] with the same fields.
+macro_rules! path_figures {
+    ($(#[$of_type:meta])* pub struct PathFigures { $($(#[$of_field:meta])* pub $field:ident: $type:ty,)* }) => {
+        $(#[$of_type])*
+        pub struct PathFigures {
+            $($(#[$of_field])* pub $field: $type,)*
+        }
+
+        /// The fields of [`Sample`] as they are in a line. serde's `flatten` would first keep each field in memory.
+        #[derive(Deserialize)]
+        struct FlatSample {
+            run: String,
+            t_ms: f64,
+            host: String,
+            side: Side,
+            stream: u32,
+            path: String,
+            $($field: $type,)*
+        }
+
+        impl<'de> Deserialize<'de> for Sample {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let FlatSample { run, t_ms, host, side, stream, path, $($field,)* } =
+                    FlatSample::deserialize(deserializer)?;
+                Ok(Self { run, t_ms, host, side, stream, path, figures: PathFigures { $($field,)* } })
+            }
+        }
+    };
+}
+
+path_figures! {
+    /// The transport's figures of one path. Counters run from the start of the connection.
+    ///
+    /// Sources: for tcp and mptcp, `struct tcp_info` (linux/tcp.h) of the subflow, and payload is TCP payload; a
+    /// field that the kernel of the host did not report is absent. For quic and mpquic, the state of the QUIC path in
+    /// the process (RFC 9000, RFC 9002, draft-ietf-quic-multipath), and payload is the data of STREAM frames. Counters of
+    /// whole packets (acknowledged, lost, in flight) include headers and packets without stream data.
+    #[serde_with::skip_serializing_none]
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct PathFigures {
+        /// The kernel's subflow ID if reported, else the order of appearance. From 1.
+        pub subflow: u32,
+        /// QUIC path ID (draft-ietf-quic-multipath, section 3.1; 0 is the handshake's). Absent for tcp and mptcp.
+        pub path_id: Option<u64>,
+        /// This side's address and port.
+        pub local: SocketAddr,
+        /// The other side's address and port.
+        pub remote: SocketAddr,
+        /// `opening` (QUIC: not validated yet), `open`, or `closed` with its last figures (QUIC: abandoned). A QUIC
+        /// path suspended because of silence is `open`; `events.jsonl` has the suspension.
+        pub state: PathState,
+        /// Whether the path is marked as backup, if the transport reports it (QUIC: the current status at this end).
+        pub backup: Option<bool>,
+        /// Payload bytes sent, retransmissions included (`tcpi_bytes_sent`; QUIC: data of STREAM frames).
+        pub bytes_sent: u64,
+        /// Packets sent, acknowledgements included (`tcpi_segs_out`; QUIC: datagrams). Absent where unknown.
+        pub packets_sent: Option<u64>,
+        /// Packets received, acknowledgements included (`tcpi_segs_in`; QUIC: datagrams). Absent where unknown.
+        pub packets_received: Option<u64>,
+        /// UDP payload sent in packets without stream data: handshake, acknowledgements, heartbeats, MTU probes, path
+        /// validation. Absent for tcp and mptcp.
+        pub control_bytes_sent: Option<u64>,
+        /// As `control_bytes_sent`, received. Absent for tcp and mptcp.
+        pub control_bytes_received: Option<u64>,
+        /// Payload bytes acknowledged (`tcpi_bytes_acked`; QUIC: sizes of acknowledged packets, with and without stream
+        /// data).
+        pub bytes_acked: u64,
+        /// Payload bytes received in order on this path (`tcpi_bytes_received`; QUIC: data of STREAM frames in
+        /// any order, duplicates included).
+        pub bytes_received: u64,
+        /// Payload bytes of `bytes_sent` that had been sent before (`tcpi_bytes_retrans`: on this subflow; QUIC:
+        /// stream data that had been sent before on any path).
+        pub retransmitted_bytes: u64,
+        /// Segments retransmitted (`tcpi_total_retrans`; QUIC: packets declared lost).
+        pub retransmitted_segments: u64,
+        /// Sizes of packets declared lost (QUIC, RFC 9002, section 6.1), MTU probes included. Absent for tcp and mptcp.
+        pub lost_bytes: Option<u64>,
+        /// Packets sent to probe for a larger path MTU (RFC 8899). Absent for tcp and mptcp.
+        pub mtu_probes: Option<u64>,
+        /// How often the path MTU was found too large and reset (RFC 8899, section 4.3). Absent for tcp and mptcp.
+        pub black_holes: Option<u64>,
+        /// Smoothed round-trip time.
+        pub srtt_ms: f64,
+        /// Mean deviation of the round-trip time.
+        pub rttvar_ms: f64,
+        /// Smallest round-trip time; absent before the first measurement.
+        pub min_rtt_ms: Option<f64>,
+        /// Current retransmission timeout (QUIC: the probe timeout, RFC 9002, section 6.2.1).
+        pub rto_ms: f64,
+        /// Exponential back-off steps of the retransmission timer (`tcpi_backoff`; QUIC: consecutive probe timeouts).
+        pub backoff: u32,
+        /// Congestion window.
+        pub cwnd_bytes: u64,
+        /// Bytes in flight: for tcp and mptcp estimated as unacknowledged − sacked − lost + retransmitted segments times
+        /// MSS; for QUIC as counted by its congestion controller.
+        pub in_flight_bytes: u64,
+        /// Bytes in the socket not yet sent (`tcpi_notsent_bytes`); zero for QUIC, where data waits in the connection.
+        pub not_sent_bytes: u64,
+        /// Pacing rate.
+        pub pacing_rate_bps: Option<u64>,
+        /// Most recent delivery-rate estimate.
+        pub delivery_rate_bps: Option<u64>,
+        /// Current sending MSS (QUIC: largest UDP payload).
+        pub mss_bytes: u32,
+        /// Path MTU in the kernel (QUIC: largest UDP payload + UDP and IP header).
+        pub pmtu_bytes: u32,
+        /// Time since data was last sent on the path.
+        pub since_last_sent_ms: u64,
+        /// Time since data was last received on the path.
+        pub since_last_received_ms: u64,
+        /// Number of closed paths between the same two hosts whose counters are summed here. Absent for a single path.
+        pub closed_paths: Option<u32>,
+    }
 }
 
 impl PathFigures {
@@ -208,16 +249,19 @@ fn either<T>(a: Option<T>, b: Option<T>, combine: impl Fn(T, T) -> T) -> Option<
 }
 
 /// One line of `samples.jsonl`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Sample {
+    /// The run's `id`.
     pub run: String,
-    /// Time on the run's clock (zero: first byte of data).
+    /// Time of the sample.
     pub t_ms: f64,
+    /// Host of the sample.
     pub host: String,
+    /// `client` or `server`.
     pub side: Side,
-    /// Index of the connection within the run (parallel streams count from 0).
+    /// Connection within the run, from 0.
     pub stream: u32,
-    /// The path's name as in the scenario; the local address if it has none.
+    /// The path.
     pub path: String,
     #[serde(flatten)]
     pub figures: PathFigures,

@@ -1,4 +1,4 @@
-//! Statistics over repetitions: quantiles, a distribution-free interval of the median, and the ratio of two medians.
+//! Statistics over repetitions: quantiles and a distribution-free interval of the median.
 //!
 //! Contract: a sample contains only finite numbers. A function returns `None` for a NaN, an infinity or too few values;
 //! it never drops a value silently and never panics.
@@ -8,9 +8,6 @@ use crate::document::Distribution;
 /// Smallest number of values with a 95 % interval of the median: with five, even the interval from the smallest to the
 /// largest covers the median with only 1 − 2/2⁵ = 93.75 %.
 pub const FEWEST_FOR_INTERVAL: usize = 6;
-
-/// Resamples drawn for an interval of a ratio. At 4000, the end points repeat to about 1 % of the interval's width.
-const RESAMPLES: usize = 4000;
 
 /// The sample in ascending order, or `None` if it is empty or contains a value that is not finite.
 fn sorted(values: &[f64]) -> Option<Vec<f64>> {
@@ -111,79 +108,6 @@ pub fn distribution(values: &[f64]) -> Option<Distribution> {
         max,
         ci95: median_interval(values),
     })
-}
-
-/// Relation of two samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pairing {
-    /// Value `i` of one was measured with value `i` of the other (same repetition, same time).
-    Paired,
-    /// The samples are independent; they may differ in length.
-    Unpaired,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MedianRatio {
-    /// Median of the numerator's sample ÷ median of the denominator's.
-    pub ratio: f64,
-    /// 95 % percentile bootstrap interval; absent if either sample has fewer than [`FEWEST_FOR_INTERVAL`] values or a
-    /// resample's denominator was not positive.
-    pub ci95: Option<[f64; 2]>,
-}
-
-/// The ratio of the medians of two samples, with a 95 % percentile bootstrap interval (Efron and Tibshirani,
-/// An Introduction to the Bootstrap (1993), section 13.3); paired samples are resampled in pairs.
-///
-/// The same samples and seed give the same interval. `None` when a sample is empty or not finite, when the
-/// denominator's median is not positive, or when paired samples differ in length.
-pub fn median_ratio(
-    numerator: &[f64],
-    denominator: &[f64],
-    pairing: Pairing,
-    seed: u64,
-) -> Option<MedianRatio> {
-    if pairing == Pairing::Paired && numerator.len() != denominator.len() {
-        return None;
-    }
-    let (above, below) = (median(numerator)?, median(denominator)?);
-    if below <= 0.0 {
-        return None;
-    }
-    let enough = numerator.len().min(denominator.len()) >= FEWEST_FOR_INTERVAL;
-    let ci95 = if enough { ratio_interval(numerator, denominator, pairing, seed) } else { None };
-    Some(MedianRatio { ratio: above / below, ci95 })
-}
-
-fn ratio_interval(numerator: &[f64], denominator: &[f64], pairing: Pairing, seed: u64) -> Option<[f64; 2]> {
-    let mut random = SplitMix64::new(seed);
-    let mut above = vec![0.0; numerator.len()];
-    let mut below = vec![0.0; denominator.len()];
-    let mut ratios = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
-        match pairing {
-            Pairing::Paired => {
-                for (above, below) in above.iter_mut().zip(&mut below) {
-                    let index = random.below(numerator.len());
-                    (*above, *below) = (numerator[index], denominator[index]);
-                }
-            }
-            Pairing::Unpaired => {
-                above.fill_with(|| numerator[random.below(numerator.len())]);
-                below.fill_with(|| denominator[random.below(denominator.len())]);
-            }
-        }
-        let divisor = median_in_place(&mut below);
-        if divisor <= 0.0 {
-            return None;
-        }
-        ratios.push(median_in_place(&mut above) / divisor);
-    }
-    Some([quantile(&ratios, 0.025)?, quantile(&ratios, 0.975)?])
-}
-
-fn median_in_place(values: &mut [f64]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    quantile_sorted(values, 0.5)
 }
 
 /// `SplitMix64`: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014. Small,

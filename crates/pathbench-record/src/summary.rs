@@ -5,17 +5,19 @@ mod mobility;
 pub use mobility::{max_delay_pairs, summarise_mobility};
 
 use crate::direction::Direction;
-use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, RunRecord};
+use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, RunRecord, Variant};
 use crate::statistics::{distribution, median};
+use serde_json::Value;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Groups `runs` by variant, label and pattern, in the order of first appearance.
 ///
 /// Only valid runs count in the figures and shares. A figure's `n` counts the runs with that figure: it is less than
-/// `valid` if some runs have none (a run without recovery has no `recovery_ms`).
+/// `valid` if some runs have none (a run without recovery has no `recovery_ms`). Warm-up runs belong to no group.
 pub fn summarise(runs: &[RunRecord]) -> Vec<Group> {
     let mut members: Vec<Vec<&RunRecord>> = Vec::new();
-    for run in runs {
+    for run in runs.iter().filter(|run| !run.warm_up) {
         let same = |group: &&mut Vec<&RunRecord>| {
             group.first().is_some_and(|first| {
                 first.label == run.label && first.pattern == run.pattern && first.variant == run.variant
@@ -45,13 +47,44 @@ fn group(members: &[&RunRecord]) -> Option<Group> {
         multipath_used: count(|run| run.multipath.used),
         figures: FIGURES
             .iter()
-            .filter_map(|&(name, figure)| {
-                let values: Vec<f64> = valid.iter().filter_map(|run| figure(run)).collect();
+            .filter_map(|&(name, of_run)| {
+                let values: Vec<f64> = valid.iter().filter_map(|run| of_run(run)).collect();
                 Some((name.to_owned(), distribution(&values)?))
             })
             .collect(),
         shares: shares(&valid),
     })
+}
+
+/// The figure of a run by its name in `summary.groups[].figures`.
+pub fn figure(run: &RunRecord, name: &str) -> Option<f64> {
+    let (_, of_run) = FIGURES.iter().find(|(known, _)| *known == name)?;
+    of_run(run)
+}
+
+/// The names of all figures that are compared over repetitions.
+pub fn figure_names() -> impl Iterator<Item = &'static str> {
+    FIGURES.iter().map(|(name, _)| *name)
+}
+
+/// Variants in the order of their values, key after key: numbers before words, 9 before 10.
+pub fn order_of_variants(a: &Variant, b: &Variant) -> Ordering {
+    let of_values = a.iter().zip(b).map(|((key, one), (other_key, other))| {
+        key.cmp(other_key).then_with(|| {
+            let (one, other) = (value_text(one), value_text(other));
+            leading_number(&one).total_cmp(&leading_number(&other)).then_with(|| one.cmp(&other))
+        })
+    });
+    of_values.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
+}
+
+fn value_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn leading_number(text: &str) -> f64 {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
+    text[..end].parse().unwrap_or(f64::INFINITY)
 }
 
 type Figure = fn(&RunRecord) -> Option<f64>;

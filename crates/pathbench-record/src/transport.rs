@@ -1,5 +1,6 @@
 //! The transports, and the labels of their runs in tables and expectations.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -16,6 +17,7 @@ use thiserror::Error;
     Ord,
     Hash,
     Serialize,
+    JsonSchema,
     Deserialize,
     Default,
     strum::IntoStaticStr,

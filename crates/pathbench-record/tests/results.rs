@@ -1,5 +1,5 @@
-//! The result directory: written results are readable, after a crash, too; every field is documented; old results
-//! stay readable.
+//! The result directory: written results are readable, after a crash, too; old results stay
+//! readable.
 
 #[path = "support/document.rs"]
 mod example;
@@ -14,7 +14,6 @@ use pathbench_record::end::MessageLine;
 use pathbench_record::event::Event;
 use pathbench_record::sample::Sample;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -272,52 +271,6 @@ fn unknown_fields_are_ignored() {
         let mut value = serde_json::to_value(&line).unwrap();
         add_unknown(&mut value);
         assert_eq!(serde_json::from_value::<Sample>(value).unwrap(), line);
-    }
-}
-
-fn keys(value: &Value, into: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => {
-            // Sizes of packets are data, too.
-            for (key, field) in fields.iter().filter(|(key, _)| key.parse::<u32>().is_err()) {
-                into.insert(key.clone());
-                if MAPS.contains(&key.as_str()) {
-                    // A map's keys are data, but what stands under them may have fields.
-                    field.as_object().into_iter().flatten().for_each(|(_, value)| keys(value, into));
-                } else {
-                    keys(field, into);
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| keys(item, into)),
-        _ => {}
-    }
-}
-
-#[test]
-fn every_field_is_documented() {
-    let text =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md")).unwrap();
-    let documented = |section: &str| -> String {
-        let (_, rest) = text.split_once(&format!("\n## {section}\n")).unwrap();
-        rest.split("\n## ").next().unwrap().to_owned()
-    };
-    let example = [
-        ("`run.json`", serde_json::to_value(example::document()).unwrap()),
-        ("`samples.jsonl`", serde_json::to_value(lines::samples()).unwrap()),
-        ("`events.jsonl`", serde_json::to_value(lines::events()).unwrap()),
-        ("`delivery.jsonl`", serde_json::to_value(lines::deliveries()).unwrap()),
-        ("`messages.jsonl`", serde_json::to_value(lines::messages()).unwrap()),
-        ("`links.jsonl`", serde_json::to_value(lines::link_samples()).unwrap()),
-        ("`probes.jsonl`", serde_json::to_value(lines::probe_lines()).unwrap()),
-    ];
-    for (file, value) in example {
-        let mut found = BTreeSet::new();
-        keys(&value, &mut found);
-        found.remove("MPTcpExt.MPJoinSynTx");
-        let section = documented(file);
-        let missing: Vec<_> = found.iter().filter(|key| !section.contains(&format!("`{key}`"))).collect();
-        assert!(missing.is_empty(), "docs/results.md, section {file}, lacks {missing:?}");
     }
 }
 

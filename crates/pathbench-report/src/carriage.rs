@@ -127,7 +127,8 @@ fn path_capacity_mbps(view: &View, run: &RunRecord, path: &str, direction: Direc
 }
 
 fn begins_at_client(view: &View, run: &RunRecord, link: &RunLink) -> bool {
-    let of_client = view.data(run).samples.iter().find(|sample| sample.side == Side::Client);
+    let data = view.data(run);
+    let of_client = data.samples.iter().find(|sample| sample.side == Side::Client);
     let client = of_client.map_or("client", |sample| sample.host.as_str());
     let record = view.set.document.links.iter().find(|one| one.name == link.name);
     record.is_none_or(|one| one.ends[1] != client)

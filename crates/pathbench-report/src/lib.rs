@@ -8,6 +8,8 @@
 
 mod carriage;
 mod chart;
+pub mod command;
+pub mod export;
 mod figure;
 pub mod html;
 mod list;
@@ -27,4 +29,7 @@ mod view;
 
 pub use figure::{Figure, figures};
 pub use output::{FigureFormat, PNG_AVAILABLE, WriteError, Written, write};
-pub use result_set::ResultSet;
+pub use result_set::{LineSource, ResultSet};
+
+#[cfg(test)]
+pathbench_kerneltest::privilege_independent!();

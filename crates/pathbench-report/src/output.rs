@@ -3,9 +3,11 @@
 use crate::figure::figures;
 use crate::html;
 use crate::result_set::ResultSet;
+use pathbench_record::directory::ReadError;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Whether this build draws PNG (feature `png`).
@@ -27,6 +29,9 @@ pub struct Written {
 pub enum WriteError {
     #[error("cannot write {}: {source}; is the directory writable, and the disk not full?", path.display())]
     File { path: PathBuf, source: io::Error },
+    /// The lines of a run cannot be read; nothing was written.
+    #[error(transparent)]
+    Lines(Arc<ReadError>),
     #[cfg(feature = "png")]
     #[error(transparent)]
     Raster(#[from] crate::raster::RasterError),
@@ -54,10 +59,14 @@ pub fn write(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<Wri
     let store = |path: &Path, bytes: &[u8]| {
         fs::write(path, bytes).map_err(|source| WriteError::File { path: path.to_owned(), source })
     };
-    fs::create_dir_all(out).map_err(|source| WriteError::File { path: out.to_owned(), source })?;
     let figures = figures(sets);
+    let page = html::page(sets, &figures);
+    if let Some(error) = sets.iter().find_map(|set| set.lines.failure()) {
+        return Err(WriteError::Lines(error));
+    }
+    fs::create_dir_all(out).map_err(|source| WriteError::File { path: out.to_owned(), source })?;
     let html = out.join("report.html");
-    store(&html, html::page(sets, &figures).as_bytes())?;
+    store(&html, page.as_bytes())?;
     let mut written = Vec::new();
     for figure in figures.iter().flatten() {
         let svg = out.join(format!("{}.svg", figure.name));

@@ -1,63 +1,223 @@
-//! Colours: the palette of Okabe and Ito, which colour-blind readers can distinguish.
+//! Colours with a meaning, for light and dark paper. Each colour of a mark has a contrast of 3:1 or more to its paper
+//! (WCAG 2.2, 1.4.11), each colour of a text 4.5:1 or more (1.4.3).
+//!
+//! Figure files are on light paper. In a page every colour is a custom property ([`custom_properties`]), so that the
+//! same picture follows the reader's colour scheme.
 
 use pathbench_record::transport::Transport;
+use std::fmt::Write as _;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Colour(pub(crate) u8, pub(crate) u8, pub(crate) u8);
 
+/// The part of the paper in a pale colour.
+const PALE: f64 = 0.7;
+
 impl Colour {
-    pub(crate) fn paler(self, part: f64) -> Self {
-        let mixed = |one: u8| (255.0 - f64::from(255 - one) * (1.0 - part.clamp(0.0, 1.0))).round() as u8;
-        Self(mixed(self.0), mixed(self.1), mixed(self.2))
+    pub(crate) const fn of(rgb: u32) -> Self {
+        Self((rgb >> 16) as u8, (rgb >> 8) as u8, rgb as u8)
+    }
+
+    /// For an area behind marks of the same colour, which carry the meaning.
+    pub(crate) fn pale(self) -> Self {
+        self.mixed(PAPER, PALE)
+    }
+
+    fn mixed(self, other: Self, part: f64) -> Self {
+        let mixed = |one: u8, other: u8| {
+            (f64::from(one) * (1.0 - part) + f64::from(other) * part).round().clamp(0.0, 255.0) as u8
+        };
+        Self(mixed(self.0, other.0), mixed(self.1, other.1), mixed(self.2, other.2))
+    }
+
+    /// The value of a CSS property in a page: a reference to the colour's custom property.
+    pub(crate) fn in_page(self) -> String {
+        let of_pair = |(name, light, _): &(String, Self, Self)| {
+            if *light == self {
+                Some(format!("var(--{name})"))
+            } else {
+                let part = ((1.0 - PALE) * 100.0).round();
+                let pale = || format!("color-mix(in srgb,var(--{name}) {part}%,var(--{}))", COMMON[0].0);
+                (light.pale() == self).then(pale)
+            }
+        };
+        let exact = pairs().into_iter().find(|pair| pair.1 == self);
+        exact
+            .iter()
+            .find_map(of_pair)
+            .or_else(|| pairs().iter().find_map(of_pair))
+            .unwrap_or_else(|| self.to_string())
     }
 }
 
-pub(crate) const INK: Colour = Colour(0x1f, 0x24, 0x2b);
-pub(crate) const MUTED: Colour = Colour(0x5b, 0x65, 0x70);
-pub(crate) const GRID: Colour = Colour(0xe6, 0xe9, 0xed);
-pub(crate) const FRAME: Colour = Colour(0xb4, 0xbb, 0xc3);
-pub(crate) const PAPER: Colour = Colour(0xff, 0xff, 0xff);
-pub(crate) const STALL: Colour = Colour(0xf1, 0xec, 0xe6);
-pub(crate) const HATCH: Colour = Colour(0xc4, 0xb6, 0xa6);
-pub(crate) const ALARM: Colour = Colour(0xa8, 0x2a, 0x1e);
-pub(crate) const UNATTRIBUTED: Colour = Colour(0xb9, 0xc0, 0xc8);
+pub(crate) const INK: Colour = Colour::of(0x1f_24_2b);
+pub(crate) const MUTED: Colour = Colour::of(0x5b_65_70);
+pub(crate) const GRID: Colour = Colour::of(0xe6_e9_ed);
+pub(crate) const FRAME: Colour = Colour::of(0x87_8f_98);
+pub(crate) const PAPER: Colour = Colour::of(0xff_ff_ff);
+pub(crate) const STALL: Colour = Colour::of(0xf4_f0_eb);
+pub(crate) const HATCH: Colour = Colour::of(0x8a_7a_66);
+pub(crate) const ALARM: Colour = Colour::of(0xa8_2a_1e);
+pub(crate) const UNATTRIBUTED: Colour = Colour::of(0x85_8d_96);
 
-/// Okabe and Ito's palette, without its black and its yellow (too pale for an area), strongest contrast first.
-const OKABE_ITO: [Colour; 6] = [
-    Colour(0x00, 0x72, 0xb2),
-    Colour(0xe6, 0x9f, 0x00),
-    Colour(0x00, 0x9e, 0x73),
-    Colour(0xcc, 0x79, 0xa7),
-    Colour(0x56, 0xb4, 0xe9),
-    Colour(0xd5, 0x5e, 0x00),
+/// Name of the custom property, and the colour on light and on dark paper.
+type Named = (&'static str, Colour, Colour);
+
+const COMMON: [Named; 13] = [
+    ("paper", PAPER, Colour::of(0x16_19_1d)),
+    ("ink", INK, Colour::of(0xe4_e8_ec)),
+    ("muted", MUTED, Colour::of(0xa3_ad_b8)),
+    ("soft", Colour::of(0xf5_f7_f9), Colour::of(0x1f_24_29)),
+    ("line", Colour::of(0xdf_e3_e8), Colour::of(0x33_3a_42)),
+    ("good", Colour::of(0x00_73_4f), Colour::of(0x4c_c7_9d)),
+    ("mixed", Colour::of(0x8a_5a_00), Colour::of(0xe0_b0_50)),
+    ("bad", ALARM, Colour::of(0xf0_8a_7d)),
+    ("grid", GRID, Colour::of(0x2a_30_37)),
+    ("frame", FRAME, Colour::of(0x6b_75_80)),
+    ("stall", STALL, Colour::of(0x2b_27_22)),
+    ("hatch", HATCH, Colour::of(0x9a_8a_74)),
+    ("unattributed", UNATTRIBUTED, Colour::of(0x83_8d_98)),
 ];
 
-/// The colour of a transport. The hue is the family (blue: TCP, orange: QUIC); the dark colours are multipath. The
-/// four colours also differ in lightness (luma 61, 95, 151, 186), so that they are distinguishable in print without
-/// colour and for every kind of colour-blindness.
-pub(crate) const fn transport_colour(transport: Transport) -> Colour {
-    match transport {
-        Transport::Mptcp => Colour(0x00, 0x4c, 0x8c),
-        Transport::Mpquic => Colour(0xb3, 0x46, 0x00),
-        Transport::Quic => Colour(0xd9, 0x92, 0x00),
-        Transport::Tcp => Colour(0x86, 0xca, 0xf2),
-    }
+/// The hues of Okabe and Ito, which colour-blind readers can distinguish, dark enough for light paper; then violet and
+/// olive.
+const PATHS: [(Colour, Colour); 8] = [
+    (Colour::of(0x00_72_b2), Colour::of(0x4a_a8_e8)),
+    (Colour::of(0xc7_78_00), Colour::of(0xf0_a8_3a)),
+    (Colour::of(0x00_93_6b), Colour::of(0x2f_bf_94)),
+    (Colour::of(0xbd_5f_97), Colour::of(0xe0_8f_bd)),
+    (Colour::of(0x2b_8f_c7), Colour::of(0x8a_d0_fa)),
+    (Colour::of(0xb8_4a_00), Colour::of(0xe8_74_3a)),
+    (Colour::of(0x6f_55_b5), Colour::of(0xa8_93_e8)),
+    (Colour::of(0x6b_73_00), Colour::of(0xb3_bd_3f)),
+];
+
+pub(crate) const UPLOAD: Colour = PATHS[0].0;
+pub(crate) const DOWNLOAD: Colour = PATHS[5].0;
+
+/// The hue is the family (blue: TCP, orange: QUIC); multipath has the stronger contrast to the paper. The four also
+/// differ in lightness, so that they are distinguishable in print without colour and for every kind of
+/// colour-blindness.
+const TRANSPORTS: [(Transport, Colour, Colour); 4] = [
+    (Transport::Tcp, Colour::of(0x27_7a_b3), Colour::of(0x3a_7c_c0)),
+    (Transport::Mptcp, Colour::of(0x00_32_66), Colour::of(0xc4_e6_ff)),
+    (Transport::Quic, Colour::of(0xc2_88_00), Colour::of(0xcc_84_26)),
+    (Transport::Mpquic, Colour::of(0x8a_35_00), Colour::of(0xf0_b2_7c)),
+];
+
+/// Paths beyond this number have the colours of the first ones again.
+pub(crate) const PATH_COLOURS: usize = 3 * PATHS.len();
+
+pub(crate) fn transport_colour(transport: Transport) -> Colour {
+    TRANSPORTS.iter().find(|one| one.0 == transport).map_or(INK, |one| one.1)
 }
 
-/// The colour of the `index`th path. Beyond the end of the palette, the colours repeat in paler tones.
+/// The colour of the `index`th path. Beyond the end of the palette, the hues repeat nearer to the ink.
 pub(crate) fn path_colour(index: usize) -> Colour {
-    OKABE_ITO[index % OKABE_ITO.len()].paler(0.3 * ((index / OKABE_ITO.len()) % 3) as f64)
+    path_pair(index).0
+}
+
+fn path_pair(index: usize) -> (Colour, Colour) {
+    let (light, dark) = PATHS[index % PATHS.len()];
+    let part = 0.3 * ((index / PATHS.len()) % 3) as f64;
+    (light.mixed(INK, part), dark.mixed(Colour::of(0xff_ff_ff), part))
+}
+
+fn pairs() -> Vec<(String, Colour, Colour)> {
+    let paths = (0..PATH_COLOURS).map(|index| {
+        let (light, dark) = path_pair(index);
+        (format!("path-{index}"), light, dark)
+    });
+    let transports = TRANSPORTS.iter().map(|(one, light, dark)| (one.name().to_owned(), *light, *dark));
+    let common = COMMON.iter().map(|(name, light, dark)| ((*name).to_owned(), *light, *dark));
+    common.chain(transports).chain(paths).collect()
+}
+
+/// The colours as custom properties, for light paper and for dark screens, and a class `p0`, `p1`, … with the
+/// background of each path.
+pub(crate) fn custom_properties() -> String {
+    let pairs = pairs();
+    let of = |colour: fn(&(String, Colour, Colour)) -> Colour| {
+        let each = pairs.iter().map(|pair| format!("--{}:{};", pair.0, colour(pair)));
+        each.collect::<String>()
+    };
+    let mut css = format!(
+        ":root{{color-scheme:light;{}}}\n@media screen and (prefers-color-scheme: dark){{:root{{color-scheme:dark;{}}}}}\n",
+        of(|pair| pair.1),
+        of(|pair| pair.2)
+    );
+    for index in 0..PATH_COLOURS {
+        let _ = write!(css, ".p{index}{{background:var(--path-{index})}}");
+    }
+    css + "\n"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Relative luminance (WCAG 2.2, definitions).
+    fn luminance(colour: Colour) -> f64 {
+        let part = |one: u8| {
+            let one = f64::from(one) / 255.0;
+            if one <= 0.04045 { one / 12.92 } else { ((one + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(colour.0) + 0.7152 * part(colour.1) + 0.0722 * part(colour.2)
+    }
+
+    fn contrast(one: Colour, other: Colour) -> f64 {
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    fn named(name: &str) -> (Colour, Colour) {
+        let found = pairs().into_iter().find(|pair| pair.0 == name).expect("a named colour");
+        (found.1, found.2)
+    }
+
     #[test]
-    fn eighteen_paths_have_eighteen_colours() {
-        let colours: Vec<Colour> = (0..18).map(path_colour).collect();
-        for (index, colour) in colours.iter().enumerate() {
-            assert!(!colours[..index].contains(colour), "{colour:?} comes twice");
+    fn marks_contrast_with_their_paper() {
+        let background = ["paper", "soft", "line", "grid", "stall"];
+        let paper = named("paper");
+        for (name, light, dark) in pairs().iter().filter(|pair| !background.contains(&pair.0.as_str())) {
+            let found = [contrast(*light, paper.0), contrast(*dark, paper.1)];
+            assert!(found.iter().all(|ratio| *ratio >= 3.0), "{name}: {found:.2?}");
         }
+        let (hatch, stall) = (named("hatch"), named("stall"));
+        assert!(contrast(hatch.0, stall.0) >= 3.0 && contrast(hatch.1, stall.1) >= 3.0);
+    }
+
+    #[test]
+    fn text_contrasts_with_its_background() {
+        for name in ["ink", "muted", "good", "mixed", "bad"] {
+            let text = named(name);
+            for background in ["paper", "soft", "stall"].map(named) {
+                let found = [contrast(text.0, background.0), contrast(text.1, background.1)];
+                assert!(found.iter().all(|ratio| *ratio >= 4.5), "{name}: {found:.2?}");
+            }
+        }
+    }
+
+    #[test]
+    fn transports_differ_in_lightness() {
+        for of in [|pair: (Colour, Colour)| pair.0, |pair: (Colour, Colour)| pair.1] {
+            let colour = |name: &str| of(named(name));
+            let pairs = [("tcp", "mptcp"), ("quic", "mpquic"), ("tcp", "mpquic"), ("quic", "mptcp")];
+            for (one, other) in pairs {
+                assert!(contrast(colour(one), colour(other)) >= 1.6, "{one}, {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_colour_has_one_name() {
+        let pairs = pairs();
+        for (index, (name, light, _)) in pairs.iter().enumerate() {
+            let same = pairs[..index].iter().find(|one| one.1 == *light);
+            assert_eq!(same.map(|one| &one.0), None, "{name}");
+            assert_eq!(light.in_page(), format!("var(--{name})"));
+        }
+        let expected = format!("color-mix(in srgb,{} 30%,{})", path_colour(1).in_page(), PAPER.in_page());
+        assert_eq!(path_colour(1).pale().in_page(), expected);
     }
 }

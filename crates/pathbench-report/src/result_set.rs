@@ -2,50 +2,88 @@
 
 use crate::list::distinct;
 use crate::palette::{Colour, path_colour};
-use pathbench_record::delivery::DeliveryLine;
-use pathbench_record::directory::{ReadError, Records, ResultDirectory};
-use pathbench_record::document::{LinkSample, ProbeLine, ResultDocument};
-use pathbench_record::end::MessageLine;
-use pathbench_record::event::Event;
-use pathbench_record::sample::Sample;
+use pathbench_analysis::comparison;
+use pathbench_record::directory::{LineIndex, ReadError, ResultDirectory, RunLines};
+use pathbench_record::document::ResultDocument;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
+/// A result: its document, and where its lines come from.
 #[derive(Debug, Clone)]
 pub struct ResultSet {
     pub document: ResultDocument,
-    pub samples: Vec<Sample>,
-    pub events: Vec<Event>,
-    pub deliveries: Vec<DeliveryLine>,
-    pub messages: Vec<MessageLine>,
-    pub links: Vec<LinkSample>,
-    pub probes: Vec<ProbeLine>,
+    pub lines: LineSource,
     pub directory: Option<PathBuf>,
 }
 
 impl ResultSet {
-    /// Reads an opened result directory; also returns warnings (a missing file, an unfinished result).
+    /// Indexes the lines of an opened result directory; also returns warnings (a missing file, an unfinished result).
     ///
     /// # Errors
-    /// [`ReadError`] when a file cannot be read, or one of its lines is broken.
+    /// [`ReadError`] when a file cannot be read, or one of its lines is no object with a run. Other broken lines are
+    /// found when their run is read.
     pub fn read(directory: ResultDirectory) -> Result<(Self, Vec<String>), ReadError> {
-        let mut warnings: Vec<String> = directory.warning.clone().into_iter().collect();
-        let set = Self {
-            samples: taken(directory.lines()?, &mut warnings),
-            events: taken(directory.lines()?, &mut warnings),
-            deliveries: taken(directory.lines()?, &mut warnings),
-            messages: taken(directory.messages()?, &mut warnings),
-            links: taken(directory.lines()?, &mut warnings),
-            probes: taken(directory.lines()?, &mut warnings),
-            directory: Some(directory.path),
-            document: directory.document,
-        };
+        let index = directory.index()?;
+        let warnings = index.warnings.clone();
+        let lines = LineSource { index: Some(Arc::new(index)), ..LineSource::default() };
+        let mut set = Self { lines, directory: Some(directory.path), document: directory.document };
+        // Results of other versions, and those joined from several, have none.
+        if set.document.summary.comparisons.is_empty() {
+            comparison::complete(&mut set.document);
+        }
         Ok((set, warnings))
     }
 }
 
-fn taken<T>(records: Records<T>, warnings: &mut Vec<String>) -> Vec<T> {
-    warnings.extend(records.warning);
-    records.items
+/// The lines of a result: those of a directory, read run by run, or lines in memory.
+#[derive(Debug, Clone, Default)]
+pub struct LineSource {
+    index: Option<Arc<LineIndex>>,
+    /// Lines of all runs; none if the result is in a directory.
+    pub held: RunLines,
+    failure: OnceLock<Arc<ReadError>>,
+}
+
+impl LineSource {
+    /// The lines of one run.
+    ///
+    /// # Errors
+    /// [`ReadError`] when a file cannot be read, or a line of the run is broken.
+    pub fn of_run(&self, run: &str) -> Result<RunLines, ReadError> {
+        match &self.index {
+            Some(index) => index.read(run),
+            None => Ok(RunLines {
+                samples: of(&self.held.samples, |line| line.run == run),
+                events: of(&self.held.events, |line| line.run == run),
+                deliveries: of(&self.held.deliveries, |line| line.run == run),
+                messages: of(&self.held.messages, |line| line.run == run),
+                links: of(&self.held.links, |line| line.run == run),
+            }),
+        }
+    }
+
+    /// As [`Self::of_run`], for drawing: a run whose lines cannot be read has none, and [`Self::failure`] has the
+    /// reason.
+    pub(crate) fn of_run_or_none(&self, run: &str) -> RunLines {
+        self.of_run(run).unwrap_or_else(|error| {
+            self.failure.get_or_init(|| Arc::new(error));
+            RunLines::default()
+        })
+    }
+
+    /// The bytes of the run's lines in their files.
+    pub(crate) fn bytes(&self, run: &str) -> u64 {
+        self.index.as_ref().map_or(0, |index| index.bytes(run))
+    }
+
+    /// The first error met while summary, figures or page were made. What was made is incomplete then.
+    pub fn failure(&self) -> Option<Arc<ReadError>> {
+        self.failure.get().cloned()
+    }
+}
+
+fn of<T: Clone>(lines: &[T], is_of_run: impl Fn(&T) -> bool) -> Vec<T> {
+    lines.iter().filter(|line| is_of_run(line)).cloned().collect()
 }
 
 /// The paths of one or several results in a fixed order; each path has the same colour in every figure.
@@ -55,7 +93,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Links in the order of the scenario, then paths that only runs or samples name.
+    /// Links in the order of the scenario, then paths that only runs name.
     pub(crate) fn of(sets: &[&ResultSet]) -> Self {
         let links = sets.iter().flat_map(|set| {
             let links = &set.document.links;
@@ -63,7 +101,7 @@ impl Paths {
         });
         let others = sets.iter().flat_map(|set| {
             let runs = set.document.runs.iter().flat_map(|run| &run.paths);
-            runs.map(|path| &path.name).chain(set.samples.iter().map(|sample| &sample.path))
+            runs.map(|path| &path.name)
         });
         let names = distinct(links.map(|link| &link.name).chain(others));
         Self { names: names.into_iter().cloned().collect() }

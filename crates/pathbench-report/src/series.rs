@@ -151,8 +151,7 @@ fn deliveries(data: &RunData, wanted: Option<Direction>) -> Vec<(Direction, Byte
 }
 
 fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
-    let lines =
-        || data.deliveries.iter().copied().filter(|line| line.direction == direction && line.bytes > 0);
+    let lines = || data.deliveries.iter().filter(|line| line.direction == direction && line.bytes > 0);
     // The receiver reports the exact times of its first and last byte, which are within the lines' 10 ms.
     let exact = |kind: EventKind, line: Option<&DeliveryLine>| {
         let line = line?;
@@ -183,7 +182,7 @@ fn shares(run: &RunRecord, data: &RunData, direction: Direction, grid: Grid) -> 
         (Attribution::Sender, sender, PathFigures::payload_acked),
     ];
     for (attribution, side, counter) in sources {
-        let curves = path_curves(data.samples.iter().copied().filter(|line| line.side == side), counter);
+        let curves = path_curves(data.samples.iter().filter(|line| line.side == side), counter);
         if let Some(shares) = shares_of(&curves, grid) {
             return (shares, attribution);
         }
@@ -225,7 +224,7 @@ pub(crate) struct Silence {
 
 /// Silences of at least [`MARKED_SILENCE_MS`] in the 10 ms bins, and the waiting time before a run gave up.
 pub(crate) fn silences(run: &RunRecord, data: &RunData, direction: Option<Direction>) -> Vec<Silence> {
-    let wanted = |line: &&&DeliveryLine| direction.is_none_or(|one| line.direction == one) && line.bytes > 0;
+    let wanted = |line: &&DeliveryLine| direction.is_none_or(|one| line.direction == one) && line.bytes > 0;
     let mut silences = Vec::new();
     let mut end_ms = 0.0;
     for line in data.deliveries.iter().filter(wanted) {
@@ -316,9 +315,9 @@ mod tests {
             [delivery(0.0, 50_000), delivery(90.0, 50_000), delivery(100.0, 20_000), delivery(190.0, 0)];
         let down = event(200.0, EventSource::Scenario, "down");
         let data = RunData {
-            samples: samples.iter().collect(),
-            deliveries: deliveries.iter().collect(),
-            events: vec![&down],
+            samples: samples.to_vec(),
+            deliveries: deliveries.to_vec(),
+            events: vec![down],
             ..RunData::default()
         };
         let found = series(&run(), &data, None, Grid::covering(200.0, 10), &Paths::default());
@@ -342,8 +341,8 @@ mod tests {
                 .collect();
             samples.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
             let data = RunData {
-                samples: samples.iter().collect(),
-                deliveries: deliveries.iter().collect(),
+                samples: samples.clone(),
+                deliveries: deliveries.clone(),
                 ..RunData::default()
             };
             let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default());
@@ -362,7 +361,7 @@ mod tests {
         let deliveries: Vec<DeliveryLine> = (0..100)
             .map(|bin| delivery(f64::from(bin) * 10.0 - 3.0, if bin == 0 { 875_000 } else { 1_250_000 }))
             .collect();
-        let data = RunData { deliveries: deliveries.iter().collect(), ..RunData::default() };
+        let data = RunData { deliveries: deliveries.clone(), ..RunData::default() };
         let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default()).total_mbps();
         assert_eq!(found.len(), 10);
         assert!(found.iter().all(|mbps| (mbps - 1000.0).abs() < 1e-6), "{found:?}");
@@ -372,8 +371,7 @@ mod tests {
     fn the_last_window_is_as_long_as_the_run() {
         let deliveries = [delivery(0.0, 1_250), delivery(150.0, 1_250)];
         let last = event(155.0, EventSource::Observer, "last-byte");
-        let data =
-            RunData { deliveries: deliveries.iter().collect(), events: vec![&last], ..RunData::default() };
+        let data = RunData { deliveries: deliveries.to_vec(), events: vec![last], ..RunData::default() };
         assert!((end_ms(&data) - 155.0).abs() < 1e-9);
         let found = series(&run(), &data, None, Grid::covering(5000.0, 400), &Paths::default()).total_mbps();
         assert!(found.len() == 2 && (found[0] - 0.1).abs() < 1e-9, "{found:?}");
@@ -383,7 +381,7 @@ mod tests {
     #[test]
     fn silences_are_found_between_bins_and_before_giving_up() {
         let deliveries = [delivery(0.0, 1), delivery(110.0, 1), delivery(200.0, 1)];
-        let data = RunData { deliveries: deliveries.iter().collect(), ..RunData::default() };
+        let data = RunData { deliveries: deliveries.to_vec(), ..RunData::default() };
         let dead = RunRecord { completed: false, hung_ms: Some(5000.0), ..run() };
         let found: Vec<(f64, f64, bool)> =
             silences(&dead, &data, None).iter().map(|one| (one.from_ms, one.to_ms, one.fatal)).collect();

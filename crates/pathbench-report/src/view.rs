@@ -2,34 +2,80 @@
 
 use crate::list::distinct;
 use crate::pattern::{Figure, Pattern, bound_mark};
-use crate::result_set::{Paths, ResultSet};
+use crate::quantity::ratio;
+use crate::result_set::{LineSource, Paths, ResultSet};
 use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::direction::Direction;
-use pathbench_record::document::{Distribution, Group, LinkRecord, LinkSample, RunRecord, Variant};
+use pathbench_record::directory::RunLines;
+use pathbench_record::document::{Distribution, Group, LinkRecord, LinkSample, RunRecord, Variant, Verdict};
 use pathbench_record::end::MessageLine;
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::Sample;
+use pathbench_record::summary::order_of_variants;
 use pathbench_record::transport::{Transport, TransportLabel};
 use serde_json::Value;
-use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
 
 /// Later times (eleven days) come from damaged records and are left out of pictures.
 pub(crate) const LATEST_MS: f64 = 1e9;
 
+/// Bytes of lines (in their files) of the runs that a view keeps.
+const KEPT_BYTES: u64 = 16 << 20;
+
+/// Runs with few lines that a view keeps.
+const KEPT_RUNS: usize = 512;
+
 /// The records of one run. Each list is sorted by time and contains only times between 0 and [`LATEST_MS`].
 #[derive(Debug, Default)]
-pub(crate) struct RunData<'a> {
-    pub(crate) samples: Vec<&'a Sample>,
-    pub(crate) events: Vec<&'a Event>,
-    pub(crate) deliveries: Vec<&'a DeliveryLine>,
-    pub(crate) messages: Vec<&'a MessageLine>,
-    pub(crate) links: Vec<&'a LinkSample>,
+pub(crate) struct RunData {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) deliveries: Vec<DeliveryLine>,
+    pub(crate) messages: Vec<MessageLine>,
+    pub(crate) links: Vec<LinkSample>,
 }
 
-impl<'a> RunData<'a> {
-    pub(crate) fn scenario_events(&self) -> impl Iterator<Item = &'a Event> + '_ {
-        self.events.iter().copied().filter(|event| event.source == EventSource::Scenario)
+impl RunData {
+    fn of(lines: RunLines) -> Self {
+        Self {
+            samples: in_order(lines.samples, |line| line.t_ms),
+            events: in_order(lines.events, |line| line.t_ms),
+            deliveries: in_order(lines.deliveries, |line| line.t_ms),
+            messages: in_order(lines.messages, |line| line.due_ms),
+            links: in_order(lines.links, |line| line.t_ms),
+        }
+    }
+
+    pub(crate) fn scenario_events(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(|event| event.source == EventSource::Scenario)
+    }
+}
+
+/// The runs used last.
+#[derive(Default)]
+struct Kept {
+    /// With their bytes; the one used last is at the end.
+    runs: VecDeque<(String, u64, Rc<RunData>)>,
+    bytes: u64,
+}
+
+impl Kept {
+    fn get(&mut self, run: &str) -> Option<Rc<RunData>> {
+        let place = self.runs.iter().rposition(|(id, ..)| id == run)?;
+        let found = self.runs.remove(place)?;
+        let data = Rc::clone(&found.2);
+        self.runs.push_back(found);
+        Some(data)
+    }
+
+    fn insert(&mut self, run: &str, bytes: u64, data: &Rc<RunData>) {
+        self.bytes += bytes;
+        self.runs.push_back((run.to_owned(), bytes, Rc::clone(data)));
+        while self.runs.len() > 1 && (self.bytes > KEPT_BYTES || self.runs.len() > KEPT_RUNS) {
+            self.bytes -= self.runs.pop_front().map_or(0, |(_, bytes, _)| bytes);
+        }
     }
 }
 
@@ -113,8 +159,9 @@ pub(crate) struct View<'a> {
     pub(crate) set: &'a ResultSet,
     pub(crate) paths: Paths,
     pub(crate) groups: Vec<GroupView<'a>>,
-    data: HashMap<&'a str, RunData<'a>>,
-    nothing: RunData<'a>,
+    kept: RefCell<Kept>,
+    /// The runs of a result in memory.
+    held: HashMap<&'a str, Rc<RunData>>,
 }
 
 impl<'a> View<'a> {
@@ -123,27 +170,21 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn with_paths(set: &'a ResultSet, paths: Paths) -> Self {
-        let mut data: HashMap<&str, RunData> = HashMap::new();
-        for sample in in_order(&set.samples, |line| line.t_ms) {
-            data.entry(&sample.run).or_default().samples.push(sample);
-        }
-        for event in in_order(&set.events, |line| line.t_ms) {
-            data.entry(&event.run).or_default().events.push(event);
-        }
-        for delivery in in_order(&set.deliveries, |line| line.t_ms) {
-            data.entry(&delivery.run).or_default().deliveries.push(delivery);
-        }
-        for message in in_order(&set.messages, |line| line.due_ms) {
-            data.entry(&message.run).or_default().messages.push(message);
-        }
-        for sample in in_order(&set.links, |line| line.t_ms) {
-            data.entry(&sample.run).or_default().links.push(sample);
-        }
-        Self { set, paths, groups: groups(set), data, nothing: RunData::default() }
+        Self { set, paths, groups: groups(set), kept: RefCell::default(), held: held(&set.lines) }
     }
 
-    pub(crate) fn data(&self, run: &RunRecord) -> &RunData<'a> {
-        self.data.get(run.id.as_str()).unwrap_or(&self.nothing)
+    /// The lines of the run. They are read again if many other runs were used since.
+    pub(crate) fn data(&self, run: &RunRecord) -> Rc<RunData> {
+        if let Some(data) = self.held.get(run.id.as_str()) {
+            return Rc::clone(data);
+        }
+        let mut kept = self.kept.borrow_mut();
+        if let Some(data) = kept.get(&run.id) {
+            return data;
+        }
+        let data = Rc::new(RunData::of(self.set.lines.of_run_or_none(&run.id)));
+        kept.insert(&run.id, self.set.lines.bytes(&run.id), &data);
+        data
     }
 
     /// The links in the variant of `run`.
@@ -179,6 +220,30 @@ impl<'a> View<'a> {
         best.map(|(label, best)| (label, own / best))
     }
 
+    /// This group against the best label on one path: the ratio, unless the pairs of runs cannot tell or show the same.
+    /// Fewer pairs than a verdict needs leave the ratio of the medians.
+    pub(crate) fn against_single_path(
+        &self,
+        group: &GroupView<'a>,
+        figure: &str,
+        effect: impl Fn(&str, &str) -> String,
+    ) -> Option<String> {
+        let (label, medians) = self.best_single_path(group, figure)?;
+        let comparisons = self.set.document.summary.comparisons.iter();
+        let judged = comparisons.filter(|one| one.ci95.is_some()).find(|one| {
+            let same = one.pattern == group.pattern.name && one.figure == figure;
+            same && [&one.baseline, &one.candidate].map(|side| &side.variant) == [group.variant; 2]
+                && one.baseline.label == label
+                && one.candidate.label == group.label
+        });
+        Some(match judged.map(|one| (one.verdict, one.ratio)) {
+            Some((Verdict::Same, _)) => format!("the same as {label} within the margin"),
+            Some((Verdict::CannotTell, _)) => format!("not distinguishable from {label}"),
+            Some((Verdict::Different, Some(found))) => effect(&ratio(found), label),
+            _ => effect(&ratio(medians), label),
+        })
+    }
+
     /// The single-path groups to compare this group with, if all their runs completed: those of its own family (quic
     /// for mpquic, tcp for mptcp) if there are any, so that only the second path differs.
     fn single_paths(&self, group: &GroupView<'a>) -> Vec<&GroupView<'a>> {
@@ -203,21 +268,27 @@ impl<'a> View<'a> {
         let runs = self.set.document.runs.iter();
         let runs = runs.filter(|run| pattern.is_none_or(|pattern| pattern == run.pattern));
         let recorded = runs.flat_map(|run| &run.directions).map(|one| one.direction);
-        let mut found: BTreeSet<Direction> = recorded.collect();
-        if pattern.is_none() {
-            found.extend(self.set.deliveries.iter().map(|line| line.direction));
-        }
-        found.into_iter().collect()
+        recorded.collect::<BTreeSet<Direction>>().into_iter().collect()
     }
 }
 
+fn held(lines: &LineSource) -> HashMap<&str, Rc<RunData>> {
+    let mut runs: HashMap<&str, RunLines> = HashMap::new();
+    let held = &lines.held;
+    held.samples.iter().for_each(|one| runs.entry(&one.run).or_default().samples.push(one.clone()));
+    held.events.iter().for_each(|one| runs.entry(&one.run).or_default().events.push(one.clone()));
+    held.deliveries.iter().for_each(|one| runs.entry(&one.run).or_default().deliveries.push(one.clone()));
+    held.messages.iter().for_each(|one| runs.entry(&one.run).or_default().messages.push(one.clone()));
+    held.links.iter().for_each(|one| runs.entry(&one.run).or_default().links.push(one.clone()));
+    runs.into_iter().map(|(run, lines)| (run, Rc::new(RunData::of(lines)))).collect()
+}
+
 /// The lines to show, sorted by time.
-fn in_order<T>(lines: &[T], t_ms: fn(&T) -> f64) -> Vec<&T> {
+fn in_order<T>(mut lines: Vec<T>, t_ms: fn(&T) -> f64) -> Vec<T> {
     // Also false for NaN.
-    let is_shown = |line: &&T| (-1e4..=LATEST_MS).contains(&t_ms(line));
-    let mut shown: Vec<&T> = lines.iter().filter(is_shown).collect();
-    shown.sort_by(|a, b| t_ms(a).total_cmp(&t_ms(b)));
-    shown
+    lines.retain(|line| (-1e4..=LATEST_MS).contains(&t_ms(line)));
+    lines.sort_by(|a, b| t_ms(a).total_cmp(&t_ms(b)));
+    lines
 }
 
 fn groups<'a>(set: &'a ResultSet) -> Vec<GroupView<'a>> {
@@ -254,25 +325,10 @@ fn groups<'a>(set: &'a ResultSet) -> Vec<GroupView<'a>> {
             let rest = |group: &GroupView<'a>| {
                 (group.transport(), group.label, group.pattern.rank(), group.pattern.name)
             };
-            order(a.variant, b.variant).then_with(|| rest(a).cmp(&rest(b)))
+            order_of_variants(a.variant, b.variant).then_with(|| rest(a).cmp(&rest(b)))
         });
     }
     groups
-}
-
-fn order(a: &Variant, b: &Variant) -> Ordering {
-    let of_values = a.iter().zip(b).map(|((key, one), (other_key, other))| {
-        key.cmp(other_key).then_with(|| {
-            let (one, other) = (value_text(one), value_text(other));
-            leading_number(&one).total_cmp(&leading_number(&other)).then_with(|| one.cmp(&other))
-        })
-    });
-    of_values.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
-}
-
-fn leading_number(text: &str) -> f64 {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
-    text[..end].parse().unwrap_or(f64::INFINITY)
 }
 
 /// `mptcp`; `mptcp · ping` if there are several patterns; `mptcp · wlan.icmp=off` if there is a variant.

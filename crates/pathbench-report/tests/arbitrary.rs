@@ -1,7 +1,9 @@
 //! Reports of damaged results: NaN, negative and infinite times, broken references.
 
+mod parts;
 mod synthetic;
 
+use parts::Parts;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{Distribution, PacketSizes, PingRecord, RunRecord};
 use pathbench_record::event::EventSource;
@@ -13,6 +15,8 @@ use pathbench_report::{ResultSet, figures, html, narrative, raster};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
+
+pathbench_kerneltest::privilege_independent!();
 
 fn odd_number() -> impl Strategy<Value = f64> {
     prop_oneof![
@@ -120,18 +124,18 @@ fn disturbed(odd: &Odd) -> ResultSet {
     // Only the first repetition, which makes the test three times as fast.
     set.document.runs.truncate(3);
     let first = |run: &str| run.ends_with("-r1");
-    set.samples.retain(|line| first(&line.run));
-    set.events.retain(|line| first(&line.run));
-    set.deliveries.retain(|line| first(&line.run));
+    set.lines.held.samples.retain(|line| first(&line.run));
+    set.lines.held.events.retain(|line| first(&line.run));
+    set.lines.held.deliveries.retain(|line| first(&line.run));
     for (at, run) in set.document.runs.iter_mut().enumerate() {
         disturb_run(run, odd, at);
     }
-    for (at, line) in set.deliveries.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+    for (at, line) in set.lines.held.deliveries.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
         line.t_ms = odd.number(at);
         line.bytes = odd.counter(at);
         line.direction = if odd.flag(at + 1) { Direction::Upload } else { Direction::Download };
     }
-    for (at, sample) in set.samples.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+    for (at, sample) in set.lines.held.samples.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
         sample.t_ms = odd.number(at);
         sample.path = odd.name(at);
         sample.side = if odd.flag(at + 1) { Side::Client } else { Side::Server };
@@ -141,7 +145,7 @@ fn disturbed(odd: &Odd) -> ResultSet {
         sample.figures.backoff = odd.counter(at) as u32;
         sample.figures.state = if odd.flag(at + 2) { PathState::Closed } else { PathState::Opening };
     }
-    for (at, event) in set.events.iter_mut().enumerate() {
+    for (at, event) in set.lines.held.events.iter_mut().enumerate() {
         event.t_ms = odd.number(at);
         event.kind = if odd.flag(at) { odd.name(at).into() } else { event.kind.clone() };
         event.path = Some(odd.name(at + 1)).filter(|_| odd.flag(at + 1));
@@ -208,7 +212,7 @@ fn disturbed_messages(odd: &Odd) -> ResultSet {
         run.touched_by = vec![odd.name(at)];
         run.encrypted = odd.flag(at);
     }
-    for (at, line) in set.messages.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+    for (at, line) in set.lines.held.messages.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
         line.due_ms = odd.number(at);
         line.delay_ms = odd.number(at + 1);
         line.unacknowledged = odd.flag(at + 1);
@@ -245,7 +249,7 @@ fn disturbed_walk(odd: &Odd) -> ResultSet {
             emulation.reverse.lateness_ms.p99 = odd.number(at);
         }
     }
-    for (at, line) in set.links.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+    for (at, line) in set.lines.held.links.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
         line.t_ms = odd.number(at);
         (line.queue_bytes, line.delivered_bytes) = (odd.counter(at), odd.counter(at + 1));
         line.dropped_packets = odd.counter(at + 2);
@@ -262,8 +266,8 @@ fn disturbed_sizes(odd: &Odd) -> ResultSet {
     set.document.runs.retain(|run| run.repetition == 1 && run.transport != Transport::Quic);
     set.document.runs.truncate(8);
     let kept: Vec<String> = set.document.runs.iter().map(|run| run.id.clone()).collect();
-    set.samples.retain(|line| kept.contains(&line.run));
-    set.deliveries.retain(|line| kept.contains(&line.run));
+    set.lines.held.samples.retain(|line| kept.contains(&line.run));
+    set.lines.held.deliveries.retain(|line| kept.contains(&line.run));
     for (at, run) in set.document.runs.iter_mut().enumerate() {
         for (index, link) in run.links.iter_mut().enumerate().filter(|(index, _)| odd.flag(at + index)) {
             link.name = odd.name(at + index);
@@ -282,7 +286,7 @@ fn disturbed_sizes(odd: &Odd) -> ResultSet {
             run.variant.insert(odd.name(at), serde_json::json!(odd.number(at)));
         }
     }
-    for (at, sample) in set.samples.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+    for (at, sample) in set.lines.held.samples.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
         sample.t_ms = odd.number(at);
         let figures = &mut sample.figures;
         (figures.mss_bytes, figures.pmtu_bytes) = (odd.counter(at) as u32, odd.counter(at + 1) as u32);
@@ -314,7 +318,11 @@ fn disturbed_sizes(odd: &Odd) -> ResultSet {
 /// The page is complete, no figure contains NaN or infinity, and no line of the summary is too wide.
 fn is_reported(set: &ResultSet) -> Result<(), TestCaseError> {
     let (sets, figures) = (std::slice::from_ref(set), figures(std::slice::from_ref(set)));
-    prop_assert!(html::page(sets, &figures).ends_with("</html>"));
+    let page = html::page(sets, &figures);
+    prop_assert!(page.ends_with("</html>"));
+    for block in Parts::of(&page).blocks {
+        prop_assert!(serde_json::from_str::<serde_json::Value>(block).is_ok(), "{block}");
+    }
     let mut rasterised = BTreeSet::new();
     for figure in figures.concat().into_iter().rev() {
         let text = figure.svg.to_string();
@@ -378,10 +386,11 @@ proptest! {
 #[test]
 fn odd_results_are_reported() {
     let mut one_sample = synthetic::aggregate(1, false);
-    one_sample.samples.truncate(1);
-    one_sample.deliveries.truncate(1);
+    one_sample.lines.held.samples.truncate(1);
+    one_sample.lines.held.deliveries.truncate(1);
     let mut no_lines = synthetic::failover();
-    (no_lines.samples, no_lines.events, no_lines.deliveries) = (Vec::new(), Vec::new(), Vec::new());
+    (no_lines.lines.held.samples, no_lines.lines.held.events, no_lines.lines.held.deliveries) =
+        (Vec::new(), Vec::new(), Vec::new());
     let sets = [
         synthetic::nothing("empty", ""),
         one_sample,

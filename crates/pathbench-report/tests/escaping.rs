@@ -1,28 +1,35 @@
 //! Text from results never becomes markup.
 
+mod parts;
 mod synthetic;
 
+use parts::Parts;
 use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{figures, html, raster};
+
+pathbench_kerneltest::privilege_independent!();
 
 #[test]
 fn names_from_files_do_not_become_markup() {
     let page = html::report(&[synthetic::hostile()]);
     assert!(page.contains("&lt;script&gt;alert"), "the name is shown");
-    assert!(!page.contains("<script"), "and not run");
-    // Only the report's own style element, figures and preformatted text have closing tags.
-    assert_eq!(page.matches("</style>").count(), 1);
-    assert_eq!(page.matches("<pre>").count(), page.matches("</pre>").count());
+    let parts = Parts::of(&page);
+    assert!(!parts.rest.contains("<script") && !parts.rest.contains("</script"), "and not run");
+    assert_eq!(parts.scripts.len(), 2, "only the report's own scripts");
+    // Only the report's own style elements, figures and preformatted text have closing tags.
+    assert_eq!(page.matches("</style>").count(), 3);
+    assert_eq!(page.matches("<pre").count(), page.matches("</pre>").count());
     assert_eq!(page.matches("<svg ").count(), page.matches("</svg>").count());
 }
 
 #[test]
 fn the_report_needs_nothing_from_elsewhere() {
     let page = html::report(&[synthetic::failover()]);
+    let page = Parts::of(&page).rest;
     for outside in ["src=", "<link", "@import", "url(", "<script", "<iframe"] {
         assert!(!page.contains(outside), "{outside} in the report");
     }
-    let addresses = page.match_indices("http").map(|(at, _)| &page[at..(at + 26).min(page.len())]);
+    let addresses = page.match_indices("://").map(|(at, _)| &page[at - 4..(at + 22).min(page.len())]);
     for address in addresses {
         assert_eq!(address, "http://www.w3.org/2000/svg");
     }
@@ -47,4 +54,37 @@ fn hostile_figures_are_still_pictures() {
     for figure in figures {
         assert!(raster::png(&figure.svg, 1.0).is_ok_and(|bytes| bytes.starts_with(b"\x89PNG")));
     }
+}
+
+#[test]
+fn every_data_block_is_json_without_markup() {
+    for set in [synthetic::hostile(), synthetic::failover(), synthetic::handover(), synthetic::walk()] {
+        let page = html::report(&[set]);
+        let parts = Parts::of(&page);
+        assert!(parts.blocks.len() > 1);
+        for block in parts.blocks {
+            assert!(!block.contains(['<', '>']), "{block}");
+            assert!(serde_json::from_str::<serde_json::Value>(block).is_ok(), "{block}");
+        }
+    }
+}
+
+#[test]
+fn the_policy_permits_the_scripts_and_styles_of_the_page_only() {
+    let page = html::report(&[synthetic::failover()]);
+    let head = page.split_once("<head>").map_or("", |(_, rest)| rest);
+    assert!(head.starts_with("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "));
+    let policy = head.split('"').nth(3).unwrap_or_default();
+    let parts = Parts::of(&page);
+    assert_eq!((parts.scripts.len(), parts.styles.len()), (2, 3));
+    let hashes = |texts: &[&str]| texts.iter().map(|text| hash(text)).collect::<Vec<_>>().join(" ");
+    let sources = format!("; script-src {}; style-src {};", hashes(&parts.scripts), hashes(&parts.styles));
+    assert!(policy.contains(&sources), "{policy}");
+    assert!(!parts.rest.contains(" style=\""), "the policy blocks attributes with styles");
+    assert!(policy.ends_with("; base-uri 'none'; form-action 'none'"), "{policy}");
+}
+
+fn hash(text: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    format!("'sha256-{}'", data_encoding::BASE64.encode(digest.as_ref()))
 }

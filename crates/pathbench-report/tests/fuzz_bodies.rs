@@ -9,6 +9,8 @@ mod bodies;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+pathbench_kerneltest::privilege_independent!();
+
 #[test]
 fn results() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/results");

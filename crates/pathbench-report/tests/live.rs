@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+pathbench_kerneltest::privilege_independent!();
+
 const LASTED: Duration = Duration::from_millis(2400);
 
 fn at(ms: u64) -> Timestamp {

@@ -3,11 +3,14 @@
 mod synthetic;
 
 use pathbench_record::directory::{ResultDirectory, ResultWriter};
+use pathbench_record::end::MessageLine;
 use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{FigureFormat, ResultSet, WriteError, Written};
 use std::error::Error;
 use std::fs;
 use std::path::Path;
+
+pathbench_kerneltest::privilege_independent!();
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -71,7 +74,7 @@ fn each_pattern_has_its_figures_under_its_name() -> Outcome {
     for part in [
         "Reachability",
         "test.example:4433",
-        "Pattern interactive",
+        "Figures of the pattern interactive",
         "tcp, mptcp in clear text, quic, mpquic encrypted: not directly comparable",
         "TLS 1.3 TLS13_AES_128_GCM_SHA256",
         "lost its address 100.64.0.7",
@@ -159,22 +162,55 @@ fn a_file_that_cannot_be_written_is_named() -> Outcome {
 #[test]
 fn a_result_directory_is_read_whole() -> Outcome {
     let out = tempfile::tempdir()?;
-    let made = synthetic::failover();
+    let mut made = synthetic::failover();
     let directory = out.path().join("result");
     let mut writer = ResultWriter::create(&directory)?;
-    writer.append(&made.samples)?;
-    writer.append(&made.events)?;
-    writer.append(&made.deliveries)?;
-    let messages = synthetic::handover().messages;
-    writer.append(&messages)?;
+    writer.append(&made.lines.held.samples)?;
+    writer.append(&made.lines.held.events)?;
+    writer.append(&made.lines.held.deliveries)?;
+    let of_first = |line: MessageLine| MessageLine { run: made.document.runs[0].id.clone(), ..line };
+    made.lines.held.messages = synthetic::handover().lines.held.messages.into_iter().map(of_first).collect();
+    writer.append(&made.lines.held.messages)?;
     writer.finish(&made.document)?;
     let (read, warnings) = ResultSet::read(ResultDirectory::open(&directory)?)?;
     assert_eq!(warnings, Vec::<String>::new());
     let ids = |set: &ResultSet| set.document.runs.iter().map(|run| run.id.clone()).collect::<Vec<_>>();
-    let lines = |set: &ResultSet| (set.samples.len(), set.events.len(), set.deliveries.len());
-    assert_eq!((ids(&read), lines(&read)), (ids(&made), lines(&made)));
-    assert_eq!(read.messages, messages);
+    assert_eq!(ids(&read), ids(&made));
+    for run in &made.document.runs {
+        let lines = read.lines.of_run(&run.id)?;
+        assert!(!lines.samples.is_empty() && lines == made.lines.of_run(&run.id)?, "{}", run.id);
+    }
     assert_eq!(read.directory, Some(directory));
+    Ok(())
+}
+
+/// The index does not parse lines; a page without the lines of a run would look whole.
+#[test]
+fn a_broken_line_stops_the_report() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let made = synthetic::failover();
+    let directory = out.path().join("result");
+    let mut writer = ResultWriter::create(&directory)?;
+    writer.append(&made.lines.held.samples)?;
+    writer.append(&made.lines.held.events)?;
+    writer.append(&made.lines.held.deliveries)?;
+    writer.finish(&made.document)?;
+    let file = directory.join("samples.jsonl");
+    let text = fs::read_to_string(&file)?;
+    let mut lines: Vec<&str> = text.lines().collect();
+    let broken = lines[2].replacen("\"t_ms\":", "\"t_ms\":--", 1);
+    lines[2] = &broken;
+    fs::write(&file, lines.join("\n") + "\n")?;
+    let (read, _) = ResultSet::read(ResultDirectory::open(&directory)?)?;
+    let place = out.path().join("report");
+    let error = write(std::slice::from_ref(&read), &place).expect_err("a line is broken");
+    assert!(
+        matches!(error, WriteError::Lines(_)) && error.to_string().contains("samples.jsonl:3: "),
+        "{error}"
+    );
+    assert!(!place.exists());
+    let text = summary(&read, Style { colour: false, width: 80 });
+    assert!(!text.is_empty() && read.lines.failure().is_some());
     Ok(())
 }
 
@@ -184,9 +220,9 @@ fn a_missing_file_is_a_warning() -> Outcome {
     let made = synthetic::aggregate(1, false);
     let directory = out.path().join("result");
     let mut writer = ResultWriter::create(&directory)?;
-    writer.append(&made.samples)?;
-    writer.append(&made.events)?;
-    writer.append(&made.deliveries)?;
+    writer.append(&made.lines.held.samples)?;
+    writer.append(&made.lines.held.events)?;
+    writer.append(&made.lines.held.deliveries)?;
     writer.finish(&made.document)?;
     fs::remove_file(directory.join("samples.jsonl"))?;
     let (read, warnings) = ResultSet::read(ResultDirectory::open(&directory)?)?;

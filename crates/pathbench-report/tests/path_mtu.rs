@@ -10,6 +10,8 @@ use pathbench_report::terminal::{Style, mtu_script, summary};
 use pathbench_report::{ResultSet, html};
 use std::mem;
 
+pathbench_kerneltest::privilege_independent!();
+
 fn text_of(set: &ResultSet) -> String {
     // Wide enough for one line per finding.
     summary(set, Style { colour: false, width: 600 })

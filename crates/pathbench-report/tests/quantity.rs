@@ -7,6 +7,8 @@ use pathbench_report::quantity::{
     spread,
 };
 
+pathbench_kerneltest::privilege_independent!();
+
 #[test]
 fn directions_that_differ_both_appear() {
     let words = |forward, reverse| each_direction(forward, reverse, |bps| plain(&bit_rate(bps)));

@@ -10,12 +10,14 @@ use pathbench_report::narrative::{self, Story, Tone};
 use pathbench_report::terminal::{Style, summary};
 use synthetic::Course;
 
+pathbench_kerneltest::privilege_independent!();
+
 /// One mptcp run over 6 s; `wlan` goes down at 1 s and up at 3 s.
 fn comeback(wlan: Option<Course>) -> ResultSet {
     let mut set = synthetic::nothing("comeback", "");
     let mut run = synthetic::run("r", "mptcp", 1);
-    set.events.push(synthetic::event("r", 1000.0, "down", "wlan"));
-    set.events.push(synthetic::event("r", 3000.0, "up", "wlan"));
+    set.lines.held.events.push(synthetic::event("r", 1000.0, "down", "wlan"));
+    set.lines.held.events.push(synthetic::event("r", 3000.0, "up", "wlan"));
     let courses: Vec<Course> = [Some(Course::new("eth", 90.0, 1)), wlan].into_iter().flatten().collect();
     let courses: Vec<Course> = courses.into_iter().map(|course| course.until(6000.0)).collect();
     synthetic::add_carried(&mut set, &mut run, Direction::Upload, &courses);
@@ -72,7 +74,7 @@ fn a_closed_subflow_is_named_as_the_reason() {
 #[test]
 fn a_subflow_that_is_no_longer_sampled_counts_as_closed() {
     let mut set = comeback(Some(wlan().silent(1000.0, 9000.0)));
-    set.samples.retain(|sample| sample.path != "wlan" || sample.t_ms < 1500.0);
+    set.lines.held.samples.retain(|sample| sample.path != "wlan" || sample.t_ms < 1500.0);
     assert!(only_detail(&set, "traffic").contains("had been closed"));
 }
 
@@ -87,7 +89,7 @@ fn an_idle_subflow_and_a_missing_subflow_have_different_reasons() {
 #[test]
 fn a_new_subflow_is_named() {
     let mut set = comeback(Some(wlan().silent(1000.0, 4500.0)));
-    for sample in set.samples.iter_mut().filter(|one| one.path == "wlan" && one.t_ms > 3000.0) {
+    for sample in set.lines.held.samples.iter_mut().filter(|one| one.path == "wlan" && one.t_ms > 3000.0) {
         sample.figures.subflow = 7;
     }
     assert_eq!(

@@ -8,7 +8,7 @@ mod support;
 
 use pathbench_lab::scenario::VariantPlan;
 use pathbench_record::direction::DataDirection;
-use pathbench_record::statistics::{Pairing, median, median_ratio};
+use pathbench_record::statistics::median;
 use pathbench_record::transport::Transport;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -58,14 +58,13 @@ fn compare(rounds: u64, seconds: u64) -> Result<(), String> {
         [("goodput", (|f| f.gbps) as fn(&Figures) -> f64), ("CPU seconds per GB", |f| f.cpu_seconds_per_gb)]
     {
         let (a, b) = (of(&ours, figure), of(&theirs, figure));
-        let ratio = median_ratio(&a, &b, Pairing::Paired, 1).ok_or("too few rounds")?;
-        let interval = ratio.ci95.map(|[low, high]| format!(", 95 % bootstrap CI {low:.2} to {high:.2}"));
+        let (ratio, interval) = support::paired_ratio(&b, &a).ok_or("too few rounds")?;
         println!(
             "{name}: pathbench {:.3}, iperf3 {:.3} (medians), ratio {:.2}{}",
             median(&a).unwrap_or_default(),
             median(&b).unwrap_or_default(),
-            ratio.ratio,
-            interval.unwrap_or_default()
+            ratio,
+            interval
         );
     }
     Ok(())

@@ -151,6 +151,10 @@ pub(crate) struct OutputArguments {
     /// Print the result document as JSON instead of the summary
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print live records as NDJSON (one JSON object per line) instead of the summary: each second of each run, events,
+    /// figures; with `mtu`, only together with --watch
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) json_stream: bool,
     /// Write no report.html and no figures
     #[arg(long)]
     pub(crate) no_report: bool,
@@ -171,10 +175,10 @@ pub(crate) struct MtuArgs {
     #[arg(long, conflicts_with_all = ["print", "undo"])]
     pub(crate) apply: bool,
     /// Print only the commands that correct the kernel's path MTU, and the commands that undo them
-    #[arg(long, conflicts_with_all = ["undo", "json", "watch"])]
+    #[arg(long, conflicts_with_all = ["undo", "json", "json_stream", "watch"])]
     pub(crate) print: bool,
     /// Undo all changes that `--apply` made since the last `--undo`, from the journal; needs no server
-    #[arg(long, conflicts_with_all = ["server", "json", "watch", "interfaces"])]
+    #[arg(long, conflicts_with_all = ["server", "json", "json_stream", "watch", "interfaces"])]
     pub(crate) undo: bool,
     /// Undo also changes that another program has modified since
     #[arg(long, requires = "undo", conflicts_with = "server")]

@@ -9,6 +9,7 @@ use crate::serve::ServeArgs;
 use crate::setup::SetupArgs;
 use crate::suite::TestArgs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand};
+use pathbench_record::document::Shard;
 use pathbench_record::units::Span;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -88,7 +89,7 @@ pub(crate) enum LabCommand {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ScenarioArgs {
-    /// Name of a shipped scenario, or path of a scenario file; several run one after the other
+    /// Name of a shipped scenario, or path of a scenario file; the runs of several alternate
     #[arg(required = true, value_name = "SCENARIO")]
     pub(crate) scenarios: Vec<String>,
     #[command(flatten)]
@@ -114,17 +115,55 @@ pub(crate) struct OverrideArgs {
     pub(crate) duration: Option<Span>,
 }
 
+/// How a study begins, continues and ends.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StudyArgs {
+    /// Repetitions before the others, which are recorded and enter no statistic
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(crate) warm_up: Option<u32>,
+    /// End after the repetition at which every 95 % interval of a median lies within this range around it, e.g. 5%; from
+    /// 6 repetitions on, at most --repeat [without --repeat: at most 100]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "shard")]
+    pub(crate) until_ci: Option<f64>,
+    /// Begin no run that would probably end later than this time after the start of the command
+    #[arg(long, value_name = "TIME")]
+    pub(crate) time_limit: Option<Span>,
+    /// Continue the unfinished study in this directory, or begin it there if the directory is new or empty
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Make only part K of N of the study, with whole repetitions; `pathbench report` joins the results of all parts
+    #[arg(long, value_name = "K/N")]
+    pub(crate) shard: Option<Shard>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    number
+        .ok()
+        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
+        .ok_or_else(|| "write it as a percentage above 0, e.g. 5%".to_owned())
+}
+
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "independent switches")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
+    #[command(flatten)]
+    pub(crate) study: StudyArgs,
     /// Directory of the result, new or empty [default: SCENARIO-DATE in `$PATHBENCH_OUT`, else in pathbench-results]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print the result document as JSON instead of the summary
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print live records as NDJSON (one JSON object per line) instead of the summary: each second of each run, events,
+    /// figures
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) json_stream: bool,
+    /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
+    #[arg(long, conflicts_with = "json_stream")]
+    pub(crate) tui: bool,
     /// Do not measure the links before each run (the result says so)
     #[arg(long)]
     pub(crate) no_calibration: bool,
@@ -206,8 +245,21 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 /// Options that select the server and the output. The result stores the seed in another field; a token is a secret.
-const NOT_RECORDED: [&str; 11] =
-    ["port", "quic-port", "fingerprint", "ca", "token", "seed", "out", "json", "no-report", "quiet", "help"];
+const NOT_RECORDED: [&str; 13] = [
+    "port",
+    "quic-port",
+    "fingerprint",
+    "ca",
+    "token",
+    "seed",
+    "out",
+    "json",
+    "json-stream",
+    "no-report",
+    "tui",
+    "quiet",
+    "help",
+];
 
 /// The options of the subcommand in `matches` that differ from their defaults: `--NAME` → value; several values as an
 /// array, a switch as `true`.
@@ -243,6 +295,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
     use clap::CommandFactory as _;
+    use pathbench_record::document::{ResultDocument, ScenarioRecord, ServerRecord};
     use serde_json::json;
 
     #[test]
@@ -281,6 +334,55 @@ mod tests {
         }
         let backups = given_with(&["roam", "server", "--backup", "lte", "--backup", "sat", "--ipv4"]);
         assert_eq!(backups, json!({ "--backup": ["lte", "sat"], "--ipv4": true }));
+    }
+
+    /// The command that a report prints has the options of the command that made the result.
+    #[test]
+    fn the_command_that_repeats_a_result_is_the_same_command() {
+        let recorded = |origin: &str, name: &str, overrides: Value| {
+            let overrides = overrides.as_object().cloned().unwrap_or_default();
+            let (origin, name) = (origin.to_owned(), name.to_owned());
+            let scenario = ScenarioRecord { origin, name, overrides, ..ScenarioRecord::default() };
+            let address = "[2001:db8::1]:4433".to_owned();
+            let servers = vec![ServerRecord { address, ..ServerRecord::default() }];
+            ResultDocument { scenario, servers, seed: 7, ..ResultDocument::default() }
+        };
+        for options in [
+            &[
+                "test",
+                "x",
+                "--repeat",
+                "5",
+                "--tls",
+                "--transports",
+                "tcp,mptcp",
+                "--path",
+                "a",
+                "--path",
+                "b",
+            ][..],
+            &["roam", "x", "--backup", "lte", "--backup", "sat", "--ipv4"],
+            &["test", "x"],
+        ] {
+            let document = recorded("command line", options[0], given_with(options));
+            let again = pathbench_report::command::arguments(&document).unwrap();
+            let again: Vec<&str> = again.iter().skip(1).map(String::as_str).collect();
+            assert_eq!(given_with(&again), given_with(options), "{again:?}");
+        }
+        let changes = json!({
+            "run.transports": ["mptcp", "tcp@wlan"], "run.repeat": 6, "run.duration": "5s", "path.wlan.rate": "50mbit",
+        });
+        let again = pathbench_report::command::arguments(&recorded("-x.toml", "x", changes)).unwrap();
+        let parsed = Cli::try_parse_from(again).unwrap();
+        let Command::Lab(LabCommand::Run(run)) = parsed.command else { panic!("another command") };
+        let OverrideArgs { set, transports, repeat, seed, duration } = run.scenario.overrides;
+        assert_eq!(run.scenario.scenarios, ["-x.toml"]);
+        assert_eq!(set, [("path.wlan.rate".to_owned(), "50mbit".to_owned())]);
+        assert_eq!(transports.unwrap(), ["mptcp", "tcp@wlan"]);
+        assert_eq!(
+            (repeat, seed, duration.map(|one| one.to_string())),
+            (Some(6), Some(7), Some("5s".to_owned()))
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod clock;
 mod exit;
 mod journal;
 mod lab;
+mod live;
 mod mtu;
 mod orchestrator;
 mod output;

@@ -99,6 +99,16 @@ pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Standard error, for the screen.
+pub(crate) fn stderr() -> io::Stderr {
+    io::stderr()
+}
+
+/// Whether the environment allows colours.
+pub(crate) fn wants_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// A descriptor of standard error, for another process's standard output.
 pub(crate) fn duplicate_of_stderr() -> io::Result<OwnedFd> {
     io::stderr().as_fd().try_clone_to_owned()
@@ -125,10 +135,7 @@ fn not_written(error: &io::Error) -> Failure {
 const DEFAULT_WIDTH: usize = 100;
 
 pub(crate) fn style() -> Style {
-    Style {
-        colour: stdout_is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        width: columns().unwrap_or(DEFAULT_WIDTH),
-    }
+    Style { colour: stdout_is_terminal() && wants_colour(), width: columns().unwrap_or(DEFAULT_WIDTH) }
 }
 
 /// Creates `file` with these permissions (less the umask) and this content.

@@ -1,14 +1,16 @@
 //! Progress of `lab run`, `test`, `roam` and `mtu` on stderr: lines, and on a terminal a live view below the lines.
 
+use crate::live::{Live, LiveRuns};
 use crate::output;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pathbench_analysis::assembly::ClientPath;
-use pathbench_lab::scenario::{PatternPlan, Plan};
-use pathbench_lab::study::ScheduledRun;
-use pathbench_lab::study::StudyObserver;
-use pathbench_record::document::RunRecord;
+use pathbench_analysis::assembly::{ClientPath, Evidence, LinesSoFar};
+use pathbench_lab::study::{BegunRun, StudyObserver};
+use pathbench_record::document::{RunRecord, Variant};
+use pathbench_record::event::{Event, EventSource};
+use pathbench_record::live::{LiveRunStart, RunStage};
 use pathbench_record::text::{duration, duration_ms};
 use pathbench_record::time::Timestamp;
+use pathbench_record::transport::TransportLabel;
 use pathbench_traffic::client::Progress as Transferred;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -31,14 +33,16 @@ pub(crate) struct Progress {
     quiet: bool,
     live: bool,
     next: Timestamp,
+    /// Receives the lines as well.
+    pub(crate) records: Live,
 }
 
 impl Progress {
-    pub(crate) fn new(quiet: bool) -> Self {
-        let live = output::stderr_is_terminal() && !quiet;
+    pub(crate) fn new(quiet: bool, records: Live) -> Self {
+        let live = output::stderr_is_terminal() && !quiet && !records.has_screen();
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let view = MultiProgress::with_draw_target(target);
-        Self { view, bars: Vec::new(), quiet, live, next: Timestamp::default() }
+        Self { view, bars: Vec::new(), quiet, live, next: Timestamp::default(), records }
     }
 
     /// Whether there is a live view.
@@ -48,13 +52,22 @@ impl Progress {
 
     /// Prints a line above the live view, unless the user disabled progress.
     pub(crate) fn line(&self, text: impl Display) {
-        if !self.quiet {
+        if self.records.takes_line(&text, false) {
+            return;
+        }
+        if self.quiet {
+            self.records.note(&text);
+        } else {
             self.warn(text);
         }
     }
 
     /// Prints a line even if the user disabled progress.
     pub(crate) fn warn(&self, text: impl Display) {
+        if self.records.takes_line(&text, true) {
+            return;
+        }
+        self.records.note(&text);
         self.view.suspend(|| output::note(text));
     }
 
@@ -88,17 +101,31 @@ impl Progress {
         }
     }
 
-    /// Removes the live view.
+    /// Removes the live view or the screen.
     pub(crate) fn end(&mut self) {
+        self.records.close_screen();
         for bar in self.bars.drain(..) {
             bar.finish_and_clear();
         }
     }
 }
 
+/// A run that is about to begin.
+pub(crate) struct NextRun<'a> {
+    pub(crate) id: &'a str,
+    /// From 1.
+    pub(crate) number: usize,
+    pub(crate) label: &'a TransportLabel,
+    pub(crate) pattern: &'a str,
+    pub(crate) variant: &'a Variant,
+    pub(crate) repetition: u32,
+    pub(crate) expected: Option<Duration>,
+}
+
 /// Progress of runs that follow a schedule, for `lab run` and `test`.
 pub(crate) struct RunProgress<'a> {
     progress: &'a mut Progress,
+    live: LiveRuns,
     runs: usize,
     finished: usize,
     /// Several runs in parallel: runs are named by their ids, and only the number of finished runs is shown.
@@ -116,6 +143,7 @@ pub(crate) struct RunProgress<'a> {
 impl<'a> RunProgress<'a> {
     pub(crate) fn new(progress: &'a mut Progress, runs: usize, parallel: bool) -> Self {
         Self {
+            live: LiveRuns::new(progress.records.clone()),
             progress,
             runs,
             finished: 0,
@@ -129,22 +157,38 @@ impl<'a> RunProgress<'a> {
         }
     }
 
-    /// Starts a run that takes `expected`; `left` is the time for this and all later runs.
-    pub(crate) fn begin(
-        &mut self,
-        number: usize,
-        label: &str,
-        expected: Option<Duration>,
-        left: Option<Duration>,
-    ) {
-        self.title = format!("run {number} of {}: {label}", self.runs);
-        self.short = format!("{number}/{} {label}", self.runs);
-        (self.expected, self.left, self.first, self.last) = (expected, left, None, None);
+    /// Starts a run; `left` is the time for this and all later runs.
+    pub(crate) fn begin(&mut self, run: &NextRun<'_>, left: Option<Duration>) {
+        let NextRun { number, label, pattern, .. } = run;
+        self.title = format!("run {number} of {}: {label} {pattern}", self.runs);
+        self.short = format!("{number}/{} {label} {pattern}", self.runs);
+        (self.expected, self.left, self.first, self.last) = (run.expected, left, None, None);
+        let runs = self.runs as u32;
+        self.live.begin(|| LiveRunStart {
+            run: run.id.to_owned(),
+            number: *number as u32,
+            runs,
+            label: label.to_string(),
+            pattern: (*pattern).to_owned(),
+            variant: run.variant.clone(),
+            repetition: run.repetition,
+            expected_ms: run.expected.map(|expected| expected.as_secs_f64() * 1e3),
+        });
+        self.show(Duration::ZERO, "connecting");
+    }
+
+    /// The paths of the run, which is about to connect.
+    pub(crate) fn connecting(&mut self, run: &str, paths: &[ClientPath]) {
+        self.live.paths(run, paths);
+        self.live.stage(run, RunStage::Connecting);
         self.status("connecting");
     }
 
+    /// Shows the state of the current run; with parallel runs there are several.
     pub(crate) fn status(&mut self, text: &str) {
-        self.show(Duration::ZERO, text);
+        if !self.parallel {
+            self.show(Duration::ZERO, text);
+        }
     }
 
     fn show(&mut self, elapsed: Duration, text: &str) {
@@ -158,7 +202,21 @@ impl<'a> RunProgress<'a> {
         self.progress.show(Some(done), &[line]);
     }
 
-    pub(crate) fn transferred(&mut self, now: &Transferred, paths: &[ClientPath]) {
+    pub(crate) fn transferred(&mut self, run: &str, now: Transferred, paths: &[ClientPath]) {
+        if !self.parallel {
+            self.show_rates(&now, paths);
+        }
+        self.live.progress(run, now);
+    }
+
+    /// The events of `evidence`, which covers a part of a run whose first byte was at `origin`.
+    pub(crate) fn events(&self, evidence: &Evidence<'_>, origin: Timestamp) {
+        if !evidence.notifications.is_empty() {
+            self.live.events(LinesSoFar::of(evidence, origin).events);
+        }
+    }
+
+    fn show_rates(&mut self, now: &Transferred, paths: &[ClientPath]) {
         let first = *self.first.get_or_insert(now.at);
         if let Some(last) = &self.last {
             let time = now.at.since(last.at);
@@ -174,6 +232,7 @@ impl<'a> RunProgress<'a> {
     /// Ends a run; `left` is the time for all later runs.
     pub(crate) fn finished(&mut self, record: &RunRecord, left: Option<Duration>) {
         self.finished += 1;
+        self.live.end(record);
         self.show(Duration::ZERO, "");
         if self.progress.is_live() && record.valid && record.completed {
             return;
@@ -206,36 +265,56 @@ impl std::ops::Deref for RunProgress<'_> {
 pub(crate) struct StudyProgress<'a>(pub(crate) RunProgress<'a>);
 
 impl<'a> StudyProgress<'a> {
-    pub(crate) fn new(progress: &'a mut Progress, plan: &Plan, jobs: NonZeroUsize) -> Self {
-        let runs = plan.run_count();
+    /// `runs` are the runs of this session, `earlier` those of earlier sessions.
+    pub(crate) fn new(
+        progress: &'a mut Progress,
+        title: &str,
+        runs: usize,
+        earlier: usize,
+        jobs: NonZeroUsize,
+    ) -> Self {
         if !progress.is_live() {
-            progress.line(format_args!("{}: {runs} runs", plan.name));
+            let of_earlier =
+                if earlier > 0 { format!(", {earlier} of them made earlier") } else { String::new() };
+            progress.line(format_args!("{title}: {} runs{of_earlier}", runs + earlier));
         }
-        Self(RunProgress::new(progress, runs as usize, jobs > NonZeroUsize::MIN))
+        Self(RunProgress::new(progress, runs, jobs > NonZeroUsize::MIN))
     }
 }
 
 impl StudyObserver for StudyProgress<'_> {
-    fn on_run(&mut self, number: usize, _total: usize, run: &ScheduledRun, pattern: &PatternPlan) {
-        let label = format!("{} {}", run.label, pattern.name());
-        self.0.begin(number, &label, pattern.parameters().nominal_duration(), None);
+    fn on_run(&mut self, run: &BegunRun<'_>) {
+        let next = NextRun {
+            id: run.id,
+            number: run.number,
+            label: &run.scheduled.label,
+            pattern: run.pattern.name(),
+            variant: &run.plan.variant,
+            repetition: run.scheduled.repetition,
+            expected: run.pattern.parameters().nominal_duration(),
+        };
+        self.0.begin(&next, None);
         self.0.status("building the lab");
     }
 
-    fn on_calibration(&mut self) {
+    fn on_calibration(&mut self, run: &str) {
+        self.0.live.stage(run, RunStage::Calibrating);
         self.0.status("measuring its links");
     }
 
-    fn on_connecting(&mut self) {
-        self.0.status("connecting");
+    fn on_connecting(&mut self, run: &str, paths: &[ClientPath]) {
+        self.0.connecting(run, paths);
     }
 
-    fn on_progress(&mut self, progress: &Transferred) {
-        self.0.transferred(progress, &[]);
+    fn on_progress(&mut self, run: &str, progress: Transferred) {
+        self.0.transferred(run, progress, &[]);
     }
 
-    fn on_event(&mut self, kind: &str, link: &str) {
-        self.0.status(&format!("{link} {kind}"));
+    fn on_events(&mut self, _run: &str, events: Vec<Event>) {
+        for event in events.iter().filter(|event| event.source == EventSource::Scenario) {
+            self.0.status(&format!("{} {}", event.path.as_deref().unwrap_or_default(), event.kind));
+        }
+        self.0.live.events(events);
     }
 
     fn on_record(&mut self, record: &RunRecord) {
@@ -300,12 +379,18 @@ mod tests {
             remote: [198, 51, 100, 7].into(),
             acknowledged_bytes: bytes,
             received_bytes: 0,
+            retransmitted_bytes: 0,
+            rtt: None,
+            cwnd_bytes: 0,
         };
         Transferred {
             at: Timestamp::from_nanos(at_ms * 1_000_000),
+            first_byte: Timestamp::default(),
             sent_bytes,
             received_bytes: 0,
             paths: [(1, of_paths[0]), (2, of_paths[1])].into_iter().map(path).collect(),
+            delays: Vec::new(),
+            waiting_since: None,
         }
     }
 

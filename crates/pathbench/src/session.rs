@@ -5,15 +5,15 @@ use crate::client::Client;
 use crate::client::discovery::{Discovery, Reached};
 use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
+use crate::live::{Live, LiveMode};
 use crate::progress::Progress;
-use crate::report::{self, create_result, host_record, parent_of_results, remove_empty};
+use crate::report::{self, Presentation, create_result, host_record, parent_of_results, remove_empty};
 use crate::{output, random, signals};
 use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::{ResultDocument, ScenarioRecord};
 use pathbench_record::network::ServerName;
 use pathbench_record::time::rfc3339_from_unix;
 use serde_json::{Map, Value};
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,6 +34,7 @@ impl Session {
     pub(crate) fn begin(
         name: &'static str,
         output: &OutputArguments,
+        tui: bool,
         seed: Option<u64>,
         options: Map<String, Value>,
     ) -> Self {
@@ -46,10 +47,12 @@ impl Session {
             overrides: options,
             ..ScenarioRecord::default()
         };
+        let stop = signals::stop_flag();
+        let live = Live::begin(LiveMode::of(output.json_stream, tui), &stop);
         Self {
             name,
-            stop: signals::stop_flag(),
-            progress: Progress::new(output.quiet),
+            stop,
+            progress: Progress::new(output.quiet, live),
             document,
             output: output.clone(),
             directory: None,
@@ -98,17 +101,24 @@ impl Session {
     /// no directory.
     pub(crate) fn finish(mut self, measured: Result<Exit, Failure>) -> Result<Exit, Failure> {
         self.progress.end();
+        let live = self.progress.records.clone();
+        live.end(self.present(measured))
+    }
+
+    fn present(self, measured: Result<Exit, Failure>) -> Result<Exit, Failure> {
         let is_empty = self.document.runs.is_empty();
         let exit = measured.inspect_err(|_| {
             if let Some(directory) = self.directory.as_deref().filter(|_| is_empty) {
-                let _never_written = fs::remove_file(directory.join("run.partial.json"));
                 remove_empty(directory);
             }
         })?;
         let Some(directory) = self.directory.filter(|_| !is_empty) else {
             return output::check().map(|()| exit);
         };
-        report::present(&directory, self.output.json, self.output.no_report)?;
+        let live = &self.progress.records;
+        let presented = Presentation::of(self.output.json, live);
+        report::present(&directory, presented, self.output.no_report)?;
+        live.result(&self.document, &directory);
         Ok(exit)
     }
 }

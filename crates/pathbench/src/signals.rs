@@ -1,7 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP: the first signal stops a command after clean-up, the second stops it immediately.
 
 use crate::clock::MonotonicClock;
-use crate::output;
+use crate::{live, output};
 use pathbench_record::time::Clock as _;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -49,6 +49,7 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
         let now = MonotonicClock.now();
         set.store(true, Ordering::Relaxed);
         if now.since(*first.get_or_insert(now)) > SAME_KEYSTROKE {
+            live::restore_terminal();
             std::process::exit(INTERRUPTED);
         }
     });

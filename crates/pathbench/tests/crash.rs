@@ -180,7 +180,8 @@ impl Study {
         let mut command = work.pathbench(&["lab", "run", &file, "--no-calibration", "--out", "out"]);
         let front = captured(command.process_group(0));
         let study = Self { work, front };
-        let first_is_made = || study.out().join("run.partial.json").exists();
+        let records = study.out().join("runs.partial.jsonl");
+        let first_is_made = || std::fs::metadata(&records).is_ok_and(|records| records.len() > 0);
         assert!(within(Duration::from_secs(20), first_is_made), "no run was made");
         std::thread::sleep(Duration::from_millis(500));
         study

@@ -12,10 +12,11 @@ use support::help::{HelpPage, pages};
 pathbench_kerneltest::privilege_independent!();
 
 /// Options of other programs, named in the text together with the program.
-const FOREIGN: [(&str, &[&str]); 7] = [
+const FOREIGN: [(&str, &[&str]); 8] = [
+    ("example gallery", &["--only", "--results"]),
     ("nsenter", &["--target", "--net"]),
     ("curl", &["--mptcp"]),
-    ("cargo", &["--bench", "--example", "--features", "--locked", "--release", "--test"]),
+    ("cargo", &["--bench", "--example", "--features", "--locked", "--package", "--release", "--test"]),
     ("container", &["--cap-add", "--device", "--privileged", "--security-opt"]),
     ("docker", &["--cap-add", "--device", "--privileged", "--security-opt"]),
     ("ss", &["--kill"]),

@@ -91,6 +91,33 @@ pub struct Evidence<'a> {
     pub counters: BTreeMap<Side, BTreeMap<String, i64>>,
 }
 
+impl<'a> Evidence<'a> {
+    /// The evidence of a run without any record: it has not ended.
+    pub fn of_running(
+        id: String,
+        setting: &'a RunSetting,
+        label: &'a TransportLabel,
+        repetition: u32,
+    ) -> Self {
+        Self {
+            id,
+            setting,
+            label,
+            repetition,
+            client: None,
+            server: None,
+            completed: false,
+            error: None,
+            gave_up: None,
+            links: Vec::new(),
+            invalid_because: Vec::new(),
+            executed: Vec::new(),
+            notifications: Vec::new(),
+            counters: BTreeMap::new(),
+        }
+    }
+}
+
 /// An executed event of the scenario.
 #[derive(Debug, Clone)]
 pub struct ExecutedEvent {

@@ -1,5 +1,9 @@
 //! Figures of running tests. The figures of results are computed from the records instead.
 
+mod interval;
+
+pub use interval::IntervalMeter;
+
 use pathbench_record::end::MessageRecord;
 use pathbench_record::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};

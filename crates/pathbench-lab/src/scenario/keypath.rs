@@ -208,6 +208,8 @@ pub struct Overrides {
     pub transports: Option<Vec<String>>,
     /// `--repeat`: replaces `run.repeat`.
     pub repeat: Option<u32>,
+    /// `--warm-up`: replaces `run.warm_up`.
+    pub warm_up: Option<u32>,
     /// `--seed`: replaces `run.seed`.
     pub seed: Option<u64>,
     /// `--duration`: replaces `run.duration`.
@@ -227,6 +229,9 @@ impl Overrides {
         });
         set.chain(transports)
             .chain(self.repeat.map(|repeat| run("repeat", repeat.to_string())))
+            .chain(self.warm_up.map(|warm_up| {
+                ("run.warm_up".to_owned(), format!("--warm-up {warm_up}"), warm_up.to_string())
+            }))
             .chain(self.seed.map(|seed| run("seed", seed.to_string())))
             .chain(self.duration.clone().map(|duration| run("duration", duration)))
             .collect()

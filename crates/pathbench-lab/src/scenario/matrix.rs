@@ -10,8 +10,16 @@ use pathbench_record::document::Variant;
 const MOST_VARIANTS: usize = 1_000;
 
 /// Keys that apply to the whole result, not to one variant.
-const GLOBAL: [&str; 7] =
-    ["name", "description", "expect", "matrix", "run.repeat", "run.seed", "run.sample_interval"];
+const GLOBAL: [&str; 8] = [
+    "name",
+    "description",
+    "expect",
+    "matrix",
+    "run.repeat",
+    "run.warm_up",
+    "run.seed",
+    "run.sample_interval",
+];
 
 pub(super) struct Cell {
     pub(super) variant: Variant,

@@ -32,6 +32,8 @@ pub struct Plan {
     pub seed: u64,
     /// Repetitions of each label in each variant, at least 1.
     pub repeat: u32,
+    /// Repetitions before the others, which no statistic uses.
+    pub warm_up: u32,
     /// The combinations of the matrix in file order, the last key varying fastest; one without a matrix.
     pub variants: Vec<VariantPlan>,
     pub expectations: Vec<ExpectationPlan>,
@@ -44,7 +46,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Number of runs: each transport and pattern of each variant, times the repetitions.
+    /// Number of runs without warm-up runs: each transport and pattern of each variant, times the repetitions.
     pub fn run_count(&self) -> u64 {
         let of_variant = |variant: &VariantPlan| variant.run.labels.len() * variant.run.patterns.len();
         self.variants.iter().map(of_variant).sum::<usize>() as u64 * u64::from(self.repeat)

@@ -48,6 +48,7 @@ pub(super) fn ends(run: &Section<'_>) -> Ends {
 pub(super) struct Course {
     pub(super) seed: u64,
     pub(super) repeat: u32,
+    pub(super) warm_up: u32,
     pub(super) sample_interval: Duration,
     pub(super) lateness_tolerance: Duration,
 }
@@ -57,6 +58,7 @@ pub(super) fn course(run: &Section<'_>) -> Course {
     Course {
         seed: run.integer("seed", 0..=u64::MAX).unwrap_or(DEFAULT_SEED),
         repeat: run.count("repeat", 1..=10_000).unwrap_or(1),
+        warm_up: run.count("warm_up", 0..=1_000).unwrap_or(0),
         sample_interval: run.duration("sample_interval", intervals).unwrap_or(DEFAULT_SAMPLE_INTERVAL),
         lateness_tolerance: run
             .duration("lateness_tolerance", Duration::ZERO..=Duration::from_secs(10))

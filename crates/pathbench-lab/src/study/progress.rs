@@ -1,19 +1,25 @@
 //! The progress of a study: options, the order of the runs, the next one, and the results so far.
 
+use super::ending::{Pace, is_precise};
+use super::order::{ScheduledRun, interleave};
+use super::{order_of, run_id};
 use crate::agent::AgentLauncher;
 use crate::environment::EnvironmentError;
-use crate::scenario::{PatternPlan, Plan};
-use pathbench_analysis::assembly::AssembledRun;
+use crate::scenario::{PatternPlan, Plan, VariantPlan};
+use pathbench_analysis::assembly::{AssembledRun, ClientPath};
+use pathbench_analysis::comparison;
 use pathbench_record::directory::{ResultWriter, WriteError};
-use pathbench_record::document::{HostRecord, LinkSample, ResultDocument, RunRecord};
-use pathbench_record::statistics::SplitMix64;
+use pathbench_record::document::{HostRecord, LinkSample, ResultDocument, RunRecord, Shard, StopReason};
+use pathbench_record::event::Event;
 use pathbench_record::summary::{measure_links, summarise, summarise_mobility};
-use pathbench_record::transport::TransportLabel;
+use pathbench_record::time::{Clock, Timestamp};
 use pathbench_traffic::client::Progress;
 use pathbench_transport::lock;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use thiserror::Error;
 
 /// A study failed. Files that are already written stay.
@@ -46,54 +52,40 @@ pub struct StudyOptions {
     pub host: HostRecord,
     /// Maximum number of parallel runs, each in its own lab. They share the machine: for light traffic only.
     pub jobs: NonZeroUsize,
+    /// The part of the study to make.
+    pub shard: Option<Shard>,
+    /// The study ends when every interval is this precise.
+    pub until_ci_percent: Option<f64>,
+    /// Time after which no run begins that would probably end later.
+    pub time_limit: Option<Duration>,
     /// Set when the user stops the study: the current run is discarded, finished runs are kept.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Receives the progress of a study, for a live display.
+/// A run that begins.
+#[derive(Debug, Clone, Copy)]
+pub struct BegunRun<'a> {
+    pub id: &'a str,
+    /// From 1, over all scenarios of the session.
+    pub number: usize,
+    pub scheduled: &'a ScheduledRun,
+    /// Name of the scenario.
+    pub scenario: &'a str,
+    pub plan: &'a VariantPlan,
+    pub pattern: &'a PatternPlan,
+}
+
+/// Receives the progress of a study, for a live display. `run` is the id of the run; with parallel runs, the calls of
+/// several runs alternate.
 pub trait StudyObserver: Send {
-    /// Run `number` (from 1) of `total` begins.
-    fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, pattern: &PatternPlan);
-    fn on_calibration(&mut self);
-    fn on_connecting(&mut self);
-    fn on_progress(&mut self, progress: &Progress);
-    /// An event of the scenario was carried out.
-    fn on_event(&mut self, kind: &str, link: &str);
+    fn on_run(&mut self, run: &BegunRun<'_>);
+    fn on_calibration(&mut self, run: &str);
+    /// `paths` are the client's paths.
+    fn on_connecting(&mut self, run: &str, paths: &[ClientPath]);
+    fn on_progress(&mut self, run: &str, progress: Progress);
+    /// Events of the scenario and of the kernels since the first byte of data, on the clock of the run.
+    fn on_events(&mut self, run: &str, events: Vec<Event>);
     fn on_record(&mut self, record: &RunRecord);
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScheduledRun {
-    pub variant: usize,
-    pub label: TransportLabel,
-    /// Index of the pattern in the variant's plan.
-    pub pattern: usize,
-    /// From 1.
-    pub repetition: u32,
-}
-
-/// The order of all runs: every repetition runs each variant, label and pattern once, shuffled by the seed. `variants`
-/// contains the labels of each variant, and the number of patterns that each label runs.
-///
-/// In each repetition the compared transports run close together in time, so that a slow drift of the machine affects
-/// all of them; the shuffle prevents one transport from always being the first.
-pub fn schedule(variants: &[(&[TransportLabel], usize)], repeat: u32, seed: u64) -> Vec<ScheduledRun> {
-    let mut random = SplitMix64::new(seed);
-    let mut runs = Vec::new();
-    for repetition in 1..=repeat {
-        let mut block: Vec<ScheduledRun> = Vec::new();
-        for (variant, (labels, patterns)) in variants.iter().enumerate() {
-            for label in *labels {
-                let run = |pattern| ScheduledRun { variant, label: label.clone(), pattern, repetition };
-                block.extend((0..*patterns).map(run));
-            }
-        }
-        for last in (1..block.len()).rev() {
-            block.swap(last, random.below(last + 1));
-        }
-        runs.append(&mut block);
-    }
-    runs
 }
 
 pub(super) struct ConductedRun {
@@ -101,74 +93,201 @@ pub(super) struct ConductedRun {
     pub(super) link_samples: Vec<LinkSample>,
 }
 
-pub(super) struct StudyProgress<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) order: &'a [ScheduledRun],
-    pub(super) writer: &'a mut ResultWriter,
-    pub(super) observer: &'a mut dyn StudyObserver,
-    pub(super) document: ResultDocument,
+/// One scenario of a study.
+#[derive(Debug)]
+pub struct Member<'a> {
+    pub plan: &'a Plan,
+    pub writer: &'a mut ResultWriter,
+    /// The document of the start, with the runs of earlier sessions.
+    pub document: ResultDocument,
+}
+
+pub(super) struct MemberProgress<'a> {
+    pub(super) member: Member<'a>,
+    pub(super) order: Vec<ScheduledRun>,
+    /// The places in the order of the document's runs.
     places: Vec<usize>,
+}
+
+impl<'a> MemberProgress<'a> {
+    /// Orders the runs of the member. Runs of earlier sessions are known by their ids.
+    pub(super) fn new(mut member: Member<'a>, shard: Option<Shard>) -> Self {
+        let order = order_of(member.plan, shard);
+        let ids: BTreeMap<String, usize> =
+            order.iter().enumerate().map(|(place, run)| (run_id(member.plan, run, shard), place)).collect();
+        let mut made: Vec<(usize, RunRecord)> = std::mem::take(&mut member.document.runs)
+            .into_iter()
+            .filter_map(|run| Some((*ids.get(&run.id)?, run)))
+            .collect();
+        made.sort_by_key(|(place, _)| *place);
+        made.dedup_by_key(|(place, _)| *place);
+        let (places, runs) = made.into_iter().unzip();
+        member.document.runs = runs;
+        Self { member, order, places }
+    }
+
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.places.binary_search(&place).is_ok()
+    }
+
+    pub(super) fn run(&self, place: usize) -> (&'a Plan, &ScheduledRun) {
+        (self.member.plan, &self.order[place])
+    }
+
+    /// Number of runs that were not made.
+    pub(super) fn missing(&self) -> usize {
+        self.order.len() - self.places.len()
+    }
+}
+
+/// The key of runs that take about as long: scenario, variant, label and pattern.
+type Kind = (usize, usize, String, usize);
+
+pub(super) struct StudyProgress<'a> {
+    pub(super) members: Vec<MemberProgress<'a>>,
+    options: &'a StudyOptions,
+    clock: &'a Arc<dyn Clock>,
+    /// The runs of this session: member and place.
+    sequence: Vec<(usize, usize)>,
     next: usize,
+    /// By position in the sequence.
+    finished: Vec<bool>,
+    /// The repetitions whose precision has been judged.
+    judged: Option<u32>,
+    pace: Pace<Kind>,
+    begun: Timestamp,
+    /// Why no further run begins.
+    pub(super) stopped: Option<StopReason>,
+}
+
+/// A run that has begun.
+#[derive(Clone, Copy)]
+pub(super) struct Begun {
+    /// Position in the sequence of this session.
+    pub(super) position: usize,
+    pub(super) member: usize,
+    pub(super) place: usize,
+    at: Timestamp,
 }
 
 impl<'a> StudyProgress<'a> {
     pub(super) fn new(
-        plan: &'a Plan,
-        order: &'a [ScheduledRun],
-        writer: &'a mut ResultWriter,
-        observer: &'a mut dyn StudyObserver,
-        document: ResultDocument,
+        members: Vec<MemberProgress<'a>>,
+        options: &'a StudyOptions,
+        clock: &'a Arc<dyn Clock>,
     ) -> Self {
-        Self { plan, order, writer, observer, document, places: Vec::new(), next: 0 }
-    }
-
-    /// The position of the next run in the order; `None` if all runs have begun.
-    pub(super) fn begin(&mut self) -> Option<usize> {
-        let place = self.next;
-        let scheduled = self.order.get(place)?;
-        self.next += 1;
-        let pattern = &self.plan.variants[scheduled.variant].run.patterns[scheduled.pattern];
-        self.observer.on_run(place + 1, self.order.len(), scheduled, pattern);
-        Some(place)
-    }
-
-    /// Writes the results of the run at `place`. The document keeps the order in which runs began.
-    pub(super) fn enter(&mut self, place: usize, run: ConductedRun) -> Result<(), StudyError> {
-        let ConductedRun { assembled, link_samples } = run;
-        let AssembledRun { record, samples, events, deliveries, messages } = assembled;
-        self.writer.append(&samples)?;
-        self.writer.append(&events)?;
-        self.writer.append(&deliveries)?;
-        self.writer.append(&messages)?;
-        self.writer.append(&link_samples)?;
-        self.observer.on_record(&record);
-        let position = self.places.partition_point(|&earlier| earlier < place);
-        self.places.insert(position, place);
-        self.document.runs.insert(position, record);
-        conclude(self.plan, &mut self.document);
-        self.writer.write_partial(&self.document)?;
-        Ok(())
-    }
-}
-
-pub(super) struct Listener<'b, 'a> {
-    pub(super) progress: &'b Mutex<StudyProgress<'a>>,
-    /// Whether it is the only run: a live display shows one run only.
-    pub(super) alone: bool,
-}
-
-impl Listener<'_, '_> {
-    pub(super) fn notify(&self, notify: impl FnOnce(&mut dyn StudyObserver)) {
-        if self.alone {
-            notify(&mut *lock(self.progress).observer);
+        let orders: Vec<Vec<ScheduledRun>> = members.iter().map(|member| member.order.clone()).collect();
+        let seed = members.first().map_or(0, |member| member.member.plan.seed);
+        let mut sequence = interleave(&orders, seed);
+        sequence.retain(|&(member, place)| !members[member].has(place));
+        Self {
+            members,
+            options,
+            clock,
+            finished: vec![false; sequence.len()],
+            sequence,
+            next: 0,
+            judged: None,
+            pace: Pace::default(),
+            begun: clock.now(),
+            stopped: None,
         }
     }
+
+    pub(super) fn planned(&self) -> usize {
+        self.sequence.len()
+    }
+
+    /// The next run; `None` if all runs have begun, or the study ends.
+    pub(super) fn begin(&mut self) -> Option<Begun> {
+        let position = self.next;
+        let &(member, place) = self.sequence.get(position)?;
+        let now = self.clock.now();
+        self.stopped = self.stopped.or_else(|| self.reason_to_stop(member, place, now));
+        if self.stopped.is_some() {
+            return None;
+        }
+        self.next += 1;
+        Some(Begun { position, member, place, at: now })
+    }
+
+    fn reason_to_stop(&mut self, member: usize, place: usize, now: Timestamp) -> Option<StopReason> {
+        let is_late = |limit| {
+            let (kind, nominal) = self.kind(member, place);
+            self.next > 0 && now.since(self.begun) + self.pace.expected(&kind, nominal) > limit
+        };
+        if self.options.time_limit.is_some_and(is_late) {
+            return Some(StopReason::TimeLimit);
+        }
+        let percent = self.options.until_ci_percent?;
+        let complete = self.complete_repetitions();
+        if self.judged.replace(complete) == Some(complete) {
+            return None;
+        }
+        let is_precise = |member: &MemberProgress<'_>| {
+            let is_counted = |run: &&RunRecord| run.repetition <= complete;
+            let runs: Vec<RunRecord> =
+                member.member.document.runs.iter().filter(is_counted).cloned().collect();
+            is_precise(&runs, percent)
+        };
+        self.members.iter().all(is_precise).then_some(StopReason::Precision)
+    }
+
+    /// The number of repetitions of which every run is finished.
+    fn complete_repetitions(&self) -> u32 {
+        let unfinished = self.finished.iter().position(|finished| !finished);
+        let Some(&(member, place)) = unfinished.and_then(|first| self.sequence.get(first)) else {
+            return u32::MAX;
+        };
+        let (_, run) = self.members[member].run(place);
+        if run.warm_up { 0 } else { run.repetition - 1 }
+    }
+
+    fn kind(&self, member: usize, place: usize) -> (Kind, Option<Duration>) {
+        let (plan, run) = self.members[member].run(place);
+        let pattern = &plan.variants[run.variant].run.patterns[run.pattern];
+        ((member, run.variant, run.label.to_string(), run.pattern), pattern.parameters().nominal_duration())
+    }
+
+    /// Writes the results of a run. The document keeps the order in which runs began.
+    pub(super) fn enter(&mut self, begun: Begun, run: ConductedRun) -> Result<RunRecord, StudyError> {
+        let (kind, nominal) = self.kind(begun.member, begun.place);
+        self.pace.add(kind, self.clock.now().since(begun.at), nominal);
+        self.finished[begun.position] = true;
+        let MemberProgress { member, order, places } = &mut self.members[begun.member];
+        let ConductedRun { assembled, link_samples } = run;
+        let AssembledRun { mut record, samples, events, deliveries, messages } = assembled;
+        if order[begun.place].warm_up {
+            record.leave_out_as_warm_up();
+        }
+        member.writer.append(&samples)?;
+        member.writer.append(&events)?;
+        member.writer.append(&deliveries)?;
+        member.writer.append(&messages)?;
+        member.writer.append(&link_samples)?;
+        member.writer.append_run(&record)?;
+        let position = places.partition_point(|&earlier| earlier < begun.place);
+        places.insert(position, begun.place);
+        member.document.runs.insert(position, record.clone());
+        Ok(record)
+    }
 }
 
-fn conclude(plan: &Plan, document: &mut ResultDocument) {
+/// The observer, which has a lock of its own: while a run writes its result, the others notify.
+pub(super) struct Listener<'a>(pub(super) Mutex<&'a mut dyn StudyObserver>);
+
+impl Listener<'_> {
+    pub(super) fn notify(&self, notify: impl FnOnce(&mut dyn StudyObserver)) {
+        notify(&mut **lock(&self.0));
+    }
+}
+
+/// Computes the summary of `document` from its runs.
+pub fn conclude(plan: &Plan, document: &mut ResultDocument) {
     measure_links(&mut document.links, &document.runs);
     document.summary.groups = summarise(&document.runs);
     document.summary.mobility = summarise_mobility(&document.runs);
+    comparison::complete(document);
     document.summary.expectations =
         plan.expectations.iter().map(|expectation| expectation.evaluate(document)).collect();
     document.summary.notes.clone_from(&plan.left_out);

@@ -1,14 +1,14 @@
 //! One run: builds a new lab, measures its links, runs the traffic and the events, and collects both ends' records.
 
 use super::assignment::{Assignment, CONNECT_TIMEOUT};
-use super::emulation;
-use super::progress::{ConductedRun, Listener, StudyOptions};
+use super::progress::{ConductedRun, Listener, StudyObserver, StudyOptions};
+use super::{STOPPED_BY_USER, emulation};
 use crate::agent::{AgentError, Notice, Request};
 use crate::calibration;
 use crate::environment::{Emulation, Environment, EnvironmentError};
 use crate::kernel_watch::{KernelEvents, KernelWatch};
 use crate::scenario::{Action, EventPlan, Link, VariantPlan};
-use pathbench_analysis::assembly::{Evidence, ExecutedEvent, RunSetting, assemble};
+use pathbench_analysis::assembly::{Evidence, ExecutedEvent, LinesSoFar, RunSetting, SeenEvent, assemble};
 use pathbench_host::counters::Counters;
 use pathbench_record::document::RunLink;
 use pathbench_record::end::EndRecord;
@@ -47,8 +47,40 @@ struct Serving {
 struct Traffic {
     outcome: Option<Box<ClientOutcome>>,
     executed: Vec<ExecutedEvent>,
+    notifications: Vec<SeenEvent>,
     failure: Option<String>,
     ended: Timestamp,
+}
+
+/// Reports the events of a running test.
+struct LiveEvents<'a, 'o> {
+    run: &'a Run<'a>,
+    setting: &'a RunSetting,
+    listener: &'a Listener<'o>,
+    watch: &'a KernelWatch,
+}
+
+impl LiveEvents<'_, '_> {
+    fn notify(&self, notify: impl FnOnce(&mut dyn StudyObserver, &str)) {
+        self.listener.notify(|observer| notify(observer, &self.run.assignment.id));
+    }
+
+    /// Reports the kernels' events since the last call and the scenario's event that was just carried out, in order.
+    fn report(&self, traffic: &mut Traffic, executed: Option<ExecutedEvent>, origin: Timestamp) {
+        let notifications = self.watch.take();
+        if notifications.is_empty() && executed.is_none() {
+            return;
+        }
+        let Run { assignment, repetition, .. } = self.run;
+        let evidence =
+            Evidence::of_running(assignment.id.clone(), self.setting, assignment.label, *repetition);
+        let (executed_now, seen) = (executed.iter().cloned().collect(), notifications.clone());
+        let evidence = Evidence { executed: executed_now, notifications: seen, ..evidence };
+        let events = LinesSoFar::of(&evidence, origin).events;
+        traffic.notifications.extend(notifications);
+        traffic.executed.extend(executed);
+        self.notify(|observer, run| observer.on_events(run, events));
+    }
 }
 
 impl Run<'_> {
@@ -60,7 +92,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// This host cannot build a lab.
-    pub(super) fn conduct(&self, listener: &Listener<'_, '_>) -> Result<ConductedRun, EnvironmentError> {
+    pub(super) fn conduct(&self, listener: &Listener<'_>) -> Result<ConductedRun, EnvironmentError> {
         let (topology, server) = (&self.plan().topology, &self.plan().run.server);
         let reported = topology.links.iter().filter(|link| topology.is_reported(&link.name));
         let record =
@@ -89,28 +121,31 @@ impl Run<'_> {
         &self,
         environment: &mut Environment,
         links: &mut [RunLink],
-        listener: &Listener<'_, '_>,
+        listener: &Listener<'_>,
     ) -> Result<ConductedRun, EnvironmentError> {
         if self.options.calibrate {
-            listener.notify(|observer| observer.on_calibration());
+            listener.notify(|observer| observer.on_calibration(&self.assignment.id));
             calibration::measure(environment, links)?;
         }
-        listener.notify(|observer| observer.on_connecting());
+        let setting = self.assignment.setting();
+        listener.notify(|observer| observer.on_connecting(&self.assignment.id, &setting.paths));
         let server = self.start_server(environment)?;
         let kernels = environment.nodes().iter().map(KernelEvents::of).collect::<Result<_, _>>()?;
         let watch = KernelWatch::start(kernels, self.clock);
         let before = self.read_counters(environment)?;
         let routers = environment.routers()?;
         environment.restart_links(self.plan().run.packet_sizes)?;
-        let mut traffic = self.traffic(environment, &server, listener);
+        let live = LiveEvents { run: self, setting: &setting, listener, watch: &watch };
+        let mut traffic = self.traffic(environment, &server, &live);
         let counted = environment.link_counters()?;
         emulation::record(links, &counted, self.plan().run.packet_sizes);
         let late = emulation::too_late(self.lateness_tolerance, &counted);
         let counters = difference(&before, &self.read_counters(environment)?);
         let server = self.server_record(environment, &mut traffic)?;
-        let setting = self.assignment.setting();
+        let mut notifications = std::mem::take(&mut traffic.notifications);
+        notifications.extend(watch.stop());
         let evidence = self.evidence(&setting, traffic, links.to_vec(), late);
-        let evidence = Evidence { server, counters, notifications: watch.stop(), ..evidence };
+        let evidence = Evidence { server, counters, notifications, ..evidence };
         let mut assembled = assemble(&evidence);
         assembled.record.notes.extend(emulation::notes(&counted, &self.links_down()));
         let after = environment.routers()?;
@@ -133,23 +168,15 @@ impl Run<'_> {
         links: Vec<RunLink>,
         late: Vec<String>,
     ) -> Evidence<'e> {
-        let Traffic { outcome, executed, failure, ended } = traffic;
+        let Traffic { outcome, executed, notifications: _, failure, ended } = traffic;
         let invalid_because = calibration::deviations(&links).into_iter().chain(late).chain(failure.clone());
+        let Assignment { id, label, .. } = &self.assignment;
         let evidence = Evidence {
-            id: self.assignment.id.clone(),
-            setting,
-            label: self.assignment.label,
-            repetition: self.repetition,
-            client: None,
-            server: None,
-            completed: false,
             error: failure,
-            gave_up: None,
             invalid_because: invalid_because.collect(),
             links,
             executed,
-            notifications: Vec::new(),
-            counters: BTreeMap::new(),
+            ..Evidence::of_running(id.clone(), setting, label, self.repetition)
         };
         let Some(outcome) = outcome else { return evidence };
         Evidence {
@@ -178,14 +205,9 @@ impl Run<'_> {
     }
 
     /// Runs the client and carries out the events until the client has finished or an agent has exited.
-    fn traffic(
-        &self,
-        environment: &mut Environment,
-        server: &Serving,
-        listener: &Listener<'_, '_>,
-    ) -> Traffic {
+    fn traffic(&self, environment: &mut Environment, server: &Serving, live: &LiveEvents<'_, '_>) -> Traffic {
         let mut traffic = Traffic::default();
-        if let Err(error) = self.follow(environment, server, &mut traffic, listener) {
+        if let Err(error) = self.follow(environment, server, &mut traffic, live) {
             traffic.failure = Some(error.to_string());
         }
         traffic.ended = self.clock.now();
@@ -197,7 +219,7 @@ impl Run<'_> {
         environment: &mut Environment,
         server: &Serving,
         traffic: &mut Traffic,
-        listener: &Listener<'_, '_>,
+        live: &LiveEvents<'_, '_>,
     ) -> Result<(), EnvironmentError> {
         let client = self.plan().run.client.clone();
         let gone = |source: AgentError| EnvironmentError::Agent { node: client.clone(), source };
@@ -214,7 +236,7 @@ impl Run<'_> {
         while traffic.outcome.is_none() && traffic.failure.is_none() {
             let now = self.clock.now();
             if self.options.stop.load(Ordering::Relaxed) {
-                traffic.failure = Some("stopped by the user".to_owned());
+                traffic.failure = Some(STOPPED_BY_USER.to_owned());
             } else if longest.is_some_and(|longest| now.since(begun) > longest + CONNECT_TIMEOUT) {
                 traffic.failure = Some("the client did not come to an end in time".to_owned());
             }
@@ -222,7 +244,7 @@ impl Run<'_> {
             if let (Some(at), Some(event)) = (at, next)
                 && at.since(now) <= LAST_STRETCH
             {
-                self.carry_out(environment, event, at, traffic, listener);
+                self.carry_out(environment, event, at, traffic, live);
                 next = pending.next();
                 continue;
             }
@@ -232,7 +254,9 @@ impl Run<'_> {
                 None => {}
                 Some(Notice::FirstByte(at)) => due = Some(at),
                 Some(Notice::Progress(progress)) => {
-                    listener.notify(|observer| observer.on_progress(&progress));
+                    let origin = progress.first_byte;
+                    live.notify(|observer, run| observer.on_progress(run, progress));
+                    live.report(traffic, None, origin);
                 }
                 Some(Notice::Finished(outcome)) => traffic.outcome = Some(outcome),
                 Some(Notice::Failed(message)) => traffic.failure = Some(message),
@@ -248,21 +272,21 @@ impl Run<'_> {
         event: &EventPlan,
         due: Timestamp,
         traffic: &mut Traffic,
-        listener: &Listener<'_, '_>,
+        live: &LiveEvents<'_, '_>,
     ) {
         self.clock.sleep_until(due);
         let path = self.plan().topology.path_of(&event.link);
         match environment.apply(event) {
             Ok(detail) => {
-                traffic.executed.push(ExecutedEvent {
+                let executed = ExecutedEvent {
                     due,
                     at: self.clock.now(),
                     node: event.node.clone(),
                     link: path.to_owned(),
                     kind: event.action.name().into(),
                     detail,
-                });
-                listener.notify(|observer| observer.on_event(event.action.name(), path));
+                };
+                live.report(traffic, Some(executed), due - event.at);
             }
             Err(error) => {
                 traffic.failure = Some(format!("the event `{}` failed: {error}", event.action.name()));

@@ -8,6 +8,7 @@ mod calibration;
 mod channel;
 mod documentation;
 mod emulated;
+mod endings;
 mod event_details;
 mod expectations;
 mod hops;

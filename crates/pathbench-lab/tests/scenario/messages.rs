@@ -11,7 +11,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "[run]\ndurration = \"3s\"",
         "13: run.durration: there is no key `durration` here; did you mean `duration`? known are client, \
          server, family, congestion, patience, transports, pattern, duration, ping, bulk, throughput, \
-         interactive, packet_sizes, tls, quic, seed, repeat, sample_interval, lateness_tolerance",
+         interactive, packet_sizes, tls, quic, seed, repeat, warm_up, sample_interval, lateness_tolerance",
     ),
     (
         "[paths]",

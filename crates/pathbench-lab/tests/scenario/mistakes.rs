@@ -135,6 +135,7 @@ fn mistakes_of_the_command_line_name_their_option() {
         ("host.cleint.mptcp.subflows", "1"),
     ];
     let overrides = Overrides {
+        warm_up: None,
         set: set.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         transports: Some(vec!["tcp".to_owned(), "quick".to_owned()]),
         repeat: Some(0),

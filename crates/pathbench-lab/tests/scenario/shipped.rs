@@ -203,6 +203,7 @@ fn aggregate_runs_both_directions_one_after_the_other() {
 #[test]
 fn the_command_line_changes_the_keys_that_it_names() {
     let overrides = Overrides {
+        warm_up: None,
         set: vec![
             ("path.wlan.rate".to_owned(), "20mbit".to_owned()),
             ("path.wlan.mtu".to_owned(), "1400".to_owned()),

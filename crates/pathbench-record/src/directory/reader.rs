@@ -1,71 +1,23 @@
 //! Reads a result of this version or an older one, finished or not.
 
-use crate::delivery::DeliveryLine;
-use crate::document::{LinkSample, ProbeLine, ResultDocument, SCHEMA};
+use super::index::{LineIndex, last_lines};
+use super::lines::{Line, Records, records};
+use super::unfinished;
+use crate::document::{ResultDocument, SCHEMA};
 use crate::end::MessageLine;
-use crate::event::Event;
 use crate::sample::Sample;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde::Deserialize;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 pub(super) const DOCUMENT: &str = "run.json";
-/// The document of an unfinished result, with the runs so far.
+/// The document of an unfinished result; the finished runs of a study are in the file of records.
 pub(super) const PARTIAL: &str = "run.partial.json";
 
-/// The type of a line in one of the JSON Lines files.
-pub trait Line: Serialize + DeserializeOwned {
-    const FILE: &'static str;
-
-    /// Whether a missing file causes a warning. Such a file exists from the start; others are created with their first
-    /// line.
-    fn is_expected(_document: &ResultDocument) -> bool {
-        true
-    }
-}
-
-impl Line for Sample {
-    const FILE: &'static str = "samples.jsonl";
-}
-
-impl Line for Event {
-    const FILE: &'static str = "events.jsonl";
-}
-
-impl Line for DeliveryLine {
-    const FILE: &'static str = "delivery.jsonl";
-}
-
-impl Line for MessageLine {
-    const FILE: &'static str = "messages.jsonl";
-
-    fn is_expected(document: &ResultDocument) -> bool {
-        document.runs.iter().any(|run| run.delay_ms.is_some() || run.ping.is_some())
-    }
-}
-
-impl Line for LinkSample {
-    const FILE: &'static str = "links.jsonl";
-
-    fn is_expected(document: &ResultDocument) -> bool {
-        document.runs.iter().flat_map(|run| &run.links).any(|link| link.emulation.is_some())
-    }
-}
-
-impl Line for ProbeLine {
-    const FILE: &'static str = "probes.jsonl";
-
-    fn is_expected(document: &ResultDocument) -> bool {
-        document.runs.iter().any(|run| !run.probes.is_empty())
-    }
-}
-
 pub fn holds_result(dir: &Path) -> bool {
-    [DOCUMENT, PARTIAL, Sample::FILE].iter().any(|file| dir.join(file).exists())
+    [DOCUMENT, PARTIAL, unfinished::RECORDS, Sample::FILE].iter().any(|file| dir.join(file).exists())
 }
 
 /// The prefix of the version number in `schema`.
@@ -97,14 +49,6 @@ pub enum ReadError {
     },
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct Records<T> {
-    /// In the order of the file.
-    pub items: Vec<T>,
-    /// A warning for the user: the file is missing, or its last line is truncated.
-    pub warning: Option<String>,
-}
-
 #[derive(Debug, Clone)]
 pub struct ResultDirectory {
     pub path: PathBuf,
@@ -130,22 +74,28 @@ impl ResultDirectory {
         };
         let text =
             fs::read_to_string(&file).map_err(|source| ReadError::Io { path: file.clone(), source })?;
-        let document = parse_document(&text, &file)?;
+        let mut document = parse_document(&text, &file)?;
+        let path = file.parent().map_or_else(PathBuf::new, Path::to_owned);
+        if !finished {
+            unfinished::add_finished_runs(&mut document, &path)?;
+        }
         let warning = (!finished).then(|| {
             let runs = document.runs.len();
             format!("{} was never finished; it holds the {runs} runs that were", file.display())
         });
-        let path = file.parent().map_or_else(PathBuf::new, Path::to_owned);
         Ok(Self { path, document, warning })
     }
 
     /// All lines of one kind; none, and no warning, when no run of the result has such lines.
     pub fn lines<T: Line>(&self) -> Result<Records<T>, ReadError> {
-        let file = self.path.join(T::FILE);
-        if !file.exists() && !T::is_expected(&self.document) {
-            return Ok(Records { items: Vec::new(), warning: None });
-        }
-        records(&file)
+        records(self)
+    }
+
+    /// Where the lines of each run of the document are, from one pass over each file of lines in bounded memory.
+    ///
+    /// A line that is no object with a `run` is an error here; any other broken line is one when its run is read.
+    pub fn index(&self) -> Result<LineIndex, ReadError> {
+        LineIndex::of(self)
     }
 
     /// All lines of `messages.jsonl`. An unfinished result may have several lines of one message: only the last one
@@ -157,17 +107,6 @@ impl ResultDirectory {
         }
         Ok(lines)
     }
-}
-
-/// The last line of each message, by due time.
-fn last_lines(lines: Vec<MessageLine>) -> Vec<MessageLine> {
-    let mut last = BTreeMap::new();
-    for line in lines {
-        last.insert((line.run.clone(), line.direction, line.sequence), line);
-    }
-    let mut lines: Vec<MessageLine> = last.into_values().collect();
-    lines.sort_by(|a, b| a.run.cmp(&b.run).then(a.due_ms.total_cmp(&b.due_ms)));
-    lines
 }
 
 #[derive(Deserialize)]
@@ -191,35 +130,4 @@ fn parse_document(text: &str, file: &Path) -> Result<ResultDocument, ReadError> 
         Some(version) if version > NEWEST => Err(ReadError::Newer { path: path(), found: schema }),
         Some(_) => serde_json::from_str(text).map_err(broken),
     }
-}
-
-fn records<T: Line>(path: &Path) -> Result<Records<T>, ReadError> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let warning = Some(format!("{} is missing", path.display()));
-            return Ok(Records { items: Vec::new(), warning });
-        }
-        Err(source) => return Err(ReadError::Io { path: path.to_owned(), source }),
-    };
-    let mut items = Vec::new();
-    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        match serde_json::from_slice(line) {
-            Ok(item) => items.push(item),
-            // Only the last line can lack its line end: the writer ended in the middle of it.
-            Err(_) if line.last() != Some(&b'\n') => {
-                let (path, number) = (path.display(), index + 1);
-                let warning = Some(format!("{path}:{number}: the last line is cut off and was left out"));
-                return Ok(Records { items, warning });
-            }
-            Err(error) => {
-                let problem = error.to_string();
-                return Err(ReadError::Broken { path: path.to_owned(), line: index + 1, problem });
-            }
-        }
-    }
-    Ok(Records { items, warning: None })
 }

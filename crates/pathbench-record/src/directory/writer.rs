@@ -1,8 +1,10 @@
 //! Writes a result run by run, so that a crash loses no finished run.
 
-use super::reader::{DOCUMENT, Line, PARTIAL, holds_result};
+use super::lines::Line;
+use super::reader::{DOCUMENT, PARTIAL, holds_result};
+use super::unfinished::{Found, RECORDS, RecordFile, ResumeError, take_over};
 use crate::delivery::DeliveryLine;
-use crate::document::ResultDocument;
+use crate::document::{ResultDocument, RunRecord};
 use crate::end::MessageLine;
 use crate::event::Event;
 use crate::sample::Sample;
@@ -12,6 +14,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+/// The files that exist from the start; others are created with their first line.
+const FROM_THE_BEGINNING: [&str; 3] = [Sample::FILE, Event::FILE, DeliveryLine::FILE];
 
 /// Error of creating a result directory.
 #[derive(Debug, Error)]
@@ -26,6 +31,19 @@ pub enum CreateError {
     Io { path: PathBuf, source: io::Error },
 }
 
+impl CreateError {
+    /// The error of creating the file `name` of a result in `dir`.
+    fn of(error: io::Error, dir: &Path, name: &str) -> Self {
+        match error.kind() {
+            // Another command has created the file first.
+            io::ErrorKind::AlreadyExists | io::ErrorKind::WouldBlock => {
+                Self::HoldsResult { dir: dir.to_owned() }
+            }
+            _ => Self::Io { path: dir.join(name), source: error },
+        }
+    }
+}
+
 /// Error of writing a part of a result.
 #[derive(Debug, Error)]
 #[error("cannot write {}: {source}", path.display())]
@@ -37,21 +55,63 @@ pub struct WriteError {
 /// Writes one result directory.
 ///
 /// Lines are appended and flushed run by run; the document is replaced as a whole, so that concurrent
-/// readers always see a complete one.
+/// readers always see a complete one. A study writes its document at the start ([`Self::begin_runs`]) and then appends
+/// each run ([`Self::append_run`]), so that the costs of a run do not depend on the number of runs before it.
 #[derive(Debug)]
 pub struct ResultWriter {
     pub path: PathBuf,
     /// By the file's name.
     files: BTreeMap<&'static str, Lines>,
+    /// Locks the directory against other writers.
+    records: RecordFile,
+}
+
+/// The result of [`ResultWriter::resume`].
+#[derive(Debug)]
+pub enum Resumed {
+    /// The study has no further runs to make.
+    Finished(Box<ResultDocument>),
+    /// The writer, and the document of the start with the finished runs; without a document, nothing was recorded.
+    Unfinished(ResultWriter, Option<Box<ResultDocument>>),
 }
 
 impl ResultWriter {
     /// Creates a result in `dir`, which is created with its parents, or exists and is empty.
     pub fn create(dir: &Path) -> Result<Self, CreateError> {
         create_empty(dir)?;
-        let from_the_begin = [Sample::FILE, Event::FILE, DeliveryLine::FILE];
-        let files = from_the_begin.map(|name| Lines::create(dir, name).map(|lines| (name, lines)));
-        Ok(Self { path: dir.to_owned(), files: files.into_iter().collect::<Result<_, _>>()? })
+        let records = RecordFile::create(dir).map_err(|error| CreateError::of(error, dir, RECORDS))?;
+        let files = FROM_THE_BEGINNING.map(|name| Lines::create(dir, name).map(|lines| (name, lines)));
+        Ok(Self { path: dir.to_owned(), files: files.into_iter().collect::<Result<_, _>>()?, records })
+    }
+
+    /// Continues the result in `dir` after its writer ended. Removes the lines of runs without a record, and of runs
+    /// that are not `is_finished`. The caller calls [`Self::begin_runs`] next.
+    ///
+    /// # Errors
+    /// Another process writes the result, or it is none of a study, or damaged.
+    pub fn resume(dir: &Path, is_finished: impl Fn(&RunRecord) -> bool) -> Result<Resumed, ResumeError> {
+        let (records, document) = match take_over(dir, is_finished)? {
+            Found::Finished(document) => return Ok(Resumed::Finished(Box::new(document))),
+            Found::Unfinished(records, document) => (records, document),
+        };
+        let files = FROM_THE_BEGINNING.map(|name| Lines::reopen(&dir.join(name)).map(|lines| (name, lines)));
+        let writer =
+            Self { path: dir.to_owned(), files: files.into_iter().collect::<Result<_, _>>()?, records };
+        Ok(Resumed::Unfinished(writer, document.map(Box::new)))
+    }
+
+    /// Writes the document with which the runs begin. `document.runs` is ignored; [`Self::append_run`] adds runs.
+    pub fn begin_runs(&mut self, document: &ResultDocument) -> Result<(), WriteError> {
+        self.write_partial(&ResultDocument { runs: Vec::new(), ..document.clone() })?;
+        // A resumed result whose command finished its document.
+        remove(self.path.join(DOCUMENT))
+    }
+
+    /// Appends the record of a finished run. The run's lines are synced to disk first, so that a run with a record has
+    /// all of its lines.
+    pub fn append_run(&mut self, record: &RunRecord) -> Result<(), WriteError> {
+        self.sync()?;
+        self.records.append(std::slice::from_ref(record))
     }
 
     /// Creates a result in `dir`, or if that is not empty, in `dir-2`, `dir-3`, …. Two commands started in the same
@@ -75,8 +135,7 @@ impl ResultWriter {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(place) => {
                 let path = self.path.join(T::FILE);
-                let made = Lines::open(&path).map_err(|source| WriteError { path, source })?;
-                place.insert(made)
+                place.insert(Lines::reopen(&path)?)
             }
         };
         file.append(lines)
@@ -107,13 +166,17 @@ impl ResultWriter {
         self.sync()?;
         self.files.values().try_for_each(Lines::put_in_place)?;
         let path = replace(&self.path, DOCUMENT, document)?;
-        let partial = self.path.join(PARTIAL);
-        match fs::remove_file(&partial) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(WriteError { path: partial, source })
-            }
-            _ => Ok(path),
-        }
+        remove(self.path.join(PARTIAL))?;
+        remove(self.path.join(RECORDS))?;
+        Ok(path)
+    }
+}
+
+/// Removes a file, if it exists.
+fn remove(path: PathBuf) -> Result<(), WriteError> {
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(WriteError { path, source }),
+        _ => Ok(()),
     }
 }
 
@@ -164,14 +227,15 @@ impl Lines {
     }
 
     fn create(dir: &Path, name: &str) -> Result<Self, CreateError> {
-        let path = dir.join(name);
-        match Self::open(&path) {
-            Ok(lines) => Ok(lines),
-            // Another command has created the file first.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(CreateError::HoldsResult { dir: dir.to_owned() })
-            }
-            Err(source) => Err(CreateError::Io { path, source }),
+        Self::open(&dir.join(name)).map_err(|error| CreateError::of(error, dir, name))
+    }
+
+    /// Opens the file, or creates it.
+    fn reopen(path: &Path) -> Result<Self, WriteError> {
+        let path = path.to_owned();
+        match OpenOptions::new().append(true).create(true).open(&path) {
+            Ok(file) => Ok(Self { path, file, place: None }),
+            Err(source) => Err(WriteError { path, source }),
         }
     }
 

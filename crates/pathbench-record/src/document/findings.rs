@@ -4,6 +4,7 @@
 
 use super::link::Variant;
 use crate::sample::Side;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,52 +12,74 @@ use std::collections::BTreeMap;
 ///
 /// Percentiles are over **all** messages. An unacknowledged message counts with the time from its due time to the end
 /// of the run, which is less than its true delay; [`Self::unacknowledged`] counts these messages.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct DelayRecord {
+    /// Messages that were due.
     pub messages: u32,
+    /// Messages without an acknowledgement.
     pub unacknowledged: u32,
+    /// Median.
     pub p50: f64,
+    /// 95th percentile.
     pub p95: f64,
+    /// 99th percentile.
     pub p99: f64,
+    /// Largest; a lower bound if a message is unacknowledged.
     pub max: f64,
 }
 
 /// Round-trip times of `ping`, from passing the request to the socket to receiving the answer, without the warm-up.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct PingRecord {
+    /// Measured requests.
     pub sent: u32,
-    /// Requests without an answer in time; they count in none of the figures below.
+    /// Requests without an answer in time; no other figure includes them.
     pub lost: u32,
-    /// Median of the answered requests; absent without an answer.
+    /// Median of the answered requests; absent if none was answered.
     pub median_ms: Option<f64>,
+    /// Smallest of the answered requests.
     pub min_ms: Option<f64>,
+    /// Largest of the answered requests.
     pub max_ms: Option<f64>,
-    /// The answered requests, in the order of sending.
+    /// RTTs of the answered requests, in the order of sending.
     pub rtts_ms: Vec<f64>,
 }
 
 /// The explanation of a path that was unused, or that carried nothing for a second or more while others carried data.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathDiagnosis {
+    /// The path.
     pub path: String,
-    /// The sending end whose data did not use the path.
+    /// The sending end: `client` or `server`.
     pub side: Side,
-    /// The most likely cause.
+    /// The cause.
     pub kind: DiagnosisKind,
-    /// Begin on the run's clock; absent for all of the run.
+    /// Start; absent if it covers the whole run.
     pub from_ms: Option<f64>,
-    /// End on the run's clock; absent: to the end of the run.
+    /// End; absent if it lasts to the end of the run.
     pub to_ms: Option<f64>,
-    /// The evidence, as text.
+    /// Its signs, in words.
     pub because: String,
+    /// The remedy, in one line.
     pub remedy: String,
 }
 
 /// The reason why a path carries no data.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
 )]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
@@ -83,7 +106,18 @@ impl DiagnosisKind {
 
 /// The reason why the second path came into use: in this order, the first that holds at its first sent byte.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
 )]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
@@ -106,23 +140,27 @@ impl HandoverReason {
 
 /// A handover from the first path to the second, observed at the client or, with download data only, at the server.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HandoverRecord {
+    /// The first path, on which the connection started.
     pub from: String,
+    /// The second path.
     pub to: String,
     /// First data sent on the second path.
     pub began_ms: f64,
-    /// Last activity (data or acknowledgement) **sent** on the first path − first data sent on the second. Negative:
-    /// the first path had become silent before (abrupt).
+    /// Last activity sent on the first path − `began_ms`; negative: abrupt.
     pub duration_sent_ms: Option<f64>,
-    /// As `duration_sent_ms`, with the last activity **received** on the first path.
+    /// Last activity received on the first path − `began_ms`; negative: abrupt.
     pub duration_received_ms: Option<f64>,
+    /// The first condition that held for the first path when the second came into use.
     pub reason: HandoverReason,
-    /// Smoothed RTT of the first path at the time of the handover.
+    /// Smoothed RTT of the first path at that moment.
     pub srtt_ms: f64,
+    /// Its retransmission timeout at that moment.
     pub rto_ms: f64,
+    /// Its back-off steps at that moment.
     pub backoff: u32,
-    /// Other events at that time, as text (`wlan went down 12 ms before`).
+    /// Further observations at that moment, in words.
     pub remark: Option<String>,
 }
 
@@ -134,36 +172,44 @@ impl HandoverRecord {
 }
 
 /// The mobility metrics over all repetitions of one variant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct MobilitySummary {
+    /// Matrix key → value.
     pub variant: Variant,
-    /// One entry per multipath label with handovers.
+    /// One per multipath label.
     pub handovers: Vec<HandoverSummary>,
-    /// Maximum delay of mptcp ÷ that of mpquic in the same repetition, by direction; in the order of repetitions.
+    /// `upload`, `download` → largest delay of mptcp ÷ that of mpquic in the same repetition, in the order of
+    /// repetitions.
     pub max_delay_ratios: BTreeMap<String, Vec<f64>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct HandoverSummary {
+    /// The label.
     pub label: String,
+    /// Valid runs.
     pub runs: u32,
+    /// Valid runs with a handover.
     pub handovers: u32,
     /// Reason → runs.
     pub reasons: BTreeMap<HandoverReason, u32>,
-    /// Runs in which the first path had become silent before the second was used (by received activity).
+    /// Runs in which the first path had stopped receiving when the second came into use.
     pub abrupt: u32,
 }
 
 /// Probes of one interface during a run of `roam`: separate datagrams, independent of the tests.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct ProbeRecord {
+    /// The path.
     pub path: String,
-    /// Probes sent, or not sent because of a missing route or interface.
+    /// Probes that were due, including those that could not be sent.
     pub sent: u32,
+    /// Answered probes.
     pub answered: u32,
     /// Median round-trip time of the answered probes.
     pub p50_ms: Option<f64>,
+    /// Largest round-trip time.
     pub max_ms: Option<f64>,
     /// Longest time without an answer.
     pub longest_silence_ms: Option<f64>,
@@ -171,15 +217,16 @@ pub struct ProbeRecord {
 
 /// One line of `probes.jsonl`: a probe and its answer.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeLine {
     /// Time of sending, in milliseconds from the start of the result.
     pub t_ms: f64,
+    /// The path.
     pub path: String,
     /// Number on its path, from 0.
     pub sequence: u32,
     /// Round-trip time; absent without an answer.
     pub rtt_ms: Option<f64>,
-    /// The reason why the probe could not be sent, if it was not.
+    /// Why it could not be sent; absent if it was sent.
     pub error: Option<String>,
 }

@@ -7,10 +7,10 @@ pub(crate) mod path_mtu;
 
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
-    DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation, Group, HostRecord, Impact,
-    LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, Parameters, PathRecord, Phase, PingRecord,
-    Reachability, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Summary,
-    UnreachableBecause,
+    ComparedRuns, Comparison, DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation,
+    Group, HostRecord, Impact, JoinedShard, LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord,
+    Parameters, PathRecord, Phase, PingRecord, Reachability, ResultDocument, RunLink, RunRecord, SCHEMA,
+    ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, Summary, UnreachableBecause, Verdict,
 };
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::Side;
@@ -125,6 +125,7 @@ fn run() -> RunRecord {
         pattern: "throughput".to_owned(),
         server: Some("test.example:4433".to_owned()),
         repetition: 1,
+        warm_up: false,
         encrypted: true,
         encryption: Some("TLS 1.3 TLS13_AES_128_GCM_SHA256".to_owned()),
         valid: false,
@@ -197,6 +198,29 @@ fn run() -> RunRecord {
     }
 }
 
+fn study() -> StudyRecord {
+    let started = || vec!["2026-11-21T20:33:54Z".to_owned()];
+    StudyRecord {
+        identity: "0123456789abcdef0123456789abcdef".to_owned(),
+        planned_runs: 12,
+        repetitions: 6,
+        warm_up: 1,
+        labels: vec!["mptcp".to_owned()],
+        shard: Some(Shard { number: 1, of: 2 }),
+        stopped: Some(StopReason::TimeLimit),
+        until_ci_percent: Some(5.0),
+        time_limit_ms: Some(600_000.0),
+        sessions: started(),
+        joined: vec![JoinedShard {
+            number: 1,
+            host: HostRecord::default(),
+            runs: 6,
+            stopped: Some(StopReason::Completed),
+            sessions: started(),
+        }],
+    }
+}
+
 pub(crate) fn document() -> ResultDocument {
     let goodput =
         Distribution { n: 6, median: 1214.5, min: 1190.0, max: 1233.25, ci95: Some([1190.0, 1233.25]) };
@@ -241,6 +265,7 @@ pub(crate) fn document() -> ResultDocument {
             error_kind: Some(UnreachableBecause::Timeout),
         }],
         mtu: Some(path_mtu::examination()),
+        study: Some(study()),
         runs: vec![run()],
         summary: Summary {
             groups: vec![Group {
@@ -260,8 +285,30 @@ pub(crate) fn document() -> ResultDocument {
                 found: "231.4 in 01-mptcp-r1".to_owned(),
                 held: true,
             }],
+            comparisons: vec![comparison()],
+            comparisons_omitted: 2,
             mobility: vec![emulated::mobility()],
             notes: vec!["after `up wlan` the kernel does not re-create a closed subflow".to_owned()],
         },
+    }
+}
+
+fn comparison() -> Comparison {
+    Comparison {
+        pattern: "throughput".to_owned(),
+        figure: "goodput_mbps".to_owned(),
+        baseline: ComparedRuns { label: "tcp@eth".to_owned(), variant: map(&[]), runs: 7 },
+        candidate: ComparedRuns { label: "mptcp".to_owned(), variant: map(&[]), runs: 6 },
+        pairs: Some(6),
+        ratio: Some(1.07),
+        difference: None,
+        ci95: Some([0.98, 1.16]),
+        margin: 0.05,
+        verdict: Verdict::CannotTell,
+        repetitions_needed: Some(14),
+        p: 0.0625,
+        family: 1,
+        adjusted: false,
+        cliffs_delta: Some(0.5),
     }
 }

@@ -30,34 +30,10 @@ fn values_that_are_not_finite_are_rejected() {
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         assert_eq!(median(&[1.0, bad]), None);
         assert_eq!(distribution(&[1.0, bad]), None);
-        assert_eq!(median_ratio(&[1.0, bad], &[1.0], Pairing::Unpaired, 1), None);
     }
     assert_eq!(median(&[]), None);
     assert_eq!(quantile(&[1.0], 1.1), None);
     assert_eq!(quantile(&[1.0], f64::NAN), None);
-}
-
-#[test]
-fn the_ratio_of_samples_that_differ_by_a_factor_is_that_factor() {
-    let base: Vec<f64> = (0..9).map(|i| 100.0 + f64::from(i)).collect();
-    let double: Vec<f64> = base.iter().map(|value| value * 2.0).collect();
-    let paired = median_ratio(&double, &base, Pairing::Paired, 7).unwrap();
-    assert!((paired.ratio - 2.0).abs() < 1e-12);
-    let [low, high] = paired.ci95.unwrap();
-    assert!((low - 2.0).abs() < 1e-12 && (high - 2.0).abs() < 1e-12, "pairs carry no spread: {low} {high}");
-
-    let unpaired = median_ratio(&double, &base, Pairing::Unpaired, 7).unwrap();
-    let [low, high] = unpaired.ci95.unwrap();
-    assert!(low < 2.0 && high > 2.0 && low > 1.9 && high < 2.1, "{low} {high}");
-    assert_eq!(unpaired, median_ratio(&double, &base, Pairing::Unpaired, 7).unwrap());
-}
-
-#[test]
-fn a_ratio_of_unusable_samples_is_none() {
-    assert_eq!(median_ratio(&[1.0], &[0.0], Pairing::Paired, 1), None);
-    assert_eq!(median_ratio(&[1.0, 2.0], &[1.0], Pairing::Paired, 1), None);
-    let few = median_ratio(&[2.0; 3], &[1.0; 3], Pairing::Paired, 1).unwrap();
-    assert_eq!(few, MedianRatio { ratio: 2.0, ci95: None });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::input::{Input, changed};
 use pathbench_analysis::binning::{ByteCurve, FirstAndLast};
 use pathbench_analysis::metrics::PathHistory;
 use pathbench_analysis::metrics::{PathCurves, handover, unified_mss};
-use pathbench_record::directory::ResultDirectory;
+use pathbench_record::directory::{ResultDirectory, RunLines};
 use pathbench_record::sample::Side;
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::text::is_deceptive;
@@ -99,17 +99,23 @@ fn read(directory: &Path) {
 }
 
 fn measure(set: &ResultSet) {
+    for run in &set.document.runs {
+        if let Ok(lines) = set.lines.of_run(&run.id) {
+            measure_run(&lines);
+            let _ = unified_mss::apply(&unified_mss::from_samples(&lines.samples, &run.id));
+        }
+    }
+}
+
+fn measure_run(lines: &RunLines) {
     let zero = Timestamp::from_nanos(1 << 40);
-    let curve = ByteCurve::of_lines(&set.deliveries, zero, FirstAndLast::default());
+    let curve = ByteCurve::of_lines(&lines.deliveries, zero, FirstAndLast::default());
     assert!(curve.between(zero, Timestamp::from_nanos(u64::MAX)) >= 0.0);
-    let paths = PathCurves::of_samples(&set.samples, zero, |figures| figures.bytes_received);
+    let paths = PathCurves::of_samples(&lines.samples, zero, |figures| figures.bytes_received);
     let _ = paths.growth(zero, Timestamp::from_nanos(u64::MAX));
     for side in [Side::Client, Side::Server] {
-        let history = PathHistory { samples: &set.samples, events: &set.events, side, backups: &[] };
+        let history = PathHistory { samples: &lines.samples, events: &lines.events, side, backups: &[] };
         let _ = handover(&history);
-    }
-    for run in &set.document.runs {
-        let _ = unified_mss::apply(&unified_mss::from_samples(&set.samples, &run.id));
     }
 }
 
@@ -119,6 +125,10 @@ fn show(set: &ResultSet) {
     let one = std::slice::from_ref(set);
     let page = html::report(one);
     assert!(!page.contains(|character| character != '\n' && is_deceptive(character)));
+    for block in page.split("<script type=\"application/json\"").skip(1) {
+        let json = block.split_once('>').and_then(|(_, rest)| rest.split_once("</script>"));
+        assert!(json.is_some_and(|(json, _)| serde_json::from_str::<Value>(json).is_ok()), "{block}");
+    }
     for figure in figures(one).concat() {
         let svg = figure.svg.to_string();
         assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");

@@ -154,7 +154,7 @@ fn marks(view: &View, column: &Column, group: &GroupView, y: f64, width: f64) ->
     let mut marks = Vec::new();
     if column.has_bar {
         let (from, to, height, tooltip) = (0.0, typical, 14.0, String::new());
-        let (series, colour) = (group.label.to_owned(), colour.paler(0.72));
+        let (series, colour) = (group.label.to_owned(), colour.pale());
         marks.push(Mark::Bar { series, from, to, y, height, colour, tooltip });
     }
     let of_run = |run: &RunRecord| (column.figure.of_run)(run).filter(|value| values.contains(value));

@@ -10,7 +10,7 @@ use crate::quantity::{duration, rate};
 use crate::series::{self, Attribution, Grid, Series, Silence};
 use crate::view::{GroupView, RunData, View};
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{Event, EventKind, EventSource};
+use pathbench_record::event::Event;
 use pathbench_record::transport::Transport;
 
 const MOST_FACETS: usize = 48;
@@ -26,9 +26,9 @@ const MOST_WINDOWS: usize = 400;
 pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
     let of_pattern = || view.groups.iter().filter(|group| selection.has_pattern(group));
     let representatives = || of_pattern().filter_map(GroupView::representative).map(|run| view.data(run));
-    let end_ms = representatives().map(series::end_ms).fold(0.0, f64::max);
+    let end_ms = representatives().map(|data| series::end_ms(&data)).fold(0.0, f64::max);
     let grid = Grid::covering(end_ms, MOST_WINDOWS);
-    let peak = representatives().map(|data| series::peak_mbps(data, selection.direction, grid));
+    let peak = representatives().map(|data| series::peak_mbps(&data, selection.direction, grid));
     let peak = peak.fold(0.0, f64::max);
     let shown: Vec<_> = selection.runs(view).take(MOST_FACETS).collect();
     let frame = Frame::of_columns(match shown.len() {
@@ -43,9 +43,9 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
     let axes = Axes { time, rate: scale, height };
     let all: Vec<Series> = shown
         .iter()
-        .map(|(_, run)| series::series(run, view.data(run), selection.direction, grid, &view.paths))
+        .map(|(_, run)| series::series(run, &view.data(run), selection.direction, grid, &view.paths))
         .collect();
-    let lanes = shown.iter().any(|(_, run)| !narrative::subflow_marks(view.data(run)).is_empty());
+    let lanes = shown.iter().any(|(_, run)| !narrative::subflow_marks(&view.data(run)).is_empty());
     let facets: Vec<Facet> = shown
         .iter()
         .zip(&all)
@@ -81,19 +81,19 @@ fn facet(
 ) -> Facet {
     let data = view.data(run);
     let mut marks: Vec<Mark> =
-        series::silences(run, data, selection.direction).into_iter().map(silence).collect();
+        series::silences(run, &data, selection.direction).into_iter().map(silence).collect();
     marks.push(Mark::Stack { grid: series.grid, layers: series.paths.clone() });
     let mut plot = Strip::new(axes.height, axes.rate.clone(), marks);
     let nothing = series.paths.is_empty();
     plot.empty = nothing.then(|| "no byte was delivered".to_owned());
     let mut strips = vec![plot];
     if lanes {
-        strips.push(Strip::new(LANE, Scale::bare(), lane(view, data)));
+        strips.push(Strip::new(LANE, Scale::bare(), lane(view, &data)));
     }
     Facet {
         facts: facts(run, selection),
         run: chosen(group, run),
-        events: narrative::scenario_events(data),
+        events: narrative::scenario_events(&data),
         ..Facet::new(selection.name(group), axes.time.clone(), strips)
     }
 }
@@ -130,23 +130,12 @@ fn lane(view: &View, data: &RunData) -> Vec<Mark> {
     let mark = |(t_ms, opened, event): (f64, bool, &Event)| {
         let colour = event.path.as_ref().map_or(MUTED, |name| view.paths.colour(name));
         let path = event.path.as_deref().map_or(String::new(), |path| format!(" on {path}"));
-        let tooltip = format!("{}{path} at {}", subflow_words(event, opened), duration(t_ms));
+        let tooltip = format!("{}{path} at {}", narrative::subflow_words(event, opened), duration(t_ms));
         let shape = if opened { Shape::Ring } else { Shape::Cross };
         let series = event.path.as_deref().unwrap_or_default();
         Mark::points(series, (shape, colour, 3.0), [Point { x: t_ms, y: 0.5, tooltip }])
     };
     narrative::subflow_marks(data).into_iter().map(mark).collect()
-}
-
-fn subflow_words(event: &Event, opened: bool) -> &'static str {
-    match (event.source, &event.kind, opened) {
-        (EventSource::Quic, EventKind::PathSuspended, _) => "path suspended",
-        (EventSource::Quic, EventKind::PathResumed, _) => "path resumed",
-        (EventSource::Quic, _, true) => "path opened",
-        (EventSource::Quic, _, false) => "path closed",
-        (_, _, true) => "subflow opened",
-        (_, _, false) => "subflow closed",
-    }
 }
 
 fn legend(
@@ -164,7 +153,7 @@ fn legend(
     let noun = if is_quic { "subflow or path" } else { "subflow" };
     let (opened, closed) = (format!("{noun} opened"), format!("{noun} closed"));
     let any =
-        |of: &dyn Fn(&RunRecord, &RunData) -> bool| shown.iter().any(|(_, run)| of(run, view.data(run)));
+        |of: &dyn Fn(&RunRecord, &RunData) -> bool| shown.iter().any(|(_, run)| of(run, &view.data(run)));
     let has_mark = |wanted: bool| {
         any(&|_, data| narrative::subflow_marks(data).iter().any(|(_, opened, _)| *opened == wanted))
     };
@@ -187,7 +176,7 @@ fn above_the_links(view: &View, selection: &Selection, grid: Grid) -> &'static s
     let is_above = |run: &RunRecord| {
         let most = capacity_mbps(view, run, selection.direction);
         most.is_some_and(|most| {
-            series::peak_mbps(view.data(run), selection.direction, grid) > most * MORE_THAN
+            series::peak_mbps(&view.data(run), selection.direction, grid) > most * MORE_THAN
         })
     };
     if selection.runs(view).any(|(_, run)| is_above(run)) {

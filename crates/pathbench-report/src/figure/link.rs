@@ -29,9 +29,9 @@ struct Stretch {
     loss: Option<f64>,
 }
 
-struct Course<'a> {
+struct Course {
     name: String,
-    link: &'a str,
+    link: String,
     run: String,
     is_first: bool,
     events: Vec<narrative::ScenarioEvent>,
@@ -50,7 +50,7 @@ pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Chart> {
         Scale::linear(peak, 2, rate_unit(peak)),
         queue_scale(most(&courses, |one| one.queue_kb)),
     );
-    let mut links = distinct(courses.iter().map(|one| one.link));
+    let mut links = distinct(courses.iter().map(|one| one.link.as_str()));
     links.sort_by_key(|link| view.paths.rank(link));
     let links =
         links.into_iter().map(|link| (Key::Fill(view.paths.colour(link)), format!("{link}: delivered")));
@@ -86,7 +86,7 @@ fn queue_scale(peak_kb: f64) -> Scale {
     scale
 }
 
-fn courses<'a>(view: &'a View<'a>, selection: &Selection) -> Vec<Course<'a>> {
+fn courses(view: &View, selection: &Selection) -> Vec<Course> {
     let mut courses = Vec::new();
     for (group, run) in selection.runs(view) {
         let data = view.data(run);
@@ -94,13 +94,13 @@ fn courses<'a>(view: &'a View<'a>, selection: &Selection) -> Vec<Course<'a>> {
         names.sort_by_key(|name| (view.paths.rank(name), *name));
         for link in names {
             for direction in LinkDirection::BOTH {
-                let samples = data.links.iter().copied();
+                let samples = data.links.iter();
                 let of_link = samples.filter(|one| one.link == link && one.direction == direction);
-                let mut events = narrative::scenario_events(data);
+                let mut events = narrative::scenario_events(&data);
                 events.retain(|one| one.path.as_deref().is_none_or(|path| path == link));
                 courses.push(Course {
                     name: selection.name(group),
-                    link,
+                    link: link.to_owned(),
                     run: run.id.clone(),
                     is_first: direction == LinkDirection::Forward,
                     events,
@@ -113,7 +113,7 @@ fn courses<'a>(view: &'a View<'a>, selection: &Selection) -> Vec<Course<'a>> {
 }
 
 fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Scale)) -> Facet {
-    let (stretches, colour) = (&course.stretches, view.paths.colour(course.link));
+    let (stretches, colour) = (&course.stretches, view.paths.colour(&course.link));
     let of = |value: &dyn Fn(&Stretch) -> f64| {
         steps(stretches.iter().map(|one| (one.from_ms, one.until_ms, value(one))))
     };
@@ -127,7 +127,7 @@ fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Sca
         above.push(Mark::line("loss", points, LOSS));
         above.push(corner(format!("loss up to {}", percent(most)), true, ALARM));
     }
-    let mut below = vec![area("queue", of(&|one| one.queue_kb), colour.paler(0.35))];
+    let mut below = vec![area("queue", of(&|one| one.queue_kb), colour.pale())];
     below.extend(stretches.iter().filter(|one| one.dropped > 0).map(|one| {
         let packets = counted(u32::try_from(one.dropped).unwrap_or(u32::MAX), "packet");
         let tooltip = format!("{packets} dropped");
@@ -195,7 +195,7 @@ fn peak_mbps(course: &Course) -> f64 {
     delivered.max(in_force.min(delivered * 4.0))
 }
 
-fn most<'a>(courses: impl IntoIterator<Item = &'a Course<'a>>, of: fn(&Stretch) -> f64) -> f64 {
+fn most<'a>(courses: impl IntoIterator<Item = &'a Course>, of: fn(&Stretch) -> f64) -> f64 {
     let values = courses.into_iter().flat_map(|one| &one.stretches).map(of);
     values.filter(|value| value.is_finite()).fold(0.0, f64::max)
 }

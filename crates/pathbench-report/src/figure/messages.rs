@@ -9,12 +9,13 @@ use crate::narrative;
 use crate::palette::{ALARM, Colour, INK, MUTED, transport_colour};
 use crate::pattern::{Kind, Pattern, bound_mark};
 use crate::quantity::{counted, duration};
-use crate::view::{GroupView, View, name_of};
+use crate::view::{GroupView, RunData, View, name_of};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{DelayRecord, RunRecord};
 use pathbench_record::end::MessageLine;
 use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 const MOST_ROWS: usize = 16;
 /// A facet with more messages shows only the slowest of each pixel.
@@ -36,8 +37,9 @@ pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
     let directions: Vec<Direction> = Direction::BOTH.into_iter().filter(has).collect();
     let shown: Vec<(&GroupView, &RunRecord)> =
         selection.runs(view).filter(|(group, _)| of_kind(group)).take(MOST_ROWS).collect();
-    let lines = || shown.iter().flat_map(|(_, run)| &view.data(run).messages).copied();
-    let events = shown.iter().flat_map(|(_, run)| narrative::scenario_events(view.data(run)));
+    let data: Vec<Rc<RunData>> = shown.iter().map(|(_, run)| view.data(run)).collect();
+    let lines = || data.iter().flat_map(|data| &data.messages);
+    let events = data.iter().flat_map(|data| narrative::scenario_events(data));
     let events: Vec<f64> = events.map(|event| event.t_ms).collect();
     let frame = Frame { shared_y: true, ..Frame::of_columns(directions.len()) };
     let end_ms = lines().map(|line| line.due_ms).chain(events.iter().copied()).fold(0.0, f64::max);
@@ -59,7 +61,7 @@ pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
         (Key::Event, "event", !events.is_empty()),
     ]));
     let is_thinned = |run: &RunRecord| {
-        directions.iter().any(|direction| of_direction(view, run, *direction).count() > MOST_POINTS)
+        directions.iter().any(|direction| of_direction(&view.data(run), *direction).count() > MOST_POINTS)
     };
     Chart {
         headings: directions.iter().map(|direction| heading(*direction).to_owned()).collect(),
@@ -73,12 +75,8 @@ pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
     }
 }
 
-fn of_direction<'a>(
-    view: &'a View<'a>,
-    run: &RunRecord,
-    direction: Direction,
-) -> impl Iterator<Item = &'a MessageLine> {
-    view.data(run).messages.iter().copied().filter(move |line| line.direction == direction)
+fn of_direction(data: &RunData, direction: Direction) -> impl Iterator<Item = &MessageLine> {
+    data.messages.iter().filter(move |line| line.direction == direction)
 }
 
 fn facet(
@@ -88,7 +86,8 @@ fn facet(
     selection: &Selection,
     (time, delays, height): &(Scale, Scale, f64),
 ) -> Facet {
-    let messages: Vec<&MessageLine> = of_direction(view, run, direction).collect();
+    let data = view.data(run);
+    let messages: Vec<&MessageLine> = of_direction(&data, direction).collect();
     let all = messages.len();
     let shown = thinned(messages, time);
     let points = |unacknowledged: bool, look: (Shape, Colour, f64)| {
@@ -104,7 +103,7 @@ fn facet(
     Facet {
         facts: delay.and_then(|one| one.delay_ms.as_ref()).map(facts).unwrap_or_default(),
         remarks: if is_first { vec![(MUTED, chosen(group, run))] } else { Vec::new() },
-        events: narrative::scenario_events(view.data(run)),
+        events: narrative::scenario_events(&data),
         ..Facet::new(if is_first { selection.name(group) } else { String::new() }, time.clone(), strips)
     }
 }
@@ -202,8 +201,7 @@ fn answered(view: &View, group: &GroupView, direction: Option<Direction>) -> (Ve
             }
             (None, None) => {}
             (Some(direction), _) => {
-                let messages = &view.data(run).messages;
-                for line in messages.iter().filter(|line| line.direction == direction) {
+                for line in of_direction(&view.data(run), direction) {
                     answered_ms.extend((!line.unacknowledged).then_some(line.delay_ms));
                     all += 1;
                 }

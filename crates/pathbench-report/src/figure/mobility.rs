@@ -8,7 +8,7 @@ use crate::chart::{
     cumulative, keys,
 };
 use crate::narrative;
-use crate::palette::{Colour, INK, MUTED};
+use crate::palette::{self, INK, MUTED};
 use crate::pattern::Pattern;
 use crate::quantity::{counted, duration};
 use crate::view::{GroupView, View, name_of};
@@ -18,8 +18,8 @@ use pathbench_record::summary::max_delay_pairs;
 
 const PLOT_HEIGHT: f64 = 220.0;
 const MOST_LINES: usize = 12;
-const UPLOAD: Stroke = Stroke { colour: Colour(0x00, 0x72, 0xb2), width: 2.2, dash: None };
-const DOWNLOAD: Stroke = Stroke { colour: Colour(0xd5, 0x5e, 0x00), width: 2.2, dash: Some((6.0, 3.0)) };
+const UPLOAD: Stroke = Stroke { colour: palette::UPLOAD, width: 2.2, dash: None };
+const DOWNLOAD: Stroke = Stroke { colour: palette::DOWNLOAD, width: 2.2, dash: Some((6.0, 3.0)) };
 
 pub(crate) fn mobility_of(view: &View, pattern: Pattern) -> Option<Chart> {
     let groups: Vec<&GroupView> = view.of_pattern(pattern).take(MOST_LINES).collect();

@@ -31,13 +31,13 @@ struct Axes {
 }
 
 pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
-    selection.runs(view).find(|(_, run)| is_telling(run, view.data(run)))?;
-    let end_ms = selection.runs(view).map(|(_, run)| series::end_ms(view.data(run))).fold(0.0, f64::max);
+    selection.runs(view).find(|(_, run)| is_telling(run, &view.data(run)))?;
+    let end_ms = selection.runs(view).map(|(_, run)| series::end_ms(&view.data(run))).fold(0.0, f64::max);
     let grid = Grid::covering(end_ms, MOST_WINDOWS);
     let all = selection.runs(view).count();
     let shown: Vec<(&GroupView, &RunRecord)> = selection.runs(view).take(MOST_FACETS).collect();
     let traces: Vec<Trace> =
-        shown.iter().map(|(_, run)| Trace::of(run, view.data(run), grid, &view.paths)).collect();
+        shown.iter().map(|(_, run)| Trace::of(run, &view.data(run), grid, &view.paths)).collect();
     // The right margin holds the last MSS of each path.
     let frame = Frame { right: 46.0, left: 54.0, ..Frame::of_columns(shown.len().min(2)) };
     let most = |of: fn(&Trace) -> f64| traces.iter().map(of).fold(0.0, f64::max);
@@ -59,7 +59,7 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
     let names =
         names.filter(|name| traces.iter().flat_map(|trace| &trace.paths).any(|one| one.name == **name));
     let paths = names.map(|name| (Key::Fill(view.paths.colour(name)), name.clone()));
-    let events = shown.iter().any(|(_, run)| !narrative::size_events(view.data(run)).is_empty());
+    let events = shown.iter().any(|(_, run)| !narrative::size_events(&view.data(run)).is_empty());
     let marks = keys([
         (Key::Line(Stroke::solid(MUTED, 1.8)), "MSS in force", true),
         (Key::Line(band(MUTED)), "path MTU in force", true),
@@ -77,7 +77,7 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
 
 /// The path MTU: a wide, pale line behind the MSS.
 fn band(colour: Colour) -> Stroke {
-    Stroke::solid(colour.paler(0.66), 5.0)
+    Stroke::solid(colour.pale(), 5.0)
 }
 
 fn facet(
@@ -115,7 +115,7 @@ fn facet(
     Facet {
         facts: run.goodput_mbps.map(rate).into_iter().chain(shares).collect(),
         remarks: remarks.take(2).collect(),
-        events: narrative::size_events(view.data(run)),
+        events: narrative::size_events(&view.data(run)),
         ..Facet::new(selection.name(group), axes.time.clone(), strips.into_iter().flatten().collect())
     }
 }
@@ -225,9 +225,9 @@ fn sender(run: &RunRecord) -> Side {
     }
 }
 
-fn of_sender<'a>(run: &RunRecord, data: &RunData<'a>) -> Vec<&'a Sample> {
+fn of_sender<'a>(run: &RunRecord, data: &'a RunData) -> Vec<&'a Sample> {
     let side = sender(run);
-    data.samples.iter().copied().filter(|sample| sample.side == side).collect()
+    data.samples.iter().filter(|sample| sample.side == side).collect()
 }
 
 /// Whether to show a figure of a run's packet sizes: sizes differ between paths, changed, or were too large for a
@@ -311,9 +311,8 @@ fn growth<'a>(
 /// not measure a path, because it also waits for data of the other paths.
 fn arrived(run: &RunRecord, data: &RunData, grid: Grid) -> Vec<BTreeMap<String, f64>> {
     let sender = sender(run);
-    let of_side = |is_sender: bool| {
-        data.samples.iter().copied().filter(move |sample| (sample.side == sender) == is_sender)
-    };
+    let of_side =
+        |is_sender: bool| data.samples.iter().filter(move |sample| (sample.side == sender) == is_sender);
     if of_side(false).next().is_none() {
         growth(of_side(true), PathFigures::payload_acked, grid)
     } else {
@@ -423,7 +422,7 @@ mod tests {
                     sample
                 })
                 .collect();
-            is_telling(&run, &RunData { samples: samples.iter().collect(), ..RunData::default() })
+            is_telling(&run, &RunData { samples: samples.clone(), ..RunData::default() })
         };
         assert!(!is_shown(&[1200, 1389, 1452, 1452]));
         assert!(!is_shown(&[1448, 1428, 1448]));

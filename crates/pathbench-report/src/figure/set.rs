@@ -28,6 +28,8 @@ pub struct Figure {
     /// The pattern of the figure, if the result has several.
     pub pattern: Option<String>,
     pub svg: Svg,
+    /// The paragraphs of the caption, which the picture contains as well.
+    pub caption: Vec<String>,
 }
 
 /// The figures of all sets, in the order of the report. The sets share the path colours.
@@ -149,7 +151,8 @@ impl FigureSet<'_> {
         let pattern = selection.pattern.as_deref().map(slug);
         let parts = [Some(format!("{}{name}", self.prefix)), pattern, variant, direction];
         let name = unique(&parts.into_iter().flatten().collect::<Vec<_>>().join("-"), self.taken);
-        self.figures.push(Figure { name, pattern: selection.pattern.clone(), svg: svg::draw(&chart) });
+        let (pattern, svg) = (selection.pattern.clone(), svg::draw(&chart));
+        self.figures.push(Figure { name, pattern, svg, caption: chart.caption });
     }
 }
 

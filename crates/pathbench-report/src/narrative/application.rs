@@ -3,7 +3,7 @@
 use super::event::event_sentence;
 use super::verdict::Tone;
 use crate::pattern::Kind;
-use crate::quantity::{bytes, counted, duration, percent, plain, rate, ratio, with_bounds};
+use crate::quantity::{bytes, counted, duration, percent, plain, rate, with_bounds};
 use crate::view::{GroupView, View};
 use pathbench_record::document::{DelayRecord, RunRecord};
 use pathbench_record::end::MessageLine;
@@ -48,8 +48,8 @@ fn bulk(view: &View, group: &GroupView) -> Option<(Tone, String)> {
     let size = group.runs.iter().find_map(|run| run.parameters.asked.get("bytes")).and_then(Value::as_u64);
     let what = size.map_or("everything".to_owned(), |size| plain(&bytes(size)));
     let than = view
-        .best_single_path(group, "fct_ms")
-        .map(|(label, factor)| format!(", {} the time of {label}", ratio(factor)))
+        .against_single_path(group, "fct_ms", |factor, label| format!("{factor} the time of {label}"))
+        .map(|than| format!(", {than}"))
         .unwrap_or_default();
     Some((Tone::Good, format!("fetched {what} in {}{than}", with_bounds(found, duration))))
 }
@@ -120,7 +120,7 @@ fn after_event(view: &View, group: &GroupView) -> Option<String> {
     let run = group.representative()?;
     let data = view.data(run);
     let event = data.scenario_events().find(|event| event.kind.is_disruptive())?;
-    let hit = |line: &&&MessageLine| {
+    let hit = |line: &&MessageLine| {
         line.delay_ms.is_finite()
             && line.due_ms <= event.t_ms + 1000.0
             && line.due_ms + line.delay_ms >= event.t_ms

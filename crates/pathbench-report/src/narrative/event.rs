@@ -20,7 +20,7 @@ const MOST_CHANGES: usize = 12;
 
 pub(crate) fn scenario_events(data: &RunData) -> Vec<ScenarioEvent> {
     let of = |source: EventSource| {
-        data.events.iter().copied().filter(move |event| event.source == source && event.t_ms >= 0.0)
+        data.events.iter().filter(move |event| event.source == source && event.t_ms >= 0.0)
     };
     let mut shown: Vec<&Event> = of(EventSource::Scenario).collect();
     if shown.is_empty() {
@@ -35,7 +35,7 @@ pub(crate) fn size_events(data: &RunData) -> Vec<ScenarioEvent> {
         let of_quic = event.source == EventSource::Quic && event.kind == EventKind::MtuBlackHole;
         event.t_ms >= 0.0 && (event.source == EventSource::Scenario || of_quic)
     };
-    data.events.iter().copied().filter(is_shown).take(MOST_CHANGES).map(ScenarioEvent::of).collect()
+    data.events.iter().filter(is_shown).take(MOST_CHANGES).map(ScenarioEvent::of).collect()
 }
 
 /// Whether a change concerns only a link-local IPv6 address. The kernel adds one to every interface about a second
@@ -48,7 +48,7 @@ fn is_link_local(event: &Event) -> bool {
 /// the QUIC connection. A suspended path counts as closed, because no data is sent on it.
 ///
 /// Both hosts report the same subflow; a second report of the same kind on the same path within 50 ms is left out.
-pub(crate) fn subflow_marks<'a>(data: &RunData<'a>) -> Vec<(f64, bool, &'a Event)> {
+pub(crate) fn subflow_marks(data: &RunData) -> Vec<(f64, bool, &Event)> {
     let mut marks: Vec<(f64, bool, &Event)> = Vec::new();
     for event in &data.events {
         let opened = match (event.source, &event.kind) {
@@ -66,6 +66,17 @@ pub(crate) fn subflow_marks<'a>(data: &RunData<'a>) -> Vec<(f64, bool, &'a Event
         }
     }
     marks
+}
+
+pub(crate) fn subflow_words(event: &Event, opened: bool) -> &'static str {
+    match (event.source, &event.kind, opened) {
+        (EventSource::Quic, EventKind::PathSuspended, _) => "path suspended",
+        (EventSource::Quic, EventKind::PathResumed, _) => "path resumed",
+        (EventSource::Quic, _, true) => "path opened",
+        (EventSource::Quic, _, false) => "path closed",
+        (_, _, true) => "subflow opened",
+        (_, _, false) => "subflow closed",
+    }
 }
 
 /// The sign, label and predicate for an event on a path.

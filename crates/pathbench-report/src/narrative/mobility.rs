@@ -150,7 +150,7 @@ fn restorations(run: &RunRecord, data: &RunData) -> Vec<Restoration> {
 
 fn fate(run: &RunRecord, data: &RunData, path: &str, at_ms: f64, until_ms: f64) -> Fate {
     let on_path: Vec<&Sample> =
-        data.samples.iter().copied().filter(|line| line.path == path && line.t_ms <= until_ms).collect();
+        data.samples.iter().filter(|line| line.path == path && line.t_ms <= until_ms).collect();
     let grown = [Side::Client, Side::Server]
         .into_iter()
         .filter_map(|side| first_growth(&on_path, side, at_ms))
@@ -212,7 +212,7 @@ fn last_of_each_subflow<'a>(run: &RunRecord, on_path: &[&'a Sample]) -> Vec<&'a 
 
 pub(crate) fn sentences(view: &View, group: &GroupView) -> Vec<String> {
     let sampled = group.valid_runs().any(|run| !view.data(run).samples.is_empty());
-    let all = group.valid_runs().filter(|_| sampled).flat_map(|run| restorations(run, view.data(run)));
+    let all = group.valid_runs().filter(|_| sampled).flat_map(|run| restorations(run, &view.data(run)));
     let mut returns = grouped(all, |one| (one.path.clone(), one.before));
     returns.sort_by(|a, b| a.0.cmp(&b.0));
     returns.iter().filter_map(|(_, all)| sentence(all, group.is_quic())).collect()

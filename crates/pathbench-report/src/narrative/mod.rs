@@ -11,7 +11,7 @@ mod reachability;
 mod verdict;
 
 pub(crate) use event::event_sentence;
-pub(crate) use event::{ScenarioEvent, scenario_events, size_events, subflow_marks};
+pub(crate) use event::{ScenarioEvent, scenario_events, size_events, subflow_marks, subflow_words};
 pub(crate) use mobility::{of_group as handovers_of, of_run as handover, reason_title};
 pub(crate) use reachability::{barriers, reachability, why_unreachable};
 pub use verdict::Tone;
@@ -19,7 +19,7 @@ pub(crate) use verdict::{Verdict, encryption, encryption_of, verdicts};
 
 use crate::list::distinct;
 use crate::pattern::GOODPUT;
-use crate::quantity::{self, bit_rate, bytes, counted, duration, percent, plain, rate, ratio};
+use crate::quantity::{self, bit_rate, bytes, counted, duration, percent, plain, rate};
 use crate::result_set::ResultSet;
 use crate::series::MARKED_SILENCE_MS;
 use crate::view::{GroupView, View, value_text, variant_text};
@@ -142,8 +142,8 @@ fn through(view: &View, group: &GroupView) -> (Tone, String) {
     let at = goodput.as_ref().map_or(String::new(), |rate| format!(" at {rate}"));
     let Some(impact) = group.valid_runs().find_map(|run| run.impacts.first()) else {
         let than = view
-            .best_single_path(group, GOODPUT.name)
-            .map(|(label, factor)| format!(", {} {label}", ratio(factor)))
+            .against_single_path(group, GOODPUT.name, |factor, label| format!("{factor} {label}"))
+            .map(|than| format!(", {than}"))
             .unwrap_or_default();
         let delivered = goodput.map_or("completed".to_owned(), |rate| format!("delivered {rate}"));
         return (Tone::Good, format!("{delivered}{than}"));
@@ -225,8 +225,9 @@ fn completion(group: &GroupView) -> Option<String> {
 fn comparison(view: &View, group: &GroupView) -> Option<String> {
     // Without an event the headline has this already.
     group.valid_runs().find(|run| !run.impacts.is_empty())?;
-    let (label, factor) = view.best_single_path(group, GOODPUT.name)?;
-    Some(format!("{} the goodput of {label}, the best on one path", ratio(factor)))
+    view.against_single_path(group, GOODPUT.name, |factor, label| {
+        format!("{factor} the goodput of {label}, the best on one path")
+    })
 }
 
 fn errors(group: &GroupView) -> Vec<String> {

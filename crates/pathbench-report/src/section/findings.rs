@@ -106,16 +106,42 @@ pub(crate) fn expectations(view: &View) -> Option<Section> {
     Section::of_findings("Expectations", format!("{held} of {} held", all.len()), findings.collect())
 }
 
-pub(crate) fn invalid(view: &View) -> Option<Section> {
-    let runs = view.set.document.runs.iter().filter(|run| !run.valid);
-    let findings = grouped(runs, |run| run.invalid_because.join("; ")).into_iter().map(|(because, runs)| {
+/// How the document names a warm-up run.
+const WARM_UP: &str = "warm-up run";
+
+/// Runs that enter no figure, with their number: warm-up runs, and runs in an environment that was not as asked for.
+pub(crate) fn left_out(view: &View) -> Option<Section> {
+    let runs = &view.set.document.runs;
+    let (warm_up, invalid): (Vec<&RunRecord>, Vec<&RunRecord>) = runs
+        .iter()
+        .filter(|run| !run.valid)
+        .partition(|run| run.invalid_because.iter().any(|one| one.starts_with(WARM_UP)));
+    let remark = match (warm_up.len() as u32, invalid.len() as u32) {
+        (0, invalid) => {
+            format!("{} not valid: the environment was not as asked for", counted(invalid, "run"))
+        }
+        (warm_up, 0) => format!("{} by request", counted(warm_up, "warm-up run")),
+        (warm_up, invalid) => format!(
+            "{} by request; {} not valid: the environment was not as asked for",
+            counted(warm_up, "warm-up run"),
+            counted(invalid, "run")
+        ),
+    };
+    let warm_up = reasons(&warm_up, Tone::Neutral);
+    let findings = reasons(&invalid, Tone::Bad).into_iter().chain(warm_up).collect();
+    Section::of_findings("Runs that do not count", remark, findings)
+}
+
+/// A finding for each reason, with the runs that it left out.
+fn reasons(runs: &[&RunRecord], tone: Tone) -> Vec<Finding> {
+    let by_reason = grouped(runs.iter().copied(), |run| run.invalid_because.join("; ")).into_iter();
+    let findings = by_reason.map(|(because, runs)| {
         let because = if because.is_empty() { "no reason was recorded".to_owned() } else { because };
         let (shown, more) = runs.split_at(runs.len().min(MOST_RUNS));
         let shown: Vec<&str> = shown.iter().map(|run| run.id.as_str()).collect();
         let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
         let details = vec![String::new(), format!("{}{more}", shown.join(", "))];
-        Finding { details, ..Finding::new(Tone::Bad, "", because) }
+        Finding { details, ..Finding::new(tone, "", because) }
     });
-    let remark = "the environment was not as asked for";
-    Section::of_findings("Runs that do not count", remark, findings.collect())
+    findings.collect()
 }

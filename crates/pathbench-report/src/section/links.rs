@@ -17,10 +17,11 @@ pub(crate) fn links(view: &View, all: bool) -> Option<Section> {
     let links = if all { view.set.document.links.iter().collect() } else { shown_links(view) };
     let remark = "requested → measured: medians over the runs; rates count Ethernet frames without preamble and checksum";
     Items::of(links)
-        .words("", |one| match (&one.measured, deviations(view, one).is_empty()) {
+        .words("in tolerance", |one| match (&one.measured, deviations(view, one).is_empty()) {
             (None, _) => Cell::text("?").below("not measured"),
             (Some(_), is_good) => Cell::new(Value::Sign(is_good)),
         })
+        .with_hidden_title()
         .words("link", |one| Cell::path(view, &one.name).below(variant_text(&one.variant)))
         .words("between", |one| Cell::text(one.ends.join(" – ")))
         .in_report_only()
@@ -137,7 +138,7 @@ pub(super) fn emulated(view: &View, run: &RunRecord) -> Option<Section> {
     let emulated = run.links.iter().filter_map(|link| Some((&link.name, link.emulation.as_ref()?)));
     Items::of(emulated.flat_map(|(link, one)| [(link, "→", &one.forward), (link, "←", &one.reverse)]))
         .words("link", |(link, ..)| Cell::path(view, link))
-        .words("", |(_, arrow, _)| Cell::text(*arrow))
+        .words("direction", |(_, arrow, _)| Cell::text(*arrow))
         .number("packets in", |(.., one)| Cell::count(one.offered_packets))
         .number("out", |(.., one)| Cell::count(one.delivered_packets))
         .words("dropped, by cause", |(.., one)| Cell::text(drops(one)))
@@ -233,21 +234,23 @@ pub(super) fn routers(run: &RunRecord) -> Option<Section> {
 
 pub(crate) fn servers(view: &View) -> Option<Section> {
     Items::of(&view.set.document.servers)
-        .words("", |one| match (one.chosen, &one.error) {
+        .words("chosen", |one| match (one.chosen, &one.error) {
             (false, None) => Cell::text("·"),
             (is_chosen, _) => Cell::new(Value::Sign(is_chosen)),
         })
+        .with_hidden_title()
         .words("server", |one| Cell::text(&*one.address).below(one.name.clone().unwrap_or_default()))
         .number("median ping", |one| match one.ping_ms {
             None => Cell::text("no answer"),
             found => Cell::quantity(found, Unit::Duration),
         })
         .number("lost", |one| Cell::count(one.lost))
-        .words("", |one| {
+        .words("state", |one| {
             let chosen = one.chosen.then(|| "chosen".to_owned());
             let state = chosen.into_iter().chain(one.error.clone()).collect::<Vec<_>>();
             Cell::text(state.join(", ")).bad(one.error.is_some())
         })
+        .with_hidden_title()
         .section("Servers", "median ping")
 }
 

@@ -1,6 +1,7 @@
 //! Findings and tables as data, built once from results. The terminal summary and the HTML report render the same
 //! sections; the summary omits some.
 
+pub(crate) mod comparisons;
 pub(crate) mod findings;
 pub(crate) mod links;
 pub(crate) mod matrix;
@@ -71,6 +72,8 @@ pub(crate) struct Column {
     pub(crate) title: String,
     pub(crate) is_number: bool,
     pub(crate) in_report_only: bool,
+    /// Whether the title is for screen readers only, because the cells need none.
+    pub(crate) is_title_hidden: bool,
 }
 
 /// A table that is built column by column from items, one row per item.
@@ -95,8 +98,13 @@ impl<T> Items<T> {
     }
 
     fn column(mut self, title: String, is_number: bool, cell: impl Fn(&T) -> Cell) -> Self {
-        self.table.columns.push(Column { title, is_number, in_report_only: false });
+        self.table.columns.push(Column { title, is_number, in_report_only: false, is_title_hidden: false });
         self.each(|row, item| row.cells.push(cell(item)))
+    }
+
+    pub(crate) fn with_hidden_title(mut self) -> Self {
+        self.table.columns.iter_mut().rev().take(1).for_each(|column| column.is_title_hidden = true);
+        self
     }
 
     pub(crate) fn in_report_only(mut self) -> Self {
@@ -221,4 +229,25 @@ impl Value {
 
 pub(crate) fn label_of(group: &GroupView) -> String {
     crate::view::name_of(group.label, group.said_pattern(), &Variant::new())
+}
+
+/// The sections of a summary that precede its findings.
+pub(crate) fn measured(view: &View) -> impl Iterator<Item = Section> {
+    let sections = [
+        links::servers(view),
+        links::reachability(view, false),
+        links::links(view, false),
+        findings::verdicts(view),
+        results::summary(view),
+        comparisons::comparisons(view),
+        paths::handovers(view),
+        paths::carried(view, false),
+        findings::diagnoses(view),
+    ];
+    sections.into_iter().flatten()
+}
+
+/// The sections of a summary that follow its findings.
+pub(crate) fn closing(view: &View) -> impl Iterator<Item = Section> {
+    [findings::notes(view), findings::expectations(view), findings::left_out(view)].into_iter().flatten()
 }

@@ -13,7 +13,8 @@ pub(crate) fn sections(record: &MtuRecord) -> Vec<Section> {
     }
     let rows = Items::of(record.paths.iter().enumerate().flat_map(|(rank, path)| rows(rank, path)))
         .words("path", |row| row[0].clone())
-        .words("", |row| row[1].clone())
+        .words("direction", |row| row[1].clone())
+        .with_hidden_title()
         .number("MTU", |row| row[2].clone())
         .words("how it is known", |row| row[3].clone());
     let mut blocks = vec![Block::Table(rows.table)];

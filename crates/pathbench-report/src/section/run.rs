@@ -190,7 +190,8 @@ fn phases(view: &View, run: &RunRecord) -> Option<Section> {
 }
 
 fn events(view: &View, run: &RunRecord) -> Option<Section> {
-    let events = &view.data(run).events;
+    let data = view.data(run);
+    let events = &data.events;
     let remark = format!("The first {MOST_EVENTS} of {} events; all are in `events.jsonl`.", events.len());
     Items::of(events.iter().take(MOST_EVENTS))
         .number("at", |one| Cell::text(format!("{:.1} ms", one.t_ms)))

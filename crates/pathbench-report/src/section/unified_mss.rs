@@ -44,7 +44,7 @@ fn outcome<'a, 'b>(
     group: &'b GroupView<'a>,
 ) -> Option<(&'b GroupView<'a>, &'a RunRecord, UnifiedMss)> {
     let run = group.representative().filter(|run| run.transport == Transport::Mptcp)?;
-    let outcome = apply(&from_samples(&view.set.samples, &run.id))?;
+    let outcome = apply(&from_samples(&view.data(run).samples, &run.id))?;
     let sizes = outcome.subflows.iter().map(|one| one.mss_bytes);
     let differ = sizes.clone().max()?.saturating_sub(sizes.min()?) >= SAME_BYTES;
     differ.then_some((group, run, outcome))

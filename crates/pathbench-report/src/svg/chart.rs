@@ -34,6 +34,7 @@ pub(crate) fn draw(chart: &Chart) -> Svg {
     } else {
         y = draw_facets(&mut svg, chart, y);
     }
+    svg.begin_caption(y);
     svg.line((MARGIN, y), (WIDTH - MARGIN, y), Stroke::solid(FRAME, 0.6), "");
     y += 20.0;
     for line in &caption {

@@ -5,6 +5,7 @@ use crate::chart::{Anchor, Shape, Stroke, TextStyle};
 use crate::palette::{Colour, PAPER};
 use crate::quantity::BoundsKind;
 use pathbench_record::text::is_deceptive;
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 /// Fonts in the viewer's order of search; the rasteriser has `DejaVu Sans` built in.
@@ -19,6 +20,8 @@ pub struct Svg {
     title: String,
     description: String,
     shapes: String,
+    /// Length of `shapes` and height of the picture without the caption; a page has the caption as text.
+    body: Option<(usize, f64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,7 +45,12 @@ impl Area {
 impl Svg {
     pub(crate) fn new(width: f64, title: &str, description: &str) -> Self {
         let (title, description) = (title.to_owned(), description.to_owned());
-        Self { width, height: 0.0, title, description, shapes: String::new() }
+        Self { width, height: 0.0, title, description, shapes: String::new(), body: None }
+    }
+
+    /// What is drawn from now on, below `y`, is the caption.
+    pub(crate) fn begin_caption(&mut self, y: f64) {
+        self.body = Some((self.shapes.len(), y));
     }
 
     pub(crate) fn finished(self, height: f64) -> Self {
@@ -117,7 +125,7 @@ impl Svg {
         self.segments(&lines, Stroke::solid(colour, 1.2));
     }
 
-    /// A dot with a thin white rim, so that overlapping dots can be counted.
+    /// A dot with a thin rim in the colour of the paper, so that overlapping dots can be counted.
     pub(crate) fn point(
         &mut self,
         shape: Shape,
@@ -132,7 +140,7 @@ impl Svg {
         match shape {
             Shape::Dot => {
                 let rim = Stroke::solid(PAPER, 0.8);
-                let attributes = format!("{circle} fill=\"{colour}\" fill-opacity=\"0.72\"{rim}");
+                let attributes = format!("{circle} fill=\"{colour}\"{rim}");
                 self.element("circle", &attributes, tooltip);
             }
             Shape::Ring => self.element("circle", &format!("{circle} fill=\"none\"{outline}"), tooltip),
@@ -224,6 +232,40 @@ fn escaped(text: &str) -> String {
     let text =
         text.replace(is_deceptive, " ").replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&#39;")
+}
+
+impl Svg {
+    /// The picture for a page: without the caption, with custom properties as colours. `id` must be unique in the page.
+    pub(crate) fn in_page(&self, id: &str) -> String {
+        let (length, height) = self.body.unwrap_or((self.shapes.len(), self.height));
+        let (width, height) = (number(self.width), number(height));
+        let (id, title, description) = (escaped(id), escaped(&self.title), escaped(&self.description));
+        let shapes = with_custom_properties(&self.shapes[..length]);
+        format!(
+            "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+             aria-labelledby=\"{id}-title {id}-description\" font-family=\"{FONTS}\">\n<title \
+             id=\"{id}-title\">{title}</title>\n<desc id=\"{id}-description\">{description}</desc>\n{shapes}</svg>"
+        )
+    }
+}
+
+/// Replaces the colours of attributes. Text contains no double quote that is not escaped.
+fn with_custom_properties(shapes: &str) -> String {
+    const BEFORE: &str = "=\"#";
+    let mut known: BTreeMap<&str, String> = BTreeMap::new();
+    let (mut replaced, mut rest) = (String::with_capacity(shapes.len() * 5 / 4), shapes);
+    while let Some(at) = rest.find(BEFORE) {
+        let (before, colour) = rest.split_at(at + BEFORE.len());
+        let (Some(hex), Some(after)) = (colour.get(..6), colour.get(6..)) else { break };
+        replaced.push_str(&before[..before.len() - 1]);
+        let name = known.entry(hex).or_insert_with(|| {
+            let rgb = u32::from_str_radix(hex, 16).map(Colour::of);
+            rgb.map_or_else(|_| format!("#{hex}"), Colour::in_page)
+        });
+        replaced.push_str(name);
+        rest = after;
+    }
+    replaced + rest
 }
 
 impl fmt::Display for Svg {

@@ -186,7 +186,10 @@ impl Plot<'_> {
         let mut lowest = f64::MIN;
         for (y, colour, text) in ends {
             lowest = (y + 3.6).max(lowest + 11.0);
-            svg.text((self.x(x) + 5.0, lowest), TextStyle::new(10.5, *colour).bold(), text);
+            // Text needs more contrast than a mark.
+            let x = self.x(x);
+            svg.swatch(Area { x: x + 3.0, y: lowest - 7.5, width: 3.0, height: 8.0 }, *colour);
+            svg.text((x + 8.0, lowest), TextStyle::new(10.5, INK).bold(), text);
         }
     }
 

@@ -6,9 +6,10 @@ use crate::narrative::{self, ScenarioEvent};
 use crate::pattern::Kind;
 use crate::quantity::{duration, range, rate};
 use crate::series::{self, Grid, Series};
-use crate::view::{GroupView, View, variant_text};
+use crate::view::{GroupView, RunData, View, variant_text};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{RunRecord, Variant};
+use std::rc::Rc;
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const MOST_FACETS: usize = 6;
@@ -54,13 +55,13 @@ pub(super) fn write_goodput(page: &mut Page, view: &View) {
 fn write_stacks(page: &mut Page, view: &View, selection: &Selection, left: usize) -> usize {
     let of_pattern = view.groups.iter().filter(|group| selection.has_pattern(group));
     let runs = of_pattern.filter_map(GroupView::representative);
-    let end_ms = runs.map(|run| series::end_ms(view.data(run))).fold(0.0, f64::max);
+    let end_ms = runs.map(|run| series::end_ms(&view.data(run))).fold(0.0, f64::max);
     let cells = (page.style.width - left - 1).min(200).min((end_ms / SHORTEST_MS) as usize);
     let grid = Grid::split(end_ms, cells);
     let timelines = selection.runs(view).map(|(group, run)| {
         let data = view.data(run);
-        let series = series::series(run, data, None, grid, &view.paths);
-        (selection.name(group), narrative::scenario_events(data), series)
+        let series = series::series(run, &data, None, grid, &view.paths);
+        (selection.name(group), narrative::scenario_events(&data), series)
     });
     let all: Vec<(String, Vec<ScenarioEvent>, Series)> =
         timelines.filter(|(.., series)| !series.paths.is_empty()).collect();
@@ -98,7 +99,8 @@ pub(super) fn write_delays(page: &mut Page, view: &View) {
     let shown = Selection::default();
     let shown = shown.runs(view).filter(|(group, _)| group.pattern.kind == Kind::Interactive);
     let shown: Vec<(&GroupView, &RunRecord)> = shown.take(MOST_FACETS).collect();
-    let all = || shown.iter().flat_map(|(_, run)| &view.data(run).messages);
+    let data: Vec<Rc<RunData>> = shown.iter().map(|(_, run)| view.data(run)).collect();
+    let all = || data.iter().flat_map(|data| &data.messages);
     let end_ms = all().map(|line| line.due_ms).fold(0.0, f64::max);
     let [fastest, slowest] = all()
         .map(|line| line.delay_ms)
@@ -114,11 +116,11 @@ pub(super) fn write_delays(page: &mut Page, view: &View) {
     let never = if all().any(|line| line.unacknowledged) { "; ! never acknowledged" } else { "" };
     let span = range(fastest, slowest, duration);
     page.heading("Delay", &format!("slowest per {}, {span} (log scale){never}", duration(grid.window_ms)));
-    for (group, run) in &shown {
+    for ((group, _), data) in shown.iter().zip(&data) {
         page.line(Line::of(Ink::Strong, &format!("  {}", fitted(&group.name(), left - 4))));
         for direction in Direction::BOTH {
             let mut cells = vec![(0.0_f64, false); grid.windows()];
-            let lines = || view.data(run).messages.iter().filter(|line| line.direction == direction);
+            let lines = || data.messages.iter().filter(|line| line.direction == direction);
             for line in lines() {
                 let cell = &mut cells[grid.window_of(line.due_ms)];
                 *cell = (cell.0.max(line.delay_ms), cell.1 || line.unacknowledged);
@@ -129,7 +131,7 @@ pub(super) fn write_delays(page: &mut Page, view: &View) {
                 page.line(line.add(Ink::Plain, &text));
             }
         }
-        write_events(page, &narrative::scenario_events(view.data(run)), left, grid);
+        write_events(page, &narrative::scenario_events(data), left, grid);
     }
     write_axis(page, left, grid);
 }

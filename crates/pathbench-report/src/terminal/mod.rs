@@ -11,7 +11,7 @@ use crate::list::distinct;
 use crate::narrative::{self, path_mtu};
 use crate::quantity::{counted, duration};
 use crate::result_set::ResultSet;
-use crate::section::{Block, Finding, Section, findings, links, mtu as mtu_sections, paths, results};
+use crate::section::{self, Block, Finding, Section, findings, mtu as mtu_sections};
 use crate::view::{View, override_text};
 pub use notices::{Notice, NoticeGroup, notices};
 pub use page::Style;
@@ -32,25 +32,14 @@ pub fn summary(set: &ResultSet, style: Style) -> String {
         write_sections(&mut page, mtu_sections::sections(record));
     }
     if set.document.mtu.is_none() || !set.document.runs.is_empty() {
-        let sections = [
-            links::servers(&view),
-            links::reachability(&view, false),
-            links::links(&view, false),
-            findings::verdicts(&view),
-            results::summary(&view),
-            paths::handovers(&view),
-            paths::carried(&view, false),
-            findings::diagnoses(&view),
-        ];
-        write_sections(&mut page, sections.into_iter().flatten());
+        write_sections(&mut page, section::measured(&view));
         chart::write_goodput(&mut page, &view);
         chart::write_delays(&mut page, &view);
         let stories = Section::of_findings("What happened", "", findings::stories(&view));
         let none = || Section::new("No run was made.", "", Vec::new());
         write_sections(&mut page, [stories.unwrap_or_else(none)]);
     }
-    let sections = [findings::notes(&view), findings::expectations(&view), findings::invalid(&view)];
-    write_sections(&mut page, sections.into_iter().flatten());
+    write_sections(&mut page, section::closing(&view));
     write_files(&mut page, set);
     page.text
 }

@@ -3,7 +3,7 @@
 use super::page::{Ink, Line, PATHS, Page, clean, fitted, with_units_held};
 use crate::narrative::Tone;
 use crate::quantity::bounds;
-use crate::section::{Cell, Row, Table, Value};
+use crate::section::{Cell, Column, Row, Table, Value};
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
 const MOST_ROWS: usize = 24;
@@ -32,7 +32,8 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     } else {
         drawn.force_no_tty();
     }
-    let titles = shown.iter().map(|index| inked(&clean(&table.columns[*index].title), Ink::Dim));
+    let title = |column: &Column| if column.is_title_hidden { String::new() } else { clean(&column.title) };
+    let titles = shown.iter().map(|index| inked(&title(&table.columns[*index]), Ink::Dim));
     drawn.set_header(titles.collect::<Vec<_>>());
     for row in table.rows.iter().take(MOST_ROWS) {
         add(&mut drawn, row, &shown);

@@ -25,7 +25,7 @@ use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::{PathState, Side};
 use pathbench_record::summary::summarise;
 use pathbench_record::transport::Transport;
-use pathbench_report::{ResultSet, figures};
+use pathbench_report::{LineSource, ResultSet, figures};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -57,16 +57,7 @@ pub(crate) fn nothing(name: &str, description: &str) -> ResultSet {
     };
     let document =
         ResultDocument { schema: SCHEMA.to_owned(), scenario, seed: 1, host, ..ResultDocument::default() };
-    ResultSet {
-        document,
-        samples: Vec::new(),
-        events: Vec::new(),
-        deliveries: Vec::new(),
-        messages: Vec::new(),
-        links: Vec::new(),
-        probes: Vec::new(),
-        directory: None,
-    }
+    ResultSet { document, lines: LineSource::default(), directory: None }
 }
 
 /// A link whose measured rate is its configured rate.
@@ -204,8 +195,8 @@ pub(crate) fn add_carried(
             subflows_total: Some(2),
         };
     }
-    set.samples.extend(carried.samples);
-    set.deliveries.extend(carried.deliveries);
+    set.lines.held.samples.extend(carried.samples);
+    set.lines.held.deliveries.extend(carried.deliveries);
 }
 
 /// Adds the run to the result, with links within their tolerance.
@@ -257,11 +248,11 @@ pub(crate) fn failover() -> ResultSet {
 fn failover_run(set: &mut ResultSet, mut run: RunRecord) {
     let (late, id) = (f64::from(run.repetition) * 1.3, run.id.clone());
     let (down_ms, up_ms) = (3000.0 + late, 7000.0 + late);
-    set.events.push(event(&id, down_ms, "down", "wlan"));
+    set.lines.held.events.push(event(&id, down_ms, "down", "wlan"));
     let seed = u64::from(run.repetition);
     match run.label.as_str() {
         "mptcp" => {
-            set.events.push(subflow_event(&id, 4.0, "SUB_ESTABLISHED", "wlan"));
+            set.lines.held.events.push(subflow_event(&id, 4.0, "SUB_ESTABLISHED", "wlan"));
             let stall_ms = 190.0 + 20.0 * (f64::from(run.repetition) - 1.0);
             // The third repetition ends before the subflow's next retransmission.
             let back_ms = [9400.0, 9100.0, 20_000.0][(run.repetition - 1) as usize];
@@ -296,7 +287,7 @@ fn failover_run(set: &mut ResultSet, mut run: RunRecord) {
             run.goodput_mbps = None;
         }
     }
-    set.events.push(event(&id, up_ms, "up", "wlan"));
+    set.lines.held.events.push(event(&id, up_ms, "up", "wlan"));
     finish_run(set, run);
 }
 
@@ -400,7 +391,7 @@ pub(crate) fn hostile() -> ResultSet {
     evil.clone_into(&mut run.multipath.reason);
     let mut happened = event(evil, 400.0, evil, evil);
     happened.detail.insert(evil.to_owned(), json!(evil));
-    set.events.push(happened);
+    set.lines.held.events.push(happened);
     run.diagnoses = vec![PathDiagnosis {
         path: evil.to_owned(),
         side: Side::Client,

@@ -159,10 +159,10 @@ fn carry_sized(set: &mut ResultSet, mut run: RunRecord, plans: &[Plan], until_ms
         if plan.stuck { course.silent(0.0, plan.from_ms).in_back_off(6400.0) } else { course }
     };
     let courses: Vec<Course> = plans.iter().enumerate().map(course).collect();
-    let before = set.samples.len();
+    let before = set.lines.held.samples.len();
     run.stall_ms = Some(12.0);
     add_carried(set, &mut run, Direction::Upload, &courses);
-    for sample in &mut set.samples[before..] {
+    for sample in &mut set.lines.held.samples[before..] {
         let Some(plan) = plans.iter().find(|plan| plan.path == sample.path) else { continue };
         let early = sample.t_ms < plan.from_ms;
         size_sample(sample, plan, early);
@@ -229,14 +229,14 @@ pub(crate) fn shrink() -> ResultSet {
         for (at_ms, size) in [(3000.4, 1500), (6000.3, 9000)] {
             let mut change = event(&id, at_ms, "set", "wlan");
             change.detail.insert("path_mtu_bytes".to_owned(), json!(size));
-            set.events.push(change);
+            set.lines.held.events.push(change);
         }
         run.routers = routers("on", 0);
         let wlan = Plan::steady("wlan", 1448, 1500).from(3010.0, (8948, 9000));
         let plans = if label == "mptcp" { vec![Plan::steady("eth", 8948, 9000), wlan] } else { vec![wlan] };
-        let before = set.samples.len();
+        let before = set.lines.held.samples.len();
         carry_sized(&mut set, run, &plans, 8000.0);
-        for sample in set.samples[before..].iter_mut().filter(|one| one.path == "wlan") {
+        for sample in set.lines.held.samples[before..].iter_mut().filter(|one| one.path == "wlan") {
             sample.figures.backoff = u32::from((3010.0..3200.0).contains(&sample.t_ms));
         }
     }

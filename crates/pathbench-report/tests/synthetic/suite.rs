@@ -69,7 +69,7 @@ pub(super) fn add_messages(set: &mut ResultSet, run: &mut RunRecord, floor_ms: f
             stall_ms: None,
             delay_ms: metrics::delay(&messages, end),
         });
-        set.messages.extend(MessageLine::of_messages(&run.id, &messages, ORIGIN, end));
+        set.lines.held.messages.extend(MessageLine::of_messages(&run.id, &messages, ORIGIN, end));
         all.extend(messages);
     }
     run.delay_ms = metrics::delay(&all, end);
@@ -218,8 +218,8 @@ pub(crate) fn handover() -> ResultSet {
         ] {
             let id = format!("{}-r{repetition}", label.replace('@', "-"));
             let mut run = of_transport(&id, label, repetition, "interactive");
-            set.events.push(event(&id, 3000.0, "down", "wlan"));
-            set.events.push(event(&id, 7000.0, "up", "wlan"));
+            set.lines.held.events.push(event(&id, 3000.0, "down", "wlan"));
+            set.lines.held.events.push(event(&id, 7000.0, "up", "wlan"));
             let outage = until_ms.map(|until_ms| Outage { from_ms: 3000.0, until_ms: until_ms + late });
             add_messages(&mut set, &mut run, if label.ends_with("lte") { 45.0 } else { 18.0 }, outage);
             let asked = json!({ "duration_ms": 10_000.0, "interval_ms": 100.0 });

@@ -39,7 +39,7 @@ pub(crate) fn walk() -> ResultSet {
             let late = 100.0 * 2f64.powf(random.below(600) as f64 / 100.0);
             let until_ms = if label == "tcp@wlan" { 14_000.0 } else { 6000.0 + late };
             let outage = Some(Outage { from_ms: 6000.0, until_ms });
-            set.events.push(event(&id, 3000.0, "fade", "wlan"));
+            set.lines.held.events.push(event(&id, 3000.0, "fade", "wlan"));
             add_messages(&mut set, &mut run, 20.0, outage);
             let asked = json!({ "duration_ms": 10_000.0, "interval_ms": 100.0 });
             run.parameters.asked = asked.as_object().cloned().unwrap_or_default();
@@ -106,7 +106,7 @@ fn add_links(set: &mut ResultSet, run: &str) {
                 delivered += load * 1e6 * (1.0 - faded) / 8.0 * 0.1;
                 dropped += if faded > 0.3 && used { below(3) } else { 0 };
                 let queue = if faded > 0.5 && used { below(24) } else { below(3) };
-                set.links.push(LinkSample {
+                set.lines.held.links.push(LinkSample {
                     run: run.to_owned(),
                     t_ms,
                     link: name.to_owned(),

@@ -2,6 +2,7 @@
 
 mod observer;
 mod plan;
+mod progress;
 mod run;
 
 pub use crate::stream::Update;

@@ -2,9 +2,9 @@
 
 use crate::stream::Update;
 use pathbench_record::end::EndRecord;
+pub use pathbench_record::live::{PathProgress, Progress};
 use pathbench_record::time::Timestamp;
-use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
 /// Called from the test's threads, which it must not delay.
@@ -15,7 +15,7 @@ pub trait ClientObserver: Sync {
     /// the earlier of the two. Called once.
     fn on_first_byte(&self, _at: Timestamp) {}
 
-    /// About every 100 ms between first byte and end.
+    /// About every 100 ms between first byte and end, and at the end, with all bytes of the test.
     fn on_progress(&self, _progress: &Progress) {}
 
     fn wants_updates(&self) -> bool {
@@ -59,25 +59,4 @@ pub struct Connected {
     pub stream: u32,
     pub local: SocketAddr,
     pub peer: SocketAddr,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    pub at: Timestamp,
-    /// Payload bytes that the client's sockets accepted (upload).
-    pub sent_bytes: u64,
-    /// Payload bytes that the client received (download).
-    pub received_bytes: u64,
-    /// By path, from the latest sample; the figures of several streams or subflows on a path are summed.
-    pub paths: Vec<PathProgress>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathProgress {
-    pub local: IpAddr,
-    pub remote: IpAddr,
-    /// Bytes on the path that the server's kernel acknowledged (protocol overhead of the test included).
-    pub acknowledged_bytes: u64,
-    /// Bytes received on the path (protocol overhead of the test included).
-    pub received_bytes: u64,
 }

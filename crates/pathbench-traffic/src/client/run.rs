@@ -1,7 +1,8 @@
 //! One test, from the first connection to both ends' records, and the later FETCH of the server's record.
 
-use super::observer::{ClientObserver, Connected, Control, PathProgress, Progress};
+use super::observer::{ClientObserver, Connected, Control};
 use super::plan::ClientPlan;
+use super::progress::ProgressMeter;
 use crate::meter::Wait;
 use crate::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, Request, VERSION};
 use crate::record::{InvalidRecord, check_peer, most_record_bytes};
@@ -16,12 +17,10 @@ use pathbench_record::text;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_transport::{ConnectError, ConnectOptions, Connection, Session, SocketOptions, contain_panic};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 use thiserror::Error;
@@ -207,10 +206,17 @@ fn run_streams(
     clock: &dyn Clock,
     observer: &dyn ClientObserver,
 ) -> Vec<StreamOutcome> {
-    let begun = AtomicBool::new(false);
+    let begun = OnceLock::new();
     let on_first_byte = |at| {
-        if !begun.swap(true, Ordering::Relaxed) {
+        if begun.set(at).is_ok() {
             observer.on_first_byte(at);
+        }
+    };
+    let mut meter: Option<ProgressMeter<'_>> = None;
+    let mut report_progress = |now: Timestamp| {
+        if let Some(first_byte) = begun.get() {
+            let meter = meter.get_or_insert_with(|| ProgressMeter::new(streams, *first_byte));
+            observer.on_progress(&meter.take(now));
         }
     };
     let (done, finished) = channel();
@@ -240,9 +246,9 @@ fn run_streams(
         loop {
             match finished.recv_timeout(TICK) {
                 Ok(outcome) => outcomes.push(outcome),
-                Err(RecvTimeoutError::Timeout) if begun.load(Ordering::Relaxed) => {
+                Err(RecvTimeoutError::Timeout) if begun.get().is_some() => {
                     let now = clock.now();
-                    observer.on_progress(&progress(streams, now));
+                    report_progress(now);
                     if observer.wants_updates() {
                         let records = || streams.iter().map(|stream| stream.record_so_far(now)).collect();
                         let update = Update::since(&mut cursors, streams, now);
@@ -250,7 +256,10 @@ fn run_streams(
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return outcomes,
+                Err(RecvTimeoutError::Disconnected) => {
+                    report_progress(clock.now());
+                    return outcomes;
+                }
             }
             match observer.control() {
                 Control::Continue => {}
@@ -299,28 +308,6 @@ fn receive_record(
     // The server closes after it has read the end of the stream.
     channel.drain(CLOSING_TIME);
     Ok(server)
-}
-
-fn progress(streams: &[Stream], at: Timestamp) -> Progress {
-    let (mut sent_bytes, mut received_bytes) = (0, 0);
-    let mut paths: BTreeMap<_, PathProgress> = BTreeMap::new();
-    for stream in streams {
-        let (sent, received) = stream.work.progress();
-        sent_bytes += sent;
-        received_bytes += received;
-        for figures in stream.latest().into_iter().flat_map(|snapshot| snapshot.subflows) {
-            let (local, remote) = (figures.local.ip(), figures.remote.ip());
-            let path = paths.entry((local, remote)).or_insert(PathProgress {
-                local,
-                remote,
-                acknowledged_bytes: 0,
-                received_bytes: 0,
-            });
-            path.acknowledged_bytes += figures.payload_acked();
-            path.received_bytes += figures.bytes_received;
-        }
-    }
-    Progress { at, sent_bytes, received_bytes, paths: paths.into_values().collect() }
 }
 
 fn outcome(test: &TestPlan, outcomes: Vec<StreamOutcome>, ended: Timestamp) -> ClientOutcome {

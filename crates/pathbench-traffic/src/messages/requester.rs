@@ -174,6 +174,11 @@ impl PingCore {
         self.meter.hung(now).filter(|_| self.requests.is_writing())
     }
 
+    /// The requests after the first `first`, the warm-up's included.
+    pub fn messages_from(&self, first: u32) -> Vec<MessageRecord> {
+        self.made.get(first as usize..).unwrap_or_default().to_vec()
+    }
+
     /// The requests without the warm-up.
     pub fn messages(&self) -> Vec<MessageRecord> {
         let warm_up = self.parameters.warm_up;

@@ -13,6 +13,7 @@ use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_transport::lock;
 use std::sync::Mutex;
+use std::time::Duration;
 
 pub(crate) enum Work {
     Transfer { sending: Option<Box<Mutex<SendCore>>>, receiving: Option<Box<Mutex<ReceiveCore>>> },
@@ -89,6 +90,32 @@ impl Work {
             received += meter.received_bytes;
         });
         (sent, received)
+    }
+
+    /// Appends the delays (ping: round-trip times) of the messages after the first `reported`, and counts these.
+    /// Returns when the oldest message without an acknowledgement was due.
+    pub(crate) fn delays_since(
+        &self,
+        reported: &mut u32,
+        now: Timestamp,
+        delays: &mut Vec<Duration>,
+    ) -> Option<Timestamp> {
+        let (messages, is_ping) = match self {
+            Self::Interactive(core) => (lock(core).messages_from(*reported, now), false),
+            Self::Ping(core) => (lock(core).messages_from(*reported), true),
+            Self::Transfer { .. } | Self::Respond(_) => return None,
+        };
+        for (index, message) in messages.iter().enumerate() {
+            let is_last = index + 1 == messages.len();
+            match if is_ping { message.round_trip() } else { message.delay() } {
+                Some(delay) => delays.push(delay),
+                // Requests of ping follow each other, so that only the last one waits; the others are lost.
+                None if is_ping && !is_last => {}
+                None => return Some(message.due),
+            }
+            *reported += 1;
+        }
+        None
     }
 
     pub(super) fn last_progress(&self) -> Option<Timestamp> {

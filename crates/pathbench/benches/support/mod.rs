@@ -55,3 +55,11 @@ pub(crate) fn children_cpu() -> Duration {
     let time = |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000);
     time(usage.ru_utime) + time(usage.ru_stime)
 }
+
+/// Candidate ÷ baseline of paired rounds, with its 95 % interval (Walsh averages) in words.
+pub(crate) fn paired_ratio(baseline: &[f64], candidate: &[f64]) -> Option<(f64, String)> {
+    let differences: Vec<f64> = baseline.iter().zip(candidate).map(|(a, b)| b.ln() - a.ln()).collect();
+    let found = pathbench_analysis::comparison::paired(&differences)?;
+    let interval = found.ci95.map(|[low, high]| format!(", 95 % CI {:.2} to {:.2}", low.exp(), high.exp()));
+    Some((found.shift.exp(), interval.unwrap_or_default()))
+}

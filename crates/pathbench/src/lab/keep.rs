@@ -5,9 +5,10 @@
 //! orchestrator ends, so no stale file remains.
 
 use super::control::{self, MESSAGE_BYTES, OtherUser, Timed};
-use super::{Assignment, Job, enter, load, require};
+use super::{Assignment, Job, StudyCourse, enter, load, require};
 use crate::cli::{DownArgs, ExecArgs, UpArgs};
 use crate::exit::{Exit, Failure};
+use crate::live::LiveMode;
 use crate::output;
 use pathbench_host::namespace::join;
 use pathbench_lab::channel;
@@ -81,7 +82,9 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
         // Links hold the request themselves while they carry packets: a running lab is idle most of the time.
         processors_awake: false,
         jobs: vec![job],
+        study: StudyCourse::default(),
         json: false,
+        live: LiveMode::Lines,
         quiet: true,
         calibrate: false,
         side_by_side: NonZeroUsize::MIN,

@@ -2,18 +2,21 @@
 
 use crate::cli::{ImportArgs, OverrideArgs, PrivilegeArgs, ScenarioArgs};
 use crate::exit::{Exit, Failure};
+use crate::live::LiveMode;
 use crate::output;
 use pathbench_host::kernel::{self, MptcpSupport};
 use pathbench_host::namespace::{Isolation, enter_lab, try_user_namespace};
 use pathbench_host::scheduling;
 use pathbench_lab::scenario::{self, Overrides, Plan, Source};
 use pathbench_minitopo::{MinitopoFile, import_minitopo};
+use pathbench_record::document::Shard;
 use pathbench_record::transport::Transport;
 use pathbench_report::quantity::counted;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub(crate) mod control;
 pub(crate) mod keep;
@@ -25,6 +28,7 @@ impl From<&OverrideArgs> for Overrides {
             set: args.set.clone(),
             transports: args.transports.clone(),
             repeat: args.repeat,
+            warm_up: None,
             seed: args.seed,
             duration: args.duration.map(|duration| duration.to_string()),
         }
@@ -45,13 +49,25 @@ pub(crate) struct Assignment {
     pub(crate) privilege: String,
     /// Whether the foreground command holds a CPU latency request.
     pub(crate) processors_awake: bool,
-    /// Run one after the other; `lab up` has exactly one.
+    /// The scenarios of one study; `lab up` has exactly one.
     pub(crate) jobs: Vec<Job>,
+    pub(crate) study: StudyCourse,
     pub(crate) json: bool,
+    pub(crate) live: LiveMode,
     pub(crate) quiet: bool,
     pub(crate) calibrate: bool,
     pub(crate) side_by_side: NonZeroUsize,
     pub(crate) capture: bool,
+}
+
+/// How the study begins, continues and ends.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct StudyCourse {
+    /// Continue the results in the jobs' directories.
+    pub(crate) resume: bool,
+    pub(crate) shard: Option<Shard>,
+    pub(crate) until_ci_percent: Option<f64>,
+    pub(crate) time_limit: Option<Duration>,
 }
 
 /// One scenario to run. The foreground command validates it; the orchestrator plans it again with the same result.

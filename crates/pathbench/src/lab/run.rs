@@ -1,18 +1,23 @@
 //! `lab run`: validates everything, enters the namespaces, starts the orchestrator, waits.
 
-use super::{Assignment, Job, enter, load, require};
+use super::{Assignment, Job, StudyCourse, enter, load, require};
 use crate::cli::RunArgs;
 use crate::exit::{Exit, Failure};
+use crate::live::LiveMode;
 use crate::signals;
 use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{Engine, Overrides, Plan};
+use pathbench_record::statistics::FEWEST_FOR_INTERVAL;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+
+/// Repetitions with `--until-ci` and without `--repeat`.
+const MOST_REPETITIONS: u32 = 100;
 
 pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let scenarios = &args.scenario.scenarios;
@@ -21,7 +26,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
             "--json prints one document: run one scenario at a time with it, or read the run.json files",
         ));
     }
-    let overrides = Overrides::from(&args.scenario.overrides);
+    let overrides = overrides(args);
+    let out = args.out.as_deref().or(args.study.resume.as_deref());
     let mut jobs = Vec::new();
     let mut refusals = Vec::new();
     let mut names = Vec::new();
@@ -32,7 +38,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
                 if args.capture {
                     require_emulated(&plan)?;
                 }
-                if args.out.is_some() && names.contains(&plan.name) {
+                require_repetitions(&plan, args)?;
+                if out.is_some() && names.contains(&plan.name) {
                     return Err(Failure::bad_input(format!(
                         "with --out each scenario gets a directory of its name, and `{}` is given twice: \
                          leave one out, or raise --repeat",
@@ -40,7 +47,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
                     )));
                 }
                 names.push(plan.name.clone());
-                let out = args.out.as_deref().map(|out| out_directory(out, &plan.name, scenarios.len()));
+                let out = out.map(|out| out_directory(out, &plan.name, scenarios.len()));
                 jobs.push(Job { source, overrides: overrides.clone(), out });
             }
             Err(failure) => refusals.push(failure.message),
@@ -56,13 +63,45 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         privilege,
         processors_awake: latency.is_some(),
         jobs,
+        study: StudyCourse {
+            resume: args.study.resume.is_some(),
+            shard: args.study.shard,
+            until_ci_percent: args.study.until_ci,
+            time_limit: args.study.time_limit.map(|limit| limit.0),
+        },
         json: args.json,
+        live: LiveMode::of(args.json_stream, args.tui),
         quiet: args.quiet,
         calibrate: !args.no_calibration,
         side_by_side: args.jobs,
         capture: args.capture,
     };
     orchestrate(&assignment)
+}
+
+/// The changes to the scenarios; `--until-ci` needs repetitions.
+fn overrides(args: &RunArgs) -> Overrides {
+    let overrides = Overrides::from(&args.scenario.overrides);
+    let most = args.study.until_ci.map(|_| MOST_REPETITIONS);
+    Overrides { repeat: overrides.repeat.or(most), warm_up: args.study.warm_up, ..overrides }
+}
+
+/// Checks that every shard has a repetition, and that `--until-ci` can be reached.
+fn require_repetitions(plan: &Plan, args: &RunArgs) -> Result<(), Failure> {
+    let (name, repeat) = (&plan.name, plan.repeat);
+    if let Some(shard) = args.study.shard.filter(|shard| shard.of > repeat) {
+        return Err(Failure::bad_input(format!(
+            "--shard {shard}: a shard has whole repetitions, and scenario `{name}` has only {repeat}; raise --repeat, or \
+             make fewer shards"
+        )));
+    }
+    if args.study.until_ci.is_some() && (repeat as usize) < FEWEST_FOR_INTERVAL {
+        return Err(Failure::bad_input(format!(
+            "--until-ci: an interval needs {FEWEST_FOR_INTERVAL} repetitions, and scenario `{name}` has at most {repeat}; \
+             raise --repeat"
+        )));
+    }
+    Ok(())
 }
 
 /// Checks that the plan has a link to capture from: only emulated links record every packet's fate.

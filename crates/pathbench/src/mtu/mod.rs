@@ -33,8 +33,13 @@ pub(crate) fn mtu(args: &MtuArgs) -> Result<Exit, Failure> {
     if args.interval.0 < SHORTEST_INTERVAL {
         return Err(Failure::bad_input(format!("--interval {}: at least 100ms", args.interval)));
     }
+    if args.output.json_stream && !args.watch {
+        return Err(Failure::bad_input(
+            "--json-stream: only with --watch; --json prints a single examination",
+        ));
+    }
     let application = if args.apply { Some(open()?) } else { None };
-    let mut session = Session::begin("mtu", &args.output, Some(0), Map::new());
+    let mut session = Session::begin("mtu", &args.output, false, Some(0), Map::new());
     session.document.scenario.description = format!("The MTU of each path to {server}");
     let has_place = session.has_place_for_result();
     let writer = if has_place { Some(session.create_result()?) } else { None };

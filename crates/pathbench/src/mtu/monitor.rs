@@ -14,7 +14,8 @@ use pathbench_analysis::path_mtu;
 use pathbench_host::change::PlannedStep;
 use pathbench_host::path_mtu::PathObserver;
 use pathbench_host::paths::HostNetwork;
-use pathbench_record::document::{MtuChange, MtuRecord, MtuStep};
+use pathbench_record::document::{MtuChange, MtuRecord, MtuStep, PathMtu};
+use pathbench_record::live::{LiveMtuPath, LiveRecord};
 use pathbench_record::network::{AddressFamily, ServerName};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_report::terminal::{self, mtu_change};
@@ -46,6 +47,8 @@ pub(super) struct Monitor<'a> {
     examinations: Vec<Examination>,
     record: MtuRecord,
     begun: Timestamp,
+    /// Start time of the command, RFC 3339.
+    started: String,
     /// When the connections were last read.
     updated: Timestamp,
     /// Why planned changes were not made.
@@ -87,6 +90,7 @@ impl<'a> Monitor<'a> {
             record: MtuRecord { server: server.to_string(), notes, ..MtuRecord::default() },
             server,
             begun: clock.now(),
+            started: session.document.host.started.clone(),
             updated: clock.now(),
             clock,
             failure: None,
@@ -99,6 +103,7 @@ impl<'a> Monitor<'a> {
         let names: Vec<&str> = self.examinations.iter().map(|one| one.path.name.as_str()).collect();
         let until = if self.args.watch { ", until Ctrl-C" } else { "" };
         self.progress.line(format_args!("probing {} over {}{until}", self.server, names.join(", ")));
+        self.progress.records.start("mtu", 0, &self.started, 0, self.args.interval.0);
         let ended = self.probe();
         // The changes are undone regardless of how a watch ended.
         let undone = if self.args.undo_at_end { self.undo() } else { Ok(()) };
@@ -184,6 +189,9 @@ impl<'a> Monitor<'a> {
                 for index in 0..self.examinations.len() {
                     self.diagnose(index, false)?;
                 }
+                for path in &self.record.paths {
+                    self.report(path);
+                }
             }
         }
         if shown { Ok(()) } else { self.show_first() }
@@ -197,6 +205,9 @@ impl<'a> Monitor<'a> {
             one.record(&self.record.server, applies)
         };
         self.record.paths = self.examinations.iter_mut().map(record).collect();
+        for path in &self.record.paths {
+            self.report(path);
+        }
         self.verdict()?;
         self.correct_all();
         self.unwritten = self.show().err();
@@ -254,7 +265,7 @@ impl<'a> Monitor<'a> {
                 self.progress.line("the kernel needs no correction");
             }
             output::print(&terminal::mtu_script(&self.record.steps))
-        } else if self.args.output.json {
+        } else if self.keeps_standard_output() {
             Ok(())
         } else {
             output::print(&terminal::mtu(&self.record, output::style()))
@@ -295,6 +306,7 @@ impl<'a> Monitor<'a> {
                 let (path, direction) = (path.clone(), direction.to_owned());
                 let change = MtuChange { t_ms, path, direction, from_bytes, to_bytes };
                 self.print_line(mtu_change(&change, output::style()).trim_end());
+                self.progress.records.send(|| LiveRecord::MtuChange(change.clone()));
                 self.record.changes.push(change);
             }
         }
@@ -360,9 +372,27 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Prints a line on standard output; with --json as progress, because standard output holds the document.
+    /// Whether standard output holds the document or live records, and no lines.
+    const fn keeps_standard_output(&self) -> bool {
+        self.args.output.json || self.args.output.json_stream
+    }
+
+    /// Sends the state of a path as a live record.
+    fn report(&self, path: &PathMtu) {
+        self.progress.records.send(|| {
+            LiveRecord::MtuPath(LiveMtuPath {
+                t_ms: self.clock.now().ms_from(self.begun),
+                path: path.name.clone(),
+                upload_bytes: path.upload.mtu_bytes,
+                download_bytes: path.download.mtu_bytes,
+                disagreements: path.disagreements.clone(),
+            })
+        });
+    }
+
+    /// Prints a line on standard output, or as progress.
     fn print_line(&mut self, line: &str) {
-        if self.args.output.json {
+        if self.keeps_standard_output() {
             self.progress.line(line);
         } else if self.unwritten.is_none() {
             self.unwritten = output::print(&format!("{line}\n")).err();

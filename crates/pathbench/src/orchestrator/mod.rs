@@ -3,22 +3,28 @@
 use crate::clock::{MonotonicClock, unix_seconds, wall_offset_ns};
 use crate::exit::{Exit, Failure};
 use crate::lab::{Assignment, Job};
+use crate::live::{self, Live};
 use crate::progress::{Progress, StudyProgress};
-use crate::report::{self, create_result, host_record, remove_empty};
+use crate::report::{self, Presentation, create_result, host_record, remove_empty};
 use crate::signals;
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{self, Plan};
-use pathbench_lab::study::{StudyError, StudyOptions, conduct};
-use pathbench_record::directory::ResultDirectory;
-use pathbench_record::document::{HostRecord, ResultDocument, RunRecord};
+use pathbench_lab::study::{
+    Member, StudyError, StudyOptions, conduct, first_document, is_interrupted, run_ids,
+};
+use pathbench_record::directory::{ResultDirectory, ResultWriter, Resumed};
+use pathbench_record::document::{
+    HostRecord, ResultDocument, RunRecord, Shard, StudyRecord, identity_differences,
+};
 use pathbench_record::time::Clock;
 use pathbench_record::time::rfc3339_from_unix;
+use std::fs;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,40 +39,30 @@ pub(crate) fn orchestrate() -> Result<Exit, Failure> {
     })?;
     end_with(control);
     let stop = signals::stop_flag();
-    let mut exit = Exit::Done;
-    for job in &assignment.jobs {
-        let of_job = run(job, &assignment, &stop)?;
-        if exit == Exit::Done {
-            exit = of_job;
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Ok(Exit::Failed);
-        }
-    }
-    Ok(exit)
+    let live = Live::begin(assignment.live, &stop);
+    let ended = run_all(&assignment, &stop, &live);
+    live.end(ended)
 }
 
-/// Ends this process, and with it the lab, when the other end of `control` closes.
-fn end_with(mut control: UnixStream) {
-    std::thread::spawn(move || {
-        let mut nothing = [0; 1];
-        while matches!(control.read(&mut nothing), Ok(1..)) {}
-        std::process::exit(i32::from(Exit::Failed.code()));
-    });
+/// One scenario of the study with its result.
+struct Scenario {
+    plan: Plan,
+    /// `None` if all of its runs were made earlier.
+    writer: Option<ResultWriter>,
+    directory: PathBuf,
+    document: ResultDocument,
 }
 
-pub(crate) fn launcher() -> AgentLauncher {
-    AgentLauncher { program: "/proc/self/exe".into(), arguments: vec!["__host".into()] }
-}
-
-fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
-    let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
+fn run_all(assignment: &Assignment, stop: &Arc<AtomicBool>, live: &Live) -> Result<Exit, Failure> {
     let started = rfc3339_from_unix(unix_seconds() as i64);
-    let mut writer = create_result(job.out.as_deref(), &plan.name, &started)?;
+    let course = &assignment.study;
     let options = StudyOptions {
         launcher: launcher(),
         calibrate: assignment.calibrate,
         jobs: assignment.side_by_side,
+        shard: course.shard,
+        until_ci_percent: course.until_ci_percent,
+        time_limit: course.time_limit,
         capture: assignment.capture,
         wall_offset_ns: wall_offset_ns(),
         host: HostRecord {
@@ -75,30 +71,148 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
         },
         stop: Arc::clone(stop),
     };
-    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
-    let mut progress = Progress::new(assignment.quiet);
-    let mut study = StudyProgress::new(&mut progress, &plan, assignment.side_by_side);
-    let conducted = conduct(&plan, &options, &clock, &mut writer, &mut study);
-    progress.end();
-    let directory = writer.path.clone();
-    let document = conducted.map_err(|error| broken_off(&error, &directory))?;
-    writer.finish(&document).map_err(Failure::failed)?;
-    report::present(&directory, assignment.json, false)?;
-    Ok(verdict(&plan, &document))
+    let prepare = |job: &Job| prepare(job, course.resume, &options);
+    let mut scenarios = assignment.jobs.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
+    make_runs(&mut scenarios, &options, assignment, live)?;
+    let mut exit = Exit::Done;
+    for Scenario { plan, writer, directory, document } in scenarios {
+        if let Some(writer) = writer {
+            writer.finish(&document).map_err(Failure::failed)?;
+        }
+        report::present(&directory, Presentation::of(assignment.json, live), false)?;
+        live.result(&document, &directory);
+        if exit == Exit::Done {
+            exit = verdict(&plan, &document);
+        }
+    }
+    Ok(if stop.load(Ordering::Relaxed) { Exit::Failed } else { exit })
 }
 
-/// The failure of an aborted study, with the number of finished runs; without any, the directory is removed.
-fn broken_off(error: &StudyError, directory: &Path) -> Failure {
-    let exit = if error.is_incapable() { Exit::HostCannot } else { Exit::Failed };
-    let finished = ResultDirectory::open(directory).map_or(0, |result| result.document.runs.len());
-    if finished > 0 {
-        let shown = directory.display();
-        let message =
-            format!("{error}\nfinished runs are kept ({finished}): pathbench report {shown} shows them");
-        return Failure { exit, message };
+/// Creates the result of a scenario, or opens the unfinished one.
+fn prepare(job: &Job, resume: bool, options: &StudyOptions) -> Result<Scenario, Failure> {
+    let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
+    let document = first_document(&plan, options);
+    let directory = job.out.as_deref().filter(|out| resume && !is_new(out));
+    let Some(directory) = directory else {
+        let writer = create_result(job.out.as_deref(), &plan.name, &options.host.started)?;
+        let directory = writer.path.clone();
+        return Ok(Scenario { plan, writer: Some(writer), directory, document });
+    };
+    let directory = directory.to_owned();
+    let is_finished = |run: &RunRecord| !is_interrupted(run);
+    match ResultWriter::resume(&directory, is_finished).map_err(Failure::bad_input)? {
+        Resumed::Finished(found) => {
+            check_identity(&found, &document, &directory)?;
+            Ok(Scenario { plan, writer: None, directory, document: *found })
+        }
+        Resumed::Unfinished(writer, found) => {
+            let document = match found {
+                Some(found) => continued(*found, document, &directory)?,
+                None => document,
+            };
+            Ok(Scenario { plan, writer: Some(writer), directory, document })
+        }
     }
-    remove_empty(directory);
-    Failure { exit, message: error.to_string() }
+}
+
+fn is_new(directory: &Path) -> bool {
+    fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
+}
+
+fn check_identity(found: &ResultDocument, now: &ResultDocument, directory: &Path) -> Result<(), Failure> {
+    let mut differences = identity_differences(found, now);
+    let shard = |document: &ResultDocument| document.study.as_ref().and_then(|study| study.shard);
+    if shard(found) != shard(now) {
+        let shown = |shard: Option<Shard>| shard.map_or_else(|| "none".to_owned(), |shard| shard.to_string());
+        differences.push(format!("the shard: {}, not {}", shown(shard(found)), shown(shard(now))));
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::bad_input(format!(
+        "--resume: {} holds another study ({}); give the arguments with which it began",
+        directory.display(),
+        differences.join("; ")
+    )))
+}
+
+/// The document of an earlier session for this one.
+fn continued(
+    found: ResultDocument,
+    now: ResultDocument,
+    directory: &Path,
+) -> Result<ResultDocument, Failure> {
+    check_identity(&found, &now, directory)?;
+    let (earlier, study) = (found.study.unwrap_or_default(), now.study.unwrap_or_default());
+    let sessions = [earlier.sessions, study.sessions.clone()].concat();
+    Ok(ResultDocument { study: Some(StudyRecord { sessions, ..study }), ..found })
+}
+
+/// Makes the missing runs of all scenarios in one order.
+fn make_runs(
+    scenarios: &mut [Scenario],
+    options: &StudyOptions,
+    assignment: &Assignment,
+    live: &Live,
+) -> Result<(), Failure> {
+    let title = scenarios.iter().map(|one| one.plan.name.as_str()).collect::<Vec<_>>().join(", ");
+    let seed = scenarios.first().map_or(0, |one| one.plan.seed);
+    let earlier: usize = scenarios.iter().map(|one| one.document.runs.len()).sum();
+    let all: usize = scenarios.iter().map(|one| run_ids(&one.plan, options.shard).len()).sum();
+    let runs = all.saturating_sub(earlier);
+    live.start(&title, seed, &options.host.started, runs, live.interval());
+    let mut progress = Progress::new(assignment.quiet, live.clone());
+    let mut study = StudyProgress::new(&mut progress, &title, runs, earlier, assignment.side_by_side);
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+    let mut directories = Vec::new();
+    let mut members = Vec::new();
+    let mut places = Vec::new();
+    for (index, Scenario { plan, writer, directory, document }) in scenarios.iter_mut().enumerate() {
+        if let Some(writer) = writer {
+            members.push(Member { plan, writer, document: document.clone() });
+            directories.push(directory.clone());
+            places.push(index);
+        }
+    }
+    let conducted = conduct(members, options, &clock, &mut study);
+    progress.end();
+    let documents = conducted.map_err(|error| broken_off(&error, &directories))?;
+    for (index, document) in places.into_iter().zip(documents) {
+        scenarios[index].document = document;
+    }
+    Ok(())
+}
+
+/// Ends this process, and with it the lab, when the other end of `control` closes.
+fn end_with(mut control: UnixStream) {
+    std::thread::spawn(move || {
+        let mut nothing = [0; 1];
+        while matches!(control.read(&mut nothing), Ok(1..)) {}
+        live::restore_terminal();
+        std::process::exit(i32::from(Exit::Failed.code()));
+    });
+}
+
+pub(crate) fn launcher() -> AgentLauncher {
+    AgentLauncher { program: "/proc/self/exe".into(), arguments: vec!["__host".into()] }
+}
+
+/// The failure of an aborted study, with the number of finished runs; directories without any are removed.
+fn broken_off(error: &StudyError, directories: &[PathBuf]) -> Failure {
+    let exit = if error.is_incapable() { Exit::HostCannot } else { Exit::Failed };
+    let mut lines = vec![error.to_string()];
+    for directory in directories {
+        let finished = ResultDirectory::open(directory).map_or(0, |result| result.document.runs.len());
+        if finished > 0 {
+            let shown = directory.display();
+            lines.push(format!(
+                "finished runs are kept ({finished}): pathbench report {shown} shows them, --resume {shown} continues"
+            ));
+        } else {
+            remove_empty(directory);
+        }
+    }
+    Failure { exit, message: lines.join("\n") }
 }
 
 fn verdict(plan: &Plan, document: &ResultDocument) -> Exit {

@@ -16,7 +16,7 @@ use crate::output;
 use crate::session::Session;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_host::counters::Counters;
-use pathbench_lab::study::schedule;
+use pathbench_lab::study::{Course, schedule};
 use pathbench_record::document::ResultDocument;
 use pathbench_record::network::ServerName;
 use pathbench_record::transport::{Transport, TransportLabel};
@@ -34,7 +34,7 @@ pub(crate) fn roam(args: &RoamArgs, options: Map<String, Value>) -> Result<Exit,
     let names = std::slice::from_ref(&args.name);
     let (plan, servers) = args.server.validate(names, plan, |plan| &plan.choice)?;
     let client = Client::new(&args.server, plan.scheduler.clone(), None);
-    let mut session = Session::begin("roam", &args.output, args.seed, options);
+    let mut session = Session::begin("roam", &args.output, args.tui, args.seed, options);
     let measured = Job { args, plan: &plan, client: &client }.measure(servers, &mut session);
     session.finish(measured)
 }
@@ -119,7 +119,7 @@ impl Job<'_> {
         let label = |&transport: &Transport| TransportLabel { transport, path: None };
         let labels: Vec<TransportLabel> = reached.places.keys().map(label).collect();
         let backups = network::backup_endpoints();
-        schedule(&[(&labels, 1)], 1, seed)
+        schedule(&[(&labels, 1)], &Course { repeat: 1, warm_up: 0, seed, shard: None })
             .into_iter()
             .map(|run| run.label.transport)
             .map(|transport| (transport, self.plan.paths_of(transport, paths, &backups)))

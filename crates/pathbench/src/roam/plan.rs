@@ -64,6 +64,9 @@ pub(crate) struct RoamArgs {
     /// Seed of the order in which the transports start [default: a random one, which the result names]
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
+    /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
+    #[arg(long, conflicts_with = "json_stream")]
+    pub(super) tui: bool,
     #[command(flatten)]
     pub(super) output: OutputArguments,
 }

@@ -3,6 +3,7 @@
 use super::context::PathContext;
 use super::plan::{MESSAGE_INTERVAL, Roam, interactive};
 use super::test::{Finished, TestEvent};
+use crate::live::LiveRuns;
 use crate::progress::bytes_per_path;
 use pathbench_analysis::assembly::{
     ClientPath, Evidence, LinesSoFar, Notification, RunSetting, SeenEvent, assemble,
@@ -13,6 +14,7 @@ use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::RunRecord;
 use pathbench_record::end::{EndRecord, MessageRecord, PathSample};
+use pathbench_record::event::Event;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::Update;
@@ -70,10 +72,11 @@ impl RunLog {
         }
     }
 
-    pub(super) fn add(&mut self, event: TestEvent) {
+    pub(super) fn add(&mut self, event: TestEvent, live: &mut LiveRuns) {
         match event {
             TestEvent::Transferred(transferred) => {
                 self.figures.transferred(transferred.at, bytes_per_path(&transferred));
+                live.progress(&self.id, transferred);
             }
             TestEvent::Update(update) => self.update(*update),
             TestEvent::SoFar(record) => self.so_far = Some(*record),
@@ -116,15 +119,15 @@ impl RunLog {
         events.iter().filter(own).cloned().collect()
     }
 
-    /// Appends all new lines.
+    /// Appends all new lines; returns the events among them.
     pub(super) fn write(
         &mut self,
         writer: &mut ResultWriter,
         setting: &RunSetting,
         events: &[SeenEvent],
         now: Timestamp,
-    ) -> Result<(), WriteError> {
-        let (Some(so_far), Some(origin)) = (self.so_far.clone(), self.origin) else { return Ok(()) };
+    ) -> Result<Vec<Event>, WriteError> {
+        let (Some(so_far), Some(origin)) = (self.so_far.clone(), self.origin) else { return Ok(Vec::new()) };
         let nothing = DeliverySeries::starting_at(so_far.started);
         let record = EndRecord {
             ended: now,
@@ -140,7 +143,8 @@ impl RunLog {
         let lines = LinesSoFar::of(&self.evidence(setting, record, new_events), origin);
         writer.append(&lines.samples)?;
         writer.append(&lines.events)?;
-        writer.append(&lines.messages)
+        writer.append(&lines.messages)?;
+        Ok(lines.events)
     }
 
     /// Messages in their final state, and messages that have been unacknowledged for longer than [`UNACKNOWLEDGED`].
@@ -175,20 +179,10 @@ impl RunLog {
         notifications: Vec<SeenEvent>,
     ) -> Evidence<'a> {
         Evidence {
-            id: self.id.clone(),
-            setting,
-            label: &self.label,
-            repetition: 1,
             client: Some(client),
-            server: None,
-            completed: false,
             error: Some(UNFINISHED.to_owned()),
-            gave_up: None,
-            links: Vec::new(),
-            invalid_because: Vec::new(),
-            executed: Vec::new(),
             notifications,
-            counters: BTreeMap::new(),
+            ..Evidence::of_running(self.id.clone(), setting, &self.label, 1)
         }
     }
 }
@@ -206,7 +200,7 @@ fn thin(samples: &mut Vec<PathSample>) {
 }
 
 /// The pattern's name in results.
-const PATTERN: &str = "interactive";
+pub(super) const PATTERN: &str = "interactive";
 
 impl Roam<'_> {
     /// The run's setting; `duration` is the duration that the server granted.

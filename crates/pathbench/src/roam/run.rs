@@ -4,18 +4,21 @@
 
 use super::context::{PathContext, WifiState, follow_wifi};
 use super::plan::{MESSAGE_INTERVAL, Roam};
-use super::records::RunLog;
+use super::records::{PATTERN, RunLog};
 use super::test::{Control, Finished, Test, TestEvent};
 use crate::client::{Clocks, Target, TestEvidence};
 use crate::exit::Failure;
+use crate::live::LiveRuns;
 use crate::progress::Progress;
 use crate::session::Session;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath};
+use pathbench_analysis::comparison;
 use pathbench_analysis::metrics;
 use pathbench_analysis::metrics::live::{ProbeFigures, TestFigures};
 use pathbench_analysis::wifi::LossDetector;
 use pathbench_record::directory::{ResultWriter, WriteError};
-use pathbench_record::document::{ProbeLine, ProbeRecord, ResultDocument};
+use pathbench_record::document::{ProbeLine, ProbeRecord, ResultDocument, Variant};
+use pathbench_record::live::{LiveProbedPath, LiveProbes, LiveRecord, LiveRunStart};
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::text::duration;
 use pathbench_record::time::Timestamp;
@@ -72,7 +75,7 @@ impl Roam<'_> {
         writer: &mut ResultWriter,
         session: &mut Session,
     ) -> Result<Recorder<'_>, Failure> {
-        let mut recorder = Recorder::new(self)?;
+        let mut recorder = Recorder::new(self, session)?;
         let plan = self.probe_plan(&recorder.paths);
         let (control, quit) = (&Control::default(), &AtomicBool::new(false));
         let (sender, events) = channel();
@@ -144,16 +147,22 @@ pub(super) struct Recorder<'a> {
     pub(super) begun: Timestamp,
     /// Why and when the tests ended; the wait for the server's records comes after this time.
     pub(super) ended: Option<(End, Timestamp)>,
+    live: LiveRuns,
+    /// Begin of the current interval of the probes' live records.
+    probed_from: Timestamp,
 }
 
 impl<'a> Recorder<'a> {
-    fn new(roam: &'a Roam<'a>) -> Result<Self, Failure> {
+    fn new(roam: &'a Roam<'a>, session: &Session) -> Result<Self, Failure> {
         let log = |(index, (transport, paths)): (usize, &(Transport, Vec<ClientPath>))| {
             RunLog::new(format!("{:02}-{transport}-interactive-r1", index + 1), *transport, paths.clone())
         };
         let logs: Vec<RunLog> = roam.tests.iter().enumerate().map(log).collect();
         let paths = logs.first().map(|log| log.paths.clone()).unwrap_or_default();
+        let begun = roam.client.clock.now();
         Ok(Self {
+            live: begin_live(roam, &logs, session),
+            probed_from: begun,
             roam,
             logs,
             context: PathContext::start(&roam.client.clock, &paths)?,
@@ -162,7 +171,7 @@ impl<'a> Recorder<'a> {
             probe_lines: Vec::new(),
             probes_written: 0,
             detector: roam.until_gone.as_ref().map(|(_, gone_for)| LossDetector::new(*gone_for)),
-            begun: roam.client.clock.now(),
+            begun,
             ended: None,
         })
     }
@@ -181,6 +190,7 @@ impl<'a> Recorder<'a> {
             self.receive(channels, progress);
             let now = clock.now();
             self.show(progress, now);
+            self.report_probes(now);
             if now >= next_flush {
                 self.write(writer, now)?;
                 next_flush = now + FLUSH;
@@ -247,7 +257,7 @@ impl<'a> Recorder<'a> {
             };
             progress.warn(format_args!("pathbench: {}: {error}{hint}", log.figures.name));
         }
-        log.add(event);
+        log.add(event, &mut self.live);
     }
 
     fn add_probe(&mut self, sample: ProbeSample) {
@@ -308,11 +318,35 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// Sends the latest figures of the probes as a live record.
+    fn report_probes(&mut self, now: Timestamp) {
+        let live = &self.live.live;
+        if !live.is_on() || now.since(self.probed_from) < live.interval() {
+            return;
+        }
+        let path = |probe: &ProbeFigures| LiveProbedPath {
+            name: probe.name.clone(),
+            rtt_ms: probe.latest.filter(|_| probe.unanswered == 0).map(|rtt| rtt.as_nanos() as f64 / 1e6),
+            lost: probe.lost,
+        };
+        live.send(|| {
+            LiveRecord::ProbeInterval(LiveProbes {
+                from_ms: self.probed_from.ms_from(self.begun),
+                to_ms: now.ms_from(self.begun),
+                paths: self.probes.iter().map(path).collect(),
+            })
+        });
+        self.probed_from = now;
+    }
+
     /// Writes all new lines to the operating system.
     fn write(&mut self, writer: &mut ResultWriter, now: Timestamp) -> Result<(), Failure> {
         for log in &mut self.logs {
             let setting = self.roam.setting(log, &self.context, None);
-            log.write(writer, &setting, &self.context.monitor.events, now).map_err(Failure::failed)?;
+            let events =
+                log.write(writer, &setting, &self.context.monitor.events, now).map_err(Failure::failed)?;
+            self.live.paths(&log.id, &setting.paths);
+            self.live.events(events);
         }
         let fresh = self.probe_lines.get(self.probes_written..).unwrap_or_default();
         writer.append(fresh).map_err(Failure::failed)?;
@@ -336,7 +370,7 @@ impl<'a> Recorder<'a> {
 
     /// Assembles the runs from the records of both ends, and replaces the lines written during the tests.
     pub(super) fn write_runs(
-        self,
+        mut self,
         clocks: &mut Clocks,
         counters: Option<&BTreeMap<String, i64>>,
         writer: &mut ResultWriter,
@@ -378,11 +412,40 @@ impl<'a> Recorder<'a> {
             writer.append(&events)?;
             writer.append(&deliveries)?;
             writer.append(&messages)?;
+            self.live.end(&record);
             document.runs.push(record);
         }
         summarise_runs(document);
         Ok(())
     }
+}
+
+/// The live records of the runs, which all begin together.
+fn begin_live(roam: &Roam<'_>, logs: &[RunLog], session: &Session) -> LiveRuns {
+    let document = &session.document;
+    let live = session.progress.records.clone();
+    let name = &document.scenario.name;
+    live.start(name, document.seed, &document.host.started, logs.len(), live.interval());
+    let mut runs = LiveRuns::new(live);
+    for (index, log) in logs.iter().enumerate() {
+        runs.begin(|| LiveRunStart {
+            run: log.id.clone(),
+            number: index as u32 + 1,
+            runs: logs.len() as u32,
+            label: log.label.to_string(),
+            pattern: PATTERN.to_owned(),
+            variant: Variant::default(),
+            repetition: 1,
+            expected_ms: roam
+                .plan
+                .durations
+                .first()
+                .filter(|_| roam.plan.timed)
+                .map(|time| time.as_secs_f64() * 1e3),
+        });
+        runs.paths(&log.id, &log.paths);
+    }
+    runs
 }
 
 fn without_server(longest_delay: Option<Duration>) -> String {
@@ -399,4 +462,5 @@ fn probe_records(paths: &[ClientPath], lines: &[ProbeLine]) -> Vec<ProbeRecord> 
 fn summarise_runs(document: &mut ResultDocument) {
     document.summary.groups = summarise(&document.runs);
     document.summary.mobility = summarise_mobility(&document.runs);
+    comparison::complete(document);
 }

@@ -27,7 +27,7 @@ pub(crate) fn test(args: &TestArgs, options: Map<String, Value>) -> Result<Exit,
     let plan = SuitePlan::new(&args.traffic);
     let (plan, servers) = args.server.validate(&args.servers, plan, |plan| &plan.choice)?;
     let client = Client::new(&args.server, plan.scheduler.clone(), args.traffic.congestion.clone());
-    let mut session = Session::begin("test", &args.output, args.traffic.seed, options);
+    let mut session = Session::begin("test", &args.output, args.tui, args.traffic.seed, options);
     let measured = measure(&plan, &client, servers, &mut session);
     session.finish(measured)
 }

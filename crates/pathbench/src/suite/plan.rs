@@ -29,6 +29,9 @@ pub(crate) struct TestArgs {
     pub(super) server: TestServerArguments,
     #[command(flatten)]
     pub(super) traffic: TrafficArgs,
+    /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
+    #[arg(long, conflicts_with = "json_stream")]
+    pub(super) tui: bool,
     #[command(flatten)]
     pub(super) output: OutputArguments,
 }

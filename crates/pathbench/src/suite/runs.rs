@@ -6,13 +6,15 @@ use crate::client::discovery::Reached;
 use crate::client::network::NetworkMonitor;
 use crate::client::{Client, Clocks, Target, TestEvidence, counters_since};
 use crate::exit::Failure;
-use crate::progress::{Progress, RunProgress};
+use crate::progress::{NextRun, Progress, RunProgress};
 use crate::session::Session;
-use pathbench_analysis::assembly::{AssembledRun, ClientPath};
+use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence};
+use pathbench_analysis::comparison;
 use pathbench_host::counters::Counters;
 use pathbench_host::paths;
-use pathbench_lab::study::{ScheduledRun, schedule};
+use pathbench_lab::study::{Course, ScheduledRun, schedule};
 use pathbench_record::directory::ResultWriter;
+use pathbench_record::document::Variant;
 use pathbench_record::network::ServerName;
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::text::duration;
@@ -99,6 +101,8 @@ impl<'a> Suite<'a> {
         let Session { progress, document, .. } = session;
         let order = self.order(document.seed);
         progress.line(self.announcement(&order, document.seed));
+        let (live, started) = (&progress.records, &document.host.started);
+        live.start(&document.scenario.name, document.seed, started, order.len(), live.interval());
         self.clocks.learn(self.client.compare_clocks(self.server, self.places));
         self.notes = std::mem::take(&mut document.summary.notes);
         let mut progress = RunProgress::new(progress, order.len(), false);
@@ -108,9 +112,18 @@ impl<'a> Suite<'a> {
             }
             let (number, rest) = (index + 1, order.get(index..).unwrap_or_default());
             let pattern = &self.plan.patterns[scheduled.pattern];
-            let label = format!("{} {}", scheduled.label, pattern.name);
-            progress.begin(number, &label, Some(pattern.expected(&[])), Some(self.left(rest)));
-            let Some(run) = self.run(number, scheduled, &mut progress) else {
+            let id = format!("{number:02}-{}-{}-r{}", scheduled.label, pattern.name, scheduled.repetition);
+            let next = NextRun {
+                id: &id,
+                number,
+                label: &scheduled.label,
+                pattern: pattern.name,
+                variant: &Variant::default(),
+                repetition: scheduled.repetition,
+                expected: Some(pattern.expected(&[])),
+            };
+            progress.begin(&next, Some(self.left(rest)));
+            let Some(run) = self.run(&next, scheduled, &mut progress) else {
                 self.stopped = true;
                 let count = rest.len();
                 self.notes
@@ -133,13 +146,15 @@ impl<'a> Suite<'a> {
         }
         progress.end();
         document.summary.notes = std::mem::take(&mut self.notes);
+        comparison::complete(document);
         Ok(())
     }
 
     fn order(&self, seed: u64) -> Vec<ScheduledRun> {
         let labels: Vec<TransportLabel> =
             self.places.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
-        schedule(&[(&labels, self.plan.patterns.len())], self.plan.repeat, seed)
+        let course = Course { repeat: self.plan.repeat, warm_up: 0, seed, shard: None };
+        schedule(&[(&labels, self.plan.patterns.len())], &course)
     }
 
     fn announcement(&self, order: &[ScheduledRun], seed: u64) -> String {
@@ -168,10 +183,11 @@ impl<'a> Suite<'a> {
     /// Makes one run; `None` if the user stopped it.
     fn run(
         &mut self,
-        number: usize,
+        next: &NextRun<'_>,
         scheduled: &ScheduledRun,
         progress: &mut RunProgress<'_>,
     ) -> Option<AssembledRun> {
+        let number = next.number;
         let transport = scheduled.label.transport;
         let pattern = &self.plan.patterns[scheduled.pattern];
         let address = *self.places.get(&transport)?;
@@ -187,8 +203,13 @@ impl<'a> Suite<'a> {
         self.monitor.follow(&paths);
         let target = Target { address, host: self.server.host.clone(), paths: paths.clone() };
         let plan = self.client.plan(transport, &target, pattern.parameters.clone());
+        let (name, parameters) = (pattern.name, &pattern.parameters);
+        let others = self.monitor.network.other_interfaces(&paths);
+        let setting = self.client.run_setting(self.server, name, parameters, paths.clone(), others);
+        let so_far = Evidence::of_running(next.id.to_owned(), &setting, &scheduled.label, next.repetition);
         let (before, begun) = (Counters::read().ok(), self.client.clock.now());
-        let outcome = self.run_test(&plan, &paths, progress)?;
+        progress.connecting(next.id, &paths);
+        let outcome = self.run_test(&plan, &paths, so_far, progress)?;
         let took = self.client.clock.now().since(begun);
         let (notifications, mut changes) = self.monitor.take();
         // The kernel does not report a route change as a change of links or addresses.
@@ -201,9 +222,9 @@ impl<'a> Suite<'a> {
         self.learn(number, scheduled, &outcome, took, progress);
         let others = self.monitor.network.other_interfaces(&paths);
         let several = paths.len() > 1;
-        let setting = self.client.run_setting(self.server, pattern.name, &pattern.parameters, paths, others);
+        let setting = self.client.run_setting(self.server, name, parameters, paths, others);
         let evidence = TestEvidence {
-            id: format!("{number:02}-{}-{}-r{}", scheduled.label, pattern.name, scheduled.repetition),
+            id: next.id.to_owned(),
             label: &scheduled.label,
             repetition: scheduled.repetition,
             setting: &setting,
@@ -227,13 +248,16 @@ impl<'a> Suite<'a> {
         Some(assembled)
     }
 
-    /// Runs the test of `plan`, and waits for a busy server; `None` if the user stopped it.
+    /// Runs the test of `plan`, and waits for a busy server; `None` if the user stopped it. `so_far` is the run's
+    /// evidence without its events.
     fn run_test(
         &mut self,
         plan: &ClientPlan,
         paths: &[ClientPath],
+        mut so_far: Evidence<'_>,
         progress: &mut RunProgress<'_>,
     ) -> Option<ClientOutcome> {
+        let mut reported = 0;
         let clock = &self.client.clock;
         for attempt in 1.. {
             let (transferred, test) = start(self.client, plan.clone());
@@ -244,7 +268,14 @@ impl<'a> Suite<'a> {
                     return None;
                 }
                 match transferred.recv_timeout(TICK) {
-                    Ok(transferred) => progress.transferred(&transferred, paths),
+                    Ok(transferred) => {
+                        let origin = transferred.first_byte;
+                        progress.transferred(&so_far.id, transferred, paths);
+                        let fresh = self.monitor.events.get(reported..).unwrap_or_default();
+                        so_far.notifications = fresh.to_vec();
+                        reported = self.monitor.events.len();
+                        progress.events(&so_far, origin);
+                    }
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break test.join().ok()?,
                 }

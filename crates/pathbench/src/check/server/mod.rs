@@ -9,6 +9,7 @@ use crate::arguments::ServerArguments;
 use crate::client::{addresses_of, network};
 use crate::clock::MonotonicClock;
 use crate::exit::Failure;
+use crate::live::Live;
 use crate::progress::Progress;
 use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{
@@ -75,7 +76,14 @@ pub(super) fn probe(
 ) -> Result<ServerFacts, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
     let began = clock.now();
-    let prober = Prober { arguments, quic_ports, target, clock, progress: Progress::new(false), began };
+    let prober = Prober {
+        arguments,
+        quic_ports,
+        target,
+        clock,
+        progress: Progress::new(false, Live::default()),
+        began,
+    };
     prober.run(host)
 }
 

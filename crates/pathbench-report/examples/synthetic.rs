@@ -11,7 +11,7 @@ use pathbench_report::{FigureFormat, ResultSet, write};
 use std::path::PathBuf;
 
 fn main() -> Result<(), pathbench_report::WriteError> {
-    let out = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "/tmp/pathbench-gallery".to_owned()));
+    let out = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "/tmp/pathbench-synthetic".to_owned()));
     let only = std::env::args().nth(2).unwrap_or_default();
     let gallery: [(&str, ResultSet); 15] = [
         ("mtu-probing", synthetic::probing()),

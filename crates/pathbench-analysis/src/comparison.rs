@@ -1,0 +1,15 @@
+//! Comparisons of repeated measurements: rank statistics with exact intervals, and the rule that turns them into a
+//! verdict. No assumption on the distribution of the figures; pure.
+
+mod correction;
+mod description;
+mod estimate;
+mod null;
+mod rule;
+mod study;
+
+pub use correction::{holm, largest_family};
+pub use description::{cliffs_delta, jains_index};
+pub use estimate::{Estimate, paired, unpaired};
+pub use rule::{MARGIN, Measure, Rule, judge, repetitions_needed};
+pub use study::{MOST_COMPARISONS, across, complete, figures_of, of_runs, smaller_is_better};

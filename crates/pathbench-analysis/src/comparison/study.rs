@@ -1,0 +1,179 @@
+//! The comparisons of a result: which groups of runs, by which figures.
+
+use super::description::cliffs_delta;
+use super::estimate::{Estimate, paired, unpaired};
+use super::rule::{MARGIN, Measure, Rule, judge, repetitions_needed};
+use super::{holm, study::groups::Groups};
+use pathbench_record::document::{ComparedRuns, Comparison, ResultDocument, RunRecord, Verdict};
+use pathbench_record::statistics::median;
+use pathbench_record::summary::figure;
+use std::collections::BTreeMap;
+
+mod groups;
+
+pub(crate) use groups::Group;
+
+/// Comparisons of one result; more are counted only.
+pub const MOST_COMPARISONS: usize = 120;
+
+/// The figures by which the groups of a pattern are compared: its main figure, and the longest stall of bulk data.
+pub fn figures_of(pattern: &str) -> &'static [&'static str] {
+    match pattern.split('-').next().unwrap_or_default() {
+        "ping" => &["ping_ms"],
+        "bulk" => &["fct_ms"],
+        "interactive" => &["delay_p95_ms"],
+        _ => &["goodput_mbps", "stall_ms"],
+    }
+}
+
+/// Whether a smaller value of the figure is the better one.
+pub fn smaller_is_better(figure: &str) -> bool {
+    figure != "goodput_mbps"
+}
+
+/// The comparisons of one result, paired by repetition, with the number of those left out: in each variant and pattern each
+/// multipath label with the labels on one path (of its own family, tcp or quic, if there are any) and with other multipath
+/// labels; each label's variants with the first variant (with a matrix of one key and few values, all pairs).
+pub fn of_runs(runs: &[RunRecord]) -> (Vec<Comparison>, u32) {
+    let groups = Groups::of(runs);
+    let mut comparisons = Vec::new();
+    let mut wanted = 0_u64;
+    for (baseline, candidate) in groups.pairs(&mut wanted) {
+        for name in figures_of(baseline.pattern) {
+            if comparisons.len() >= MOST_COMPARISONS {
+                break;
+            }
+            comparisons.extend(of_pairs(baseline, candidate, name));
+            wanted = wanted.saturating_sub(1);
+        }
+    }
+    correct(&mut comparisons);
+    (comparisons, u32::try_from(wanted).unwrap_or(u32::MAX))
+}
+
+/// Sets the comparisons of a finished result, or of a result without them.
+pub fn complete(document: &mut ResultDocument) {
+    let (comparisons, omitted) = of_runs(&document.runs);
+    document.summary.comparisons = comparisons;
+    document.summary.comparisons_omitted = omitted;
+}
+
+/// Groups of the same label, pattern and variant in two results, compared as independent samples by `figures` of a pattern.
+pub fn across(
+    baseline: &[RunRecord],
+    candidate: &[RunRecord],
+    figures: &dyn Fn(&str) -> Vec<&'static str>,
+) -> Vec<Comparison> {
+    let (baseline, candidate) = (Groups::of(baseline), Groups::of(candidate));
+    let mut comparisons = Vec::new();
+    for (one, other) in baseline.common(&candidate) {
+        for name in figures(one.pattern) {
+            let (a, b) = (one.values(name), other.values(name));
+            comparisons.extend(of_samples(one, other, name, &a, &b));
+        }
+    }
+    correct(&mut comparisons);
+    comparisons
+}
+
+fn of_pairs(baseline: &Group, candidate: &Group, name: &str) -> Option<Comparison> {
+    let value =
+        |run: Option<&&RunRecord>| run.and_then(|run| figure(run, name)).filter(|one| one.is_finite());
+    let pairs: Vec<(f64, f64)> = baseline
+        .runs
+        .iter()
+        .filter_map(|(repetition, run)| Some((value(Some(run))?, value(candidate.runs.get(repetition))?)))
+        .collect();
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let scale = Scale::of(name, &a, &b)?;
+    let differences: Vec<f64> = pairs.iter().map(|(a, b)| scale.position(*b) - scale.position(*a)).collect();
+    let estimate = paired(&differences)?;
+    let mut comparison = scale.comparison(baseline, candidate, name, &estimate);
+    comparison.pairs = u32::try_from(pairs.len()).ok();
+    comparison.cliffs_delta = cliffs_delta(&a, &b);
+    Some(comparison)
+}
+
+fn of_samples(one: &Group, other: &Group, name: &str, a: &[f64], b: &[f64]) -> Option<Comparison> {
+    let scale = Scale::of(name, a, b)?;
+    let on_scale = |values: &[f64]| values.iter().map(|value| scale.position(*value)).collect::<Vec<f64>>();
+    let estimate = unpaired(&on_scale(a), &on_scale(b))?;
+    let mut comparison = scale.comparison(one, other, name, &estimate);
+    comparison.cliffs_delta = cliffs_delta(a, b);
+    Some(comparison)
+}
+
+/// Paired differences of logarithms (ratios) or of plain values, and their rule.
+struct Scale {
+    is_ratio: bool,
+    rule: Rule,
+}
+
+impl Scale {
+    /// A figure that is compared by ratios, but is zero in a run, is compared by differences.
+    fn of(name: &str, baseline: &[f64], candidate: &[f64]) -> Option<Self> {
+        let positive = baseline.iter().chain(candidate).all(|value| *value > 0.0);
+        let smallest = match Measure::of_figure(name) {
+            Measure::Ratio if positive => {
+                return Some(Self { is_ratio: true, rule: Rule::of_ratios(MARGIN) });
+            }
+            Measure::Ratio => 0.0,
+            Measure::Difference { smallest } => smallest,
+        };
+        let margin = smallest.max(MARGIN * median(baseline)?.abs());
+        Some(Self { is_ratio: false, rule: Rule { margin } })
+    }
+
+    fn position(&self, value: f64) -> f64 {
+        if self.is_ratio { value.ln() } else { value }
+    }
+
+    fn comparison(&self, baseline: &Group, candidate: &Group, name: &str, found: &Estimate) -> Comparison {
+        let verdict = judge(found, self.rule);
+        let open = verdict == Verdict::CannotTell;
+        let value = |shift: f64| if self.is_ratio { shift.exp() } else { shift };
+        Comparison {
+            pattern: baseline.pattern.to_owned(),
+            figure: name.to_owned(),
+            baseline: baseline.side(name),
+            candidate: candidate.side(name),
+            pairs: None,
+            ratio: self.is_ratio.then(|| value(found.shift)),
+            difference: (!self.is_ratio).then(|| value(found.shift)),
+            ci95: found.ci95.map(|interval| interval.map(value)),
+            margin: if self.is_ratio { MARGIN } else { self.rule.margin },
+            verdict,
+            repetitions_needed: open.then(|| repetitions_needed(found, self.rule)).flatten(),
+            p: found.p,
+            family: 1,
+            adjusted: false,
+            cliffs_delta: None,
+        }
+    }
+}
+
+impl Group<'_> {
+    fn side(&self, name: &str) -> ComparedRuns {
+        ComparedRuns {
+            label: self.label.to_owned(),
+            variant: self.variant.clone(),
+            runs: u32::try_from(self.values(name).len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Holm's correction in each family: the comparisons of one pattern and figure.
+fn correct(comparisons: &mut [Comparison]) {
+    let mut families: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
+    for (index, one) in comparisons.iter().enumerate() {
+        families.entry((one.pattern.clone(), one.figure.clone())).or_default().push(index);
+    }
+    for members in families.into_values() {
+        let p: Vec<f64> = members.iter().map(|index| comparisons[*index].p).collect();
+        for (index, rejected) in members.iter().zip(holm(&p)) {
+            let one = &mut comparisons[*index];
+            one.family = u32::try_from(members.len()).unwrap_or(u32::MAX);
+            one.adjusted = rejected && one.verdict == Verdict::Different;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The rows of the tables, one at a time: what is in memory does not grow with the result.
+
+use super::ExportError;
+use super::table::{Column, Rows, Table, tables};
+use crate::result_set::ResultSet;
+use serde_json::{Map, Value, json};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+/// Takes the cells of a row, in the order of the columns; null where there is no value.
+pub(super) type Sink<'a> = dyn FnMut(&[Value]) -> Result<(), ExportError> + 'a;
+
+/// Passes every row of `table` to `sink`.
+pub(super) fn each_row(
+    table: &Table,
+    sets: &[ResultSet],
+    names: &[String],
+    sink: &mut Sink,
+) -> Result<(), ExportError> {
+    if table.rows == Rows::Columns {
+        return tables().iter().filter(|one| one.name != table.name).try_for_each(|one| {
+            one.columns.iter().try_for_each(|column| {
+                let row = json!({
+                    "table": one.name, "column": column.name, "type": column.kind.name(),
+                    "meaning": column.meaning, "nullable": column.is_nullable,
+                });
+                pass(table, row, one.name, sink)
+            })
+        });
+    }
+    sets.iter().zip(names).try_for_each(|(set, name)| match table.rows {
+        Rows::Lines(file) => lines(table, set, name, file, sink),
+        _ => of_document(table, set, name, sink),
+    })
+}
+
+fn of_document(table: &Table, set: &ResultSet, name: &str, sink: &mut Sink) -> Result<(), ExportError> {
+    let document = &set.document;
+    let place = format!("run.json of {name}");
+    let mut give = |mut row: Value, keys: &[(&str, Value)]| {
+        row["result"] = name.into();
+        for (key, value) in keys {
+            row[key] = value.clone();
+        }
+        pass(table, row, &place, sink)
+    };
+    match table.rows {
+        Rows::Runs => document.runs.iter().try_for_each(|run| give(json!(run), &[])),
+        Rows::OfRuns(field) => document.runs.iter().try_for_each(|run| {
+            let mut run = json!(run);
+            let id = run["id"].take();
+            items(run[field].take()).try_for_each(|row| give(row, &[("run", id.clone())]))
+        }),
+        Rows::OfSummary(field) => {
+            items(json!(document.summary)[field].take()).try_for_each(|row| give(row, &[]))
+        }
+        Rows::Figures => document.summary.groups.iter().try_for_each(|group| {
+            group.figures.iter().try_for_each(|(figure, distribution)| {
+                let keys = [
+                    ("variant", json!(group.variant)),
+                    ("label", json!(group.label)),
+                    ("pattern", json!(group.pattern)),
+                    ("figure", json!(figure)),
+                ];
+                give(json!(distribution), &keys)
+            })
+        }),
+        Rows::Lines(_) | Rows::Columns => Ok(()),
+    }
+}
+
+fn items(list: Value) -> impl Iterator<Item = Value> {
+    match list {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    }
+    .into_iter()
+}
+
+/// The lines of a file that exists; an incomplete last line is left out, as by the reader.
+fn lines(table: &Table, set: &ResultSet, name: &str, file: &str, sink: &mut Sink) -> Result<(), ExportError> {
+    let Some(path) = set.directory.as_ref().map(|directory| directory.join(file)) else { return Ok(()) };
+    let failed = |source| ExportError::File { path: path.clone(), source };
+    let mut reader = match File::open(&path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            break;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let place = || format!("{}:{number}", path.display());
+        match serde_json::from_slice::<Map<String, Value>>(&line) {
+            Ok(mut row) => {
+                row.insert("result".to_owned(), name.into());
+                pass(table, Value::Object(row), &place(), sink)?;
+            }
+            Err(_) if line.last() != Some(&b'\n') => break,
+            Err(error) => return Err(ExportError::Value { place: place(), problem: error.to_string() }),
+        }
+    }
+    Ok(())
+}
+
+fn pass(table: &Table, row: Value, place: &str, sink: &mut Sink) -> Result<(), ExportError> {
+    let Value::Object(row) = row else { return Ok(()) };
+    let cell = |column: &Column| {
+        column.value(&row).ok_or_else(|| ExportError::Value {
+            place: place.to_owned(),
+            problem: format!("`{}` is not a value of type {}", column.name, column.kind.name()),
+        })
+    };
+    let cells = table.columns.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
+    sink(&cells)
+}
+
+/// A name for each result: its directory's, with a number in front where several have the same.
+pub(super) fn names(sets: &[ResultSet]) -> Vec<String> {
+    let own = |set: &ResultSet| {
+        let directory = set.directory.as_deref().and_then(|path| path.canonicalize().ok());
+        let name = directory.as_deref().and_then(Path::file_name);
+        name.map_or_else(|| set.document.scenario.name.clone(), |name| name.to_string_lossy().into_owned())
+    };
+    let names: Vec<String> = sets.iter().map(own).collect();
+    let numbered = |(index, name): (usize, &String)| {
+        let is_unique = names.iter().filter(|other| *other == name).count() == 1;
+        if is_unique { name.clone() } else { format!("{}-{name}", index + 1) }
+    };
+    names.iter().enumerate().map(numbered).collect()
+}

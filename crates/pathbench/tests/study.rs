@@ -1,0 +1,180 @@
+//! Studies in labs: killed and resumed, in shards, over several scenarios, with warm-up runs, until a time.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_record::delivery::DeliveryLine;
+use pathbench_record::directory::ResultDirectory;
+use pathbench_record::document::{ResultDocument, RunRecord, StopReason};
+use pathbench_record::sample::Sample;
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use support::processes::signal;
+use support::{Dice, Workplace, captured, within};
+
+pathbench_kerneltest::unprivileged_too!();
+
+/// Eight repetitions of two quick runs.
+const STUDY: &str = r#"
+[[path]]
+name = "eth"
+rate = "20mbit"
+
+[[path]]
+name = "wlan"
+rate = "20mbit"
+
+[run]
+transports = ["tcp", "mptcp"]
+duration = "300ms"
+repeat = 8
+"#;
+/// Longest wait for a study of 18 quick runs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn read(work: &Workplace, out: &str) -> ResultDirectory {
+    ResultDirectory::open(&work.path().join(out)).unwrap()
+}
+
+/// What tells a run from others of its study.
+fn identity(run: &RunRecord) -> (String, String, u32, bool) {
+    (run.id.clone(), run.label.clone(), run.repetition, run.warm_up)
+}
+
+fn set(document: &ResultDocument) -> BTreeSet<(String, String, u32, bool)> {
+    document.runs.iter().map(identity).collect()
+}
+
+/// The set of runs, complete: lines of exactly these runs, and no leftovers.
+fn complete(work: &Workplace, out: &str) -> ResultDocument {
+    let result = read(work, out);
+    assert_eq!(result.warning, None);
+    let ids: BTreeSet<String> = result.document.runs.iter().map(|run| run.id.clone()).collect();
+    assert_eq!(ids.len(), result.document.runs.len(), "a run was made twice: {ids:?}");
+    let samples = result.lines::<Sample>().unwrap();
+    let deliveries = result.lines::<DeliveryLine>().unwrap();
+    assert_eq!((&samples.warning, &deliveries.warning), (&None, &None));
+    assert_eq!(samples.items.into_iter().map(|line| line.run).collect::<BTreeSet<_>>(), ids);
+    for run in &result.document.runs {
+        let lines = deliveries.items.iter().filter(|line| line.run == run.id);
+        assert_eq!(lines.map(|line| line.bytes).sum::<u64>(), run.delivered_bytes, "{}", run.id);
+    }
+    result.document
+}
+
+#[test]
+fn a_study_killed_five_times_and_resumed_has_the_runs_of_one_never_killed() {
+    let work = Workplace::new();
+    let file = work.scenario("study", STUDY);
+    let options = ["lab", "run", &file, "--no-calibration", "--warm-up", "1", "--seed", "7"];
+    work.run(&[&options[..], &["--out", "whole"]].concat()).expect(0);
+    let whole = complete(&work, "whole");
+    assert_eq!(whole.runs.len(), 18);
+
+    let resume = [&options[..], &["--resume", "killed"]].concat();
+    let records = work.path().join("killed/runs.partial.jsonl");
+    let mut dice = Dice(1);
+    for kill in 0..5 {
+        let finished = || std::fs::read_to_string(&records).map_or(0, |text| text.lines().count());
+        let before = finished();
+        let mut front = captured(&mut work.pathbench(&resume));
+        // At a random moment after the session's first or second run, and thus before the end.
+        let made = 1 + dice.below(2) as usize;
+        let is_time = || finished() >= before + made || front_ended(&mut front);
+        assert!(within(PATIENCE, is_time), "kill {kill}: no run was made");
+        std::thread::sleep(Duration::from_millis(dice.below(300)));
+        signal(front.id() as i32, Signal::KILL);
+        front.wait().unwrap();
+        assert!(work.left_behind().is_empty(), "kill {kill}");
+        assert!(read(&work, "killed").warning.is_some(), "kill {kill}: it was finished");
+    }
+    work.run(&resume).expect(0);
+    let killed = complete(&work, "killed");
+    assert_eq!(set(&killed), set(&whole));
+    let order = |document: &ResultDocument| document.runs.iter().map(identity).collect::<Vec<_>>();
+    assert_eq!(order(&killed), order(&whole));
+    assert_eq!(killed.seed, whole.seed);
+    let study = killed.study.unwrap();
+    assert_eq!((study.sessions.len(), study.stopped), (6, Some(StopReason::Completed)));
+    assert_eq!(study.identity, whole.study.unwrap().identity);
+
+    // All runs are made: the command shows the result.
+    let shown = work.run(&resume).expect(0);
+    assert!(shown.stdout.contains("study"), "{shown:#?}");
+}
+
+fn front_ended(front: &mut std::process::Child) -> bool {
+    front.try_wait().unwrap().is_some()
+}
+
+#[test]
+fn a_resumption_names_the_arguments_that_differ() {
+    let work = Workplace::new();
+    let file = work.scenario("study", &STUDY.replace("repeat = 8", "repeat = 2"));
+    let options = ["lab", "run", &file, "--no-calibration", "--resume", "out"];
+    work.run(&[&options[..], &["--time-limit", "10ms"]].concat()).expect(0);
+    let stopped = read(&work, "out");
+    let study = stopped.document.study.unwrap();
+    // The first run always begins; nothing else fits.
+    assert_eq!((stopped.document.runs.len(), study.stopped), (1, Some(StopReason::TimeLimit)));
+    let notes = stopped.document.summary.notes.join("\n");
+    assert!(notes.contains("time limit") && notes.contains("3 of 4 runs were not made"), "{notes}");
+    for (different, name) in [
+        (&["--seed", "9"][..], "the seed: 1, not 9"),
+        (&["--repeat", "3"], "the number of repetitions: 2, not 3"),
+        (&["--warm-up", "1"], "the number of warm-up repetitions: 0, not 1"),
+        (&["--set", "path.eth.rate=10mbit"], "the overrides"),
+        (&["--shard", "1/2"], "the shard: none, not 1/2"),
+    ] {
+        work.run(&[&options[..], different].concat()).expect(2).reports(&["holds another study", name]);
+    }
+    work.run(&options).expect(0);
+    assert_eq!(complete(&work, "out").runs.len(), 4);
+}
+
+#[test]
+fn shards_have_disjoint_repetitions_of_the_whole_study() {
+    let work = Workplace::new();
+    let file = work.scenario("study", &STUDY.replace("repeat = 8", "repeat = 3"));
+    let options = ["lab", "run", &file, "--no-calibration"];
+    work.run(&[&options[..], &["--shard", "2/4", "--out", "none"]].concat())
+        .expect(2)
+        .reports(&["raise --repeat"]);
+    let both = ["--shard", "1/2", "--until-ci", "5%", "--out", "none"];
+    work.run(&[&options[..], &both].concat()).expect(2).reports(&["cannot be used with"]);
+    work.run(&[&options[..], &["--out", "whole"]].concat()).expect(0);
+    let whole = complete(&work, "whole");
+    let mut union = BTreeSet::new();
+    for (shard, repetitions) in [("1/2", [1, 3].as_slice()), ("2/2", &[2])] {
+        let out = format!("shard-{}", &shard[..1]);
+        work.run(&[&options[..], &["--shard", shard, "--out", &out]].concat()).expect(0);
+        let part = complete(&work, &out);
+        assert!(part.runs.iter().all(|run| repetitions.contains(&run.repetition)), "{shard}");
+        let study = part.study.as_ref().unwrap();
+        assert_eq!(study.identity, whole.study.as_ref().unwrap().identity);
+        assert_eq!((study.planned_runs, study.shard.unwrap().to_string()), (6, shard.to_owned()));
+        union.extend(set(&part));
+    }
+    assert_eq!(union, set(&whole));
+}
+
+#[test]
+fn several_scenarios_are_one_study_with_a_result_each() {
+    let work = Workplace::new();
+    let quick = STUDY.replace("repeat = 8", "repeat = 2");
+    let files = [work.scenario("one", &quick), work.scenario("two", &quick)];
+    let options = ["lab", "run", &files[0], &files[1], "--no-calibration", "--out", "out"];
+    let finished = work.run(&options).expect(0).reports(&["one, two: 8 runs"]);
+    let numbers: Vec<usize> = (1..=8)
+        .map(|number| {
+            finished.stderr.find(&format!("run {number} of 8")).unwrap_or_else(|| panic!("{finished:#?}"))
+        })
+        .collect();
+    assert!(numbers.is_sorted());
+    for name in ["one", "two"] {
+        let document = complete(&work, &format!("out/{name}"));
+        assert_eq!((document.runs.len(), document.scenario.name.as_str()), (4, name));
+    }
+}
