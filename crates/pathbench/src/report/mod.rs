@@ -99,10 +99,14 @@ pub(crate) fn write(sets: &[ResultSet], out: &Path) -> Result<(), Failure> {
 }
 
 fn write_as(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<(), Failure> {
-    pathbench_report::write(sets, out, format).map(drop).map_err(|error| match error {
-        WriteError::NoRasteriser => Failure::host_cannot(error),
-        WriteError::Lines(_) => Failure::bad_input(error),
-        _ => Failure::failed(error),
+    pathbench_report::write(sets, out, format).map(drop).map_err(|error| {
+        if matches!(error, WriteError::NoRasteriser) {
+            Failure::host_cannot(error)
+        } else if matches!(error, WriteError::Lines(_)) {
+            Failure::bad_input(error)
+        } else {
+            Failure::failed(error)
+        }
     })
 }
 
