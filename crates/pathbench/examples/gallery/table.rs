@@ -16,13 +16,11 @@ pub(crate) struct Entry {
     repeat: Option<u32>,
     /// Runs in parallel; more than one only for light traffic.
     jobs: u32,
-    /// The transports, if not those of the scenario.
-    transports: Option<&'static str>,
 }
 
 impl Entry {
     const fn new(scenario: &'static str, figure: &'static str, sentence: &'static str) -> Self {
-        Self { scenario, figure, sentence, repeat: None, jobs: 1, transports: None }
+        Self { scenario, figure, sentence, repeat: None, jobs: 1 }
     }
 
     const fn repeated(self, repeat: u32) -> Self {
@@ -33,10 +31,6 @@ impl Entry {
         Self { jobs, ..self }
     }
 
-    const fn of(self, transports: &'static str) -> Self {
-        Self { transports: Some(transports), ..self }
-    }
-
     /// The options of `lab run`.
     pub(crate) fn options(&self, repeat: Option<u32>) -> Vec<String> {
         let mut options = Vec::new();
@@ -45,9 +39,6 @@ impl Entry {
         }
         if self.jobs > 1 {
             options.extend(["--jobs".to_owned(), self.jobs.to_string()]);
-        }
-        if let Some(transports) = self.transports {
-            options.extend(["--transports".to_owned(), transports.to_owned()]);
         }
         options
     }
@@ -123,8 +114,7 @@ const MOBILITY: &[Entry] = &[
         "delay",
         "When both radios fade, neither MPTCP nor MPQUIC delivers; both continue when LTE is back, and deliver every message.",
     )
-    .in_parallel(2)
-    .of("mptcp,mpquic"),
+    .in_parallel(2),
     Entry::new(
         "abrupt",
         "delay",
@@ -202,7 +192,7 @@ const SIMULT_FLOWS: &[Entry] = &[
         "comparison",
         "Where the slow link also has the longer delay, the file takes {mptcp.fct_ms#1} and {mptcp.fct_ms#2}, within 11.9 s.",
     )
-    .repeated(1),
+    .repeated(3),
     Entry::new(
         "simult-flows-10-3-swapped",
         "comparison",
