@@ -12,4 +12,6 @@ pub use correction::{holm, largest_family};
 pub use description::{cliffs_delta, jains_index};
 pub use estimate::{Estimate, paired, unpaired};
 pub use rule::{MARGIN, Measure, Rule, judge, repetitions_needed};
-pub use study::{MOST_COMPARISONS, across, complete, figures_of, of_runs, smaller_is_better};
+pub use study::{
+    Change, MOST_COMPARISONS, across, changes, complete, figures_of, of_runs, smaller_is_better,
+};

@@ -9,6 +9,7 @@
 mod carriage;
 mod chart;
 pub mod command;
+mod compare;
 pub mod export;
 mod figure;
 pub mod html;
@@ -27,6 +28,7 @@ pub mod svg;
 pub mod terminal;
 mod view;
 
+pub use compare::{ComparedResults, Condition};
 pub use figure::{Figure, figures};
 pub use output::{FigureFormat, PNG_AVAILABLE, WriteError, Written, write};
 pub use result_set::{LineSource, ResultSet};

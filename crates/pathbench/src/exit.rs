@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     /// A multipath transport fell back or used one path only.
     MultipathNotUsed = 6,
     HostCannot = 7,
+    /// A condition of `report --fail-if` holds.
+    ConditionHolds = 8,
     /// Standard output is closed: 128 + 13, as shells report the end by SIGPIPE.
     OutputClosed = 141,
 }
@@ -35,6 +37,7 @@ impl Exit {
             Self::ExpectationNotHeld,
             Self::MultipathNotUsed,
             Self::HostCannot,
+            Self::ConditionHolds,
             Self::OutputClosed,
         ]
         .into_iter()

@@ -82,7 +82,8 @@ impl Setup for Lab {
         let finished = loop {
             let finished = finish(&mut self.exec("client", &command));
             attempts -= 1;
-            if finished.code != Some(3) || attempts == 0 {
+            let is_broken_off = finished.code == Some(3) || finished.stderr.contains("closed the connection");
+            if !is_broken_off || attempts == 0 {
                 break finished;
             }
         };

@@ -4,7 +4,7 @@ use super::description::cliffs_delta;
 use super::estimate::{Estimate, paired, unpaired};
 use super::rule::{MARGIN, Measure, Rule, judge, repetitions_needed};
 use super::{holm, study::groups::Groups};
-use pathbench_record::document::{ComparedRuns, Comparison, ResultDocument, RunRecord, Verdict};
+use pathbench_record::document::{ComparedRuns, Comparison, ResultDocument, RunRecord, Variant, Verdict};
 use pathbench_record::statistics::median;
 use pathbench_record::summary::figure;
 use std::collections::BTreeMap;
@@ -74,6 +74,56 @@ pub fn across(
     }
     correct(&mut comparisons);
     comparisons
+}
+
+/// How much a figure of one group of runs differs between two results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change<'a> {
+    pub pattern: &'a str,
+    pub label: &'a str,
+    pub variant: &'a Variant,
+    /// Values of the figure: baseline, candidate.
+    pub runs: [usize; 2],
+    /// Candidate − baseline, relative to the baseline or in the figure's unit, with its interval; `None` relative to 0.
+    pub change: Option<(f64, Option<[f64; 2]>)>,
+}
+
+/// The change of `figure` in each group that both results have: as a part of the baseline (−0.1: 10 % less) or, if not
+/// `is_relative`, in the figure's unit. A relative change of values that are all positive is that of their ratio; of others
+/// it is the difference divided by the baseline's median.
+pub fn changes<'a>(
+    baseline: &'a [RunRecord],
+    candidate: &'a [RunRecord],
+    figure: &str,
+    is_relative: bool,
+) -> Vec<Change<'a>> {
+    let (baseline, candidate) = (Groups::of(baseline), Groups::of(candidate));
+    let common = baseline.common(&candidate).into_iter();
+    let changes = common.filter_map(|(one, other)| {
+        let (a, b) = (one.values(figure), other.values(figure));
+        let runs = [a.len(), b.len()];
+        let (pattern, label, variant) = (one.pattern, one.label, one.variant);
+        (runs != [0, 0]).then(|| Change {
+            pattern,
+            label,
+            variant,
+            runs,
+            change: change(&a, &b, is_relative),
+        })
+    });
+    changes.collect()
+}
+
+fn change(a: &[f64], b: &[f64], is_relative: bool) -> Option<(f64, Option<[f64; 2]>)> {
+    let is_ratio = is_relative && a.iter().chain(b).all(|value| *value > 0.0);
+    let unit = if is_relative && !is_ratio { median(a)? } else { 1.0 };
+    let position = |value: &f64| if is_ratio { value.ln() } else { *value };
+    let part = |shift: f64| if is_ratio { shift.exp_m1() } else { shift / unit };
+    let estimate = unpaired(
+        &a.iter().map(position).collect::<Vec<f64>>(),
+        &b.iter().map(position).collect::<Vec<f64>>(),
+    )?;
+    (unit > 0.0).then(|| (part(estimate.shift), estimate.ci95.map(|interval| interval.map(part))))
 }
 
 fn of_pairs(baseline: &Group, candidate: &Group, name: &str) -> Option<Comparison> {

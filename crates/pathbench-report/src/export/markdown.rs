@@ -1,5 +1,6 @@
 //! The summary's findings and tables as Markdown, for an issue or a document.
 
+use crate::compare::{self, ComparedResults};
 use crate::result_set::ResultSet;
 use crate::section::{self, Block, Cell, Finding, Section, Table, findings, mtu};
 use crate::view::View;
@@ -21,6 +22,15 @@ pub(super) fn summary(set: &ResultSet, name: &str) -> String {
         page += &of_section(&section);
     }
     page
+}
+
+/// Results compared with the first of them, for a pull request.
+pub fn comparison(compared: &ComparedResults, sets: &[ResultSet]) -> String {
+    let sets: Vec<&ResultSet> = sets.iter().collect();
+    let headline = of_finding(&compare::headline(compared));
+    let sections = compare::sections(compared, &sets);
+    let sections = sections.iter().map(of_section);
+    format!("## Pathbench: {}\n\n{headline}{}", escaped(&compared.baseline.scenario), lines(sections))
 }
 
 fn of_section(section: &Section) -> String {

@@ -1,7 +1,7 @@
 //! Results in formats of other programs: tables as CSV and Parquet, the summary as Markdown (docs/data.md).
 
 mod csv;
-mod markdown;
+pub mod markdown;
 mod parquet;
 mod rows;
 pub mod table;

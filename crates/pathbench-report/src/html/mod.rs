@@ -8,6 +8,7 @@ mod payload;
 mod policy;
 mod runs;
 
+use crate::compare::{self, ComparedResults};
 use crate::figure::{self, Figure};
 use crate::narrative::{self, Tone};
 use crate::palette;
@@ -187,6 +188,7 @@ fn facts(view: &View) -> Markup {
 }
 
 fn across(views: &[View]) -> Markup {
+    let sets: Vec<&ResultSet> = views.iter().map(|view| view.set).collect();
     html! {
         section.across {
             h1 { "Comparison of " (views.len()) " results" }
@@ -195,14 +197,15 @@ fn across(views: &[View]) -> Markup {
                 li {
                     a href=(format!("#result-{}", index + 1)) { (document.scenario.name) }
                     " – " (document.scenario.description)
-                    " " span.muted { "Linux " (document.host.kernel) ", " (document.host.started)
-                        @if let Some(directory) = &view.set.directory { ", " (directory.display()) } }
+                    @if let Some(directory) = &view.set.directory { " " span.muted { (directory.display()) } }
                 }
             } }
-            (sections(results::across(views)))
-            p.muted { "Median over the valid runs; below it its 95 % CI, or the range of fewer than six; × is the ratio of \
-                       medians to the first result. A 95 % CI that excludes another result's median is the \
-                       minimum evidence of a difference." }
+            @if let Some(compared) = ComparedResults::of(&sets) {
+                section.findings { (blocks::findings(&[compare::headline(&compared)], false)) }
+                (sections(compare::sections(&compared, &sets)))
+            }
+            // Of two results the comparison has all medians.
+            @if views.len() > 2 { (sections(results::across(views))) }
         }
     }
 }

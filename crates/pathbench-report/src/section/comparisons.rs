@@ -2,7 +2,7 @@
 
 use super::{Finding, Section};
 use crate::narrative::Tone;
-use crate::pattern::Pattern;
+use crate::pattern::{Figure, Pattern};
 use crate::quantity::{Unit, counted, duration, ratio};
 use crate::view::{View, name_of};
 use pathbench_analysis::comparison::{largest_family, smaller_is_better};
@@ -35,44 +35,46 @@ fn finding(one: &Comparison, several_patterns: bool) -> Finding {
         name_of(&side.label, several_patterns.then_some(one.pattern.as_str()), &side.variant)
     };
     let (candidate, baseline) = (name(&one.candidate), name(&one.baseline));
-    let figure = Pattern::named(&one.pattern).figures().iter().find(|known| known.name == one.figure);
-    let title = figure.map_or(one.figure.as_str(), |figure| figure.title);
-    let (subject, effect, show) = match (one.ratio, one.difference) {
-        (Some(value), _) => (
-            candidate,
-            format!("gives {} the {title} of {baseline}", ratio(value)),
-            (|value| ratio(value).trim_end_matches(" ×").to_owned()) as fn(f64) -> String,
-        ),
-        (None, difference) => {
-            let show = match figure.map(|figure| figure.unit) {
-                Some(unit) if unit != Unit::Duration => unit.words(),
-                _ => signed_duration,
-            };
-            let value = show(difference.unwrap_or_default());
-            (candidate, format!("has a {title} that differs by {value} from that of {baseline}"), show)
-        }
+    let title = figure(one).map_or(one.figure.as_str(), |figure| figure.title);
+    let (value, interval) = effect(one);
+    let effect = if one.ratio.is_some() {
+        format!("gives {value} the {title} of {baseline}")
+    } else {
+        format!("has a {title} that differs by {value} from that of {baseline}")
     };
-    let interval = one.ci95.map(|[low, high]| format!("95 % CI {} to {}, ", show(low), show(high)));
+    let interval = interval.map(|interval| format!("{interval}, ")).unwrap_or_default();
     let pairs = counted(one.pairs.unwrap_or_default(), "pair");
-    let text = format!("{effect} ({}{pairs}): {}", interval.unwrap_or_default(), verdict(one));
-    Finding::new(tone(one), subject, text)
+    Finding::new(tone(one), candidate, format!("{effect} ({interval}{pairs}): {}", verdict(one)))
+}
+
+fn figure(one: &Comparison) -> Option<&'static Figure> {
+    Pattern::named(&one.pattern).figures().iter().find(|known| known.name == one.figure)
+}
+
+/// The ratio or difference, and its interval.
+pub(crate) fn effect(one: &Comparison) -> (String, Option<String>) {
+    let show: fn(f64) -> String = match (one.ratio, figure(one).map(|figure| figure.unit)) {
+        (Some(_), _) => |value| ratio(value).trim_end_matches(" ×").to_owned(),
+        (None, Some(unit)) if unit != Unit::Duration => unit.words(),
+        (None, _) => signed_duration,
+    };
+    let value = one.ratio.map_or_else(|| show(one.difference.unwrap_or_default()), ratio);
+    (value, one.ci95.map(|[low, high]| format!("95 % CI {} to {}", show(low), show(high))))
 }
 
 fn signed_duration(ms: f64) -> String {
     if ms < 0.0 { format!("−{}", duration(-ms)) } else { duration(ms) }
 }
 
-fn verdict(one: &Comparison) -> String {
+pub(crate) fn verdict(one: &Comparison) -> String {
     let name = one.verdict.name();
     match one.verdict {
         Verdict::Different if !one.adjusted => {
-            let pairs = one.pairs.unwrap_or_default();
-            let most = largest_family(pairs);
-            let because = if most < u64::from(one.family) {
-                format!("; {} can pass among {most} at most", counted(pairs, "pair"))
-            } else {
-                String::new()
-            };
+            let limit = one.pairs.map(|pairs| (pairs, largest_family(pairs)));
+            let limit = limit.filter(|(_, most)| *most < u64::from(one.family));
+            let because = limit
+                .map(|(pairs, most)| format!("; {} can pass among {most} at most", counted(pairs, "pair")))
+                .unwrap_or_default();
             format!("{name}, but not after Holm's correction for {} comparisons{because}", one.family)
         }
         Verdict::CannotTell => match one.repetitions_needed {
@@ -83,7 +85,7 @@ fn verdict(one: &Comparison) -> String {
     }
 }
 
-fn tone(one: &Comparison) -> Tone {
+pub(crate) fn tone(one: &Comparison) -> Tone {
     let is_larger = one.ratio.map_or_else(|| one.difference.unwrap_or_default() > 0.0, |ratio| ratio > 1.0);
     match one.verdict {
         Verdict::Different if !one.adjusted => Tone::Mixed,

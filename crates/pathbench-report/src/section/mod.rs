@@ -207,7 +207,11 @@ impl Cell {
     }
 
     pub(crate) fn bad(self, is_bad: bool) -> Self {
-        if is_bad { Self { tone: Some(Tone::Bad), ..self } } else { self }
+        if is_bad { self.toned(Tone::Bad) } else { self }
+    }
+
+    pub(crate) fn toned(self, tone: Tone) -> Self {
+        Self { tone: Some(tone), ..self }
     }
 }
 

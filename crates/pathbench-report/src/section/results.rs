@@ -142,7 +142,6 @@ fn of_figure<'a>(views: &'a [View<'a>], pattern: Pattern, figure: &Figure) -> It
     let find = |view: &'a View<'a>, (variant, label): &(&Variant, &str)| {
         view.of_pattern(pattern).find(|group| group.variant == *variant && group.label == *label)
     };
-    let median = |view, label: &_| find(view, label).and_then(|group| group.median(figure.name));
     let mut rows = Items::of(labels)
         .words("transport", |(variant, label)| Cell::text(*label).below(variant_text(variant)));
     for (index, view) in views.iter().enumerate() {
@@ -150,13 +149,6 @@ fn of_figure<'a>(views: &'a [View<'a>], pattern: Pattern, figure: &Figure) -> It
         rows = rows.words(title, |label| {
             find(view, label).map_or_else(Cell::absent, |group| figure_cell(group, figure))
         });
-        if index > 0 {
-            rows = rows.number("÷ 1.", |label| {
-                let first = median(&views[0], label).filter(|first| *first > 0.0);
-                let ratio = first.zip(median(view, label)).map(|(first, own)| own / first);
-                Cell::quantity(ratio, Unit::Ratio)
-            });
-        }
     }
     rows
 }

@@ -7,6 +7,7 @@ mod notices;
 mod page;
 mod table;
 
+use crate::compare::{self, ComparedResults};
 use crate::list::distinct;
 use crate::narrative::{self, path_mtu};
 use crate::quantity::{counted, duration};
@@ -82,6 +83,15 @@ pub fn mtu_script(steps: &[MtuStep]) -> String {
     }
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// Results compared with the first of them.
+pub fn comparison(compared: &ComparedResults, sets: &[ResultSet], style: Style) -> String {
+    let mut page = Page::new(style);
+    write_findings(&mut page, &[compare::headline(compared)]);
+    let sets: Vec<&ResultSet> = sets.iter().collect();
+    write_sections(&mut page, compare::sections(compared, &sets));
+    page.text.trim_start_matches('\n').to_owned()
 }
 
 fn write_question(page: &mut Page, view: &View) {

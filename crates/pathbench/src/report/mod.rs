@@ -1,5 +1,6 @@
 //! Result directories and their reports, for `report` and for commands that have finished a measurement.
 
+mod compare;
 mod export;
 mod place;
 
@@ -23,6 +24,8 @@ pub(crate) struct ReportArgs {
     /// Result directories (or their run.json)
     #[arg(required_unless_present = "schema", value_name = "RUN")]
     runs: Vec<PathBuf>,
+    #[command(flatten)]
+    compare: compare::CompareArgs,
     /// Where report.html and the figures go [default: the directory of a single result; of several comparison-DATE in
     /// `$PATHBENCH_OUT`, else in pathbench-results; nowhere with --json]
     #[arg(long, value_name = "DIR")]
@@ -47,11 +50,14 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
         output::print_json(&file.schema())?;
         return Ok(Exit::Done);
     }
-    let sets = args.runs.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+    let paths = args.compare.baseline().into_iter().chain(&args.runs);
+    let sets = paths.map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
     if !args.export.is_empty() {
         export::export(&sets, &args.export, args.out.as_deref())?;
         return Ok(Exit::Done);
     }
+    // Before anything is written.
+    let compared = args.compare.compared(&sets)?;
     let place = match (&args.out, args.json) {
         (Some(out), _) => Some(place::chosen(out, &sets)?),
         (None, true) => None,
@@ -65,6 +71,13 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
                 let _stays = fs::remove_dir_all(&place.directory);
             }
         })?;
+    }
+    if let Some(compared) = &compared {
+        args.compare.print(compared, &sets, args.json)?;
+        if let Some(place) = place.filter(|_| !args.json) {
+            output::note(format_args!("{}", place.directory.join("report.html").display()));
+        }
+        return Ok(if compared.is_failed() { Exit::ConditionHolds } else { Exit::Done });
     }
     if args.json {
         let documents: Vec<&ResultDocument> = sets.iter().map(|set| &set.document).collect();

@@ -1,0 +1,149 @@
+//! The comparison of results as findings and tables.
+
+use super::{Candidate, ComparedResults, Judgement, ResultOverview};
+use crate::narrative::Tone;
+use crate::pattern::{Figure, Pattern};
+use crate::quantity::{Unit, counted};
+use crate::result_set::ResultSet;
+use crate::section::{Cell, Finding, Items, Section, comparisons};
+use crate::view::{name_of, variant_text};
+use pathbench_record::document::{ComparedRuns, Comparison, Distribution, Verdict};
+
+const REMARK: &str = "medians; effects by Hodges and Lehmann; margin 5 %";
+/// Facts that hold for every comparison of results.
+const CAUTION: &str = "These runs were made at different times: a change of the machine's state counts as an effect. For a sure \
+                       answer run both variants in one study, alternating (docs/compare.md).";
+
+/// The comparison: conditions, the results, what else differs, and a table of figures for each candidate.
+pub(crate) fn sections(compared: &ComparedResults, sets: &[&ResultSet]) -> Vec<Section> {
+    let findings: Vec<Finding> = compared.conditions.iter().map(|one| judgement(one, compared)).collect();
+    let conditions = Section::of_findings("Conditions", "fail if", findings);
+    let mut sections: Vec<Section> = conditions.into_iter().chain(results(compared)).collect();
+    for (index, candidate) in compared.candidates.iter().enumerate() {
+        let number = index + 2;
+        sections.extend(differences(candidate, number));
+        if let (Some(baseline), Some(set)) = (sets.first(), sets.get(index + 1)) {
+            sections.extend(figures(candidate, number, baseline, set));
+        }
+        sections.extend(not_compared(candidate, number));
+    }
+    sections
+}
+
+/// The sentence that precedes the sections.
+pub(crate) fn headline(compared: &ComparedResults) -> Finding {
+    let failed = compared.conditions.iter().filter(|one| one.holds).count() as u32;
+    if failed > 0 {
+        let all = counted(compared.conditions.len() as u32, "judgement");
+        return Finding::new(Tone::Bad, "failed", format!("in {failed} of {all}"));
+    }
+    let all: Vec<&Comparison> = compared.candidates.iter().flat_map(|one| &one.comparisons).collect();
+    let count = |verdict: Verdict| all.iter().filter(|one| one.verdict == verdict).count();
+    let (different, same) = (count(Verdict::Different), count(Verdict::Same));
+    let text = format!(
+        "{}: {different} different, {same} the same, {} undecided",
+        counted(all.len() as u32, "comparison"),
+        all.len() - different - same
+    );
+    let subject = if compared.conditions.is_empty() { "" } else { "passed" };
+    let tone = if subject.is_empty() { Tone::Neutral } else { Tone::Good };
+    Finding::new(tone, subject, text)
+}
+
+fn judgement(one: &Judgement, compared: &ComparedResults) -> Finding {
+    let unit = Pattern::named(&one.pattern).figures().iter().find(|known| known.name == one.figure);
+    let show = |value: f64| match unit.map(|figure| figure.unit) {
+        _ if one.is_relative => signed(value, |part| format!("{:.1} %", part * 100.0)),
+        Some(unit) => signed(value, unit.words()),
+        None => signed(value, Unit::Duration.words()),
+    };
+    let several = compared.candidates.len() > 1;
+    let of = if several { format!("{}. ", one.result) } else { String::new() };
+    let group = name_of(&one.label, Some(&one.pattern), &one.variant);
+    let [low, high] = one.ci95.map(show);
+    let verdict = if one.holds { "fails" } else { "passes" };
+    let text = format!("{of}{group}: {} (95 % CI {low} to {high}): {verdict}", show(one.change));
+    Finding::new(if one.holds { Tone::Bad } else { Tone::Good }, &one.condition, text)
+}
+
+fn signed(value: f64, show: fn(f64) -> String) -> String {
+    let sign = if value < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", show(value.abs()))
+}
+
+fn results(compared: &ComparedResults) -> Option<Section> {
+    let all = std::iter::once(&compared.baseline).chain(compared.candidates.iter().map(|one| &one.result));
+    let rows: Vec<(usize, &ResultOverview)> = all.enumerate().collect();
+    Items::of(rows)
+        .words("result", |(index, one)| Cell::text(format!("{}. {}", index + 1, one.scenario)))
+        .words("started", |(_, one)| Cell::text(one.started.clone()))
+        .words("Linux", |(_, one)| Cell::text(one.kernel.clone()))
+        .words("runs", |(_, one)| {
+            let left_out = [(one.invalid, "invalid"), (one.warm_up, "warm-up")];
+            let cell = Cell::text(one.runs.to_string());
+            left_out.into_iter().filter(|(count, _)| *count > 0).fold(cell, |cell, (count, name)| {
+                cell.below(format!("{count} {name}")).bad(name == "invalid")
+            })
+        })
+        .section("Results", "1. is the baseline; invalid and warm-up runs are not used")
+}
+
+fn differences(candidate: &Candidate, number: usize) -> Option<Section> {
+    let each = candidate.differences.iter().map(|one| {
+        let value = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+        let text = format!("{} in 1., {} in {number}.", value(&one.baseline), value(&one.candidate));
+        Finding::new(Tone::Mixed, format!("{}:", one.name), text)
+    });
+    let findings: Vec<Finding> = each.chain([Finding::new(Tone::Neutral, "", CAUTION)]).collect();
+    Section::of_findings(
+        format!("1. and {number}. differ in"),
+        "each may be the cause of an effect",
+        findings,
+    )
+}
+
+fn not_compared(candidate: &Candidate, number: usize) -> Option<Section> {
+    let each = candidate.not_compared.iter().map(|one| {
+        let (has, lacks) = if one.is_in_baseline { (1, number) } else { (number, 1) };
+        let name = name_of(&one.label, Some(&one.pattern), &one.variant);
+        Finding::new(Tone::Mixed, name, format!("has valid runs in {has}. and none in {lacks}."))
+    });
+    Section::of_findings("Not compared", "", each.collect())
+}
+
+fn figures(candidate: &Candidate, number: usize, baseline: &ResultSet, set: &ResultSet) -> Option<Section> {
+    let patterns = crate::list::distinct(candidate.comparisons.iter().map(|one| one.pattern.as_str()));
+    let several = patterns.len() > 1;
+    let median = |set: &ResultSet, one: &Comparison, side: &ComparedRuns| {
+        let (figure, found) = (figure(one), distribution(set, one, side));
+        Cell::median(found.as_ref(), figure.map_or(Unit::Duration, |known| known.unit), "")
+    };
+    let mut rows = Items::of(&candidate.comparisons)
+        .words("transport", |one| Cell::text(&one.candidate.label))
+        .words("figure", |one| Cell::text(figure(one).map_or(one.figure.as_str(), |known| known.title)))
+        .words("1.", |one| median(baseline, one, &one.baseline))
+        .words(format!("{number}."), |one| median(set, one, &one.candidate))
+        .words("effect", |one| {
+            let (effect, interval) = comparisons::effect(one);
+            Cell::text(effect).below(interval.unwrap_or_default())
+        })
+        .words("verdict", |one| Cell::text(comparisons::verdict(one)).toned(comparisons::tone(one)));
+    rows = rows.each(|row, one| {
+        let pattern = several.then(|| one.pattern.clone());
+        let variant = (!one.candidate.variant.is_empty()).then(|| variant_text(&one.candidate.variant));
+        row.group = pattern.into_iter().chain(variant).collect::<Vec<_>>().join(" · ");
+    });
+    rows.section(format!("{number}. compared with 1."), REMARK)
+}
+
+fn figure(one: &Comparison) -> Option<&'static Figure> {
+    Pattern::named(&one.pattern).figures().iter().find(|known| known.name == one.figure)
+}
+
+fn distribution(set: &ResultSet, one: &Comparison, side: &ComparedRuns) -> Option<Distribution> {
+    let mut groups = set.document.summary.groups.iter();
+    let group = groups.find(|group| {
+        group.pattern == one.pattern && group.label == side.label && group.variant == side.variant
+    })?;
+    group.figures.get(&one.figure).cloned()
+}
