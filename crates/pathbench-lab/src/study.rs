@@ -3,10 +3,12 @@
 pub mod assignment;
 mod emulation;
 pub mod ending;
+mod join;
 mod order;
 mod progress;
 mod run;
 
+pub use join::{JoinError, ShardResult, join};
 pub use order::{Course, ScheduledRun, interleave, schedule};
 pub use progress::{BegunRun, Member, StudyError, StudyObserver, StudyOptions, conclude};
 

@@ -9,7 +9,7 @@ mod writer;
 pub use index::{LineIndex, RunLines};
 pub use lines::{Line, Records};
 pub use reader::{ReadError, ResultDirectory, holds_result};
-pub use unfinished::{CopyError, LINES_OF_RUNS, ResumeError, copy_lines};
+pub use unfinished::{CopyError, ResumeError};
 pub use writer::{
     CreateError, ResultWriter, Resumed, WriteError, create_empty, create_new_beside, default_directory_name,
 };

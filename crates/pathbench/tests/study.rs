@@ -4,9 +4,10 @@
 
 mod support;
 
+use pathbench_lab::study::{JoinError, ShardResult, join};
 use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::directory::ResultDirectory;
-use pathbench_record::document::{ResultDocument, RunRecord, StopReason};
+use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason};
 use pathbench_record::sample::Sample;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -158,6 +159,86 @@ fn shards_have_disjoint_repetitions_of_the_whole_study() {
         union.extend(set(&part));
     }
     assert_eq!(union, set(&whole));
+
+    // The order of the names does not count.
+    work.run(&["report", "shard-2", "shard-1", "--out", "joined"]).expect(0);
+    let joined = complete(&work, "joined");
+    assert!(work.path().join("joined/report.html").exists());
+    let order = |document: &ResultDocument| document.runs.iter().map(identity).collect::<Vec<_>>();
+    assert_eq!(order(&joined), order(&whole));
+    let groups = |document: &ResultDocument| {
+        let groups =
+            document.summary.groups.iter().map(|one| (one.label.clone(), one.pattern.clone(), one.runs));
+        groups.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(groups(&joined), groups(&whole));
+    let study = joined.study.unwrap();
+    assert_eq!((study.identity, study.shard), (whole.study.unwrap().identity, None));
+    assert_eq!(study.stopped, Some(StopReason::Completed));
+    assert_eq!(study.joined.iter().map(|one| (one.number, one.runs)).collect::<Vec<_>>(), [(1, 4), (2, 2)]);
+    for shard in ["shard-1", "shard-2"] {
+        let (part, all) = (read(&work, shard), read(&work, "joined"));
+        for run in &part.document.runs {
+            let of_run = |result: &ResultDirectory| {
+                let mut lines = result.lines::<Sample>().unwrap().items;
+                lines.retain(|line| line.run == run.id);
+                lines
+            };
+            assert_eq!(of_run(&part), of_run(&all), "{}", run.id);
+        }
+    }
+    refuses_what_does_not_belong_together(&work, &options);
+}
+
+fn refuses_what_does_not_belong_together(work: &Workplace, options: &[&str]) {
+    std::fs::create_dir(work.path().join("copy")).unwrap();
+    for entry in std::fs::read_dir(work.path().join("shard-1")).unwrap().map(Result::unwrap) {
+        std::fs::copy(entry.path(), work.path().join("copy").join(entry.file_name())).unwrap();
+    }
+    let other = ["--shard", "2/2", "--seed", "9", "--time-limit", "1ms", "--out", "other"];
+    work.run(&[options, &other].concat()).expect(0);
+    for (names, part) in [
+        (["shard-1", "copy"].as_slice(), "are both shard 1/2"),
+        (&["shard-1", "other"], "the seed: "),
+        (&["shard-1", "whole"], "whole is no shard of a study"),
+        (&["shard-1", "shard-2", "joined"], "joined is no shard of a study"),
+    ] {
+        let refused = work.run(&[&["report", "--out", "wrong"], names].concat()).expect(2);
+        assert!(refused.stderr.contains(part), "{names:?}: {refused:#?}");
+        assert!(!work.path().join("wrong").exists(), "{names:?}");
+    }
+    work.run(&["report", "shard-2", "--partial", "--out", "half"]).expect(0);
+    let half = complete(work, "half");
+    assert_eq!((half.runs.len(), half.study.unwrap().stopped), (2, None));
+}
+
+/// A whole result that is split and joined again has the same runs and the same summary.
+#[test]
+fn a_split_result_joined_is_the_whole_again() {
+    let work = Workplace::new();
+    let file = work.scenario("study", &STUDY.replace("repeat = 8", "repeat = 7"));
+    work.run(&["lab", "run", &file, "--no-calibration", "--jobs", "2", "--out", "whole"]).expect(0);
+    let whole = complete(&work, "whole");
+    let part = |number: u32| {
+        let shard = Shard { number, of: 3 };
+        let mut document = whole.clone();
+        document.runs.retain(|run| shard.has(run.repetition));
+        document.study.as_mut().unwrap().shard = Some(shard);
+        ShardResult { directory: format!("shard-{number}").into(), document }
+    };
+    let joined = join([2, 3, 1].map(part).to_vec(), false).unwrap();
+    assert_eq!(joined.runs, whole.runs);
+    assert_eq!(joined.summary, whole.summary);
+    assert!(!joined.summary.comparisons.is_empty());
+    assert_eq!(joined.links, whole.links);
+    let error = join([3, 1].map(part).to_vec(), false).unwrap_err().to_string();
+    assert_eq!(error, "1 of 3 shards is missing: 2; name them, too, or join the others with --partial");
+    let mut foreign = part(2);
+    foreign.document.runs[0].repetition += 1;
+    assert!(matches!(join(vec![part(1), foreign], true), Err(JoinError::Foreign { .. })));
+    let mut unfinished = part(2);
+    unfinished.document.study.as_mut().unwrap().stopped = Some(StopReason::User);
+    assert!(matches!(join(vec![part(1), unfinished, part(3)], false), Err(JoinError::Unfinished { .. })));
 }
 
 #[test]

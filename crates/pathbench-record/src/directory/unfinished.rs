@@ -25,7 +25,7 @@ use thiserror::Error;
 
 pub(super) const RECORDS: &str = "runs.partial.jsonl";
 /// The files with lines of runs.
-pub const LINES_OF_RUNS: [&str; 5] =
+pub(super) const LINES_OF_RUNS: [&str; 5] =
     [Sample::FILE, Event::FILE, DeliveryLine::FILE, MessageLine::FILE, LinkSample::FILE];
 /// Largest accepted line; a line of samples has less than 2 KiB.
 const LONGEST_LINE_BYTES: u64 = 16 << 20;
@@ -185,7 +185,7 @@ impl From<CopyError> for ResumeError {
 
 /// Appends the lines of `runs` in the file `from` to `to`, in bounded memory. Returns the number of lines left out; a
 /// missing file has none. A line that is cut off at the end of the file is left out.
-pub fn copy_lines(
+pub(super) fn copy_lines(
     from: &Path,
     (path, to): (&Path, &mut impl io::Write),
     runs: &BTreeSet<&str>,

@@ -2,14 +2,16 @@
 
 use super::lines::Line;
 use super::reader::{DOCUMENT, PARTIAL, holds_result};
-use super::unfinished::{Found, RECORDS, RecordFile, ResumeError, take_over};
+use super::unfinished::{
+    CopyError, Found, LINES_OF_RUNS, RECORDS, RecordFile, ResumeError, copy_lines, take_over,
+};
 use crate::delivery::DeliveryLine;
 use crate::document::{ResultDocument, RunRecord};
 use crate::end::MessageLine;
 use crate::event::Event;
 use crate::sample::Sample;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -139,6 +141,24 @@ impl ResultWriter {
             }
         };
         file.append(lines)
+    }
+
+    /// Appends the lines of `runs` in the result directory `from`, as they are, in bounded memory.
+    pub fn append_lines_of(&mut self, from: &Path, runs: &BTreeSet<&str>) -> Result<(), CopyError> {
+        for name in LINES_OF_RUNS {
+            let (source, path) = (from.join(name), self.path.join(name));
+            if !source.exists() {
+                continue;
+            }
+            let lines = match self.files.entry(name) {
+                Entry::Occupied(lines) => lines.into_mut(),
+                Entry::Vacant(place) => place.insert(Lines::reopen(&path)?),
+            };
+            let mut writer = BufWriter::with_capacity(1 << 18, &lines.file);
+            copy_lines(&source, (&path, &mut writer), runs)?;
+            writer.flush().map_err(|source| WriteError { path: path.clone(), source })?;
+        }
+        Ok(())
     }
 
     /// Starts new files for the runs' lines (samples, events, deliveries, messages). Lines appended so far are

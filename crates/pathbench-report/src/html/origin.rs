@@ -3,7 +3,7 @@
 use super::blocks::table;
 use crate::command;
 use crate::list::distinct;
-use crate::quantity::bytes;
+use crate::quantity::{bytes, counted};
 use crate::section::{Block, Cell, Items};
 use crate::view::{View, override_text};
 use maud::{Markup, html};
@@ -100,9 +100,21 @@ fn client(document: &ResultDocument) -> Vec<(&'static str, String)> {
         ("Congestion control by default", host.default_congestion.clone()),
         ("Processors kept awake", if host.processors_awake { "yes" } else { "no" }.to_owned()),
         ("Begun", host.started.clone()),
+        ("Shards", shards(document)),
         ("Seed", document.seed.to_string()),
         ("Schema", document.schema.clone()),
     ]
+}
+
+/// The machines of the shards that were joined; the other rows are those of the first.
+fn shards(document: &ResultDocument) -> String {
+    let joined = document.study.iter().flat_map(|study| &study.joined);
+    let each = joined.map(|one| {
+        let host = &one.host;
+        let runs = counted(one.runs, "run");
+        format!("{}: {runs}, Linux {}, {} CPUs, begun {}", one.number, host.kernel, host.cpus, host.started)
+    });
+    each.collect::<Vec<_>>().join("; ")
 }
 
 fn server(document: &ResultDocument) -> Vec<(&'static str, String)> {

@@ -30,9 +30,13 @@ impl CompareArgs {
         self.baseline.as_ref()
     }
 
+    pub(super) fn is_requested(&self) -> bool {
+        self.compare || self.baseline.is_some()
+    }
+
     /// The comparison, if the command makes one.
     pub(super) fn compared(&self, sets: &[ResultSet]) -> Result<Option<ComparedResults>, Failure> {
-        if !self.compare && self.baseline.is_none() {
+        if !self.is_requested() {
             return Ok(None);
         }
         let sets: Vec<&ResultSet> = sets.iter().collect();

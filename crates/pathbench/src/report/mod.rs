@@ -2,6 +2,7 @@
 
 mod compare;
 mod export;
+mod join;
 mod place;
 
 use crate::exit::{Exit, Failure};
@@ -21,9 +22,12 @@ pub(crate) use place::{create_result, parent_of_results, remove_empty};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Result directories (or their run.json)
+    /// Result directories (or their run.json); the shards of a study are joined to one result
     #[arg(required_unless_present = "schema", value_name = "RUN")]
     runs: Vec<PathBuf>,
+    /// Join the shards that are there, although others are missing or unfinished
+    #[arg(long)]
+    partial: bool,
     #[command(flatten)]
     compare: compare::CompareArgs,
     /// Where report.html and the figures go [default: the directory of a single result; of several comparison-DATE in
@@ -51,14 +55,19 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let paths = args.compare.baseline().into_iter().chain(&args.runs);
-    let sets = paths.map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut sets = paths.map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut out = args.out.as_deref();
+    if !args.compare.is_requested() && sets.iter().any(join::is_shard) && (sets.len() > 1 || args.partial) {
+        // The joined result is in --out, and so is its report.
+        sets = vec![join::joined(sets, out.take(), args.partial)?];
+    }
     if !args.export.is_empty() {
-        export::export(&sets, &args.export, args.out.as_deref())?;
+        export::export(&sets, &args.export, out)?;
         return Ok(Exit::Done);
     }
     // Before anything is written.
     let compared = args.compare.compared(&sets)?;
-    let place = match (&args.out, args.json) {
+    let place = match (out, args.json) {
         (Some(out), _) => Some(place::chosen(out, &sets)?),
         (None, true) => None,
         (None, false) => Some(place::own_place(&sets)?),
@@ -85,7 +94,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     } else {
         let mut parts = sets.iter().map(summary).collect::<Result<Vec<String>, Failure>>()?;
         // The summary names a result's own report.
-        if let Some(place) = place.filter(|place| args.out.is_some() || place.is_new) {
+        if let Some(place) = place.filter(|place| out.is_some() || place.is_new) {
             parts.push(format!("{}\n", place.directory.join("report.html").display()));
         }
         output::print(&parts.concat())?;
