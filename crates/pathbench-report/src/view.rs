@@ -38,7 +38,7 @@ pub(crate) struct RunData {
 }
 
 impl RunData {
-    fn of(lines: RunLines) -> Self {
+    pub(crate) fn of(lines: RunLines) -> Self {
         Self {
             samples: in_order(lines.samples, |line| line.t_ms),
             events: in_order(lines.events, |line| line.t_ms),

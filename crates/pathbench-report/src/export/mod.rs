@@ -1,35 +1,50 @@
-//! Results in formats of other programs: tables as CSV and Parquet, the summary as Markdown (docs/data.md).
+//! Results in formats of other programs: tables as CSV and Parquet, the summary as Markdown, runs as Perfetto traces
+//! and Flent's data files (docs/data.md).
 
 mod csv;
+mod flent;
 pub mod markdown;
 mod parquet;
+mod perfetto;
 mod rows;
 pub mod table;
 
 use crate::result_set::ResultSet;
+use crate::view::RunData;
 use csv::CsvWriter;
 use parquet::ParquetWriter;
+use pathbench_record::direction::Direction;
+use pathbench_record::directory::ReadError;
+use pathbench_record::document::RunRecord;
+use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use table::{Table, tables};
 use thiserror::Error;
+
+/// Longest name of a file, in characters of up to 4 bytes.
+const LONGEST_NAME: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportFormat {
     Csv,
     Parquet,
     Markdown,
+    Perfetto,
+    Flent,
 }
 
 impl ExportFormat {
-    pub const ALL: [Self; 3] = [Self::Csv, Self::Parquet, Self::Markdown];
+    pub const ALL: [Self; 5] = [Self::Csv, Self::Parquet, Self::Markdown, Self::Perfetto, Self::Flent];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Csv => "csv",
             Self::Parquet => "parquet",
             Self::Markdown => "markdown",
+            Self::Perfetto => "perfetto",
+            Self::Flent => "flent",
         }
     }
 }
@@ -42,6 +57,8 @@ pub enum ExportError {
     Value { place: String, problem: String },
     #[error("cannot write {}: {source}", path.display())]
     Parquet { path: PathBuf, source: ::parquet::errors::ParquetError },
+    #[error(transparent)]
+    Lines(#[from] ReadError),
 }
 
 /// Writes `sets` in `format` to `out`, which is created if necessary, and returns the files.
@@ -70,7 +87,52 @@ pub fn write(sets: &[ResultSet], format: ExportFormat, out: &Path) -> Result<Vec
             fs::write(&path, text).map_err(failed(&path))?;
             Ok(vec![path])
         }
+        ExportFormat::Perfetto => each_run(sets, &names, |_, run, data, name| {
+            let path = out.join(format!("{name}.perfetto-trace"));
+            let mut file = BufWriter::new(File::create(&path).map_err(failed(&path))?);
+            perfetto::write(run, data, &mut file).and_then(|()| file.flush()).map_err(failed(&path))?;
+            Ok(vec![path])
+        }),
+        ExportFormat::Flent => each_run(sets, &names, |set, run, data, name| {
+            let files = Direction::BOTH.into_iter().filter_map(|direction| {
+                let file = flent::file(set, run, data, direction)?;
+                Some((out.join(format!("{name}-{}.flent", direction.name())), file))
+            });
+            files
+                .map(|(path, file)| {
+                    fs::write(&path, file.to_string()).map_err(failed(&path))?;
+                    Ok(path)
+                })
+                .collect()
+        }),
     }
+}
+
+/// The files of each run. Their name is the run's id, after the result's name if there are several results.
+fn each_run(
+    sets: &[ResultSet],
+    names: &[String],
+    write: impl Fn(&ResultSet, &RunRecord, &RunData, &str) -> Result<Vec<PathBuf>, ExportError>,
+) -> Result<Vec<PathBuf>, ExportError> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    let mut taken = HashSet::new();
+    for (set, result) in sets.iter().zip(names) {
+        for run in &set.document.runs {
+            let whole = if sets.len() > 1 { format!("{result}-{}", run.id) } else { run.id.clone() };
+            let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+            let plain = whole.chars().take(LONGEST_NAME).map(|c| if is_plain(c) { c } else { '-' });
+            let plain: String = plain.collect();
+            // Ids come from the result: `..` or two runs with one id.
+            let mut name =
+                format!("{}{plain}", if plain.starts_with('.') || plain.is_empty() { "run" } else { "" });
+            if !taken.insert(name.clone()) {
+                name = format!("{}-{name}", taken.len() + 1);
+                taken.insert(name.clone());
+            }
+            files.extend(write(set, run, &RunData::of(set.lines.of_run(&run.id)?), &name)?);
+        }
+    }
+    Ok(files)
 }
 
 fn write_table(

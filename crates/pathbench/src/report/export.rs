@@ -31,7 +31,7 @@ pub(super) fn export(
     let mut text = String::new();
     for format in formats {
         let files = export::write(sets, *format, &directory).map_err(|error| match error {
-            ExportError::Value { .. } => Failure::bad_input(error),
+            ExportError::Value { .. } | ExportError::Lines(_) => Failure::bad_input(error),
             _ => Failure::failed(error),
         })?;
         text.extend(files.iter().map(|file| format!("{}\n", file.display())));
