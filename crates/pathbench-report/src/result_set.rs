@@ -1,12 +1,14 @@
 //! A result as read from files, and the order of its paths.
 
 use crate::list::distinct;
+use crate::narrative::Restoration;
 use crate::palette::{Colour, path_colour};
 use pathbench_analysis::comparison;
 use pathbench_record::directory::{LineIndex, ReadError, ResultDirectory, RunLines};
-use pathbench_record::document::ResultDocument;
+use pathbench_record::document::{ResultDocument, RunRecord};
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A result: its document, and where its lines come from.
 #[derive(Debug, Clone)]
@@ -42,6 +44,9 @@ pub struct LineSource {
     /// Lines of all runs; none if the result is in a directory.
     pub held: RunLines,
     failure: OnceLock<Arc<ReadError>>,
+    /// By the run's id, of a directory: summary, figures and page need them, and to read every run again takes most of
+    /// their time.
+    restorations: Arc<Mutex<HashMap<String, Vec<Restoration>>>>,
 }
 
 impl LineSource {
@@ -69,6 +74,24 @@ impl LineSource {
             self.failure.get_or_init(|| Arc::new(error));
             RunLines::default()
         })
+    }
+
+    /// The restorations of a run, found once.
+    pub(crate) fn restorations(
+        &self,
+        run: &RunRecord,
+        find: impl FnOnce() -> Vec<Restoration>,
+    ) -> Vec<Restoration> {
+        if self.index.is_none() {
+            return find();
+        }
+        let known = || self.restorations.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known().get(&run.id) {
+            return found.clone();
+        }
+        let found = find();
+        known().insert(run.id.clone(), found.clone());
+        found
     }
 
     /// The bytes of the run's lines in their files.

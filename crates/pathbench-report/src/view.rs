@@ -1,6 +1,7 @@
 //! A result prepared for display: the lines of each run, the groups, and the representative run of each group.
 
 use crate::list::distinct;
+use crate::narrative::{Restoration, restorations};
 use crate::pattern::{Figure, Pattern, bound_mark};
 use crate::quantity::ratio;
 use crate::result_set::{LineSource, Paths, ResultSet};
@@ -184,7 +185,13 @@ impl<'a> View<'a> {
         }
         let data = Rc::new(RunData::of(self.set.lines.of_run_or_none(&run.id)));
         kept.insert(&run.id, self.set.lines.bytes(&run.id), &data);
+        self.set.lines.restorations(run, || restorations(run, &data));
         data
+    }
+
+    /// The returns of paths in the run; they are found when its lines are read first.
+    pub(crate) fn restorations(&self, run: &RunRecord) -> Vec<Restoration> {
+        self.set.lines.restorations(run, || restorations(run, &self.data(run)))
     }
 
     /// The links in the variant of `run`.

@@ -93,6 +93,8 @@ fn result(view: &View, figures: &[Figure], number: Option<usize>) -> Markup {
         links::links(view, true),
         findings::left_out(view),
     ];
+    // First, because it reads every run.
+    let panels = explorer::panels(view);
     html! {
         article id=[anchor] {
             header {
@@ -105,7 +107,7 @@ fn result(view: &View, figures: &[Figure], number: Option<usize>) -> Markup {
             }
             @if document.mtu.is_none() || !document.runs.is_empty() { (answer(view)) }
             @if let Some(record) = &document.mtu { (sections(mtu::sections(record))) }
-            (explorer::panels(view))
+            (panels)
             (drawn(figures))
             (sections(findings::verdicts(view).into_iter().chain(findings::diagnoses(view))))
             (sections(results::overview(view)))

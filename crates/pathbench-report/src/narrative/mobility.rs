@@ -109,7 +109,7 @@ enum Fate {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Restoration {
+pub(crate) struct Restoration {
     path: String,
     /// The number of earlier returns of the path.
     before: usize,
@@ -123,7 +123,8 @@ const fn restores(kind: &EventKind) -> bool {
     matches!(kind, EventKind::Up | EventKind::Restore | EventKind::AddAddress)
 }
 
-fn restorations(run: &RunRecord, data: &RunData) -> Vec<Restoration> {
+/// The returns of paths in the run, and whether traffic returned to them.
+pub(crate) fn restorations(run: &RunRecord, data: &RunData) -> Vec<Restoration> {
     if !run.completed && !run.multipath.requested {
         return Vec::new();
     }
@@ -212,7 +213,8 @@ fn last_of_each_subflow<'a>(run: &RunRecord, on_path: &[&'a Sample]) -> Vec<&'a 
 
 pub(crate) fn sentences(view: &View, group: &GroupView) -> Vec<String> {
     let sampled = group.valid_runs().any(|run| !view.data(run).samples.is_empty());
-    let all = group.valid_runs().filter(|_| sampled).flat_map(|run| restorations(run, &view.data(run)));
+    let of_run = |run| view.restorations(run);
+    let all = group.valid_runs().filter(|_| sampled).flat_map(of_run);
     let mut returns = grouped(all, |one| (one.path.clone(), one.before));
     returns.sort_by(|a, b| a.0.cmp(&b.0));
     returns.iter().filter_map(|(_, all)| sentence(all, group.is_quic())).collect()
