@@ -108,5 +108,5 @@ fn run(command: &mut Command) -> Result<Use, String> {
     if !status.success() {
         return Err(format!("{command:?}: {status}"));
     }
-    Ok(Use { cpu: support::children_cpu() - before, peak_kib })
+    Ok(Use { cpu: support::children_cpu().saturating_sub(before), peak_kib })
 }
