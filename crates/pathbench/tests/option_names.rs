@@ -12,13 +12,15 @@ use support::help::{HelpPage, pages};
 pathbench_kerneltest::privilege_independent!();
 
 /// Options of other programs, named in the text together with the program.
-const FOREIGN: [(&str, &[&str]); 8] = [
+const FOREIGN: [(&str, &[&str]); 10] = [
     ("example gallery", &["--only", "--results"]),
+    ("kubectl", &["--filename", "--for", "--from-file", "--timeout"]),
     ("nsenter", &["--target", "--net"]),
     ("curl", &["--mptcp"]),
     ("cargo", &["--bench", "--example", "--features", "--locked", "--package", "--release", "--test"]),
     ("container", &["--cap-add", "--device", "--privileged", "--security-opt"]),
     ("docker", &["--cap-add", "--device", "--privileged", "--security-opt"]),
+    ("sbatch", &["--array", "--dependency", "--parsable", "--wrap"]),
     ("ss", &["--kill"]),
     ("systemctl", &["--now"]),
 ];
