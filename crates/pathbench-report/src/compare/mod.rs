@@ -86,7 +86,7 @@ impl ComparedResults {
     /// Judges `conditions` for each candidate.
     ///
     /// # Errors
-    /// [`ConditionError`] for a condition that the runs cannot decide.
+    /// A condition that the runs cannot decide.
     pub fn judged(mut self, sets: &[&ResultSet], conditions: &[Condition]) -> Result<Self, ConditionError> {
         for condition in conditions {
             for (index, candidate) in sets.iter().enumerate().skip(1) {
