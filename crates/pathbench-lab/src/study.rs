@@ -255,6 +255,8 @@ pub fn first_document(plan: &Plan, options: &StudyOptions) -> ResultDocument {
         shard: options.shard,
         until_ci_percent: options.until_ci_percent,
         time_limit_ms: options.time_limit.map(|limit| limit.as_secs_f64() * 1e3),
+        jobs: u32::try_from(options.jobs.get()).ok().filter(|jobs| *jobs > 1),
+        uncalibrated: !options.calibrate,
         sessions: vec![options.host.started.clone()],
         ..StudyRecord::default()
     };

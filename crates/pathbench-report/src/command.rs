@@ -1,15 +1,18 @@
 //! The command line that repeats a result, from its document alone.
 
-use pathbench_record::document::ResultDocument;
+use pathbench_record::document::{ResultDocument, StudyRecord};
 use pathbench_record::text::is_deceptive;
+use pathbench_record::units::Span;
 use serde_json::Value;
+use std::time::Duration;
 
 /// Keys of a scenario with an option of their own.
-const OPTIONS: [(&str, &str); 4] = [
+const OPTIONS: [(&str, &str); 5] = [
     ("run.transports", "--transports"),
     ("run.repeat", "--repeat"),
     ("run.duration", "--duration"),
     ("run.seed", "--seed"),
+    ("run.warm_up", "--warm-up"),
 ];
 
 /// The command that repeats the result, quoted for a POSIX shell. `None` if the document does not say which command
@@ -39,6 +42,9 @@ pub fn arguments(document: &ResultDocument) -> Option<Vec<String>> {
     if !has_seed && words != ["mtu"] {
         options.extend(["--seed".to_owned(), document.seed.to_string()]);
     }
+    if let Some(study) = document.study.as_ref().filter(|_| words == ["lab", "run"]) {
+        options.extend(study_options(study));
+    }
     let before = std::iter::once("pathbench".to_owned()).chain(words.into_iter().map(str::to_owned));
     // A name that begins like an option follows `--`.
     let command = if subjects.iter().any(|one| one.starts_with('-')) {
@@ -47,6 +53,19 @@ pub fn arguments(document: &ResultDocument) -> Option<Vec<String>> {
         before.chain(subjects).chain(options).collect()
     };
     Some(command)
+}
+
+/// The options of `lab run` that no key of the scenario holds. A joined result is repeated as a whole.
+fn study_options(study: &StudyRecord) -> Vec<String> {
+    let span = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok().map(|time| Span(time).to_string());
+    let values = [
+        ("--until-ci", study.until_ci_percent.map(|percent| format!("{percent}%"))),
+        ("--time-limit", study.time_limit_ms.and_then(span)),
+        ("--shard", study.shard.map(|shard| shard.to_string())),
+        ("--jobs", study.jobs.map(|jobs| jobs.to_string())),
+    ];
+    let given = values.into_iter().filter_map(|(option, value)| Some([option.to_owned(), value?]));
+    given.flatten().chain(study.uncalibrated.then(|| "--no-calibration".to_owned())).collect()
 }
 
 fn servers(document: &ResultDocument) -> Vec<String> {
@@ -118,7 +137,7 @@ fn quoted(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_record::document::{MtuRecord, ScenarioRecord, ServerRecord};
+    use pathbench_record::document::{MtuRecord, ScenarioRecord, ServerRecord, Shard};
     use serde_json::json;
 
     fn document(origin: &str, name: &str, overrides: &Value) -> ResultDocument {
@@ -160,6 +179,32 @@ mod tests {
         ] {
             assert_eq!(line(&document(origin, name, &overrides)).as_deref(), Some(expected));
         }
+    }
+
+    #[test]
+    fn commands_of_a_study() {
+        let overrides = json!({ "run.repeat": 100, "run.warm_up": 2 });
+        let mut study = document("builtin", "hello", &overrides);
+        study.study = Some(StudyRecord {
+            until_ci_percent: Some(2.5),
+            time_limit_ms: Some(90_000.0),
+            jobs: Some(3),
+            uncalibrated: true,
+            ..StudyRecord::default()
+        });
+        assert_eq!(
+            line(&study).as_deref(),
+            Some(
+                "pathbench lab run hello --repeat 100 --warm-up 2 --seed 7 --until-ci 2.5% --time-limit 90s --jobs 3 \
+                 --no-calibration"
+            )
+        );
+        let shard = Some(Shard { number: 2, of: 8 });
+        study.study = Some(StudyRecord { shard, ..StudyRecord::default() });
+        assert_eq!(
+            line(&study).as_deref(),
+            Some("pathbench lab run hello --repeat 100 --warm-up 2 --seed 7 --shard 2/8")
+        );
     }
 
     #[test]

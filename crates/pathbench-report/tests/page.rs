@@ -153,8 +153,7 @@ fn the_answer_comes_first_and_the_command_last() {
 #[test]
 fn runs_left_out_are_counted_and_named_by_their_reason() {
     let mut set = synthetic::failover();
-    set.document.runs[0].valid = false;
-    set.document.runs[0].invalid_because = vec!["warm-up run: left out by request".to_owned()];
+    set.document.runs[0].leave_out_as_warm_up();
     set.document.runs[1].valid = false;
     set.document.runs[1].invalid_because = vec!["link `wlan` gave 412 Mbit/s of 1 Gbit/s".to_owned()];
     let page = html::report(&[set]);

@@ -85,6 +85,7 @@ fn a_study_killed_five_times_and_resumed_has_the_runs_of_one_never_killed() {
         let made = 1 + dice.below(2) as usize;
         let is_time = || finished() >= before + made || front_ended(&mut front);
         assert!(within(PATIENCE, is_time), "kill {kill}: no run was made");
+        assert!(!front_ended(&mut front), "kill {kill}: {:#?}", front.wait_with_output());
         std::thread::sleep(Duration::from_millis(dice.below(300)));
         signal(front.id() as i32, Signal::KILL);
         front.wait().unwrap();
@@ -108,6 +109,33 @@ fn a_study_killed_five_times_and_resumed_has_the_runs_of_one_never_killed() {
 
 fn front_ended(front: &mut std::process::Child) -> bool {
     front.try_wait().unwrap().is_some()
+}
+
+#[test]
+fn a_study_ends_when_it_is_precise_and_not_before_six_valid_runs() {
+    let work = Workplace::new();
+    let file = work.scenario("study", STUDY);
+    let options = ["lab", "run", &file, "--no-calibration", "--transports", "tcp", "--warm-up", "1"];
+    work.run(&[&options[..], &["--until-ci", "5%", "--repeat", "5"]].concat())
+        .expect(2)
+        .reports(&["needs 6 repetitions"]);
+    // The rate of the link decides the goodput.
+    work.run(&[&options[..], &["--until-ci", "50%", "--repeat", "20", "--out", "rough"]].concat()).expect(0);
+    let rough = complete(&work, "rough");
+    let study = rough.study.as_ref().unwrap();
+    assert_eq!((study.planned_runs, study.until_ci_percent), (20, Some(50.0)));
+    assert_eq!(study.stopped, Some(StopReason::Precision));
+    assert_eq!(rough.runs.iter().filter(|run| run.warm_up).count(), 1);
+    let valid = rough.runs.iter().filter(|run| run.valid).count();
+    assert!((6..20).contains(&valid), "{valid}");
+    let notes = rough.summary.notes.join("\n");
+    let missing = format!("{} of 21 runs were not made", 21 - rough.runs.len());
+    assert!(notes.contains("as precise as requested") && notes.contains(&missing), "{notes}");
+
+    let precise = ["--until-ci", "0.0001%", "--repeat", "7", "--out", "precise"];
+    work.run(&[&options[..], &precise].concat()).expect(0);
+    let precise = complete(&work, "precise");
+    assert_eq!((precise.runs.len(), precise.study.unwrap().stopped), (8, Some(StopReason::Completed)));
 }
 
 #[test]

@@ -37,6 +37,11 @@ pub struct StudyRecord {
     pub until_ci_percent: Option<f64>,
     /// The time after which no further run was to begin, of the last session.
     pub time_limit_ms: Option<f64>,
+    /// The maximum number of parallel runs, of the last session; absent if it is one.
+    pub jobs: Option<u32>,
+    /// Whether the last session did not measure the links before each run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncalibrated: bool,
     /// Start times of the commands that made the runs, RFC 3339, UTC: the first, and one per resumption.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<String>,

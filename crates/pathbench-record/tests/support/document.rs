@@ -210,6 +210,8 @@ fn study() -> StudyRecord {
         stopped: Some(StopReason::TimeLimit),
         until_ci_percent: Some(5.0),
         time_limit_ms: Some(600_000.0),
+        jobs: Some(2),
+        uncalibrated: true,
         sessions: started(),
         joined: vec![JoinedShard {
             number: 1,

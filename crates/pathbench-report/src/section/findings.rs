@@ -106,16 +106,11 @@ pub(crate) fn expectations(view: &View) -> Option<Section> {
     Section::of_findings("Expectations", format!("{held} of {} held", all.len()), findings.collect())
 }
 
-/// How the document names a warm-up run.
-const WARM_UP: &str = "warm-up run";
-
 /// Runs that enter no figure, with their number: warm-up runs, and runs in an environment that was not as asked for.
 pub(crate) fn left_out(view: &View) -> Option<Section> {
     let runs = &view.set.document.runs;
-    let (warm_up, invalid): (Vec<&RunRecord>, Vec<&RunRecord>) = runs
-        .iter()
-        .filter(|run| !run.valid)
-        .partition(|run| run.invalid_because.iter().any(|one| one.starts_with(WARM_UP)));
+    let (warm_up, invalid): (Vec<&RunRecord>, Vec<&RunRecord>) =
+        runs.iter().filter(|run| !run.valid).partition(|run| run.warm_up);
     let remark = match (warm_up.len() as u32, invalid.len() as u32) {
         (0, invalid) => {
             format!("{} not valid: the environment was not as asked for", counted(invalid, "run"))
