@@ -14,4 +14,5 @@ pub use estimate::{Estimate, paired, unpaired};
 pub use rule::{MARGIN, Measure, Rule, judge, repetitions_needed};
 pub use study::{
     Change, MOST_COMPARISONS, across, changes, complete, figures_of, of_runs, smaller_is_better,
+    summarise_runs,
 };

@@ -107,6 +107,11 @@ pub fn ending_note(stopped: StopReason, missing: usize, planned: usize) -> Optio
     Some(format!("{reason}; {missing} of {planned} runs were not made"))
 }
 
+/// Whether a note is one of [`ending_note`].
+pub fn is_ending_note(note: &str) -> bool {
+    note.ends_with(" runs were not made")
+}
+
 /// The order of the runs of `plan`, or of a shard.
 fn order_of(plan: &Plan, shard: Option<Shard>) -> Vec<ScheduledRun> {
     let variants: Vec<_> = plan

@@ -5,11 +5,18 @@ mod mobility;
 pub use mobility::{max_delay_pairs, summarise_mobility};
 
 use crate::direction::Direction;
-use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, RunRecord, Variant};
+use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, ResultDocument, RunRecord, Variant};
 use crate::statistics::{distribution, median};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Computes links, groups and mobility of `document` from its runs.
+pub fn summarise_document(document: &mut ResultDocument) {
+    measure_links(&mut document.links, &document.runs);
+    document.summary.groups = summarise(&document.runs);
+    document.summary.mobility = summarise_mobility(&document.runs);
+}
 
 /// Groups `runs` by variant, label and pattern, in the order of first appearance.
 ///

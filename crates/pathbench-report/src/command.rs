@@ -42,7 +42,7 @@ pub fn arguments(document: &ResultDocument) -> Option<Vec<String>> {
     if !has_seed && words != ["mtu"] {
         options.extend(["--seed".to_owned(), document.seed.to_string()]);
     }
-    if let Some(study) = document.study.as_ref().filter(|_| words == ["lab", "run"]) {
+    if let Some(study) = &document.study {
         options.extend(study_options(study));
     }
     let before = std::iter::once("pathbench".to_owned()).chain(words.into_iter().map(str::to_owned));
@@ -55,7 +55,7 @@ pub fn arguments(document: &ResultDocument) -> Option<Vec<String>> {
     Some(command)
 }
 
-/// The options of `lab run` that no key of the scenario holds. A joined result is repeated as a whole.
+/// The options of a study that neither a key of the scenario nor a recorded option holds. A joined result is repeated as a whole.
 fn study_options(study: &StudyRecord) -> Vec<String> {
     let span = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok().map(|time| Span(time).to_string());
     let values = [
@@ -218,6 +218,13 @@ mod tests {
             Some(
                 "pathbench test a.example '[2001:db8::1]:5000' --path wlan0 --path lte --tls --transports tcp,mptcp --seed 7"
             )
+        );
+        let mut study = document("command line", "test", &json!({ "--repeat": "8" }));
+        study.servers = vec![server("a.example")];
+        study.study = Some(StudyRecord { until_ci_percent: Some(5.0), ..StudyRecord::default() });
+        assert_eq!(
+            line(&study).as_deref(),
+            Some("pathbench test a.example --repeat 8 --seed 7 --until-ci 5%")
         );
         let mut mtu = document("command line", "mtu", &json!({}));
         mtu.mtu = Some(MtuRecord { server: "a.example:4433".to_owned(), ..MtuRecord::default() });

@@ -7,9 +7,9 @@ use crate::roam::RoamArgs;
 use crate::run::ProgramArgs;
 use crate::serve::ServeArgs;
 use crate::setup::SetupArgs;
+use crate::study::StudyArgs;
 use crate::suite::TestArgs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand};
-use pathbench_record::document::Shard;
 use pathbench_record::units::Span;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -115,35 +115,6 @@ pub(crate) struct OverrideArgs {
     pub(crate) duration: Option<Span>,
 }
 
-/// How a study begins, continues and ends.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct StudyArgs {
-    /// Repetitions before the others, which are recorded and enter no statistic
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
-    pub(crate) warm_up: Option<u32>,
-    /// End after the repetition at which every 95 % interval of a median lies within this range around it, e.g. 5%; from
-    /// 6 repetitions on, at most --repeat [without --repeat: at most 100]
-    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "shard")]
-    pub(crate) until_ci: Option<f64>,
-    /// Begin no run that would probably end later than this time after the start of the command
-    #[arg(long, value_name = "TIME")]
-    pub(crate) time_limit: Option<Span>,
-    /// Continue the unfinished study in this directory, or begin it there if the directory is new or empty
-    #[arg(long, value_name = "DIR", conflicts_with = "out")]
-    pub(crate) resume: Option<PathBuf>,
-    /// Make only part K of N of the study, with whole repetitions; `pathbench report` joins the results of all parts
-    #[arg(long, value_name = "K/N")]
-    pub(crate) shard: Option<Shard>,
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
-    number
-        .ok()
-        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
-        .ok_or_else(|| "write it as a percentage above 0, e.g. 5%".to_owned())
-}
-
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "independent switches")]
 pub(crate) struct RunArgs {
@@ -244,14 +215,19 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Options that select the server and the output. The result stores the seed in another field; a token is a secret.
-const NOT_RECORDED: [&str; 13] = [
+/// Options that select the server and the output. The result stores the seed and the course of the study in other fields;
+/// a token is a secret.
+const NOT_RECORDED: [&str; 17] = [
     "port",
     "quic-port",
     "fingerprint",
     "ca",
     "token",
     "seed",
+    "until-ci",
+    "time-limit",
+    "resume",
+    "shard",
     "out",
     "json",
     "json-stream",
@@ -313,7 +289,7 @@ mod tests {
     fn defaults_are_not_recorded_even_where_they_are_given() {
         for arguments in [
             &["test", "server"][..],
-            &["test", "server", "--repeat", "3", "--duration", "7s", "--scheduler", "lowest-rtt"],
+            &["test", "server", "--duration", "7s", "--scheduler", "lowest-rtt"],
             &["roam", "server", "--patience", "30s", "--seed", "7", "--quiet", "--out", "here"],
             &["test", "server", "--token", "secret", "--port", "5000", "--quic-port", "5001", "--json"],
         ] {

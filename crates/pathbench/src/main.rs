@@ -24,6 +24,7 @@ mod serve;
 mod session;
 mod setup;
 mod signals;
+mod study;
 mod suite;
 
 use clap::{CommandFactory as _, FromArgMatches as _};

@@ -8,13 +8,13 @@ use crate::exit::{Exit, Failure};
 use crate::live::{Live, LiveMode};
 use crate::progress::Progress;
 use crate::report::{self, Presentation, create_result, host_record, parent_of_results, remove_empty};
-use crate::{output, random, signals};
-use pathbench_record::directory::ResultWriter;
+use crate::{output, random, signals, study};
+use pathbench_record::directory::{ResultWriter, Resumed};
 use pathbench_record::document::{ResultDocument, ScenarioRecord};
 use pathbench_record::network::ServerName;
 use pathbench_record::time::rfc3339_from_unix;
 use serde_json::{Map, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -25,6 +25,8 @@ pub(crate) struct Session {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) progress: Progress,
     pub(crate) document: ResultDocument,
+    /// Whether the user gave the seed.
+    pub(crate) has_seed: bool,
     output: OutputArguments,
     directory: Option<PathBuf>,
 }
@@ -54,6 +56,7 @@ impl Session {
             stop,
             progress: Progress::new(output.quiet, live),
             document,
+            has_seed: seed.is_some(),
             output: output.clone(),
             directory: None,
         }
@@ -65,6 +68,17 @@ impl Session {
         let writer = create_result(self.output.out.as_deref(), self.name, &self.document.host.started)?;
         self.directory = Some(writer.path.clone());
         Ok(writer)
+    }
+
+    /// As [`Self::create_result`] for a study; opens the result in `resume` if there is one.
+    pub(crate) fn open_study(&mut self, resume: Option<&Path>) -> Result<Resumed, Failure> {
+        let out = resume.or(self.output.out.as_deref());
+        let opened = study::open(out, resume.is_some(), self.name, &self.document.host.started)?;
+        self.directory = match &opened {
+            Resumed::Unfinished(writer, _) => Some(writer.path.clone()),
+            Resumed::Finished(_) => resume.map(Path::to_owned),
+        };
+        Ok(opened)
     }
 
     /// Whether the user or the environment names a result directory.

@@ -6,7 +6,7 @@ use super::rule::{MARGIN, Measure, Rule, judge, repetitions_needed};
 use super::{holm, study::groups::Groups};
 use pathbench_record::document::{ComparedRuns, Comparison, ResultDocument, RunRecord, Variant, Verdict};
 use pathbench_record::statistics::median;
-use pathbench_record::summary::figure;
+use pathbench_record::summary::{figure, summarise_document};
 use std::collections::BTreeMap;
 
 mod groups;
@@ -49,6 +49,12 @@ pub fn of_runs(runs: &[RunRecord]) -> (Vec<Comparison>, u32) {
     }
     correct(&mut comparisons);
     (comparisons, u32::try_from(wanted).unwrap_or(u32::MAX))
+}
+
+/// Computes the summary of `document` from its runs.
+pub fn summarise_runs(document: &mut ResultDocument) {
+    summarise_document(document);
+    complete(document);
 }
 
 /// Sets the comparisons of a finished result, or of a result without them.

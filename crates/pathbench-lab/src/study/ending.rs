@@ -2,11 +2,9 @@
 
 use pathbench_record::document::{Distribution, RunRecord};
 use pathbench_record::summary::summarise;
+use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// Time of a run in addition to its traffic until one has been measured: the lab, its calibration, the records.
-const OVERHEAD: Duration = Duration::from_secs(5);
 
 /// The figure by which the precision of a group of this pattern is judged.
 pub fn main_figure(pattern: &str) -> &'static str {
@@ -20,25 +18,59 @@ pub fn main_figure(pattern: &str) -> &'static str {
 
 /// Whether the 95 % interval of the median of the main figure lies within ± `percent` of the median, for every variant,
 /// label and pattern of `runs`. An interval requires six valid runs.
-pub fn is_precise(runs: &[RunRecord], percent: f64) -> bool {
+pub fn is_precise<'a>(runs: impl Iterator<Item = &'a RunRecord>, percent: f64) -> bool {
     let narrow = |figure: &Distribution| {
         let margin = figure.median.abs() * percent / 100.0;
         figure.ci95.is_some_and(|[low, high]| figure.median - low <= margin && high - figure.median <= margin)
     };
-    let groups = summarise(runs);
+    let groups = summarise(&runs.cloned().collect::<Vec<_>>());
     !groups.is_empty()
         && groups.iter().all(|group| group.figures.get(main_figure(&group.pattern)).is_some_and(narrow))
 }
 
+/// When a study is to end before its last run.
+#[derive(Debug)]
+pub struct Ending {
+    begun: Timestamp,
+    time_limit: Option<Duration>,
+    until_ci_percent: Option<f64>,
+    /// The repetitions whose precision has been judged.
+    judged: Option<u32>,
+}
+
+impl Ending {
+    /// `begun` is the start of the command.
+    pub const fn new(begun: Timestamp, time_limit: Option<Duration>, until_ci_percent: Option<f64>) -> Self {
+        Self { begun, time_limit, until_ci_percent, judged: None }
+    }
+
+    /// Whether a run that takes the time `expected` would end after the time limit.
+    pub fn is_late(&self, now: Timestamp, expected: Duration) -> bool {
+        self.time_limit.is_some_and(|limit| now.since(self.begun) + expected > limit)
+    }
+
+    /// The precision at which the study ends, once for each number of complete repetitions.
+    pub fn precision_after(&mut self, complete_repetitions: u32) -> Option<f64> {
+        let percent = self.until_ci_percent?;
+        (self.judged.replace(complete_repetitions) != Some(complete_repetitions)).then_some(percent)
+    }
+}
+
 /// The expected time of runs, from earlier runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pace<K: Ord> {
     longest: BTreeMap<K, Duration>,
     longest_of_all: Option<Duration>,
     overhead: Option<Duration>,
+    assumed_overhead: Duration,
 }
 
 impl<K: Ord> Pace<K> {
+    /// `assumed_overhead` is the time of a run in addition to its traffic until one has been measured.
+    pub const fn new(assumed_overhead: Duration) -> Self {
+        Self { longest: BTreeMap::new(), longest_of_all: None, overhead: None, assumed_overhead }
+    }
+
     /// Adds a run that took `took`; `nominal` is the time of its traffic, if known.
     pub fn add(&mut self, kind: K, took: Duration, nominal: Option<Duration>) {
         let longest = self.longest.entry(kind).or_default();
@@ -53,8 +85,8 @@ impl<K: Ord> Pace<K> {
     pub fn expected(&self, kind: &K, nominal: Option<Duration>) -> Duration {
         match (self.longest.get(kind), nominal) {
             (Some(longest), _) => *longest,
-            (None, Some(nominal)) => nominal + self.overhead.unwrap_or(OVERHEAD),
-            (None, None) => self.longest_of_all.unwrap_or(OVERHEAD),
+            (None, Some(nominal)) => nominal + self.overhead.unwrap_or(self.assumed_overhead),
+            (None, None) => self.longest_of_all.unwrap_or(self.assumed_overhead),
         }
     }
 }

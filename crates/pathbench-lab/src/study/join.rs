@@ -6,7 +6,6 @@ use pathbench_analysis::comparison;
 use pathbench_record::document::{
     JoinedShard, ResultDocument, RunRecord, Shard, StopReason, StudyRecord, identity_differences,
 };
-use pathbench_record::summary::{measure_links, summarise, summarise_mobility};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -181,10 +180,7 @@ fn summarise_all(document: &mut ResultDocument, has_expectations: bool) {
             document.summary.notes = notes;
         }
         planned => {
-            measure_links(&mut document.links, &document.runs);
-            document.summary.groups = summarise(&document.runs);
-            document.summary.mobility = summarise_mobility(&document.runs);
-            comparison::complete(document);
+            comparison::summarise_runs(document);
             if planned.is_err() && has_expectations {
                 let note = "the expectations of the scenario were not evaluated for the joined result: the scenario's \
                             files are not here";

@@ -1,6 +1,6 @@
 //! The progress of a study: options, the order of the runs, the next one, and the results so far.
 
-use super::ending::{Pace, is_precise};
+use super::ending::{Ending, Pace, is_precise};
 use super::order::{ScheduledRun, interleave};
 use super::{order_of, run_id};
 use crate::agent::AgentLauncher;
@@ -11,7 +11,6 @@ use pathbench_analysis::comparison;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{HostRecord, LinkSample, ResultDocument, RunRecord, Shard, StopReason};
 use pathbench_record::event::Event;
-use pathbench_record::summary::{measure_links, summarise, summarise_mobility};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_traffic::client::Progress;
 use pathbench_transport::lock;
@@ -21,6 +20,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
+
+/// Time of a run in addition to its traffic until one has been measured: the lab, its calibration, the records.
+const OVERHEAD: Duration = Duration::from_secs(5);
 
 /// A study failed. Files that are already written stay.
 #[derive(Debug, Error)]
@@ -145,17 +147,14 @@ type Kind = (usize, usize, String, usize);
 
 pub(super) struct StudyProgress<'a> {
     pub(super) members: Vec<MemberProgress<'a>>,
-    options: &'a StudyOptions,
     clock: &'a Arc<dyn Clock>,
     /// The runs of this session: member and place.
     sequence: Vec<(usize, usize)>,
     next: usize,
     /// By position in the sequence.
     finished: Vec<bool>,
-    /// The repetitions whose precision has been judged.
-    judged: Option<u32>,
     pace: Pace<Kind>,
-    begun: Timestamp,
+    ending: Ending,
     /// Why no further run begins.
     pub(super) stopped: Option<StopReason>,
 }
@@ -182,14 +181,12 @@ impl<'a> StudyProgress<'a> {
         sequence.retain(|&(member, place)| !members[member].has(place));
         Self {
             members,
-            options,
             clock,
             finished: vec![false; sequence.len()],
             sequence,
             next: 0,
-            judged: None,
-            pace: Pace::default(),
-            begun: clock.now(),
+            pace: Pace::new(OVERHEAD),
+            ending: Ending::new(clock.now(), options.time_limit, options.until_ci_percent),
             stopped: None,
         }
     }
@@ -212,23 +209,15 @@ impl<'a> StudyProgress<'a> {
     }
 
     fn reason_to_stop(&mut self, member: usize, place: usize, now: Timestamp) -> Option<StopReason> {
-        let is_late = |limit| {
-            let (kind, nominal) = self.kind(member, place);
-            self.next > 0 && now.since(self.begun) + self.pace.expected(&kind, nominal) > limit
-        };
-        if self.options.time_limit.is_some_and(is_late) {
+        let (kind, nominal) = self.kind(member, place);
+        if self.next > 0 && self.ending.is_late(now, self.pace.expected(&kind, nominal)) {
             return Some(StopReason::TimeLimit);
         }
-        let percent = self.options.until_ci_percent?;
         let complete = self.complete_repetitions();
-        if self.judged.replace(complete) == Some(complete) {
-            return None;
-        }
+        let percent = self.ending.precision_after(complete)?;
         let is_precise = |member: &MemberProgress<'_>| {
-            let is_counted = |run: &&RunRecord| run.repetition <= complete;
-            let runs: Vec<RunRecord> =
-                member.member.document.runs.iter().filter(is_counted).cloned().collect();
-            is_precise(&runs, percent)
+            let runs = member.member.document.runs.iter();
+            is_precise(runs.filter(|run| run.repetition <= complete), percent)
         };
         self.members.iter().all(is_precise).then_some(StopReason::Precision)
     }
@@ -284,10 +273,7 @@ impl Listener<'_> {
 
 /// Computes the summary of `document` from its runs.
 pub fn conclude(plan: &Plan, document: &mut ResultDocument) {
-    measure_links(&mut document.links, &document.runs);
-    document.summary.groups = summarise(&document.runs);
-    document.summary.mobility = summarise_mobility(&document.runs);
-    comparison::complete(document);
+    comparison::summarise_runs(document);
     document.summary.expectations =
         plan.expectations.iter().map(|expectation| expectation.evaluate(document)).collect();
     document.summary.notes.clone_from(&plan.left_out);

@@ -1,7 +1,8 @@
 //! When a study ends before its last run.
 
-use pathbench_lab::study::ending::{Pace, is_precise};
+use pathbench_lab::study::ending::{Ending, Pace, is_precise};
 use pathbench_record::document::RunRecord;
+use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
 fn runs(label: &str, goodputs: &[f64]) -> Vec<RunRecord> {
@@ -28,29 +29,29 @@ fn a_study_is_precise_when_every_interval_is_narrow() {
         ("both are narrow enough", [narrow.clone(), wide].concat(), 10.0, true),
         ("no run", Vec::new(), 5.0, false),
     ] {
-        assert_eq!(is_precise(&runs, percent), expected, "{case}");
+        assert_eq!(is_precise(runs.iter(), percent), expected, "{case}");
     }
     let mut invalid = narrow.clone();
     invalid[0].valid = false;
-    assert!(!is_precise(&invalid, 5.0), "an invalid run is not used");
+    assert!(!is_precise(invalid.iter(), 5.0), "an invalid run is not used");
     let mut warm_up = narrow.clone();
     warm_up.extend(runs("tcp", &[1.0, 2.0]));
     for run in warm_up.iter_mut().skip(6) {
         run.leave_out_as_warm_up();
     }
-    assert!(is_precise(&warm_up, 5.0));
+    assert!(is_precise(warm_up.iter(), 5.0));
     // Bulk data is judged by its flow completion time.
     let mut bulk = narrow;
     for run in &mut bulk {
         (run.pattern, run.fct_ms) = ("bulk".to_owned(), None);
     }
-    assert!(!is_precise(&bulk, 5.0));
+    assert!(!is_precise(bulk.iter(), 5.0));
 }
 
 #[test]
 fn a_run_is_expected_to_take_as_long_as_the_longest_of_its_kind() {
     let s = Duration::from_secs;
-    let mut pace = Pace::default();
+    let mut pace = Pace::new(s(5));
     assert_eq!(pace.expected(&"tcp", Some(s(10))), s(15), "before the first run");
     assert_eq!(pace.expected(&"tcp", None), s(5));
     pace.add("tcp", s(12), Some(s(10)));
@@ -58,4 +59,18 @@ fn a_run_is_expected_to_take_as_long_as_the_longest_of_its_kind() {
     assert_eq!(pace.expected(&"tcp", Some(s(10))), s(12));
     assert_eq!(pace.expected(&"mptcp", Some(s(10))), s(12), "the overhead of others");
     assert_eq!(pace.expected(&"bulk", None), s(12));
+}
+
+#[test]
+fn a_study_ends_on_time_and_is_judged_once_per_repetition() {
+    let s = Duration::from_secs;
+    let begun = Timestamp::from_nanos(0) + s(100);
+    let mut ending = Ending::new(begun, Some(s(60)), Some(5.0));
+    assert!(!ending.is_late(begun + s(50), s(10)));
+    assert!(ending.is_late(begun + s(50), s(11)));
+    let judged: Vec<_> =
+        [0, 0, 1, 1, 2].into_iter().map(|complete| ending.precision_after(complete)).collect();
+    assert_eq!(judged, [Some(5.0), None, Some(5.0), None, Some(5.0)]);
+    let mut endless = Ending::new(begun, None, None);
+    assert!(!endless.is_late(begun + s(1_000_000), s(1)) && endless.precision_after(3).is_none());
 }

@@ -13,7 +13,7 @@ use crate::document::{LinkSample, ResultDocument, RunRecord, StopReason};
 use crate::end::MessageLine;
 use crate::event::Event;
 use crate::sample::Sample;
-use crate::summary::{measure_links, summarise, summarise_mobility};
+use crate::summary::summarise_document;
 use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -152,9 +152,7 @@ pub(super) fn add_finished_runs(document: &mut ResultDocument, dir: &Path) -> Re
         return Ok(());
     }
     document.runs.extend(records);
-    measure_links(&mut document.links, &document.runs);
-    document.summary.groups = summarise(&document.runs);
-    document.summary.mobility = summarise_mobility(&document.runs);
+    summarise_document(document);
     Ok(())
 }
 

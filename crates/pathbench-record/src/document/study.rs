@@ -12,8 +12,7 @@ const WARM_UP: &str = "warm-up run: left out by request";
 
 /// Overrides that do not decide the set of runs, or that a field of the study holds. Options are without
 /// their dashes.
-const UNDECIDING: [&str; 7] =
-    ["run.seed", "run.repeat", "run.warm_up", "repeat", "warm-up", "until-ci", "time-limit"];
+const UNDECIDING: [&str; 5] = ["run.seed", "run.repeat", "run.warm_up", "repeat", "warm-up"];
 
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
@@ -151,7 +150,8 @@ pub fn identity_parts(document: &ResultDocument) -> Vec<(&'static str, Value)> {
     let decides = |(key, _): &(&String, &Value)| !UNDECIDING.contains(&key.trim_start_matches("--"));
     let overrides: Map<String, Value> =
         scenario.overrides.iter().filter(decides).map(|(key, value)| (key.clone(), value.clone())).collect();
-    let servers: Vec<&str> = document.servers.iter().map(|server| server.address.as_str()).collect();
+    let tested = document.servers.iter().filter(|server| server.chosen);
+    let servers: Vec<&str> = tested.map(|server| server.address.as_str()).collect();
     vec![
         ("schema", document.schema.clone().into()),
         ("version of Pathbench", document.host.pathbench.clone().into()),

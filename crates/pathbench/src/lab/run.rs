@@ -8,16 +8,12 @@ use crate::signals;
 use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{Engine, Overrides, Plan};
-use pathbench_record::statistics::FEWEST_FOR_INTERVAL;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-
-/// Repetitions with `--until-ci` and without `--repeat`.
-const MOST_REPETITIONS: u32 = 100;
 
 pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let scenarios = &args.scenario.scenarios;
@@ -38,7 +34,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
                 if args.capture {
                     require_emulated(&plan)?;
                 }
-                require_repetitions(&plan, args)?;
+                let subject = format!("scenario `{}`", plan.name);
+                args.study.validate(&subject, plan.repeat).map_err(Failure::bad_input)?;
                 if out.is_some() && names.contains(&plan.name) {
                     return Err(Failure::bad_input(format!(
                         "with --out each scenario gets a directory of its name, and `{}` is given twice: \
@@ -82,26 +79,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
 /// The changes to the scenarios; `--until-ci` needs repetitions.
 fn overrides(args: &RunArgs) -> Overrides {
     let overrides = Overrides::from(&args.scenario.overrides);
-    let most = args.study.until_ci.map(|_| MOST_REPETITIONS);
-    Overrides { repeat: overrides.repeat.or(most), warm_up: args.study.warm_up, ..overrides }
-}
-
-/// Checks that every shard has a repetition, and that `--until-ci` can be reached.
-fn require_repetitions(plan: &Plan, args: &RunArgs) -> Result<(), Failure> {
-    let (name, repeat) = (&plan.name, plan.repeat);
-    if let Some(shard) = args.study.shard.filter(|shard| shard.of > repeat) {
-        return Err(Failure::bad_input(format!(
-            "--shard {shard}: a shard has whole repetitions, and scenario `{name}` has only {repeat}; raise --repeat, or \
-             make fewer shards"
-        )));
-    }
-    if args.study.until_ci.is_some() && (repeat as usize) < FEWEST_FOR_INTERVAL {
-        return Err(Failure::bad_input(format!(
-            "--until-ci: an interval needs {FEWEST_FOR_INTERVAL} repetitions, and scenario `{name}` has at most {repeat}; \
-             raise --repeat"
-        )));
-    }
-    Ok(())
+    let repeat = overrides.repeat.or_else(|| args.study.most_repetitions());
+    Overrides { repeat, warm_up: args.study.warm_up, ..overrides }
 }
 
 /// Checks that the plan has a link to capture from: only emulated links record every packet's fate.

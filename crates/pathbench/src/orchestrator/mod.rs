@@ -5,26 +5,21 @@ use crate::exit::{Exit, Failure};
 use crate::lab::{Assignment, Job};
 use crate::live::{self, Live};
 use crate::progress::{Progress, StudyProgress};
-use crate::report::{self, Presentation, create_result, host_record, remove_empty};
-use crate::signals;
+use crate::report::{self, Presentation, host_record, remove_empty};
+use crate::{signals, study};
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{self, Plan};
-use pathbench_lab::study::{
-    Member, StudyError, StudyOptions, conduct, first_document, is_interrupted, run_ids,
-};
+use pathbench_lab::study::{Member, StudyError, StudyOptions, conduct, first_document, run_ids};
 use pathbench_record::directory::{ResultDirectory, ResultWriter, Resumed};
-use pathbench_record::document::{
-    HostRecord, ResultDocument, RunRecord, Shard, StudyRecord, identity_differences,
-};
+use pathbench_record::document::{HostRecord, ResultDocument, RunRecord};
 use pathbench_record::time::Clock;
 use pathbench_record::time::rfc3339_from_unix;
-use std::fs;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -92,60 +87,18 @@ fn run_all(assignment: &Assignment, stop: &Arc<AtomicBool>, live: &Live) -> Resu
 fn prepare(job: &Job, resume: bool, options: &StudyOptions) -> Result<Scenario, Failure> {
     let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
     let document = first_document(&plan, options);
-    let directory = job.out.as_deref().filter(|out| resume && !is_new(out));
-    let Some(directory) = directory else {
-        let writer = create_result(job.out.as_deref(), &plan.name, &options.host.started)?;
-        let directory = writer.path.clone();
-        return Ok(Scenario { plan, writer: Some(writer), directory, document });
-    };
-    let directory = directory.to_owned();
-    let is_finished = |run: &RunRecord| !is_interrupted(run);
-    match ResultWriter::resume(&directory, is_finished).map_err(Failure::bad_input)? {
+    match study::open(job.out.as_deref(), resume, &plan.name, &options.host.started)? {
         Resumed::Finished(found) => {
-            check_identity(&found, &document, &directory)?;
+            let directory = job.out.clone().unwrap_or_default();
+            study::check_identity(&found, &document, &directory)?;
             Ok(Scenario { plan, writer: None, directory, document: *found })
         }
         Resumed::Unfinished(writer, found) => {
-            let document = match found {
-                Some(found) => continued(*found, document, &directory)?,
-                None => document,
-            };
+            let directory = writer.path.clone();
+            let document = study::continued(found, document, &directory)?;
             Ok(Scenario { plan, writer: Some(writer), directory, document })
         }
     }
-}
-
-fn is_new(directory: &Path) -> bool {
-    fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
-}
-
-fn check_identity(found: &ResultDocument, now: &ResultDocument, directory: &Path) -> Result<(), Failure> {
-    let mut differences = identity_differences(found, now);
-    let shard = |document: &ResultDocument| document.study.as_ref().and_then(|study| study.shard);
-    if shard(found) != shard(now) {
-        let shown = |shard: Option<Shard>| shard.map_or_else(|| "none".to_owned(), |shard| shard.to_string());
-        differences.push(format!("the shard: {}, not {}", shown(shard(found)), shown(shard(now))));
-    }
-    if differences.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::bad_input(format!(
-        "--resume: {} holds another study ({}); give the arguments with which it began",
-        directory.display(),
-        differences.join("; ")
-    )))
-}
-
-/// The document of an earlier session for this one.
-fn continued(
-    found: ResultDocument,
-    now: ResultDocument,
-    directory: &Path,
-) -> Result<ResultDocument, Failure> {
-    check_identity(&found, &now, directory)?;
-    let (earlier, study) = (found.study.unwrap_or_default(), now.study.unwrap_or_default());
-    let sessions = [earlier.sessions, study.sessions.clone()].concat();
-    Ok(ResultDocument { study: Some(StudyRecord { sessions, ..study }), ..found })
 }
 
 /// Makes the missing runs of all scenarios in one order.

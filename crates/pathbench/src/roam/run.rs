@@ -12,14 +12,13 @@ use crate::live::LiveRuns;
 use crate::progress::Progress;
 use crate::session::Session;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath};
-use pathbench_analysis::comparison;
+use pathbench_analysis::comparison::summarise_runs;
 use pathbench_analysis::metrics;
 use pathbench_analysis::metrics::live::{ProbeFigures, TestFigures};
 use pathbench_analysis::wifi::LossDetector;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{ProbeLine, ProbeRecord, ResultDocument, Variant};
 use pathbench_record::live::{LiveProbedPath, LiveProbes, LiveRecord, LiveRunStart};
-use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::text::duration;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -457,10 +456,4 @@ fn without_server(longest_delay: Option<Duration>) -> String {
 
 fn probe_records(paths: &[ClientPath], lines: &[ProbeLine]) -> Vec<ProbeRecord> {
     paths.iter().map(|path| metrics::probes(&path.name, lines)).collect()
-}
-
-fn summarise_runs(document: &mut ResultDocument) {
-    document.summary.groups = summarise(&document.runs);
-    document.summary.mobility = summarise_mobility(&document.runs);
-    comparison::complete(document);
 }

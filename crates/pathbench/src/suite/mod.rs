@@ -9,36 +9,51 @@ pub(crate) use plan::TestArgs;
 use crate::client::discovery::Reached;
 use crate::client::{Client, network};
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::session::Session;
+use crate::study::StudyArgs;
+use crate::{output, study};
 use pathbench_analysis::assembly::ClientPath;
+use pathbench_lab::study::ending::Ending;
+use pathbench_lab::study::is_ending_note;
 use pathbench_record::connection::Scheduler;
-use pathbench_record::document::{ResultDocument, RunRecord};
+use pathbench_record::directory::Resumed;
+use pathbench_record::document::{ResultDocument, RunRecord, StudyRecord};
 use pathbench_record::network::ServerName;
 use pathbench_record::transport::Transport;
 use plan::SuitePlan;
-use runs::Suite;
+use runs::{Ended, Suite};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 /// `options` are the options that differ from their defaults.
 pub(crate) fn test(args: &TestArgs, options: Map<String, Value>) -> Result<Exit, Failure> {
-    let plan = SuitePlan::new(&args.traffic);
+    let plan = SuitePlan::new(&args.traffic, &args.study);
     let (plan, servers) = args.server.validate(&args.servers, plan, |plan| &plan.choice)?;
     let client = Client::new(&args.server, plan.scheduler.clone(), args.traffic.congestion.clone());
     let mut session = Session::begin("test", &args.output, args.tui, args.traffic.seed, options);
-    let measured = measure(&plan, &client, servers, &mut session);
+    let measured = measure(&plan, &args.study, &client, servers, &mut session);
     session.finish(measured)
 }
 
 fn measure(
     plan: &SuitePlan,
+    study: &StudyArgs,
     client: &Client,
     servers: Vec<ServerName>,
     session: &mut Session,
 ) -> Result<Exit, Failure> {
-    let mut writer = session.create_result()?;
+    let begun = client.clock.now();
+    let (mut writer, found) = match session.open_study(study.resume.as_deref())? {
+        Resumed::Finished(found) => return all_made(plan, study, *found, session),
+        Resumed::Unfinished(writer, found) => (writer, found),
+    };
+    if let Some(found) = &found {
+        // They stay if this session fails.
+        session.document.runs.clone_from(&found.runs);
+        take_seed(session, found);
+    }
     let stop = Arc::clone(&session.stop);
     let reached = session.reach(client, &plan.choice, servers, "The suite against")?;
     let paths = match reached.places.values().next() {
@@ -46,10 +61,72 @@ fn measure(
         None => Vec::new(),
     };
     session.record_notes(notes(&reached, &paths));
-    let mut suite = Suite::new(client, plan, &reached, &stop)?;
-    suite.run_all(session, &mut writer)?;
+    let labels = reached.places.keys().map(ToString::to_string).collect();
+    session.document.study = Some(study_record(plan, study, labels, &session.document.host.started));
+    session.document.identify_study();
+    continue_study(session, found, &writer.path)?;
+    let ending = Ending::new(begun, study.time_limit.map(|limit| limit.0), study.until_ci);
+    let suite = Suite::new(client, plan, &reached, &stop, ending)?;
+    let ended = suite.run_all(session, &mut writer)?;
     writer.finish(&session.document).map_err(Failure::failed)?;
-    Ok(verdict(plan, &session.document, &suite))
+    Ok(verdict(plan, &session.document, &ended))
+}
+
+/// The seed of the study that this session continues, unless the user gave one.
+fn take_seed(session: &mut Session, found: &ResultDocument) {
+    if !session.has_seed {
+        session.document.seed = found.seed;
+    }
+}
+
+fn study_record(plan: &SuitePlan, study: &StudyArgs, labels: Vec<String>, started: &str) -> StudyRecord {
+    let (labels_and_patterns, repetitions) = (labels.len() * plan.patterns.len(), plan.repeat);
+    StudyRecord {
+        planned_runs: labels_and_patterns as u64 * u64::from(repetitions),
+        repetitions,
+        warm_up: plan.warm_up,
+        labels,
+        shard: study.shard,
+        until_ci_percent: study.until_ci,
+        time_limit_ms: study.time_limit.map(|limit| limit.0.as_secs_f64() * 1e3),
+        sessions: vec![started.to_owned()],
+        ..StudyRecord::default()
+    }
+}
+
+/// Puts the runs and notes of earlier sessions, if there are any, into the session's document.
+fn continue_study(
+    session: &mut Session,
+    found: Option<Box<ResultDocument>>,
+    directory: &Path,
+) -> Result<(), Failure> {
+    let now = session.document.clone();
+    let notes = now.summary.notes.clone();
+    session.document = study::continued(found, now, directory)?;
+    let all = &mut session.document.summary.notes;
+    all.retain(|note| !is_ending_note(note));
+    let fresh: Vec<String> = notes.into_iter().filter(|note| !all.contains(note)).collect();
+    all.extend(fresh);
+    Ok(())
+}
+
+/// Presents a study of which every run was made earlier. It needs no server.
+fn all_made(
+    plan: &SuitePlan,
+    study: &StudyArgs,
+    found: ResultDocument,
+    session: &mut Session,
+) -> Result<Exit, Failure> {
+    take_seed(session, &found);
+    let labels = found.study.as_ref().map(|study| study.labels.clone()).unwrap_or_default();
+    let record = study_record(plan, study, labels, &session.document.host.started);
+    let now =
+        ResultDocument { study: Some(record), servers: found.servers.clone(), ..session.document.clone() };
+    session.document.runs.clone_from(&found.runs);
+    study::check_identity(&found, &now, study.resume.as_deref().unwrap_or(Path::new("")))?;
+    session.document = found;
+    session.progress.line("all runs of this study were made earlier");
+    Ok(verdict(plan, &session.document, &Ended::default()))
 }
 
 /// Notes that a reader needs before reading the figures.
@@ -66,17 +143,17 @@ fn notes(reached: &Reached, paths: &[ClientPath]) -> Vec<String> {
 }
 
 /// The exit code; prints the reason on stderr if the summary does not give it.
-fn verdict(plan: &SuitePlan, document: &ResultDocument, suite: &Suite<'_>) -> Exit {
-    let unused = multipath_unused(plan, &document.runs, &suite.with_several_paths);
+fn verdict(plan: &SuitePlan, document: &ResultDocument, ended: &Ended) -> Exit {
+    let unused = multipath_unused(plan, &document.runs, &ended.with_several_paths);
     let missing = |transport: &Transport| {
         plan.choice.names(*transport)
             && !document.reachability.iter().any(|one| one.transport == *transport && one.reachable)
     };
-    if suite.refused {
+    if ended.refused {
         Exit::Refused
-    } else if suite.stopped || !document.runs.iter().any(|run| run.valid && run.completed) {
+    } else if ended.by_user || !document.runs.iter().any(|run| run.valid && run.completed) {
         Exit::Failed
-    } else if suite.is_lost() || plan.choice.transports.iter().any(missing) {
+    } else if ended.lost || plan.choice.transports.iter().any(missing) {
         Exit::Unreachable
     } else if unused.is_empty() {
         Exit::Done
@@ -128,7 +205,13 @@ mod tests {
             SuitePattern { name: "throughput-upload", parameters: throughput },
             SuitePattern { name: "ping", parameters: ping },
         ];
-        SuitePlan { patterns, choice: TransportChoice { transports, named }, repeat: 1, scheduler }
+        SuitePlan {
+            patterns,
+            choice: TransportChoice { transports, named },
+            repeat: 1,
+            warm_up: 0,
+            scheduler,
+        }
     }
 
     fn run(transport: Transport, pattern: &str, negotiated: bool) -> RunRecord {

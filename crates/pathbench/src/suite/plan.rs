@@ -3,6 +3,7 @@
 use crate::arguments::{
     OutputArguments, TestServerArguments, TransportChoice, scheduler_parser, transport_parser,
 };
+use crate::study::StudyArgs;
 use clap::{Args, ValueEnum};
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
@@ -15,10 +16,8 @@ use std::time::Duration;
 
 /// Pings of one run: enough that one slow answer does not change the median.
 const PINGS: u32 = 10;
-/// Time of a run in addition to its traffic: connections, the exchange of records.
-const OVERHEAD: Duration = Duration::from_millis(500);
-/// Expected time of a bulk download until one has been measured.
-const UNKNOWN_DOWNLOAD: Duration = Duration::from_secs(3);
+/// Repetitions of a suite that is to end neither on precision nor after the user's number of them.
+const REPETITIONS: u32 = 3;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TestArgs {
@@ -29,6 +28,8 @@ pub(crate) struct TestArgs {
     pub(super) server: TestServerArguments,
     #[command(flatten)]
     pub(super) traffic: TrafficArgs,
+    #[command(flatten)]
+    pub(super) study: StudyArgs,
     /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
     #[arg(long, conflicts_with = "json_stream")]
     pub(super) tui: bool,
@@ -44,10 +45,10 @@ pub(crate) struct TrafficArgs {
     /// Patterns; throughput stands for throughput-upload and throughput-download [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub(super) patterns: Vec<PatternName>,
-    /// Runs of each pattern on each transport
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(super) repeat: u32,
-    /// Seed of the order of the runs [default: a random one, which the result names]
+    /// Runs of each pattern on each transport [default: 3; with --until-ci at most 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) repeat: Option<u32>,
+    /// Seed of the order of the runs [default: a random one, which the result names; --shard requires one]
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
     /// How long throughput and interactive send
@@ -85,16 +86,12 @@ pub(super) struct SuitePattern {
 }
 
 impl SuitePattern {
-    /// Expected time of a run: the mean of earlier runs, if any.
-    pub(super) fn expected(&self, measured: &[Duration]) -> Duration {
-        match self.parameters.nominal_duration() {
-            _ if !measured.is_empty() => measured.iter().sum::<Duration>() / measured.len() as u32,
-            Some(nominal) => match &self.parameters {
-                // A run needs almost none of its linger time.
-                PatternParameters::Interactive(interactive) => interactive.duration + OVERHEAD,
-                _ => nominal + OVERHEAD,
-            },
-            None => UNKNOWN_DOWNLOAD,
+    /// The time of a run's traffic; `None` if its amount decides.
+    pub(super) fn nominal(&self) -> Option<Duration> {
+        match &self.parameters {
+            // A run needs almost none of its linger time.
+            PatternParameters::Interactive(interactive) => Some(interactive.duration),
+            other => other.nominal_duration(),
         }
     }
 
@@ -109,23 +106,31 @@ pub(super) struct SuitePlan {
     pub(super) patterns: Vec<SuitePattern>,
     pub(super) choice: TransportChoice,
     pub(super) repeat: u32,
+    pub(super) warm_up: u32,
     pub(super) scheduler: Scheduler,
 }
 
 impl SuitePlan {
     /// Returns the plan, or all mistakes in the arguments, each with its remedy.
-    pub(super) fn new(args: &TrafficArgs) -> Result<Self, Vec<String>> {
+    pub(super) fn new(args: &TrafficArgs, study: &StudyArgs) -> Result<Self, Vec<String>> {
         let patterns = patterns(args);
-        let mistakes: Vec<String> = patterns
+        let repeat = args.repeat.or_else(|| study.most_repetitions()).unwrap_or(REPETITIONS);
+        let mut mistakes: Vec<String> = patterns
             .iter()
             .filter_map(|pattern| Some((pattern.name, pattern.parameters.validate().err()?)))
             .flat_map(|(name, wrong)| wrong.into_iter().map(move |wrong| format!("{name}: {wrong}")))
             .collect();
+        mistakes.extend(study.validate("this suite", repeat).err());
+        if study.shard.is_some() && args.seed.is_none() {
+            mistakes
+                .push("--shard: all shards have the order of one seed; give each the same --seed".to_owned());
+        }
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
         let choice = TransportChoice::new(&args.transports, &Transport::ALL);
-        Ok(Self { patterns, choice, repeat: args.repeat, scheduler: args.scheduler.clone() })
+        let (warm_up, scheduler) = (study.warm_up.unwrap_or(0), args.scheduler.clone());
+        Ok(Self { patterns, choice, repeat, warm_up, scheduler })
     }
 }
 
@@ -166,11 +171,16 @@ mod tests {
     struct Line {
         #[command(flatten)]
         traffic: TrafficArgs,
+        #[command(flatten)]
+        study: StudyArgs,
+        /// `--resume` excludes it.
+        #[arg(long)]
+        out: Option<String>,
     }
 
     fn plan(arguments: &[&str]) -> Result<SuitePlan, Vec<String>> {
         let line = Line::try_parse_from([&["test"], arguments].concat()).unwrap();
-        SuitePlan::new(&line.traffic)
+        SuitePlan::new(&line.traffic, &line.study)
     }
 
     #[test]
@@ -222,11 +232,25 @@ mod tests {
     }
 
     #[test]
-    fn measured_times_replace_expected_times() {
-        let plan = plan(&[]).unwrap();
-        let bulk = &plan.patterns[1];
-        assert_eq!(bulk.expected(&[]), UNKNOWN_DOWNLOAD);
-        assert_eq!(bulk.expected(&[Duration::from_secs(1), Duration::from_secs(3)]), Duration::from_secs(2));
-        assert!(plan.patterns[4].expected(&[]) < Duration::from_secs(8), "the linger is hardly ever used");
+    fn the_time_of_traffic_is_known_except_of_bulk() {
+        let nominal: Vec<Option<Duration>> =
+            plan(&[]).unwrap().patterns.iter().map(SuitePattern::nominal).collect();
+        let throughput = Some(Duration::from_secs(7));
+        // The linger of interactive traffic is hardly ever used.
+        assert_eq!(nominal[1..], [None, throughput, throughput, throughput]);
+    }
+
+    #[test]
+    fn a_study_needs_repetitions_and_its_shards_one_seed() {
+        assert_eq!(plan(&["--until-ci", "5%"]).unwrap().repeat, 100);
+        assert_eq!(plan(&["--until-ci", "5%", "--repeat", "8", "--warm-up", "2"]).unwrap().repeat, 8);
+        for (options, remedy) in [
+            (&["--until-ci", "5%", "--repeat", "5"][..], "raise --repeat"),
+            (&["--shard", "2/4", "--seed", "1"], "make fewer shards"),
+            (&["--shard", "2/3"], "the same --seed"),
+        ] {
+            let mistakes = plan(options).unwrap_err();
+            assert!(mistakes.len() == 1 && mistakes[0].contains(remedy), "{mistakes:?}");
+        }
     }
 }

@@ -12,11 +12,11 @@ use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence};
 use pathbench_analysis::comparison;
 use pathbench_host::counters::Counters;
 use pathbench_host::paths;
-use pathbench_lab::study::{Course, ScheduledRun, schedule};
-use pathbench_record::directory::ResultWriter;
-use pathbench_record::document::Variant;
+use pathbench_lab::study::ending::{Ending, Pace, is_precise};
+use pathbench_lab::study::{Course, ScheduledRun, ending_note, schedule};
+use pathbench_record::directory::{ResultWriter, WriteError};
+use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason, Variant};
 use pathbench_record::network::ServerName;
-use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::text::duration;
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{
@@ -30,6 +30,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+/// Time of a run in addition to its traffic until one has been measured: connections, the exchange of records.
+const OVERHEAD: Duration = Duration::from_millis(500);
+/// Expected time of a bulk download until one has been measured.
+const UNKNOWN_DOWNLOAD: Duration = Duration::from_secs(3);
 /// Interval between polls of the network and of the user's interrupt.
 const TICK: Duration = Duration::from_millis(100);
 /// Attempts at a busy server, and the maximum wait between attempts.
@@ -49,17 +53,26 @@ pub(super) struct Suite<'a> {
     stop: &'a AtomicBool,
     monitor: NetworkMonitor,
     clocks: Clocks,
-    /// Durations of earlier runs by transport and pattern.
-    took: BTreeMap<(Transport, usize), Vec<Duration>>,
+    /// By transport and pattern.
+    pace: Pace<(Transport, usize)>,
+    ending: Ending,
     failures: BTreeMap<Transport, u32>,
     given_up: BTreeSet<Transport>,
     notes: Vec<String>,
+    ended: Ended,
+}
+
+/// How the session ended.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
     /// Ids of the runs with several paths to the server at their start.
     pub(super) with_several_paths: BTreeSet<String>,
     /// Whether the server refused a run.
     pub(super) refused: bool,
     /// Whether the user stopped the suite.
-    pub(super) stopped: bool,
+    pub(super) by_user: bool,
+    /// Whether no transport reaches the server any more.
+    pub(super) lost: bool,
 }
 
 impl<'a> Suite<'a> {
@@ -68,6 +81,7 @@ impl<'a> Suite<'a> {
         plan: &'a SuitePlan,
         reached: &'a Reached,
         stop: &'a AtomicBool,
+        ending: Ending,
     ) -> Result<Self, Failure> {
         Ok(Self {
             client,
@@ -77,107 +91,144 @@ impl<'a> Suite<'a> {
             stop,
             monitor: NetworkMonitor::start(&client.clock)?,
             clocks: Clocks::default(),
-            took: BTreeMap::new(),
+            pace: Pace::new(OVERHEAD),
+            ending,
             failures: BTreeMap::new(),
             given_up: BTreeSet::new(),
             notes: Vec::new(),
-            with_several_paths: BTreeSet::new(),
-            refused: false,
-            stopped: false,
+            ended: Ended::default(),
         })
     }
 
-    /// Whether no transport reaches the server any more.
-    pub(super) fn is_lost(&self) -> bool {
-        self.given_up.len() == self.places.len()
-    }
-
-    /// Makes all runs, and writes each to `writer` when it ends.
+    /// Makes the runs that the document lacks, and writes each to `writer` when it ends.
     pub(super) fn run_all(
-        &mut self,
+        mut self,
         session: &mut Session,
         writer: &mut ResultWriter,
-    ) -> Result<(), Failure> {
+    ) -> Result<Ended, Failure> {
         let Session { progress, document, .. } = session;
-        let order = self.order(document.seed);
-        progress.line(self.announcement(&order, document.seed));
+        let shard = document.study.as_ref().and_then(|study| study.shard);
+        let order: Vec<(String, ScheduledRun)> = self.order(document.seed, shard);
+        let made: BTreeSet<&str> = document.runs.iter().map(|run| run.id.as_str()).collect();
+        let missing: Vec<&(String, ScheduledRun)> =
+            order.iter().filter(|(id, _)| !made.contains(id.as_str())).collect();
+        progress.line(self.announcement(&missing, order.len(), document.seed));
         let (live, started) = (&progress.records, &document.host.started);
-        live.start(&document.scenario.name, document.seed, started, order.len(), live.interval());
+        live.start(&document.scenario.name, document.seed, started, missing.len(), live.interval());
+        writer.begin_runs(document).map_err(Failure::failed)?;
         self.clocks.learn(self.client.compare_clocks(self.server, self.places));
         self.notes = std::mem::take(&mut document.summary.notes);
-        let mut progress = RunProgress::new(progress, order.len(), false);
-        for (index, scheduled) in order.iter().enumerate() {
+        let mut progress = RunProgress::new(progress, missing.len(), false);
+        let mut stopped = None;
+        for (index, (id, scheduled)) in missing.iter().enumerate() {
             if self.given_up.contains(&scheduled.label.transport) {
                 continue;
             }
-            let (number, rest) = (index + 1, order.get(index..).unwrap_or_default());
-            let pattern = &self.plan.patterns[scheduled.pattern];
-            let id = format!("{number:02}-{}-{}-r{}", scheduled.label, pattern.name, scheduled.repetition);
+            stopped = self.reason_to_stop(index == 0, scheduled, &document.runs);
+            if stopped.is_some() {
+                break;
+            }
+            let (number, rest) = (index + 1, missing.get(index..).unwrap_or_default());
             let next = NextRun {
-                id: &id,
+                id,
                 number,
                 label: &scheduled.label,
-                pattern: pattern.name,
+                pattern: self.plan.patterns[scheduled.pattern].name,
                 variant: &Variant::default(),
                 repetition: scheduled.repetition,
-                expected: Some(pattern.expected(&[])),
+                expected: Some(self.expected(scheduled)),
             };
             progress.begin(&next, Some(self.left(rest)));
-            let Some(run) = self.run(&next, scheduled, &mut progress) else {
-                self.stopped = true;
-                let count = rest.len();
-                self.notes
-                    .push(format!("stopped by the user; {count} of {} runs were not made", order.len()));
+            let Some(mut run) = self.run(&next, scheduled, &mut progress) else {
+                self.ended.by_user = true;
+                stopped = Some(StopReason::User);
                 break;
             };
-            writer.append(&run.samples).map_err(Failure::failed)?;
-            writer.append(&run.events).map_err(Failure::failed)?;
-            writer.append(&run.deliveries).map_err(Failure::failed)?;
-            writer.append(&run.messages).map_err(Failure::failed)?;
+            if scheduled.warm_up {
+                run.record.leave_out_as_warm_up();
+            }
+            write(writer, &run).map_err(Failure::failed)?;
             progress.finished(&run.record, Some(self.left(rest.get(1..).unwrap_or_default())));
             document.runs.push(run.record);
-            document.summary.groups = summarise(&document.runs);
-            document.summary.mobility = summarise_mobility(&document.runs);
-            document.summary.notes.clone_from(&self.notes);
-            writer.write_partial(document).map_err(Failure::failed)?;
-            if self.refused || self.is_lost() {
+            self.ended.lost = self.given_up.len() == self.places.len();
+            if self.ended.refused || self.ended.lost {
                 break;
             }
         }
         progress.end();
-        document.summary.notes = std::mem::take(&mut self.notes);
-        comparison::complete(document);
-        Ok(())
+        self.conclude(document, &order, stopped);
+        Ok(self.ended)
     }
 
-    fn order(&self, seed: u64) -> Vec<ScheduledRun> {
+    /// Completes the document, with the runs in the order of the study.
+    fn conclude(
+        &mut self,
+        document: &mut ResultDocument,
+        order: &[(String, ScheduledRun)],
+        stopped: Option<StopReason>,
+    ) {
+        document.runs.sort_by_key(|run| order.iter().position(|(id, _)| *id == run.id));
+        comparison::summarise_runs(document);
+        let missing = order.len().saturating_sub(document.runs.len());
+        let stopped =
+            if missing == 0 { StopReason::Completed } else { stopped.unwrap_or(StopReason::Server) };
+        self.notes.extend(ending_note(stopped, missing, order.len()));
+        document.summary.notes = std::mem::take(&mut self.notes);
+        if let Some(study) = &mut document.study {
+            study.stopped = Some(stopped);
+        }
+    }
+
+    /// The runs of this shard with their ids.
+    fn order(&self, seed: u64, shard: Option<Shard>) -> Vec<(String, ScheduledRun)> {
         let labels: Vec<TransportLabel> =
             self.places.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
-        let course = Course { repeat: self.plan.repeat, warm_up: 0, seed, shard: None };
-        schedule(&[(&labels, self.plan.patterns.len())], &course)
+        let course = Course { repeat: self.plan.repeat, warm_up: self.plan.warm_up, seed, shard };
+        let runs = schedule(&[(&labels, self.plan.patterns.len())], &course).into_iter();
+        runs.map(|run| (run.id(Some(self.plan.patterns[run.pattern].name), shard), run)).collect()
     }
 
-    fn announcement(&self, order: &[ScheduledRun], seed: u64) -> String {
+    fn announcement(&self, missing: &[&(String, ScheduledRun)], all: usize, seed: u64) -> String {
         let transports: Vec<&str> = self.places.keys().map(|transport| transport.name()).collect();
         let patterns: Vec<&str> = self.plan.patterns.iter().map(|pattern| pattern.name).collect();
+        let earlier = match all - missing.len() {
+            0 => String::new(),
+            earlier => format!(", {earlier} of them made earlier"),
+        };
         format!(
-            "{} runs: {} on {}, {} times, in the random order of seed {seed}; about {}",
-            order.len(),
+            "{all} runs{earlier}: {} on {}, {} times, in the random order of seed {seed}; about {}",
             patterns.join(", "),
             transports.join(", "),
             self.plan.repeat,
-            duration(self.left(order))
+            duration(self.left(missing))
         )
     }
 
+    fn reason_to_stop(
+        &mut self,
+        is_first: bool,
+        next: &ScheduledRun,
+        runs: &[RunRecord],
+    ) -> Option<StopReason> {
+        if !is_first && self.ending.is_late(self.client.clock.now(), self.expected(next)) {
+            return Some(StopReason::TimeLimit);
+        }
+        let complete = if next.warm_up { 0 } else { next.repetition - 1 };
+        let percent = self.ending.precision_after(complete)?;
+        let is_counted =
+            |run: &&RunRecord| run.repetition <= complete && !self.given_up.contains(&run.transport);
+        is_precise(runs.iter().filter(is_counted), percent).then_some(StopReason::Precision)
+    }
+
+    fn expected(&self, run: &ScheduledRun) -> Duration {
+        let nominal = self.plan.patterns[run.pattern].nominal().unwrap_or(UNKNOWN_DOWNLOAD);
+        self.pace.expected(&(run.label.transport, run.pattern), Some(nominal))
+    }
+
     /// Expected time of `runs`.
-    fn left(&self, runs: &[ScheduledRun]) -> Duration {
-        let to_be_made = runs.iter().filter(|run| !self.given_up.contains(&run.label.transport));
-        let expected = |run: &ScheduledRun| {
-            let took = self.took.get(&(run.label.transport, run.pattern));
-            self.plan.patterns[run.pattern].expected(took.map_or(&[], Vec::as_slice))
-        };
-        to_be_made.map(expected).sum()
+    fn left(&self, runs: &[&(String, ScheduledRun)]) -> Duration {
+        let to_be_made = runs.iter().filter(|(_, run)| !self.given_up.contains(&run.label.transport));
+        to_be_made.map(|(_, run)| self.expected(run)).sum()
     }
 
     /// Makes one run; `None` if the user stopped it.
@@ -187,7 +238,6 @@ impl<'a> Suite<'a> {
         scheduled: &ScheduledRun,
         progress: &mut RunProgress<'_>,
     ) -> Option<AssembledRun> {
-        let number = next.number;
         let transport = scheduled.label.transport;
         let pattern = &self.plan.patterns[scheduled.pattern];
         let address = *self.places.get(&transport)?;
@@ -198,7 +248,7 @@ impl<'a> Suite<'a> {
         self.poll_network(progress);
         let (_, changes) = self.monitor.take();
         if !changes.is_empty() {
-            self.notes.push(format!("the network changed before run {number}: {}", changes.join(", ")));
+            self.notes.push(format!("the network changed before run {}: {}", next.id, changes.join(", ")));
         }
         self.monitor.follow(&paths);
         let target = Target { address, host: self.server.host.clone(), paths: paths.clone() };
@@ -219,7 +269,7 @@ impl<'a> Suite<'a> {
             changes.push(rerouted);
         }
         let counters = counters_since(before.as_ref());
-        self.learn(number, scheduled, &outcome, took, progress);
+        self.learn(next.id, scheduled, &outcome, took, progress);
         let others = self.monitor.network.other_interfaces(&paths);
         let several = paths.len() > 1;
         let setting = self.client.run_setting(self.server, name, parameters, paths, others);
@@ -235,7 +285,7 @@ impl<'a> Suite<'a> {
         let (mut assembled, _) = evidence.assemble(&mut self.clocks);
         let record = &mut assembled.record;
         if several {
-            self.with_several_paths.insert(record.id.clone());
+            self.ended.with_several_paths.insert(record.id.clone());
         }
         changes.dedup();
         if !changes.is_empty() {
@@ -305,7 +355,7 @@ impl<'a> Suite<'a> {
     /// Uses a run's results for later runs: their expected time, transports to give up.
     fn learn(
         &mut self,
-        number: usize,
+        run: &str,
         scheduled: &ScheduledRun,
         outcome: &ClientOutcome,
         took: Duration,
@@ -314,12 +364,13 @@ impl<'a> Suite<'a> {
         let transport = scheduled.label.transport;
         match &outcome.error {
             None => {
-                self.took.entry((transport, scheduled.pattern)).or_default().push(took);
+                let nominal = self.plan.patterns[scheduled.pattern].nominal();
+                self.pace.add((transport, scheduled.pattern), took, nominal);
                 self.failures.remove(&transport);
             }
             Some(ClientError::Refused { code, message, .. }) if *code != RefusalCode::Busy => {
-                self.refused = true;
-                self.notes.push(format!("the server refused run {number}: {message}"));
+                self.ended.refused = true;
+                self.notes.push(format!("the server refused run {run}: {message}"));
             }
             Some(ClientError::Broken { .. }) => {}
             Some(error) => {
@@ -328,13 +379,22 @@ impl<'a> Suite<'a> {
                 if *failures >= FAILURES {
                     self.given_up.insert(transport);
                     let note =
-                        format!("{transport} became unusable and was given up after run {number}: {error}");
+                        format!("{transport} became unusable and was given up after run {run}: {error}");
                     progress.warn(format_args!("pathbench: {note}"));
                     self.notes.push(note);
                 }
             }
         }
     }
+}
+
+/// Writes the lines of a run, then its record.
+fn write(writer: &mut ResultWriter, run: &AssembledRun) -> Result<(), WriteError> {
+    writer.append(&run.samples)?;
+    writer.append(&run.events)?;
+    writer.append(&run.deliveries)?;
+    writer.append(&run.messages)?;
+    writer.append_run(&run.record)
 }
 
 /// Starts the test on a separate thread, which ends with the result.
