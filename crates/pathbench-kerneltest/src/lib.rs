@@ -14,12 +14,15 @@
 //! ([`unprivileged_too!`], [`privilege_independent!`]); programs with such a `main` always can.
 
 mod processes;
+mod schemas;
 
 #[doc(hidden)]
 pub use libtest_mimic;
 pub use processes::{
     Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, run, test_tools, trial, wrong_user,
 };
+
+pub use schemas::{finished_results, validate_results};
 
 use pathbench_record::sample::{PathFigures, Sample, Side};
 use pathbench_record::time::{Clock, Timestamp};

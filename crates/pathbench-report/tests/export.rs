@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+use pathbench_kerneltest::validate_results;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::ResultSet;
 use pathbench_report::export::{ExportError, ExportFormat, write};
@@ -138,43 +139,37 @@ fn row_groups_keep_every_row() {
 
 #[test]
 fn the_schemas_accept_results_and_name_the_place_of_damage() {
-    let schemas = crates().join("../docs/schema");
-    let validate = |results: &[PathBuf]| {
-        let places = [schemas.as_os_str()].into_iter().chain(results.iter().map(|path| path.as_os_str()));
-        script("validate.py", &places.collect::<Vec<_>>())
-    };
-    let (accepts, text) = validate(&golden());
-    assert!(accepts, "{text}");
+    validate_results(&golden()).unwrap();
     let damages: [(&str, Damage, &str); 8] = [
         (
             "run.json",
             |it| drop(it.as_object_mut().unwrap().remove("seed")),
-            "run.json:1: $: 'seed' is a required",
+            "run.json:1: $: \"seed\" is a required",
         ),
         (
             "run.json",
             |it| it["runs"][0]["repetition"] = "1".into(),
-            "$.runs[0].repetition: '1' is not of type",
+            "$.runs[0].repetition: \"1\" is not of type",
         ),
-        ("run.json", |it| it["runs"][0]["transport"] = "sctp".into(), "$.runs[0].transport: 'sctp' is not"),
-        ("run.json", |it| it["runs"][0]["stall_ms"] = Value::Null, "$.runs[0].stall_ms: None is not of type"),
+        ("run.json", |it| it["runs"][0]["transport"] = "sctp".into(), "$.runs[0].transport: \"sctp\" is not"),
+        ("run.json", |it| it["runs"][0]["stall_ms"] = Value::Null, "$.runs[0].stall_ms: null is not of type"),
         (
             "run.json",
             |it| it["schema"] = "pathbench.result/9".into(),
-            "$.schema: 'pathbench.result/1' was expected",
+            "$.schema: \"pathbench.result/1\" was expected",
         ),
         (
             "samples.jsonl",
             |it| it["bytes_sent"] = (-1).into(),
             "samples.jsonl:1: $.bytes_sent: -1 is less than",
         ),
-        ("events.jsonl", |it| it["source"] = "rumour".into(), "events.jsonl:1: $.source: 'rumour' is not"),
+        ("events.jsonl", |it| it["source"] = "rumour".into(), "events.jsonl:1: $.source: \"rumour\" is not"),
         ("delivery.jsonl", |it| it["t_ms"] = json!([]), "delivery.jsonl:1: $.t_ms: [] is not of type"),
     ];
     for (file, damage, place) in damages {
         let copy = changed("v1", file, damage);
-        let (accepts, text) = validate(&[copy.path().to_owned()]);
-        assert!(!accepts && text.contains(place), "{place}: {text}");
+        let text = validate_results(&[copy.path().to_owned()]).unwrap_err();
+        assert!(text.contains(place), "{place}: {text}");
     }
 }
 

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 use support::processes::{Process, signal};
 use support::standing::{Lab, SERVER};
-use support::{Finished, TWO_PATHS, Workplace, binary, finish, within};
+use support::{Finished, TWO_PATHS, Workplace, assert_valid, binary, finish, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -25,6 +25,9 @@ fn records(finished: &Finished) -> Vec<LiveRecord> {
     let Some(LiveRecord::End(end)) = records.last() else { panic!("no end: {finished:#?}") };
     assert_eq!(Some(i32::from(end.exit_code)), finished.code, "{finished:#?}");
     assert_eq!(records.iter().filter(|one| matches!(one, LiveRecord::End(_))).count(), 1);
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("live.jsonl"), &finished.stdout).unwrap();
+    assert_valid(&[place.path().to_owned()]);
     records
 }
 

@@ -4,14 +4,20 @@ import json
 import pathlib
 import sys
 
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator, meta
 
 schemas = {path.stem: json.loads(path.read_text()) for path in pathlib.Path(sys.argv[1]).glob("*.json")}
+validators = {name: Draft202012Validator(schema) for name, schema in schemas.items()}
+
+
+def place(steps):
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+
+
+assert all(map(meta.is_valid, schemas.values()))
 wrong = checked = 0
 for directory in map(pathlib.Path, sys.argv[2:]):
-    for name, schema in schemas.items():
-        Draft202012Validator.check_schema(schema)
-        validator = Draft202012Validator(schema)
+    for name, validator in validators.items():
         path = directory / ("run.json" if name == "run" else f"{name}.jsonl")
         if not path.exists():
             continue
@@ -20,6 +26,6 @@ for directory in map(pathlib.Path, sys.argv[2:]):
             checked += 1
             for error in validator.iter_errors(json.loads(text)):
                 wrong += 1
-                print(f"{path.name}:{number}: {error.json_path}: {error.message}")
+                print(f"{path}:{number}: {place(error.instance_path)}: {error.message}")
 print(f"{checked} documents and lines")
-sys.exit(wrong > 0)
+sys.exit(wrong > 0 or checked == 0)
