@@ -3,7 +3,8 @@
 const MOST_FIRST_ROWS = 4;
 const MOST_TABLE_ROWS = 400;
 const SAID_AFTER_MS = 250;
-const MARKS = "▼ event · ○ path opened · ✕ path closed · grey: no byte for 100 ms or more";
+const MARKS = "▼ ▲ event · ○ path opened · ✕ path closed · grey: no byte for 100 ms or more";
+const SPREAD = "thin dots: lowest and highest of the valid repetitions; with goodput, black line: their median";
 const DELAYS = "Delay: ■ request of the client, ▲ request of the server; large ▲: never acknowledged, at least so long.";
 const MEANING =
   "Goodput: bytes delivered to the receiving application, by the path on which they arrived. Data behind a gap is delivered at once when the gap is filled, so that a window can exceed the rate of the links.";
@@ -29,16 +30,53 @@ class Row {
     this.run = index.runs[position];
     this.group = index.groups[this.run.group];
     this.coarse = coarseWindows(this.run);
-    this.spread = spread(index, this.run);
-    [this.samples, this.fine] = [null, null];
+    [this.samples, this.fine, this.repeated] = [null, null, []];
+    [this.known_bands, this.curves] = [new Map(), new Map()];
     this.describe();
-    readSamples(this.explorer.section, position).then((tables) => {
+    const then = (use) => (found) => {
       if (this.position !== position) return;
-      this.samples = tables;
-      this.fine = fineWindows(tables);
-      this.panels.forEach((panel) => (panel.lines = null));
+      use(found);
       this.explorer.refresh();
-    });
+    };
+    const samples = readSamples(this.explorer.section, position).then(
+      then((tables) => {
+        this.samples = tables;
+        this.fine = fineWindows(tables);
+        this.panels.forEach((panel) => (panel.lines = null));
+      }),
+    );
+    // The run itself is drawn first.
+    samples.then(() => this.explorer.repeated(this.run.group)).then(
+      then((read) => {
+        this.repeated = read;
+        this.curves.clear();
+      }),
+    );
+  }
+
+  // The spread of a panel of lines or points; empty until the other runs are read.
+  bands({ id, shape }) {
+    if (!this.known_bands.has(id) && this.repeated.length) {
+      const items = this.repeated.map((tables) =>
+        shape === "points" ? delays(tables).map((one) => ({ ...one, name: one.direction })) : lines(this.explorer.index, tables, id),
+      );
+      this.known_bands.set(id, bandsOf(items, this.coarse.width / 1000, shape === "lines"));
+    }
+    return this.known_bands.get(id) ?? new Map();
+  }
+
+  // The spread of the goodput of the shown paths, in the windows of a range.
+  spreadOf({ edges, width }, { min, max }) {
+    const { index, hidden } = this.explorer;
+    const is_fine = width < this.coarse.width && this.repeated.length > 0;
+    const key = `${is_fine} ${[...hidden]}`;
+    if (!this.curves.has(key)) {
+      const all = is_fine ? this.repeated.map(fineWindows) : repetitions(index, this.run.group).map((one) => coarseWindows(index.runs[one]));
+      this.curves.set(key, all.filter((one) => one?.layers.length).map((one) => curve(one, hidden)));
+    }
+    const curves = this.curves.get(key);
+    const shown = edges.slice(Math.max(0, lastUpTo(edges, min)), lastUpTo(edges, max) + 2);
+    return curves.length > 1 && shown.length > 1 ? spreadOfGoodput(curves, shown) : null;
   }
 
   describe() {
@@ -115,6 +153,7 @@ class Explorer {
     this.index = readIndex(section);
     this.hidden = new Set();
     this.with_spread = true;
+    this.repetitions = new Map();
     this.rows = [];
     this.key_of_cursors = `explorer-${explorers++}`;
     const meaning = element("p", { class: "muted explorer-help" }, this.index.groups.some((group) => group.messages) ? `${MEANING} ${DELAYS}` : MEANING);
@@ -137,12 +176,19 @@ class Explorer {
     }
   }
 
-  // The representative runs of the first pattern and variant.
+  // The representative runs of the pattern that ran longest, in its first variant.
   firstRuns() {
     const { groups, runs } = this.index;
-    const same = ({ pattern, variant }) => pattern === groups[runs[0].group].pattern && variant === groups[runs[0].group].variant;
+    const first = groups[runs.reduce((longest, run) => (run.representative && run.end_ms > 2 * longest.end_ms ? run : longest), runs[0]).group];
+    const same = ({ pattern, variant }) => pattern === first.pattern && variant === groups.find((one) => one.pattern === pattern).variant;
     const found = runs.map((run, i) => (run.representative && same(groups[run.group]) ? i : -1)).filter((i) => i >= 0);
     return (found.length ? found : [0]).slice(0, MOST_FIRST_ROWS);
+  }
+
+  // The samples of the valid runs of a group, read once.
+  repeated(group) {
+    if (!this.repetitions.has(group)) this.repetitions.set(group, readRepetitions(this.section, this.index, group));
+    return this.repetitions.get(group);
   }
 
   main(position) {
@@ -187,7 +233,8 @@ class Explorer {
     const paths = new Set(this.rows.flatMap((row) => row.coarse.layers.map((one) => one.path)));
     this.legend.replaceChildren(...[...paths].sort((a, b) => a - b).map((path) => this.pathButton(path)));
     const marks = this.rows.some((row) => row.run.events.length);
-    if (marks) this.legend.append(element("span", { class: "muted explorer-help" }, MARKS));
+    const repeated = this.rows.some((row) => repetitions(this.index, row.run.group).length);
+    for (const words of [marks && MARKS, repeated && SPREAD]) if (words) this.legend.append(element("span", { class: "muted explorer-help" }, words));
   }
 
   kindButton(kind) {

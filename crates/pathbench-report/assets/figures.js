@@ -110,25 +110,9 @@ function delays(tables) {
   return found.map(({ direction, unacknowledged, columns }) => ({
     path: direction === "upload" ? 0 : 1,
     name: `${direction}${unacknowledged ? ", never acknowledged" : ""}`,
+    direction,
     unacknowledged,
     times: columns.t_ms,
     values: columns.delay_ms,
   }));
-}
-
-// Total goodput over the valid runs of a group at the windows of `run`: median and range.
-function spread(index, run) {
-  const others = index.runs.filter((one) => one.group === run.group && one.valid).map(coarseWindows);
-  if (others.length < 2) return null;
-  const { edges } = coarseWindows(run);
-  const totals = others.map((windows) => {
-    const total = Array.from({ length: windows.edges.length - 1 }, (_, i) => windows.layers.reduce((sum, one) => sum + one.values[i], 0));
-    return (t) => (t > windows.edges.at(-1) ? null : (total[lastUpTo(windows.edges, t)] ?? null));
-  });
-  const rows = edges.slice(0, -1).map((edge, i) => {
-    const found = totals.map((total) => total((edge + edges[i + 1]) / 2)).filter((one) => one != null).sort((a, b) => a - b);
-    const half = (found.length - 1) / 2;
-    return found.length ? [found[0], (found[Math.floor(half)] + found[Math.ceil(half)]) / 2, found.at(-1)] : [0, 0, 0];
-  });
-  return { edges, low: rows.map((row) => row[0]), median: rows.map((row) => row[1]), high: rows.map((row) => row[2]), runs: others.length };
 }

@@ -1,12 +1,15 @@
 // One panel: axes, cursor and selection are uPlot's; layers, lines, points and events are drawn here.
 
-const AXIS_WIDTH = 62;
+const AXIS_WIDTH = 74;
+const LONGEST_EVENT = 28;
+const DOTS = [2, 3];
+const UP = "▲";
 // Pixels within which the cursor is at an event.
 const NEAR = 7;
 
 class Panel {
   constructor(explorer, row, kind) {
-    Object.assign(this, { explorer, row, kind, items: [], spread: null });
+    Object.assign(this, { explorer, row, kind, items: [], spread: null, bands: new Map() });
     this.readout = element("span", { class: "explorer-readout" });
     this.title = element("span", { class: "explorer-title" }, kind.title);
     this.tip = element("div", { class: "explorer-tip", hidden: true });
@@ -40,7 +43,7 @@ class Panel {
         scales: { x: { time: false, auto: false, range: plain }, y: { auto: false, distr: log ? 3 : 1, range: plain } },
         axes: [
           { ...this.axis(), size: 26, space: 60, values: (_, splits) => splits.map((one) => `${Number(one.toFixed(6))} s`) },
-          { ...this.axis(log), size: AXIS_WIDTH, space: 30, values: (_, splits) => splits.map((one) => (one == null ? "" : this.tick(one))) },
+          { ...this.axis(log), size: AXIS_WIDTH, space: 30, values: (_, splits) => splits.map((one) => (one == null ? "" : quantity(one, this.kind.unit))) },
         ],
         series: [{}, { paths: () => null, points: { show: false } }],
         hooks: {
@@ -66,27 +69,25 @@ class Panel {
     return { stroke: () => colours.muted, filter, grid, ticks: { ...grid, size: 4 }, font: "12px system-ui, sans-serif" };
   }
 
-  tick(value) {
-    if (this.kind.unit === "Mbit/s") return this.top >= 5000 ? `${digits(value / 1000)} G` : `${digits(value)} M`;
-    return quantity(value, this.kind.unit);
-  }
-
   // Takes what is to be drawn from the run's index entry and its decoded samples.
   fill(range) {
     const { index, hidden } = this.explorer;
     const { run, samples } = this.row;
     const shown = (item) => !hidden.has(item.path);
+    this.bands = this.explorer.with_spread && this.kind.shape !== "areas" ? this.row.bands(this.kind) : new Map();
     if (this.kind.shape === "areas") {
       this.windows = windowsFor(this.row.coarse, this.row.fine, range);
       this.items = this.windows.layers.filter(shown);
-      // The spread is of the sum of all paths.
-      this.spread = this.explorer.with_spread && !hidden.size ? this.row.spread : null;
+      this.spread = this.explorer.with_spread ? this.row.spreadOf(this.windows, range) : null;
       this.title.textContent = `${this.kind.title}, per ${quantity(this.windows.width, "ms")}`;
     } else if (this.kind.shape === "points") {
       this.items = delays(samples ?? []);
     } else {
       this.lines ??= samples && lines(index, samples, this.kind.id);
       this.items = (this.lines ?? []).filter(shown);
+      this.bands = new Map([...this.bands].filter(([, band]) => shown(band)));
+      const dotted = this.items.some((one) => one.dashed) ? (this.kind.id === "queue" ? ", dotted: reverse" : ", dotted: server") : "";
+      this.title.textContent = `${this.kind.title}${dotted}`;
     }
     const name = `${this.kind.title}, ${index.groups[run.group].name}, repetition ${run.repetition}`;
     this.root.setAttribute("aria-label", `${name}. Arrow keys move the cursor, + and − zoom, 0 shows all.`);
@@ -118,6 +119,10 @@ class Panel {
         for (let i = Math.max(0, lastUpTo(times, min)); i <= last; i++) see(values[i]);
       }
     }
+    for (const band of this.bands.values()) {
+      const [first, last] = windowsOfBand(band, { min, max });
+      for (let i = first; i <= last; i++) [band.low[i], band.high[i]].forEach(see);
+    }
     return { low, high };
   }
 
@@ -132,6 +137,7 @@ class Panel {
     });
     this.root.dataset.range = `${range.min.toFixed(3)}-${range.max.toFixed(3)}`;
     this.root.dataset.top = high.toFixed(3);
+    this.root.dataset.spread = this.spread ? 1 : this.bands.size;
     // Where both scales stay, uPlot does not draw: hidden paths and colours change all the same.
     this.plot.redraw(false, true);
   }
@@ -144,6 +150,7 @@ class Panel {
     ctx.clip();
     this.ratio = devicePixelRatio || 1;
     if (this.kind.shape === "areas") this.drawAreas(ctx);
+    this.bands.forEach((band) => this.drawBand(ctx, band));
     if (this.kind.shape === "lines") this.items.forEach((one) => this.drawLine(ctx, one));
     if (this.kind.shape === "points") this.items.forEach((one) => this.drawPoints(ctx, one));
     this.drawEvents(ctx);
@@ -217,7 +224,7 @@ class Panel {
     };
     ctx.strokeStyle = colours.ink;
     ctx.lineWidth = 1 * this.ratio;
-    ctx.setLineDash([2 * this.ratio, 3 * this.ratio]);
+    ctx.setLineDash(DOTS.map((one) => one * this.ratio));
     ctx.stroke(step(low));
     ctx.stroke(step(high));
     ctx.setLineDash([]);
@@ -227,6 +234,33 @@ class Panel {
     ctx.lineWidth = 2 * this.ratio;
     ctx.strokeStyle = colours.ink;
     ctx.stroke(step(median));
+  }
+
+  // Pale between the lowest and the highest value of the runs, with dotted outlines.
+  drawBand(ctx, band) {
+    const { step, low, high, path } = band;
+    const [first, last] = windowsOfBand(band, this.plot.scales.x);
+    const [area, outline] = [new Path2D(), new Path2D()];
+    for (let i = first; i <= last; i++) {
+      if (low[i] > high[i]) continue;
+      const [left, right] = [this.x(i * step), this.x((i + 1) * step)];
+      const [top, bottom] = [high[i], low[i]].map((value) => this.y(this.kind.id === "delay" ? Math.max(value, 1e-3) : value));
+      area.rect(left, top, right - left, bottom - top);
+      for (const [y, values] of [[top, high], [bottom, low]]) {
+        const is_open = i > first && Number.isFinite(values[i - 1]);
+        if (is_open) outline.moveTo(left, this.y(Math.max(values[i - 1], 1e-3)));
+        is_open ? outline.lineTo(left, y) : outline.moveTo(left, y);
+        outline.lineTo(right, y);
+      }
+    }
+    ctx.globalAlpha = 0.18;
+    ctx.fillStyle = ctx.strokeStyle = pathColour(path);
+    ctx.fill(area);
+    ctx.globalAlpha = 1;
+    ctx.lineWidth = this.ratio;
+    ctx.setLineDash(DOTS.map((one) => one * this.ratio));
+    ctx.stroke(outline);
+    ctx.setLineDash([]);
   }
 
   // Of many values within a pixel, the lowest and the highest are drawn.
@@ -290,7 +324,8 @@ class Panel {
 
   drawEvents(ctx) {
     const { top, height } = this.plot.bbox;
-    for (const [at, kind, path] of this.row.run.events) {
+    let free = 0;
+    for (const [at, kind, path, text] of this.row.run.events) {
       const x = this.x(at / 1000);
       ctx.strokeStyle = kind === "event" ? colours.ink : pathColour(path);
       ctx.lineWidth = 1.25 * this.ratio;
@@ -300,12 +335,30 @@ class Panel {
       ctx.lineTo(x, top + height);
       ctx.stroke();
       ctx.setLineDash([]);
-      this.drawMark(ctx, x, top + 6 * this.ratio, kind);
+      this.drawMark(ctx, x, top + 6 * this.ratio, kind, text.startsWith(UP) ? -1 : 1);
+      if (kind === "event" && this === this.row.panels[0]) free = this.drawEventName(ctx, text, x, free);
     }
   }
 
-  // A triangle for an event, a ring for a path opened, a cross for a path closed.
-  drawMark(ctx, x, y, kind) {
+  // The name of an event at the right of its mark, if nothing is there; returns where the next name can begin.
+  drawEventName(ctx, text, x, free) {
+    const { left, top, width } = this.plot.bbox;
+    ctx.font = `${11 * this.ratio}px system-ui, sans-serif`;
+    const words = text.replace(/^[▲▼] /, "");
+    const name = words.length > LONGEST_EVENT ? `${words.slice(0, LONGEST_EVENT)}…` : words;
+    const [from, size] = [x + 8 * this.ratio, ctx.measureText(name).width];
+    if (from < free || x < left || from + size > left + width) return free;
+    ctx.textAlign = "left";
+    ctx.lineWidth = 3 * this.ratio;
+    ctx.strokeStyle = colours.paper;
+    ctx.strokeText(name, from, top + 10 * this.ratio);
+    ctx.fillStyle = colours.ink;
+    ctx.fillText(name, from, top + 10 * this.ratio);
+    return from + size + 12 * this.ratio;
+  }
+
+  // A triangle for an event, upwards for a link that is up; a ring for a path opened, a cross for a path closed.
+  drawMark(ctx, x, y, kind, down) {
     const size = 4 * this.ratio;
     ctx.beginPath();
     if (kind === "opened") ctx.arc(x, y, size, 0, 2 * Math.PI);
@@ -315,9 +368,9 @@ class Panel {
       ctx.moveTo(x + size, y - size);
       ctx.lineTo(x - size, y + size);
     } else {
-      ctx.moveTo(x - size, y - size);
-      ctx.lineTo(x + size, y - size);
-      ctx.lineTo(x, y + size);
+      ctx.moveTo(x - size, y - size * down);
+      ctx.lineTo(x + size, y - size * down);
+      ctx.lineTo(x, y + size * down);
       ctx.closePath();
     }
     ctx.lineWidth = 2 * this.ratio;
@@ -359,12 +412,20 @@ class Panel {
       if (found.length > 1) parts.push(`together ${quantity(total, "Mbit/s")}`);
       if (this.spread && at >= 0) {
         const i = lastUpTo(this.spread.edges, t);
-        parts.push(`median of ${this.spread.runs} runs ${quantity(this.spread.median[i], "Mbit/s")}`);
+        const { runs, low, median, high } = this.spread;
+        parts.push(`median of ${runs} runs ${quantity(median[i], "Mbit/s")} (${quantity(low[i], "Mbit/s")} to ${quantity(high[i], "Mbit/s")})`);
       }
       return parts.join(" · ") || this.nothing;
     }
     const found = this.items.map(({ name, times, values }) => [name, values[lastUpTo(times, t)]]);
-    return found.filter(([, value]) => value != null).map(([name, value]) => `${name} ${quantity(value, this.kind.unit)}`).join(" · ") || this.nothing;
+    const known = found.filter(([, value]) => value != null).map(([name, value]) => `${name} ${quantity(value, this.kind.unit)}${this.rangeAt(name, t)}`);
+    return known.join(" · ") || this.nothing;
+  }
+
+  rangeAt(name, t) {
+    const band = this.bands.get(name);
+    const [low, high] = [band?.low, band?.high].map((values) => values?.[Math.floor(t / band.step)]);
+    return low <= high ? ` (${quantity(low, this.kind.unit)} to ${quantity(high, this.kind.unit)} in ${band.runs} runs)` : "";
   }
 
   selected({ left, width }) {

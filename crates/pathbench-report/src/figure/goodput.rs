@@ -1,6 +1,7 @@
 //! Goodput over time, stacked by path: one facet per label and variant, on shared axes.
 
 use super::selection::{Selection, chosen};
+use super::spread::{self, Spread, repetitions};
 use crate::carriage::capacity_mbps;
 use crate::chart::{Anchor, Chart, Facet, Frame, Key, Label, Mark, Place, Point, Scale, Shape, Strip};
 use crate::chart::{TextStyle, keys, rate_unit, window};
@@ -31,6 +32,10 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
     let peak = representatives().map(|data| series::peak_mbps(&data, selection.direction, grid));
     let peak = peak.fold(0.0, f64::max);
     let shown: Vec<_> = selection.runs(view).take(MOST_FACETS).collect();
+    let spreads: Vec<Spread> = shown.iter().map(|(group, _)| spread(view, group, selection, grid)).collect();
+    // Charts of several variants have the scale of the runs that they show.
+    let highest = spreads.iter().filter(|_| selection.variant.is_none()).map(Spread::high);
+    let peak = highest.fold(peak, f64::max);
     let frame = Frame::of_columns(match shown.len() {
         0..=6 => 1,
         7..=16 => 2,
@@ -48,22 +53,35 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
     let lanes = shown.iter().any(|(_, run)| !narrative::subflow_marks(&view.data(run)).is_empty());
     let facets: Vec<Facet> = shown
         .iter()
-        .zip(&all)
-        .map(|((group, run), series)| facet(view, (group, run), selection, (series, lanes), &axes))
+        .zip(all.iter().zip(&spreads))
+        .map(|((group, run), (series, spread))| {
+            facet(view, (group, run), selection, (series, spread, lanes), &axes)
+        })
         .collect();
+    let groups: Vec<&GroupView> = shown.iter().map(|(group, _)| *group).collect();
+    let (key, sentence) = spread::explained(spreads.iter(), &groups).unzip();
     let direction = match selection.direction {
         Some(direction) => format!(", {}", direction.name()),
         None => String::new(),
     };
     Chart {
-        legend: legend(view, &shown, &all, selection),
-        caption: caption(view, selection, &all, grid),
+        legend: legend(view, &shown, &all, selection).into_iter().chain(key).collect(),
+        caption: caption(view, selection, &all, grid).into_iter().chain(sentence).collect(),
         frame,
         facets,
         shared_x: Some("time since the first byte of data".to_owned()),
         empty: "There is no run to show.",
         ..selection.chart(view, &format!("goodput by path{direction}"))
     }
+}
+
+fn spread(view: &View, group: &GroupView, selection: &Selection, grid: Grid) -> Spread {
+    let mut spread = Spread::new(grid);
+    for run in repetitions(group) {
+        let total = series::total_mbps(&view.data(run), selection.direction, grid);
+        total.into_iter().enumerate().for_each(|(window, mbps)| spread.add(window, mbps));
+    }
+    spread
 }
 
 struct Axes {
@@ -76,13 +94,14 @@ fn facet(
     view: &View,
     (group, run): (&GroupView, &RunRecord),
     selection: &Selection,
-    (series, lanes): (&Series, bool),
+    (series, spread, lanes): (&Series, &Spread, bool),
     axes: &Axes,
 ) -> Facet {
     let data = view.data(run);
     let mut marks: Vec<Mark> =
         series::silences(run, &data, selection.direction).into_iter().map(silence).collect();
     marks.push(Mark::Stack { grid: series.grid, layers: series.paths.clone() });
+    marks.extend(spread.lines("spread over the valid runs", INK));
     let mut plot = Strip::new(axes.height, axes.rate.clone(), marks);
     let nothing = series.paths.is_empty();
     plot.empty = nothing.then(|| "no byte was delivered".to_owned());

@@ -2,12 +2,13 @@
 
 use super::goodput::corner;
 use super::selection::{Selection, left_out, paragraph};
+use super::spread::{self, Spread, repetitions};
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Place, Scale, Strip, Stroke, keys, rate_unit, steps};
 use crate::list::distinct;
 use crate::narrative;
 use crate::palette::{ALARM, Colour, INK};
 use crate::quantity::{counted, percent, plain, rate};
-use crate::view::View;
+use crate::view::{GroupView, RunData, View};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::LinkSample;
 
@@ -36,6 +37,8 @@ struct Course {
     is_first: bool,
     events: Vec<narrative::ScenarioEvent>,
     stretches: Vec<Stretch>,
+    delivered: Spread,
+    queue: Spread,
 }
 
 pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Chart> {
@@ -44,11 +47,15 @@ pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Chart> {
     let more = (courses.len() / 2).saturating_sub(MOST_ROWS);
     courses.truncate(2 * MOST_ROWS);
     let frame = Frame::of_columns(2);
-    let peak = courses.iter().map(peak_mbps).fold(0.0, f64::max);
+    let peak = courses.iter().map(|one| peak_mbps(one).max(one.delivered.high())).fold(0.0, f64::max);
+    let queue = courses.iter().map(|one| one.queue.high()).fold(most(&courses, |one| one.queue_kb), f64::max);
+    let spreads = courses.iter().flat_map(|one| [&one.delivered, &one.queue]);
+    let groups: Vec<&GroupView> = view.groups.iter().collect();
+    let (key, sentence) = spread::explained(spreads, &groups).unzip();
     let axes = (
         Scale::time(most(&courses, |one| one.until_ms), frame.plot_width()),
         Scale::linear(peak, 2, rate_unit(peak)),
-        queue_scale(most(&courses, |one| one.queue_kb)),
+        queue_scale(queue),
     );
     let mut links = distinct(courses.iter().map(|one| one.link.as_str()));
     links.sort_by_key(|link| view.paths.rank(link));
@@ -65,14 +72,14 @@ pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Chart> {
                    red stroke: packets were dropped since the sample before; the table of the run has the causes. Each \
                    row is one link in the representative run of its label.";
     Some(Chart {
-        legend: links.chain(marks).collect(),
+        legend: links.chain(marks).chain(key).collect(),
         headings: ["forward: first end → second end", "reverse: second end → first end"]
             .map(str::to_owned)
             .into(),
         facets: courses.into_iter().map(|one| facet(view, one, &axes)).collect(),
         frame,
         shared_x: Some("time since the first byte of data".to_owned()),
-        caption: vec![paragraph(&[caption, &left_out(more, "row")])],
+        caption: vec![paragraph(&[caption, &sentence.unwrap_or_default(), &left_out(more, "row")])],
         ..selection.chart(view, "emulated links")
     })
 }
@@ -92,10 +99,10 @@ fn courses(view: &View, selection: &Selection) -> Vec<Course> {
         let data = view.data(run);
         let mut names = distinct(data.links.iter().map(|sample| sample.link.as_str()));
         names.sort_by_key(|name| (view.paths.rank(name), *name));
+        let end_ms = data.links.last().map_or(0.0, |one| one.t_ms);
         for link in names {
             for direction in LinkDirection::BOTH {
-                let samples = data.links.iter();
-                let of_link = samples.filter(|one| one.link == link && one.direction == direction);
+                let (delivered, queue) = spreads(view, group, (link, direction), end_ms);
                 let mut events = narrative::scenario_events(&data);
                 events.retain(|one| one.path.as_deref().is_none_or(|path| path == link));
                 courses.push(Course {
@@ -104,12 +111,30 @@ fn courses(view: &View, selection: &Selection) -> Vec<Course> {
                     run: run.id.clone(),
                     is_first: direction == LinkDirection::Forward,
                     events,
-                    stretches: stretches(of_link),
+                    stretches: stretches(of_link(&data, (link, direction))),
+                    delivered,
+                    queue,
                 });
             }
         }
     }
     courses
+}
+
+fn of_link<'a>(data: &'a RunData, wanted: (&str, LinkDirection)) -> impl Iterator<Item = &'a LinkSample> {
+    data.links.iter().filter(move |one| (one.link.as_str(), one.direction) == wanted)
+}
+
+/// Delivered rate and queue of the valid runs.
+fn spreads(view: &View, group: &GroupView, link: (&str, LinkDirection), end_ms: f64) -> (Spread, Spread) {
+    let (mut delivered, mut queue) = (Spread::until(end_ms), Spread::until(end_ms));
+    for run in repetitions(group) {
+        for one in stretches(of_link(&view.data(run), link)) {
+            delivered.add_held(one.from_ms, one.until_ms, one.delivered_mbps);
+            queue.add_held(one.from_ms, one.until_ms, one.queue_kb);
+        }
+    }
+    (delivered, queue)
 }
 
 fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Scale)) -> Facet {
@@ -121,6 +146,7 @@ fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Sca
         |series: &str, points, colour: Colour| Mark::Area { series: series.to_owned(), points, colour };
     let mut above = vec![area("delivered", of(&|one| one.delivered_mbps), colour)];
     above.extend(in_force(stretches, rates));
+    above.extend(course.delivered.lines("spread over the valid runs", INK));
     let most = most([&course], |one| one.loss.unwrap_or_default());
     if most > 0.0 {
         let points = of(&|one| one.loss.unwrap_or_default() / most * rates.high);
@@ -128,6 +154,7 @@ fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Sca
         above.push(corner(format!("loss up to {}", percent(most)), true, ALARM));
     }
     let mut below = vec![area("queue", of(&|one| one.queue_kb), colour.pale())];
+    below.extend(course.queue.lines("spread over the valid runs", INK));
     below.extend(stretches.iter().filter(|one| one.dropped > 0).map(|one| {
         let packets = counted(u32::try_from(one.dropped).unwrap_or(u32::MAX), "packet");
         let tooltip = format!("{packets} dropped");

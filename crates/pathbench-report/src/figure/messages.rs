@@ -1,6 +1,7 @@
 //! Delays of messages: each over time, and their distribution, one line per label.
 
 use super::selection::{Selection, chosen, encrypted, left_out, paragraph};
+use super::spread::{self, Spread, repetitions};
 use crate::chart::{
     Anchor, Chart, Facet, Frame, Key, Label, Mark, Place, Point, Scale, Shape, Strip, Stroke, TextStyle,
     cumulative, keys,
@@ -43,15 +44,22 @@ pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
     let events: Vec<f64> = events.map(|event| event.t_ms).collect();
     let frame = Frame { shared_y: true, ..Frame::of_columns(directions.len()) };
     let end_ms = lines().map(|line| line.due_ms).chain(events.iter().copied()).fold(0.0, f64::max);
+    let groups: Vec<&GroupView> = shown.iter().map(|(group, _)| *group).collect();
+    let of_group = |group: &&GroupView| spreads(view, group, &directions, end_ms);
+    let spreads: Vec<Vec<Spread>> = groups.iter().map(of_group).collect();
+    let of_others = spreads.iter().flatten().flat_map(Spread::values);
     let axes = (
         Scale::time(end_ms, frame.plot_width()),
-        Scale::logarithmic_ms(lines().map(|line| line.delay_ms)),
+        Scale::logarithmic_ms(lines().map(|line| line.delay_ms).chain(of_others)),
         if shown.len() > 4 { 92.0 } else { 124.0 },
     );
-    let of_run = |(group, run): &(&GroupView, &RunRecord)| {
-        let of = |(column, direction)| facet(view, (group, run), (column, direction), selection, &axes);
-        directions.iter().copied().enumerate().map(of).collect::<Vec<_>>()
+    let of_run = |((group, run), spreads): (&(&GroupView, &RunRecord), &Vec<Spread>)| {
+        let of = |((column, direction), spread)| {
+            facet(view, (group, run), (column, direction, spread), selection, &axes)
+        };
+        directions.iter().copied().enumerate().zip(spreads).map(of).collect::<Vec<_>>()
     };
+    let (key, sentence) = spread::explained(spreads.iter().flatten(), &groups).unzip();
     let legend = [(Key::Point(Shape::Dot, MUTED), "one message".to_owned())].into_iter().chain(keys([
         (
             Key::Point(Shape::Triangle, ALARM),
@@ -65,14 +73,26 @@ pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
     };
     Chart {
         headings: directions.iter().map(|direction| heading(*direction).to_owned()).collect(),
-        caption: caption(view, selection, shown.iter().any(|(_, run)| is_thinned(run))),
-        facets: shown.iter().flat_map(of_run).collect(),
-        legend: legend.collect(),
+        caption: caption(view, selection, shown.iter().any(|(_, run)| is_thinned(run)), sentence),
+        facets: shown.iter().zip(&spreads).flat_map(of_run).collect(),
+        legend: legend.chain(key).collect(),
         frame,
         shared_x: Some("time at which the message was due".to_owned()),
         empty: "There is no message to show.",
         ..Selection { pattern: None, ..selection.clone() }.chart(view, "delay of every message")
     }
+}
+
+/// The delays of all messages of the valid runs, by direction.
+fn spreads(view: &View, group: &GroupView, directions: &[Direction], end_ms: f64) -> Vec<Spread> {
+    let mut spreads: Vec<Spread> = directions.iter().map(|_| Spread::until(end_ms)).collect();
+    for run in repetitions(group) {
+        let data = view.data(run);
+        for (spread, direction) in spreads.iter_mut().zip(directions) {
+            of_direction(&data, *direction).for_each(|line| spread.add_at(line.due_ms, line.delay_ms));
+        }
+    }
+    spreads
 }
 
 fn of_direction(data: &RunData, direction: Direction) -> impl Iterator<Item = &MessageLine> {
@@ -82,7 +102,7 @@ fn of_direction(data: &RunData, direction: Direction) -> impl Iterator<Item = &M
 fn facet(
     view: &View,
     (group, run): (&GroupView, &RunRecord),
-    (column, direction): (usize, Direction),
+    (column, direction, spread): (usize, Direction, &Spread),
     selection: &Selection,
     (time, delays, height): &(Scale, Scale, f64),
 ) -> Facet {
@@ -95,7 +115,8 @@ fn facet(
         Mark::points(direction.name(), look, wanted.map(|line| point(line)))
     };
     let colour = group.transport().map_or(INK, transport_colour);
-    let marks = vec![points(false, (Shape::Dot, colour, 2.6)), points(true, (Shape::Triangle, ALARM, 4.0))];
+    let mut marks = spread.lines("spread over the valid runs", colour);
+    marks.extend([points(false, (Shape::Dot, colour, 2.6)), points(true, (Shape::Triangle, ALARM, 4.0))]);
     let empty = (all == 0).then(|| "no message was due".to_owned());
     let delay = run.directions.iter().find(|one| one.direction == direction);
     let is_first = column == 0;
@@ -144,7 +165,7 @@ fn facts(delay: &DelayRecord) -> Vec<String> {
     facts.into_iter().chain(never).collect()
 }
 
-fn caption(view: &View, selection: &Selection, is_thinned: bool) -> Vec<String> {
+fn caption(view: &View, selection: &Selection, is_thinned: bool, spread: Option<String>) -> Vec<String> {
     let groups = view.groups.iter();
     let mine = groups.filter(|group| group.pattern.kind == Kind::Interactive && selection.has(group));
     let mut paragraphs: Vec<String> = mine
@@ -157,7 +178,8 @@ fn caption(view: &View, selection: &Selection, is_thinned: bool) -> Vec<String> 
     let delay = "Delay: from the moment a message is due, on a grid that never slips, to its acknowledgement. The scale is \
                  logarithmic. Each row is one run, the one whose 95th percentile is the median.";
     let thinned = "Of many messages within one pixel, the slowest is drawn.";
-    paragraphs.push(paragraph(&[delay, if is_thinned { thinned } else { "" }, &encrypted(view)]));
+    let spread = spread.unwrap_or_default();
+    paragraphs.push(paragraph(&[delay, if is_thinned { thinned } else { "" }, &spread, &encrypted(view)]));
     paragraphs
 }
 

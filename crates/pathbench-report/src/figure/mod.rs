@@ -11,6 +11,7 @@ mod mtu;
 mod packet_sizes;
 mod selection;
 mod set;
+mod spread;
 
 pub(crate) use selection::Selection;
 pub use set::{Figure, figures};

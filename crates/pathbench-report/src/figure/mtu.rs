@@ -1,6 +1,7 @@
 //! Packet sizes over time per path: MSS and path MTU, arrived bytes, retransmissions and back-off.
 
 use super::selection::{Selection, left_out, paragraph};
+use super::spread::{self, Spread, repetitions};
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Scale, Strip, Stroke, keys, rate_unit, steps, window};
 use crate::list::distinct;
 use crate::narrative;
@@ -38,9 +39,15 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
     let shown: Vec<(&GroupView, &RunRecord)> = selection.runs(view).take(MOST_FACETS).collect();
     let traces: Vec<Trace> =
         shown.iter().map(|(_, run)| Trace::of(run, &view.data(run), grid, &view.paths)).collect();
+    let of_others = |(group, _): &(&GroupView, &RunRecord)| -> Vec<Trace> {
+        let trace = |run| Trace::of(run, &view.data(run), grid, &view.paths);
+        repetitions(group).into_iter().map(trace).collect()
+    };
+    let others: Vec<Vec<Trace>> = shown.iter().map(of_others).collect();
     // The right margin holds the last MSS of each path.
     let frame = Frame { right: 46.0, left: 54.0, ..Frame::of_columns(shown.len().min(2)) };
-    let most = |of: fn(&Trace) -> f64| traces.iter().map(of).fold(0.0, f64::max);
+    let most =
+        |of: fn(&Trace) -> f64| traces.iter().chain(others.iter().flatten()).map(of).fold(0.0, f64::max);
     let peak = most(|trace| trace.most(|path| &path.mbps));
     let resent = most(|trace| trace.most(|path| &path.resent_kb));
     let backoff = most(|trace| trace.most_of_sizes(|sizes| sizes.backoff, 100));
@@ -53,8 +60,13 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
         backoff: (backoff > 0.0).then(|| Scale::linear(backoff, 1, ("", 1.0))),
         window: window(grid.window_ms),
     };
-    let facets = shown.iter().zip(&traces);
-    let facets = facets.map(|(one, trace)| facet(view, *one, selection, trace, &axes)).collect();
+    let spreads: Vec<[Spreads; 4]> = others.iter().map(|all| spreads(all, grid)).collect();
+    let facets = shown.iter().zip(traces.iter().zip(&spreads));
+    let facets = facets.map(|(one, (trace, spreads))| facet(view, *one, selection, (trace, spreads), &axes));
+    let facets = facets.collect();
+    let groups: Vec<&GroupView> = shown.iter().map(|(group, _)| *group).collect();
+    let drawn = spreads.iter().flatten().flat_map(BTreeMap::values);
+    let (key, sentence) = spread::explained(drawn, &groups).unzip();
     let names = view.paths.names.iter();
     let names =
         names.filter(|name| traces.iter().flat_map(|trace| &trace.paths).any(|one| one.name == **name));
@@ -66,13 +78,35 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
         (Key::Event, "event", events),
     ]);
     Some(Chart {
-        legend: paths.chain(marks).collect(),
-        caption: caption(&axes.window, all - shown.len()),
+        legend: paths.chain(marks).chain(key).collect(),
+        caption: caption(&axes.window, all - shown.len(), &sentence.unwrap_or_default()),
         facets,
         frame,
         shared_x: Some("time since the first byte of data".to_owned()),
         ..selection.chart(view, "packet sizes over time")
     })
+}
+
+/// By path.
+type Spreads = BTreeMap<String, Spread>;
+
+/// The spread of MSS, arrived bytes, retransmissions and back-off.
+fn spreads(others: &[Trace], grid: Grid) -> [Spreads; 4] {
+    let mut spreads: [Spreads; 4] = Default::default();
+    for (trace, path) in others.iter().flat_map(|trace| trace.paths.iter().map(move |path| (trace, path))) {
+        let [mss, mbps, resent, backoff] =
+            spreads.each_mut().map(|one| one.entry(path.name.clone()).or_insert_with(|| Spread::new(grid)));
+        for (spread, of) in [(mss, (|one| one.mss_bytes) as fn(&Sizes) -> u32), (backoff, |one| one.backoff)]
+        {
+            for held in changes(trace, path, of).iter().flat_map(|part| part.chunks_exact(2)) {
+                spread.add_held(held[0].0, held[1].0, held[0].1);
+            }
+        }
+        for (spread, values) in [(mbps, &path.mbps), (resent, &path.resent_kb)] {
+            values.iter().enumerate().for_each(|(window, value)| spread.add(window, *value));
+        }
+    }
+    spreads
 }
 
 /// The path MTU: a wide, pale line behind the MSS.
@@ -84,7 +118,7 @@ fn facet(
     view: &View,
     (group, run): (&GroupView, &RunRecord),
     selection: &Selection,
-    trace: &Trace,
+    (trace, spreads): (&Trace, &[Spreads; 4]),
     axes: &Axes,
 ) -> Facet {
     let shares = run.paths.iter().filter(|_| run.paths.len() > 1);
@@ -92,24 +126,25 @@ fn facet(
     let remarks = run.diagnoses.iter().filter(|one| narrative::diagnosis::is_trouble(one));
     let remarks = remarks.map(|one| (ALARM, narrative::diagnosis::finding(one)));
     let counted = if trace.in_order { "received in order" } else { "arrived" };
-    let strip = |title: String, height, scale: &Scale, marks| {
+    let strip = |title: String, height, scale: &Scale, spreads: &Spreads, marks: Vec<Mark>| {
         // The strip's title names the unit.
         let y = Scale { title: String::new(), ..scale.clone() };
-        Strip { title, ..Strip::new(height, y, marks) }
+        let dotted = spreads.iter().flat_map(|(path, one)| one.lines(path, view.paths.colour(path)));
+        Strip { title, ..Strip::new(height, y, dotted.chain(marks).collect()) }
     };
     let strips = [
-        Some(strip("MSS and path MTU, bytes".to_owned(), 92.0, &axes.sizes, sizes(view, trace))),
+        Some(strip("MSS and path MTU, bytes".to_owned(), 92.0, &axes.sizes, &spreads[0], sizes(view, trace))),
         axes.rate.as_ref().map(|rate| {
             let marks = lines(view, trace, 1.5, |path| windows(trace, &path.mbps));
-            strip(format!("{counted}, {}", rate.title), 52.0, rate, marks)
+            strip(format!("{counted}, {}", rate.title), 52.0, rate, &spreads[1], marks)
         }),
         axes.resent.as_ref().map(|resent| {
             let marks = lines(view, trace, 1.5, |path| windows(trace, &path.resent_kb));
-            strip(format!("retransmitted, kB per {}", axes.window), 26.0, resent, marks)
+            strip(format!("retransmitted, kB per {}", axes.window), 26.0, resent, &spreads[2], marks)
         }),
         axes.backoff.as_ref().map(|backoff| {
             let marks = lines(view, trace, 1.6, |path| changes(trace, path, |one| one.backoff));
-            strip("back-off of the retransmission timer, steps".to_owned(), 26.0, backoff, marks)
+            strip("back-off of the retransmission timer, steps".to_owned(), 26.0, backoff, &spreads[3], marks)
         }),
     ];
     Facet {
@@ -172,7 +207,7 @@ fn sizes(view: &View, trace: &Trace) -> Vec<Mark> {
     marks
 }
 
-fn caption(window: &str, more: usize) -> Vec<String> {
+fn caption(window: &str, more: usize, spread: &str) -> Vec<String> {
     let text = format!(
         "MSS and path MTU: as reported by the sending end's transport (tcp, mptcp: tcpi_snd_mss and tcpi_pmtu of the \
          subflow; quic, mpquic: the largest UDP payload in force), as steps between samples; the number at the right is \
@@ -182,7 +217,7 @@ fn caption(window: &str, more: usize) -> Vec<String> {
          the retransmission timer. Paths with the same value are drawn side by side. Each panel is one run, the one of \
          median goodput."
     );
-    vec![paragraph(&[&text, &left_out(more, "label")])]
+    vec![paragraph(&[&text, spread, &left_out(more, "label")])]
 }
 
 /// A subflow without samples for this long is closed.

@@ -16,7 +16,8 @@ pub(super) fn findings(all: &[Finding], is_folded: bool) -> Markup {
     html! {
         @for one in shown { (finding(one, is_folded)) }
         @if !quiet.is_empty() {
-            details.printed {
+            // Without trouble, these sentences are the answer.
+            details.printed open[all.len() == quiet.len()] {
                 summary { (mark(true)) " " (quiet.len()) " of " (all.len()) " without trouble" }
                 div.inside { @for one in quiet { (finding(one, is_folded)) } }
             }

@@ -15,6 +15,7 @@ const EXPLORER: &str = concat!(
     include_str!("../../assets/payload.js"),
     include_str!("../../assets/words.js"),
     include_str!("../../assets/figures.js"),
+    include_str!("../../assets/spread.js"),
     include_str!("../../assets/panels.js"),
     include_str!("../../assets/distribution.js"),
     include_str!("../../assets/explorer.js"),
