@@ -1,6 +1,6 @@
 // The explorer of one result: rows of panels, one row a run, on one time axis with one cursor.
 
-const MOST_FIRST_ROWS = 4;
+const MOST_FIRST_ROWS = 6;
 const MOST_TABLE_ROWS = 400;
 const SAID_AFTER_MS = 250;
 const MARKS = "▼ ▲ event · ○ path opened · ✕ path closed · grey: no byte for 100 ms or more";

@@ -323,7 +323,8 @@ class Panel {
   }
 
   drawEvents(ctx) {
-    const { top, height } = this.plot.bbox;
+    const { left, top, height } = this.plot.bbox;
+    const half = 6 * this.ratio;
     let free = 0;
     for (const [at, kind, path, text] of this.row.run.events) {
       const x = this.x(at / 1000);
@@ -335,7 +336,8 @@ class Panel {
       ctx.lineTo(x, top + height);
       ctx.stroke();
       ctx.setLineDash([]);
-      this.drawMark(ctx, x, top + 6 * this.ratio, kind, text.startsWith(UP) ? -1 : 1);
+      // A mark at the left edge is whole.
+      this.drawMark(ctx, x >= left ? Math.max(x, left + half) : x, top + half, kind, text.startsWith(UP) ? -1 : 1);
       if (kind === "event" && this === this.row.panels[0]) free = this.drawEventName(ctx, text, x, free);
     }
   }

@@ -132,6 +132,31 @@ fn pictures_have_a_name_and_follow_the_colour_scheme() {
 }
 
 #[test]
+fn timelines_show_the_spread_over_repetitions() {
+    let is_timeline =
+        |name: &str| ["timeline", "delay", "mtu", "links"].iter().any(|kind| name.starts_with(kind));
+    let mut found = BTreeSet::new();
+    for set in [
+        synthetic::failover(),
+        synthetic::aggregate(7, false),
+        synthetic::handover(),
+        synthetic::walk(),
+        synthetic::shrink(),
+    ] {
+        let mut groups = set.document.summary.groups.iter();
+        let is_repeated = groups.any(|group| group.valid > 1);
+        for figure in pathbench_report::figures(&[set]).concat().iter().filter(|one| is_timeline(&one.name)) {
+            let is_shown = figure.svg.to_string().contains("lowest and highest of the valid runs");
+            let is_explained = figure.caption.concat().contains("Dotted: the lowest and the highest value");
+            assert_eq!((is_shown, is_explained), (is_repeated, is_repeated), "{}", figure.name);
+            let kind = figure.name.split('-').next().unwrap_or_default().to_owned();
+            found.extend(is_repeated.then_some(kind));
+        }
+    }
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), ["delay", "links", "mtu", "timeline"]);
+}
+
+#[test]
 fn the_answer_comes_first_and_the_command_last() {
     let page = html::report(&[synthetic::failover()]);
     let order = [

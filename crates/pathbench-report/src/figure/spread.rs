@@ -65,21 +65,26 @@ impl Spread {
         self.windows.iter().flatten().any(|(low, high)| low < high)
     }
 
-    /// Dotted lines where the lowest and the highest value differ.
+    /// Dotted lines, interrupted where no run has a value; none if all values are the same.
     pub(super) fn lines(&self, series: &str, colour: Colour) -> Vec<Mark> {
-        let windows: Vec<(usize, (f64, f64))> =
-            self.windows.iter().enumerate().map(|(at, range)| (at, range.unwrap_or_default())).collect();
-        let parts = windows.chunk_by(|(_, a), (_, b)| (a.0 < a.1) == (b.0 < b.1));
-        let line = |part: &[(usize, (f64, f64))], of: fn(&(f64, f64)) -> f64| {
-            let same = part.chunk_by(|(_, a), (_, b)| of(a) == of(b)).filter_map(|same| {
-                let ((first, range), (last, _)) = (same.first()?, same.last()?);
-                Some([(self.grid.edge_ms(*first), of(range)), (self.grid.edge_ms(last + 1), of(range))])
-            });
-            Mark::line(series, same.flatten().collect(), dots(colour))
+        let known = |(at, range): (usize, &Option<(f64, f64)>)| range.map(|range| (at, range));
+        let windows: Vec<(usize, (f64, f64))> = self.windows.iter().enumerate().filter_map(known).collect();
+        let line = |part: &[(usize, (f64, f64))], of: fn((f64, f64)) -> f64| {
+            let same = part.chunk_by(|(_, a), (_, b)| of(*a).total_cmp(&of(*b)).is_eq());
+            let step = |same: &[(usize, (f64, f64))]| {
+                let ((first, range), last) = (same[0], first_after(same));
+                [(self.grid.edge_ms(first), of(range)), (self.grid.edge_ms(last), of(range))]
+            };
+            Mark::line(series, same.flat_map(step).collect(), dots(colour))
         };
-        let drawn = parts.filter(|part| part[0].1.0 < part[0].1.1);
-        drawn.flat_map(|part| [line(part, |range| range.0), line(part, |range| range.1)]).collect()
+        let parts = windows.chunk_by(|(a, _), (b, _)| *b == a + 1).filter(|_| self.is_drawn());
+        parts.flat_map(|part| [line(part, |range| range.0), line(part, |range| range.1)]).collect()
     }
+}
+
+/// The window after these.
+fn first_after(windows: &[(usize, (f64, f64))]) -> usize {
+    windows.last().map_or(0, |(last, _)| last + 1)
 }
 
 const fn dots(colour: Colour) -> Stroke {
@@ -98,9 +103,37 @@ pub(super) fn explained<'a>(
     } else {
         "the valid runs of each label".to_owned()
     };
-    let text = format!(
-        "Dotted: the lowest and the highest value of {runs} per {}, where they differ.",
-        window(drawn.grid.window_ms)
-    );
+    let text =
+        format!("Dotted: the lowest and the highest value of {runs} per {}.", window(drawn.grid.window_ms));
     Some(((Key::Line(dots(INK)), "lowest and highest of the valid runs".to_owned()), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_is_drawn_between_gaps_if_values_differ() {
+        let mut spread = Spread::new(Grid::covering(1000.0, 10));
+        spread.add_held(0.0, 300.0, 5.0);
+        spread.add_at(450.0, f64::NAN);
+        spread.add(12, 1.0);
+        spread.add_held(500.0, 700.0, 2.0);
+        assert!(spread.lines("x", INK).is_empty(), "one value per window");
+        spread.add_held(150.0, 600.0, 7.0);
+        spread.windows[4] = None;
+        let points = |mark: &Mark| match mark {
+            Mark::Line { points, .. } => points.iter().map(|(x, y)| (*x as u32, *y as u32)).collect(),
+            _ => Vec::new(),
+        };
+        let found: Vec<Vec<(u32, u32)>> = spread.lines("x", INK).iter().map(points).collect();
+        let expected = [
+            vec![(0, 5), (300, 5), (300, 7), (400, 7)],
+            vec![(0, 5), (100, 5), (100, 7), (400, 7)],
+            vec![(500, 2), (700, 2)],
+            vec![(500, 7), (600, 7), (600, 2), (700, 2)],
+        ];
+        assert_eq!(found, expected);
+        assert!((spread.high() - 7.0).abs() < 1e-9);
+    }
 }

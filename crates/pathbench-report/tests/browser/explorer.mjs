@@ -113,6 +113,35 @@ async function restacked(page) {
   await settled(page);
 }
 
+// Every panel has the spread over repetitions, also while a path is hidden, and names it at the cursor.
+async function spread(page) {
+  const kinds = await page.$$("[aria-label=Panels] button[aria-pressed=false]");
+  for (const kind of kinds) await kind.click();
+  const counts = () => page.$$eval(".explorer-panel", (panels) => panels.map((one) => [one.dataset.kind, Number(one.dataset.spread)]));
+  await page.waitForFunction(() => [...document.querySelectorAll(".explorer-panel")].every((one) => Number(one.dataset.spread) > 0), { timeout: 20_000 }).catch(() => {});
+  const drawn = await counts();
+  ensure(new Set(drawn.map(([kind]) => kind)).size >= 7 && drawn.every(([, count]) => count > 0), `every panel has a spread: ${JSON.stringify(drawn)}`);
+  const { x, y, width } = await box(page);
+  await page.mouse.move(x + width * 0.2, y + 40);
+  await settled(page);
+  const values = await texts(page, ".explorer-readout");
+  ensure(values.every((one) => /(median of|in) \d+ runs/.test(one)), `the spread has values: ${JSON.stringify(values)}`);
+  await page.mouse.move(2, 2);
+  // Paths of the first row: its goodput keeps a spread as long as one of them is shown.
+  const paths = await page.$$(".explorer button[data-path]");
+  if (paths.length > 1) {
+    await paths.at(-1).click();
+    await settled(page);
+    ensure((await counts()).filter(([kind]) => kind === "goodput").some(([, count]) => count > 0), "goodput of the other paths has a spread");
+    await paths.at(-1).click();
+  }
+  await press(page, "Spread over repetitions");
+  ensure((await counts()).every(([, count]) => count === 0), "the spread can be hidden");
+  await press(page, "Spread over repetitions");
+  for (const kind of kinds) await kind.click();
+  await settled(page);
+}
+
 async function runs(page) {
   const select = await page.$(".explorer-row select");
   const before = await page.$eval(".explorer-facts", (one) => one.textContent);
@@ -203,6 +232,7 @@ for (const width of [1400, 390]) {
     await restacked(page);
     await tables(page);
     if (scheme === "light") {
+      await spread(page);
       await runs(page);
       await keyboard(page);
     }
