@@ -43,6 +43,7 @@ class Row {
         this.samples = tables;
         this.fine = fineWindows(tables);
         this.panels.forEach((panel) => (panel.lines = null));
+        this.explorer.listPaths();
       }),
     );
     // The run itself is drawn first.
@@ -230,11 +231,20 @@ class Explorer {
   arrange() {
     for (const row of this.rows) row.arrange(this.kinds);
     this.choice.replaceChildren(...this.available().map((kind) => this.kindButton(kind)));
-    const paths = new Set(this.rows.flatMap((row) => row.coarse.layers.map((one) => one.path)));
-    this.legend.replaceChildren(...[...paths].sort((a, b) => a - b).map((path) => this.pathButton(path)));
-    const marks = this.rows.some((row) => row.run.events.length);
-    const repeated = this.rows.some((row) => repetitions(this.index, row.run.group).length);
-    for (const words of [marks && MARKS, repeated && SPREAD]) if (words) this.legend.append(element("span", { class: "muted explorer-help" }, words));
+    this.listPaths();
+  }
+
+  // The paths that delivered bytes or were sampled, each with a button; what is listed already stays.
+  listPaths() {
+    const found = this.rows.flatMap((row) => [...row.coarse.layers, ...(row.samples ?? [])].map((one) => one.path));
+    const paths = [...new Set(found.filter((one) => one != null))].sort((a, b) => a - b);
+    const marks = this.rows.some((row) => row.run.events.length) && MARKS;
+    const repeated = this.rows.some((row) => repetitions(this.index, row.run.group).length) && SPREAD;
+    const key = [paths, marks, repeated].join();
+    if (key === this.listed) return;
+    this.listed = key;
+    const words = [marks, repeated].filter(Boolean).map((one) => element("span", { class: "muted explorer-help" }, one));
+    this.legend.replaceChildren(...paths.map((path) => this.pathButton(path)), ...words);
   }
 
   kindButton(kind) {

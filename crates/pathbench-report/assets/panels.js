@@ -137,6 +137,7 @@ class Panel {
     });
     this.root.dataset.range = `${range.min.toFixed(3)}-${range.max.toFixed(3)}`;
     this.root.dataset.top = high.toFixed(3);
+    this.root.dataset.paths = this.kind.shape === "points" ? "" : this.items.map((one) => one.path).join(" ");
     this.root.dataset.spread = this.spread ? 1 : this.bands.size;
     // Where both scales stay, uPlot does not draw: hidden paths and colours change all the same.
     this.plot.redraw(false, true);
@@ -415,7 +416,7 @@ class Panel {
       if (this.spread && at >= 0) {
         const i = lastUpTo(this.spread.edges, t);
         const { runs, low, median, high } = this.spread;
-        parts.push(`median of ${runs} runs ${quantity(median[i], "Mbit/s")} (${quantity(low[i], "Mbit/s")} to ${quantity(high[i], "Mbit/s")})`);
+        if (median[i] != null) parts.push(`median of ${runs} runs ${quantity(median[i], "Mbit/s")} (${rangeText(low[i], high[i], "Mbit/s")})`);
       }
       return parts.join(" · ") || this.nothing;
     }
@@ -427,7 +428,7 @@ class Panel {
   rangeAt(name, t) {
     const band = this.bands.get(name);
     const [low, high] = [band?.low, band?.high].map((values) => values?.[Math.floor(t / band.step)]);
-    return low <= high ? ` (${quantity(low, this.kind.unit)} to ${quantity(high, this.kind.unit)} in ${band.runs} runs)` : "";
+    return low <= high ? ` (${rangeText(low, high, this.kind.unit)} in ${band.runs} runs)` : "";
   }
 
   selected({ left, width }) {

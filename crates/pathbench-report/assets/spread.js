@@ -34,10 +34,11 @@ function curve({ edges, layers }, hidden) {
 
 // Goodput of the runs between these edges. A run that ended before the middle of a window has no value there.
 function spreadOfGoodput(curves, edges) {
+  const sums = curves.map(({ at, end }) => ({ end, delivered: edges.map((t) => at(Math.min(t, end))) }));
   const rows = edges.slice(1).map((until, i) => {
     const from = edges[i];
-    const rate = ({ at, end }) => (at(Math.min(until, end)) - at(from)) / (Math.min(until, end) - from);
-    const found = curves.filter(({ end }) => end >= (from + until) / 2).map(rate).sort((a, b) => a - b);
+    const rate = ({ delivered, end }) => (delivered[i + 1] - delivered[i]) / (Math.min(until, end) - from);
+    const found = sums.filter(({ end }) => end >= (from + until) / 2).map(rate).sort((a, b) => a - b);
     const half = (found.length - 1) / 2;
     return found.length ? [found[0], (found[Math.floor(half)] + found[Math.ceil(half)]) / 2, found.at(-1)] : [0, 0, 0];
   });
@@ -45,7 +46,7 @@ function spreadOfGoodput(curves, edges) {
 }
 
 // The range of each line, by its name, in windows of `width` seconds; a window without a value has an infinite range.
-// A line holds its value up to the next sample, a point does not.
+// A line holds its value up to the next sample, also in that sample's window; a point does not.
 function bandsOf(runs, width, is_held) {
   const bands = new Map();
   const last = Math.max(0, ...runs.flat().map(({ times }) => times.at(-1) ?? 0));
@@ -62,10 +63,10 @@ function bandsOf(runs, width, is_held) {
     let before = NaN;
     for (let i = 0; i < times.length; i++) {
       const window = Math.floor(times[i] / step);
-      if (is_held && Number.isFinite(before)) for (; free < window; free++) see(free, before);
+      if (is_held && Number.isFinite(before)) for (; free <= window; free++) see(free, before);
       before = values[i];
       if (Number.isFinite(before)) see(window, before);
-      free = window + 1;
+      free = window;
     }
   }
   return bands;

@@ -30,6 +30,13 @@ function quantity(value, unit) {
   return words ? words(value) : digits(value);
 }
 
+// `47.6–82 Mbit/s`; with both units where they differ.
+function rangeText(low, high, unit) {
+  const [from, to] = [low, high].map((value) => quantity(value, unit));
+  const [number, name] = from.split(" ");
+  return to.endsWith(` ${name}`) ? `${number}–${to}` : `${from}–${to}`;
+}
+
 function clockTime(seconds) {
   return `${seconds.toFixed(seconds < 100 ? 3 : 2)} s`;
 }

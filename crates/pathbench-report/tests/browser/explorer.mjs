@@ -30,8 +30,11 @@ async function box(page, at = 0) {
 
 async function cursor(page) {
   const { x, y, width } = await box(page);
+  const places = () => page.$$eval(".explorer-plot", (plots) => plots.map((one) => one.offsetTop).join());
+  const before = await places();
   await page.mouse.move(x + width * 0.4, y + 40);
   await settled(page);
+  ensure((await places()) === before, "values at the cursor do not move the plots");
   const shown = await times(page);
   ensure(same(shown), `the cursor is at one time in all panels: ${JSON.stringify(shown)}`);
   ensure((await texts(page, ".explorer-readout")).some((text) => /bit\/s/.test(text)), "the values are shown");

@@ -20,6 +20,11 @@ for (const section of sections) {
     for (const value of await values) {
       await (await select())?.select(value);
       await settled(page);
+      const missing = await section.evaluate((one) => {
+        const drawn = [...one.querySelectorAll("[data-paths]")].flatMap((panel) => panel.dataset.paths.split(" ").filter(Boolean));
+        return drawn.filter((path) => !one.querySelector(`button[data-path="${path}"]`));
+      });
+      ensure(missing.length === 0, `paths without a button: ${missing}`);
     }
   }
 }
