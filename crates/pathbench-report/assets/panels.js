@@ -121,7 +121,10 @@ class Panel {
     }
     for (const band of this.bands.values()) {
       const [first, last] = windowsOfBand(band, { min, max });
-      for (let i = first; i <= last; i++) [band.low[i], band.high[i]].forEach(see);
+      for (let i = first; i <= last; i++) {
+        see(band.low[i]);
+        see(band.high[i]);
+      }
     }
     return { low, high };
   }
@@ -242,17 +245,22 @@ class Panel {
     const { step, low, high, path } = band;
     const [first, last] = windowsOfBand(band, this.plot.scales.x);
     const [area, outline] = [new Path2D(), new Path2D()];
-    for (let i = first; i <= last; i++) {
-      if (low[i] > high[i]) continue;
-      const [left, right] = [this.x(i * step), this.x((i + 1) * step)];
-      const [top, bottom] = [high[i], low[i]].map((value) => this.y(this.kind.id === "delay" ? Math.max(value, 1e-3) : value));
-      area.rect(left, top, right - left, bottom - top);
-      for (const [y, values] of [[top, high], [bottom, low]]) {
-        const is_open = i > first && Number.isFinite(values[i - 1]);
-        if (is_open) outline.moveTo(left, this.y(Math.max(values[i - 1], 1e-3)));
-        is_open ? outline.lineTo(left, y) : outline.moveTo(left, y);
-        outline.lineTo(right, y);
+    const at = (value) => Math.round(this.y(this.kind.id === "delay" ? Math.max(value, 1e-3) : value));
+    let open = null;
+    for (let i = first; i <= last + 1; i++) {
+      // A band as thin as a line is behind the line.
+      const [top, bottom] = i <= last && low[i] <= high[i] ? [at(high[i]), at(low[i])] : [0, 0];
+      const is_wide = bottom - top > 2 * this.ratio;
+      if (open && open.top === top && open.bottom === bottom) continue;
+      const x = this.x(i * step);
+      if (open) {
+        area.rect(open.x, open.top, x - open.x, open.bottom - open.top);
+        for (const side of ["top", "bottom"]) {
+          outline.moveTo(open.x, open[side]);
+          outline.lineTo(x, open[side]);
+        }
       }
+      open = is_wide ? { x, top, bottom } : null;
     }
     ctx.globalAlpha = 0.18;
     ctx.fillStyle = ctx.strokeStyle = pathColour(path);

@@ -38,7 +38,7 @@ function spreadOfGoodput(curves, edges) {
   const rows = edges.slice(1).map((until, i) => {
     const from = edges[i];
     const rate = ({ delivered, end }) => (delivered[i + 1] - delivered[i]) / (Math.min(until, end) - from);
-    const found = sums.filter(({ end }) => end >= (from + until) / 2).map(rate).sort((a, b) => a - b);
+    const found = Float64Array.from(sums.filter(({ end }) => end >= (from + until) / 2), rate).sort();
     const half = (found.length - 1) / 2;
     return found.length ? [found[0], (found[Math.floor(half)] + found[Math.ceil(half)]) / 2, found.at(-1)] : [0, 0, 0];
   });
