@@ -462,6 +462,10 @@ pub struct Group {
     pub figures: BTreeMap<String, Distribution>,
     /// Path → median of its share.
     pub shares: BTreeMap<String, f64>,
+    /// Median of Jain's index of the paths' bytes ÷ link rate ([definition](metrics.md#comparisons)); absent with fewer than two
+    /// paths, with data in both directions, and where a path's rate is unlimited or changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jains_index: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -60,6 +60,7 @@ fn group(members: &[&RunRecord]) -> Option<Group> {
             })
             .collect(),
         shares: shares(&valid),
+        jains_index: None,
     })
 }
 

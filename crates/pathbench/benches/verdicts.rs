@@ -58,6 +58,7 @@ struct Totals {
     ratios: Vec<f64>,
     pairs: u32,
     invalid: usize,
+    incomplete: usize,
 }
 
 fn main() -> ExitCode {
@@ -99,13 +100,14 @@ fn compare(seeds: u32, repetitions: u32, jobs: u32) -> Result<bool, String> {
         let [different, same, open] = totals.verdicts;
         println!(
             "{}: different in {different} of {seeds}, same in {same}, cannot tell in {open}; interval holds {} in {} of {seeds}; \
-             median ratio {:.4}; {} pairs, {} runs not valid or not completed",
+             median ratio {:.4}; {} pairs, {} runs not valid, {} not completed",
             study.name,
             study.ratio,
             totals.holding,
             median(&totals.ratios).unwrap_or_default(),
             totals.pairs,
-            totals.invalid
+            totals.invalid,
+            totals.incomplete
         );
         // Of the A/A study the issue is a false difference.
         let right = if study.expected == Verdict::Different { different } else { seeds - different };
@@ -128,15 +130,11 @@ fn run(place: &Path, seed: u32, repetitions: u32, jobs: u32) -> Result<(), Strin
 
 impl Totals {
     fn add(&mut self, study: &Study, seed: u32, document: &ResultDocument) -> Result<(), String> {
-        for run in document.runs.iter().filter(|run| !run.valid || !run.completed) {
-            println!(
-                "{} seed {seed} run {}: {}",
-                study.name,
-                run.id,
-                run.error.as_deref().unwrap_or("not valid")
-            );
-            self.invalid += 1;
+        for run in document.runs.iter().filter(|run| !run.completed) {
+            println!("{:5} {seed:5}  {}: {}", study.name, run.id, run.error.as_deref().unwrap_or_default());
         }
+        self.invalid += document.runs.iter().filter(|run| !run.valid).count();
+        self.incomplete += document.runs.iter().filter(|run| !run.completed).count();
         let mut all = document.summary.comparisons.iter();
         let found = all.find(|one| one.figure == "goodput_mbps");
         let found = found.ok_or_else(|| format!("{} seed {seed}: no comparison", study.name))?;

@@ -9,6 +9,7 @@ use pathbench_record::statistics::median;
 use pathbench_record::summary::{figure, summarise_document};
 use std::collections::BTreeMap;
 
+mod evenness;
 mod groups;
 
 pub(crate) use groups::Group;
@@ -57,8 +58,11 @@ pub fn summarise_runs(document: &mut ResultDocument) {
     complete(document);
 }
 
-/// Sets the comparisons of a finished result, or of a result without them.
+/// Sets the comparisons of a finished result, or of a result without them, and Jain's index of its groups.
 pub fn complete(document: &mut ResultDocument) {
+    for group in &mut document.summary.groups {
+        group.jains_index = evenness::of_group(group, &document.runs, &document.links);
+    }
     let (comparisons, omitted) = of_runs(&document.runs);
     document.summary.comparisons = comparisons;
     document.summary.comparisons_omitted = omitted;

@@ -4,8 +4,13 @@
 #![allow(clippy::approx_constant, reason = "3.14 is a measurement of the textbook")]
 
 use pathbench_analysis::comparison::*;
-use pathbench_record::document::{RunRecord, Verdict};
+use pathbench_record::direction::Direction;
+use pathbench_record::document::{
+    DirectionFigures, DirectionRecord, LinkFigures, LinkRecord, PathRecord, ResultDocument, RunRecord,
+    Variant, Verdict,
+};
 use pathbench_record::statistics::SplitMix64;
+use pathbench_record::summary::summarise;
 use proptest::prelude::*;
 
 /// All Walsh averages in order.
@@ -66,6 +71,85 @@ fn descriptions_know_their_bounds() {
     let uneven = jains_index(&[(900.0, 500.0), (100.0, 500.0)]).unwrap();
     assert!((uneven - 0.61).abs() < 0.001, "{uneven}");
     assert_eq!(jains_index(&[(1.0, 0.0), (1.0, 1.0)]), None);
+}
+
+/// Jain's index of the summary of a run with `bytes` over paths of 90 and 10 Mbit/s.
+fn index_of(bytes: [u64; 2], change: impl Fn(&mut ResultDocument)) -> Option<f64> {
+    let link = |name: &str, mbps: u64| LinkRecord {
+        name: name.to_owned(),
+        ends: ["client", "server"].map(str::to_owned),
+        engine: "kernel".to_owned(),
+        variant: Variant::new(),
+        requested: LinkFigures {
+            forward: DirectionFigures { rate_bps: Some(mbps * 1_000_000), ..DirectionFigures::default() },
+            ..LinkFigures::default()
+        },
+        measured: None,
+        tolerance: 0.05,
+    };
+    let path = |name: &str, bytes| PathRecord {
+        name: name.to_owned(),
+        bytes_delivered: bytes,
+        ..PathRecord::default()
+    };
+    let upload = DirectionRecord {
+        direction: Direction::Upload,
+        goodput_mbps: None,
+        delivered_bytes: bytes.iter().sum(),
+        stall_ms: None,
+        delay_ms: None,
+    };
+    let run = RunRecord {
+        valid: true,
+        paths: vec![path("eth", bytes[0]), path("wlan", bytes[1])],
+        directions: vec![upload],
+        ..RunRecord::default()
+    };
+    let mut document = ResultDocument {
+        links: vec![link("eth", 90), link("wlan", 10)],
+        runs: vec![run],
+        ..ResultDocument::default()
+    };
+    change(&mut document);
+    document.summary.groups = summarise(&document.runs);
+    complete(&mut document);
+    document.summary.groups[0].jains_index
+}
+
+#[test]
+fn the_summary_has_jains_index_of_the_utilisations() {
+    assert_eq!(index_of([9000, 1000], |_| ()), Some(1.0));
+    assert_eq!(index_of([9000, 0], |_| ()), Some(0.5));
+    // An inner link limits its path: 9000/30 and 1000/10 are utilisations of 3 to 1.
+    let uneven = index_of([9000, 1000], |document| {
+        let mut inner = document.links[0].clone();
+        inner.name = "eth.hop".to_owned();
+        inner.requested.forward.rate_bps = Some(30_000_000);
+        document.links.push(inner);
+    });
+    assert_eq!(uneven, Some(0.8));
+    // A link of another variant.
+    let other = |document: &mut ResultDocument| {
+        let mut link = document.links[0].clone();
+        link.variant.insert("path.eth.rate".to_owned(), "1mbit".into());
+        link.requested.forward.rate_bps = Some(1_000_000);
+        document.links.push(link);
+    };
+    assert_eq!(index_of([9000, 1000], other), Some(1.0));
+    // Rates that are unlimited or change, one path, data in both directions.
+    let unlimited = |document: &mut ResultDocument| document.links[1].requested.forward.rate_bps = None;
+    assert_eq!(index_of([9000, 1000], unlimited), None);
+    let trace = |document: &mut ResultDocument| {
+        document.links[1].requested.forward.given.insert("rate_trace".to_owned(), "lte.csv".into());
+    };
+    assert_eq!(index_of([9000, 1000], trace), None);
+    assert_eq!(index_of([9000, 1000], |document| document.runs[0].paths.truncate(1)), None);
+    let both = |document: &mut ResultDocument| {
+        let mut download = document.runs[0].directions[0].clone();
+        download.direction = Direction::Download;
+        document.runs[0].directions.push(download);
+    };
+    assert_eq!(index_of([9000, 1000], both), None);
 }
 
 #[test]

@@ -280,6 +280,7 @@ pub(crate) fn document() -> ResultDocument {
                 multipath_used: 6,
                 figures: map(&[("goodput_mbps", goodput)]),
                 shares: map(&[("eth", 0.77), ("wlan", 0.23)]),
+                jains_index: Some(0.97),
             }],
             expectations: vec![Expectation {
                 key: "mptcp.stall_ms".to_owned(),

@@ -17,7 +17,8 @@ pub(crate) fn carried<'a>(view: &'a View<'a>, all: bool) -> Option<Section> {
         paths.enumerate().map(move |(index, path)| {
             let share = group.summary.and_then(|one| one.shares.get(&path.name)).copied();
             let label = if index == 0 { label_of(group) } else { String::new() };
-            Carried { label, variant: group.variant, path, share: share.unwrap_or(path.share) }
+            let evenness = group.summary.and_then(|one| one.jains_index).filter(|_| index == 0);
+            Carried { label, variant: group.variant, path, share: share.unwrap_or(path.share), evenness }
         })
     };
     let rows = Items::of(view.groups.iter().filter(is_shown).flat_map(of_group))
@@ -33,6 +34,8 @@ pub(super) struct Carried<'a> {
     pub(super) variant: &'a Variant,
     pub(super) path: &'a PathRecord,
     pub(super) share: f64,
+    /// Jain's index of the label's paths.
+    pub(super) evenness: Option<f64>,
 }
 
 pub(super) fn path_columns<'a>(view: &View, rows: Items<Carried<'a>>) -> Items<Carried<'a>> {
@@ -45,6 +48,9 @@ pub(super) fn path_columns<'a>(view: &View, rows: Items<Carried<'a>>) -> Items<C
         Cell::path(view, &path.name).below(if is_backup(path) { "backup" } else { "" })
     })
     .words("share", |one| Cell::share(view, &one.path.name, one.share))
+    .words("Jain's index", |one| {
+        one.evenness.map_or_else(Cell::absent, |index| Cell::text(format!("{index:.3}")))
+    })
     .number("arrived", |one| Cell::bytes(one.path.bytes_delivered).below(control(one.path)))
     .number("sent", |one| Cell::bytes(one.path.bytes_sent))
     .in_report_only()

@@ -21,6 +21,7 @@ pub(crate) fn sections(view: &View, run: &RunRecord) -> Vec<Section> {
         variant: &run.variant,
         path,
         share: path.share,
+        evenness: None,
     }));
     let all = [
         Some(Section::new("", "", vec![Block::Findings(findings(run))])),
