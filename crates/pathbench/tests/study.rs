@@ -7,7 +7,7 @@ mod support;
 use pathbench_lab::study::{JoinError, ShardResult, join};
 use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::directory::ResultDirectory;
-use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason};
+use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason, Verdict};
 use pathbench_record::sample::Sample;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -31,6 +31,24 @@ rate = "20mbit"
 transports = ["tcp", "mptcp"]
 duration = "300ms"
 repeat = 8
+"#;
+/// Two variants of one path, whose goodput is in proportion to their rates.
+const RATES: &str = r#"
+[[path]]
+name = "eth"
+rate = "10mbit"
+queue = "50ms"
+
+[run]
+transports = ["tcp"]
+duration = "1500ms"
+congestion = "cubic"
+
+[run.throughput]
+omit = "500ms"
+
+[matrix]
+"path.eth.rate" = ["10mbit", "15mbit"]
 "#;
 /// Longest wait for a study of 18 quick runs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -136,6 +154,27 @@ fn a_study_ends_when_it_is_precise_and_not_before_six_valid_runs() {
     work.run(&[&options[..], &precise].concat()).expect(0);
     let precise = complete(&work, "precise");
     assert_eq!((precise.runs.len(), precise.study.unwrap().stopped), (8, Some(StopReason::Completed)));
+}
+
+#[test]
+fn a_study_finds_one_and_a_half_times_the_rate_with_its_size() {
+    let work = Workplace::new();
+    let file = work.scenario("rates", RATES);
+    let options = ["--repeat", "6", "--seed", "3", "--jobs", "3", "--no-calibration", "--out", "out"];
+    let finished = work.run(&[&["lab", "run", &file][..], &options].concat()).expect(0);
+    let document = complete(&work, "out");
+    let [stall, goodput] = ["stall_ms", "goodput_mbps"].map(|figure| {
+        let mut all = document.summary.comparisons.iter();
+        all.find(|one| one.figure == figure).unwrap_or_else(|| panic!("no {figure}: {finished:#?}"))
+    });
+    assert_eq!((goodput.verdict, goodput.pairs, goodput.adjusted), (Verdict::Different, Some(6), true));
+    let (ratio, [low, high]) = (goodput.ratio.unwrap(), goodput.ci95.unwrap());
+    assert!((1.4..1.6).contains(&ratio) && (1.2..=ratio).contains(&low) && high < 1.9, "{goodput:?}");
+    assert_eq!(goodput.cliffs_delta, Some(1.0));
+    assert_eq!(stall.pairs, Some(6));
+    let words = finished.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("× the goodput of tcp · eth.rate=10mbit (95 % CI 1."), "{finished:#?}");
+    assert!(words.contains(", 6 pairs): different"), "{finished:#?}");
 }
 
 #[test]
