@@ -1,8 +1,11 @@
 //! Comparisons in the terminal and the page.
 
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
 use pathbench_analysis::comparison;
 use pathbench_record::document::{ResultDocument, RunRecord};
 use pathbench_record::transport::Transport;
+use pathbench_report::export::{ExportFormat, write};
 use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{LineSource, ResultSet, figures, html, narrative};
 
@@ -69,4 +72,21 @@ fn few_pairs_name_the_number_that_a_comparison_needs() {
         section.contains("3 pairs cannot tell a difference: a comparison needs 6 repetitions"),
         "{section}"
     );
+}
+
+#[test]
+fn a_narrow_interval_keeps_its_width() {
+    let section = section_of(&set(12, 1.92, 0.0005));
+    assert!(section.contains("(95 % CI 1.9190 to 1.9210, 12 pairs): different"), "{section}");
+}
+
+#[test]
+fn markdown_has_the_interval_below_each_median() {
+    let out = tempfile::tempdir().unwrap();
+    let text = |repetitions: u32| {
+        write(&[set(repetitions, 1.92, 0.01)], ExportFormat::Markdown, out.path()).unwrap();
+        std::fs::read_to_string(out.path().join("summary.md")).unwrap()
+    };
+    assert!(text(8).contains("| 94.5 Mbit/s<br>95 % CI 91.0–98.0 |"), "{}", text(8));
+    assert!(text(4).contains("| 92.5 Mbit/s<br>range 91.0–94.0 |"), "{}", text(4));
 }

@@ -59,7 +59,17 @@ pub(crate) fn effect(one: &Comparison) -> (String, Option<String>) {
         (None, _) => signed_duration,
     };
     let value = one.ratio.map_or_else(|| show(one.difference.unwrap_or_default()), ratio);
-    (value, one.ci95.map(|[low, high]| format!("95 % CI {} to {}", show(low), show(high))))
+    let interval = one.ci95.map(|interval| {
+        let [low, high] = interval.map(show);
+        // Of a ratio with a narrow interval, two decimals would show no interval at all.
+        let [low, high] = if one.ratio.is_some() && low == high {
+            interval.map(|bound| format!("{bound:.4}"))
+        } else {
+            [low, high]
+        };
+        format!("95 % CI {low} to {high}")
+    });
+    (value, interval)
 }
 
 fn signed_duration(ms: f64) -> String {

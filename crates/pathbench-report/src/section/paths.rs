@@ -24,8 +24,13 @@ pub(crate) fn carried<'a>(view: &'a View<'a>, all: bool) -> Option<Section> {
     let rows = Items::of(view.groups.iter().filter(is_shown).flat_map(of_group))
         .grouped(|one| one.variant)
         .words("transport", |one| Cell::text(&*one.label));
-    let remark = "median share of the bytes that arrived; the rest from the run below";
-    path_columns(view, rows).section("Paths", remark)
+    let mut rows = path_columns(view, rows);
+    if view.groups.iter().any(|group| group.summary.is_some_and(|one| one.jains_index.is_some())) {
+        rows = rows.words("Jain's index", |one| {
+            one.evenness.map_or_else(Cell::absent, |index| Cell::text(format!("{index:.3}")))
+        });
+    }
+    rows.section("Paths", "median share of the bytes that arrived; the rest from the run below")
 }
 
 /// A path with its share of the bytes that arrived.
@@ -48,9 +53,6 @@ pub(super) fn path_columns<'a>(view: &View, rows: Items<Carried<'a>>) -> Items<C
         Cell::path(view, &path.name).below(if is_backup(path) { "backup" } else { "" })
     })
     .words("share", |one| Cell::share(view, &one.path.name, one.share))
-    .words("Jain's index", |one| {
-        one.evenness.map_or_else(Cell::absent, |index| Cell::text(format!("{index:.3}")))
-    })
     .number("arrived", |one| Cell::bytes(one.path.bytes_delivered).below(control(one.path)))
     .number("sent", |one| Cell::bytes(one.path.bytes_sent))
     .in_report_only()
