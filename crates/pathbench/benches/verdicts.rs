@@ -2,7 +2,7 @@
 //! study, whose second variant has 10 % more rate, once for each seed. The runs of both studies alternate.
 //!
 //! `cargo bench -p pathbench --bench verdicts [-- SEEDS REPETITIONS JOBS]`: 20, 30 and 8 without arguments, 20 minutes. Fails if
-//! less than 90 % of the seeds have the right verdict, or an interval that holds the true ratio.
+//! fewer than 90 % of the seeds have the right verdict, or an interval that holds the true ratio.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
 

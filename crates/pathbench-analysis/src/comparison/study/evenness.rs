@@ -2,7 +2,7 @@
 
 use crate::comparison::jains_index;
 use pathbench_record::direction::Direction;
-use pathbench_record::document::{Group, LinkRecord, RunRecord};
+use pathbench_record::document::{DirectionFigures, Group, LinkRecord, RunRecord};
 use pathbench_record::statistics::median;
 
 /// The median of Jain's index over the valid runs of `group`; `None` unless each run has one.
@@ -23,10 +23,14 @@ fn of_run(run: &RunRecord, links: &[LinkRecord]) -> Option<f64> {
         return None;
     }
     let paths = run.paths.iter().map(|path| {
-        let rates =
-            links.iter().filter(|link| is_of(link, run, &path.name)).map(|link| rate(link, direction));
+        let of_path = links.iter().filter(|link| is_of(link, run, &path.name));
+        let asked = of_path.map(|link| match direction {
+            Direction::Upload => &link.requested.forward,
+            Direction::Download => &link.requested.reverse,
+        });
         // A link without a limit does not limit a path whose other links have one.
-        let slowest = rates.collect::<Option<Vec<_>>>()?.into_iter().flatten().min()?;
+        let constant = asked.map(|asked| has_constant_rate(asked).then_some(asked.rate_bps));
+        let slowest = constant.collect::<Option<Vec<_>>>()?.into_iter().flatten().min()?;
         Some((path.bytes_delivered as f64, slowest as f64))
     });
     jains_index(&paths.collect::<Option<Vec<_>>>()?)
@@ -39,12 +43,6 @@ fn is_of(link: &LinkRecord, run: &RunRecord, path: &str) -> bool {
     of_variant && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The requested rate in bit/s, `Some(None)` if it is unlimited; `None` if it changes during a run.
-fn rate(link: &LinkRecord, direction: Direction) -> Option<Option<u64>> {
-    let asked = match direction {
-        Direction::Upload => &link.requested.forward,
-        Direction::Download => &link.requested.reverse,
-    };
-    let changes = ["rate_trace", "rate_steps"].iter().any(|key| asked.given.contains_key(*key));
-    (!changes).then_some(asked.rate_bps)
+fn has_constant_rate(asked: &DirectionFigures) -> bool {
+    !["rate_trace", "rate_steps"].iter().any(|key| asked.given.contains_key(*key))
 }
