@@ -1,6 +1,7 @@
 //! Deliveries to the receiving application over time: the basis of every goodput figure.
 
 use crate::direction::Direction;
+use crate::directory::Fields;
 use crate::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -154,6 +155,18 @@ pub struct DeliveryLine {
 }
 
 impl DeliveryLine {
+    /// The delivery of a line as Pathbench writes it.
+    pub(crate) fn written(line: &[u8]) -> Option<Self> {
+        let mut fields = Fields::of(line);
+        let delivery = Self {
+            run: fields.next("run")?,
+            direction: fields.next("direction")?,
+            t_ms: fields.next("t_ms")?,
+            bytes: fields.next("bytes")?,
+        };
+        fields.is_end().then_some(delivery)
+    }
+
     /// The lines of one direction of a run: one per bin with bytes. `origin` is the zero of the run's clock.
     pub fn of_series(
         run: &str,

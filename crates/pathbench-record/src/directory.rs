@@ -5,6 +5,7 @@ mod lines;
 mod reader;
 mod unfinished;
 mod writer;
+mod written;
 
 pub use index::{LineIndex, RunLines};
 pub use lines::{Line, Records};
@@ -13,3 +14,4 @@ pub use unfinished::{CopyError, ResumeError};
 pub use writer::{
     CreateError, ResultWriter, Resumed, WriteError, create_empty, create_new_beside, default_directory_name,
 };
+pub(crate) use written::Fields;

@@ -1,5 +1,6 @@
 //! One line of `samples.jsonl`: the transport's state of a path at one time.
 
+use crate::directory::Fields;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::net::SocketAddr;
@@ -50,6 +51,23 @@ macro_rules! path_figures {
                 let FlatSample { run, t_ms, host, side, stream, path, $($field,)* } =
                     FlatSample::deserialize(deserializer)?;
                 Ok(Self { run, t_ms, host, side, stream, path, figures: PathFigures { $($field,)* } })
+            }
+        }
+
+        impl Sample {
+            /// The sample of a line as Pathbench writes it.
+            pub(crate) fn written(line: &[u8]) -> Option<Self> {
+                let mut fields = Fields::of(line);
+                let sample = Self {
+                    run: fields.next("run")?,
+                    t_ms: fields.next("t_ms")?,
+                    host: fields.next("host")?,
+                    side: fields.next("side")?,
+                    stream: fields.next("stream")?,
+                    path: fields.next("path")?,
+                    figures: PathFigures { $($field: fields.next(stringify!($field))?,)* },
+                };
+                fields.is_end().then_some(sample)
             }
         }
     };

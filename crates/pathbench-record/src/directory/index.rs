@@ -143,7 +143,7 @@ impl IndexedFile {
                 if written_run(&line).is_some_and(|other| other != run) {
                     continue;
                 }
-                let parsed = line.parse::<T>();
+                let parsed = T::written(line.bytes).map_or_else(|| line.parse(), Ok);
                 let item = parsed.map_err(|error| self.file.broken(line.from, error.to_string()))?;
                 if item.run() == run {
                     found.push(item);
