@@ -1,6 +1,5 @@
 //! Writing the report and the figures.
 
-use crate::figure::figures;
 use crate::html;
 use crate::result_set::ResultSet;
 use pathbench_record::directory::ReadError;
@@ -59,8 +58,7 @@ pub fn write(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<Wri
     let store = |path: &Path, bytes: &[u8]| {
         fs::write(path, bytes).map_err(|source| WriteError::File { path: path.to_owned(), source })
     };
-    let figures = figures(sets);
-    let page = html::page(sets, &figures);
+    let (page, figures) = html::page(sets);
     if let Some(error) = sets.iter().find_map(|set| set.lines.failure()) {
         return Err(WriteError::Lines(error));
     }

@@ -174,6 +174,12 @@ impl<'a> View<'a> {
         Self { set, paths, groups: groups(set), kept: RefCell::default(), held: held(&set.lines) }
     }
 
+    /// One of each result. They share the path colours.
+    pub(crate) fn of_all(sets: &'a [ResultSet]) -> Vec<Self> {
+        let paths = Paths::of(&sets.iter().collect::<Vec<_>>());
+        sets.iter().map(|set| Self::with_paths(set, paths.clone())).collect()
+    }
+
     /// The lines of the run. They are read again if many other runs were used since.
     pub(crate) fn data(&self, run: &RunRecord) -> Rc<RunData> {
         if let Some(data) = self.held.get(run.id.as_str()) {

@@ -317,8 +317,7 @@ fn disturbed_sizes(odd: &Odd) -> ResultSet {
 
 /// The page is complete, no figure contains NaN or infinity, and no line of the summary is too wide.
 fn is_reported(set: &ResultSet) -> Result<(), TestCaseError> {
-    let (sets, figures) = (std::slice::from_ref(set), figures(std::slice::from_ref(set)));
-    let page = html::page(sets, &figures);
+    let (page, figures) = html::page(std::slice::from_ref(set));
     prop_assert!(page.ends_with("</html>"));
     for block in Parts::of(&page).blocks {
         prop_assert!(serde_json::from_str::<serde_json::Value>(block).is_ok(), "{block}");

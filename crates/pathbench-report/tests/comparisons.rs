@@ -7,7 +7,7 @@ use pathbench_record::document::{ResultDocument, RunRecord};
 use pathbench_record::transport::Transport;
 use pathbench_report::export::{ExportFormat, write};
 use pathbench_report::terminal::{Style, summary};
-use pathbench_report::{LineSource, ResultSet, figures, html, narrative};
+use pathbench_report::{LineSource, ResultSet, html, narrative};
 
 pathbench_kerneltest::privilege_independent!();
 
@@ -42,8 +42,7 @@ fn set(repetitions: u32, factor: f64, noise: f64) -> ResultSet {
 
 fn section_of(set: &ResultSet) -> String {
     let text = summary(set, Style { width: 200, colour: false });
-    let sets = std::slice::from_ref(set);
-    let page = html::page(sets, &figures(sets));
+    let page = html::report(std::slice::from_ref(set));
     let section = text.split("Comparisons").nth(1).unwrap_or_default().to_owned();
     assert!(page.contains("Comparisons"), "the page lacks the section");
     section

@@ -14,4 +14,5 @@ mod set;
 mod spread;
 
 pub(crate) use selection::Selection;
+pub(crate) use set::of_views;
 pub use set::{Figure, figures};

@@ -11,7 +11,7 @@ use super::packet_sizes::packet_sizes_of;
 use super::selection::Selection;
 use crate::chart::Chart;
 use crate::pattern::{Kind, Pattern};
-use crate::result_set::{Paths, ResultSet};
+use crate::result_set::ResultSet;
 use crate::svg::{self, Svg};
 use crate::view::{View, variant_text};
 use pathbench_record::direction::Direction;
@@ -34,27 +34,28 @@ pub struct Figure {
 
 /// The figures of all sets, in the order of the report. The sets share the path colours.
 pub fn figures(sets: &[ResultSet]) -> Vec<Vec<Figure>> {
-    let all: Vec<&ResultSet> = sets.iter().collect();
-    let paths = Paths::of(&all);
-    let mut taken = Vec::new();
-    let of_set = |(index, set): (usize, &ResultSet)| {
-        let view = View::with_paths(set, paths.clone());
-        let several = sets.len() > 1;
-        let prefix = format!("{}-{}-", index + 1, slug(&set.document.scenario.name));
-        let prefix = if several { prefix } else { String::new() };
-        FigureSet { view: &view, prefix, taken: &mut taken, figures: Vec::new() }.filled()
-    };
-    sets.iter().enumerate().map(of_set).collect()
+    of_views(&View::of_all(sets))
 }
 
-struct FigureSet<'a> {
-    view: &'a View<'a>,
+pub(crate) fn of_views(views: &[View]) -> Vec<Vec<Figure>> {
+    let mut taken = Vec::new();
+    let of_view = |(index, view): (usize, &View)| {
+        let several = views.len() > 1;
+        let prefix = format!("{}-{}-", index + 1, slug(&view.set.document.scenario.name));
+        let prefix = if several { prefix } else { String::new() };
+        FigureSet { view, prefix, taken: &mut taken, figures: Vec::new() }.filled()
+    };
+    views.iter().enumerate().map(of_view).collect()
+}
+
+struct FigureSet<'a, 'b> {
+    view: &'a View<'b>,
     prefix: String,
     taken: &'a mut Vec<String>,
     figures: Vec<Figure>,
 }
 
-impl FigureSet<'_> {
+impl FigureSet<'_, '_> {
     fn filled(mut self) -> Vec<Figure> {
         let view = self.view;
         let patterns = view.patterns();

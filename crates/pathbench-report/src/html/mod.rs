@@ -13,7 +13,7 @@ use crate::figure::{self, Figure};
 use crate::narrative::{self, Tone};
 use crate::palette;
 use crate::quantity::counted;
-use crate::result_set::{Paths, ResultSet};
+use crate::result_set::ResultSet;
 use crate::section::{Finding, comparisons, findings, links, matrix, mtu, paths, results, unified_mss};
 use crate::view::View;
 use blocks::sections;
@@ -27,14 +27,15 @@ const DEFINITIONS: &str = include_str!("definitions.html");
 
 /// The self-contained page for one or several results. Everything that comes from a result is escaped.
 pub fn report(sets: &[ResultSet]) -> String {
-    page(sets, &figure::figures(sets))
+    page(sets).0
 }
 
-/// The page with the given figures.
-pub fn page(sets: &[ResultSet], figures: &[Vec<Figure>]) -> String {
-    let all: Vec<&ResultSet> = sets.iter().collect();
-    let paths = Paths::of(&all);
-    let views: Vec<View> = all.iter().map(|set| View::with_paths(set, paths.clone())).collect();
+/// The page, and the figures in it.
+pub fn page(sets: &[ResultSet]) -> (String, Vec<Vec<Figure>>) {
+    let views = View::of_all(sets);
+    // First, because they read every run; what the figures need of all runs is then known.
+    let panels: Vec<Markup> = views.iter().map(explorer::panels).collect();
+    let figures = figure::of_views(&views);
     let names: Vec<&str> = sets.iter().map(|set| set.document.scenario.name.as_str()).collect();
     let title = if names.is_empty() { "No result".to_owned() } else { names.join(", ") };
     let styles = [CSS.as_str(), explorer::STYLES[0], explorer::STYLES[1]];
@@ -59,8 +60,8 @@ pub fn page(sets: &[ResultSet], figures: &[Vec<Figure>]) -> String {
                     @if views.len() > 1 {
                         (across(&views))
                     }
-                    @for (index, (view, figures)) in views.iter().zip(figures).enumerate() {
-                        (result(view, figures, (views.len() > 1).then_some(index + 1)))
+                    @for (index, ((view, panels), figures)) in views.iter().zip(&panels).zip(&figures).enumerate() {
+                        (result(view, panels, figures, (views.len() > 1).then_some(index + 1)))
                     }
                     (PreEscaped(DEFINITIONS))
                 }
@@ -68,7 +69,7 @@ pub fn page(sets: &[ResultSet], figures: &[Vec<Figure>]) -> String {
             }
         }
     };
-    harmless(markup.into_string())
+    (harmless(markup.into_string()), figures)
 }
 
 /// Removes control characters and characters that change the reading direction. The report itself writes none; in a
@@ -82,7 +83,7 @@ fn harmless(page: String) -> String {
 
 /// The parts in the order of a reader's questions: the answer, its course over time, the numbers, their validity, their
 /// origin.
-fn result(view: &View, figures: &[Figure], number: Option<usize>) -> Markup {
+fn result(view: &View, panels: &Markup, figures: &[Figure], number: Option<usize>) -> Markup {
     let document = &view.set.document;
     let anchor = number.map(|number| format!("result-{number}"));
     let patterns = || view.patterns().into_iter();
@@ -93,8 +94,6 @@ fn result(view: &View, figures: &[Figure], number: Option<usize>) -> Markup {
         links::links(view, true),
         findings::left_out(view),
     ];
-    // First, because it reads every run.
-    let panels = explorer::panels(view);
     html! {
         article id=[anchor] {
             header {
