@@ -334,7 +334,6 @@ class Panel {
   drawEvents(ctx) {
     const { left, top, height } = this.plot.bbox;
     const half = 6 * this.ratio;
-    let free = 0;
     for (const [at, kind, path, text] of this.row.run.events) {
       const x = this.x(at / 1000);
       ctx.strokeStyle = kind === "event" ? colours.ink : pathColour(path);
@@ -347,7 +346,11 @@ class Panel {
       ctx.setLineDash([]);
       // A mark at the left edge is whole.
       this.drawMark(ctx, x >= left ? Math.max(x, left + half) : x, top + half, kind, text.startsWith(UP) ? -1 : 1);
-      if (kind === "event" && this === this.row.panels[0]) free = this.drawEventName(ctx, text, x, free);
+    }
+    if (this !== this.row.panels[0]) return;
+    let free = 0;
+    for (const [at, kind, , text] of this.row.run.events) {
+      if (kind === "event") free = this.drawEventName(ctx, text, this.x(at / 1000), free);
     }
   }
 
@@ -362,9 +365,11 @@ class Panel {
     ctx.textAlign = "left";
     ctx.lineWidth = 3 * this.ratio;
     ctx.strokeStyle = colours.paper;
-    ctx.strokeText(name, from, top + 10 * this.ratio);
+    // Below the marks, which can follow at once.
+    const line = top + 22 * this.ratio;
+    ctx.strokeText(name, from, line);
     ctx.fillStyle = colours.ink;
-    ctx.fillText(name, from, top + 10 * this.ratio);
+    ctx.fillText(name, from, line);
     return from + size + 12 * this.ratio;
   }
 

@@ -28,6 +28,7 @@ fn the_page_of_a_failover_is_explored() {
         [run]
         transports = ["tcp", "mptcp", "quic", "mpquic"]
         duration = "4s"
+        repeat = 2
     "#;
     let file = work.scenario("failover", &format!("{TWO_PATHS}\n{events}"));
     work.run(&["lab", "run", &file, "--out", "result", "--no-calibration"]).expect(0);

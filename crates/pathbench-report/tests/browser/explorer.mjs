@@ -209,6 +209,10 @@ async function clipped(page, width) {
   });
   ensure(outside.length === 0, `outside of its picture at ${width}: ${outside.slice(0, 5).join(" | ")}`);
   ensure(found.length === 0, `clipped at ${width}: ${found.slice(0, 5).join(" | ")}`);
+  if (width >= 1400) {
+    const wide = await page.$$eval(".scroll", (all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent.slice(0, 60)));
+    ensure(wide.length === 0, `tables scroll at ${width}: ${wide.join(" | ")}`);
+  }
   const sideways = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   ensure(sideways <= 0, `the page scrolls sideways by ${sideways} pixels at ${width}`);
 }
