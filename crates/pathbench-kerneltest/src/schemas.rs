@@ -24,7 +24,9 @@ pub fn validate_results(directories: &[PathBuf]) -> Result<(), String> {
 /// The directories of finished results below `place`, to a depth of four.
 pub fn finished_results(place: &Path) -> Vec<PathBuf> {
     fn walk(place: &Path, depth: u32, found: &mut Vec<PathBuf>) {
-        if place.join("run.json").is_file() {
+        // The document of `pathbench run` has the same name.
+        let document = fs::read_to_string(place.join("run.json")).unwrap_or_default();
+        if document.contains("\"pathbench.result/") {
             found.push(place.to_owned());
         }
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
