@@ -41,7 +41,6 @@ pub fn diagnose(input: &DiagnosisInput<'_>) -> Vec<PathDiagnosis> {
 fn of_side(input: &DiagnosisInput<'_>, path: &ClientPath, side: Side) -> Vec<PathDiagnosis> {
     let mut found = silences(input, path, side);
     absence::explain(input, path, side, &mut found);
-    found.sort_by(|a, b| a.from_ms.unwrap_or(0.0).total_cmp(&b.from_ms.unwrap_or(0.0)));
     found
 }
 

@@ -18,8 +18,8 @@ struct Absence {
     to_ms: Option<f64>,
 }
 
-/// Explains the absences of a path with known silences, and extends the silences that ended in an absence.
-/// Single-path transports have no absences: the run ends with their path.
+/// Explains the absences of a path with known silences, and merges each with the silences that touch it; all sorted
+/// by time. Single-path transports have no absences: the run ends with their path.
 pub(super) fn explain(
     input: &DiagnosisInput<'_>,
     path: &ClientPath,
@@ -43,12 +43,27 @@ pub(super) fn explain(
             known.from_ms.unwrap_or(0.0) <= end_ms
                 && known.to_ms.is_none_or(|to_ms| absence.from_ms - to_ms < SHORTEST_SILENCE_MS)
         };
-        match silences.iter_mut().rfind(|known| touches(known)) {
-            Some(known) => known.to_ms = known.to_ms.and(absence.to_ms),
+        let mut touching = silences.extract_if(.., |known| touches(known));
+        let first = touching.next();
+        let last_to_ms = touching.last().map(|last| last.to_ms);
+        match first {
+            Some(first) => silences.push(extended(first, absence, last_to_ms)),
             // `unused` explains a path that was never used.
             None if carried => silences.push(diagnosis(input, path, side, absence)),
             None => {}
         }
+        silences.sort_by(|a, b| a.from_ms.unwrap_or(0.0).total_cmp(&b.from_ms.unwrap_or(0.0)));
+    }
+}
+
+/// The silence `first` together with an absence that touches it. `last_to_ms`: end of the last other silence that
+/// touches the absence.
+fn extended(first: PathDiagnosis, absence: Absence, last_to_ms: Option<Option<f64>>) -> PathDiagnosis {
+    let ends_ms = [first.to_ms, absence.to_ms, last_to_ms.unwrap_or(first.to_ms)];
+    PathDiagnosis {
+        from_ms: first.from_ms.map(|from_ms| from_ms.min(absence.from_ms.max(0.0))),
+        to_ms: ends_ms.into_iter().reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten(),
+        ..first
     }
 }
 

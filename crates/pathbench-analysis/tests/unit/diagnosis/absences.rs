@@ -126,3 +126,22 @@ fn a_suspension_counts_from_a_second_on() {
     of_server.detail.insert("local".to_owned(), SERVER.to_string().into());
     mpquic(Series::new().flowing(9000.0).samples).with_event(of_server).has_none();
 }
+
+/// The absences at 0.1 and 1.0 s are one; the silence that follows must not end before it begins.
+#[test]
+fn a_silence_after_an_absence_is_merged_with_it() {
+    let reopen = |series: Series| series.closed().changed(|now| now.state = PathState::Open);
+    let flowing = reopen(Series::new()).flowing(900.0);
+    let found = reopen(flowing).stuck(2000.0, 1).flowing(2100.0).mptcp().only();
+    assert_eq!((found.from_ms, found.to_ms), (Some(100.0), Some(2100.0)), "{found:?}");
+}
+
+/// An absence between two silences makes one period of the three.
+#[test]
+fn silences_around_an_absence_are_merged_with_it() {
+    let dead = Series::new().flowing(1000.0).stuck(3000.0, 20_000).closed();
+    // Data is outstanding in the first sample of the successor.
+    let reopened = Series::on_subflow(2, 5900.0).stuck(8000.0, 20_000).flowing(9000.0);
+    let found = Case::of(Transport::Mptcp, [&dead.samples, &reopened.samples[1..]].concat()).only();
+    assert_eq!((found.from_ms, found.to_ms), (Some(1000.0), Some(8100.0)), "{found:?}");
+}
