@@ -173,7 +173,8 @@ fn remedied(lab: &Lab, layout: Layout) -> Outcome {
     ensure!(out, "{plan:?}\nled to {seen:?}");
     let live = seen.iter().find(|live| carries(live)).ok_or("it has gone again")?;
     ensure!((1400..=1460).contains(&live.mss_bytes) && live.pmtu_bytes == NARROW, "{live:?}");
-    ensure!(alone || took < Duration::from_secs(1), "it took {took:?}");
+    // The refresh takes less than 1 s; the rest is for a machine that is taken away meanwhile.
+    ensure!(alone || took < Duration::from_secs(3), "it took {took:?}");
     let report = remedy.undo(false)?;
     ensure!(report.is_complete(), "{report:?}");
     Ok(())
