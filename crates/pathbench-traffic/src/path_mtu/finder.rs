@@ -274,6 +274,9 @@ impl Finder {
             None => Evidence::Unsettled,
         };
         let Some(mtu_bytes) = search.low else {
+            if search.restarts > 0 {
+                return Err(NoMtu::Unstable);
+            }
             return Err(self.over.clone().unwrap_or(NoMtu::Stopped));
         };
         let is_limited = matches!(evidence, Evidence::LocalInterface | Evidence::PeerInterface);

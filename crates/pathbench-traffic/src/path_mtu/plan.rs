@@ -127,7 +127,7 @@ pub enum NoMtu {
     BelowFloor { floor_bytes: u32 },
     #[error("the server accepted the hello but answered no probe on this path: it may run an older version")]
     Unanswered,
-    #[error("the path changed repeatedly during the search")]
+    #[error("the path changed during the search: search again")]
     Unstable,
     #[error("stopped before a result")]
     Stopped,

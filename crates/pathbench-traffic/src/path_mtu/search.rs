@@ -16,8 +16,6 @@ const SIZES_PER_CONTROL: usize = 3;
 const MOST_REPETITIONS: u32 = 8;
 /// Consecutive rounds without an answer, after which the path counts as silent.
 const MOST_UNANSWERED_ROUNDS: u32 = 8;
-/// Error probability with which a size that has passed counts as too large.
-const SHRUNK_DOUBT: f64 = 1e-4;
 /// Restarts of the search, after which the path counts as unstable.
 const MOST_RESTARTS: u32 = 3;
 /// Maximum distance to a control, in trials.
@@ -244,7 +242,7 @@ impl Search {
             // If no smaller size passed either, one doubt leads to more trials.
             self.doubts = if smaller { self.doubts + count(low, Fate::Lost) } else { self.doubts.max(1) };
         }
-        let is_shrunk = self.doubts > 2 && self.loss.chance_of_all(self.doubts) < SHRUNK_DOUBT;
+        let is_shrunk = self.doubts > 2 && self.loss.chance_of_all(self.doubts) <= DOUBT;
         if is_shrunk {
             self.restart();
         }
