@@ -43,27 +43,23 @@ pub(super) fn explain(
             known.from_ms.unwrap_or(0.0) <= end_ms
                 && known.to_ms.is_none_or(|to_ms| absence.from_ms - to_ms < SHORTEST_SILENCE_MS)
         };
-        let mut touching = silences.extract_if(.., |known| touches(known));
-        let first = touching.next();
-        let last_to_ms = touching.last().map(|last| last.to_ms);
-        match first {
-            Some(first) => silences.push(extended(first, absence, last_to_ms)),
-            // `unused` explains a path that was never used.
-            None if carried => silences.push(diagnosis(input, path, side, absence)),
-            None => {}
-        }
+        let touching: Vec<PathDiagnosis> = silences.extract_if(.., |known| touches(known)).collect();
+        if let Some(first) = touching.first() {
+            silences.push(merged(first, &touching, absence));
+        } else if carried {
+            silences.push(diagnosis(input, path, side, absence));
+        } // Otherwise `unused` explains the path.
         silences.sort_by(|a, b| a.from_ms.unwrap_or(0.0).total_cmp(&b.from_ms.unwrap_or(0.0)));
     }
 }
 
-/// The silence `first` together with an absence that touches it. `last_to_ms`: end of the last other silence that
-/// touches the absence.
-fn extended(first: PathDiagnosis, absence: Absence, last_to_ms: Option<Option<f64>>) -> PathDiagnosis {
-    let ends_ms = [first.to_ms, absence.to_ms, last_to_ms.unwrap_or(first.to_ms)];
+/// The silence `first` and the others that touch an absence, as one period with it.
+fn merged(first: &PathDiagnosis, touching: &[PathDiagnosis], absence: Absence) -> PathDiagnosis {
+    let later = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a.max(b));
     PathDiagnosis {
         from_ms: first.from_ms.map(|from_ms| from_ms.min(absence.from_ms.max(0.0))),
-        to_ms: ends_ms.into_iter().reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten(),
-        ..first
+        to_ms: touching.iter().map(|one| one.to_ms).fold(absence.to_ms, later),
+        ..first.clone()
     }
 }
 
