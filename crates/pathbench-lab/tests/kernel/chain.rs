@@ -53,6 +53,9 @@ pub(crate) fn v6(link: u8, end: u8) -> IpAddr {
 impl Host {
     fn new() -> Result<Self, Failed> {
         let namespace = NetNamespace::create()?;
+        // Without a link-local address that is no longer tentative, a router sends no neighbour solicitations; on a
+        // busy host, duplicate address detection may outlast the 3 s after which it reports an unreachable address.
+        namespace.run_in(|| sysctl::write("net.ipv6.conf.default.accept_dad", "0"))??;
         let mut socket = RouteSocket::open_in(&namespace)?;
         socket.set_loopback_up()?;
         Ok(Self { namespace, socket })
