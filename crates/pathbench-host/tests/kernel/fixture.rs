@@ -4,6 +4,7 @@ use libtest_mimic::Failed;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, RouteSocket, Rule, VethEnd, VethPair};
 use pathbench_host::qdisc::Shaper;
+use pathbench_host::sysctl;
 use pathbench_kerneltest::ensure;
 use pathbench_record::network::IpNet;
 use std::io::{Read, Write};
@@ -30,6 +31,8 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new() -> Result<Self, Failed> {
         let namespace = NetNamespace::create()?;
+        // A router solicits no neighbours while its link-local addresses are tentative.
+        namespace.run_in(|| sysctl::write("net.ipv6.conf.default.accept_dad", "0"))??;
         let mut socket = RouteSocket::open_in(&namespace)?;
         socket.set_loopback_up()?;
         Ok(Self { namespace, socket })

@@ -56,11 +56,6 @@ impl Routed {
     /// A router without rules, with a host on each side whose interface has this MTU.
     pub(crate) fn new(client_mtu: u32, server_mtu: u32) -> Result<Self, Failed> {
         let (mut client, mut router, mut server) = (Host::new()?, Host::new()?, Host::new()?);
-        for host in [&client, &router, &server] {
-            // A router resolves neighbours from its link-local address, which is unusable during duplicate address
-            // detection.
-            host.namespace.run_in(|| sysctl::write("net.ipv6.conf.default.accept_dad", "0"))??;
-        }
         router.namespace.run_in(|| {
             sysctl::write("net.ipv4.ip_forward", "1")?;
             sysctl::write("net.ipv6.conf.all.forwarding", "1")

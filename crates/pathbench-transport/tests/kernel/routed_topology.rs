@@ -42,7 +42,14 @@ enum Place {
 impl RoutedTopology {
     /// Paths with these path MTUs in bytes; with `icmp`, the routers report packets that are too big.
     pub(crate) fn new(mtus: [u32; 2], icmp: bool, ipv6: bool) -> Self {
-        let namespace = || NetNamespace::create().expect("a namespace");
+        let namespace = || {
+            let namespace = NetNamespace::create().expect("a namespace");
+            // A router solicits no neighbours while its link-local addresses are tentative.
+            let settle =
+                || sysctl::write("net.ipv6.conf.default.accept_dad", "0").expect("settled addresses");
+            namespace.run_in(settle).expect("the namespace");
+            namespace
+        };
         let topology =
             Self { client: namespace(), server: namespace(), routers: [namespace(), namespace()], ipv6 };
         for index in 0..2 {
