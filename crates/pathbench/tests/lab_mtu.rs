@@ -83,6 +83,19 @@ fn a_hop_is_discovered_by_icmp_and_is_a_black_hole_without() {
     }
 }
 
+/// The routers' first neighbour solicitations had to wait for duplicate address detection, and the first SYN was lost.
+#[test]
+fn the_first_ipv6_packet_passes_the_routers() {
+    let text = "[[path]]\nname = \"eth\"\nrate = \"20mbit\"\npath_mtu = 1400\n\
+                [run]\ntransports = [\"tcp\"]\nduration = \"1s\"\n[matrix]\n\"run.family\" = [\"ipv4\", \"ipv6\"]\n";
+    let measured = Workplace::new().lab_run("six", text, &["--no-calibration"]);
+    assert_eq!(measured.document.runs.len(), 2, "{:#?}", measured.finished);
+    for run in &measured.document.runs {
+        // A SYN is retransmitted after 1 s (TCP_TIMEOUT_INIT, include/net/tcp.h).
+        assert!(run.handshake_ms.is_some_and(|ms| ms < 1000.0), "{:?}: {:?}", run.variant, run.handshake_ms);
+    }
+}
+
 #[test]
 fn an_mtu_that_shrinks_during_a_transfer_is_followed_and_reported() {
     let event = |at: &str, change: &str| {

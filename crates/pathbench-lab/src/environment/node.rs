@@ -29,7 +29,6 @@ const HOST_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.conf.all.arp_announce", "2"),
     // IPv6 addresses stay when the interface goes down, as IPv4 addresses do.
     ("net.ipv6.conf.all.keep_addr_on_down", "1"),
-    ("net.ipv6.conf.default.accept_dad", "0"),
     ("net.ipv4.tcp_no_metrics_save", "1"),
 ];
 
@@ -39,6 +38,12 @@ const ROUTER_SYSCTLS: &[(&str, &str)] = &[
     // Packets from one link's address may arrive over another link.
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
+];
+
+/// Settings that an interface takes over when it is created.
+const INTERFACE_SYSCTLS: &[(&str, &str)] = &[
+    // A router solicits no neighbours while its link-local addresses are tentative.
+    ("net.ipv6.conf.default.accept_dad", "0"),
 ];
 
 #[derive(Debug)]
@@ -61,6 +66,8 @@ impl NodeHandle {
     ) -> Result<Self> {
         let place = format!("host `{}`", node.name);
         let namespace = NetNamespace::create().map_err(failed(&place))?;
+        let written = namespace.run_in(|| write_existing(INTERFACE_SYSCTLS)).map_err(failed(&place))?;
+        written.map_err(failed(&place))?;
         let agent = launcher
             .launch(&node.name, &namespace)
             .map_err(|source| EnvironmentError::Agent { node: node.name.clone(), source })?;
@@ -192,13 +199,7 @@ impl NodeHandle {
             Role::Router => ROUTER_SYSCTLS,
         };
         let written = self.run_in(|| {
-            for (key, value) in defaults {
-                // A kernel without the key (no IPv6, older MPTCP) does not need the setting.
-                match sysctl::write(key, value) {
-                    Ok(()) | Err(SysctlError::NoSuchKey { .. }) => {}
-                    Err(error) => return Err(error),
-                }
-            }
+            write_existing(defaults)?;
             node.sysctls.iter().try_for_each(|(key, value)| sysctl::write(key, value))
         })?;
         written.map_err(self.failed())
@@ -372,4 +373,12 @@ impl NodeHandle {
 
 fn in_words(plan: &InterfacePlan) -> Vec<String> {
     plan.addresses.iter().map(ToString::to_string).collect()
+}
+
+/// A kernel without a key (no IPv6, older MPTCP) does not need the setting.
+fn write_existing(settings: &[(&str, &str)]) -> std::result::Result<(), SysctlError> {
+    settings.iter().try_for_each(|(key, value)| match sysctl::write(key, value) {
+        Err(SysctlError::NoSuchKey { .. }) => Ok(()),
+        written => written,
+    })
 }
