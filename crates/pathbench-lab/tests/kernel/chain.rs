@@ -53,9 +53,6 @@ pub(crate) fn v6(link: u8, end: u8) -> IpAddr {
 impl Host {
     fn new() -> Result<Self, Failed> {
         let namespace = NetNamespace::create()?;
-        // Without a link-local address that is no longer tentative, a router sends no neighbour solicitations; on a
-        // busy host, duplicate address detection may outlast the 3 s after which it reports an unreachable address.
-        namespace.run_in(|| sysctl::write("net.ipv6.conf.default.accept_dad", "0"))??;
         let mut socket = RouteSocket::open_in(&namespace)?;
         socket.set_loopback_up()?;
         Ok(Self { namespace, socket })
@@ -65,7 +62,10 @@ impl Host {
         let host = Self::new()?;
         host.namespace.run_in(|| {
             sysctl::write("net.ipv4.ip_forward", "1")?;
-            sysctl::write("net.ipv6.conf.all.forwarding", "1")
+            sysctl::write("net.ipv6.conf.all.forwarding", "1")?;
+            // A router solicits no neighbours while its link-local addresses are tentative; on a busy host this may
+            // outlast the 3 s after which it reports an address as unreachable.
+            sysctl::write("net.ipv6.conf.default.accept_dad", "0")
         })??;
         Ok(host)
     }

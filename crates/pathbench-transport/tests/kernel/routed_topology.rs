@@ -42,14 +42,7 @@ enum Place {
 impl RoutedTopology {
     /// Paths with these path MTUs in bytes; with `icmp`, the routers report packets that are too big.
     pub(crate) fn new(mtus: [u32; 2], icmp: bool, ipv6: bool) -> Self {
-        let namespace = || {
-            let namespace = NetNamespace::create().expect("a namespace");
-            // A router solicits no neighbours while its link-local addresses are tentative.
-            let settle =
-                || sysctl::write("net.ipv6.conf.default.accept_dad", "0").expect("settled addresses");
-            namespace.run_in(settle).expect("the namespace");
-            namespace
-        };
+        let namespace = || NetNamespace::create().expect("a namespace");
         let topology =
             Self { client: namespace(), server: namespace(), routers: [namespace(), namespace()], ipv6 };
         for index in 0..2 {
@@ -95,6 +88,13 @@ impl RoutedTopology {
 
     fn connect_router(&self, index: usize) {
         let router = &self.routers[index];
+        let forward = || {
+            sysctl::write("net.ipv4.ip_forward", "1").expect("forwarding");
+            sysctl::write("net.ipv6.conf.all.forwarding", "1").expect("forwarding");
+            // A router solicits no neighbours while its link-local addresses are tentative.
+            sysctl::write("net.ipv6.conf.default.accept_dad", "0").expect("settled addresses");
+        };
+        router.run_in(forward).expect("the router");
         let halves = [
             (&self.client, Place::Client, Place::RouterInner),
             (&self.server, Place::Server, Place::RouterOuter),
@@ -112,11 +112,6 @@ impl RoutedTopology {
                 socket.set_up(link).expect("up");
             }
         }
-        let forward = || {
-            sysctl::write("net.ipv4.ip_forward", "1").expect("forwarding");
-            sysctl::write("net.ipv6.conf.all.forwarding", "1").expect("forwarding");
-        };
-        router.run_in(forward).expect("the router");
         let route = |host: &NetNamespace, to: IpAddr, via: IpAddr, metric: u32| {
             let mut socket = open(host);
             let interface = Some(socket.link(LINKS[index]).expect("the link's end").index);
