@@ -271,12 +271,10 @@ impl Finder {
             Some(Verdict::BelowFloor) => return Err(NoMtu::BelowFloor { floor_bytes }),
             Some(Verdict::Unstable) => return Err(NoMtu::Unstable),
             Some(Verdict::Silent) => return Err(self.silence()),
+            None if search.low.is_none() && search.restarts > 0 => return Err(NoMtu::Unstable),
             None => Evidence::Unsettled,
         };
         let Some(mtu_bytes) = search.low else {
-            if search.restarts > 0 {
-                return Err(NoMtu::Unstable);
-            }
             return Err(self.over.clone().unwrap_or(NoMtu::Stopped));
         };
         let is_limited = matches!(evidence, Evidence::LocalInterface | Evidence::PeerInterface);
