@@ -113,9 +113,10 @@ fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
     let via = between(address, Interference { change: Some(place), ..interference() });
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 3_000_000, ..BulkParameters::default() });
     let outcome = run_client(&plan(Transport::Tcp, via, bulk), &clock(), &Unobserved);
-    // ACCEPT precedes the blocks of 128 KiB, each of which has a header.
+    // ACCEPT and START precede the blocks of 128 KiB, each of which has a header.
     let header = HEADER_BYTES as u64;
-    let offset = place - header - header * ((place - header) / (128 * 1024) + 1);
+    let begin = 2 * header;
+    let offset = place - begin - header * ((place - begin) / (128 * 1024) + 1);
     let words = format!("byte {offset} of the stream is wrong");
     assert!(broken(&outcome).contains(&words), "{} instead of {words}", broken(&outcome));
     assert_eq!(outcome.client.deliveries.total_bytes(), offset, "only what was right was delivered");
@@ -126,8 +127,8 @@ fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
 #[test]
 fn a_wrong_byte_of_an_answer_fails_the_test_and_is_named() {
     let (server, address) = server(Transport::Tcp, limits());
-    // ACCEPT; then answers of 8 + 100 bytes: the fourth byte of the content of the third.
-    let via = between(address, Interference { change: Some(8 + 2 * 108 + 8 + 4 + 3), ..interference() });
+    // ACCEPT and START; then answers of 8 + 100 bytes: the fourth byte of the content of the third.
+    let via = between(address, Interference { change: Some(16 + 2 * 108 + 8 + 4 + 3), ..interference() });
     let parameters = PingParameters { response_bytes: 100, ..PingParameters::default() };
     let outcome =
         run_client(&plan(Transport::Tcp, via, PatternParameters::Ping(parameters)), &clock(), &Unobserved);
@@ -224,6 +225,28 @@ fn next_frame(stream: &mut TcpStream) -> Frame {
     }
 }
 
+/// Regression: with data right behind START, the kernel of an MPTCP server lost what arrived on a joined subflow.
+#[test]
+fn a_client_sends_no_data_before_the_servers_start() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(matches!(next_frame(&mut stream), Frame::Hello(_)));
+        stream.write_all(&Frame::Accept.encode().unwrap()).unwrap();
+        assert_eq!(next_frame(&mut stream), Frame::Start);
+        stream.set_read_timeout(Some(300 * MS)).unwrap();
+        let early = stream.read(&mut [0]).map_err(|error| error.kind());
+        stream.write_all(&Frame::Start.encode().unwrap()).unwrap();
+        (early, next_frame(&mut stream))
+    });
+    let ping = PatternParameters::Ping(PingParameters::default());
+    broken(&run_client(&plan(Transport::Tcp, address, ping), &clock(), &Unobserved));
+    let (early, late) = server.join().unwrap();
+    assert_eq!(early, Err(std::io::ErrorKind::WouldBlock));
+    assert!(matches!(late, Frame::Message(_)), "{late:?}");
+}
+
 #[test]
 fn many_streams_take_no_more_round_trips_than_one() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -242,7 +265,10 @@ fn many_streams_take_no_more_round_trips_than_one() {
         for stream in &mut streams {
             stream.write_all(&Frame::Accept.encode().unwrap()).unwrap();
         }
-        assert!(streams.iter_mut().all(|stream| next_frame(stream) == Frame::Start));
+        for stream in &mut streams {
+            assert_eq!(next_frame(stream), Frame::Start);
+            stream.write_all(&Frame::Start.encode().unwrap()).unwrap();
+        }
         asked
     });
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 1000, upload_bytes: 0, streams: 4 });

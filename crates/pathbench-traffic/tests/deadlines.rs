@@ -153,6 +153,7 @@ fn upload_by_hand(address: SocketAddr) -> TcpStream {
     send(&mut stream, &hello(random_id(), 0, 1));
     assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
     send(&mut stream, &Frame::Start);
+    assert_eq!(next_frame(&mut stream), Some(Frame::Start));
     stream.write_all(&data_header(1000)).unwrap();
     stream.write_all(&[7; 1000]).unwrap();
     send(&mut stream, &Frame::End(End { bytes: 1000, elapsed_ns: 1, cut_short: false }));
@@ -183,6 +184,7 @@ fn a_client_that_writes_its_data_slowly_is_ended_at_the_deadline() {
     send(&mut stream, &hello(random_id(), 0, 1));
     assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
     send(&mut stream, &Frame::Start);
+    assert_eq!(next_frame(&mut stream), Some(Frame::Start));
     stream.write_all(&data_header(1000)).unwrap();
     // Twice the time for the handshake, a minute for the test, twice the patience of 102 s: 15 s of real time.
     let lasted = write_slowly(&mut stream, &[7], Duration::from_secs(50));
@@ -198,6 +200,7 @@ fn streams_that_join_one_after_the_other_do_not_prolong_a_test() {
     send(&mut first, &hello(test, 0, 100));
     assert_eq!(next_frame(&mut first), Some(Frame::Accept));
     send(&mut first, &Frame::Start);
+    assert_eq!(next_frame(&mut first), Some(Frame::Start));
     // The test runs, because the first stream waits for data. The time for the others passes.
     thread::sleep(LONG / 28);
     assert_eq!(server.status().tests, 1);
@@ -227,6 +230,7 @@ fn accepted(stream: &mut TcpStream) {
     assert!(matches!(next_frame(stream), Some(Frame::Hello(_))));
     send(stream, &Frame::Accept);
     assert_eq!(next_frame(stream), Some(Frame::Start));
+    send(stream, &Frame::Start);
 }
 
 /// A plan with so much patience that silence never ends the test.
@@ -361,9 +365,9 @@ fn a_shutdown_does_not_wait_for_streams_that_never_came() {
     ];
     stream.send(&sent.concat(), Some(20_000 * MS)).unwrap();
     assert!(waits_until(|| server.status().tests == 1));
-    // ACCEPT and DONE; the server then waits for the client's record.
+    // ACCEPT, START and DONE; the server then waits for the client's record.
     let mut received = 0;
-    while received < 24 {
+    while received < 32 {
         received += stream.receive(&mut [0; 64], Some(20_000 * MS)).unwrap();
     }
     let begun = MonotonicClock.now();

@@ -153,6 +153,7 @@ fn started(session: &Session, transport: Transport, direction: &str) -> Option<(
     }
     for connection in &connections {
         connection.send(&Frame::Start.encode().unwrap(), Some(SECOND)).ok()?;
+        (frame(connection)? == Frame::Start).then_some(())?;
     }
     Some((test, connections))
 }

@@ -46,12 +46,13 @@ fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
     }
 }
 
-/// A client that has sent START.
+/// A client whose test has begun.
 fn started(server: SocketAddr, test: TestId, direction: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.write_all(&Frame::Hello(hello(test, direction)).encode().unwrap()).unwrap();
     assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
     stream.write_all(&Frame::Start.encode().unwrap()).unwrap();
+    assert_eq!(next_frame(&mut stream), Some(Frame::Start));
     stream
 }
 
@@ -198,7 +199,9 @@ fn stalled_server() -> (SocketAddr, std::thread::JoinHandle<TcpStream>) {
     let thread = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         assert!(matches!(next_frame(&mut stream), Some(Frame::Hello(_))));
-        stream.write_all(&Frame::Accept.encode().unwrap()).unwrap();
+        for frame in [Frame::Accept, Frame::Start] {
+            stream.write_all(&frame.encode().unwrap()).unwrap();
+        }
         stream
     });
     (address, thread)

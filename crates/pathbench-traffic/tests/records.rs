@@ -62,6 +62,7 @@ fn tiny_test(server: SocketAddr, test: TestId) -> (TcpStream, Vec<u8>) {
     send(&mut stream, &Frame::Hello(Hello::new(test, 0, request.to_string().into_bytes())));
     assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
     send(&mut stream, &Frame::Start);
+    assert_eq!(next_frame(&mut stream), Some(Frame::Start));
     assert!(matches!(next_frame(&mut stream), Some(Frame::End(End { bytes: BYTES, .. }))));
     send(&mut stream, &Frame::Done { bytes: BYTES });
     match next_frame(&mut stream) {
@@ -130,6 +131,7 @@ fn serve_download(stream: &mut TcpStream, hello: &Hello) -> Value {
     let started = clock().now();
     send(stream, &Frame::Accept);
     assert_eq!(next_frame(stream), Some(Frame::Start));
+    send(stream, &Frame::Start);
     let mut data = vec![0; BYTES as usize];
     Content::of(hello.test, 0, ContentKind::Download).fill(0, &mut data);
     stream.write_all(&data_header(BYTES as u32)).unwrap();

@@ -221,10 +221,12 @@ fn endless_test(port: u16) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(&Frame::Hello(Hello::new(TestId(id), 0, request.to_vec())).encode().unwrap()).unwrap();
-    let mut accept = [0; 8];
-    stream.read_exact(&mut accept).unwrap();
-    assert_eq!(accept.to_vec(), Frame::Accept.encode().unwrap());
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer.to_vec(), Frame::Accept.encode().unwrap());
     stream.write_all(&Frame::Start.encode().unwrap()).unwrap();
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer.to_vec(), Frame::Start.encode().unwrap());
     stream
 }
 

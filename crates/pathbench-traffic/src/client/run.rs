@@ -137,7 +137,7 @@ fn connect_error(error: &ConnectError) -> ClientError {
     }
 }
 
-/// HELLO on every stream, ACCEPT from every stream, and only then START.
+/// HELLO on every stream, ACCEPT from every stream, and only then START, which the server answers with START.
 fn handshake(
     plan: &ClientPlan,
     test: &TestPlan,
@@ -181,8 +181,15 @@ fn handshake(
         .collect::<Result<Vec<_>, _>>()
         .map_err(failed)?;
     let mut starts = wait();
-    for channel in channels {
+    for channel in channels.iter_mut() {
         channel.write(&Frame::Start, &mut starts).map_err(failed)?;
+    }
+    let mut answers = wait();
+    for channel in channels {
+        match channel.frame(&mut answers).map_err(failed)? {
+            Frame::Start => {}
+            frame => return Err(failed(StreamError::unexpected("START", frame))),
+        }
     }
     Ok(streams)
 }

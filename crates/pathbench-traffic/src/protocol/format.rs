@@ -9,7 +9,7 @@ use thiserror::Error;
 /// First bytes of the body of HELLO and FETCH.
 pub const MAGIC: [u8; 8] = *b"PATHBNCH";
 
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 pub const HEADER_BYTES: usize = 8;
 
@@ -53,7 +53,7 @@ frame_kinds! {
     Accept = 2, "ACCEPT", 0..=0, 0;
     /// Server: rejects the request, or ends a running test.
     Refuse = 3, "REFUSE", 2..=MAX_SMALL_BYTES, 0;
-    /// Client: every stream of the test is accepted; data may follow.
+    /// Client: every stream of the test is accepted. Server, in answer: data may follow.
     Start = 4, "START", 0..=0, 0;
     Data = 5, "DATA", 1..=MAX_DATA_BYTES, 0;
     /// The sender of test data has sent all of it.

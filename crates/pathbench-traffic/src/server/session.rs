@@ -176,9 +176,11 @@ fn begin(
     channel.write(&Frame::Accept, &mut shared.handshake_wait())?;
     let stream = Stream::new(plan, index, Arc::clone(connection), member, &shared.clock, interval)?;
     match channel.frame(&mut shared.handshake_wait())? {
-        Frame::Start => Ok(stream),
-        frame => Err(StreamError::unexpected("START", frame)),
+        Frame::Start => {}
+        frame => return Err(StreamError::unexpected("START", frame)),
     }
+    channel.write(&Frame::Start, &mut shared.handshake_wait())?;
+    Ok(stream)
 }
 
 /// Sends the client the reason for the end of its test, if the protocol permits it.
