@@ -162,13 +162,7 @@ fn handshake(
         channel.write(&hello, &mut hellos).map_err(failed)?;
     }
     // After all HELLOs, so that many streams take as many round trips as one.
-    let mut answers = wait();
-    for channel in channels.iter_mut() {
-        match channel.frame(&mut answers).map_err(failed)? {
-            Frame::Accept => {}
-            frame => return Err(failed(StreamError::unexpected("ACCEPT", frame))),
-        }
-    }
+    await_all(channels, &Frame::Accept, "ACCEPT", wait()).map_err(failed)?;
     let group = StreamGroup::new(test.parameters.streams());
     let streams = connections
         .iter()
@@ -184,14 +178,23 @@ fn handshake(
     for channel in channels.iter_mut() {
         channel.write(&Frame::Start, &mut starts).map_err(failed)?;
     }
-    let mut answers = wait();
+    await_all(channels, &Frame::Start, "START", wait()).map_err(failed)?;
+    Ok(streams)
+}
+
+fn await_all(
+    channels: &mut [Channel<'_>],
+    expected: &Frame,
+    name: &'static str,
+    mut wait: Wait,
+) -> Result<(), StreamError> {
     for channel in channels {
-        match channel.frame(&mut answers).map_err(failed)? {
-            Frame::Start => {}
-            frame => return Err(failed(StreamError::unexpected("START", frame))),
+        let frame = channel.frame(&mut wait)?;
+        if frame != *expected {
+            return Err(StreamError::unexpected(name, frame));
         }
     }
-    Ok(streams)
+    Ok(())
 }
 
 fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {
