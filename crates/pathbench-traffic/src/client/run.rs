@@ -4,7 +4,7 @@ use super::observer::{ClientObserver, Connected, Control};
 use super::plan::ClientPlan;
 use super::progress::ProgressMeter;
 use crate::meter::Wait;
-use crate::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, Request, VERSION};
+use crate::protocol::{Fetch, Frame, FrameKind, Hello, Refusal, RefusalCode, Request, VERSION};
 use crate::record::{InvalidRecord, check_peer, most_record_bytes};
 use crate::stream::{
     Channel, Cursor, Member, RECORD_TIME, Stream, StreamError, StreamGroup, TICK, TestPlan, Update,
@@ -162,7 +162,8 @@ fn handshake(
         channel.write(&hello, &mut hellos).map_err(failed)?;
     }
     // After all HELLOs, so that many streams take as many round trips as one.
-    await_all(channels, &Frame::Accept, "ACCEPT", wait()).map_err(failed)?;
+    let mut answers = wait();
+    channels.iter_mut().try_for_each(|one| one.expect(&Frame::Accept, &mut answers)).map_err(failed)?;
     let group = StreamGroup::new(test.parameters.streams());
     let streams = connections
         .iter()
@@ -178,23 +179,9 @@ fn handshake(
     for channel in channels.iter_mut() {
         channel.write(&Frame::Start, &mut starts).map_err(failed)?;
     }
-    await_all(channels, &Frame::Start, "START", wait()).map_err(failed)?;
+    let mut answers = wait();
+    channels.iter_mut().try_for_each(|one| one.expect(&Frame::Start, &mut answers)).map_err(failed)?;
     Ok(streams)
-}
-
-fn await_all(
-    channels: &mut [Channel<'_>],
-    expected: &Frame,
-    name: &'static str,
-    mut wait: Wait,
-) -> Result<(), StreamError> {
-    for channel in channels {
-        let frame = channel.frame(&mut wait)?;
-        if frame != *expected {
-            return Err(StreamError::unexpected(name, frame));
-        }
-    }
-    Ok(())
 }
 
 fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {
@@ -311,7 +298,7 @@ fn receive_record(
     channel.decoder.set_body_limit(most_record_bytes(client, clock.now(), stream.record_bytes()));
     let server: EndRecord = match channel.frame(&mut stream.record_wait(clock))? {
         Frame::Record(json) => serde_json::from_slice(&json).map_err(StreamError::Record)?,
-        frame => return Err(StreamError::unexpected("RECORD", frame)),
+        frame => return Err(StreamError::unexpected(FrameKind::Record, frame)),
     };
     check_peer(client, &server, clock.now())?;
     stream.connection.finish_sending();
@@ -377,7 +364,7 @@ pub fn fetch_record(
             Ok(server)
         }
         Frame::NotFound => Err(FetchError::NotFound { server: plan.server, test: client.test }),
-        frame => Err(failed(StreamError::unexpected("RECORD", frame)).into()),
+        frame => Err(failed(StreamError::unexpected(FrameKind::Record, frame)).into()),
     }
 }
 

@@ -39,6 +39,10 @@ macro_rules! frame_kinds {
                 }
             }
 
+            pub(crate) const fn name(self) -> &'static str {
+                self.properties().0
+            }
+
             pub(super) const fn properties(self) -> (&'static str, RangeInclusive<usize>, u8) {
                 match self {
                     $(Self::$kind => ($name, $body, $flags),)*
@@ -73,7 +77,7 @@ frame_kinds! {
 
 impl fmt::Display for FrameKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.properties().0)
+        f.pad(self.name())
     }
 }
 

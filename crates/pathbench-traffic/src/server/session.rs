@@ -175,10 +175,7 @@ fn begin(
 ) -> Result<Stream, StreamError> {
     channel.write(&Frame::Accept, &mut shared.handshake_wait())?;
     let stream = Stream::new(plan, index, Arc::clone(connection), member, &shared.clock, interval)?;
-    match channel.frame(&mut shared.handshake_wait())? {
-        Frame::Start => {}
-        frame => return Err(StreamError::unexpected("START", frame)),
-    }
+    channel.expect(&Frame::Start, &mut shared.handshake_wait())?;
     channel.write(&Frame::Start, &mut shared.handshake_wait())?;
     Ok(stream)
 }

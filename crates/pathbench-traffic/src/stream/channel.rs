@@ -113,6 +113,12 @@ impl<'a> Channel<'a> {
         }
     }
 
+    /// Waits for a frame that can only be this one.
+    pub(crate) fn expect(&mut self, expected: &Frame, wait: &mut Wait) -> Result<(), StreamError> {
+        let frame = self.frame(wait)?;
+        if frame == *expected { Ok(()) } else { Err(StreamError::unexpected(expected.kind(), frame)) }
+    }
+
     pub(crate) fn write(&self, frame: &Frame, wait: &mut Wait) -> Result<(), StreamError> {
         write_frame(self.connection, self.clock, &frame.encode()?, wait)
     }

@@ -66,10 +66,10 @@ impl StreamError {
         text::printable(&self.to_string(), MOST_CHARACTERS)
     }
 
-    pub(crate) fn unexpected(expected: &'static str, frame: Frame) -> Self {
+    pub(crate) fn unexpected(expected: FrameKind, frame: Frame) -> Self {
         match frame {
             Frame::Refuse(refusal) => Self::Refused(refusal),
-            frame => Self::Unexpected { expected, found: frame.kind().to_string() },
+            frame => Self::Unexpected { expected: expected.name(), found: frame.kind().to_string() },
         }
     }
 

@@ -5,7 +5,7 @@ use super::error::StreamError;
 use super::state::{FirstByte, Stream};
 use super::work::Work;
 use super::{dialogue, transfer};
-use crate::protocol::{End, Frame};
+use crate::protocol::{End, Frame, FrameKind};
 use pathbench_record::time::Timestamp;
 use pathbench_transport::lock;
 
@@ -51,7 +51,9 @@ impl Stream {
                 }
                 let Some(core) = sending else { return Ok(()) };
                 let end = lock(core).end();
-                self.await_confirmation(channel, end, |_, frame| Err(StreamError::unexpected("DONE", frame)))
+                self.await_confirmation(channel, end, |_, frame| {
+                    Err(StreamError::unexpected(FrameKind::Done, frame))
+                })
             }
             Work::Respond(core) => {
                 let core = lock(core);
