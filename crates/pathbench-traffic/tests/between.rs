@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{clock, limits, plan, server};
+use common::{clock, limits, plan, random_id, server};
 use pathbench_record::direction::Direction;
 use pathbench_record::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::time::Timestamp;
@@ -12,7 +12,7 @@ use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client,
 };
-use pathbench_traffic::protocol::{Decoder, Event, Frame, HEADER_BYTES};
+use pathbench_traffic::protocol::{Decoder, End, Event, Frame, HEADER_BYTES, Hello};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -245,6 +245,61 @@ fn a_client_sends_no_data_before_the_servers_start() {
     let (early, late) = server.join().unwrap();
     assert_eq!(early, Err(std::io::ErrorKind::WouldBlock));
     assert!(matches!(late, Frame::Message(_)), "{late:?}");
+}
+
+/// Regression: over quic, the data of the first stream held back the START of the others, and the client read nothing
+/// until the data had ended.
+#[test]
+fn a_server_sends_no_data_before_every_stream_has_its_start() {
+    let (server, address) = server(Transport::Tcp, limits());
+    let request =
+        r#"{"pattern":"bulk","transport":"tcp","patience_ms":9000,"parameters":{"bytes":1000,"streams":2}}"#;
+    let test = random_id();
+    let mut streams: Vec<TcpStream> = (0..2)
+        .map(|index| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let hello = Frame::Hello(Hello::new(test, index, request.into()));
+            stream.write_all(&hello.encode().unwrap()).unwrap();
+            stream
+        })
+        .collect();
+    for stream in &mut streams {
+        assert_eq!(next_frame(stream), Frame::Accept);
+    }
+    streams[0].write_all(&Frame::Start.encode().unwrap()).unwrap();
+    assert_eq!(next_frame(&mut streams[0]), Frame::Start);
+    streams[0].set_read_timeout(Some(300 * MS)).unwrap();
+    let early = streams[0].read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(early, Err(std::io::ErrorKind::WouldBlock));
+    streams[1].write_all(&Frame::Start.encode().unwrap()).unwrap();
+    assert_eq!(next_frame(&mut streams[1]), Frame::Start);
+    for stream in &mut streams {
+        stream.set_read_timeout(Some(20_000 * MS)).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 1);
+    }
+    drop(streams);
+    server.stop();
+}
+
+/// Regression: over a lossy path, one lost START held up all streams of a client.
+#[test]
+fn a_late_start_of_one_stream_does_not_hold_up_the_others() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let mut streams: Vec<TcpStream> = (0..2).map(|_| listener.accept().unwrap().0).collect();
+        for stream in &mut streams {
+            assert!(matches!(next_frame(stream), Frame::Hello(_)));
+            stream.write_all(&Frame::Accept.encode().unwrap()).unwrap();
+        }
+        let end = Frame::End(End { bytes: 0, elapsed_ns: 0, cut_short: false });
+        streams[0].write_all(&[Frame::Start, end].map(|frame| frame.encode().unwrap()).concat()).unwrap();
+        assert_eq!(next_frame(&mut streams[0]), Frame::Start);
+        next_frame(&mut streams[0])
+    });
+    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 1000, upload_bytes: 0, streams: 2 });
+    broken(&run_client(&plan(Transport::Tcp, address, bulk), &clock(), &Unobserved));
+    assert_eq!(server.join().unwrap(), Frame::Done { bytes: 0 });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Frames over a connection, with bounded waiting.
 
 use super::error::StreamError;
+use super::group::StreamGroup;
 use crate::meter::{Wait, WaitEnd};
 use crate::protocol::{Decoder, Event, Frame, FrameKind, MAX_HELLO_BYTES, header};
 use pathbench_record::time::{Clock, Timestamp};
@@ -117,6 +118,18 @@ impl<'a> Channel<'a> {
     pub(crate) fn expect(&mut self, expected: &Frame, wait: &mut Wait) -> Result<(), StreamError> {
         let frame = self.frame(wait)?;
         if frame == *expected { Ok(()) } else { Err(StreamError::unexpected(expected.kind(), frame)) }
+    }
+
+    /// Waits until every stream of the test has the server's START. The QUIC library sends all waiting data of one stream
+    /// before that of the next, so endless data of one stream would hold back the START of another.
+    pub(crate) fn await_starts(&self, group: &StreamGroup, wait: &mut Wait) -> Result<(), StreamError> {
+        while !group.wait_for_starts(TICK) {
+            check(wait, self.clock.now(), self.connection, "waiting for the other streams")?;
+            if self.connection.is_aborted() {
+                return Err(ReceiveError::Aborted { peer: self.connection.peer_addr() }.into());
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn write(&self, frame: &Frame, wait: &mut Wait) -> Result<(), StreamError> {

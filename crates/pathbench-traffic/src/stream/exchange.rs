@@ -6,11 +6,12 @@ use super::state::{FirstByte, Stream};
 use super::work::Work;
 use super::{dialogue, transfer};
 use crate::protocol::{End, Frame, FrameKind};
+use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_transport::lock;
 
 impl Stream {
-    /// Exchanges the data and its confirmation by both ends. The thread that first sends or receives a byte calls
+    /// Exchanges the data and its confirmation by both ends, at a client after the server's START. The thread that first sends or receives a byte calls
     /// `on_first_byte`, once. After an error, the connection is not usable.
     pub(crate) fn run(
         &self,
@@ -19,7 +20,13 @@ impl Stream {
     ) -> Result<(), StreamError> {
         let clock = channel.clock;
         let begun = clock.now();
-        let result = self.exchange(channel, on_first_byte).and_then(|()| self.confirm(channel));
+        // Each stream by itself: one whose START was lost does not hold up the others.
+        let started = match self.plan.side {
+            Side::Client => channel.expect(&Frame::Start, &mut self.wait(clock)),
+            Side::Server => Ok(()),
+        };
+        let exchanged = started.and_then(|()| self.exchange(channel, on_first_byte));
+        let result = exchanged.and_then(|()| self.confirm(channel));
         *lock(&self.confirmed) = result.is_ok().then(|| clock.now());
         if let Err(error) = &result {
             let silence = clock.now().since(self.work.last_progress().unwrap_or(begun));

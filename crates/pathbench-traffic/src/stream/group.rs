@@ -12,7 +12,7 @@ use std::time::Duration;
 /// the data of all streams has ended, and acknowledged bytes are progress of each stream.
 #[derive(Debug)]
 pub(crate) struct StreamGroup {
-    running: Mutex<u32>,
+    counts: Mutex<Counts>,
     changed: Condvar,
     first: OnceLock<Weak<Connection>>,
     /// At a server: the MPTCP counters at the beginning of the test.
@@ -23,22 +23,28 @@ pub(crate) struct StreamGroup {
     pub(crate) memory: Mutex<Vec<Slot>>,
 }
 
+#[derive(Debug)]
+struct Counts {
+    /// Streams whose data has not ended.
+    running: u32,
+    /// Streams without the server's START.
+    unstarted: u32,
+}
+
 /// A stream's membership. Its drop marks the end of the stream's data, completed or failed.
 #[derive(Debug)]
 pub(crate) struct Member(pub(crate) Arc<StreamGroup>);
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut running = lock(&self.0.running);
-        *running = running.saturating_sub(1);
-        self.0.changed.notify_all();
+        self.0.change(|counts| counts.running = counts.running.saturating_sub(1));
     }
 }
 
 impl StreamGroup {
     pub(crate) fn new(streams: u32) -> Arc<Self> {
         Arc::new(Self {
-            running: Mutex::new(streams),
+            counts: Mutex::new(Counts { running: streams, unstarted: streams }),
             changed: Condvar::new(),
             first: OnceLock::new(),
             counters: OnceLock::new(),
@@ -71,18 +77,34 @@ impl StreamGroup {
         self.first.get().and_then(Weak::upgrade)
     }
 
-    pub(crate) fn stop_waiting(&self) {
-        *lock(&self.running) = 0;
+    fn change(&self, change: impl FnOnce(&mut Counts)) {
+        change(&mut lock(&self.counts));
         self.changed.notify_all();
     }
 
-    pub(super) fn wait_for_all(&self, time: Duration) {
-        let running = lock(&self.running);
+    fn wait_while(&self, time: Duration, condition: impl Fn(&Counts) -> bool) {
+        let counts = lock(&self.counts);
         // A poisoned lock means that a stream's thread panicked; then there is no wait.
-        drop(
-            self.changed
-                .wait_timeout_while(running, time, |running| *running > 0)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        let waited = self.changed.wait_timeout_while(counts, time, |counts| condition(counts));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Counts a stream to which the server has sent START.
+    pub(crate) fn started(&self) {
+        self.change(|counts| counts.unstarted = counts.unstarted.saturating_sub(1));
+    }
+
+    /// Waits up to `time` until every stream has its START; whether that is so.
+    pub(super) fn wait_for_starts(&self, time: Duration) -> bool {
+        self.wait_while(time, |counts| counts.unstarted > 0);
+        lock(&self.counts).unstarted == 0
+    }
+
+    pub(crate) fn stop_waiting(&self) {
+        self.change(|counts| counts.running = 0);
+    }
+
+    pub(super) fn wait_for_all(&self, time: Duration) {
+        self.wait_while(time, |counts| counts.running > 0);
     }
 }

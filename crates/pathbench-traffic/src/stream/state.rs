@@ -31,7 +31,7 @@ pub(crate) struct Stream {
     /// Index of the stream in the test, from 0.
     pub(crate) index: u32,
     pub(crate) connection: Arc<Connection>,
-    pub(super) group: Arc<StreamGroup>,
+    pub(crate) group: Arc<StreamGroup>,
     member: Mutex<Option<Member>>,
     pub(crate) work: Work,
     /// Absent if another stream reports the connection's figures.
