@@ -176,7 +176,7 @@ fn handshake(
         .collect::<Result<Vec<_>, _>>()
         .map_err(failed)?;
     let mut starts = wait();
-    for channel in channels.iter_mut() {
+    for channel in channels {
         channel.write(&Frame::Start, &mut starts).map_err(failed)?;
     }
     Ok(streams)

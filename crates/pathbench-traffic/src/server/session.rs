@@ -177,10 +177,7 @@ fn begin(
     let stream = Stream::new(plan, index, Arc::clone(connection), member, &shared.clock, interval)?;
     channel.expect(&Frame::Start, &mut shared.handshake_wait())?;
     channel.write(&Frame::Start, &mut shared.handshake_wait())?;
-    stream.group.started();
-    if stream.work.is_sending() {
-        channel.await_starts(&stream.group, &mut shared.handshake_wait())?;
-    }
+    stream.start_together(channel.clock, &mut shared.handshake_wait())?;
     Ok(stream)
 }
 

@@ -1,7 +1,6 @@
 //! Frames over a connection, with bounded waiting.
 
 use super::error::StreamError;
-use super::group::StreamGroup;
 use crate::meter::{Wait, WaitEnd};
 use crate::protocol::{Decoder, Event, Frame, FrameKind, MAX_HELLO_BYTES, header};
 use pathbench_record::time::{Clock, Timestamp};
@@ -120,18 +119,6 @@ impl<'a> Channel<'a> {
         if frame == *expected { Ok(()) } else { Err(StreamError::unexpected(expected.kind(), frame)) }
     }
 
-    /// Waits until every stream of the test has the server's START. The QUIC library sends all waiting data of one stream
-    /// before that of the next, so endless data of one stream would hold back the START of another.
-    pub(crate) fn await_starts(&self, group: &StreamGroup, wait: &mut Wait) -> Result<(), StreamError> {
-        while !group.wait_for_starts(TICK) {
-            check(wait, self.clock.now(), self.connection, "waiting for the other streams")?;
-            if self.connection.is_aborted() {
-                return Err(ReceiveError::Aborted { peer: self.connection.peer_addr() }.into());
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn write(&self, frame: &Frame, wait: &mut Wait) -> Result<(), StreamError> {
         write_frame(self.connection, self.clock, &frame.encode()?, wait)
     }
@@ -178,7 +165,7 @@ pub(super) fn write_frame(
     Ok(())
 }
 
-fn check(
+pub(super) fn check(
     wait: &mut Wait,
     now: Timestamp,
     connection: &Connection,

@@ -11,8 +11,8 @@ use pathbench_record::time::Timestamp;
 use pathbench_transport::lock;
 
 impl Stream {
-    /// Exchanges the data and its confirmation by both ends, at a client after the server's START. The thread that first sends or receives a byte calls
-    /// `on_first_byte`, once. After an error, the connection is not usable.
+    /// Exchanges the data and its confirmation by both ends, at a client after the server's START. The thread that first
+    /// sends or receives a byte calls `on_first_byte`, once. After an error, the connection is not usable.
     pub(crate) fn run(
         &self,
         channel: &mut Channel<'_>,

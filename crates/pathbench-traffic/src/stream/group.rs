@@ -82,22 +82,23 @@ impl StreamGroup {
         self.changed.notify_all();
     }
 
-    fn wait_while(&self, time: Duration, condition: impl Fn(&Counts) -> bool) {
+    /// Waits up to `time` until `holds`; whether it does.
+    fn wait_until(&self, time: Duration, holds: impl Fn(&Counts) -> bool) -> bool {
         let counts = lock(&self.counts);
         // A poisoned lock means that a stream's thread panicked; then there is no wait.
-        let waited = self.changed.wait_timeout_while(counts, time, |counts| condition(counts));
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let waited = self.changed.wait_timeout_while(counts, time, |counts| !holds(counts));
+        let (counts, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        holds(&counts)
     }
 
     /// Counts a stream to which the server has sent START.
-    pub(crate) fn started(&self) {
+    pub(super) fn started(&self) {
         self.change(|counts| counts.unstarted = counts.unstarted.saturating_sub(1));
     }
 
     /// Waits up to `time` until every stream has its START; whether that is so.
     pub(super) fn wait_for_starts(&self, time: Duration) -> bool {
-        self.wait_while(time, |counts| counts.unstarted > 0);
-        lock(&self.counts).unstarted == 0
+        self.wait_until(time, |counts| counts.unstarted == 0)
     }
 
     pub(crate) fn stop_waiting(&self) {
@@ -105,6 +106,6 @@ impl StreamGroup {
     }
 
     pub(super) fn wait_for_all(&self, time: Duration) {
-        self.wait_while(time, |counts| counts.running > 0);
+        self.wait_until(time, |counts| counts.running == 0);
     }
 }

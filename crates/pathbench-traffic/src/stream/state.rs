@@ -1,6 +1,6 @@
 //! The state of a stream, its waits and its record.
 
-use super::channel::TICK;
+use super::channel::{TICK, check};
 use super::error::StreamError;
 use super::group::{Member, StreamGroup};
 use super::plan::{MAX_SERVER_FIGURES, TestPlan};
@@ -31,7 +31,7 @@ pub(crate) struct Stream {
     /// Index of the stream in the test, from 0.
     pub(crate) index: u32,
     pub(crate) connection: Arc<Connection>,
-    pub(crate) group: Arc<StreamGroup>,
+    pub(super) group: Arc<StreamGroup>,
     member: Mutex<Option<Member>>,
     pub(crate) work: Work,
     /// Absent if another stream reports the connection's figures.
@@ -117,6 +117,23 @@ impl Stream {
         if now > self.plan.deadline { Err(StreamError::Overtime) } else { Ok(()) }
     }
 
+    fn check_abort(&self) -> Result<(), StreamError> {
+        let aborted = || ReceiveError::Aborted { peer: self.connection.peer_addr() }.into();
+        if self.connection.is_aborted() { Err(aborted()) } else { Ok(()) }
+    }
+
+    /// At a server: counts this stream as started and, if it sends, waits until every stream of the test is. The QUIC
+    /// library sends all waiting data of one stream before that of the next, so endless data of one stream would hold back
+    /// the START of another.
+    pub(crate) fn start_together(&self, clock: &dyn Clock, wait: &mut Wait) -> Result<(), StreamError> {
+        self.group.started();
+        while self.work.is_sending() && !self.group.wait_for_starts(TICK) {
+            check(wait, clock.now(), &self.connection, "waiting for the other streams")?;
+            self.check_abort()?;
+        }
+        Ok(())
+    }
+
     /// Waits until `until`, but not beyond the end of the stream: its deadline, or the abort of its connection (by the
     /// other thread, the test's end, the server's shutdown).
     pub(super) fn pause(&self, clock: &dyn Clock, until: Timestamp) -> Result<(), StreamError> {
@@ -126,9 +143,7 @@ impl Stream {
                 return Ok(());
             }
             self.check_deadline(now)?;
-            if self.connection.is_aborted() {
-                return Err(ReceiveError::Aborted { peer: self.connection.peer_addr() }.into());
-            }
+            self.check_abort()?;
             clock.sleep_until(until.min(now + TICK));
         }
     }
