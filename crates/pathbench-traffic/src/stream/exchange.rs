@@ -5,6 +5,7 @@ use super::error::StreamError;
 use super::state::{FirstByte, Stream};
 use super::work::Work;
 use super::{dialogue, transfer};
+use crate::meter::Wait;
 use crate::protocol::{End, Frame, FrameKind};
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
@@ -22,7 +23,10 @@ impl Stream {
         let begun = clock.now();
         // Each stream by itself: one whose START was lost does not hold up the others.
         let started = match self.plan.side {
-            Side::Client => channel.expect(&Frame::Start, &mut self.wait(clock)),
+            Side::Client => {
+                let mut wait = Wait::within(begun, self.plan.patience, "start the stream");
+                channel.expect(&Frame::Start, &mut wait)
+            }
             Side::Server => Ok(()),
         };
         let exchanged = started.and_then(|()| self.exchange(channel, on_first_byte));
