@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{clock, limits, plan, random_id, server};
+use common::{clock, limits, next_frame, plan, random_id, send, server};
 use pathbench_record::direction::Direction;
 use pathbench_record::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::time::Timestamp;
@@ -12,7 +12,7 @@ use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client,
 };
-use pathbench_traffic::protocol::{Decoder, End, Event, Frame, HEADER_BYTES, Hello};
+use pathbench_traffic::protocol::{End, Frame, HEADER_BYTES, Hello};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -212,19 +212,6 @@ fn pings_into_a_black_hole_count_as_lost() {
     server.stop();
 }
 
-/// Reads one frame from a connection.
-fn next_frame(stream: &mut TcpStream) -> Frame {
-    let mut decoder = Decoder::new(1 << 16);
-    let mut byte = [0];
-    stream.set_read_timeout(Some(10_000 * MS)).unwrap();
-    loop {
-        stream.read_exact(&mut byte).unwrap();
-        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
-            return frame;
-        }
-    }
-}
-
 /// Regression: with data right behind START, the kernel of an MPTCP server lost what arrived on a joined subflow.
 #[test]
 fn a_client_sends_no_data_before_the_servers_start() {
@@ -232,19 +219,19 @@ fn a_client_sends_no_data_before_the_servers_start() {
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        assert!(matches!(next_frame(&mut stream), Frame::Hello(_)));
-        stream.write_all(&Frame::Accept.encode().unwrap()).unwrap();
-        assert_eq!(next_frame(&mut stream), Frame::Start);
+        assert!(matches!(next_frame(&mut stream), Some(Frame::Hello(_))));
+        send(&mut stream, &Frame::Accept);
+        assert_eq!(next_frame(&mut stream), Some(Frame::Start));
         stream.set_read_timeout(Some(300 * MS)).unwrap();
         let early = stream.read(&mut [0]).map_err(|error| error.kind());
-        stream.write_all(&Frame::Start.encode().unwrap()).unwrap();
+        send(&mut stream, &Frame::Start);
         (early, next_frame(&mut stream))
     });
     let ping = PatternParameters::Ping(PingParameters::default());
     broken(&run_client(&plan(Transport::Tcp, address, ping), &clock(), &Unobserved));
     let (early, late) = server.join().unwrap();
     assert_eq!(early, Err(std::io::ErrorKind::WouldBlock));
-    assert!(matches!(late, Frame::Message(_)), "{late:?}");
+    assert!(matches!(late, Some(Frame::Message(_))), "{late:?}");
 }
 
 /// Regression: over quic, the data of the first stream held back the START of the others, and the client read nothing
@@ -259,20 +246,20 @@ fn a_server_sends_no_data_before_every_stream_has_its_start() {
         .map(|index| {
             let mut stream = TcpStream::connect(address).unwrap();
             let hello = Frame::Hello(Hello::new(test, index, request.into()));
-            stream.write_all(&hello.encode().unwrap()).unwrap();
+            send(&mut stream, &hello);
             stream
         })
         .collect();
     for stream in &mut streams {
-        assert_eq!(next_frame(stream), Frame::Accept);
+        assert_eq!(next_frame(stream), Some(Frame::Accept));
     }
-    streams[0].write_all(&Frame::Start.encode().unwrap()).unwrap();
-    assert_eq!(next_frame(&mut streams[0]), Frame::Start);
+    send(&mut streams[0], &Frame::Start);
+    assert_eq!(next_frame(&mut streams[0]), Some(Frame::Start));
     streams[0].set_read_timeout(Some(300 * MS)).unwrap();
     let early = streams[0].read(&mut [0]).map_err(|error| error.kind());
     assert_eq!(early, Err(std::io::ErrorKind::WouldBlock));
-    streams[1].write_all(&Frame::Start.encode().unwrap()).unwrap();
-    assert_eq!(next_frame(&mut streams[1]), Frame::Start);
+    send(&mut streams[1], &Frame::Start);
+    assert_eq!(next_frame(&mut streams[1]), Some(Frame::Start));
     for stream in &mut streams {
         stream.set_read_timeout(Some(20_000 * MS)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 1);
@@ -289,17 +276,17 @@ fn a_late_start_of_one_stream_does_not_hold_up_the_others() {
     let server = std::thread::spawn(move || {
         let mut streams: Vec<TcpStream> = (0..2).map(|_| listener.accept().unwrap().0).collect();
         for stream in &mut streams {
-            assert!(matches!(next_frame(stream), Frame::Hello(_)));
-            stream.write_all(&Frame::Accept.encode().unwrap()).unwrap();
+            assert!(matches!(next_frame(stream), Some(Frame::Hello(_))));
+            send(stream, &Frame::Accept);
         }
         let end = Frame::End(End { bytes: 0, elapsed_ns: 0, cut_short: false });
         streams[0].write_all(&[Frame::Start, end].map(|frame| frame.encode().unwrap()).concat()).unwrap();
-        assert_eq!(next_frame(&mut streams[0]), Frame::Start);
+        assert_eq!(next_frame(&mut streams[0]), Some(Frame::Start));
         next_frame(&mut streams[0])
     });
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 1000, upload_bytes: 0, streams: 2 });
     broken(&run_client(&plan(Transport::Tcp, address, bulk), &clock(), &Unobserved));
-    assert_eq!(server.join().unwrap(), Frame::Done { bytes: 0 });
+    assert_eq!(server.join().unwrap(), Some(Frame::Done { bytes: 0 }));
 }
 
 #[test]
@@ -312,17 +299,17 @@ fn many_streams_take_no_more_round_trips_than_one() {
         let mut asked: Vec<u32> = streams
             .iter_mut()
             .map(|stream| match next_frame(stream) {
-                Frame::Hello(hello) => hello.stream,
+                Some(Frame::Hello(hello)) => hello.stream,
                 frame => panic!("{frame:?}"),
             })
             .collect();
         asked.sort_unstable();
         for stream in &mut streams {
-            stream.write_all(&Frame::Accept.encode().unwrap()).unwrap();
+            send(stream, &Frame::Accept);
         }
         for stream in &mut streams {
-            assert_eq!(next_frame(stream), Frame::Start);
-            stream.write_all(&Frame::Start.encode().unwrap()).unwrap();
+            assert_eq!(next_frame(stream), Some(Frame::Start));
+            send(stream, &Frame::Start);
         }
         asked
     });

@@ -6,7 +6,7 @@ mod common;
 #[path = "../fuzz/bodies/honest.rs"]
 mod honest;
 
-use common::{Everything, clock, limits, plan, random_id, server};
+use common::{Everything, clock, limits, next_frame, plan, random_id, send, server};
 use honest::record_by_hand;
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
@@ -15,7 +15,7 @@ use pathbench_record::pattern::{Amount, PatternParameters, PingParameters, Throu
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::protocol::{Decoder, End, Event, Frame, Hello, data_header};
+use pathbench_traffic::protocol::{End, Frame, Hello, data_header};
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};
 use pathbench_transport::{ConnectOptions, Security, ServerIdentity, Session, Trust};
 use std::io::{Read, Write};
@@ -91,24 +91,6 @@ fn hello(test: TestId, stream: u32, streams: u32) -> Frame {
             "direction":"upload","streams":{streams},"amount":{{"bytes":1000}},"block_bytes":131072}}}}"#
     );
     Frame::Hello(Hello::new(test, stream, request.into_bytes()))
-}
-
-fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
-    let mut decoder = Decoder::new(1 << 23);
-    let mut byte = [0];
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    loop {
-        if stream.read(&mut byte).ok()? == 0 {
-            return None;
-        }
-        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
-            return Some(frame);
-        }
-    }
-}
-
-fn send(stream: &mut TcpStream, frame: &Frame) {
-    stream.write_all(&frame.encode().unwrap()).unwrap();
 }
 
 /// Writes single bytes, each well within the patience; returns the time for which the other end kept the connection.

@@ -6,14 +6,14 @@ mod common;
 #[path = "../fuzz/bodies/honest.rs"]
 mod honest;
 
-use common::{clock, limits, plan, random_id, server};
+use common::{clock, limits, next_frame, plan, random_id, send, server};
 use honest::record_by_hand;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientError, FetchError, Unobserved, fetch_record, run_client};
-use pathbench_traffic::protocol::{Decoder, Event, Frame, Hello, data_header};
+use pathbench_traffic::protocol::{Frame, Hello, data_header};
 use pathbench_traffic::server::Limits;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,26 +32,12 @@ fn hello(test: TestId, direction: &str) -> Hello {
     Hello::new(test, 0, request.into_bytes())
 }
 
-fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
-    let mut decoder = Decoder::new(1 << 20);
-    let mut byte = [0];
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    loop {
-        if stream.read(&mut byte).unwrap() == 0 {
-            return None;
-        }
-        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
-            return Some(frame);
-        }
-    }
-}
-
 /// A client whose test has begun.
 fn started(server: SocketAddr, test: TestId, direction: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.write_all(&Frame::Hello(hello(test, direction)).encode().unwrap()).unwrap();
     assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
-    stream.write_all(&Frame::Start.encode().unwrap()).unwrap();
+    send(&mut stream, &Frame::Start);
     assert_eq!(next_frame(&mut stream), Some(Frame::Start));
     stream
 }
@@ -200,7 +186,7 @@ fn stalled_server() -> (SocketAddr, std::thread::JoinHandle<TcpStream>) {
         let (mut stream, _) = listener.accept().unwrap();
         assert!(matches!(next_frame(&mut stream), Some(Frame::Hello(_))));
         for frame in [Frame::Accept, Frame::Start] {
-            stream.write_all(&frame.encode().unwrap()).unwrap();
+            send(&mut stream, &frame);
         }
         stream
     });

@@ -6,7 +6,7 @@ mod common;
 #[path = "../fuzz/bodies/honest.rs"]
 mod honest;
 
-use common::{clock, limits, plan, random_id, server};
+use common::{clock, limits, next_frame, plan, random_id, send, server};
 use honest::record_by_hand;
 use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{BulkParameters, PatternParameters};
@@ -14,9 +14,7 @@ use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
     ClientError, ClientOutcome, ClientPlan, FetchError, Unobserved, fetch_record, run_client,
 };
-use pathbench_traffic::protocol::{
-    Decoder, End, Event, Fetch, Frame, Hello, RefusalCode, VERSION, data_header,
-};
+use pathbench_traffic::protocol::{End, Fetch, Frame, Hello, RefusalCode, VERSION, data_header};
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
 use pathbench_transport::SocketOptions;
 use serde_json::{Value, json};
@@ -31,25 +29,6 @@ const BYTES: u64 = 1000;
 
 fn download() -> PatternParameters {
     PatternParameters::Bulk(BulkParameters { bytes: BYTES, ..BulkParameters::default() })
-}
-
-/// The next control frame; DATA is skipped. `None` at the end.
-fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
-    let mut decoder = Decoder::new(8 << 20);
-    let mut byte = [0];
-    stream.set_read_timeout(Some(10_000 * MS)).unwrap();
-    loop {
-        if stream.read(&mut byte).unwrap_or(0) == 0 {
-            return None;
-        }
-        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
-            return Some(frame);
-        }
-    }
-}
-
-fn send(stream: &mut TcpStream, frame: &Frame) {
-    stream.write_all(&frame.encode().unwrap()).unwrap();
 }
 
 /// A small hand-written download up to the server's record.

@@ -8,12 +8,13 @@ use pathbench_record::pattern::PatternParameters;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientPlan;
+use pathbench_traffic::protocol::{Decoder, Event, Frame};
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};
 use pathbench_traffic::token::TokenKey;
 use pathbench_transport::{Security, ServerIdentity, Trust, mptcp_available};
 
-use std::io::Read;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +52,25 @@ pub(crate) fn plan(
         sample_interval: Duration::from_millis(20),
         patience: Duration::from_secs(5),
         ..ClientPlan::new(transport, server, random_id(), parameters.into())
+    }
+}
+
+pub(crate) fn send(stream: &mut TcpStream, frame: &Frame) {
+    stream.write_all(&frame.encode().unwrap()).unwrap();
+}
+
+/// The next control frame; DATA is skipped. `None` at the end, or when nothing comes for long. Reads no byte behind it.
+pub(crate) fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
+    let mut decoder = Decoder::new(8 << 20);
+    let mut byte = [0];
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    loop {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
+            return Some(frame);
+        }
     }
 }
 
