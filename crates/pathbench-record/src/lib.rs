@@ -22,5 +22,6 @@ pub mod statistics;
 pub mod summary;
 pub mod text;
 pub mod time;
+pub mod trace;
 pub mod transport;
 pub mod units;

@@ -1,0 +1,359 @@
+//! `trace.json`: the analysis of packet captures.
+//!
+//! Times `_s` count from the first packet of all captures. Upload is the direction from the client (the end that sent
+//! the SYN or the first Initial packet) to the server.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use std::net::SocketAddr;
+
+/// Version of the format.
+pub const SCHEMA: &str = "pathbench.trace/1";
+
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct TraceDocument {
+    pub schema: String,
+    /// RFC 3339, of the first packet.
+    pub started: String,
+    pub duration_s: f64,
+    pub captures: Vec<CaptureRecord>,
+    pub totals: TraceTotals,
+    /// Those with the most payload, in order of their start.
+    pub connections: Vec<TracedConnection>,
+    pub findings: Vec<TraceFinding>,
+}
+
+/// One file, or one interface of a live capture.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct CaptureRecord {
+    pub file: String,
+    /// `pcap`, `pcapng`.
+    pub format: String,
+    /// `gzip`, `zstd`.
+    pub compression: Option<String>,
+    pub interfaces: Vec<CaptureInterface>,
+    pub packets: u64,
+    /// As captured.
+    pub captured_bytes: u64,
+    /// On the wire, with link-layer headers.
+    pub wire_bytes: u64,
+    /// Packets truncated to the snap length.
+    pub truncated_packets: u64,
+    /// Packets that are neither TCP nor UDP nor an ICMP message about a path MTU, or whose headers are damaged.
+    pub other_packets: u64,
+    /// The reader stopped here: place and reason.
+    pub damage: Option<String>,
+}
+
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct CaptureInterface {
+    pub name: Option<String>,
+    /// As in <https://www.tcpdump.org/linktypes.html>, without `LINKTYPE_`, in lower case.
+    pub link_type: String,
+    pub packets: u64,
+}
+
+/// Over all connections, also those that [`TraceDocument::connections`] omits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct TraceTotals {
+    pub tcp_connections: u64,
+    pub mptcp_connections: u64,
+    pub mptcp_subflows: u64,
+    pub quic_connections: u64,
+    /// UDP flows without a recognised QUIC handshake.
+    pub other_udp_flows: u64,
+    /// Payload of TCP and UDP on the wire.
+    pub payload_bytes: u64,
+    /// State that the analysis discarded because its bounds were reached.
+    pub discarded: u64,
+}
+
+/// A connection of TCP, Multipath TCP, QUIC or Multipath QUIC.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct TracedConnection {
+    /// In order of the first packet, from 0.
+    pub id: u64,
+    /// `tcp`, `mptcp`, `quic`, `mpquic`.
+    pub transport: String,
+    /// Of the first subflow.
+    pub client: Option<SocketAddr>,
+    pub server: Option<SocketAddr>,
+    pub start_s: f64,
+    pub duration_s: f64,
+    /// Version of MPTCP (0, 1), or of QUIC (`0x00000001`).
+    pub version: Option<String>,
+    pub handshake: HandshakeEvidence,
+    /// Of MPTCP, `0x` and eight hexadecimal digits: the token that a join of the peer carries.
+    pub client_token: Option<String>,
+    pub server_token: Option<String>,
+    /// DSS checksums were negotiated.
+    pub checksums: Option<bool>,
+    pub checksums_verified: Option<u64>,
+    pub checksums_wrong: Option<u64>,
+    pub fallback: Option<Fallback>,
+    pub upload: ConnectionDirection,
+    pub download: ConnectionDirection,
+    pub subflows: Vec<TracedSubflow>,
+    pub signals: Vec<TracedSignal>,
+    pub quic: Option<TracedQuic>,
+    /// A Wireshark display filter of all its packets.
+    pub filter: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum HandshakeEvidence {
+    /// The first handshake is in the capture.
+    Captured,
+    /// The connection began before the capture; its subflows are grouped by the token of a join.
+    Token,
+    /// The connection began before the capture; its subflows are grouped by interleaved data sequence numbers.
+    Guessed,
+    #[default]
+    Missing,
+}
+
+/// Why and when an MPTCP connection became, or stayed, a connection of plain TCP (RFC 8684, section 3.7).
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct Fallback {
+    pub at_s: f64,
+    /// `peer-declined`, `option-removed`, `option-overwritten`, `infinite-mapping`, `mp-fail`, `no-dss`.
+    pub reason: String,
+    pub filter: String,
+}
+
+/// The data level of a connection in one direction.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct ConnectionDirection {
+    /// Distinct bytes of application data.
+    pub data_bytes: u64,
+    /// Payload on the wire over all subflows, with retransmissions and reinjections.
+    pub payload_bytes: u64,
+    /// Data acknowledged by the peer (DATA_ACK; the acknowledgment number of TCP).
+    pub acknowledged_bytes: Option<u64>,
+    /// Data sent again under another (subflow, subflow sequence number).
+    pub reinjected_bytes: Option<u64>,
+    /// The part of it that was sent again on the subflow that had carried it.
+    pub reinjected_same_subflow_bytes: Option<u64>,
+    /// The part of it whose earlier copy was not acknowledged on its subflow when the peer acknowledged the data.
+    pub reinjected_needed_bytes: Option<u64>,
+    /// Time from the arrival of data out of order (data level) to the arrival of the data before them.
+    pub out_of_order_delay_ms: Option<Distribution>,
+    /// Longest time without new data between two times with data.
+    pub stall_ms: Option<f64>,
+    pub goodput: Series,
+}
+
+/// Bytes per window of equal length, from the start of the connection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct Series {
+    pub window_s: f64,
+    pub bytes: Vec<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct Distribution {
+    pub count: u64,
+    pub min: f64,
+    pub median: f64,
+    pub p95: f64,
+    pub max: f64,
+}
+
+/// A TCP flow; a subflow of MPTCP; a path of QUIC.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct TracedSubflow {
+    /// Within the connection, from 0, in order of the first packet.
+    pub id: u32,
+    pub client: Option<SocketAddr>,
+    pub server: Option<SocketAddr>,
+    pub start_s: f64,
+    pub end_s: f64,
+    /// `initial`, `join`, `guessed`, `path` (QUIC).
+    pub kind: String,
+    /// MPTCP address ids of both ends.
+    pub client_address_id: Option<u8>,
+    pub server_address_id: Option<u8>,
+    pub backup: Option<bool>,
+    /// The handshake of the join carried the right HMACs (known only with both keys).
+    pub authenticated: Option<bool>,
+    /// `fin`, `reset`, `open`.
+    pub end: String,
+    /// MP_TCPRST reason (RFC 8684, section 3.6).
+    pub reset_reason: Option<String>,
+    /// Maximum segment size option of each end's SYN.
+    pub client_mss: Option<u16>,
+    pub server_mss: Option<u16>,
+    /// From data to their acknowledgment, without retransmitted data (Karn).
+    pub upload_rtt_ms: Option<Distribution>,
+    pub download_rtt_ms: Option<Distribution>,
+    /// SYN to the acknowledgment of the SYN/ACK, at the point of capture both parts of it.
+    pub handshake_rtt_ms: Option<f64>,
+    pub upload: SubflowDirection,
+    pub download: SubflowDirection,
+    pub too_big: Vec<TooBigMessage>,
+    /// Packets above this IP length were never acknowledged while smaller ones were.
+    pub black_hole_above_bytes: Option<u32>,
+    /// The two points of capture of this subflow compared.
+    pub comparison: Option<SubflowComparison>,
+    pub filter: String,
+}
+
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct SubflowDirection {
+    pub packets: u64,
+    /// IP bytes.
+    pub ip_bytes: u64,
+    pub payload_bytes: u64,
+    /// Payload whose (subflow) sequence numbers were on the wire before.
+    pub retransmitted_bytes: u64,
+    pub retransmitted_packets: u64,
+    /// Payload that fills a gap below the highest sequence number, seen for the first time (lost before, or reordered).
+    pub out_of_order_bytes: u64,
+    /// Sequence numbers that were acknowledged but never captured.
+    pub missing_bytes: u64,
+    pub acknowledged_bytes: u64,
+    /// Payload that no mapping of MPTCP covers.
+    pub unmapped_bytes: Option<u64>,
+    /// Data that other (subflow, sequence number) pairs had carried before.
+    pub reinjected_bytes: Option<u64>,
+    pub sack_blocks: u64,
+    pub duplicate_acks: u64,
+    pub zero_windows: u64,
+    pub congestion_experienced_packets: u64,
+    /// Payload per packet; GSO and GRO packets as captured.
+    pub segment_sizes: Vec<SizeCount>,
+    pub largest_ip_bytes: u32,
+    /// Payload on the wire.
+    pub throughput: Series,
+    /// Data that the connection had not carried before.
+    pub goodput: Series,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+pub struct SizeCount {
+    pub bytes: u32,
+    pub packets: u64,
+}
+
+/// ICMP "fragmentation needed" or ICMPv6 "packet too big" for a packet of this subflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct TooBigMessage {
+    pub at_s: f64,
+    pub mtu: u32,
+    pub packet_bytes: u32,
+    /// `upload`, `download`: direction of the packet that was too big.
+    pub direction: String,
+}
+
+/// One MPTCP signal (RFC 8684).
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct TracedSignal {
+    pub at_s: f64,
+    /// `add-addr`, `add-addr-echo`, `remove-addr`, `mp-prio`, `mp-fail`, `fastclose`, `mp-tcprst`, `data-fin`.
+    pub kind: String,
+    /// `client`, `server`.
+    pub sender: String,
+    pub subflow: u32,
+    pub address_ids: Vec<u8>,
+    pub address: Option<String>,
+    pub detail: Option<String>,
+}
+
+/// What a QUIC connection shows without keys, and with them.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct TracedQuic {
+    /// Hexadecimal, in order of their first use.
+    pub client_connection_ids: Vec<String>,
+    pub server_connection_ids: Vec<String>,
+    pub server_name: Option<String>,
+    pub alpn: Vec<String>,
+    pub retry: bool,
+    pub version_negotiation: bool,
+    pub initial_packets: u64,
+    pub handshake_packets: u64,
+    pub zero_rtt_packets: u64,
+    pub one_rtt_packets: u64,
+    /// First Initial packet to the first packet of the server.
+    pub handshake_rtt_ms: Option<f64>,
+    /// 1-RTT packets were decrypted.
+    pub decrypted: bool,
+    /// Why packet numbers and further paths are absent.
+    pub limits: Vec<String>,
+    /// Extension of Multipath QUIC (initial_max_path_id of each end), with keys.
+    pub client_max_path_id: Option<u64>,
+    pub server_max_path_id: Option<u64>,
+}
+
+/// A conclusion with its evidence.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct TraceFinding {
+    /// `retransmissions`, `reinjections`, `fallback`, `option-removed`, `sequence-rewritten`, `payload-rewritten`,
+    /// `black-hole`, `too-big`, `one-path`, `checksum`, ….
+    pub id: String,
+    /// `info`, `warning`, `error`.
+    pub level: String,
+    pub connection: Option<u64>,
+    pub subflow: Option<u32>,
+    pub text: String,
+    /// A Wireshark display filter of the packets that show it.
+    pub filter: String,
+}
+
+/// A subflow at two points of capture.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct SubflowComparison {
+    /// Index of the captures nearer to the client and nearer to the server.
+    pub client_capture: u32,
+    pub server_capture: u32,
+    /// Clock of the server's capture minus clock of the client's, and half the width of its interval.
+    pub clock_offset_ms: Option<f64>,
+    pub clock_offset_uncertainty_ms: Option<f64>,
+    pub upload: DirectionComparison,
+    pub download: DirectionComparison,
+    /// `sequence-rewritten`, `payload-rewritten`, `options-removed`, `mss-clamped`, `hop-limit`.
+    pub middlebox: Vec<String>,
+}
+
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct DirectionComparison {
+    /// Payload at the sender's and at the receiver's point of capture.
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    pub lost_bytes: u64,
+    /// Payload that arrived after payload that was sent later.
+    pub reordered_bytes: u64,
+    /// One-way delay, clock offset removed.
+    pub delay_ms: Option<Distribution>,
+}

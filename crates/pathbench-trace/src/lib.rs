@@ -1,0 +1,14 @@
+//! Analysis of packet captures: which connection sent which bytes on which path, from one or several points of capture.
+//!
+//! Bytes of capture files go in, a [`pathbench_record::trace::TraceDocument`] comes out. The analysis reads a file
+//! once, in order, and keeps state for live connections only. This crate opens no file, no socket and no clock.
+//!
+//! [`capture`] reads and writes files, [`packet`] finds the headers, [`mptcp`] and [`quic`] parse their protocols,
+//! [`tcp`] follows one direction of a flow, [`analyzer`] assigns packets to flows and flows to connections.
+
+pub mod analyzer;
+pub mod capture;
+pub mod mptcp;
+pub mod packet;
+pub mod quic;
+pub mod tcp;

@@ -1,0 +1,3 @@
+//! Multipath TCP: options, keys and the data level of a connection (RFC 8684; version 0: RFC 6824).
+
+pub mod options;
