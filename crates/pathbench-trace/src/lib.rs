@@ -6,6 +6,7 @@
 //! [`capture`] reads and writes files, [`packet`] finds the headers, [`mptcp`] and [`quic`] parse their protocols,
 //! [`tcp`] follows one direction of a flow, [`analyzer`] assigns packets to flows and flows to connections.
 
+pub mod analysis;
 pub mod analyzer;
 pub mod capture;
 pub mod mptcp;

@@ -1,1 +1,15 @@
-//! Placeholder.
+//! One TCP flow at one point of capture: sequence numbers, acknowledgments, retransmissions, round-trip times.
+
+mod direction;
+mod flow;
+mod sizes;
+
+pub use direction::{Arrival, Direction};
+pub use flow::{End, Flow, TooBig};
+pub use sizes::Sizes;
+
+/// FIN (RFC 9293, section 3.1).
+pub const FIN: u8 = 1;
+pub const SYN: u8 = 2;
+pub const RST: u8 = 4;
+pub const ACK: u8 = 16;

@@ -1,0 +1,167 @@
+//! Whole captures: several files, merged by time, into one result.
+
+use crate::analyzer::{Analyzer, Counts, Options, Sequence};
+use crate::capture::{Batch, Frame, Interface, OpenError, Reader, link_type_name};
+use crate::quic::connections::Quic;
+use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument};
+use std::io::Read;
+
+/// A capture to read.
+pub struct Source<R> {
+    /// As the result and messages name it.
+    pub name: String,
+    pub reader: Reader<R>,
+}
+
+/// Parameters of an analysis.
+#[derive(Debug, Default)]
+pub struct Parameters {
+    /// Connections whose details the result has.
+    pub most: usize,
+    /// Seed of the flow table.
+    pub seed: u64,
+}
+
+/// Packets of a capture that wait for those of others: copies, because a reader's buffer is its own.
+#[derive(Default)]
+struct Waiting {
+    frames: Vec<Stored>,
+    bytes: Vec<u8>,
+    next: usize,
+    ended: bool,
+}
+
+struct Stored {
+    frame: Frame<'static>,
+    start: usize,
+    comment: Option<(usize, usize)>,
+    end: usize,
+}
+
+impl Waiting {
+    fn store(&mut self, batch: &Batch<'_>) {
+        self.frames.clear();
+        self.bytes.clear();
+        self.next = 0;
+        for frame in batch.iter() {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(frame.bytes);
+            let end = self.bytes.len();
+            let comment = frame.comment.map(|comment| {
+                self.bytes.extend_from_slice(comment);
+                (end, self.bytes.len())
+            });
+            let frame = Frame { bytes: &[], comment: None, ..frame };
+            self.frames.push(Stored { frame, start, comment, end });
+        }
+    }
+
+    fn time_ns(&self) -> Option<u64> {
+        self.frames.get(self.next).map(|stored| stored.frame.time_ns)
+    }
+
+    /// The packets from the next on whose time is at most `until_ns`, and at least one.
+    fn take(&mut self, until_ns: u64) -> impl Iterator<Item = Frame<'_>> {
+        let from = self.next;
+        let more = self.frames.iter().skip(from + 1).take_while(|stored| stored.frame.time_ns <= until_ns).count();
+        self.next = (from + 1 + more).min(self.frames.len());
+        let bytes = &self.bytes;
+        self.frames.get(from..self.next).unwrap_or_default().iter().map(move |stored| Frame {
+            bytes: bytes.get(stored.start..stored.end).unwrap_or_default(),
+            comment: stored.comment.and_then(|(start, end)| bytes.get(start..end)),
+            ..stored.frame
+        })
+    }
+}
+
+/// Reads all captures to their ends. Damage is in the result: it ends one capture and no other.
+pub fn analyse<R: Read, S: Sequence>(
+    sources: Vec<Source<R>>,
+    parameters: &Parameters,
+    quic: Quic,
+    sequence: S,
+) -> (TraceDocument, S) {
+    let options = Options { most: parameters.most, seed: parameters.seed, captures: sources.len() };
+    let mut analyzer = Analyzer::new(options, quic, sequence);
+    let mut sources = sources;
+    let mut damage: Vec<Option<String>> = vec![None; sources.len()];
+    if let [source] = sources.as_mut_slice() {
+        damage[0] = whole(source, &mut analyzer);
+    } else {
+        merge(&mut sources, &mut analyzer, &mut damage);
+    }
+    let (mut document, counts, sequence) = analyzer.finish();
+    document.captures = sources
+        .into_iter()
+        .zip(counts)
+        .zip(damage)
+        .map(|((source, counts), damage)| record(source.name, &source.reader, counts, damage))
+        .collect();
+    (document, sequence)
+}
+
+fn whole<R: Read, S: Sequence>(source: &mut Source<R>, analyzer: &mut Analyzer<S>) -> Option<String> {
+    loop {
+        match source.reader.batch() {
+            Ok(Some(batch)) => analyzer.batch(0, batch.interfaces(), batch.iter()),
+            Ok(None) => return None,
+            Err(error) => return Some(error.to_string()),
+        }
+    }
+}
+
+fn merge<R: Read, S: Sequence>(sources: &mut [Source<R>], analyzer: &mut Analyzer<S>, damage: &mut [Option<String>]) {
+    let mut waiting: Vec<Waiting> = sources.iter().map(|_| Waiting::default()).collect();
+    loop {
+        let each = sources.iter_mut().zip(&mut waiting).zip(damage.iter_mut()).enumerate();
+        for (index, ((source, waiting), damage)) in each {
+            while waiting.time_ns().is_none() && !waiting.ended {
+                match source.reader.batch() {
+                    Ok(Some(batch)) => waiting.store(&batch),
+                    Ok(None) => waiting.ended = true,
+                    Err(error) => {
+                        *damage = Some(error.to_string());
+                        waiting.ended = true;
+                    }
+                }
+                if waiting.ended {
+                    analyzer.capture_ended(index as u32);
+                }
+            }
+        }
+        let times: Vec<Option<u64>> = waiting.iter().map(Waiting::time_ns).collect();
+        let Some(first) = (0..times.len()).filter(|&index| times[index].is_some()).min_by_key(|&index| times[index]) else {
+            return;
+        };
+        let others = times.iter().enumerate().filter(|(index, _)| *index != first).filter_map(|(_, time)| *time);
+        let until_ns = others.min().unwrap_or(u64::MAX);
+        let source = &sources[first];
+        analyzer.batch(first as u32, source.reader.interfaces(), waiting[first].take(until_ns));
+    }
+}
+
+fn record<R: Read>(name: String, reader: &Reader<R>, counts: Counts, damage: Option<String>) -> CaptureRecord {
+    let packets = |index: usize| counts.by_interface.get(index).copied().unwrap_or(0);
+    let interface = |(index, interface): (usize, &Interface)| CaptureInterface {
+        name: interface.name.clone(),
+        link_type: link_type_name(interface.link_type).into_owned(),
+        packets: packets(index),
+    };
+    CaptureRecord {
+        file: name,
+        format: reader.format().name().to_owned(),
+        compression: reader.compression().map(|compression| compression.name().to_owned()),
+        interfaces: reader.interfaces().iter().enumerate().map(interface).collect(),
+        packets: counts.packets,
+        captured_bytes: counts.captured_bytes,
+        wire_bytes: counts.wire_bytes,
+        truncated_packets: counts.truncated_packets,
+        other_packets: counts.other_packets,
+        damage,
+    }
+}
+
+/// Opens a capture: its format is known after its first bytes.
+pub fn open<R: Read>(name: String, source: R) -> Result<Source<R>, OpenError> {
+    Ok(Source { name, reader: Reader::open(source)? })
+}

@@ -1,0 +1,142 @@
+//! What the analysis knows about a live connection and its subflows.
+
+use crate::mptcp::data::DataDirection;
+use crate::mptcp::mapping::Mappings;
+use crate::mptcp::signal::{SIGNALS, Signal};
+use crate::series::Windows;
+use crate::tcp::Flow;
+use pathbench_record::trace::HandshakeEvidence;
+
+/// Most subflows of a connection; further ones are connections of their own.
+pub(super) const SUBFLOWS: usize = 1_024;
+
+/// How a flow became part of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Kind {
+    #[default]
+    Initial,
+    Join,
+    /// By interleaved data sequence numbers.
+    Guessed,
+}
+
+impl Kind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Join => "join",
+            Self::Guessed => "guessed",
+        }
+    }
+}
+
+/// A TCP flow and its place in its connection.
+#[derive(Debug, Default)]
+pub(super) struct Subflow {
+    pub(super) flow: Flow,
+    /// Index of the connection.
+    pub(super) connection: u32,
+    /// Within the connection.
+    pub(super) ordinal: u32,
+    /// The end that sent the SYN of this subflow is the connection's server.
+    pub(super) turned: bool,
+    pub(super) kind: Kind,
+    /// Index of the file.
+    pub(super) capture: u32,
+    /// Data that the connection had not carried before, by the subflow's sender.
+    pub(super) goodput: [Windows; 2],
+    pub(super) last_new_ns: [u64; 2],
+    pub(super) stall_ns: [u64; 2],
+    /// Payload after a fallback to plain TCP.
+    pub(super) plain_bytes: [u64; 2],
+    pub(super) mptcp: Option<Box<MptcpSubflow>>,
+}
+
+impl Subflow {
+    /// Index of the connection's end that is this subflow's end `side`.
+    #[inline]
+    pub(super) fn connection_side(&self, side: usize) -> usize {
+        side ^ usize::from(self.turned)
+    }
+}
+
+/// The MPTCP part of a subflow; arrays by the subflow's sender.
+#[derive(Debug, Default)]
+pub(super) struct MptcpSubflow {
+    pub(super) mappings: [Mappings; 2],
+    /// Initial sequence numbers that are assumed because no SYN was captured.
+    pub(super) assumed_origin: [Option<u64>; 2],
+    pub(super) reinjected_bytes: [u64; 2],
+    pub(super) dss_captured: [bool; 2],
+    pub(super) address_ids: [Option<u8>; 2],
+    pub(super) backup: Option<bool>,
+    /// Nonces of MP_JOIN.
+    pub(super) nonces: [Option<u32>; 2],
+    pub(super) authenticated: Option<bool>,
+    pub(super) reset_reason: Option<u8>,
+}
+
+/// A connection of TCP or MPTCP. Sides: 0 is the client.
+#[derive(Debug, Default)]
+pub(super) struct Connection {
+    pub(super) id: u64,
+    pub(super) first_ns: u64,
+    pub(super) last_ns: u64,
+    /// Indices of its subflows, by ordinal.
+    pub(super) members: Vec<u32>,
+    pub(super) handshake: HandshakeEvidence,
+    /// Version of MP_CAPABLE in the SYN.
+    pub(super) offered: Option<u8>,
+    pub(super) fallback: Option<(u64, &'static str)>,
+    pub(super) mptcp: Option<Box<MptcpConnection>>,
+    /// In the queue of closed connections.
+    pub(super) closing: bool,
+}
+
+impl Connection {
+    /// It is not known to be MPTCP, or only by a join: its data may be those of another connection.
+    #[inline]
+    pub(super) fn lacks_data_sequence(&self) -> bool {
+        match &self.mptcp {
+            None => true,
+            Some(mptcp) => {
+                self.handshake == HandshakeEvidence::Token
+                    && self.members.len() == 1
+                    && mptcp.data.iter().all(DataDirection::is_unused)
+            }
+        }
+    }
+}
+
+/// The MPTCP state of a connection; arrays by sender.
+#[derive(Debug, Default)]
+pub(super) struct MptcpConnection {
+    pub(super) version: Option<u8>,
+    pub(super) keys: [Option<u64>; 2],
+    /// Of each end's key.
+    pub(super) tokens: [Option<u32>; 2],
+    pub(super) checksum: [bool; 2],
+    pub(super) data: [DataDirection; 2],
+    pub(super) signals: Vec<Signal>,
+    pub(super) signals_omitted: u64,
+    pub(super) checksums_verified: u64,
+    pub(super) checksums_wrong: u64,
+}
+
+impl MptcpConnection {
+    /// Retransmissions repeat signals: an equal one of the same sender within the kept ones' last 8 is not kept again.
+    pub(super) fn signal(&mut self, signal: Signal) {
+        let same = |kept: &Signal| {
+            let content = |signal: &Signal| (signal.kind, signal.side, signal.address_ids.clone(), signal.detail.clone());
+            content(kept) == content(&signal) && kept.subflow == signal.subflow && kept.address == signal.address
+        };
+        if self.signals.iter().rev().take(8).any(same) {
+            return;
+        }
+        if self.signals.len() < SIGNALS {
+            self.signals.push(signal);
+        } else {
+            self.signals_omitted += 1;
+        }
+    }
+}

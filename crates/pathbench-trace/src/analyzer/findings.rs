@@ -1,0 +1,148 @@
+//! Conclusions from the result, each with the display filter that shows its packets.
+
+use crate::tcp::Flow;
+use pathbench_record::trace::{Fallback, TraceDocument, TraceFinding, TracedConnection, TracedSubflow};
+use std::net::{IpAddr, SocketAddr};
+
+/// Share of retransmitted payload from which a direction has a finding.
+const RETRANSMITTED_SHARE: f64 = 0.01;
+/// A subflow that carried less than this share of the data of several did not help.
+const SMALL_SHARE: f64 = 0.01;
+/// Data below which shares say nothing.
+const ENOUGH_BYTES: u64 = 100_000;
+
+/// A Wireshark display filter of a flow's packets.
+pub(super) fn flow_filter(flow: &Flow) -> String {
+    let [client, server] = flow.ends.map(SocketAddr::from);
+    filter("tcp", client, server)
+}
+
+pub(crate) fn filter(protocol: &str, client: SocketAddr, server: SocketAddr) -> String {
+    let field = match client.ip() {
+        IpAddr::V4(_) => "ip.addr",
+        IpAddr::V6(_) => "ipv6.addr",
+    };
+    format!(
+        "{field} == {} && {field} == {} && {protocol}.port == {} && {protocol}.port == {}",
+        client.ip(),
+        server.ip(),
+        client.port(),
+        server.port()
+    )
+}
+
+/// All findings of a result.
+pub(super) fn of(document: &TraceDocument) -> Vec<TraceFinding> {
+    let mut findings = Vec::new();
+    for connection in &document.connections {
+        of_connection(connection, &mut findings);
+        for subflow in &connection.subflows {
+            of_subflow(connection, subflow, &mut findings);
+        }
+    }
+    findings
+}
+
+fn new(id: &str, level: &str, connection: &TracedConnection, text: String, filter: String) -> TraceFinding {
+    TraceFinding { id: id.to_owned(), level: level.to_owned(), connection: Some(connection.id), subflow: None, text, filter }
+}
+
+fn of_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding>) {
+    if let Some(fallback) = &connection.fallback {
+        let (level, text) = fallback_text(fallback);
+        findings.push(new("fallback", level, connection, text.to_owned(), fallback.filter.clone()));
+    }
+    if let Some(wrong) = connection.checksums_wrong.filter(|wrong| *wrong > 0) {
+        let text = format!("{wrong} mappings have a wrong checksum: a middlebox changed the payload");
+        findings.push(new("checksum", "error", connection, text, format!("({}) && mptcp", connection.filter)));
+    }
+    let one_path = connection.transport == "mptcp" && connection.subflows.len() > 1;
+    for (name, direction) in [("upload", &connection.upload), ("download", &connection.download)] {
+        if let Some(bytes) = direction.reinjected_bytes.filter(|bytes| *bytes > 0) {
+            let same = direction.reinjected_same_subflow_bytes.unwrap_or(0);
+            let needed = direction.reinjected_needed_bytes.unwrap_or(0);
+            let text = format!(
+                "{name}: {bytes} bytes of data were reinjected, {same} of them on the subflow that had carried them; \
+                 {needed} were acknowledged before their first copy"
+            );
+            let filter = format!("({}) && mptcp.reinjection_of", connection.filter);
+            findings.push(new("reinjections", "info", connection, text, filter));
+        }
+        if one_path && direction.data_bytes >= ENOUGH_BYTES {
+            let carried = |subflow: &TracedSubflow| {
+                let sent = if name == "upload" { &subflow.upload } else { &subflow.download };
+                sent.goodput.bytes.iter().sum::<u64>()
+            };
+            let useful = |subflow: &&TracedSubflow| carried(subflow) as f64 > SMALL_SHARE * direction.data_bytes as f64;
+            let mut useful = connection.subflows.iter().filter(useful);
+            if let (Some(only), None) = (useful.next(), useful.next()) {
+                let text = format!("{name}: subflow {} carried more than 99 % of the data", only.id);
+                findings.push(new("one-path", "warning", connection, text, only.filter.clone()));
+            }
+        }
+    }
+}
+
+fn fallback_text(fallback: &Fallback) -> (&'static str, &'static str) {
+    match fallback.reason.as_str() {
+        "option-overwritten" => (
+            "error",
+            "the SYN/ACK has NOPs in place of MP_CAPABLE: a middlebox overwrote the option, and the connection is plain TCP",
+        ),
+        "no-dss" => (
+            "error",
+            "the first data came without a DSS: a middlebox removed the options of data, and the connection fell back to TCP",
+        ),
+        "infinite-mapping" => ("warning", "an infinite mapping ended MPTCP: the connection fell back to TCP"),
+        "mp-fail" => ("error", "MP_FAIL: a checksum failed on the only subflow, and the connection fell back to TCP"),
+        _ => ("warning", "the SYN offered MPTCP, the SYN/ACK did not answer it: the connection is plain TCP"),
+    }
+}
+
+fn of_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
+    let mut add = |id: &str, level: &str, text: String, filter: String| {
+        findings.push(TraceFinding { subflow: Some(subflow.id), ..new(id, level, connection, text, filter) });
+    };
+    for (name, sent) in [("upload", &subflow.upload), ("download", &subflow.download)] {
+        let share = sent.retransmitted_bytes as f64 / sent.payload_bytes.max(1) as f64;
+        if share >= RETRANSMITTED_SHARE {
+            let text = format!(
+                "{name}: {} of {} payload bytes were retransmitted ({:.1} %)",
+                sent.retransmitted_bytes,
+                sent.payload_bytes,
+                100.0 * share
+            );
+            add("retransmissions", "info", text, format!("{} && tcp.analysis.retransmission", subflow.filter));
+        }
+        if let Some(bytes) = sent.unmapped_bytes.filter(|bytes| *bytes > 0) {
+            let text = format!("{name}: {bytes} bytes of payload have no mapping");
+            add("unmapped", "warning", text, format!("{} && tcp.len > 0 && !mptcp", subflow.filter));
+        }
+        if sent.missing_bytes > 0 {
+            let text = format!("{name}: {} bytes were acknowledged but are not in the capture", sent.missing_bytes);
+            add("missing", "info", text, format!("{} && tcp.analysis.ack_lost_segment", subflow.filter));
+        }
+    }
+    if let Some(message) = subflow.too_big.first() {
+        let text = format!(
+            "{}: a router reported packets of {} bytes as too big for its MTU of {} ({} messages)",
+            message.direction,
+            message.packet_bytes,
+            message.mtu,
+            subflow.too_big.len()
+        );
+        let field = if subflow.client.is_some_and(|client| client.is_ipv6()) { "icmpv6.type == 2" } else { "icmp.type == 3 && icmp.code == 4" };
+        add("too-big", "info", text, field.to_owned());
+    }
+    if let Some(bytes) = subflow.black_hole_above_bytes {
+        let text = format!("packets above {bytes} bytes were retransmitted and never acknowledged at that size: suspected path-MTU black hole");
+        add("black-hole", "warning", text, format!("{} && tcp.analysis.retransmission", subflow.filter));
+    }
+    if subflow.authenticated == Some(false) {
+        let text = "the HMAC of the join is wrong for the connection's keys".to_owned();
+        add("join-hmac", "error", text, format!("{} && mptcp", subflow.filter));
+    }
+    if let Some(reason) = &subflow.reset_reason {
+        add("reset", "info", format!("reset with MP_TCPRST: {reason}"), format!("{} && tcp.flags.reset == 1", subflow.filter));
+    }
+}

@@ -1,0 +1,255 @@
+//! From live state to the result.
+
+use super::connection::{Connection, MptcpConnection, Subflow};
+use super::findings;
+use super::sequence::Sequence;
+use super::{Analyzer, Counts};
+use crate::mptcp::signal::{Signal, reset_reason};
+use crate::packet::Endpoint;
+use crate::tcp::{Direction, Flow};
+use pathbench_record::time::rfc3339_from_unix;
+use pathbench_record::trace::{
+    ConnectionDirection, Fallback, SubflowDirection, TooBigMessage, TraceDocument, TracedConnection, TracedSignal,
+    TracedSubflow,
+};
+use std::net::SocketAddr;
+
+const NS_PER_S: f64 = 1e9;
+
+impl From<Endpoint> for SocketAddr {
+    fn from(endpoint: Endpoint) -> Self {
+        Self::new(endpoint.address.into(), endpoint.port)
+    }
+}
+
+/// Seconds from `origin` to `at`.
+fn seconds(origin_ns: u64, at_ns: u64) -> f64 {
+    at_ns.saturating_sub(origin_ns) as f64 / NS_PER_S
+}
+
+impl<S: Sequence> Analyzer<S> {
+    /// Ends all connections. The caller fills in the names of the captures.
+    pub fn finish(mut self) -> (TraceDocument, Vec<Counts>, S) {
+        for connection in 0..self.connections.len() as u32 {
+            if !self.connections[connection as usize].members.is_empty() {
+                self.end(connection);
+            }
+        }
+        let origin_ns = self.origin_ns.unwrap_or(0);
+        let quic = self.quic.finish(origin_ns, self.next_id);
+        for connection in quic.connections {
+            self.totals.quic_connections += 1;
+            let payload: u64 = connection.upload.payload_bytes + connection.download.payload_bytes;
+            self.kept.keep(payload, connection);
+        }
+        self.totals.other_udp_flows = quic.other_flows;
+        self.totals.payload_bytes += quic.payload_bytes;
+        self.totals.discarded += quic.discarded + self.reassembly.discarded();
+        let mut document = TraceDocument {
+            schema: pathbench_record::trace::SCHEMA.to_owned(),
+            started: rfc3339_from_unix((origin_ns / 1_000_000_000) as i64),
+            duration_s: seconds(origin_ns, self.last_ns),
+            totals: self.totals,
+            connections: self.kept.into_connections(),
+            ..TraceDocument::default()
+        };
+        document.findings = findings::of(&document);
+        (document, self.counts, self.sequence)
+    }
+
+    pub(super) fn result(&mut self, connection: Connection, members: Vec<Subflow>) {
+        match &connection.mptcp {
+            Some(mptcp) if mptcp.version.is_some() || connection.offered.is_none() => {
+                self.totals.mptcp_subflows += members.len() as u64;
+            }
+            _ => self.totals.tcp_connections += 1,
+        }
+        let payload = members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
+        if self.kept.wants(payload, connection.id) {
+            let origin_ns = self.origin_ns.unwrap_or(0);
+            self.kept.keep(payload, traced(connection, members, origin_ns));
+        }
+    }
+}
+
+fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> TracedConnection {
+    // A subflow that was guessed may have begun before the first member.
+    let first_ns = connection.first_ns;
+    let mut result = TracedConnection {
+        id: connection.id,
+        start_s: seconds(origin_ns, first_ns),
+        duration_s: seconds(first_ns, connection.last_ns),
+        handshake: connection.handshake,
+        ..TracedConnection::default()
+    };
+    let multipath = connection.mptcp.as_ref().is_some_and(|mptcp| mptcp.version.is_some() || connection.offered.is_none());
+    result.transport = if multipath { "mptcp" } else { "tcp" }.to_owned();
+    if let Some(first) = members.first() {
+        let ends = connection_ends(first);
+        (result.client, result.server) = (Some(ends[0].into()), Some(ends[1].into()));
+        if !multipath && first.flow.handshake_ns[0].is_some() {
+            result.handshake = pathbench_record::trace::HandshakeEvidence::Captured;
+        }
+    }
+    result.fallback = connection.fallback.map(|(at_ns, reason)| Fallback {
+        at_s: seconds(origin_ns, at_ns),
+        reason: reason.to_owned(),
+        filter: members.first().map(|member| findings::flow_filter(&member.flow)).unwrap_or_default(),
+    });
+    result.upload = direction(&members, connection.mptcp.as_deref(), 0, multipath);
+    result.download = direction(&members, connection.mptcp.as_deref(), 1, multipath);
+    if let Some(mptcp) = connection.mptcp.filter(|_| multipath) {
+        level(&mut result, *mptcp, origin_ns);
+    }
+    result.subflows = members.iter_mut().map(|member| subflow(member, origin_ns, multipath)).collect();
+    let filters: Vec<&str> = result.subflows.iter().take(8).map(|subflow| subflow.filter.as_str()).collect();
+    result.filter = match filters.as_slice() {
+        [one] => (*one).to_owned(),
+        several => several.iter().map(|filter| format!("({filter})")).collect::<Vec<_>>().join(" || "),
+    };
+    result
+}
+
+fn connection_ends(subflow: &Subflow) -> [Endpoint; 2] {
+    let [client, server] = subflow.flow.ends;
+    if subflow.turned { [server, client] } else { [client, server] }
+}
+
+/// The data level of the data that the connection's end `sender` sent.
+fn direction(members: &[Subflow], mptcp: Option<&MptcpConnection>, sender: usize, multipath: bool) -> ConnectionDirection {
+    let sent = || members.iter().map(move |member| (member, &member.flow.directions[member.connection_side(sender)]));
+    let mut result = ConnectionDirection {
+        payload_bytes: sent().map(|(_, direction)| direction.payload_bytes).sum(),
+        ..ConnectionDirection::default()
+    };
+    match mptcp.filter(|_| multipath) {
+        Some(mptcp) => {
+            let data = &mptcp.data[sender];
+            // After a fallback the first subflow carries data without mappings.
+            let plain: u64 = members.iter().map(|member| member.plain_bytes[member.connection_side(sender)]).sum();
+            result.data_bytes = data.data_bytes() + plain;
+            if plain == 0 {
+                result.acknowledged_bytes = Some(data.acknowledged_bytes());
+            }
+            result.reinjected_bytes = Some(data.reinjected_bytes);
+            result.reinjected_same_subflow_bytes = Some(data.reinjected_same_subflow_bytes);
+            result.reinjected_needed_bytes = Some(data.reinjected_needed_bytes);
+            result.out_of_order_delay_ms = data.out_of_order_delay.distribution_ms();
+            result.stall_ms = Some(data.stall_ns as f64 / 1e6);
+            result.goodput = data.goodput.clone().into_series();
+        }
+        None => {
+            result.data_bytes = sent().map(|(_, direction)| direction.payload_bytes - direction.retransmitted_bytes).sum();
+            result.acknowledged_bytes = Some(sent().map(|(_, direction)| direction.acknowledged_bytes()).sum());
+            let stall = members.iter().map(|member| member.stall_ns[member.connection_side(sender)]).max().unwrap_or(0);
+            result.stall_ms = Some(stall as f64 / 1e6);
+            if let Some(member) = members.first() {
+                result.goodput = member.goodput[member.connection_side(sender)].clone().into_series();
+            }
+        }
+    }
+    result
+}
+
+fn level(result: &mut TracedConnection, mptcp: MptcpConnection, origin_ns: u64) {
+    result.version = mptcp.version.map(|version| version.to_string());
+    let token = |side: usize| mptcp.tokens[side].map(|token| format!("{token:#010x}"));
+    (result.client_token, result.server_token) = (token(0), token(1));
+    let checksums = mptcp.checksum.iter().any(|required| *required);
+    result.checksums = mptcp.version.map(|_| checksums);
+    if checksums {
+        result.checksums_verified = Some(mptcp.checksums_verified);
+        result.checksums_wrong = Some(mptcp.checksums_wrong);
+    }
+    result.signals = mptcp.signals.into_iter().map(|found| signal(found, origin_ns)).collect();
+}
+
+fn end_name(side: usize) -> &'static str {
+    if side == 0 { "client" } else { "server" }
+}
+
+fn signal(signal: Signal, origin_ns: u64) -> TracedSignal {
+    TracedSignal {
+        at_s: seconds(origin_ns, signal.time_ns),
+        kind: signal.kind.to_owned(),
+        sender: end_name(signal.side).to_owned(),
+        subflow: signal.subflow,
+        address_ids: signal.address_ids,
+        address: signal.address,
+        detail: signal.detail,
+    }
+}
+
+fn subflow(member: &mut Subflow, origin_ns: u64, multipath: bool) -> TracedSubflow {
+    let ends = connection_ends(member);
+    let flow = &member.flow;
+    // Index in the flow's arrays of the connection's client and server.
+    let (client, server) = (member.connection_side(0), member.connection_side(1));
+    let mptcp = member.mptcp.as_deref().filter(|_| multipath);
+    let mut result = TracedSubflow {
+        id: member.ordinal,
+        client: Some(ends[0].into()),
+        server: Some(ends[1].into()),
+        start_s: seconds(origin_ns, flow.first_ns),
+        end_s: seconds(origin_ns, flow.last_ns),
+        kind: member.kind.name().to_owned(),
+        end: flow.end.name().to_owned(),
+        client_mss: flow.directions[client].mss,
+        server_mss: flow.directions[server].mss,
+        upload_rtt_ms: flow.directions[client].rtt().distribution_ms(),
+        download_rtt_ms: flow.directions[server].rtt().distribution_ms(),
+        handshake_rtt_ms: flow.handshake_ns().map(|ns| ns as f64 / 1e6),
+        too_big: flow.too_big.iter().map(|message| too_big(message, client, origin_ns)).collect(),
+        black_hole_above_bytes: flow.directions.iter().filter_map(|direction| direction.black_hole.suspicion()).min(),
+        filter: findings::flow_filter(flow),
+        ..TracedSubflow::default()
+    };
+    if let Some(mptcp) = mptcp {
+        result.client_address_id = mptcp.address_ids[client];
+        result.server_address_id = mptcp.address_ids[server];
+        result.backup = mptcp.backup;
+        result.authenticated = mptcp.authenticated;
+        result.reset_reason = mptcp.reset_reason.map(|code| reset_reason(code).to_owned());
+    }
+    let Flow { directions, .. } = std::mem::take(&mut member.flow);
+    for (side, sent) in directions.into_iter().enumerate() {
+        let state = mptcp.map(|mptcp| (mptcp.mappings[side].unmapped_bytes(), mptcp.reinjected_bytes[side]));
+        let mut sent = sent_in(sent, state);
+        sent.goodput = std::mem::take(&mut member.goodput[side]).into_series();
+        *(if side == client { &mut result.upload } else { &mut result.download }) = sent;
+    }
+    result
+}
+
+fn too_big(message: &crate::tcp::TooBig, client: usize, origin_ns: u64) -> TooBigMessage {
+    TooBigMessage {
+        at_s: seconds(origin_ns, message.time_ns),
+        mtu: message.mtu,
+        packet_bytes: message.packet_bytes,
+        direction: if message.side == client { "upload" } else { "download" }.to_owned(),
+    }
+}
+
+/// One direction; `mptcp` has its unmapped and its reinjected bytes.
+fn sent_in(direction: Direction, mptcp: Option<(u64, u64)>) -> SubflowDirection {
+    SubflowDirection {
+        packets: direction.packets,
+        ip_bytes: direction.ip_bytes,
+        payload_bytes: direction.payload_bytes,
+        retransmitted_bytes: direction.retransmitted_bytes,
+        retransmitted_packets: direction.retransmitted_packets,
+        out_of_order_bytes: direction.out_of_order_bytes,
+        missing_bytes: direction.missing_bytes(),
+        acknowledged_bytes: direction.acknowledged_bytes(),
+        unmapped_bytes: mptcp.map(|(unmapped, _)| unmapped),
+        reinjected_bytes: mptcp.map(|(_, reinjected)| reinjected),
+        sack_blocks: direction.sack_blocks,
+        duplicate_acks: direction.duplicate_acks,
+        zero_windows: direction.zero_windows,
+        congestion_experienced_packets: direction.congestion_experienced,
+        largest_ip_bytes: direction.largest_ip_bytes,
+        segment_sizes: direction.sizes.into_counts(),
+        throughput: direction.throughput.into_series(),
+        goodput: pathbench_record::trace::Series::default(),
+    }
+}

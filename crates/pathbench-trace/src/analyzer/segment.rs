@@ -1,0 +1,292 @@
+//! The analysis of one segment of a known flow.
+
+use super::connection::{Connection, MptcpSubflow, Subflow};
+use super::sequence::{Segment, SegmentKind, Sequence};
+use super::{Analyzer, LINGER_NS};
+use crate::capture::Frame;
+use crate::mptcp::data::Carried;
+use crate::mptcp::mapping::Range;
+use crate::mptcp::options::{self, DataSequence, DataSequenceSignal, Mapping, MptcpOption};
+use crate::packet::tcp_options::{TcpOption, options};
+use crate::packet::{Packet, Tcp};
+use crate::tcp::{ACK, Arrival, FIN, RST, SYN};
+use std::hint::black_box;
+
+impl Subflow {
+    /// Loads what a segment needs into the processor's cache.
+    #[inline]
+    pub(super) fn touch(&self) {
+        black_box(self.flow.last_ns);
+        black_box(self.flow.directions[0].next);
+        black_box(self.flow.directions[1].next);
+        if let Some(mptcp) = &self.mptcp {
+            black_box(mptcp.dss_captured[0]);
+        }
+    }
+}
+
+impl Connection {
+    #[inline]
+    pub(super) fn touch(&self) {
+        if let Some(mptcp) = &self.mptcp {
+            black_box(mptcp.data[0].acknowledged);
+            black_box(mptcp.data[1].acknowledged);
+        }
+    }
+}
+
+impl<S: Sequence> Analyzer<S> {
+    #[inline]
+    pub(super) fn segment(&mut self, flow: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {
+        let time_ns = frame.time_ns;
+        let subflow = &mut self.flows[flow as usize];
+        let side = subflow.flow.side(packet.source);
+        let arrival = subflow.flow.packet(side, packet, tcp, time_ns);
+        let connection = subflow.connection;
+        self.connections[connection as usize].last_ns = time_ns;
+        if let Some(arrival) = &arrival {
+            self.totals.payload_bytes += arrival.end - arrival.start;
+        }
+        if tcp.flags & SYN != 0 {
+            self.syn(flow, side, tcp, time_ns);
+        }
+        let mut mptcp = false;
+        for option in options(tcp.options) {
+            match option {
+                TcpOption::Mptcp(bytes) => {
+                    mptcp = true;
+                    let option = options::parse(bytes, tcp.flags & SYN != 0, tcp.flags & ACK != 0);
+                    match &option {
+                        MptcpOption::Dss(signal) => self.signal(flow, side, tcp, signal, time_ns),
+                        _ => self.control_option(flow, side, tcp, &option, time_ns),
+                    }
+                }
+                TcpOption::Sack(_) => self.flows[flow as usize].flow.directions[side].sack_blocks += 1,
+                _ => {}
+            }
+        }
+        let carried = match &arrival {
+            Some(arrival) => self.data(flow, side, arrival, mptcp, time_ns),
+            None => None,
+        };
+        if S::ACTIVE {
+            self.record(flow, side, frame, tcp, arrival.as_ref(), carried);
+        }
+        if tcp.flags & (FIN | RST) != 0 {
+            self.may_close(flow, time_ns);
+        }
+    }
+
+    /// The payload of a segment, at the data level.
+    #[inline]
+    fn data(&mut self, flow: u32, side: usize, arrival: &Arrival, mptcp_option: bool, time_ns: u64) -> Option<Carried> {
+        let subflow = &mut self.flows[flow as usize];
+        let connection = &mut self.connections[subflow.connection as usize];
+        let start_ns = connection.first_ns;
+        let Some(mptcp) = connection.mptcp.as_mut().filter(|_| connection.fallback.is_none()) else {
+            subflow.plain_bytes[side] += arrival.new;
+            subflow.new_data(side, arrival.new, time_ns, start_ns);
+            return None;
+        };
+        // What the subflow carried before is a retransmission, and no matter of the data level.
+        let Some((start, end)) = arrival.new_part() else { return None };
+        let ordinal = subflow.ordinal;
+        let sender = subflow.connection_side(side);
+        let Subflow { mptcp: state, goodput, last_new_ns, stall_ns, kind, .. } = subflow;
+        let state = state.get_or_insert_default();
+        let initial = *kind == super::connection::Kind::Initial && connection.members.len() == 1;
+        if !mptcp_option && initial && !state.dss_captured[side] && !state.dss_captured[1 - side] {
+            // RFC 8684, section 3.7: data of the first subflow without a DSS are plain TCP from then on.
+            connection.fallback = Some((time_ns, "no-dss"));
+            subflow.plain_bytes[side] += arrival.new;
+            subflow.new_data(side, arrival.new, time_ns, start_ns);
+            return None;
+        }
+        let data = &mut mptcp.data[sender];
+        let mut sum = Carried::default();
+        state.mappings[side].resolve(start, end, time_ns, |range| {
+            let carried = data.carry(ordinal, range, time_ns, start_ns);
+            sum.add(carried);
+        });
+        state.reinjected_bytes[side] += sum.again;
+        account(&mut goodput[side], &mut last_new_ns[side], &mut stall_ns[side], sum.new, time_ns, start_ns);
+        Some(sum)
+    }
+
+    /// A DSS option (RFC 8684, section 3.3).
+    #[inline]
+    fn signal(&mut self, flow: u32, side: usize, tcp: &Tcp<'_>, signal: &DataSequenceSignal, time_ns: u64) {
+        let connection = self.flows[flow as usize].connection;
+        if self.connections[connection as usize].lacks_data_sequence() {
+            self.begin_without_handshake(flow, side, signal, time_ns);
+        }
+        let connection = self.flows[flow as usize].connection;
+        let Connection { mptcp: Some(mptcp), members, first_ns, .. } = &mut self.connections[connection as usize] else {
+            return;
+        };
+        let sender = self.flows[flow as usize].connection_side(side);
+        if let Some(acknowledgment) = signal.data_ack {
+            let data = &mut mptcp.data[1 - sender];
+            let position = data.position(acknowledgment);
+            let flows = &self.flows;
+            data.acknowledge(position, |ordinal| {
+                let Some(&member) = members.get(ordinal as usize) else { return 0 };
+                let subflow = &flows[member as usize];
+                let from = usize::from(subflow.connection_side(0) == sender);
+                subflow.flow.directions[from].acknowledged
+            });
+        }
+        let subflow = &mut self.flows[flow as usize];
+        let ordinal = subflow.ordinal;
+        let Subflow { flow: tcp_flow, mptcp: state, goodput, last_new_ns, stall_ns, .. } = subflow;
+        let state = state.get_or_insert_default();
+        state.dss_captured[side] = true;
+        let Some(mapping) = &signal.mapping else { return };
+        if mapping.length == 0 {
+            self.connections[connection as usize].fallback.get_or_insert((time_ns, "infinite-mapping"));
+            return;
+        }
+        let data = &mut mptcp.data[sender];
+        let position = data.position(mapping.data_sequence);
+        let length = u64::from(mapping.length) - u64::from(signal.data_fin);
+        if signal.data_fin {
+            data.data_fin.get_or_insert(position + length);
+        }
+        if length == 0 {
+            return;
+        }
+        let direction = &tcp_flow.directions[side];
+        let start = state.place(side, direction, tcp, mapping);
+        let new = state.mappings[side].add(Range { start, end: start + length, data: position });
+        if new && state.mappings[side].is_waiting() {
+            let mut reinjected = 0;
+            let start_ns = *first_ns;
+            state.mappings[side].resolve_waiting(|range, at_ns| {
+                let carried = data.carry(ordinal, range, at_ns, start_ns);
+                reinjected += carried.again;
+                account(&mut goodput[side], &mut last_new_ns[side], &mut stall_ns[side], carried.new, at_ns, start_ns);
+            });
+            state.reinjected_bytes[side] += reinjected;
+        }
+    }
+
+    fn may_close(&mut self, flow: u32, time_ns: u64) {
+        let index = self.flows[flow as usize].connection;
+        let connection = &self.connections[index as usize];
+        if !connection.closing && connection.members.iter().all(|member| self.flows[*member as usize].flow.closed()) {
+            let id = connection.id;
+            self.connections[index as usize].closing = true;
+            self.closed.push_back((time_ns + LINGER_NS, index, id));
+        }
+    }
+
+    /// Reports the segment to the sequence.
+    fn record(
+        &mut self,
+        flow: u32,
+        side: usize,
+        frame: &Frame<'_>,
+        tcp: &Tcp<'_>,
+        arrival: Option<&Arrival>,
+        carried: Option<Carried>,
+    ) {
+        let subflow = &self.flows[flow as usize];
+        let connection = &self.connections[subflow.connection as usize];
+        let kind = match (arrival, carried) {
+            (None, _) => SegmentKind::Control,
+            (Some(arrival), _) if arrival.new == 0 => SegmentKind::Retransmission,
+            (_, Some(carried)) if carried.again > 0 => SegmentKind::Reinjection,
+            (Some(arrival), _) if arrival.start < arrival.expected => SegmentKind::OutOfOrder,
+            _ => SegmentKind::Data,
+        };
+        let sender = subflow.connection_side(side);
+        let peer = &subflow.flow.directions[1 - side];
+        let data = connection.mptcp.as_ref().map(|mptcp| &mptcp.data);
+        self.sequence.segment(
+            frame,
+            &Segment {
+                connection: connection.id,
+                subflow: subflow.ordinal,
+                sender,
+                time_ns: frame.time_ns,
+                kind,
+                flags: tcp.flags,
+                range: arrival.map(|arrival| (arrival.start, arrival.end)),
+                acknowledged: peer.acknowledged,
+                data_acknowledged: data.map(|data| data[1 - sender].acknowledged),
+                data_range: carried.map(|carried| (carried.start, carried.start + carried.new + carried.again)),
+            },
+        );
+    }
+}
+
+impl Subflow {
+    /// Data of plain TCP that were not captured before.
+    #[inline]
+    fn new_data(&mut self, side: usize, new: u64, time_ns: u64, start_ns: u64) {
+        let (goodput, last, stall) = (&mut self.goodput[side], &mut self.last_new_ns[side], &mut self.stall_ns[side]);
+        account(goodput, last, stall, new, time_ns, start_ns);
+    }
+}
+
+#[inline]
+fn account(
+    goodput: &mut crate::series::Windows,
+    last_ns: &mut u64,
+    stall_ns: &mut u64,
+    new: u64,
+    time_ns: u64,
+    start_ns: u64,
+) {
+    if new == 0 {
+        return;
+    }
+    goodput.add(time_ns.saturating_sub(start_ns), new);
+    if *last_ns != 0 {
+        *stall_ns = (*stall_ns).max(time_ns.saturating_sub(*last_ns));
+    }
+    *last_ns = time_ns;
+}
+
+impl Arrival {
+    /// The part that was not captured before; the whole range where that is not one part.
+    #[inline]
+    fn new_part(&self) -> Option<(u64, u64)> {
+        if self.new == 0 {
+            None
+        } else if self.new == self.end - self.start || self.end - self.expected.min(self.end) != self.new {
+            Some((self.start, self.end))
+        } else {
+            Some((self.expected, self.end))
+        }
+    }
+}
+
+impl MptcpSubflow {
+    /// Position of a mapping's first byte on the subflow.
+    ///
+    /// Without the SYN, the initial sequence number is not known. No segment precedes the mapping that it carries, so
+    /// the lowest difference of sequence number and mapping is the nearest estimate.
+    #[inline]
+    fn place(&mut self, side: usize, direction: &crate::tcp::Direction, tcp: &Tcp<'_>, mapping: &Mapping) -> u64 {
+        if direction.syn_captured {
+            // 32 bits, relative to the initial sequence number: the nearest position to the data so far.
+            let near = direction.next;
+            let distance = mapping.subflow_sequence.wrapping_sub(near as u32) as i32;
+            return near.saturating_add_signed(i64::from(distance));
+        }
+        let here = direction.position(tcp.sequence);
+        let origin = here.wrapping_sub(u64::from(mapping.subflow_sequence));
+        let assumed = self.assumed_origin[side].get_or_insert(origin);
+        *assumed = (*assumed).min(origin);
+        assumed.wrapping_add(u64::from(mapping.subflow_sequence))
+    }
+}
+
+/// The data sequence number of an option in full, if it is.
+pub(super) fn full(sequence: DataSequence) -> Option<u64> {
+    match sequence {
+        DataSequence::Full(full) => Some(full),
+        DataSequence::Short(_) => None,
+    }
+}

@@ -1,0 +1,49 @@
+//! Segments for time-sequence graphs and for captures of one connection.
+
+use crate::capture::Frame;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// No payload.
+    Control,
+    Data,
+    /// Fills a gap, seen for the first time.
+    OutOfOrder,
+    /// The subflow had carried all of it.
+    Retransmission,
+    /// Another range of a subflow had carried some of its data.
+    Reinjection,
+}
+
+/// A segment with its place in its connection. Sides: 0 is the connection's client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    pub connection: u64,
+    pub subflow: u32,
+    pub sender: usize,
+    pub time_ns: u64,
+    pub kind: SegmentKind,
+    pub flags: u8,
+    /// Positions on the subflow: relative sequence numbers of 64 bits.
+    pub range: Option<(u64, u64)>,
+    /// Position of the peer's data that this end has acknowledged.
+    pub acknowledged: u64,
+    /// Positions at the data level.
+    pub data_range: Option<(u64, u64)>,
+    pub data_acknowledged: Option<u64>,
+}
+
+/// Receives each segment of an analysis.
+pub trait Sequence {
+    /// Without it, no segment is described.
+    const ACTIVE: bool;
+
+    fn segment(&mut self, frame: &Frame<'_>, segment: &Segment);
+}
+
+/// Receives none.
+impl Sequence for () {
+    const ACTIVE: bool = false;
+
+    fn segment(&mut self, _: &Frame<'_>, _: &Segment) {}
+}

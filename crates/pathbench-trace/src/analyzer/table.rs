@@ -1,0 +1,195 @@
+//! The table of flows: from the two ends of a packet to the index of its flow.
+
+use crate::packet::Endpoint;
+use std::hint::black_box;
+
+/// The ends of a flow, the same for both directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
+    low: Endpoint,
+    high: Endpoint,
+}
+
+impl Key {
+    #[inline]
+    pub(super) fn new(source: Endpoint, destination: Endpoint) -> Self {
+        if source <= destination {
+            Self { low: source, high: destination }
+        } else {
+            Self { low: destination, high: source }
+        }
+    }
+
+    /// Multiplications of both halves (the folding of `foldhash` and `wyhash`), with a seed against chosen collisions.
+    #[inline]
+    pub(super) fn hash(&self, seed: u64) -> u64 {
+        let fold = |a: u64, b: u64| {
+            let product = u128::from(a) * u128::from(b);
+            product as u64 ^ (product >> 64) as u64
+        };
+        let (low, high) = (self.low.address.0, self.high.address.0);
+        let ports = u64::from(self.low.port) << 16 | u64::from(self.high.port);
+        let first = fold(low as u64 ^ seed, high as u64 ^ 0x9e37_79b9_7f4a_7c15);
+        let second = fold((low >> 64) as u64 ^ ports ^ 0xd6e8_feb8_6659_fd93, (high >> 64) as u64 ^ seed.rotate_left(32) ^ 0xa076_1d64_78bd_642f);
+        fold(first ^ 0xe703_7ed1_a0b4_28db, second ^ ports.rotate_left(29) ^ 0x8ebc_6af0_9c88_c6e3)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    key: Key,
+    hash: u64,
+    /// Index of the flow plus one; 0 is free, [`REMOVED`] a removed entry.
+    value: u32,
+}
+
+const FREE: u32 = 0;
+const REMOVED: u32 = u32::MAX;
+const SMALLEST: usize = 1_024;
+
+/// Open addressing with linear probing: the first probe's place is known from the hash alone, so that the lookups of
+/// a batch of packets can load from memory at the same time.
+#[derive(Debug)]
+pub(super) struct Table {
+    slots: Vec<Slot>,
+    /// Slots that are not free.
+    used: usize,
+    live: usize,
+    seed: u64,
+}
+
+impl Table {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { slots: vec![Self::free(); SMALLEST], used: 0, live: 0, seed }
+    }
+
+    fn free() -> Slot {
+        Slot { key: Key { low: Endpoint::default(), high: Endpoint::default() }, hash: 0, value: FREE }
+    }
+
+    #[inline]
+    pub(super) fn hash(&self, key: &Key) -> u64 {
+        key.hash(self.seed)
+    }
+
+    /// Loads the slot of a hash into the processor's cache.
+    #[inline]
+    pub(super) fn touch(&self, hash: u64) {
+        black_box(self.slots[hash as usize & (self.slots.len() - 1)].value);
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &Key, hash: u64) -> Option<u32> {
+        let mask = self.slots.len() - 1;
+        let mut place = hash as usize & mask;
+        loop {
+            let slot = &self.slots[place];
+            if slot.value == FREE {
+                return None;
+            }
+            if slot.hash == hash && slot.value != REMOVED && slot.key == *key {
+                return Some(slot.value - 1);
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// Replaces the entry of the key if there is one.
+    pub(super) fn insert(&mut self, key: Key, flow: u32) {
+        if (self.used + 1) * 4 > self.slots.len() * 3 {
+            self.grow();
+        }
+        let hash = self.hash(&key);
+        self.place(Slot { key, hash, value: flow + 1 });
+    }
+
+    fn place(&mut self, new: Slot) {
+        let mask = self.slots.len() - 1;
+        let mut place = new.hash as usize & mask;
+        loop {
+            let slot = &mut self.slots[place];
+            if slot.value == FREE {
+                *slot = new;
+                self.used += 1;
+                self.live += 1;
+                return;
+            }
+            if slot.value != REMOVED && slot.key == new.key {
+                slot.value = new.value;
+                return;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// Removes the entry of the key if it is the flow's.
+    pub(super) fn remove(&mut self, key: &Key, flow: u32) {
+        let hash = self.hash(key);
+        let mask = self.slots.len() - 1;
+        let mut place = hash as usize & mask;
+        loop {
+            let slot = &mut self.slots[place];
+            if slot.value == FREE {
+                return;
+            }
+            if slot.value == flow + 1 && slot.key == *key {
+                slot.value = REMOVED;
+                self.live -= 1;
+                return;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    fn grow(&mut self) {
+        // Removed entries may be what fills the table.
+        let size = (self.live * 2 + 1).next_power_of_two().max(SMALLEST) * 2;
+        let old = std::mem::replace(&mut self.slots, vec![Self::free(); size]);
+        (self.used, self.live) = (0, 0);
+        for slot in old {
+            if slot.value != FREE && slot.value != REMOVED {
+                self.place(slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Address;
+
+    fn key(number: u32) -> Key {
+        let end = |port| Endpoint { address: Address::v4(number.to_be_bytes()), port };
+        Key::new(end(1), end(2))
+    }
+
+    #[test]
+    fn entries_survive_growth_and_removals() {
+        let mut table = Table::new(7);
+        for number in 0..20_000 {
+            table.insert(key(number), number);
+            if number % 3 == 0 {
+                table.remove(&key(number), number);
+            }
+        }
+        for number in 0..20_000 {
+            let expected = (number % 3 != 0).then_some(number);
+            assert_eq!(table.get(&key(number), table.hash(&key(number))), expected);
+        }
+        // An entry that has been replaced is not the old flow's to remove.
+        table.insert(key(1), 77);
+        table.remove(&key(1), 1);
+        assert_eq!(table.get(&key(1), table.hash(&key(1))), Some(77));
+    }
+
+    #[test]
+    fn a_table_of_many_short_flows_stays_small() {
+        let mut table = Table::new(7);
+        for number in 0..200_000 {
+            table.insert(key(number), 0);
+            table.remove(&key(number), 0);
+        }
+        assert!(table.slots.len() <= 4 * SMALLEST, "{}", table.slots.len());
+    }
+}
