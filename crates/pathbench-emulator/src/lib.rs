@@ -5,7 +5,6 @@
 //! radio link, and moves the packets of TUN devices through pipes in one thread. It never depends on scenarios, hosts
 //! or runs, and reads only the clock passed in.
 
-pub mod capture;
 pub mod fading;
 pub mod packet;
 pub mod pipe;

@@ -2,6 +2,18 @@
 //!
 //! Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 
+mod buffer;
+mod link_type;
+mod pcap;
+mod pcapng;
+mod reader;
+mod source;
+pub mod writer;
+
+pub use link_type::{LINK_TYPE_RAW, link_type_name};
+pub use reader::{Batch, Damage, Format, Frames, OpenError, ReadError, Reader};
+pub use source::Compression;
+
 /// An interface of a capture: an interface description of pcapng; the one interface of a pcap file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interface {

@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pathbench_emulator::capture;
 use pathbench_emulator::segmentation::{GsoPacket, Headers, Run};
 use pathbench_host::tun::PacketHeader;
+use pathbench_trace::capture::{Frame, writer};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((head, packet)) = bytes.split_at_checked(PacketHeader::BYTES) else { return };
@@ -14,7 +14,14 @@ fuzz_target!(|bytes: &[u8]| {
     for segment in 0..gso.segments().min(64) {
         gso.wire_packet(packet, segment, bytes.len() % 2 == 0, &mut wire).expect("a segment of an accepted packet");
         assert_eq!(wire.len() as u32, gso.ip_bytes(Run { first: segment, count: 1 }));
-        capture::packet(0, u64::from(segment), &wire, &String::from_utf8_lossy(packet), &mut file);
+        let frame = Frame {
+            interface: 0,
+            time_ns: u64::from(segment),
+            original_length: wire.len() as u32,
+            bytes: &wire,
+            comment: Some(packet),
+        };
+        writer::packet(&frame, &mut file);
         assert_eq!(file.len() % 4, 0);
     }
     let Some(count) = gso.segments().checked_sub(1).filter(|count| *count > 0) else { return };

@@ -2,11 +2,11 @@
 
 use super::packet::{Piece, Pool};
 use super::report::PlaneError;
-use crate::capture;
 use crate::packet::{Delivery, Fate};
 use crate::segmentation::Run;
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::Timestamp;
+use pathbench_trace::capture::{Frame, Interface, LINK_TYPE_RAW, writer};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -55,8 +55,12 @@ impl Recorder {
     pub(super) fn create(link: &str, path: &Path, wall_offset_ns: i64) -> Result<Self, PlaneError> {
         let failed = |source| PlaneError::Capture { link: link.to_owned(), path: path.to_owned(), source };
         let mut file = CaptureFile::create(path).map_err(failed)?;
-        let names = LinkDirection::BOTH.map(|direction| format!("{link} {}", direction.name()));
-        capture::begin(&names.each_ref().map(String::as_str), &mut file.block);
+        let interfaces = LinkDirection::BOTH.map(|direction| Interface {
+            link_type: LINK_TYPE_RAW,
+            name: Some(format!("{link} {}", direction.name())),
+            ..Interface::default()
+        });
+        writer::begin(&interfaces, &mut file.block);
         Ok(Self {
             waiting: Default::default(),
             wall_offset_ns,
@@ -128,13 +132,14 @@ impl Recorder {
         for segment in first..first.saturating_add(count) {
             let gso = piece.gso();
             if gso.and_then(|h| h.wire_packet(piece.packet.ip(), segment, false, &mut self.wire)).is_some() {
-                capture::packet(
-                    direction.index() as u32,
-                    at_ns,
-                    &self.wire,
-                    &self.comment,
-                    &mut self.file.block,
-                );
+                let frame = Frame {
+                    interface: direction.index() as u32,
+                    time_ns: at_ns,
+                    original_length: self.wire.len() as u32,
+                    bytes: &self.wire,
+                    comment: Some(self.comment.as_bytes()),
+                };
+                writer::packet(&frame, &mut self.file.block);
             }
         }
         pool.put(piece.packet);

@@ -1,6 +1,6 @@
 //! Captures are well-formed pcapng files.
 
-use pathbench_emulator::capture::{begin, packet};
+use pathbench_trace::capture::{Frame, Interface, LINK_TYPE_RAW, writer};
 use proptest::prelude::*;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -16,6 +16,21 @@ fn blocks(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
         bytes = &bytes[length..];
     }
     blocks
+}
+
+fn begin(names: &[&str], out: &mut Vec<u8>) {
+    let interface = |name: &&str| Interface {
+        link_type: LINK_TYPE_RAW,
+        name: Some((*name).to_owned()),
+        ..Interface::default()
+    };
+    writer::begin(&names.iter().map(interface).collect::<Vec<_>>(), out);
+}
+
+fn packet(interface: u32, time_ns: u64, bytes: &[u8], comment: &str, out: &mut Vec<u8>) {
+    let original_length = bytes.len() as u32;
+    let comment = Some(comment.as_bytes());
+    writer::packet(&Frame { interface, time_ns, original_length, bytes, comment }, out);
 }
 
 #[test]
