@@ -9,7 +9,9 @@
 pub mod analysis;
 pub mod analyzer;
 pub mod capture;
+pub mod histogram;
 pub mod mptcp;
 pub mod packet;
 pub mod quic;
+pub mod series;
 pub mod tcp;
