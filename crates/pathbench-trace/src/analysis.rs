@@ -2,7 +2,7 @@
 
 use crate::analyzer::{Analyzer, Counts, Options, Sequence};
 use crate::capture::{Batch, Frame, Interface, OpenError, Reader, link_type_name};
-use crate::quic::connections::Quic;
+use crate::quic::Quic;
 use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument};
 use std::io::Read;
 

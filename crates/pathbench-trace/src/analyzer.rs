@@ -15,7 +15,7 @@ mod table;
 use crate::capture::{Frame, Interface};
 use crate::packet::reassembly::Reassembly;
 use crate::packet::{Dissected, Packet, PacketTooBig, Tcp, Transport, dissect};
-use crate::quic::connections::Quic;
+use crate::quic::Quic;
 use crate::tcp::{ACK, Flow, SYN};
 use connection::{Connection, Subflow};
 use kept::Kept;
@@ -138,8 +138,8 @@ impl<S: Sequence> Analyzer<S> {
                 Dissected::Fragment(fragment) => {
                     // Packets before it come first.
                     self.stages(capture, &mut packets);
-                    if let Some(whole) = self.reassembly.push(frame.time_ns, fragment)
-                        && let Some(packet) = whole.packet()
+                    if let Some(whole) = self.reassembly.push(frame.time_ns, &fragment)
+                        && let Dissected::Packet(packet) = whole.dissect()
                     {
                         let frame = Frame { bytes: &[], comment: None, ..frame };
                         self.look_up_only(&packet);

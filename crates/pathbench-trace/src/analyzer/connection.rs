@@ -1,6 +1,8 @@
 //! What the analysis knows about a live connection and its subflows.
 
 use crate::mptcp::data::DataDirection;
+use crate::mptcp::checksum::Checksums;
+use crate::mptcp::keys::Key;
 use crate::mptcp::mapping::Mappings;
 use crate::mptcp::signal::{SIGNALS, Signal};
 use crate::series::Windows;
@@ -74,6 +76,7 @@ pub(super) struct MptcpSubflow {
     pub(super) nonces: [Option<u32>; 2],
     pub(super) authenticated: Option<bool>,
     pub(super) reset_reason: Option<u8>,
+    pub(super) checksums: [Option<Box<Checksums>>; 2],
 }
 
 /// A connection of TCP or MPTCP. Sides: 0 is the client.
@@ -112,15 +115,13 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(super) struct MptcpConnection {
     pub(super) version: Option<u8>,
-    pub(super) keys: [Option<u64>; 2],
+    pub(super) keys: [Option<Key>; 2],
     /// Of each end's key.
     pub(super) tokens: [Option<u32>; 2],
     pub(super) checksum: [bool; 2],
     pub(super) data: [DataDirection; 2],
     pub(super) signals: Vec<Signal>,
     pub(super) signals_omitted: u64,
-    pub(super) checksums_verified: u64,
-    pub(super) checksums_wrong: u64,
 }
 
 impl MptcpConnection {

@@ -5,7 +5,7 @@ use super::sequence::Sequence;
 use super::segment::full;
 use super::{Analyzer, WITHOUT_HANDSHAKE};
 use crate::mptcp::data::DataDirection;
-use crate::mptcp::keys;
+use crate::mptcp::keys::{self, Key};
 use crate::mptcp::options::{self, Capable, DataSequenceSignal, Join, Mapping, MptcpOption};
 use crate::mptcp::signal::Signal;
 use crate::packet::Tcp;
@@ -78,7 +78,7 @@ impl<S: Sequence> Analyzer<S> {
             // Version 0 has the client's key in the SYN.
             if let Some(key) = capable.sender_key {
                 connection.mptcp.get_or_insert_default();
-                self.learn_key(index, sender, capable.version, key);
+                self.learn_key(index, sender, capable.version, Key(key));
             }
             return;
         }
@@ -90,10 +90,10 @@ impl<S: Sequence> Analyzer<S> {
         mptcp.version = Some(capable.version);
         mptcp.checksum[sender] |= capable.checksum;
         if let Some(key) = capable.sender_key {
-            self.learn_key(index, sender, capable.version, key);
+            self.learn_key(index, sender, capable.version, Key(key));
         }
         if let Some(key) = capable.receiver_key {
-            self.learn_key(index, 1 - sender, capable.version, key);
+            self.learn_key(index, 1 - sender, capable.version, Key(key));
         }
         if let Some((length, checksum)) = capable.data {
             // The first mapping, implied (RFC 8684, section 3.1): data sequence number IDSN + 1.
@@ -113,7 +113,7 @@ impl<S: Sequence> Analyzer<S> {
         }
     }
 
-    fn learn_key(&mut self, connection: u32, side: usize, version: u8, key: u64) {
+    fn learn_key(&mut self, connection: u32, side: usize, version: u8, key: Key) {
         let state = &mut self.connections[connection as usize];
         let Some(mptcp) = &mut state.mptcp else { return };
         if mptcp.keys[side].is_some() {
@@ -162,34 +162,29 @@ impl<S: Sequence> Analyzer<S> {
                 state.backup = Some(state.backup.unwrap_or(false) || *backup);
                 state.nonces[side] = Some(*nonce);
                 let sender = side ^ usize::from(turned);
-                let expected = self.join_secrets(flow, side, sender, |version, keys, nonces| {
-                    keys::join_syn_ack_hmac(version, keys[0], keys[1], nonces[0], nonces[1])
+                let expected = self.join_secrets(flow, side, sender).map(|(version, responder, initiator)| {
+                    keys::join_syn_ack_hmac(version, initiator, responder)
                 });
                 self.authenticate(flow, expected.map(|expected| expected == *hmac));
             }
             Join::Ack { hmac } => {
                 let sender = side ^ usize::from(turned);
-                let expected = self.join_secrets(flow, side, sender, |version, keys, nonces| {
-                    keys::join_ack_hmac(version, keys[0], keys[1], nonces[0], nonces[1])
+                let expected = self.join_secrets(flow, side, sender).map(|(version, initiator, responder)| {
+                    keys::join_ack_hmac(version, initiator, responder)
                 });
                 self.authenticate(flow, expected.map(|expected| expected == *hmac));
             }
         }
     }
 
-    /// Calls `compute` with the keys and nonces of a join's end `side` and its peer, in this order.
-    fn join_secrets<T>(
-        &self,
-        flow: u32,
-        side: usize,
-        sender: usize,
-        compute: impl FnOnce(u8, [u64; 2], [u32; 2]) -> T,
-    ) -> Option<T> {
+    /// The version, and key and nonce of a join's end `side` and of its peer.
+    fn join_secrets(&self, flow: u32, side: usize, sender: usize) -> Option<(u8, (Key, u32), (Key, u32))> {
         let subflow = &self.flows[flow as usize];
         let mptcp = self.connections[subflow.connection as usize].mptcp.as_ref()?;
         let nonces = &subflow.mptcp.as_ref()?.nonces;
-        let keys = [mptcp.keys[sender]?, mptcp.keys[1 - sender]?];
-        Some(compute(mptcp.version?, keys, [nonces[side]?, nonces[1 - side]?]))
+        let own = (mptcp.keys[sender]?, nonces[side]?);
+        let peer = (mptcp.keys[1 - sender]?, nonces[1 - side]?);
+        Some((mptcp.version?, own, peer))
     }
 
     fn authenticate(&mut self, flow: u32, right: Option<bool>) {

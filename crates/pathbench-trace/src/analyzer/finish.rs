@@ -4,6 +4,7 @@ use super::connection::{Connection, MptcpConnection, Subflow};
 use super::findings;
 use super::sequence::Sequence;
 use super::{Analyzer, Counts};
+use crate::mptcp::checksum::Checksums;
 use crate::mptcp::signal::{Signal, reset_reason};
 use crate::packet::Endpoint;
 use crate::tcp::{Direction, Flow};
@@ -36,15 +37,17 @@ impl<S: Sequence> Analyzer<S> {
             }
         }
         let origin_ns = self.origin_ns.unwrap_or(0);
-        let quic = self.quic.finish(origin_ns, self.next_id);
-        for connection in quic.connections {
-            self.totals.quic_connections += 1;
+        let quic = self.quic.totals();
+        for connection in self.quic.finish(origin_ns) {
             let payload: u64 = connection.upload.payload_bytes + connection.download.payload_bytes;
-            self.kept.keep(payload, connection);
+            let id = self.next_id + connection.id;
+            self.kept.keep(payload, TracedConnection { id, ..connection });
         }
-        self.totals.other_udp_flows = quic.other_flows;
+        self.totals.quic_connections = quic.connections;
+        self.totals.other_udp_flows = quic.other_udp_flows;
         self.totals.payload_bytes += quic.payload_bytes;
-        self.totals.discarded += quic.discarded + self.reassembly.discarded();
+        let fragments = self.reassembly.discarded();
+        self.totals.discarded += quic.discarded + fragments.overlapping + fragments.evicted + fragments.timed_out;
         let mut document = TraceDocument {
             schema: pathbench_record::trace::SCHEMA.to_owned(),
             started: rfc3339_from_unix((origin_ns / 1_000_000_000) as i64),
@@ -99,7 +102,7 @@ fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> 
     result.upload = direction(&members, connection.mptcp.as_deref(), 0, multipath);
     result.download = direction(&members, connection.mptcp.as_deref(), 1, multipath);
     if let Some(mptcp) = connection.mptcp.filter(|_| multipath) {
-        level(&mut result, *mptcp, origin_ns);
+        level(&mut result, *mptcp, &members, origin_ns);
     }
     result.subflows = members.iter_mut().map(|member| subflow(member, origin_ns, multipath)).collect();
     let filters: Vec<&str> = result.subflows.iter().take(8).map(|subflow| subflow.filter.as_str()).collect();
@@ -151,15 +154,19 @@ fn direction(members: &[Subflow], mptcp: Option<&MptcpConnection>, sender: usize
     result
 }
 
-fn level(result: &mut TracedConnection, mptcp: MptcpConnection, origin_ns: u64) {
+fn level(result: &mut TracedConnection, mptcp: MptcpConnection, members: &[Subflow], origin_ns: u64) {
     result.version = mptcp.version.map(|version| version.to_string());
     let token = |side: usize| mptcp.tokens[side].map(|token| format!("{token:#010x}"));
     (result.client_token, result.server_token) = (token(0), token(1));
     let checksums = mptcp.checksum.iter().any(|required| *required);
     result.checksums = mptcp.version.map(|_| checksums);
     if checksums {
-        result.checksums_verified = Some(mptcp.checksums_verified);
-        result.checksums_wrong = Some(mptcp.checksums_wrong);
+        let sum = |count: fn(&Checksums) -> u64| {
+            let of = |member: &Subflow| Some(member.mptcp.as_ref()?.checksums.iter().flatten().map(|sums| count(sums)).sum::<u64>());
+            Some(members.iter().filter_map(of).sum())
+        };
+        result.checksums_verified = sum(|checksums| checksums.verified);
+        result.checksums_wrong = sum(|checksums| checksums.wrong);
     }
     result.signals = mptcp.signals.into_iter().map(|found| signal(found, origin_ns)).collect();
 }
@@ -250,6 +257,6 @@ fn sent_in(direction: Direction, mptcp: Option<(u64, u64)>) -> SubflowDirection 
         largest_ip_bytes: direction.largest_ip_bytes,
         segment_sizes: direction.sizes.into_counts(),
         throughput: direction.throughput.into_series(),
-        goodput: pathbench_record::trace::Series::default(),
+        ..SubflowDirection::default()
     }
 }

@@ -65,6 +65,7 @@ impl<S: Sequence> Analyzer<S> {
                 _ => {}
             }
         }
+        self.checksum(flow, side, tcp);
         let carried = match &arrival {
             Some(arrival) => self.data(flow, side, arrival, mptcp, time_ns),
             None => None,
@@ -115,7 +116,7 @@ impl<S: Sequence> Analyzer<S> {
 
     /// A DSS option (RFC 8684, section 3.3).
     #[inline]
-    fn signal(&mut self, flow: u32, side: usize, tcp: &Tcp<'_>, signal: &DataSequenceSignal, time_ns: u64) {
+    pub(super) fn signal(&mut self, flow: u32, side: usize, tcp: &Tcp<'_>, signal: &DataSequenceSignal, time_ns: u64) {
         let connection = self.flows[flow as usize].connection;
         if self.connections[connection as usize].lacks_data_sequence() {
             self.begin_without_handshake(flow, side, signal, time_ns);
@@ -157,6 +158,11 @@ impl<S: Sequence> Analyzer<S> {
         }
         let direction = &tcp_flow.directions[side];
         let start = state.place(side, direction, tcp, mapping);
+        if let (Some(checksum), true) = (mapping.checksum, mptcp.checksum.iter().any(|required| *required)) {
+            let sequence = data.sequence(position);
+            let checksums = state.checksums[side].get_or_insert_default();
+            checksums.mapping(sequence, mapping.subflow_sequence, mapping.length, checksum, signal.data_fin);
+        }
         let new = state.mappings[side].add(Range { start, end: start + length, data: position });
         if new && state.mappings[side].is_waiting() {
             let mut reinjected = 0;
@@ -170,6 +176,15 @@ impl<S: Sequence> Analyzer<S> {
         }
     }
 
+    /// The payload that the checksums of its mappings cover.
+    #[inline]
+    fn checksum(&mut self, flow: u32, side: usize, tcp: &Tcp<'_>) {
+        let Subflow { flow, mptcp: Some(state), .. } = &mut self.flows[flow as usize] else { return };
+        if let (Some(checksums), Some(initial)) = (&mut state.checksums[side], flow.directions[side].initial_sequence()) {
+            checksums.payload(tcp.sequence.wrapping_sub(initial), tcp.payload);
+        }
+    }
+
     fn may_close(&mut self, flow: u32, time_ns: u64) {
         let index = self.flows[flow as usize].connection;
         let connection = &self.connections[index as usize];
@@ -179,6 +194,9 @@ impl<S: Sequence> Analyzer<S> {
             self.closed.push_back((time_ns + LINGER_NS, index, id));
         }
     }
+
+    /// A packet of a flow that another capture has already.
+    pub(super) fn second_point(&mut self, _: u32, _: u32, _: &Frame<'_>, _: &Packet<'_>, _: &Tcp<'_>) {}
 
     /// Reports the segment to the sequence.
     fn record(

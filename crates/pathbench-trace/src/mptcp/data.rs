@@ -83,6 +83,11 @@ impl DataDirection {
         direction
     }
 
+    /// The data sequence number of a position.
+    pub fn sequence(&self, position: u64) -> u64 {
+        self.origin.unwrap_or(0).wrapping_add(position)
+    }
+
     /// Nothing has been seen of this direction.
     pub fn is_unused(&self) -> bool {
         self.origin.is_none()
