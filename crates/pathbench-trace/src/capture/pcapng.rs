@@ -24,6 +24,8 @@ const INTERFACE_TIME_OFFSET: u16 = 14;
 /// First byte of a filter as text.
 pub(super) const FILTER_TEXT: u8 = 0;
 
+/// Type and length before the body.
+const BLOCK_START_BYTES: usize = 8;
 /// Type and length before the body, length after it.
 const BLOCK_FRAME_BYTES: usize = 12;
 /// The largest packet with 1 MiB of options.
@@ -73,7 +75,8 @@ impl Unit {
         } else if let Some(fewer) = 9_u32.checked_sub(power) {
             Self::Multiple(10_u64.saturating_pow(fewer))
         } else {
-            Self::Part(10_u64.saturating_pow(power - 9))
+            // Timestamps of finer units are below 1 ns.
+            10_u64.checked_pow(power - 9).map_or(Self::Multiple(0), Self::Part)
         }
     }
 
@@ -151,8 +154,8 @@ impl Pcapng {
     #[inline]
     fn block(&mut self, at: usize, scan: &mut Scan<'_>) -> Result<usize, Step> {
         let block = scan.bytes.get(at..).unwrap_or_default();
-        let Some((start, _)) = block.split_first_chunk::<8>() else {
-            return Err(Step::More(BLOCK_FRAME_BYTES));
+        let Some((start, _)) = block.split_first_chunk::<BLOCK_START_BYTES>() else {
+            return Err(Step::More(BLOCK_START_BYTES));
         };
         let [k0, k1, k2, k3, l0, l1, l2, l3] = *start;
         // The same in both byte orders for a section header.
@@ -161,7 +164,8 @@ impl Pcapng {
             self.begin_section(block)?;
         }
         let length = self.order.u32([l0, l1, l2, l3]);
-        if length > LARGEST_BLOCK_BYTES || !length.is_multiple_of(4) || (length as usize) < BLOCK_FRAME_BYTES {
+        if length > LARGEST_BLOCK_BYTES || !length.is_multiple_of(4) || (length as usize) < BLOCK_FRAME_BYTES
+        {
             return Err(Step::Damage(Damage::BlockLength { length }));
         }
         let Some(block) = block.get(..length as usize) else {
@@ -174,7 +178,10 @@ impl Pcapng {
         if repeated != length {
             return Err(Step::Damage(Damage::UnequalLengths { first: length, last: repeated }));
         }
-        let body = Body { bytes: before.get(8..).unwrap_or_default(), offset: at + 8 };
+        let body = Body {
+            bytes: before.get(BLOCK_START_BYTES..).unwrap_or_default(),
+            offset: at + BLOCK_START_BYTES,
+        };
         match kind {
             ENHANCED_PACKET => self.enhanced_packet(body, scan.slots),
             PACKET => self.obsolete_packet(body, scan.slots),

@@ -6,7 +6,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
-/// A decoder loses what it decoded in the call in which it finds damage.
+/// The decoder withholds the bytes of the call in which it finds damage.
 const GZIP_READ_BYTES: usize = 16 << 10;
 const COMPRESSED_BUFFER_BYTES: usize = 128 << 10;
 /// The limit of the `zstd` program: windows up to 2²⁷ bytes.
