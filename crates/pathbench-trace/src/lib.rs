@@ -9,6 +9,7 @@
 pub mod analysis;
 pub mod analyzer;
 pub mod capture;
+pub mod coverage;
 pub mod histogram;
 pub mod mptcp;
 pub mod packet;

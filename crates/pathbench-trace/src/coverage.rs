@@ -1,0 +1,132 @@
+//! A set of byte ranges of a sequence space.
+
+use std::collections::VecDeque;
+
+/// More gaps than this are not kept.
+const MAX_GAPS: usize = 1024;
+
+/// Half-open ranges, optimised for bytes that arrive in order.
+#[derive(Debug, Clone, Default)]
+pub struct Coverage {
+    /// The last range; empty if there is none.
+    start: u64,
+    end: u64,
+    /// Ranges below the last one, in order; none touches another.
+    earlier: VecDeque<(u64, u64)>,
+    /// Bytes below are no longer distinguished. 0 if nothing was forgotten.
+    floor: u64,
+    missing: u64,
+}
+
+impl Coverage {
+    /// Adds the bytes from `start` to before `end` and returns the number of new bytes.
+    #[inline]
+    pub fn add(&mut self, start: u64, end: u64) -> u64 {
+        if start == self.end && self.end > self.start && end > start {
+            self.end = end;
+            return end - start;
+        }
+        self.add_anywhere(start.max(self.floor), end)
+    }
+
+    fn add_anywhere(&mut self, start: u64, end: u64) -> u64 {
+        if start >= end {
+            return 0;
+        }
+        if self.start == self.end {
+            (self.start, self.end) = (start, end);
+            return end - start;
+        }
+        if start > self.end {
+            self.earlier.push_back((self.start, self.end));
+            (self.start, self.end) = (start, end);
+            self.limit();
+            return end - start;
+        }
+        let low = self.earlier.partition_point(|range| range.1 < start);
+        let high = self.earlier.partition_point(|range| range.0 <= end).max(low);
+        let (mut merged, mut old) = ((start, end), 0);
+        for range in self.earlier.drain(low..high) {
+            old += range.1 - range.0;
+            merged = (merged.0.min(range.0), merged.1.max(range.1));
+        }
+        if end >= self.start {
+            old += self.end - self.start;
+            merged = (merged.0.min(self.start), merged.1.max(self.end));
+            (self.start, self.end) = merged;
+        } else {
+            self.earlier.insert(low, merged);
+            self.limit();
+        }
+        merged.1 - merged.0 - old
+    }
+
+    /// Closes the lowest gap if there are too many.
+    fn limit(&mut self) {
+        if self.earlier.len() <= MAX_GAPS {
+            return;
+        }
+        if let Some(lowest) = self.earlier.pop_front() {
+            let next = self.earlier.front_mut().map_or(&mut self.start, |range| &mut range.0);
+            self.missing += *next - lowest.1;
+            *next = lowest.0;
+        }
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
+        let last = (self.start < self.end).then_some((self.start, self.end));
+        self.earlier.iter().copied().chain(last)
+    }
+
+    /// Number of bytes from `start` to before `end` that were added, are counted as missing or are forgotten.
+    pub fn covered(&self, start: u64, end: u64) -> u64 {
+        let forgotten = self.floor.min(end).saturating_sub(start);
+        let overlap = |range: (u64, u64)| range.1.min(end).saturating_sub(range.0.max(start));
+        if start >= self.start {
+            return forgotten + overlap((self.start, self.end));
+        }
+        let low = self.earlier.partition_point(|range| range.1 <= start);
+        let earlier = self.earlier.range(low..).take_while(|range| range.0 < end);
+        forgotten + earlier.map(|range| overlap(*range)).sum::<u64>() + overlap((self.start, self.end))
+    }
+
+    /// End of the bytes without a gap, from the first byte or from the position of [`forget_before`](Self::forget_before).
+    pub fn contiguous_end(&self) -> u64 {
+        match self.ranges().next() {
+            Some((start, end)) if self.floor == 0 || start <= self.floor => end,
+            _ => self.floor,
+        }
+    }
+
+    /// Forgets ranges and gaps below `at`; bytes there are not new if they are added again.
+    pub fn forget_before(&mut self, at: u64) {
+        if at <= self.floor {
+            return;
+        }
+        self.floor = at;
+        let low = self.earlier.partition_point(|range| range.1 <= at);
+        self.earlier.drain(..low);
+        if let Some(first) = self.earlier.front_mut() {
+            first.0 = first.0.max(at);
+        } else if self.end <= at {
+            (self.start, self.end) = (at, at);
+        } else {
+            self.start = self.start.max(at);
+        }
+    }
+
+    /// Bytes of gaps that were closed because there were too many gaps.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// The gaps, in order.
+    pub fn gaps(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut before = (self.floor > 0).then_some(self.floor);
+        self.ranges().filter_map(move |(start, end)| {
+            let gap = before.map(|before| (before, start)).filter(|gap| gap.0 < gap.1);
+            before = Some(end);
+            gap
+        })
+    }
+}
