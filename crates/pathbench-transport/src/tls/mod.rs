@@ -243,7 +243,8 @@ pub fn server_config(identity: &ServerIdentity, alpn: &[u8]) -> Result<ServerCon
 }
 
 /// A client's configuration with one ALPN protocol. Certificate dates are checked against the system clock, unless the
-/// certificate is pinned.
+/// certificate is pinned. If the environment variable `SSLKEYLOGFILE` is set, the client appends its secrets to that file
+/// (RFC 9850).
 pub fn client_config(trust: &Trust, alpn: &[u8]) -> Result<ClientConfig, TrustError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -266,6 +267,9 @@ pub fn client_config(trust: &Trust, alpn: &[u8]) -> Result<ClientConfig, TrustEr
     };
     let mut config = builder.with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = vec![alpn.to_vec()];
+    if std::env::var_os("SSLKEYLOGFILE").is_some() {
+        config.key_log = Arc::new(rustls::KeyLogFile::new());
+    }
     Ok(config)
 }
 
