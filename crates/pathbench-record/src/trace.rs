@@ -193,9 +193,11 @@ pub struct TracedSubflow {
     pub client_address_id: Option<u8>,
     pub server_address_id: Option<u8>,
     pub backup: Option<bool>,
+    /// Path id of Multipath QUIC, with keys.
+    pub path_id: Option<u32>,
     /// The handshake of the join carried the right HMACs (known only with both keys).
     pub authenticated: Option<bool>,
-    /// `fin`, `reset`, `open`.
+    /// `fin`, `reset`, `open`, `abandoned` (PATH_ABANDON of Multipath QUIC).
     pub end: String,
     /// MP_TCPRST reason (RFC 8684, section 3.6).
     pub reset_reason: Option<String>,
@@ -225,6 +227,8 @@ pub struct SubflowDirection {
     /// IP bytes.
     pub ip_bytes: u64,
     pub payload_bytes: u64,
+    /// Payload of the STREAM frames of QUIC, with retransmissions; with keys.
+    pub stream_bytes: Option<u64>,
     /// Payload whose (subflow) sequence numbers were on the wire before.
     pub retransmitted_bytes: u64,
     pub retransmitted_packets: u64,
@@ -267,13 +271,15 @@ pub struct TooBigMessage {
     pub direction: String,
 }
 
-/// One MPTCP signal (RFC 8684).
+/// One signal of MPTCP (RFC 8684) or QUIC.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct TracedSignal {
     pub at_s: f64,
-    /// `add-addr`, `add-addr-echo`, `remove-addr`, `mp-prio`, `mp-fail`, `fastclose`, `mp-tcprst`, `data-fin`.
+    /// `add-addr`, `add-addr-echo`, `remove-addr`, `mp-prio`, `mp-fail`, `fastclose`, `mp-tcprst`, `data-fin`;
+    /// of QUIC: `path-challenge`, `path-response`, `path-abandon`, `path-status-backup`, `path-status-available`,
+    /// `connection-close`.
     pub kind: String,
     /// `client`, `server`.
     pub sender: String,
@@ -303,6 +309,10 @@ pub struct TracedQuic {
     pub handshake_rtt_ms: Option<f64>,
     /// 1-RTT packets were decrypted.
     pub decrypted: bool,
+    /// 1-RTT packets that the keys did not decrypt.
+    pub undecrypted_packets: Option<u64>,
+    /// Key updates of both ends (RFC 9001, section 6).
+    pub key_updates: Option<u64>,
     /// Why packet numbers and further paths are absent.
     pub limits: Vec<String>,
     /// Extension of Multipath QUIC (initial_max_path_id of each end), with keys.

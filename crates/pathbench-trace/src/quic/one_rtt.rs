@@ -1,0 +1,248 @@
+//! 1-RTT packets with their keys: packet numbers per path id, streams, acknowledgments, further connection ids.
+
+use super::connection::{Connection, Place};
+use super::frames::{Frame, Frames};
+use super::header::ConnectionId;
+use super::keys::{self, PacketKeys, Suite, Unprotected};
+use super::path::NumberSpace;
+
+/// Path ids with packet numbers of their own.
+const MAX_PATH_IDS: usize = 256;
+/// Path ids that are tried for a connection id whose announcement was not captured.
+const MAX_GUESSES: usize = 8;
+/// Signals of a connection.
+const MAX_SIGNALS: usize = 256;
+
+/// Keys of one end (RFC 9001, section 6).
+#[derive(Debug)]
+pub(super) struct OneRtt {
+    suite: Suite,
+    version: u32,
+    secret: Vec<u8>,
+    phase: bool,
+    /// Its header protection outlives key updates.
+    first: PacketKeys,
+    current: PacketKeys,
+    next: PacketKeys,
+    previous: Option<PacketKeys>,
+    pub(super) updates: u64,
+}
+
+impl OneRtt {
+    pub(super) fn new(secret: &[u8], suite: Suite, version: u32) -> Option<Self> {
+        let following = keys::next_secret(secret, suite, version)?;
+        Some(Self {
+            suite,
+            version,
+            phase: false,
+            first: PacketKeys::new(secret, suite, version)?,
+            current: PacketKeys::new(secret, suite, version)?,
+            next: PacketKeys::new(&following, suite, version)?,
+            previous: None,
+            secret: following,
+            updates: 0,
+        })
+    }
+
+    fn unprotect(&self, packet: &[u8], number_offset: usize, scratch: &mut Vec<u8>) -> Option<Unprotected> {
+        scratch.clear();
+        scratch.extend_from_slice(packet);
+        self.first.unprotect(scratch, number_offset)
+    }
+
+    /// Decrypts a packet whose header protection was removed in `scratch`.
+    fn open(
+        &mut self,
+        header: usize,
+        path: u32,
+        number: u64,
+        scratch: &mut [u8],
+        copy: &mut Vec<u8>,
+    ) -> Option<()> {
+        let other_phase = scratch.first()? & 4 != 0;
+        let mut attempt = |keys: &PacketKeys| {
+            copy.clear();
+            copy.extend_from_slice(scratch);
+            let length = keys.open(copy, header, path, number)?.len();
+            copy.drain(..header);
+            copy.truncate(length);
+            Some(())
+        };
+        if other_phase == self.phase {
+            return attempt(&self.current);
+        }
+        if self.previous.as_ref().is_some_and(|keys| attempt(keys).is_some()) {
+            return Some(());
+        }
+        attempt(&self.next)?;
+        self.update()
+    }
+
+    fn update(&mut self) -> Option<()> {
+        let following = keys::next_secret(&self.secret, self.suite, self.version)?;
+        let next = PacketKeys::new(&following, self.suite, self.version)?;
+        self.secret = following;
+        let current = std::mem::replace(&mut self.next, next);
+        self.previous = Some(std::mem::replace(&mut self.current, current));
+        self.phase = !self.phase;
+        self.updates += 1;
+        Some(())
+    }
+}
+
+/// Buffers that all connections share.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) header: Vec<u8>,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Connection {
+    /// Counts the packet, and reads its frames if it can be decrypted.
+    pub(super) fn short(&mut self, place: Place, packet: &[u8], scratch: &mut Scratch) {
+        self.counts.one_rtt += 1;
+        if self.one_rtt.get(place.side).is_none_or(Option::is_none) {
+            return;
+        }
+        match self.decrypt(place.side, packet, scratch) {
+            Some((path_id, number)) => {
+                self.decrypted = true;
+                if let Some(path) = self.paths.get_mut(place.path) {
+                    path.path_id = Some(path_id);
+                }
+                self.frames(place, path_id, number, &scratch.payload);
+            }
+            None => self.counts.undecrypted += 1,
+        }
+    }
+
+    /// Path id and packet number; the frames are in `scratch.payload`.
+    fn decrypt(&mut self, side: usize, packet: &[u8], scratch: &mut Scratch) -> Option<(u32, u64)> {
+        let after = packet.get(1..)?;
+        let destinations = self.ids.get(1 - side)?;
+        let known = destinations.iter().find(|(id, _)| after.starts_with(id.as_slice()) && !id.is_empty());
+        let length =
+            known.map_or(self.id_length.get(1 - side).copied().flatten(), |(id, _)| Some(id.len()))?;
+        let spaces = self.spaces.get(side)?;
+        let guesses: Vec<u32> = match known {
+            Some(&(_, path)) => vec![path],
+            None => [0]
+                .into_iter()
+                .chain(spaces.keys().copied().filter(|&path| path != 0))
+                .take(MAX_GUESSES)
+                .collect(),
+        };
+        let keys = self.one_rtt.get_mut(side)?.as_mut()?;
+        let unprotected = keys.unprotect(packet, 1 + length, &mut scratch.header)?;
+        let header = 1 + length + unprotected.number_length;
+        let (path, number) = guesses.into_iter().find_map(|path| {
+            let expected = spaces.get(&path).map_or(0, |space| space.expected);
+            let number = keys::decode_number(expected, unprotected.number, unprotected.number_length);
+            keys.open(header, path, number, &mut scratch.header, &mut scratch.payload)
+                .map(|()| (path, number))
+        })?;
+        if let Some(id) = after.get(..length).and_then(ConnectionId::new).filter(|_| known.is_none()) {
+            self.learn_id(1 - side, id, path);
+        }
+        Some((path, number))
+    }
+
+    fn frames(&mut self, place: Place, path_id: u32, number: u64, payload: &[u8]) {
+        let (mut eliciting, mut again) = (false, false);
+        for frame in Frames::new(payload) {
+            eliciting |= !matches!(frame, Frame::Ack { .. } | Frame::Padding | Frame::ConnectionClose { .. });
+            match frame {
+                Frame::Ack { path, largest, .. } => self.acknowledge(place, path, largest),
+                Frame::Stream { id, offset, length, .. } => again |= self.stream(place, id, offset, length),
+                Frame::Datagram { length } => self.new_data(place, length),
+                Frame::NewConnectionId { path, id } => {
+                    if let Ok(path) = u32::try_from(path) {
+                        self.learn_id(place.side, id, path);
+                    }
+                }
+                Frame::PathAbandon { path, error } => {
+                    for known in
+                        self.paths.iter_mut().filter(|known| known.path_id.map(u64::from) == Some(path))
+                    {
+                        known.abandoned = true;
+                    }
+                    self.signal(
+                        place,
+                        "path-abandon",
+                        Some(path),
+                        Some(format!("path {path}, error {error:#x}")),
+                    );
+                }
+                Frame::PathStatus { path, backup } => {
+                    for known in
+                        self.paths.iter_mut().filter(|known| known.path_id.map(u64::from) == Some(path))
+                    {
+                        known.backup = Some(backup);
+                    }
+                    let kind = if backup { "path-status-backup" } else { "path-status-available" };
+                    self.signal(place, kind, Some(path), Some(format!("path {path}")));
+                }
+                Frame::PathChallenge => self.signal(place, "path-challenge", None, None),
+                Frame::PathResponse => self.signal(place, "path-response", None, None),
+                Frame::ConnectionClose { error, .. } => {
+                    self.signal(place, "connection-close", None, Some(format!("error {error:#x}")));
+                }
+                _ => {}
+            }
+        }
+        if let Some(direction) = self.direction(place) {
+            direction.retransmitted_packets += u64::from(again);
+        }
+        let Some(spaces) = self.spaces.get_mut(place.side) else { return };
+        if spaces.len() < MAX_PATH_IDS || spaces.contains_key(&path_id) {
+            spaces.entry(path_id).or_insert_with(NumberSpace::default).sent(
+                number,
+                place.time_ns,
+                place.path,
+                eliciting,
+            );
+        }
+    }
+
+    /// A round trip from the largest acknowledged packet (RFC 9002, section 5.1).
+    fn acknowledge(&mut self, place: Place, path_id: u64, largest: u64) {
+        let Ok(path_id) = u32::try_from(path_id) else { return };
+        let sender = 1 - place.side;
+        let space = self.spaces.get_mut(sender).and_then(|spaces| spaces.get_mut(&path_id));
+        let Some((sent_ns, path)) = space.and_then(|space| space.acknowledged(largest)) else { return };
+        if let Some(direction) = self.paths.get_mut(path).and_then(|path| path.directions.get_mut(sender)) {
+            direction.rtt_sample(place.time_ns.saturating_sub(sent_ns));
+        }
+    }
+
+    /// Whether the packet repeats bytes.
+    fn stream(&mut self, place: Place, id: u64, offset: u64, length: u64) -> bool {
+        let Some(streams) = self.streams.get_mut(place.side) else { return false };
+        let carried = streams.carry(id, offset, length, place.path as u16);
+        if let Some(direction) = self.direction(place) {
+            direction.stream_bytes += length;
+            direction.retransmitted_bytes += carried.same_path;
+            direction.reinjected_bytes += carried.other_path;
+            direction.gap_bytes += carried.gap;
+        }
+        self.new_data(place, carried.new);
+        carried.same_path + carried.other_path > 0
+    }
+
+    fn new_data(&mut self, place: Place, bytes: u64) {
+        let since_start = place.time_ns.saturating_sub(self.start_ns);
+        if let Some(direction) = self.direction(place) {
+            direction.data_bytes += bytes;
+            direction.goodput.add(since_start, bytes);
+        }
+    }
+
+    fn signal(&mut self, place: Place, kind: &'static str, path_id: Option<u64>, detail: Option<String>) {
+        if self.signals.len() < MAX_SIGNALS {
+            let of_path =
+                |id: u64| self.paths.iter().position(|path| path.path_id.map(u64::from) == Some(id));
+            let path = path_id.and_then(of_path).unwrap_or(place.path);
+            self.signals.push(super::connection::Signal { place: Place { path, ..place }, kind, detail });
+        }
+    }
+}
