@@ -42,8 +42,12 @@ fn capable_has_the_keys_of_its_length() {
         assert_eq!(capable.receiver_key, receiver.then_some(0x090a_0b0c_0d0e_0f10));
         assert!(capable.checksum && capable.crypto && capable.deny_join == (version == 1));
     }
-    for (version, length) in [(0, 4), (0, 22), (1, 5), (1, 21), (1, 12)] {
-        assert!(malformed(&parse(&option(length, version, 1), version == 0, true)) || length == 12);
+    for (version, length, syn) in [(0, 4, true), (0, 22, false), (1, 5, true), (1, 21, false), (1, 12, false)]
+    {
+        assert!(
+            malformed(&parse(&option(length, version, 1), syn, true)),
+            "version {version}, length {length}"
+        );
     }
 }
 
@@ -162,12 +166,12 @@ fn replay(cut: usize, alter: bool) -> [Checksums; 2] {
     let (mut initial, mut data_sequence) = ([0_u32; 2], [0_u64; 2]);
     let (mut at, mut altered) = (24, !alter);
     while at < file.len() {
-        let captured = u32::from_le_bytes(file[at + 8..at + 12].try_into().unwrap()) as usize;
+        let captured = u32::from_le_bytes(file[at + 8..at + 12].try_into().expect("four bytes")) as usize;
         let ip = &file[at + 16 + 14..at + 16 + captured];
         at += 16 + captured;
         let tcp = &ip[20..usize::from(u16::from_be_bytes([ip[2], ip[3]]))];
         let side = usize::from(tcp[..2] == 5000_u16.to_be_bytes());
-        let sequence = u32::from_be_bytes(tcp[4..8].try_into().unwrap());
+        let sequence = u32::from_be_bytes(tcp[4..8].try_into().expect("four bytes"));
         let (options, payload) = tcp.split_at(usize::from(tcp[12] >> 4) * 4);
         let (syn, ack) = (tcp[13] & 2 != 0, tcp[13] & 16 != 0);
         if syn {
@@ -188,7 +192,13 @@ fn replay(cut: usize, alter: bool) -> [Checksums; 2] {
                             [client, server].map(|key| keys::initial_data_sequence(1, Key(key)) + 1);
                     }
                     if let Some((length, checksum)) = capable.data {
-                        checksums[side].mapping(data_sequence[side], 1, length, checksum.unwrap(), false);
+                        checksums[side].mapping(
+                            data_sequence[side],
+                            1,
+                            length,
+                            checksum.expect("a checksum"),
+                            false,
+                        );
                     }
                 }
                 MptcpOption::Dss(signal) => {
@@ -200,7 +210,7 @@ fn replay(cut: usize, alter: bool) -> [Checksums; 2] {
                     if let Some(map) = signal.mapping {
                         let data = widen(map.data_sequence, data_sequence[side]);
                         assert!(data.wrapping_sub(data_sequence[side]) < 100_000);
-                        let (subflow, checksum) = (map.subflow_sequence, map.checksum.unwrap());
+                        let (subflow, checksum) = (map.subflow_sequence, map.checksum.expect("a checksum"));
                         checksums[side].mapping(data, subflow, map.length, checksum, signal.data_fin);
                     }
                 }
@@ -221,7 +231,7 @@ fn replay(cut: usize, alter: bool) -> [Checksums; 2] {
             checksums[side].payload(start + index as u32 * 333, &piece[..piece.len() / 2]);
         }
     }
-    checksums.each_mut().map(Checksums::close);
+    checksums.iter_mut().for_each(Checksums::close);
     checksums
 }
 
@@ -237,6 +247,22 @@ fn recorded_checksums_are_verified() {
     assert_eq!(cut.wrong, 0);
     assert_eq!(cut.verified + cut.unverifiable, client.verified);
     assert!(cut.unverifiable >= 12);
+}
+
+#[test]
+fn open_mappings_are_bounded_and_repetitions_are_not_counted() {
+    let mut checksums = Checksums::default();
+    // Subflow sequence numbers wrap; each mapping is repeated, as by GSO.
+    let start = |index: u32| 0xffff_ff00_u32.wrapping_add(index * 10);
+    for index in 0..66 {
+        checksums.mapping(u64::from(index), start(index), 10, 0, false);
+        checksums.mapping(u64::from(index), start(index), 10, 0, false);
+    }
+    assert_eq!(checksums.unverifiable, 2);
+    checksums.payload(start(0), &[0; 660]);
+    assert_eq!((checksums.verified + checksums.wrong, checksums.unverifiable), (64, 2));
+    checksums.close();
+    assert_eq!(checksums.unverifiable, 2);
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl Checksums {
             missing: payload,
         };
         if payload == 0 {
-            // A DATA_FIN without data has subflow sequence number 0; hosts repeat it until it is acknowledged.
+            // A `DATA_FIN` without data has subflow sequence number 0; hosts repeat it until it is acknowledged.
             if self.data_fin.replace(data_sequence) != Some(data_sequence) {
                 self.finish(&mapping);
             }

@@ -22,7 +22,7 @@ pub struct Mapping {
     pub data_sequence: DataSequence,
     /// Relative to the subflow's initial sequence number: the first byte of data is 1.
     pub subflow_sequence: u32,
-    /// Bytes, with one more for a DATA_FIN. 0 is the infinite mapping (section 3.7).
+    /// Bytes, with one more for a `DATA_FIN`. 0 is the infinite mapping (section 3.7).
     pub length: u16,
     pub checksum: Option<u16>,
 }
