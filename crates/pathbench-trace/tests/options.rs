@@ -158,6 +158,16 @@ fn short_values_are_widened_to_the_nearest() {
     assert_eq!(widen(DataSequence::Full(9), u64::MAX), 9);
 }
 
+fn mptcp_options(mut rest: &[u8]) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    while let [kind, tail @ ..] = rest {
+        let (option, after) = rest.split_at(if *kind < 2 { 1 } else { usize::from(tail[0]) });
+        rest = after;
+        found.extend((*kind == 30).then_some(option));
+    }
+    found
+}
+
 /// Both directions of the recorded connection, with `cut` bytes captured of each payload and one byte altered on
 /// request. Returns the checksums of the client's direction and of the server's.
 fn replay(cut: usize, alter: bool) -> [Checksums; 2] {
@@ -177,14 +187,7 @@ fn replay(cut: usize, alter: bool) -> [Checksums; 2] {
         if syn {
             initial[side] = sequence;
         }
-        let mut rest = &options[20..];
-        while let [kind, tail @ ..] = rest {
-            let length = if *kind < 2 { 1 } else { usize::from(tail[0]) };
-            let option = &rest[..length];
-            rest = &rest[length..];
-            if *kind != 30 {
-                continue;
-            }
+        for option in mptcp_options(&options[20..]) {
             match parse(option, syn, ack) {
                 MptcpOption::Capable(capable) => {
                     if let (Some(client), Some(server)) = (capable.sender_key, capable.receiver_key) {
