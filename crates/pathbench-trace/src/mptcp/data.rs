@@ -155,7 +155,7 @@ impl DataDirection {
 
     /// Distinct bytes of data captured.
     pub fn data_bytes(&self) -> u64 {
-        self.coverage.covered(self.first().min(1), u64::MAX) - u64::from(self.keyed)
+        self.coverage.covered(1, u64::MAX)
     }
 
     /// Bytes of a reinjected range that `subflow` had carried itself; keeps the others' carriers until the acknowledgment.

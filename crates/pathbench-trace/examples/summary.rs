@@ -1,0 +1,13 @@
+//! Prints the analysis of captures as JSON: `cargo run --release -p pathbench-trace --example summary FILE…`
+use pathbench_trace::analysis::{Parameters, analyse, open};
+use pathbench_trace::quic::Quic;
+
+fn main() {
+    let sources = std::env::args().skip(1).filter_map(|name| {
+        let file = std::fs::File::open(&name).ok()?;
+        open(name, file).ok()
+    });
+    let parameters = Parameters { most: 5, seed: 1 };
+    let (document, ()) = analyse(sources.collect(), &parameters, Quic::new(None), ());
+    println!("{}", serde_json::to_string_pretty(&document).unwrap_or_default());
+}
