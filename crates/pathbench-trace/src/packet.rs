@@ -1,5 +1,11 @@
 //! Headers of a captured packet, from the link layer to the transport.
 
+pub mod link;
+mod network;
+pub mod reassembly;
+pub mod tcp_options;
+mod transport;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An IP address as 128 bits; IPv4 as IPv4-mapped IPv6 (RFC 4291, section 2.5.5.2), which no packet on a wire carries.
@@ -56,7 +62,7 @@ pub struct Packet<'a> {
 pub enum Transport<'a> {
     Tcp(Tcp<'a>),
     Udp(Udp<'a>),
-    /// ICMP "fragmentation needed" or ICMPv6 "packet too big".
+    /// ICMP "fragmentation needed" or `ICMPv6` "packet too big".
     TooBig(PacketTooBig),
 }
 
@@ -67,7 +73,7 @@ pub struct Tcp<'a> {
     /// The low eight flags of RFC 9293, section 3.1: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128.
     pub flags: u8,
     pub window: u16,
-    /// Captured bytes of the options; shorter than `options_length` in a truncated packet.
+    /// Captured bytes of the options; shorter than the data offset states in a truncated packet.
     pub options: &'a [u8],
     /// Captured bytes of the payload; shorter than `payload_length` in a truncated packet.
     pub payload: &'a [u8],
@@ -95,4 +101,78 @@ pub struct PacketTooBig {
     pub sequence: Option<u32>,
     /// IP length of the quoted packet.
     pub ip_length: u32,
+}
+
+/// One of several parts of an IP packet (RFC 791, section 3.2; RFC 8200, section 4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fragment<'a> {
+    pub source: Address,
+    pub destination: Address,
+    pub identification: u32,
+    /// Of IPv6, the next header that the fragment header has.
+    pub protocol: u8,
+    pub ipv6: bool,
+    /// In bytes.
+    pub offset: u32,
+    pub more_fragments: bool,
+    /// Bytes of the IP header with its options or extension headers, without the fragment header of IPv6.
+    pub header_length: u32,
+    pub hop_limit: u8,
+    pub congestion_experienced: bool,
+    /// Captured bytes of the payload; shorter than `payload_length` in a truncated packet.
+    pub payload: &'a [u8],
+    /// Payload on the wire.
+    pub payload_length: u32,
+}
+
+/// Result of [`dissect`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dissected<'a> {
+    Packet(Packet<'a>),
+    /// For [`reassembly::Reassembly`].
+    Fragment(Fragment<'a>),
+    Other(Reason),
+}
+
+/// Why a frame is not dissected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Link type that is unknown here, or carries no IP.
+    LinkType,
+    NotIp,
+    /// The frame was captured up to a point within a header.
+    Truncated,
+    /// A header contradicts itself or the length of the packet.
+    Malformed,
+    /// IEEE 802.11 frame with link-layer encryption.
+    Encrypted,
+    /// Fragment of an IEEE 802.11 frame.
+    LinkFragment,
+    /// A-MSDU of IEEE 802.11.
+    Aggregate,
+    /// More than 16 IPv6 extension headers.
+    ExtensionHeaders,
+    /// More than two levels of IP in IP.
+    Tunnels,
+    /// Transport protocol other than TCP, UDP, ICMP and `ICMPv6`; also that of a packet which ICMP quotes.
+    Protocol(u8),
+    /// ICMP message other than "fragmentation needed" and "packet too big", or one that quotes a later fragment.
+    Icmp,
+}
+
+/// Finds the headers of a frame. `link_type` is the number of <https://www.tcpdump.org/linktypes.html>;
+/// `original_length` is the frame's length on the wire, of which `frame_bytes` were captured.
+#[inline]
+pub fn dissect(link_type: u16, frame_bytes: &[u8], original_length: u32) -> Dissected<'_> {
+    let found = link::find_ip(link_type, frame_bytes).and_then(|(version, offset)| {
+        Ok((version, offset, frame_bytes.get(offset..).ok_or(Reason::Truncated)?))
+    });
+    match found {
+        Ok((version, offset, bytes)) => {
+            // Some writers set no original length.
+            let wire_length = original_length.saturating_sub(offset as u32).max(bytes.len() as u32);
+            network::dissect(version, bytes, wire_length, 0)
+        }
+        Err(reason) => Dissected::Other(reason),
+    }
 }

@@ -1,0 +1,248 @@
+//! IPv4 (RFC 791), IPv6 (RFC 8200) and IP in IP (RFC 2003, RFC 2473).
+
+use super::link::Version;
+use super::transport;
+use super::{Address, Dissected, Fragment, Reason};
+
+const MAXIMUM_TUNNELS: u8 = 2;
+const MAXIMUM_EXTENSION_HEADERS: usize = 16;
+const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
+
+/// An IP packet without its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IpPacket<'a> {
+    pub(super) source: Address,
+    pub(super) destination: Address,
+    pub(super) ip_length: u32,
+    pub(super) hop_limit: u8,
+    pub(super) congestion_experienced: bool,
+    pub(super) protocol: u8,
+    pub(super) payload: &'a [u8],
+    pub(super) payload_length: u32,
+}
+
+#[inline]
+pub(super) fn dissect(version: Version, bytes: &[u8], wire_length: u32, tunnels: u8) -> Dissected<'_> {
+    let result = match version {
+        Version::V4 => ipv4(bytes, wire_length, tunnels),
+        Version::V6 => ipv6(bytes, wire_length, tunnels),
+    };
+    result.unwrap_or_else(Dissected::Other)
+}
+
+#[inline]
+pub(super) fn dissect_payload<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
+    match ip.protocol {
+        6 => transport::tcp(ip),
+        4 | 41 if tunnels == MAXIMUM_TUNNELS => Err(Reason::Tunnels),
+        4 => return dissect(Version::V4, ip.payload, ip.payload_length, tunnels + 1),
+        41 => return dissect(Version::V6, ip.payload, ip.payload_length, tunnels + 1),
+        _ => transport::dissect(ip),
+    }
+    .map_or_else(Dissected::Other, Dissected::Packet)
+}
+
+#[inline]
+fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Reason> {
+    let header = bytes.first_chunk::<20>().ok_or(Reason::Truncated)?;
+    let [
+        first,
+        traffic_class,
+        l0,
+        l1,
+        id0,
+        id1,
+        f0,
+        f1,
+        hop_limit,
+        protocol,
+        _,
+        _,
+        s0,
+        s1,
+        s2,
+        s3,
+        d0,
+        d1,
+        d2,
+        d3,
+    ] = *header;
+    let header_length = u32::from(first & 0x0f) * 4;
+    if first >> 4 != 4 || header_length < 20 {
+        return Err(Reason::Malformed);
+    }
+    // 0: a GSO or GRO packet above 65,535 bytes (BIG TCP), or the TSO of some drivers.
+    let ip_length = match u16::from_be_bytes([l0, l1]) {
+        0 => wire_length,
+        length => u32::from(length),
+    };
+    let payload_length = ip_length.checked_sub(header_length).ok_or(Reason::Malformed)?;
+    let (source, destination) = (Address::v4([s0, s1, s2, s3]), Address::v4([d0, d1, d2, d3]));
+    let payload = captured(bytes, header_length as usize, ip_length)?;
+    let congestion_experienced = traffic_class & 3 == 3;
+    let fragment = u16::from_be_bytes([f0, f1]);
+    if fragment & (IPV4_MORE_FRAGMENTS | 0x1fff) != 0 {
+        return Ok(Dissected::Fragment(Fragment {
+            source,
+            destination,
+            identification: u16::from_be_bytes([id0, id1]).into(),
+            protocol,
+            ipv6: false,
+            offset: u32::from(fragment & 0x1fff) * 8,
+            more_fragments: fragment & IPV4_MORE_FRAGMENTS != 0,
+            header_length,
+            hop_limit,
+            congestion_experienced,
+            payload,
+            payload_length,
+        }));
+    }
+    let ip = IpPacket {
+        source,
+        destination,
+        ip_length,
+        hop_limit,
+        congestion_experienced,
+        protocol,
+        payload,
+        payload_length,
+    };
+    Ok(dissect_payload(&ip, tunnels))
+}
+
+/// What was captured of the IP packet behind `offset`, without the padding of the link layer.
+#[inline]
+fn captured(bytes: &[u8], offset: usize, ip_length: u32) -> Result<&[u8], Reason> {
+    let end = bytes.len().min(ip_length as usize);
+    bytes.get(offset..end).ok_or(Reason::Truncated)
+}
+
+#[inline]
+fn ipv6(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Reason> {
+    let (header, rest) = bytes.split_first_chunk::<40>().ok_or(Reason::Truncated)?;
+    let [v0, v1, _, _, l0, l1, next_header, hop_limit, addresses @ ..] = header;
+    if v0 >> 4 != 6 {
+        return Err(Reason::Malformed);
+    }
+    // 0: a jumbogram (RFC 2675), or a GSO or GRO packet of BIG TCP.
+    let length = match u16::from_be_bytes([*l0, *l1]) {
+        0 => match (*next_header == 0).then(|| jumbo_length(rest)).flatten() {
+            Some(length) => length.min(u32::MAX - 40),
+            None => wire_length.saturating_sub(40),
+        },
+        length => u32::from(length),
+    };
+    let ip_length = 40 + length;
+    let (source, destination) = addresses.split_at(16);
+    let address = |bytes: &[u8]| bytes.first_chunk().copied().map(Address::v6).ok_or(Reason::Malformed);
+    let (source, destination) = (address(source)?, address(destination)?);
+    let payload = captured(bytes, 40, ip_length)?;
+    let congestion_experienced = v1 & 0x30 == 0x30;
+    let chain = skip_extension_headers(*next_header, payload)?;
+    let payload_length = length.checked_sub(chain.length as u32).ok_or(Reason::Malformed)?;
+    let payload = payload.get(chain.length..).ok_or(Reason::Truncated)?;
+    if let Some((offset, more_fragments, identification)) = chain.fragment {
+        return Ok(Dissected::Fragment(Fragment {
+            source,
+            destination,
+            identification,
+            protocol: chain.next_header,
+            ipv6: true,
+            offset,
+            more_fragments,
+            // Without the fragment header: the header of the original packet (RFC 8200, section 4.5).
+            header_length: 40 + chain.length as u32 - 8,
+            hop_limit: *hop_limit,
+            congestion_experienced,
+            payload,
+            payload_length,
+        }));
+    }
+    let ip = IpPacket {
+        source,
+        destination,
+        ip_length,
+        hop_limit: *hop_limit,
+        congestion_experienced,
+        protocol: chain.next_header,
+        payload,
+        payload_length,
+    };
+    Ok(dissect_payload(&ip, tunnels))
+}
+
+/// The jumbo payload option, type 0xc2, of a hop-by-hop header (RFC 2675, section 2).
+fn jumbo_length(header: &[u8]) -> Option<u32> {
+    let length = (usize::from(*header.get(1)?) + 1) * 8;
+    let mut options = header.get(2..length)?;
+    loop {
+        options = match options {
+            [0xc2, 4, a, b, c, d, ..] => return Some(u32::from_be_bytes([*a, *b, *c, *d])),
+            // Pad1 has no length.
+            [0, rest @ ..] => rest,
+            [_, length, rest @ ..] => rest.get(usize::from(*length)..)?,
+            _ => return None,
+        };
+    }
+}
+
+pub(super) struct Chain {
+    pub(super) next_header: u8,
+    /// Bytes of the extension headers.
+    pub(super) length: usize,
+    /// Offset, more fragments, identification; none of an atomic fragment (RFC 6946).
+    pub(super) fragment: Option<(u32, bool, u32)>,
+}
+
+/// Ends at the first header that is no extension header, or behind the header of a fragment.
+#[inline]
+pub(super) fn skip_extension_headers(mut next_header: u8, bytes: &[u8]) -> Result<Chain, Reason> {
+    let mut length = 0;
+    for _ in 0..=MAXIMUM_EXTENSION_HEADERS {
+        // Hop-by-hop, routing, fragment, AH, destination options, mobility, HIP, shim6.
+        if !matches!(next_header, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140) {
+            return Ok(Chain { next_header, length, fragment: None });
+        }
+        let header = bytes.get(length..).and_then(<[u8]>::first_chunk::<8>).ok_or(Reason::Truncated)?;
+        let [next, units, o0, o1, i0, i1, i2, i3] = *header;
+        length += match next_header {
+            44 => 8,
+            // RFC 4302, section 2.2: in units of four bytes, minus 2.
+            51 => (usize::from(units) + 2) * 4,
+            _ => (usize::from(units) + 1) * 8,
+        };
+        let field = u16::from_be_bytes([o0, o1]);
+        let (offset, more_fragments) = (u32::from(field & 0xfff8), field & 1 != 0);
+        if next_header == 44 && (offset != 0 || more_fragments) {
+            let identification = u32::from_be_bytes([i0, i1, i2, i3]);
+            return Ok(Chain {
+                next_header: next,
+                length,
+                fragment: Some((offset, more_fragments, identification)),
+            });
+        }
+        next_header = next;
+    }
+    Err(Reason::ExtensionHeaders)
+}
+
+/// Dissects the payload of a packet that was put together from its fragments. The first fragment's extension headers
+/// behind its fragment header are in the payload.
+pub(super) fn dissect_reassembled(mut ip: IpPacket<'_>, ipv6: bool) -> Dissected<'_> {
+    if ipv6 {
+        let chain = match skip_extension_headers(ip.protocol, ip.payload) {
+            Ok(chain) => chain,
+            Err(reason) => return Dissected::Other(reason),
+        };
+        // A fragment header inside a fragmented packet is none that a host sends.
+        let (None, Some(payload), Some(payload_length)) = (
+            chain.fragment,
+            ip.payload.get(chain.length..),
+            ip.payload_length.checked_sub(chain.length as u32),
+        ) else {
+            return Dissected::Other(Reason::Malformed);
+        };
+        (ip.protocol, ip.payload, ip.payload_length) = (chain.next_header, payload, payload_length);
+    }
+    dissect_payload(&ip, 0)
+}
