@@ -1,4 +1,4 @@
-//! Frames of each link type become packets, fragments become datagrams, and damaged ones neither panic nor grow.
+//! Dissection of frames of each link type, truncation, reassembly of fragments, TCP options.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -312,6 +312,20 @@ fn fragments_in_all_orders() {
             assert_eq!((reassembly.pending(), reassembly.discarded().overlapping), (0, 0));
         }
     }
+}
+
+#[test]
+fn extension_headers_behind_the_fragment_header_are_reassembled() {
+    let original = join(&[&[6, 0, 1, 4, 0, 0, 0, 0], &tcp_segment()]);
+    let first = ipv6(44, &join(&[&[60, 0, 0, 1, 0, 0, 0, 9], &original[..24]]));
+    let last = ipv6(44, &join(&[&[60, 0, 0, 24, 0, 0, 0, 9], &original[24..]]));
+    let mut reassembly = Reassembly::new();
+    assert_eq!(push(&mut reassembly, &last), None);
+    let datagram = push(&mut reassembly, &first).unwrap();
+    let Dissected::Packet(packet) = datagram.dissect() else { panic!() };
+    assert_eq!(packet.ip_length as usize, 40 + original.len());
+    let Transport::Tcp(tcp) = packet.transport else { panic!() };
+    assert_eq!((tcp.sequence, tcp.payload, tcp.payload_length), (7, PAYLOAD, 16));
 }
 
 #[test]

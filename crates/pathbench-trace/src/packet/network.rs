@@ -110,7 +110,7 @@ fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
     Ok(dissect_payload(&ip, tunnels))
 }
 
-/// What was captured of the IP packet behind `offset`, without the padding of the link layer.
+/// Captured bytes of the IP packet from `offset`, without the padding of the link layer.
 #[inline]
 fn captured(bytes: &[u8], offset: usize, ip_length: u32) -> Result<&[u8], Reason> {
     let end = bytes.len().min(ip_length as usize);
@@ -234,7 +234,7 @@ pub(super) fn dissect_reassembled(mut ip: IpPacket<'_>, ipv6: bool) -> Dissected
             Ok(chain) => chain,
             Err(reason) => return Dissected::Other(reason),
         };
-        // A fragment header inside a fragmented packet is none that a host sends.
+        // No host sends a fragment header in a fragmented packet (RFC 8200, section 4.5).
         let (None, Some(payload), Some(payload_length)) = (
             chain.fragment,
             ip.payload.get(chain.length..),

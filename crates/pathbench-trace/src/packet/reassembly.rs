@@ -12,8 +12,8 @@ const TIMEOUT_NS: u64 = 30_000_000_000;
 /// Counted per fragment besides its bytes.
 const FRAGMENT_OVERHEAD: usize = 64;
 
-/// Fragments of incomplete datagrams. Interfaces are not distinguished: pass the fragments of one interface, or of a
-/// point of capture whose interfaces do not see the same packets.
+/// Fragments of incomplete datagrams: at most 256 datagrams and 8 MiB. Interfaces are not distinguished: use one
+/// `Reassembly` for each interface that captures the same packets.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     /// By the arrival of the first fragment.
@@ -27,7 +27,7 @@ pub struct Reassembly {
 pub struct Discarded {
     /// Fragments overlap (RFC 5722), or disagree on the end of the datagram.
     pub overlapping: u64,
-    /// The oldest, when others needed the memory.
+    /// The oldest, at the limit of 256 datagrams or 8 MiB.
     pub evicted: u64,
     /// Incomplete after 30 s.
     pub timed_out: u64,
@@ -43,12 +43,12 @@ pub struct Datagram {
     ipv6: bool,
     first: First,
     congestion_experienced: bool,
-    /// Captured from the begin of the payload, without a gap.
+    /// Captured bytes from offset 0, without a gap.
     payload: Vec<u8>,
     payload_length: u32,
 }
 
-/// What the first fragment decides.
+/// Fields of the first fragment's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct First {
     protocol: u8,

@@ -37,7 +37,7 @@ pub(super) fn tcp<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
     Ok(packet(ip, [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])], Transport::Tcp(tcp)))
 }
 
-/// Why a header of `length` bytes is absent: the capture cut it, or the packet had no room for it on the wire.
+/// Why a header of `length` bytes is absent: the capture truncated it, or the packet is shorter on the wire.
 #[cold]
 fn cut(ip: &IpPacket<'_>, length: u32) -> Reason {
     if ip.payload_length < length { Reason::Malformed } else { Reason::Truncated }
