@@ -7,8 +7,7 @@ use std::io::{self, Read};
 
 /// Most frames of a batch.
 const BATCH_FRAMES: usize = 64;
-/// Longer packets are damage: GSO and BIG TCP packets are far shorter, and so is the largest snap length of libpcap
-/// for link types with long packets.
+/// Longer packets are damage. Linux's largest GSO packets have 512 KiB (`GSO_MAX_SIZE`).
 pub(super) const LARGEST_PACKET_BYTES: u32 = 16 << 20;
 
 /// Why a file cannot be read at all.
