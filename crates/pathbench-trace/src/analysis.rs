@@ -63,7 +63,8 @@ impl Waiting {
     /// The packets from the next on whose time is at most `until_ns`, and at least one.
     fn take(&mut self, until_ns: u64) -> impl Iterator<Item = Frame<'_>> {
         let from = self.next;
-        let more = self.frames.iter().skip(from + 1).take_while(|stored| stored.frame.time_ns <= until_ns).count();
+        let more =
+            self.frames.iter().skip(from + 1).take_while(|stored| stored.frame.time_ns <= until_ns).count();
         self.next = (from + 1 + more).min(self.frames.len());
         let bytes = &self.bytes;
         self.frames.get(from..self.next).unwrap_or_default().iter().map(move |stored| Frame {
@@ -110,7 +111,11 @@ fn whole<R: Read, S: Sequence>(source: &mut Source<R>, analyzer: &mut Analyzer<S
     }
 }
 
-fn merge<R: Read, S: Sequence>(sources: &mut [Source<R>], analyzer: &mut Analyzer<S>, damage: &mut [Option<String>]) {
+fn merge<R: Read, S: Sequence>(
+    sources: &mut [Source<R>],
+    analyzer: &mut Analyzer<S>,
+    damage: &mut [Option<String>],
+) {
     let mut waiting: Vec<Waiting> = sources.iter().map(|_| Waiting::default()).collect();
     loop {
         let each = sources.iter_mut().zip(&mut waiting).zip(damage.iter_mut()).enumerate();
@@ -130,17 +135,25 @@ fn merge<R: Read, S: Sequence>(sources: &mut [Source<R>], analyzer: &mut Analyze
             }
         }
         let times: Vec<Option<u64>> = waiting.iter().map(Waiting::time_ns).collect();
-        let Some(first) = (0..times.len()).filter(|&index| times[index].is_some()).min_by_key(|&index| times[index]) else {
+        let Some(first) =
+            (0..times.len()).filter(|&index| times[index].is_some()).min_by_key(|&index| times[index])
+        else {
             return;
         };
-        let others = times.iter().enumerate().filter(|(index, _)| *index != first).filter_map(|(_, time)| *time);
+        let others =
+            times.iter().enumerate().filter(|(index, _)| *index != first).filter_map(|(_, time)| *time);
         let until_ns = others.min().unwrap_or(u64::MAX);
         let source = &sources[first];
         analyzer.batch(first as u32, source.reader.interfaces(), waiting[first].take(until_ns));
     }
 }
 
-fn record<R: Read>(name: String, reader: &Reader<R>, counts: Counts, damage: Option<String>) -> CaptureRecord {
+fn record<R: Read>(
+    name: String,
+    reader: &Reader<R>,
+    counts: Counts,
+    damage: Option<String>,
+) -> CaptureRecord {
     let packets = |index: usize| counts.by_interface.get(index).copied().unwrap_or(0);
     let interface = |(index, interface): (usize, &Interface)| CaptureInterface {
         name: interface.name.clone(),

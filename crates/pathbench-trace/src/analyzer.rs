@@ -132,7 +132,8 @@ impl<S: Sequence> Analyzer<S> {
         let mut packets: Vec<(Frame<'a>, Packet<'a>)> = Vec::with_capacity(64);
         for frame in frames {
             self.count(capture, &frame);
-            let link_type = interfaces.get(frame.interface as usize).map_or(1, |interface| interface.link_type);
+            let link_type =
+                interfaces.get(frame.interface as usize).map_or(1, |interface| interface.link_type);
             match dissect(link_type, frame.bytes, frame.original_length) {
                 Dissected::Packet(packet) => self.look_up(packet, frame, &mut packets),
                 Dissected::Fragment(fragment) => {
@@ -182,7 +183,12 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     #[inline]
-    fn look_up<'a>(&mut self, packet: Packet<'a>, frame: Frame<'a>, packets: &mut Vec<(Frame<'a>, Packet<'a>)>) {
+    fn look_up<'a>(
+        &mut self,
+        packet: Packet<'a>,
+        frame: Frame<'a>,
+        packets: &mut Vec<(Frame<'a>, Packet<'a>)>,
+    ) {
         self.look_up_only(&packet);
         packets.push((frame, packet));
     }
@@ -231,7 +237,9 @@ impl<S: Sequence> Analyzer<S> {
     fn tcp(&mut self, capture: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>, lookup: &Lookup) {
         // An earlier packet of the batch may have changed the table.
         let known = match lookup.flow {
-            Some(flow) if self.flows.get(flow as usize).is_some_and(|subflow| subflow.is(packet)) => Some(flow),
+            Some(flow) if self.flows.get(flow as usize).is_some_and(|subflow| subflow.is(packet)) => {
+                Some(flow)
+            }
             _ => self.table.get(&lookup.key, lookup.hash),
         };
         let flow = match known {
@@ -275,14 +283,17 @@ impl<S: Sequence> Analyzer<S> {
         match joined.filter(|(connection, _)| {
             self.connections[*connection as usize].members.len() < connection::SUBFLOWS
         }) {
-            Some((connection, receiver)) => self.add_member(connection, index, receiver == 0, connection::Kind::Join),
+            Some((connection, receiver)) => {
+                self.add_member(connection, index, receiver == 0, connection::Kind::Join)
+            }
             None => self.begin_connection(index, time_ns, join),
         }
         index
     }
 
     fn begin_connection(&mut self, flow: u32, time_ns: u64, join: Option<u32>) {
-        let connection = Connection { id: self.next_id, first_ns: time_ns, last_ns: time_ns, ..Connection::default() };
+        let connection =
+            Connection { id: self.next_id, first_ns: time_ns, last_ns: time_ns, ..Connection::default() };
         self.next_id += 1;
         let index = store(&mut self.connections, &mut self.free_connections, connection);
         let kind = if join.is_some() { connection::Kind::Join } else { connection::Kind::Initial };
@@ -335,7 +346,8 @@ impl<S: Sequence> Analyzer<S> {
         let mut idle: Option<(u64, u32)> = None;
         for _ in 0..EXAMINED {
             self.hand = (self.hand + 1) % self.connections.len().max(1);
-            let Some(connection) = self.connections.get(self.hand).filter(|found| !found.members.is_empty()) else {
+            let Some(connection) = self.connections.get(self.hand).filter(|found| !found.members.is_empty())
+            else {
                 continue;
             };
             if idle.is_none_or(|(last_ns, _)| connection.last_ns < last_ns) {

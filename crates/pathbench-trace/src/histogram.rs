@@ -84,6 +84,10 @@ mod tests {
                 assert!((near - exact as f64).abs() <= exact as f64 / 100.0 + 0.5, "{exact}: {near}");
             }
         }
-        assert!((0..u64::MAX - 1_000_000).step_by(usize::MAX >> 10).all(|value| bucket(value) <= bucket(value + 1_000_000)));
+        assert!(
+            (0..u64::MAX - 1_000_000)
+                .step_by(usize::MAX >> 10)
+                .all(|value| bucket(value) <= bucket(value + 1_000_000))
+        );
     }
 }

@@ -110,7 +110,10 @@ fn initial_packets_of_the_rfcs_are_decrypted() {
         let [client, server] = keys::initial(vector.version, &id("8394c8f03e515708")).unwrap();
         let packet = client_initial(vector);
         let (Header::Long(long), rest) = parse(&packet).unwrap() else { panic!("no long header") };
-        assert_eq!((long.version, long.long_type, long.number_offset), (vector.version, LongType::Initial, 18));
+        assert_eq!(
+            (long.version, long.long_type, long.number_offset),
+            (vector.version, LongType::Initial, 18)
+        );
         assert!(rest.is_empty() && !long.is_truncated());
         let (number, plain) = open(&client, long.packet, long.number_offset, 0).unwrap();
         assert_eq!(number, 2);
@@ -124,7 +127,10 @@ fn initial_packets_of_the_rfcs_are_decrypted() {
         let (kind, body) = stream.messages().next().unwrap();
         assert_eq!(kind, tls::CLIENT_HELLO);
         let hello = tls::client_hello(body).unwrap();
-        assert_eq!((hello.server_name.as_deref(), &*hello.alpn), (Some("example.com"), &["alpn".to_owned()][..]));
+        assert_eq!(
+            (hello.server_name.as_deref(), &*hello.alpn),
+            (Some("example.com"), &["alpn".to_owned()][..])
+        );
         let parameters = hello.parameters.unwrap();
         assert_eq!((parameters.max_idle_timeout_ms, parameters.initial_max_path_id), (Some(30_000), None));
 
@@ -144,7 +150,9 @@ fn initial_packets_of_the_rfcs_are_decrypted() {
 fn retry_packets_of_the_rfcs_are_valid() {
     for vector in &VECTORS {
         let mut packet = hex(vector.retry);
-        let (Header::Retry { version, source, token, .. }, _) = parse(&packet).unwrap() else { panic!("no Retry") };
+        let (Header::Retry { version, source, token, .. }, _) = parse(&packet).unwrap() else {
+            panic!("no Retry")
+        };
         assert_eq!((version, source, token), (vector.version, id("f067a5502a4262b5"), &b"token"[..]));
         assert!(keys::is_retry_valid(version, &id("8394c8f03e515708"), &packet));
         assert!(!keys::is_retry_valid(version, &id("8394c8f03e515709"), &packet));
@@ -183,7 +191,8 @@ fn packet_numbers_are_decoded_as_in_rfc_9000() {
 #[test]
 fn headers_are_told_apart() {
     let negotiation = hex("80 00000000 01aa 02bbcc 00000001 6b3343cf");
-    let (Header::VersionNegotiation { destination, source, versions }, _) = parse(&negotiation).unwrap() else {
+    let (Header::VersionNegotiation { destination, source, versions }, _) = parse(&negotiation).unwrap()
+    else {
         panic!("no version negotiation")
     };
     assert_eq!((destination, source, versions.len()), (id("aa"), id("bbcc"), 8));
@@ -209,13 +218,22 @@ fn headers_are_told_apart() {
         let (Header::Long(long), rest) = parse(&datagram).unwrap() else { panic!("no long header") };
         assert_eq!((long.long_type, long.packet, long.length), (long_type, &packet[..], packet.len()));
         assert_eq!(rest, [0x40, 9, 9]);
-        let (Header::Long(long), rest) = parse(&packet[..packet.len() - 1]).unwrap() else { panic!("no long header") };
+        let (Header::Long(long), rest) = parse(&packet[..packet.len() - 1]).unwrap() else {
+            panic!("no long header")
+        };
         assert!(long.is_truncated() && rest.is_empty());
     }
     assert!(matches!(parse(&[0x00, 1, 2]), Some((Header::Short { .. }, _))));
 
     // Empty, ended early, a connection id of 21 bytes, versions of 3 bytes.
-    let damaged = ["", "c0", "c000000001", "c00000000114", "c00000000115000000000000000000000000000000000000000000", "80 00000000 00 00 000000"];
+    let damaged = [
+        "",
+        "c0",
+        "c000000001",
+        "c00000000114",
+        "c00000000115000000000000000000000000000000000000000000",
+        "80 00000000 00 00 000000",
+    ];
     for damaged in damaged {
         assert_eq!(parse(&hex(damaged)), None, "{damaged}");
     }
@@ -223,8 +241,7 @@ fn headers_are_told_apart() {
 
 #[test]
 fn frames_of_multipath_are_read() {
-    let payload = hex(
-        "3e 01 0a 05 01 02 00 03\
+    let payload = hex("3e 01 0a 05 01 02 00 03\
          7e75 01 00\
          7e76 02 07\
          7e77 02 08\
@@ -232,8 +249,7 @@ fn frames_of_multipath_are_read() {
          7e7a 05\
          0e 04 4400 02 aabb\
          31 01 aa\
-         0000",
-    );
+         0000");
     let mut frames = Frames::new(&payload);
     let read: Vec<_> = frames.by_ref().collect();
     let expected = [

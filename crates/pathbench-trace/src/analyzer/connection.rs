@@ -1,7 +1,7 @@
 //! What the analysis knows about a live connection and its subflows.
 
-use crate::mptcp::data::DataDirection;
 use crate::mptcp::checksum::Checksums;
+use crate::mptcp::data::DataDirection;
 use crate::mptcp::keys::Key;
 use crate::mptcp::mapping::Mappings;
 use crate::mptcp::signal::{SIGNALS, Signal};
@@ -128,8 +128,12 @@ impl MptcpConnection {
     /// Retransmissions repeat signals: an equal one of the same sender within the kept ones' last 8 is not kept again.
     pub(super) fn signal(&mut self, signal: Signal) {
         let same = |kept: &Signal| {
-            let content = |signal: &Signal| (signal.kind, signal.side, signal.address_ids.clone(), signal.detail.clone());
-            content(kept) == content(&signal) && kept.subflow == signal.subflow && kept.address == signal.address
+            let content = |signal: &Signal| {
+                (signal.kind, signal.side, signal.address_ids.clone(), signal.detail.clone())
+            };
+            content(kept) == content(&signal)
+                && kept.subflow == signal.subflow
+                && kept.address == signal.address
         };
         if self.signals.iter().rev().take(8).any(same) {
             return;

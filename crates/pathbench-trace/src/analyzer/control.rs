@@ -1,8 +1,8 @@
 //! Handshakes, joins and signals.
 
 use super::connection::{Kind, MptcpConnection};
-use super::sequence::Sequence;
 use super::segment::full;
+use super::sequence::Sequence;
 use super::{Analyzer, WITHOUT_HANDSHAKE};
 use crate::mptcp::data::DataDirection;
 use crate::mptcp::keys::{self, Key};
@@ -59,7 +59,14 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// Any MPTCP option but a DSS.
-    pub(super) fn control_option(&mut self, flow: u32, side: usize, tcp: &Tcp<'_>, option: &MptcpOption, time_ns: u64) {
+    pub(super) fn control_option(
+        &mut self,
+        flow: u32,
+        side: usize,
+        tcp: &Tcp<'_>,
+        option: &MptcpOption,
+        time_ns: u64,
+    ) {
         match option {
             MptcpOption::Capable(capable) => self.capable(flow, side, tcp, capable, time_ns),
             MptcpOption::Join(join) => self.join(flow, side, join),
@@ -162,16 +169,18 @@ impl<S: Sequence> Analyzer<S> {
                 state.backup = Some(state.backup.unwrap_or(false) || *backup);
                 state.nonces[side] = Some(*nonce);
                 let sender = side ^ usize::from(turned);
-                let expected = self.join_secrets(flow, side, sender).map(|(version, responder, initiator)| {
-                    keys::join_syn_ack_hmac(version, initiator, responder)
-                });
+                let expected =
+                    self.join_secrets(flow, side, sender).map(|(version, responder, initiator)| {
+                        keys::join_syn_ack_hmac(version, initiator, responder)
+                    });
                 self.authenticate(flow, expected.map(|expected| expected == *hmac));
             }
             Join::Ack { hmac } => {
                 let sender = side ^ usize::from(turned);
-                let expected = self.join_secrets(flow, side, sender).map(|(version, initiator, responder)| {
-                    keys::join_ack_hmac(version, initiator, responder)
-                });
+                let expected =
+                    self.join_secrets(flow, side, sender).map(|(version, initiator, responder)| {
+                        keys::join_ack_hmac(version, initiator, responder)
+                    });
                 self.authenticate(flow, expected.map(|expected| expected == *hmac));
             }
         }
@@ -197,8 +206,12 @@ impl<S: Sequence> Analyzer<S> {
         let subflow = &mut self.flows[flow as usize];
         let sender = subflow.connection_side(side);
         match option {
-            MptcpOption::Reset { reason, .. } => subflow.mptcp.get_or_insert_default().reset_reason = Some(*reason),
-            MptcpOption::Priority { backup, .. } => subflow.mptcp.get_or_insert_default().backup = Some(*backup),
+            MptcpOption::Reset { reason, .. } => {
+                subflow.mptcp.get_or_insert_default().reset_reason = Some(*reason)
+            }
+            MptcpOption::Priority { backup, .. } => {
+                subflow.mptcp.get_or_insert_default().backup = Some(*backup)
+            }
             _ => {}
         }
         let Some(signal) = Signal::from_option(option, time_ns, sender, subflow.ordinal) else { return };
@@ -214,7 +227,13 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// A DSS on a flow whose connection is not known to be MPTCP: its handshake is not in the capture.
-    pub(super) fn begin_without_handshake(&mut self, flow: u32, side: usize, signal: &DataSequenceSignal, time_ns: u64) {
+    pub(super) fn begin_without_handshake(
+        &mut self,
+        flow: u32,
+        side: usize,
+        signal: &DataSequenceSignal,
+        time_ns: u64,
+    ) {
         let connection = self.flows[flow as usize].connection;
         let alone = self.connections[connection as usize].members.len() == 1;
         if let Some((other, turned)) = self.near(flow, side, signal).filter(|_| alone) {
@@ -248,7 +267,9 @@ impl<S: Sequence> Analyzer<S> {
             [false, true].into_iter().find_map(|turned| {
                 let sender = side ^ usize::from(turned);
                 let near = |value: Option<u64>, side: usize| {
-                    value.and_then(|value| mptcp.data[side].distance(value)).is_some_and(|distance| distance < NEAR)
+                    value
+                        .and_then(|value| mptcp.data[side].distance(value))
+                        .is_some_and(|distance| distance < NEAR)
                 };
                 (near(sent, sender) || near(acknowledged, 1 - sender)).then_some((other, turned))
             })

@@ -44,7 +44,14 @@ pub(super) fn of(document: &TraceDocument) -> Vec<TraceFinding> {
 }
 
 fn new(id: &str, level: &str, connection: &TracedConnection, text: String, filter: String) -> TraceFinding {
-    TraceFinding { id: id.to_owned(), level: level.to_owned(), connection: Some(connection.id), subflow: None, text, filter }
+    TraceFinding {
+        id: id.to_owned(),
+        level: level.to_owned(),
+        connection: Some(connection.id),
+        subflow: None,
+        text,
+        filter,
+    }
 }
 
 fn of_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding>) {
@@ -54,7 +61,13 @@ fn of_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding>
     }
     if let Some(wrong) = connection.checksums_wrong.filter(|wrong| *wrong > 0) {
         let text = format!("{wrong} mappings have a wrong checksum: a middlebox changed the payload");
-        findings.push(new("checksum", "error", connection, text, format!("({}) && mptcp", connection.filter)));
+        findings.push(new(
+            "checksum",
+            "error",
+            connection,
+            text,
+            format!("({}) && mptcp", connection.filter),
+        ));
     }
     let one_path = connection.transport == "mptcp" && connection.subflows.len() > 1;
     for (name, direction) in [("upload", &connection.upload), ("download", &connection.download)] {
@@ -73,7 +86,9 @@ fn of_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding>
                 let sent = if name == "upload" { &subflow.upload } else { &subflow.download };
                 sent.goodput.bytes.iter().sum::<u64>()
             };
-            let useful = |subflow: &&TracedSubflow| carried(subflow) as f64 > SMALL_SHARE * direction.data_bytes as f64;
+            let useful = |subflow: &&TracedSubflow| {
+                carried(subflow) as f64 > SMALL_SHARE * direction.data_bytes as f64
+            };
             let mut useful = connection.subflows.iter().filter(useful);
             if let (Some(only), None) = (useful.next(), useful.next()) {
                 let text = format!("{name}: subflow {} carried more than 99 % of the data", only.id);
@@ -94,7 +109,9 @@ fn fallback_text(fallback: &Fallback) -> (&'static str, &'static str) {
             "the first data came without a DSS: a middlebox removed the options of data, and the connection fell back to TCP",
         ),
         "infinite-mapping" => ("warning", "an infinite mapping ended MPTCP: the connection fell back to TCP"),
-        "mp-fail" => ("error", "MP_FAIL: a checksum failed on the only subflow, and the connection fell back to TCP"),
+        "mp-fail" => {
+            ("error", "MP_FAIL: a checksum failed on the only subflow, and the connection fell back to TCP")
+        }
         _ => ("warning", "the SYN offered MPTCP, the SYN/ACK did not answer it: the connection is plain TCP"),
     }
 }
@@ -112,14 +129,20 @@ fn of_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings: 
                 sent.payload_bytes,
                 100.0 * share
             );
-            add("retransmissions", "info", text, format!("{} && tcp.analysis.retransmission", subflow.filter));
+            add(
+                "retransmissions",
+                "info",
+                text,
+                format!("{} && tcp.analysis.retransmission", subflow.filter),
+            );
         }
         if let Some(bytes) = sent.unmapped_bytes.filter(|bytes| *bytes > 0) {
             let text = format!("{name}: {bytes} bytes of payload have no mapping");
             add("unmapped", "warning", text, format!("{} && tcp.len > 0 && !mptcp", subflow.filter));
         }
         if sent.missing_bytes > 0 {
-            let text = format!("{name}: {} bytes were acknowledged but are not in the capture", sent.missing_bytes);
+            let text =
+                format!("{name}: {} bytes were acknowledged but are not in the capture", sent.missing_bytes);
             add("missing", "info", text, format!("{} && tcp.analysis.ack_lost_segment", subflow.filter));
         }
     }
@@ -131,11 +154,17 @@ fn of_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings: 
             message.mtu,
             subflow.too_big.len()
         );
-        let field = if subflow.client.is_some_and(|client| client.is_ipv6()) { "icmpv6.type == 2" } else { "icmp.type == 3 && icmp.code == 4" };
+        let field = if subflow.client.is_some_and(|client| client.is_ipv6()) {
+            "icmpv6.type == 2"
+        } else {
+            "icmp.type == 3 && icmp.code == 4"
+        };
         add("too-big", "info", text, field.to_owned());
     }
     if let Some(bytes) = subflow.black_hole_above_bytes {
-        let text = format!("packets above {bytes} bytes were retransmitted and never acknowledged at that size: suspected path-MTU black hole");
+        let text = format!(
+            "packets above {bytes} bytes were retransmitted and never acknowledged at that size: suspected path-MTU black hole"
+        );
         add("black-hole", "warning", text, format!("{} && tcp.analysis.retransmission", subflow.filter));
     }
     if subflow.authenticated == Some(false) {
@@ -143,6 +172,11 @@ fn of_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings: 
         add("join-hmac", "error", text, format!("{} && mptcp", subflow.filter));
     }
     if let Some(reason) = &subflow.reset_reason {
-        add("reset", "info", format!("reset with MP_TCPRST: {reason}"), format!("{} && tcp.flags.reset == 1", subflow.filter));
+        add(
+            "reset",
+            "info",
+            format!("reset with MP_TCPRST: {reason}"),
+            format!("{} && tcp.flags.reset == 1", subflow.filter),
+        );
     }
 }

@@ -10,8 +10,8 @@ use crate::packet::Endpoint;
 use crate::tcp::{Direction, Flow};
 use pathbench_record::time::rfc3339_from_unix;
 use pathbench_record::trace::{
-    ConnectionDirection, Fallback, SubflowDirection, TooBigMessage, TraceDocument, TracedConnection, TracedSignal,
-    TracedSubflow,
+    ConnectionDirection, Fallback, SubflowDirection, TooBigMessage, TraceDocument, TracedConnection,
+    TracedSignal, TracedSubflow,
 };
 use std::net::SocketAddr;
 
@@ -47,7 +47,8 @@ impl<S: Sequence> Analyzer<S> {
         self.totals.other_udp_flows = quic.other_udp_flows;
         self.totals.payload_bytes += quic.payload_bytes;
         let fragments = self.reassembly.discarded();
-        self.totals.discarded += quic.discarded + fragments.overlapping + fragments.evicted + fragments.timed_out;
+        self.totals.discarded +=
+            quic.discarded + fragments.overlapping + fragments.evicted + fragments.timed_out;
         let mut document = TraceDocument {
             schema: pathbench_record::trace::SCHEMA.to_owned(),
             started: rfc3339_from_unix((origin_ns / 1_000_000_000) as i64),
@@ -67,7 +68,8 @@ impl<S: Sequence> Analyzer<S> {
             }
             _ => self.totals.tcp_connections += 1,
         }
-        let payload = members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
+        let payload =
+            members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
             self.kept.keep(payload, traced(connection, members, origin_ns));
@@ -85,7 +87,10 @@ fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> 
         handshake: connection.handshake,
         ..TracedConnection::default()
     };
-    let multipath = connection.mptcp.as_ref().is_some_and(|mptcp| mptcp.version.is_some() || connection.offered.is_none());
+    let multipath = connection
+        .mptcp
+        .as_ref()
+        .is_some_and(|mptcp| mptcp.version.is_some() || connection.offered.is_none());
     result.transport = if multipath { "mptcp" } else { "tcp" }.to_owned();
     if let Some(first) = members.first() {
         let ends = connection_ends(first);
@@ -119,8 +124,15 @@ fn connection_ends(subflow: &Subflow) -> [Endpoint; 2] {
 }
 
 /// The data level of the data that the connection's end `sender` sent.
-fn direction(members: &[Subflow], mptcp: Option<&MptcpConnection>, sender: usize, multipath: bool) -> ConnectionDirection {
-    let sent = || members.iter().map(move |member| (member, &member.flow.directions[member.connection_side(sender)]));
+fn direction(
+    members: &[Subflow],
+    mptcp: Option<&MptcpConnection>,
+    sender: usize,
+    multipath: bool,
+) -> ConnectionDirection {
+    let sent = || {
+        members.iter().map(move |member| (member, &member.flow.directions[member.connection_side(sender)]))
+    };
     let mut result = ConnectionDirection {
         payload_bytes: sent().map(|(_, direction)| direction.payload_bytes).sum(),
         ..ConnectionDirection::default()
@@ -129,7 +141,8 @@ fn direction(members: &[Subflow], mptcp: Option<&MptcpConnection>, sender: usize
         Some(mptcp) => {
             let data = &mptcp.data[sender];
             // After a fallback the first subflow carries data without mappings.
-            let plain: u64 = members.iter().map(|member| member.plain_bytes[member.connection_side(sender)]).sum();
+            let plain: u64 =
+                members.iter().map(|member| member.plain_bytes[member.connection_side(sender)]).sum();
             result.data_bytes = data.data_bytes() + plain;
             if plain == 0 {
                 result.acknowledged_bytes = Some(data.acknowledged_bytes());
@@ -142,9 +155,15 @@ fn direction(members: &[Subflow], mptcp: Option<&MptcpConnection>, sender: usize
             result.goodput = data.goodput.clone().into_series();
         }
         None => {
-            result.data_bytes = sent().map(|(_, direction)| direction.payload_bytes - direction.retransmitted_bytes).sum();
-            result.acknowledged_bytes = Some(sent().map(|(_, direction)| direction.acknowledged_bytes()).sum());
-            let stall = members.iter().map(|member| member.stall_ns[member.connection_side(sender)]).max().unwrap_or(0);
+            result.data_bytes =
+                sent().map(|(_, direction)| direction.payload_bytes - direction.retransmitted_bytes).sum();
+            result.acknowledged_bytes =
+                Some(sent().map(|(_, direction)| direction.acknowledged_bytes()).sum());
+            let stall = members
+                .iter()
+                .map(|member| member.stall_ns[member.connection_side(sender)])
+                .max()
+                .unwrap_or(0);
             result.stall_ms = Some(stall as f64 / 1e6);
             if let Some(member) = members.first() {
                 result.goodput = member.goodput[member.connection_side(sender)].clone().into_series();
@@ -162,7 +181,9 @@ fn level(result: &mut TracedConnection, mptcp: MptcpConnection, members: &[Subfl
     result.checksums = mptcp.version.map(|_| checksums);
     if checksums {
         let sum = |count: fn(&Checksums) -> u64| {
-            let of = |member: &Subflow| Some(member.mptcp.as_ref()?.checksums.iter().flatten().map(|sums| count(sums)).sum::<u64>());
+            let of = |member: &Subflow| {
+                Some(member.mptcp.as_ref()?.checksums.iter().flatten().map(|sums| count(sums)).sum::<u64>())
+            };
             Some(members.iter().filter_map(of).sum())
         };
         result.checksums_verified = sum(|checksums| checksums.verified);
@@ -207,7 +228,11 @@ fn subflow(member: &mut Subflow, origin_ns: u64, multipath: bool) -> TracedSubfl
         download_rtt_ms: flow.directions[server].rtt().distribution_ms(),
         handshake_rtt_ms: flow.handshake_ns().map(|ns| ns as f64 / 1e6),
         too_big: flow.too_big.iter().map(|message| too_big(message, client, origin_ns)).collect(),
-        black_hole_above_bytes: flow.directions.iter().filter_map(|direction| direction.black_hole.suspicion()).min(),
+        black_hole_above_bytes: flow
+            .directions
+            .iter()
+            .filter_map(|direction| direction.black_hole.suspicion())
+            .min(),
         filter: findings::flow_filter(flow),
         ..TracedSubflow::default()
     };

@@ -43,7 +43,8 @@ impl Kept {
 
     /// In order of their ids.
     pub(super) fn into_connections(self) -> Vec<TracedConnection> {
-        let mut connections: Vec<_> = self.places.into_iter().flatten().map(|connection| *connection).collect();
+        let mut connections: Vec<_> =
+            self.places.into_iter().flatten().map(|connection| *connection).collect();
         connections.sort_by_key(|connection| connection.id);
         connections
     }

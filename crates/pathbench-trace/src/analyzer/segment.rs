@@ -80,7 +80,14 @@ impl<S: Sequence> Analyzer<S> {
 
     /// The payload of a segment, at the data level.
     #[inline]
-    fn data(&mut self, flow: u32, side: usize, arrival: &Arrival, mptcp_option: bool, time_ns: u64) -> Option<Carried> {
+    fn data(
+        &mut self,
+        flow: u32,
+        side: usize,
+        arrival: &Arrival,
+        mptcp_option: bool,
+        time_ns: u64,
+    ) -> Option<Carried> {
         let subflow = &mut self.flows[flow as usize];
         let connection = &mut self.connections[subflow.connection as usize];
         let start_ns = connection.first_ns;
@@ -116,13 +123,22 @@ impl<S: Sequence> Analyzer<S> {
 
     /// A DSS option (RFC 8684, section 3.3).
     #[inline]
-    pub(super) fn signal(&mut self, flow: u32, side: usize, tcp: &Tcp<'_>, signal: &DataSequenceSignal, time_ns: u64) {
+    pub(super) fn signal(
+        &mut self,
+        flow: u32,
+        side: usize,
+        tcp: &Tcp<'_>,
+        signal: &DataSequenceSignal,
+        time_ns: u64,
+    ) {
         let connection = self.flows[flow as usize].connection;
         if self.connections[connection as usize].lacks_data_sequence() {
             self.begin_without_handshake(flow, side, signal, time_ns);
         }
         let connection = self.flows[flow as usize].connection;
-        let Connection { mptcp: Some(mptcp), members, first_ns, .. } = &mut self.connections[connection as usize] else {
+        let Connection { mptcp: Some(mptcp), members, first_ns, .. } =
+            &mut self.connections[connection as usize]
+        else {
             return;
         };
         let sender = self.flows[flow as usize].connection_side(side);
@@ -170,7 +186,14 @@ impl<S: Sequence> Analyzer<S> {
             state.mappings[side].resolve_waiting(|range, at_ns| {
                 let carried = data.carry(ordinal, range, at_ns, start_ns);
                 reinjected += carried.again;
-                account(&mut goodput[side], &mut last_new_ns[side], &mut stall_ns[side], carried.new, at_ns, start_ns);
+                account(
+                    &mut goodput[side],
+                    &mut last_new_ns[side],
+                    &mut stall_ns[side],
+                    carried.new,
+                    at_ns,
+                    start_ns,
+                );
             });
             state.reinjected_bytes[side] += reinjected;
         }
@@ -180,7 +203,9 @@ impl<S: Sequence> Analyzer<S> {
     #[inline]
     fn checksum(&mut self, flow: u32, side: usize, tcp: &Tcp<'_>) {
         let Subflow { flow, mptcp: Some(state), .. } = &mut self.flows[flow as usize] else { return };
-        if let (Some(checksums), Some(initial)) = (&mut state.checksums[side], flow.directions[side].initial_sequence()) {
+        if let (Some(checksums), Some(initial)) =
+            (&mut state.checksums[side], flow.directions[side].initial_sequence())
+        {
             checksums.payload(tcp.sequence.wrapping_sub(initial), tcp.payload);
         }
     }
@@ -188,7 +213,9 @@ impl<S: Sequence> Analyzer<S> {
     fn may_close(&mut self, flow: u32, time_ns: u64) {
         let index = self.flows[flow as usize].connection;
         let connection = &self.connections[index as usize];
-        if !connection.closing && connection.members.iter().all(|member| self.flows[*member as usize].flow.closed()) {
+        if !connection.closing
+            && connection.members.iter().all(|member| self.flows[*member as usize].flow.closed())
+        {
             let id = connection.id;
             self.connections[index as usize].closing = true;
             self.closed.push_back((time_ns + LINGER_NS, index, id));
@@ -232,7 +259,8 @@ impl<S: Sequence> Analyzer<S> {
                 range: arrival.map(|arrival| (arrival.start, arrival.end)),
                 acknowledged: peer.acknowledged,
                 data_acknowledged: data.map(|data| data[1 - sender].acknowledged),
-                data_range: carried.map(|carried| (carried.start, carried.start + carried.new + carried.again)),
+                data_range: carried
+                    .map(|carried| (carried.start, carried.start + carried.new + carried.again)),
             },
         );
     }
@@ -242,7 +270,8 @@ impl Subflow {
     /// Data of plain TCP that were not captured before.
     #[inline]
     fn new_data(&mut self, side: usize, new: u64, time_ns: u64, start_ns: u64) {
-        let (goodput, last, stall) = (&mut self.goodput[side], &mut self.last_new_ns[side], &mut self.stall_ns[side]);
+        let (goodput, last, stall) =
+            (&mut self.goodput[side], &mut self.last_new_ns[side], &mut self.stall_ns[side]);
         account(goodput, last, stall, new, time_ns, start_ns);
     }
 }
@@ -286,7 +315,13 @@ impl MptcpSubflow {
     /// Without the SYN, the initial sequence number is not known. No segment precedes the mapping that it carries, so
     /// the lowest difference of sequence number and mapping is the nearest estimate.
     #[inline]
-    fn place(&mut self, side: usize, direction: &crate::tcp::Direction, tcp: &Tcp<'_>, mapping: &Mapping) -> u64 {
+    fn place(
+        &mut self,
+        side: usize,
+        direction: &crate::tcp::Direction,
+        tcp: &Tcp<'_>,
+        mapping: &Mapping,
+    ) -> u64 {
         if direction.syn_captured {
             // 32 bits, relative to the initial sequence number: the nearest position to the data so far.
             let near = direction.next;

@@ -30,7 +30,10 @@ impl Key {
         let (low, high) = (self.low.address.0, self.high.address.0);
         let ports = u64::from(self.low.port) << 16 | u64::from(self.high.port);
         let first = fold(low as u64 ^ seed, high as u64 ^ 0x9e37_79b9_7f4a_7c15);
-        let second = fold((low >> 64) as u64 ^ ports ^ 0xd6e8_feb8_6659_fd93, (high >> 64) as u64 ^ seed.rotate_left(32) ^ 0xa076_1d64_78bd_642f);
+        let second = fold(
+            (low >> 64) as u64 ^ ports ^ 0xd6e8_feb8_6659_fd93,
+            (high >> 64) as u64 ^ seed.rotate_left(32) ^ 0xa076_1d64_78bd_642f,
+        );
         fold(first ^ 0xe703_7ed1_a0b4_28db, second ^ ports.rotate_left(29) ^ 0x8ebc_6af0_9c88_c6e3)
     }
 }

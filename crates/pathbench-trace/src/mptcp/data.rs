@@ -171,7 +171,12 @@ impl DataDirection {
             }
             if from >= self.acknowledged && self.reinjections.len() < REINJECTIONS {
                 let on_subflow = carrier.on_subflow + (from - carrier.start);
-                self.reinjections.push_back(Carrier { start: from, end: to, on_subflow, subflow: carrier.subflow });
+                self.reinjections.push_back(Carrier {
+                    start: from,
+                    end: to,
+                    on_subflow,
+                    subflow: carrier.subflow,
+                });
             }
         }
         same.min(end - start)

@@ -67,7 +67,8 @@ impl Mappings {
         while at < end {
             let Some(mapping) = self.covering(at) else {
                 // Up to the next mapping that begins within the range.
-                let next = self.all().map(|mapping| mapping.start).filter(|next| *next > at && *next < end).min();
+                let next =
+                    self.all().map(|mapping| mapping.start).filter(|next| *next > at && *next < end).min();
                 let stop = next.unwrap_or(end);
                 self.wait_for_mapping(at, stop, time_ns);
                 at = stop;

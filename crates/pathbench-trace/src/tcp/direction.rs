@@ -184,7 +184,8 @@ impl Direction {
             self.black_hole.largest_acknowledged = self.black_hole.largest_acknowledged.max(length);
             self.black_hole.edge = (0, 0, 0);
         } else if edge == 0 {
-            self.black_hole.largest_acknowledged = self.black_hole.largest_acknowledged.max(self.largest_ip_bytes);
+            self.black_hole.largest_acknowledged =
+                self.black_hole.largest_acknowledged.max(self.largest_ip_bytes);
         }
         true
     }

@@ -1,7 +1,7 @@
 //! A TCP flow: both directions.
 
 use super::{ACK, Arrival, Direction, FIN, RST, SYN};
-use crate::packet::{Endpoint, PacketTooBig, Packet, Tcp};
+use crate::packet::{Endpoint, Packet, PacketTooBig, Tcp};
 
 /// Most ICMP messages that are kept for a flow.
 const TOO_BIG_MESSAGES: usize = 32;
@@ -71,7 +71,13 @@ impl Flow {
 
     /// Accounts for a packet that end `side` sent. Returns its payload's place in the direction.
     #[inline]
-    pub fn packet(&mut self, side: usize, packet: &Packet<'_>, tcp: &Tcp<'_>, time_ns: u64) -> Option<Arrival> {
+    pub fn packet(
+        &mut self,
+        side: usize,
+        packet: &Packet<'_>,
+        tcp: &Tcp<'_>,
+        time_ns: u64,
+    ) -> Option<Arrival> {
         self.last_ns = self.last_ns.max(time_ns);
         let [first, second] = &mut self.directions;
         let (own, peer) = if side == 0 { (first, second) } else { (second, first) };
@@ -116,7 +122,13 @@ impl Flow {
         arrival
     }
 
-    fn control(end: &mut End, handshake: &mut [Option<u64>; 3], own: &mut Direction, flags: u8, time_ns: u64) {
+    fn control(
+        end: &mut End,
+        handshake: &mut [Option<u64>; 3],
+        own: &mut Direction,
+        flags: u8,
+        time_ns: u64,
+    ) {
         if flags & SYN != 0 {
             let step = usize::from(flags & ACK != 0);
             if handshake[step].is_none() {
