@@ -32,14 +32,24 @@ pub(super) fn dissect(version: Version, bytes: &[u8], wire_length: u32, tunnels:
 
 #[inline]
 pub(super) fn dissect_payload<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
-    match ip.protocol {
-        6 => transport::tcp(ip),
-        4 | 41 if tunnels == MAXIMUM_TUNNELS => Err(Reason::Tunnels),
-        4 => return dissect(Version::V4, ip.payload, ip.payload_length, tunnels + 1),
-        41 => return dissect(Version::V6, ip.payload, ip.payload_length, tunnels + 1),
-        _ => transport::dissect(ip),
+    if ip.protocol != 6 {
+        return dissect_other_payload(ip, tunnels);
     }
-    .map_or_else(Dissected::Other, Dissected::Packet)
+    match transport::tcp(ip) {
+        Ok(packet) => Dissected::Packet(packet),
+        Err(reason) => Dissected::Other(reason),
+    }
+}
+
+/// Recursive with tunnels; not inlined, so that the functions on the path to TCP are.
+#[inline(never)]
+fn dissect_other_payload<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
+    match ip.protocol {
+        4 | 41 if tunnels == MAXIMUM_TUNNELS => Dissected::Other(Reason::Tunnels),
+        4 => dissect(Version::V4, ip.payload, ip.payload_length, tunnels + 1),
+        41 => dissect(Version::V6, ip.payload, ip.payload_length, tunnels + 1),
+        _ => transport::dissect(ip).map_or_else(Dissected::Other, Dissected::Packet),
+    }
 }
 
 #[inline]
