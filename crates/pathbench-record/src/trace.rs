@@ -143,7 +143,7 @@ pub struct ConnectionDirection {
     pub data_bytes: u64,
     /// Payload on the wire over all subflows, with retransmissions and reinjections.
     pub payload_bytes: u64,
-    /// Data acknowledged by the peer (DATA_ACK; the acknowledgment number of TCP).
+    /// Data acknowledged by the peer (`DATA_ACK`; the acknowledgment number of TCP).
     pub acknowledged_bytes: Option<u64>,
     /// Data sent again under another (subflow, subflow sequence number).
     pub reinjected_bytes: Option<u64>,
@@ -197,9 +197,9 @@ pub struct TracedSubflow {
     pub path_id: Option<u32>,
     /// The handshake of the join carried the right HMACs (known only with both keys).
     pub authenticated: Option<bool>,
-    /// `fin`, `reset`, `open`, `abandoned` (PATH_ABANDON of Multipath QUIC).
+    /// `fin`, `reset`, `open`, `abandoned` (`PATH_ABANDON` of Multipath QUIC).
     pub end: String,
-    /// MP_TCPRST reason (RFC 8684, section 3.6).
+    /// `MP_TCPRST` reason (RFC 8684, section 3.6).
     pub reset_reason: Option<String>,
     /// Maximum segment size option of each end's SYN.
     pub client_mss: Option<u16>,
@@ -260,7 +260,7 @@ pub struct SizeCount {
     pub packets: u64,
 }
 
-/// ICMP "fragmentation needed" or ICMPv6 "packet too big" for a packet of this subflow.
+/// ICMP "fragmentation needed" or `ICMPv6` "packet too big" for a packet of this subflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct TooBigMessage {
@@ -315,7 +315,7 @@ pub struct TracedQuic {
     pub key_updates: Option<u64>,
     /// Why packet numbers and further paths are absent.
     pub limits: Vec<String>,
-    /// Extension of Multipath QUIC (initial_max_path_id of each end), with keys.
+    /// Extension of Multipath QUIC (`initial_max_path_id` of each end), with keys.
     pub client_max_path_id: Option<u64>,
     pub server_max_path_id: Option<u64>,
 }

@@ -43,7 +43,7 @@ impl Waiting {
         self.frames.clear();
         self.bytes.clear();
         self.next = 0;
-        for frame in batch.iter() {
+        for frame in batch {
             let start = self.bytes.len();
             self.bytes.extend_from_slice(frame.bytes);
             let end = self.bytes.len();
@@ -96,7 +96,7 @@ pub fn analyse<R: Read, S: Sequence>(
         .into_iter()
         .zip(counts)
         .zip(damage)
-        .map(|((source, counts), damage)| record(source.name, &source.reader, counts, damage))
+        .map(|((source, counts), damage)| record(source.name, &source.reader, &counts, damage))
         .collect();
     (document, sequence)
 }
@@ -151,7 +151,7 @@ fn merge<R: Read, S: Sequence>(
 fn record<R: Read>(
     name: String,
     reader: &Reader<R>,
-    counts: Counts,
+    counts: &Counts,
     damage: Option<String>,
 ) -> CaptureRecord {
     let packets = |index: usize| counts.by_interface.get(index).copied().unwrap_or(0);

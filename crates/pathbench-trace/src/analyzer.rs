@@ -284,7 +284,7 @@ impl<S: Sequence> Analyzer<S> {
             self.connections[*connection as usize].members.len() < connection::SUBFLOWS
         }) {
             Some((connection, receiver)) => {
-                self.add_member(connection, index, receiver == 0, connection::Kind::Join)
+                self.add_member(connection, index, receiver == 0, connection::Kind::Join);
             }
             None => self.begin_connection(index, time_ns, join),
         }

@@ -3,7 +3,7 @@
 //!
 //! [`Quic`] gets the UDP packets of all captures in order of time. Without a [`Keylog`] a connection shows its handshake
 //! and the packets of the 4-tuples that carry its connection ids; with one also streams, round trips and the paths that
-//! NEW_CONNECTION_ID and PATH_NEW_CONNECTION_ID announced.
+//! `NEW_CONNECTION_ID` and `PATH_NEW_CONNECTION_ID` announced.
 
 mod connection;
 mod connections;

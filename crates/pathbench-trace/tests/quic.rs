@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-use pathbench_record::trace::{HandshakeEvidence, TracedConnection};
+use pathbench_record::trace::TracedConnection;
 use pathbench_trace::packet::{Address, Endpoint, Packet, Transport, Udp};
 use pathbench_trace::quic::frames::{Frame, Frames};
 use pathbench_trace::quic::header::{ConnectionId, Header, LongType, VERSION_1, VERSION_2, parse};
 use pathbench_trace::quic::keys::{self, PacketKeys, Suite};
 use pathbench_trace::quic::{Keylog, Quic, tls};
-use proptest::prelude::*;
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 pathbench_kerneltest::privilege_independent!();
@@ -296,7 +295,7 @@ struct Datagram {
     payload: Vec<u8>,
 }
 
-/// UDP over IPv4 in a pcap file with microseconds and LINUX_SLL2 headers of 20 bytes.
+/// UDP over IPv4 in a pcap file with microseconds and `LINUX_SLL2` headers of 20 bytes.
 fn recorded() -> Vec<Datagram> {
     let word = |at: usize| u64::from(u32::from_le_bytes(CAPTURE[at..at + 4].try_into().unwrap()));
     let mut at = 24;

@@ -72,7 +72,7 @@ pub(super) struct MptcpSubflow {
     pub(super) dss_captured: [bool; 2],
     pub(super) address_ids: [Option<u8>; 2],
     pub(super) backup: Option<bool>,
-    /// Nonces of MP_JOIN.
+    /// Nonces of `MP_JOIN`.
     pub(super) nonces: [Option<u32>; 2],
     pub(super) authenticated: Option<bool>,
     pub(super) reset_reason: Option<u8>,
@@ -88,7 +88,7 @@ pub(super) struct Connection {
     /// Indices of its subflows, by ordinal.
     pub(super) members: Vec<u32>,
     pub(super) handshake: HandshakeEvidence,
-    /// Version of MP_CAPABLE in the SYN.
+    /// Version of `MP_CAPABLE` in the SYN.
     pub(super) offered: Option<u8>,
     pub(super) fallback: Option<(u64, &'static str)>,
     pub(super) mptcp: Option<Box<MptcpConnection>>,

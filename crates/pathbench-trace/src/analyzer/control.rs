@@ -18,7 +18,10 @@ const NEAR: u64 = 1 << 31;
 /// An erased MPTCP option of a SYN/ACK leaves at least its 12 bytes as NOPs.
 const NOPS_OF_AN_ERASED_OPTION: usize = 8;
 
-/// The token of an MP_JOIN in a SYN.
+/// Key and nonce of an end of a join.
+type Secret = (Key, u32);
+
+/// The token of an `MP_JOIN` in a SYN.
 pub(super) fn join_request(tcp: &Tcp<'_>) -> Option<u32> {
     if tcp.flags & (SYN | ACK) != SYN {
         return None;
@@ -187,7 +190,7 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// The version, and key and nonce of a join's end `side` and of its peer.
-    fn join_secrets(&self, flow: u32, side: usize, sender: usize) -> Option<(u8, (Key, u32), (Key, u32))> {
+    fn join_secrets(&self, flow: u32, side: usize, sender: usize) -> Option<(u8, Secret, Secret)> {
         let subflow = &self.flows[flow as usize];
         let mptcp = self.connections[subflow.connection as usize].mptcp.as_ref()?;
         let nonces = &subflow.mptcp.as_ref()?.nonces;
@@ -207,10 +210,10 @@ impl<S: Sequence> Analyzer<S> {
         let sender = subflow.connection_side(side);
         match option {
             MptcpOption::Reset { reason, .. } => {
-                subflow.mptcp.get_or_insert_default().reset_reason = Some(*reason)
+                subflow.mptcp.get_or_insert_default().reset_reason = Some(*reason);
             }
             MptcpOption::Priority { backup, .. } => {
-                subflow.mptcp.get_or_insert_default().backup = Some(*backup)
+                subflow.mptcp.get_or_insert_default().backup = Some(*backup);
             }
             _ => {}
         }

@@ -91,7 +91,6 @@ fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> 
         .mptcp
         .as_ref()
         .is_some_and(|mptcp| mptcp.version.is_some() || connection.offered.is_none());
-    result.transport = if multipath { "mptcp" } else { "tcp" }.to_owned();
     if let Some(first) = members.first() {
         let ends = connection_ends(first);
         (result.client, result.server) = (Some(ends[0].into()), Some(ends[1].into()));
@@ -137,37 +136,30 @@ fn direction(
         payload_bytes: sent().map(|(_, direction)| direction.payload_bytes).sum(),
         ..ConnectionDirection::default()
     };
-    match mptcp.filter(|_| multipath) {
-        Some(mptcp) => {
-            let data = &mptcp.data[sender];
-            // After a fallback the first subflow carries data without mappings.
-            let plain: u64 =
-                members.iter().map(|member| member.plain_bytes[member.connection_side(sender)]).sum();
-            result.data_bytes = data.data_bytes() + plain;
-            if plain == 0 {
-                result.acknowledged_bytes = Some(data.acknowledged_bytes());
-            }
-            result.reinjected_bytes = Some(data.reinjected_bytes);
-            result.reinjected_same_subflow_bytes = Some(data.reinjected_same_subflow_bytes);
-            result.reinjected_needed_bytes = Some(data.reinjected_needed_bytes);
-            result.out_of_order_delay_ms = data.out_of_order_delay.distribution_ms();
-            result.stall_ms = Some(data.stall_ns as f64 / 1e6);
-            result.goodput = data.goodput.clone().into_series();
+    if let Some(mptcp) = mptcp.filter(|_| multipath) {
+        let data = &mptcp.data[sender];
+        // After a fallback the first subflow carries data without mappings.
+        let plain: u64 =
+            members.iter().map(|member| member.plain_bytes[member.connection_side(sender)]).sum();
+        result.data_bytes = data.data_bytes() + plain;
+        if plain == 0 {
+            result.acknowledged_bytes = Some(data.acknowledged_bytes());
         }
-        None => {
-            result.data_bytes =
-                sent().map(|(_, direction)| direction.payload_bytes - direction.retransmitted_bytes).sum();
-            result.acknowledged_bytes =
-                Some(sent().map(|(_, direction)| direction.acknowledged_bytes()).sum());
-            let stall = members
-                .iter()
-                .map(|member| member.stall_ns[member.connection_side(sender)])
-                .max()
-                .unwrap_or(0);
-            result.stall_ms = Some(stall as f64 / 1e6);
-            if let Some(member) = members.first() {
-                result.goodput = member.goodput[member.connection_side(sender)].clone().into_series();
-            }
+        result.reinjected_bytes = Some(data.reinjected_bytes);
+        result.reinjected_same_subflow_bytes = Some(data.reinjected_same_subflow_bytes);
+        result.reinjected_needed_bytes = Some(data.reinjected_needed_bytes);
+        result.out_of_order_delay_ms = data.out_of_order_delay.distribution_ms();
+        result.stall_ms = Some(data.stall_ns as f64 / 1e6);
+        result.goodput = data.goodput.clone().into_series();
+    } else {
+        result.data_bytes =
+            sent().map(|(_, direction)| direction.payload_bytes - direction.retransmitted_bytes).sum();
+        result.acknowledged_bytes = Some(sent().map(|(_, direction)| direction.acknowledged_bytes()).sum());
+        let stall =
+            members.iter().map(|member| member.stall_ns[member.connection_side(sender)]).max().unwrap_or(0);
+        result.stall_ms = Some(stall as f64 / 1e6);
+        if let Some(member) = members.first() {
+            result.goodput = member.goodput[member.connection_side(sender)].clone().into_series();
         }
     }
     result

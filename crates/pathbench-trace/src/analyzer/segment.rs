@@ -97,7 +97,7 @@ impl<S: Sequence> Analyzer<S> {
             return None;
         };
         // What the subflow carried before is a retransmission, and no matter of the data level.
-        let Some((start, end)) = arrival.new_part() else { return None };
+        let (start, end) = arrival.new_part()?;
         let ordinal = subflow.ordinal;
         let sender = subflow.connection_side(side);
         let Subflow { mptcp: state, goodput, last_new_ns, stall_ns, kind, .. } = subflow;

@@ -38,7 +38,7 @@ pub struct DataDirection {
     pub coverage: Coverage,
     /// Highest position that the peer has acknowledged.
     pub acknowledged: u64,
-    /// Position of the DATA_FIN.
+    /// Position of the `DATA_FIN`.
     pub data_fin: Option<u64>,
     pub reinjected_bytes: u64,
     pub reinjected_same_subflow_bytes: u64,
@@ -252,7 +252,7 @@ impl DataDirection {
         if self.keyed { 1 } else { BASE_WITHOUT_KEYS }
     }
 
-    /// Data that the peer has acknowledged, without the DATA_FIN.
+    /// Data that the peer has acknowledged, without the `DATA_FIN`.
     pub fn acknowledged_bytes(&self) -> u64 {
         let fin = u64::from(self.data_fin.is_some_and(|fin| self.acknowledged > fin));
         self.acknowledged.saturating_sub(self.first()).saturating_sub(fin)

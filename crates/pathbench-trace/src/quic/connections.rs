@@ -219,10 +219,11 @@ impl Quic {
     }
 
     fn add_id(&mut self, id: ConnectionId, connection: u64, side: usize) {
-        if !id.is_empty() && self.ids.insert(id, (connection, side)).is_none() {
-            if let Some(count) = self.id_lengths.get_mut(id.len()) {
-                *count += 1;
-            }
+        if !id.is_empty()
+            && self.ids.insert(id, (connection, side)).is_none()
+            && let Some(count) = self.id_lengths.get_mut(id.len())
+        {
+            *count += 1;
         }
     }
 

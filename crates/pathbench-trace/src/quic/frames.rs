@@ -8,7 +8,7 @@ use super::header::ConnectionId;
 pub enum Frame<'a> {
     Padding,
     Ping,
-    /// ACK and PATH_ACK, also those with ECN counts.
+    /// ACK and `PATH_ACK`, also those with ECN counts.
     Ack {
         path: u64,
         largest: u64,
@@ -28,7 +28,7 @@ pub enum Frame<'a> {
     Datagram {
         length: u64,
     },
-    /// NEW_CONNECTION_ID and PATH_NEW_CONNECTION_ID.
+    /// `NEW_CONNECTION_ID` and `PATH_NEW_CONNECTION_ID`.
     NewConnectionId {
         path: u64,
         id: ConnectionId,
@@ -48,7 +48,7 @@ pub enum Frame<'a> {
         application: bool,
     },
     HandshakeDone,
-    /// A frame that changes no figure: MAX_DATA, RETIRE_CONNECTION_ID, ….
+    /// A frame that changes no figure: `MAX_DATA`, `RETIRE_CONNECTION_ID`, ….
     Other {
         kind: u64,
     },

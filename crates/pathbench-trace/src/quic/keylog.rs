@@ -19,7 +19,7 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// Secrets by the random of the ClientHello.
+/// Secrets by the random of the `ClientHello`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Keylog {
     connections: HashMap<[u8; 32], Secrets>,
@@ -76,7 +76,7 @@ impl Keylog {
 
 /// At most 48 bytes.
 fn hex(digits: &[u8]) -> Option<Vec<u8>> {
-    if digits.len() % 2 != 0 || digits.len() > 96 {
+    if !digits.len().is_multiple_of(2) || digits.len() > 96 {
         return None;
     }
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);

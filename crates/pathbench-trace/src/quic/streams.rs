@@ -69,16 +69,17 @@ impl Ranges {
 
     /// Merges with neighbours of the same path.
     fn insert(&mut self, mut start: u64, mut end: u64, path: u16) {
-        if let Some((&from, &(to, earlier))) = self.map.range(..start).next_back() {
-            if to == start && earlier == path {
-                start = from;
-            }
+        if let Some((&from, &(to, earlier))) = self.map.range(..start).next_back()
+            && to == start
+            && earlier == path
+        {
+            start = from;
         }
-        if let Some(&(to, later)) = self.map.get(&end) {
-            if later == path {
-                self.map.remove(&end);
-                end = to;
-            }
+        if let Some(&(to, later)) = self.map.get(&end)
+            && later == path
+        {
+            self.map.remove(&end);
+            end = to;
         }
         self.map.insert(start, (end, path));
         while self.map.len() > MAX_RANGES {

@@ -66,11 +66,11 @@ pub const CLIENT_HELLO: u8 = 1;
 pub const SERVER_HELLO: u8 = 2;
 pub const ENCRYPTED_EXTENSIONS: u8 = 8;
 
-/// Fields of a ClientHello, a ServerHello or EncryptedExtensions.
+/// Fields of a `ClientHello`, a `ServerHello` or `EncryptedExtensions`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hello {
     pub random: [u8; 32],
-    /// Of a ServerHello.
+    /// Of a `ServerHello`.
     pub cipher_suite: Option<u16>,
     pub server_name: Option<String>,
     pub alpn: Vec<String>,
