@@ -97,6 +97,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Both ends have agreed on MPTCP, or the capture has no handshake and the segments have its options.
+    pub(super) fn multipath(&self) -> bool {
+        self.mptcp.as_ref().is_some_and(|mptcp| mptcp.version.is_some() || self.offered.is_none())
+    }
+
     /// It is not known to be MPTCP, or only by a join: its data may be those of another connection.
     #[inline]
     pub(super) fn lacks_data_sequence(&self) -> bool {

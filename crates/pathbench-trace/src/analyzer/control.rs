@@ -92,10 +92,6 @@ impl<S: Sequence> Analyzer<S> {
             }
             return;
         }
-        if connection.mptcp.as_ref().is_none_or(|mptcp| mptcp.version.is_none()) {
-            self.totals.mptcp_connections += 1;
-        }
-        let connection = &mut self.connections[index as usize];
         let mptcp = connection.mptcp.get_or_insert_default();
         mptcp.version = Some(capable.version);
         mptcp.checksum[sender] |= capable.checksum;
@@ -152,7 +148,6 @@ impl<S: Sequence> Analyzer<S> {
         let state = &mut self.connections[connection as usize];
         state.handshake = HandshakeEvidence::Token;
         state.mptcp = Some(Box::new(MptcpConnection::default()));
-        self.totals.mptcp_connections += 1;
         self.without_handshake(connection);
         self.learn_token(connection, 1, token);
     }
@@ -249,7 +244,6 @@ impl<S: Sequence> Analyzer<S> {
         }
         state.mptcp = Some(Box::new(MptcpConnection::default()));
         state.first_ns = state.first_ns.min(time_ns);
-        self.totals.mptcp_connections += 1;
         self.without_handshake(connection);
     }
 
@@ -294,7 +288,6 @@ impl<S: Sequence> Analyzer<S> {
         }
         let kind = if left.mptcp.is_some() { Kind::Join } else { Kind::Guessed };
         if let Some(mptcp) = left.mptcp {
-            self.totals.mptcp_connections -= 1;
             for (side, token) in mptcp.tokens.into_iter().enumerate() {
                 if let Some(token) = token {
                     self.learn_token(connection, side ^ usize::from(turned), token);

@@ -62,11 +62,11 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     pub(super) fn result(&mut self, connection: Connection, members: Vec<Subflow>) {
-        match &connection.mptcp {
-            Some(mptcp) if mptcp.version.is_some() || connection.offered.is_none() => {
-                self.totals.mptcp_subflows += members.len() as u64;
-            }
-            _ => self.totals.tcp_connections += 1,
+        if connection.multipath() {
+            self.totals.mptcp_connections += 1;
+            self.totals.mptcp_subflows += members.len() as u64;
+        } else {
+            self.totals.tcp_connections += 1;
         }
         let payload =
             members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
@@ -80,17 +80,15 @@ impl<S: Sequence> Analyzer<S> {
 fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> TracedConnection {
     // A subflow that was guessed may have begun before the first member.
     let first_ns = connection.first_ns;
+    let multipath = connection.multipath();
     let mut result = TracedConnection {
         id: connection.id,
+        transport: if multipath { "mptcp" } else { "tcp" }.to_owned(),
         start_s: seconds(origin_ns, first_ns),
         duration_s: seconds(first_ns, connection.last_ns),
         handshake: connection.handshake,
         ..TracedConnection::default()
     };
-    let multipath = connection
-        .mptcp
-        .as_ref()
-        .is_some_and(|mptcp| mptcp.version.is_some() || connection.offered.is_none());
     if let Some(first) = members.first() {
         let ends = connection_ends(first);
         (result.client, result.server) = (Some(ends[0].into()), Some(ends[1].into()));
