@@ -52,7 +52,7 @@ impl<S: Sequence> Analyzer<S> {
         let connection = &mut self.connections[index];
         if tcp.flags & ACK != 0
             && connection.offered.is_some()
-            && connection.mptcp.is_none()
+            && connection.mptcp.as_ref().is_none_or(|mptcp| mptcp.version.is_none())
             && mptcp_options(tcp).next().is_none()
         {
             let erased = nop_count(tcp.options) >= NOPS_OF_AN_ERASED_OPTION;

@@ -1,0 +1,72 @@
+//! Several captures.
+
+use crate::wire::{ACK, CLIENT, Capture, SECOND, SYN, Subflow, document};
+
+#[test]
+fn subflows_in_captures_of_their_own_are_one_connection() {
+    let mut first_capture = Capture::new();
+    let (first, second) = (Subflow::new(CLIENT, [0, 0]), Subflow::new(SECOND, [0, 0]));
+    first.handshake(&mut first_capture);
+    let mut second_capture = Capture::new();
+    second_capture.wait(50.0);
+    second.join(&mut second_capture);
+    second_capture.segment(&second.upload(1, 101, 50));
+    first_capture.wait(100.0).segment(&first.upload(1, 1, 100));
+    for order in [[&second_capture, &first_capture], [&first_capture, &second_capture]] {
+        let captures = order.map(|capture| capture.clone().into_bytes());
+        let document = document(&captures.each_ref().map(Vec::as_slice), 10);
+        let [connection] = document.connections.as_slice() else { panic!("{document:#?}") };
+        assert_eq!(connection.subflows.len(), 2);
+        assert_eq!(connection.upload.data_bytes, 150);
+    }
+}
+
+#[test]
+fn the_next_file_of_a_point_of_capture_continues_its_flows() {
+    let mut whole = Capture::new();
+    let flow = Subflow::new(CLIENT, [0, 0]);
+    whole.segment(&flow.from(0, SYN, 0, 0)).segment(&flow.from(1, SYN | ACK, 0, 1));
+    whole.segment(&flow.from(0, ACK, 1, 1).payload(100));
+    let mut next = Capture::new();
+    next.now_ms = whole.now_ms + 5.0;
+    next.segment(&flow.from(0, ACK, 101, 1).payload(70));
+    let captures = [whole.into_bytes(), next.into_bytes()];
+    let document = document(&captures.each_ref().map(Vec::as_slice), 10);
+    assert_eq!(document.connections.len(), 1);
+    assert_eq!(document.connections[0].upload.data_bytes, 170);
+    assert_eq!(document.captures.iter().map(|capture| capture.packets).collect::<Vec<_>>(), [3, 1]);
+}
+
+#[test]
+fn a_second_point_of_capture_doubles_nothing() {
+    let mut client = Capture::new();
+    let flow = Subflow::new(CLIENT, [0, 0]);
+    client.segment(&flow.from(0, SYN, 0, 0)).segment(&flow.from(1, SYN | ACK, 0, 1));
+    client.segment(&flow.from(0, ACK, 1, 1).payload(100));
+    // Both captures run at the same time.
+    client.wait(100.0).segment(&flow.from(1, ACK, 1, 101));
+    let mut server = Capture::new();
+    server.now_ms += 3.0;
+    server.segment(&flow.from(0, SYN, 0, 0)).segment(&flow.from(1, SYN | ACK, 0, 1));
+    server.segment(&flow.from(0, ACK, 1, 1).payload(100)).wait(90.0).segment(&flow.from(1, ACK, 1, 101));
+    let captures = [client.into_bytes(), server.into_bytes()];
+    let document = document(&captures.each_ref().map(Vec::as_slice), 10);
+    assert_eq!(document.connections.len(), 1);
+    let sent = &document.connections[0].subflows[0].upload;
+    assert_eq!((sent.payload_bytes, sent.retransmitted_bytes, sent.packets), (100, 0, 2));
+}
+
+#[test]
+fn a_truncated_capture_gives_all_before_the_damage_and_its_place() {
+    let mut capture = Capture::new();
+    let flow = Subflow::new(CLIENT, [0, 0]);
+    capture.segment(&flow.from(0, SYN, 0, 0)).segment(&flow.from(0, ACK, 1, 1).payload(100));
+    let whole = capture.clone().into_bytes();
+    capture.segment(&flow.from(0, ACK, 101, 1).payload(100));
+    let mut cut = capture.into_bytes();
+    cut.truncate(cut.len() - 1);
+    let document = document(&[&cut], 10);
+    assert_eq!(document.connections[0].upload.data_bytes, 100);
+    let damage = document.captures[0].damage.as_deref().unwrap();
+    assert!(damage.contains(&whole.len().to_string()), "{damage}");
+}
