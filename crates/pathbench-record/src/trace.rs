@@ -197,7 +197,7 @@ pub struct TracedSubflow {
     pub path_id: Option<u32>,
     /// The handshake of the join carried the right HMACs (known only with both keys).
     pub authenticated: Option<bool>,
-    /// `fin`, `reset`, `open`, `abandoned` (`PATH_ABANDON` of Multipath QUIC).
+    /// `fin`, `reset`, `open`, `abandoned` (`PATH_ABANDON` of Multipath QUIC), `closed` (`CONNECTION_CLOSE` of QUIC).
     pub end: String,
     /// `MP_TCPRST` reason (RFC 8684, section 3.6).
     pub reset_reason: Option<String>,
@@ -311,6 +311,8 @@ pub struct TracedQuic {
     pub decrypted: bool,
     /// 1-RTT packets that the keys did not decrypt.
     pub undecrypted_packets: Option<u64>,
+    /// 1-RTT packets whose packet number was captured before: at another point, or duplicated by the network.
+    pub duplicate_packets: Option<u64>,
     /// Key updates of both ends (RFC 9001, section 6).
     pub key_updates: Option<u64>,
     /// Why packet numbers and further paths are absent.

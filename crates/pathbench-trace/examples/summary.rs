@@ -1,4 +1,7 @@
 //! Prints the analysis of captures as JSON: `cargo run --release -p pathbench-trace --example summary FILE…`
+
+#![allow(clippy::print_stdout, reason = "it prints its result")]
+
 use pathbench_trace::analysis::{Parameters, analyse, open};
 use pathbench_trace::quic::Quic;
 

@@ -17,6 +17,10 @@ pub(super) const SERVER: usize = 1;
 
 /// 4-tuples of a connection.
 const MAX_PATHS: usize = 64;
+/// Largest UDP payload in an IPv4 packet of 1500 bytes; longer ones may be GSO packets.
+const MAX_ETHERNET: usize = 1472;
+/// Shortest connection id whose repetition shows the segments of a GSO packet.
+const MIN_REPEATED_ID: usize = 4;
 /// Connection ids of one end.
 const MAX_IDS: usize = 256;
 
@@ -44,6 +48,12 @@ pub(super) struct Counts {
     pub(super) zero_rtt: u64,
     pub(super) one_rtt: u64,
     pub(super) undecrypted: u64,
+    pub(super) duplicates: u64,
+    pub(super) decrypted: u64,
+    /// Packets with a frame that the analysis cannot read.
+    pub(super) unknown_frames: u64,
+    /// `CONNECTION_CLOSE` frames.
+    pub(super) closes: u64,
 }
 
 /// A connection id that an end began to use, or whose state was discarded.
@@ -60,15 +70,14 @@ pub(super) struct Connection {
     pub(super) version: u32,
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// The client's first Initial packet was decrypted.
+    /// The `ClientHello` was decrypted.
     pub(super) handshake_captured: bool,
     /// Destination connection id of the client's first Initial packet, of the one after a Retry packet.
     pub(super) original: ConnectionId,
     initial: Option<(u32, [PacketKeys; 2])>,
     handshake: Option<[PacketKeys; 2]>,
     pub(super) one_rtt: [Option<OneRtt>; 2],
-    has_secrets: bool,
-    secrets: Secrets,
+    secrets: Option<Secrets>,
     /// By packet number space (Initial, Handshake) and end.
     crypto: [[CryptoStream; 2]; 2],
     expected: [[u64; 2]; 2],
@@ -83,7 +92,6 @@ pub(super) struct Connection {
     pub(super) paths: Vec<Path>,
     pub(super) signals: Vec<Signal>,
     pub(super) counts: Counts,
-    pub(super) decrypted: bool,
     pub(super) retry: bool,
     pub(super) version_negotiation: bool,
     pub(super) server_name: Option<String>,
@@ -108,6 +116,9 @@ impl Connection {
 
     /// Initial keys from a new destination connection id: a first packet, a Retry packet, version negotiation.
     pub(super) fn rekey(&mut self, version: u32, destination: ConnectionId) {
+        if self.original != destination && !self.original.is_empty() {
+            self.id_changes.push(IdChange { side: SERVER, id: self.original, added: false });
+        }
         self.original = destination;
         self.version = version;
         self.initial = keys::initial(version, &destination).map(|keys| (version, keys));
@@ -116,21 +127,26 @@ impl Connection {
         self.id_changes.push(IdChange { side: SERVER, id: destination, added: true });
     }
 
-    /// The index of the 4-tuple; the last one if there are too many.
-    pub(super) fn add_path(&mut self, time_ns: u64, client: Endpoint, server: Endpoint) -> usize {
+    /// The index of the 4-tuple; `None` if there are too many.
+    pub(super) fn add_path(&mut self, time_ns: u64, client: Endpoint, server: Endpoint) -> Option<usize> {
+        let known = self.paths.iter().position(|path| (path.client, path.server) == (client, server));
+        if known.is_some() {
+            return known;
+        }
         if self.paths.len() < MAX_PATHS {
             self.paths.push(Path {
                 client,
                 server,
                 start_ns: time_ns,
                 end_ns: time_ns,
-                path_id: None,
+                id: None,
                 backup: None,
                 abandoned: false,
                 directions: [Direction::default(), Direction::default()],
             });
+            return Some(self.paths.len() - 1);
         }
-        self.paths.len().saturating_sub(1)
+        None
     }
 
     pub(super) fn direction(&mut self, place: Place) -> Option<&mut Direction> {
@@ -171,7 +187,9 @@ impl Connection {
                     // RFC 9000, section 12.2: bytes without the first packet's connection id are no packet.
                     let after_first = packet.get(1..).unwrap_or_default();
                     if coalesced_to.is_none_or(|id| after_first.starts_with(id.as_slice())) {
-                        self.short(place, packet, scratch);
+                        for packet in packet.chunks(self.segment_length(place.side, packet)) {
+                            self.short(place, packet, scratch);
+                        }
                     }
                 }
                 Header::Retry { version, source, .. } => {
@@ -191,6 +209,21 @@ impl Connection {
                 return;
             }
         }
+    }
+
+    /// Of a GSO packet that was captured before its segmentation: each segment begins with the same connection id.
+    fn segment_length(&self, side: usize, packet: &[u8]) -> usize {
+        let whole = packet.len().max(1);
+        let id = self.id_length.get(1 - side).copied().flatten().filter(|&length| length >= MIN_REPEATED_ID);
+        let Some(id) = id.filter(|_| whole > MAX_ETHERNET).and_then(|length| packet.get(1..)?.get(..length))
+        else {
+            return whole;
+        };
+        let after = packet.get(1 + id.len()..).unwrap_or_default();
+        let Some(at) = after.windows(id.len()).position(|bytes| bytes == id) else { return whole };
+        let segment = id.len() + at;
+        let same = |segment: &[u8]| segment.get(1..).is_some_and(|after| after.starts_with(id));
+        if packet.chunks(segment).all(same) { segment } else { whole }
     }
 
     fn long(&mut self, place: Place, long: &Long<'_>, keylog: &Keylog, scratch: &mut Scratch) {
@@ -234,9 +267,6 @@ impl Connection {
         let expected = self.expected.get_mut(space)?.get_mut(side)?;
         let number = open(keys, long, *expected, scratch)?;
         *expected = (*expected).max(number + 1);
-        if side == CLIENT && space == 0 {
-            self.handshake_captured = true;
-        }
         Some(())
     }
 
@@ -271,14 +301,18 @@ impl Connection {
         }
         match (side, space) {
             (CLIENT, _) => {
+                self.handshake_captured = true;
                 self.server_name = hello.server_name;
                 self.offered_alpn = hello.alpn;
                 if let Some(secrets) = keylog.get(&hello.random) {
-                    self.secrets = secrets.clone();
-                    self.has_secrets = true;
+                    self.secrets = Some(secrets.clone());
                 }
             }
-            (_, 0) => self.derive(hello.cipher_suite),
+            (_, 0) => {
+                self.derive(hello.cipher_suite);
+                // Nothing further is read at this level, nor at any level without keys.
+                self.crypto = Default::default();
+            }
             _ => {
                 self.alpn = hello.alpn;
                 let preferred = hello.parameters.and_then(|parameters| parameters.preferred_connection_id);
@@ -293,16 +327,15 @@ impl Connection {
 
     /// Keys of Handshake and 1-RTT packets, once the cipher suite is known.
     fn derive(&mut self, suite: Option<u16>) {
-        let Some(suite) =
-            suite.and_then(Suite::from_code).filter(|_| self.has_secrets && self.handshake.is_none())
-        else {
+        let Some(suite) = suite.and_then(Suite::from_code).filter(|_| self.handshake.is_none()) else {
             return;
         };
-        if let [Some(client), Some(server)] = &self.secrets.handshake {
+        let Some(secrets) = &self.secrets else { return };
+        if let [Some(client), Some(server)] = &secrets.handshake {
             let keys = |secret: &[u8]| PacketKeys::new(secret, suite, self.version);
             self.handshake = keys(client).zip(keys(server)).map(|(client, server)| [client, server]);
         }
-        for (place, secret) in self.one_rtt.iter_mut().zip(&self.secrets.traffic) {
+        for (place, secret) in self.one_rtt.iter_mut().zip(&secrets.traffic) {
             *place = secret.as_ref().and_then(|secret| OneRtt::new(secret, suite, self.version));
         }
     }

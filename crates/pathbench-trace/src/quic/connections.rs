@@ -144,7 +144,9 @@ impl Quic {
     fn is_to(&self, id: u64, side: usize, packet: &[u8]) -> bool {
         let ids = self.live.get(&id).and_then(|connection| connection.ids.get(1 - side));
         let after = packet.get(1..).unwrap_or_default();
-        ids.is_some_and(|ids| ids.iter().any(|(known, _)| after.starts_with(known.as_slice())))
+        ids.is_some_and(|ids| {
+            ids.iter().any(|(known, _)| !known.is_empty() && after.starts_with(known.as_slice()))
+        })
     }
 
     fn owner_of_short(&self, packet: &[u8]) -> Option<(u64, usize)> {
@@ -173,18 +175,15 @@ impl Quic {
             Header::Long(long) => {
                 let first =
                     long.long_type == LongType::Initial && !long.is_truncated() && self.is_first(long);
-                let large = udp.payload_length >= MIN_INITIAL;
                 if first {
                     CLIENT
                 } else if long.length > udp.payload_length as usize
                     || long.length < long.number_offset + 4 + 16
                 {
                     return None;
-                } else if long.is_truncated() && long.long_type == LongType::Initial && large {
-                    // Too short a capture to decrypt; a server's port is the lower one.
-                    usize::from(flow.0.port < flow.1.port)
                 } else {
-                    // The connection began before the capture.
+                    // The packet is truncated, or the connection began before the capture; the server's port is the
+                    // lower one.
                     usize::from(flow.0.port < flow.1.port)
                 }
             }
@@ -207,8 +206,11 @@ impl Quic {
     fn add_path(&mut self, time_ns: u64, flow: Flow, id: u64, side: usize) -> Option<(u64, usize, usize)> {
         let connection = self.live.get_mut(&id)?;
         let (client, server) = if side == CLIENT { flow } else { (flow.1, flow.0) };
-        let path = connection.add_path(time_ns, client, server);
-        Some(self.assign(flow, id, side, path))
+        match connection.add_path(time_ns, client, server) {
+            Some(path) => Some(self.assign(flow, id, side, path)),
+            // Counted on the last path; the 4-tuple is not kept.
+            None => Some((id, side, connection.paths.len().checked_sub(1)?)),
+        }
     }
 
     fn assign(&mut self, flow: Flow, id: u64, side: usize, path: usize) -> (u64, usize, usize) {

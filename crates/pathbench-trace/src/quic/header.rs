@@ -129,10 +129,10 @@ pub fn parse(datagram: &[u8]) -> Option<(Header<'_>, &[u8])> {
         let complete = !versions.is_empty() && versions.len() % 4 == 0;
         return complete.then_some((Header::VersionNegotiation { destination, source, versions }, &[]));
     }
-    let Some(long_type) = long_type(version, first) else {
+    if !matches!(version, VERSION_1 | VERSION_2) {
         return Some((Header::UnknownVersion { version, destination, source }, &[]));
-    };
-    let Some(long_type) = long_type else {
+    }
+    let Some(long_type) = long_type(version, first) else {
         let (token, tag) = reader.0.split_at_checked(reader.0.len().checked_sub(16)?)?;
         return Some((Header::Retry { version, destination, source, token, tag }, &[]));
     };
@@ -147,20 +147,15 @@ pub fn parse(datagram: &[u8]) -> Option<(Header<'_>, &[u8])> {
     ))
 }
 
-/// `Some(None)`: a Retry packet; `None`: an unknown version. RFC 9000, section 17.2; RFC 9369, section 3.2.
-fn long_type(version: u32, first: u8) -> Option<Option<LongType>> {
+/// `None`: a Retry packet. RFC 9000, section 17.2; RFC 9369, section 3.2.
+fn long_type(version: u32, first: u8) -> Option<LongType> {
     let code = first >> 4 & 3;
-    let code = match version {
-        VERSION_1 => code,
-        VERSION_2 => code.wrapping_sub(1) & 3,
-        _ => return None,
-    };
-    Some(match code {
+    match if version == VERSION_2 { code.wrapping_sub(1) & 3 } else { code } {
         0 => Some(LongType::Initial),
         1 => Some(LongType::ZeroRtt),
         2 => Some(LongType::Handshake),
         _ => None,
-    })
+    }
 }
 
 /// A version that a client offers: 1, 2, a draft of RFC 9000, or a reserved one (RFC 9000, section 15).

@@ -4,7 +4,6 @@ use super::connection::{Connection, Place};
 use super::frames::{Frame, Frames};
 use super::header::ConnectionId;
 use super::keys::{self, PacketKeys, Suite, Unprotected};
-use super::path::NumberSpace;
 
 /// Path ids with packet numbers of their own.
 const MAX_PATH_IDS: usize = 256;
@@ -106,9 +105,13 @@ impl Connection {
         }
         match self.decrypt(place.side, packet, scratch) {
             Some((path_id, number)) => {
-                self.decrypted = true;
+                self.counts.decrypted += 1;
+                if self.is_duplicate(place.side, path_id, number) {
+                    self.counts.duplicates += 1;
+                    return;
+                }
                 if let Some(path) = self.paths.get_mut(place.path) {
-                    path.path_id = Some(path_id);
+                    path.id = Some(path_id);
                 }
                 self.frames(place, path_id, number, &scratch.payload);
             }
@@ -147,9 +150,18 @@ impl Connection {
         Some((path, number))
     }
 
+    fn is_duplicate(&mut self, side: usize, path_id: u32, number: u64) -> bool {
+        let Some(spaces) = self.spaces.get_mut(side) else { return false };
+        if spaces.len() < MAX_PATH_IDS || spaces.contains_key(&path_id) {
+            return spaces.entry(path_id).or_default().is_duplicate(number);
+        }
+        false
+    }
+
     fn frames(&mut self, place: Place, path_id: u32, number: u64, payload: &[u8]) {
         let (mut eliciting, mut again) = (false, false);
-        for frame in Frames::new(payload) {
+        let mut frames = Frames::new(payload);
+        for frame in frames.by_ref() {
             eliciting |= !matches!(frame, Frame::Ack { .. } | Frame::Padding | Frame::ConnectionClose { .. });
             match frame {
                 Frame::Ack { path, largest, .. } => self.acknowledge(place, path, largest),
@@ -161,9 +173,7 @@ impl Connection {
                     }
                 }
                 Frame::PathAbandon { path, error } => {
-                    for known in
-                        self.paths.iter_mut().filter(|known| known.path_id.map(u64::from) == Some(path))
-                    {
+                    for known in self.paths.iter_mut().filter(|known| known.id.map(u64::from) == Some(path)) {
                         known.abandoned = true;
                     }
                     self.signal(
@@ -174,9 +184,7 @@ impl Connection {
                     );
                 }
                 Frame::PathStatus { path, backup } => {
-                    for known in
-                        self.paths.iter_mut().filter(|known| known.path_id.map(u64::from) == Some(path))
-                    {
+                    for known in self.paths.iter_mut().filter(|known| known.id.map(u64::from) == Some(path)) {
                         known.backup = Some(backup);
                     }
                     let kind = if backup { "path-status-backup" } else { "path-status-available" };
@@ -185,22 +193,18 @@ impl Connection {
                 Frame::PathChallenge => self.signal(place, "path-challenge", None, None),
                 Frame::PathResponse => self.signal(place, "path-response", None, None),
                 Frame::ConnectionClose { error, .. } => {
+                    self.counts.closes += 1;
                     self.signal(place, "connection-close", None, Some(format!("error {error:#x}")));
                 }
                 _ => {}
             }
         }
+        self.counts.unknown_frames += u64::from(!frames.is_complete());
         if let Some(direction) = self.direction(place) {
             direction.retransmitted_packets += u64::from(again);
         }
-        let Some(spaces) = self.spaces.get_mut(place.side) else { return };
-        if spaces.len() < MAX_PATH_IDS || spaces.contains_key(&path_id) {
-            spaces.entry(path_id).or_insert_with(NumberSpace::default).sent(
-                number,
-                place.time_ns,
-                place.path,
-                eliciting,
-            );
+        if let Some(space) = self.spaces.get_mut(place.side).and_then(|spaces| spaces.get_mut(&path_id)) {
+            space.sent(number, place.time_ns, place.path, eliciting);
         }
     }
 
@@ -239,8 +243,7 @@ impl Connection {
 
     fn signal(&mut self, place: Place, kind: &'static str, path_id: Option<u64>, detail: Option<String>) {
         if self.signals.len() < MAX_SIGNALS {
-            let of_path =
-                |id: u64| self.paths.iter().position(|path| path.path_id.map(u64::from) == Some(id));
+            let of_path = |id: u64| self.paths.iter().position(|path| path.id.map(u64::from) == Some(id));
             let path = path_id.and_then(of_path).unwrap_or(place.path);
             self.signals.push(super::connection::Signal { place: Place { path, ..place }, kind, detail });
         }

@@ -16,7 +16,7 @@ const SHOWN_IDS: usize = 32;
 /// Times count from `origin_ns`.
 pub(super) fn connection(id: u64, connection: &Connection, origin_ns: u64) -> TracedConnection {
     let seconds = |time_ns: u64| time_ns.saturating_sub(origin_ns) as f64 / 1e9;
-    let has_path_ids = connection.paths.iter().any(|path| path.path_id.is_some_and(|id| id > 0));
+    let has_path_ids = connection.paths.iter().any(|path| path.id.is_some_and(|id| id > 0));
     let negotiated = connection.parameters.iter().all(|parameters| {
         parameters.as_ref().is_some_and(|parameters| parameters.initial_max_path_id.is_some())
     });
@@ -80,7 +80,8 @@ fn direction(connection: &Connection, side: usize) -> ConnectionDirection {
     ConnectionDirection {
         data_bytes: sum(|direction| direction.data_bytes),
         payload_bytes: sum(|direction| direction.payload_bytes),
-        reinjected_bytes: connection.decrypted.then(|| sum(|direction| direction.reinjected_bytes)),
+        reinjected_bytes: (connection.counts.decrypted > 0)
+            .then(|| sum(|direction| direction.reinjected_bytes)),
         goodput: goodput.series(),
         ..ConnectionDirection::default()
     }
@@ -90,7 +91,7 @@ fn subflow(id: u32, path: &Path, connection: &Connection, seconds: &impl Fn(u64)
     let rtt = |side| sent_by(path, side).and_then(|direction| direction.rtt.distribution());
     let figures = |side| {
         sent_by(path, side)
-            .map(|direction| subflow_direction(direction, connection.decrypted))
+            .map(|direction| subflow_direction(direction, connection.counts.decrypted > 0))
             .unwrap_or_default()
     };
     TracedSubflow {
@@ -101,8 +102,8 @@ fn subflow(id: u32, path: &Path, connection: &Connection, seconds: &impl Fn(u64)
         end_s: seconds(path.end_ns),
         kind: if id == 0 { "initial" } else { "path" }.to_owned(),
         backup: path.backup,
-        path_id: path.path_id,
-        end: if path.abandoned { "abandoned" } else { "open" }.to_owned(),
+        path_id: path.id,
+        end: end(path, connection).to_owned(),
         upload_rtt_ms: rtt(CLIENT),
         download_rtt_ms: rtt(SERVER),
         handshake_rtt_ms: handshake_rtt_ms(connection).filter(|_| id == 0),
@@ -110,6 +111,16 @@ fn subflow(id: u32, path: &Path, connection: &Connection, seconds: &impl Fn(u64)
         download: figures(SERVER),
         filter: filter(path),
         ..TracedSubflow::default()
+    }
+}
+
+fn end(path: &Path, connection: &Connection) -> &'static str {
+    if path.abandoned {
+        "abandoned"
+    } else if connection.counts.closes > 0 {
+        "closed"
+    } else {
+        "open"
     }
 }
 
@@ -168,8 +179,9 @@ fn quic(connection: &Connection) -> TracedQuic {
         zero_rtt_packets: counts.zero_rtt,
         one_rtt_packets: counts.one_rtt,
         handshake_rtt_ms: handshake_rtt_ms(connection),
-        decrypted: connection.decrypted,
+        decrypted: (connection.counts.decrypted > 0),
         undecrypted_packets: connection.has_keys().then_some(counts.undecrypted),
+        duplicate_packets: connection.has_keys().then_some(counts.duplicates),
         key_updates: connection
             .has_keys()
             .then(|| connection.one_rtt.iter().flatten().map(|keys| keys.updates).sum()),
@@ -197,6 +209,12 @@ fn limits(connection: &Connection) -> Vec<String> {
         limits.push(format!(
             "{} of {} 1-RTT packets could not be decrypted: truncated, or captured out of order",
             connection.counts.undecrypted, connection.counts.one_rtt
+        ));
+    }
+    if connection.counts.unknown_frames > 0 {
+        limits.push(format!(
+            "{} 1-RTT packets have frames of unknown types: what follows them in the packet is not counted",
+            connection.counts.unknown_frames
         ));
     }
     limits

@@ -14,6 +14,8 @@ const MAX_SIZES: usize = 256;
 const SHOWN_SIZES: usize = 16;
 /// Packets whose acknowledgment is awaited.
 const MAX_SENT: usize = 4096;
+/// Packet numbers among which duplicates are recognised.
+const WINDOW: usize = 1024;
 
 /// Bytes per window; the windows double when the series has more than 128 of them.
 #[derive(Debug, Clone)]
@@ -170,7 +172,7 @@ pub(super) struct Path {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     /// The last path id that a packet on this 4-tuple had.
-    pub(super) path_id: Option<u32>,
+    pub(super) id: Option<u32>,
     pub(super) backup: Option<bool>,
     pub(super) abandoned: bool,
     /// Upload, download.
@@ -182,11 +184,35 @@ pub(super) struct Path {
 pub(super) struct NumberSpace {
     /// One above the largest packet number.
     pub(super) expected: u64,
+    /// One bit per number below `expected`.
+    seen: [u64; WINDOW / 64],
     /// Packet number, time, index of the 4-tuple; ascending.
     sent: VecDeque<(u64, u64, usize)>,
 }
 
 impl NumberSpace {
+    /// Whether the packet was captured before: at another point, or duplicated by the network.
+    pub(super) fn is_duplicate(&mut self, number: u64) -> bool {
+        let place = |number: u64| ((number / 64) as usize % (WINDOW / 64), 1_u64 << (number % 64));
+        if number >= self.expected {
+            // The words that the window leaves behind.
+            let first = (self.expected / 64).max((number / 64).saturating_sub(WINDOW as u64 / 64 - 1));
+            for word in first..=number / 64 {
+                let begun = word == self.expected / 64 && !self.expected.is_multiple_of(64);
+                if let Some(seen) = self.seen.get_mut(place(word * 64).0).filter(|_| !begun) {
+                    *seen = 0;
+                }
+            }
+        } else if self.expected - number > WINDOW as u64 - 64 {
+            return false;
+        }
+        let (word, bit) = place(number);
+        let Some(seen) = self.seen.get_mut(word) else { return false };
+        let duplicate = *seen & bit != 0;
+        *seen |= bit;
+        duplicate
+    }
+
     /// Only packets that elicit an acknowledgment give round trips (RFC 9002, section 5.1).
     pub(super) fn sent(&mut self, number: u64, time_ns: u64, path: usize, eliciting: bool) {
         if number < self.expected {

@@ -146,7 +146,7 @@ pub(crate) fn capable(keys: &[Key]) -> Vec<u8> {
     option
 }
 
-/// A DSS with an 8-byte DATA_ACK and an 8-byte data sequence number.
+/// A DSS with an 8-byte `DATA_ACK` and an 8-byte data sequence number.
 pub(crate) fn dss(data_ack: u64, mapping: Option<(u64, u32, u16)>, fin: bool) -> Vec<u8> {
     let mut flags = 0x03;
     let mut rest = data_ack.to_be_bytes().to_vec();
@@ -178,7 +178,7 @@ impl Subflow {
         Segment::new(from, to, flags, sequence, self.initial[1 - side].wrapping_add(acknowledgment))
     }
 
-    /// The three segments of an MP_CAPABLE handshake, 10 ms apart.
+    /// The three segments of an `MP_CAPABLE` handshake, 10 ms apart.
     pub(crate) fn handshake(&self, capture: &mut Capture) {
         capture.segment(&self.from(0, SYN, 0, 0).option(&[2, 4, 5, 180]).option(&capable(&[])));
         capture
@@ -187,7 +187,7 @@ impl Subflow {
         capture.wait(10.0).segment(&self.from(0, ACK, 1, 1).option(&capable(&[CLIENT_KEY, SERVER_KEY])));
     }
 
-    /// The four segments of an MP_JOIN handshake from the client.
+    /// The four segments of an `MP_JOIN` handshake from the client.
     pub(crate) fn join(&self, capture: &mut Capture) {
         let token = keys::token(1, SERVER_KEY);
         let (client, server) = ((CLIENT_KEY, 7_u32), (SERVER_KEY, 9_u32));

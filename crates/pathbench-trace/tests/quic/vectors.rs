@@ -1,49 +1,43 @@
-//! QUIC headers, keys and connections: vectors of RFC 9001 and RFC 9369, and a capture of a Multipath QUIC test.
+//! Packets that RFC 9001, appendix A, and RFC 9369, appendix A, print.
 
-#![allow(clippy::unwrap_used, reason = "a failed test panics")]
-
-use pathbench_record::trace::TracedConnection;
-use pathbench_trace::packet::{Address, Endpoint, Packet, Transport, Udp};
 use pathbench_trace::quic::frames::{Frame, Frames};
 use pathbench_trace::quic::header::{ConnectionId, Header, LongType, VERSION_1, VERSION_2, parse};
 use pathbench_trace::quic::keys::{self, PacketKeys, Suite};
-use pathbench_trace::quic::{Keylog, Quic, tls};
+use pathbench_trace::quic::{Keylog, tls};
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
-pathbench_kerneltest::privilege_independent!();
-
-fn hex(digits: &str) -> Vec<u8> {
+pub(crate) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<_> = digits.bytes().filter(u8::is_ascii_hexdigit).collect();
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-fn id(digits: &str) -> ConnectionId {
+pub(crate) fn id(digits: &str) -> ConnectionId {
     ConnectionId::new(&hex(digits)).unwrap()
 }
 
 /// RFC 9001, appendix A.2; also of RFC 9369.
-const CLIENT_HELLO: &str = "060040f1010000ed0303ebf8fa56f12939b9584a3896472ec40bb863cfd3e86804fe3a47f06a2b69484c00000413\
+pub(crate) const CLIENT_HELLO: &str = "060040f1010000ed0303ebf8fa56f12939b9584a3896472ec40bb863cfd3e86804fe3a47f06a2b69484c00000413\
     011302010000c000000010000e00000b6578616d706c652e636f6dff01000100000a00080006001d0017001800100007000504616c706e0005\
     00050100000000003300260024001d00209370b2c9caa47fbabaf4559fedba753de171fa71f50f1ce15d43e994ec74d748002b000302030400\
     0d0010000e0403050306030203080408050806002d00020101001c00024001003900320408ffffffffffffffff05048000ffff07048000ffff\
     0801100104800075300901100f088394c8f03e51570806048000ffff";
 
-struct InitialVector {
-    version: u32,
-    header: &'static str,
-    key: &'static str,
-    iv: &'static str,
-    mask: &'static str,
-    /// First bytes of the protected packet, and its tag.
-    begins: &'static str,
-    tag: &'static str,
-    server: &'static str,
-    retry: &'static str,
-    chacha: &'static str,
-    next_secret: &'static str,
+pub(crate) struct InitialVector {
+    pub(crate) version: u32,
+    pub(crate) header: &'static str,
+    pub(crate) key: &'static str,
+    pub(crate) iv: &'static str,
+    pub(crate) mask: &'static str,
+    /// First bytes of the protected packet, and its tag; empty if it is not compared.
+    pub(crate) begins: &'static str,
+    pub(crate) tag: &'static str,
+    pub(crate) server: &'static str,
+    pub(crate) retry: &'static str,
+    pub(crate) chacha: &'static str,
+    pub(crate) next_secret: &'static str,
 }
 
-const VECTORS: [InitialVector; 2] = [
+pub(crate) const VECTORS: [InitialVector; 2] = [
     InitialVector {
         version: VERSION_1,
         header: "c300000001088394c8f03e5157080000449e00000002",
@@ -77,7 +71,7 @@ const VECTORS: [InitialVector; 2] = [
 ];
 
 /// The client's Initial packet: sealed with the key of the RFC, which gives the packet that the RFC prints.
-fn client_initial(vector: &InitialVector) -> Vec<u8> {
+pub(crate) fn client_initial(vector: &InitialVector) -> Vec<u8> {
     let mut header = hex(vector.header);
     let mut payload = hex(CLIENT_HELLO);
     payload.resize(1162, 0);
@@ -95,7 +89,12 @@ fn client_initial(vector: &InitialVector) -> Vec<u8> {
     packet
 }
 
-fn open(keys: &PacketKeys, packet: &[u8], number_offset: usize, expected: u64) -> Option<(u64, Vec<u8>)> {
+pub(crate) fn open(
+    keys: &PacketKeys,
+    packet: &[u8],
+    number_offset: usize,
+    expected: u64,
+) -> Option<(u64, Vec<u8>)> {
     let mut packet = packet.to_vec();
     let unprotected = keys.unprotect(&mut packet, number_offset)?;
     let number = keys::decode_number(expected, unprotected.number, unprotected.number_length);
@@ -283,66 +282,4 @@ fn a_key_log_may_have_damaged_lines() {
     assert_eq!(secrets.traffic, [Some(vec![0x22; 48]), None]);
     assert_eq!(secrets.handshake, [None, Some(vec![0x22; 48])]);
     assert!(Keylog::parse(&[0xff; 1000]).is_empty());
-}
-
-const CAPTURE: &[u8] = include_bytes!("recorded/mpquic.pcap");
-const KEYS: &[u8] = include_bytes!("recorded/mpquic.keys");
-
-struct Datagram {
-    time_ns: u64,
-    source: Endpoint,
-    destination: Endpoint,
-    payload: Vec<u8>,
-}
-
-/// UDP over IPv4 in a pcap file with microseconds and `LINUX_SLL2` headers of 20 bytes.
-fn recorded() -> Vec<Datagram> {
-    let word = |at: usize| u64::from(u32::from_le_bytes(CAPTURE[at..at + 4].try_into().unwrap()));
-    let mut at = 24;
-    let mut datagrams = Vec::new();
-    while at < CAPTURE.len() {
-        let (seconds, micros, length) = (word(at), word(at + 4), word(at + 8) as usize);
-        let ip = &CAPTURE[at + 16 + 20..at + 16 + length];
-        let endpoint = |address: usize, port: usize| Endpoint {
-            address: Address::v4(ip[address..address + 4].try_into().unwrap()),
-            port: u16::from_be_bytes([ip[port], ip[port + 1]]),
-        };
-        datagrams.push(Datagram {
-            time_ns: seconds * 1_000_000_000 + micros * 1000,
-            source: endpoint(12, 20),
-            destination: endpoint(16, 22),
-            payload: ip[28..].to_vec(),
-        });
-        at += 16 + length;
-    }
-    datagrams
-}
-
-fn push(quic: &mut Quic, datagram: &Datagram, captured: usize) {
-    let payload = &datagram.payload[..captured.min(datagram.payload.len())];
-    let udp = Udp { payload, payload_length: datagram.payload.len() as u32 };
-    let packet = Packet {
-        source: datagram.source,
-        destination: datagram.destination,
-        ip_length: datagram.payload.len() as u32 + 28,
-        hop_limit: 64,
-        congestion_experienced: false,
-        transport: Transport::Udp(udp),
-    };
-    quic.push(datagram.time_ns, &packet, &udp);
-}
-
-fn analyse(datagrams: &[Datagram], keylog: Option<Keylog>, captured: usize) -> (Vec<TracedConnection>, u64) {
-    let mut quic = Quic::new(keylog);
-    datagrams.iter().for_each(|datagram| push(&mut quic, datagram, captured));
-    let other = quic.totals().other_udp_flows;
-    (quic.finish(datagrams.first().map_or(0, |first| first.time_ns)), other)
-}
-
-#[test]
-fn with_keys_both_paths_belong_to_one_connection() {
-    let datagrams = recorded();
-    let (connections, other) = analyse(&datagrams, Some(Keylog::parse(KEYS)), usize::MAX);
-    println!("{connections:#?}");
-    assert_eq!((connections.len(), other), (1, 0));
 }
