@@ -1,6 +1,7 @@
 //! A study: executes every run of its plans in seeded random order, each in a new lab, and writes its result at its end.
 
 pub mod assignment;
+mod capture;
 mod emulation;
 pub mod ending;
 mod join;

@@ -2,12 +2,14 @@
 //!
 //! Every field name contains its unit. Fields without a value in a run are absent, never zero.
 
+mod capture;
 mod comparison;
 mod findings;
 mod link;
 mod mtu;
 mod study;
 
+pub use capture::{CaptureCheck, CapturedPath};
 pub use comparison::{ComparedRuns, Comparison, Verdict};
 pub use findings::{
     DelayRecord, DiagnosisKind, HandoverReason, HandoverRecord, HandoverSummary, MobilitySummary,
@@ -261,6 +263,8 @@ pub struct RunRecord {
     /// Paths that carried nothing, for all of the run or a part of it, and the cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnoses: Vec<PathDiagnosis>,
+    /// The captures compared with the transport's counters; absent without captures.
+    pub capture: Option<CaptureCheck>,
     /// The lab's routers with rules for packets that are too large.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<RouterRecord>,

@@ -180,6 +180,19 @@ fn an_outage_holds_packets_and_a_black_hole_drops_them() {
     assert!(run.completed, "{:?}", run.error);
 }
 
+#[test]
+fn captures_agree_with_the_kernels_counters() {
+    let run = EVENTS.run("tcp");
+    let capture = run.capture.as_ref().unwrap();
+    assert_eq!(capture.agrees, Some(true), "{capture:#?}");
+    assert_eq!(capture.reinjected_bytes, None);
+    for captured in &capture.paths {
+        assert_eq!(captured.counted_bytes, Some(path(run, &captured.name).bytes_sent));
+        assert!(captured.wire_bytes > 1_000_000, "{capture:#?}");
+    }
+    assert!(run.notes.iter().any(|note| note.contains("agree with the kernel's counters")), "{:?}", run.notes);
+}
+
 /// The comments of a capture's packets on one interface; interface 0 is the forward direction.
 fn fates(capture: &[u8], interface: u32) -> Vec<String> {
     let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());

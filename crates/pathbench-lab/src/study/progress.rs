@@ -93,6 +93,8 @@ pub trait StudyObserver: Send {
 pub(super) struct ConductedRun {
     pub(super) assembled: AssembledRun,
     pub(super) link_samples: Vec<LinkSample>,
+    /// Time of the samples' zero.
+    pub(super) origin: Timestamp,
 }
 
 /// One scenario of a study.
@@ -244,7 +246,7 @@ impl<'a> StudyProgress<'a> {
         self.pace.add(kind, self.clock.now().since(begun.at), nominal);
         self.finished[begun.position] = true;
         let MemberProgress { member, order, places } = &mut self.members[begun.member];
-        let ConductedRun { assembled, link_samples } = run;
+        let ConductedRun { assembled, link_samples, .. } = run;
         let AssembledRun { mut record, samples, events, deliveries, messages } = assembled;
         if order[begun.place].warm_up {
             record.leave_out_as_warm_up();

@@ -2,7 +2,7 @@
 
 use super::assignment::{Assignment, CONNECT_TIMEOUT};
 use super::progress::{ConductedRun, Listener, StudyObserver, StudyOptions};
-use super::{STOPPED_BY_USER, emulation};
+use super::{STOPPED_BY_USER, capture, emulation};
 use crate::agent::{AgentError, Notice, Request};
 use crate::calibration;
 use crate::environment::{Emulation, Environment, EnvironmentError};
@@ -103,18 +103,22 @@ impl Run<'_> {
             Err(error) if error.is_transient() => return Ok(self.failed(&error, links)),
             built => built?,
         };
-        match self.conduct_in(&mut environment, &mut links, listener) {
-            Err(error) if !error.is_incapable() => Ok(self.failed(&error, links)),
-            conducted => conducted,
-        }
+        let mut conducted = match self.conduct_in(&mut environment, &mut links, listener) {
+            Err(error) if !error.is_incapable() => self.failed(&error, links),
+            conducted => conducted?,
+        };
+        // Completes the captures.
+        drop(environment);
+        capture::check(&mut conducted, self.emulation);
+        Ok(conducted)
     }
 
     fn failed(&self, error: &EnvironmentError, links: Vec<RunLink>) -> ConductedRun {
         let failure = Some(error.to_string());
         let traffic = Traffic { failure, ended: self.clock.now(), ..Traffic::default() };
         let setting = self.assignment.setting();
-        let assembled = assemble(&self.evidence(&setting, traffic, links, Vec::new()));
-        ConductedRun { assembled, link_samples: Vec::new() }
+        let evidence = self.evidence(&setting, traffic, links, Vec::new());
+        ConductedRun { assembled: assemble(&evidence), link_samples: Vec::new(), origin: evidence.origin() }
     }
 
     fn conduct_in(
@@ -151,8 +155,9 @@ impl Run<'_> {
         let after = environment.routers()?;
         assembled.record.routers =
             after.iter().zip(&routers).filter_map(|(after, before)| after.since(before)).collect();
-        let link_samples = emulation::samples(&self.assignment.id, evidence.origin(), &counted);
-        Ok(ConductedRun { assembled, link_samples })
+        let origin = evidence.origin();
+        let link_samples = emulation::samples(&self.assignment.id, origin, &counted);
+        Ok(ConductedRun { assembled, link_samples, origin })
     }
 
     fn links_down(&self) -> Vec<&str> {

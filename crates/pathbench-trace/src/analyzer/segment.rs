@@ -250,12 +250,14 @@ impl<S: Sequence> Analyzer<S> {
         self.sequence.segment(
             frame,
             &Segment {
+                capture: subflow.capture,
                 connection: connection.id,
                 subflow: subflow.ordinal,
                 sender,
                 time_ns: frame.time_ns,
                 kind,
                 flags: tcp.flags,
+                retransmitted: arrival.map_or(0, Arrival::retransmitted),
                 range: arrival.map(|arrival| (arrival.start, arrival.end)),
                 acknowledged: peer.acknowledged,
                 data_acknowledged: data.map(|data| data[1 - sender].acknowledged),

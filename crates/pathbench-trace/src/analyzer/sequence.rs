@@ -18,12 +18,16 @@ pub enum SegmentKind {
 /// A segment with its place in its connection. Sides: 0 is the connection's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
+    /// Index of the capture.
+    pub capture: u32,
     pub connection: u64,
     pub subflow: u32,
     pub sender: usize,
     pub time_ns: u64,
     pub kind: SegmentKind,
     pub flags: u8,
+    /// Payload that its subflow had carried before.
+    pub retransmitted: u64,
     /// Positions on the subflow: relative sequence numbers of 64 bits.
     pub range: Option<(u64, u64)>,
     /// Position of the peer's data that this end has acknowledged.
