@@ -369,3 +369,36 @@ pub struct DirectionComparison {
     /// One-way delay, clock offset removed.
     pub delay_ms: Option<Distribution>,
 }
+
+/// One line of `sequence.jsonl`: a time-sequence graph of one direction of a subflow, or of a connection's data level.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct SequenceLine {
+    /// [`TracedConnection::id`].
+    pub connection: u64,
+    /// [`TracedSubflow::id`]; absent for the data level, whose segments name their subflow.
+    pub subflow: Option<u32>,
+    /// `upload`, `download`.
+    pub direction: String,
+    pub segments: Vec<SequenceSegment>,
+    /// Time and position of each new acknowledgment by the peer.
+    pub acknowledgments: Vec<(f64, u64)>,
+    /// Of so many segments and acknowledgments one is kept; retransmissions and reinjections are thinned last.
+    pub thinned: u32,
+}
+
+/// Payload of one packet.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct SequenceSegment {
+    pub at_s: f64,
+    /// Relative sequence numbers: the first byte is 1. Without the handshake they begin at 2³² (subflow) or 2⁴⁰ (data).
+    pub start: u64,
+    pub end: u64,
+    /// `data`, `out-of-order`, `retransmission`, `reinjection`.
+    pub kind: String,
+    /// At the data level: the subflow that carried it.
+    pub subflow: Option<u32>,
+}

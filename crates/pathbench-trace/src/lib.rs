@@ -10,6 +10,8 @@ pub mod analysis;
 pub mod analyzer;
 pub mod capture;
 pub mod coverage;
+pub mod extract;
+pub mod graph;
 pub mod histogram;
 pub mod mptcp;
 pub mod packet;

@@ -190,7 +190,11 @@ fn captures_agree_with_the_kernels_counters() {
         assert_eq!(captured.counted_bytes, Some(path(run, &captured.name).bytes_sent));
         assert!(captured.wire_bytes > 1_000_000, "{capture:#?}");
     }
-    assert!(run.notes.iter().any(|note| note.contains("agree with the kernel's counters")), "{:?}", run.notes);
+    assert!(
+        run.notes.iter().any(|note| note.contains("agree with the kernel's counters")),
+        "{:?}",
+        run.notes
+    );
 }
 
 /// The comments of a capture's packets on one interface; interface 0 is the forward direction.

@@ -105,7 +105,9 @@ fn note(check: &CaptureCheck) -> String {
     }
     match check.agrees {
         None => format!("captures of {names}: the payload is encrypted and not compared with counters"),
-        Some(true) => format!("captures of {names}: payload and retransmissions on the wire agree with the kernel's counters"),
+        Some(true) => format!(
+            "captures of {names}: payload and retransmissions on the wire agree with the kernel's counters"
+        ),
         Some(false) => {
             let differing = check.paths.iter().filter(|path| !agrees(path)).map(|path| {
                 format!(

@@ -15,6 +15,18 @@ pub enum SegmentKind {
     Reinjection,
 }
 
+impl SegmentKind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Data => "data",
+            Self::OutOfOrder => "out-of-order",
+            Self::Retransmission => "retransmission",
+            Self::Reinjection => "reinjection",
+        }
+    }
+}
+
 /// A segment with its place in its connection. Sides: 0 is the connection's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
@@ -50,4 +62,25 @@ impl Sequence for () {
     const ACTIVE: bool = false;
 
     fn segment(&mut self, _: &Frame<'_>, _: &Segment) {}
+}
+
+/// Passes each segment to both.
+impl<A: Sequence, B: Sequence> Sequence for (A, B) {
+    const ACTIVE: bool = A::ACTIVE || B::ACTIVE;
+
+    fn segment(&mut self, frame: &Frame<'_>, segment: &Segment) {
+        self.0.segment(frame, segment);
+        self.1.segment(frame, segment);
+    }
+}
+
+/// Passes segments on if there is one.
+impl<A: Sequence> Sequence for Option<A> {
+    const ACTIVE: bool = A::ACTIVE;
+
+    fn segment(&mut self, frame: &Frame<'_>, segment: &Segment) {
+        if let Some(sequence) = self {
+            sequence.segment(frame, segment);
+        }
+    }
 }
