@@ -11,6 +11,7 @@ mod kept;
 mod segment;
 mod sequence;
 mod table;
+mod touch;
 
 use crate::capture::{Frame, Interface};
 use crate::packet::reassembly::Reassembly;
@@ -206,8 +207,20 @@ impl<S: Sequence> Analyzer<S> {
         let mut lookups = std::mem::take(&mut self.lookups);
         for lookup in &mut lookups {
             lookup.flow = self.table.get(&lookup.key, lookup.hash);
-            if let Some(flow) = lookup.flow {
-                self.touch(flow);
+            if let Some(subflow) = lookup.flow.and_then(|flow| self.flows.get(flow as usize)) {
+                subflow.touch();
+            }
+        }
+        // What a flow refers to is loaded when the flows have been.
+        for subflow in lookups.iter().filter_map(|lookup| self.flows.get(lookup.flow? as usize)) {
+            subflow.touch_references();
+            if let Some(connection) = self.connections.get(subflow.connection as usize) {
+                connection.touch();
+            }
+        }
+        for subflow in lookups.iter().filter_map(|lookup| self.flows.get(lookup.flow? as usize)) {
+            if let Some(connection) = self.connections.get(subflow.connection as usize) {
+                connection.touch_references();
             }
         }
         for (lookup, (frame, packet)) in lookups.iter().zip(packets.iter()) {
@@ -220,17 +233,6 @@ impl<S: Sequence> Analyzer<S> {
         packets.clear();
         lookups.clear();
         self.lookups = lookups;
-    }
-
-    /// Loads a flow into the processor's cache.
-    #[inline]
-    fn touch(&self, flow: u32) {
-        if let Some(subflow) = self.flows.get(flow as usize) {
-            subflow.touch();
-            if let Some(connection) = self.connections.get(subflow.connection as usize) {
-                connection.touch();
-            }
-        }
     }
 
     #[inline]

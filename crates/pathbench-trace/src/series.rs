@@ -13,6 +13,12 @@ pub struct Windows {
 }
 
 impl Windows {
+    /// Loads the last window into the processor's cache.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        std::hint::black_box(self.bytes.last().copied());
+    }
+
     /// Adds bytes at a time since the start. Times may go back.
     #[inline]
     pub fn add(&mut self, since_start_ns: u64, bytes: u64) {

@@ -12,29 +12,6 @@ use crate::packet::{Packet, Tcp};
 use crate::tcp::{ACK, Arrival, FIN, RST, SYN};
 use std::hint::black_box;
 
-impl Subflow {
-    /// Loads what a segment needs into the processor's cache.
-    #[inline]
-    pub(super) fn touch(&self) {
-        black_box(self.flow.last_ns);
-        black_box(self.flow.directions[0].next);
-        black_box(self.flow.directions[1].next);
-        if let Some(mptcp) = &self.mptcp {
-            black_box(mptcp.dss_captured[0]);
-        }
-    }
-}
-
-impl Connection {
-    #[inline]
-    pub(super) fn touch(&self) {
-        if let Some(mptcp) = &self.mptcp {
-            black_box(mptcp.data[0].acknowledged);
-            black_box(mptcp.data[1].acknowledged);
-        }
-    }
-}
-
 impl<S: Sequence> Analyzer<S> {
     #[inline]
     pub(super) fn segment(&mut self, flow: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {

@@ -83,6 +83,26 @@ impl DataDirection {
         direction
     }
 
+    /// Loads a field of each line that a segment needs into the processor's cache.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        self.coverage.touch();
+        std::hint::black_box((
+            self.origin,
+            self.acknowledged,
+            self.reinjections.len(),
+            self.last_new_ns,
+            self.carriers.len(),
+        ));
+    }
+
+    /// Loads what the fields refer to.
+    #[inline]
+    pub(crate) fn touch_references(&self) {
+        std::hint::black_box(self.carriers.back().copied());
+        self.goodput.touch();
+    }
+
     /// The data sequence number of a position.
     pub fn sequence(&self, position: u64) -> u64 {
         self.origin.unwrap_or(0).wrapping_add(position)

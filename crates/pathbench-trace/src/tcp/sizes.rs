@@ -15,6 +15,12 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Loads the count of the last size into the processor's cache.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        std::hint::black_box(self.counts.get(self.last).copied());
+    }
+
     #[inline]
     pub fn add(&mut self, bytes: u32) {
         match self.counts.get_mut(self.last) {

@@ -1,0 +1,90 @@
+//! Loads of state into the processor's cache before its use.
+//!
+//! The state of thousands of flows does not fit into the cache. A segment needs some twenty lines of it, one after the
+//! other; loaded for all packets of a batch at once, they wait for memory at the same time.
+
+use super::connection::{Connection, MptcpConnection, MptcpSubflow, Subflow};
+use crate::coverage::Coverage;
+use crate::mptcp::data::DataDirection;
+use crate::series::Windows;
+use crate::tcp::Direction;
+use std::hint::black_box;
+
+impl Subflow {
+    #[inline]
+    pub(super) fn touch(&self) {
+        self.flow.directions.iter().for_each(Direction::touch);
+        black_box((self.flow.ends[0].port, self.flow.last_ns, self.connection, self.stall_ns[0]));
+    }
+
+    #[inline]
+    pub(super) fn touch_references(&self) {
+        self.flow.directions.iter().for_each(Direction::touch_references);
+        self.goodput.iter().for_each(Windows::touch);
+        if let Some(mptcp) = &self.mptcp {
+            mptcp.touch();
+        }
+    }
+}
+
+impl Direction {
+    /// A field of each line that a segment needs.
+    #[inline]
+    fn touch(&self) {
+        self.coverage.touch();
+        black_box((
+            self.next,
+            self.packets,
+            self.retransmitted_bytes,
+            self.largest_ip_bytes,
+            self.black_hole,
+        ));
+    }
+
+    #[inline]
+    fn touch_references(&self) {
+        self.sizes.touch();
+        self.throughput.touch();
+    }
+}
+
+impl MptcpSubflow {
+    #[inline]
+    fn touch(&self) {
+        black_box((self.dss_captured, self.reinjected_bytes));
+        self.mappings.iter().for_each(crate::mptcp::mapping::Mappings::touch);
+    }
+}
+
+impl Connection {
+    #[inline]
+    pub(super) fn touch(&self) {
+        black_box(self.last_ns);
+        if let Some(mptcp) = &self.mptcp {
+            mptcp.touch();
+        }
+    }
+
+    #[inline]
+    pub(super) fn touch_references(&self) {
+        black_box(self.members.first().copied());
+        if let Some(mptcp) = &self.mptcp {
+            mptcp.data.iter().for_each(DataDirection::touch_references);
+        }
+    }
+}
+
+impl MptcpConnection {
+    #[inline]
+    fn touch(&self) {
+        black_box(self.checksum);
+        self.data.iter().for_each(DataDirection::touch);
+    }
+}
+
+impl Coverage {
+    #[inline]
+    pub(crate) fn touch(&self) {
+        black_box(self.contiguous_end());
+    }
+}
