@@ -2,45 +2,53 @@
 
 use pathbench_record::trace::Distribution;
 
-/// Buckets per power of two: a relative error of at most 1/128.
-const SUB_BITS: u32 = 6;
+/// Buckets per power of two, as a power of two: a bucket's middle is at most 1/64 from its values.
+const SUB_BITS: u32 = 5;
+const SUB: usize = 1 << SUB_BITS;
 
-/// A histogram of nanoseconds whose buckets grow with the value; it stores only buckets in use.
+/// A histogram of nanoseconds whose buckets grow with the value. It stores the powers of two in use.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
-    /// Bucket and count, sorted by bucket.
-    buckets: Vec<(u16, u32)>,
+    /// In the order of their first use.
+    octaves: Vec<Octave>,
     count: u64,
     min_ns: u64,
     max_ns: u64,
 }
 
-fn bucket(value: u64) -> u16 {
-    let bits = 64 - value.leading_zeros();
-    if bits <= SUB_BITS {
-        return value as u16;
-    }
-    let shift = bits - SUB_BITS - 1;
-    ((shift << SUB_BITS) + (value >> shift) as u32) as u16
+#[derive(Debug, Clone)]
+struct Octave {
+    number: u32,
+    counts: [u32; SUB],
+}
+
+/// Octave and bucket of a value; octave 0 has the values below `SUB`, each in a bucket of its own.
+#[inline]
+fn place(value: u64) -> (u32, usize) {
+    let octave = (64 - value.leading_zeros()).saturating_sub(SUB_BITS);
+    let shift = octave.saturating_sub(1);
+    (octave, (value >> shift) as usize & (SUB - 1))
 }
 
 /// Middle of a bucket.
-fn value(bucket: u16) -> f64 {
-    let (shift, rest) = (u32::from(bucket) >> SUB_BITS, u32::from(bucket) & ((1 << SUB_BITS) - 1));
-    if shift <= 1 {
-        return f64::from(bucket);
+fn middle((octave, bucket): (u32, usize)) -> f64 {
+    if octave == 0 {
+        return bucket as f64;
     }
-    let scale = f64::from(shift - 1).exp2();
-    (f64::from(rest + (1 << SUB_BITS)) + 0.5) * scale
+    let width = f64::from(octave - 1).exp2();
+    ((bucket + SUB) as f64 + 0.5) * width - 0.5
 }
 
 impl Histogram {
     pub fn record(&mut self, value_ns: u64) {
-        let bucket = bucket(value_ns);
-        match self.buckets.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
-            Ok(place) => self.buckets[place].1 = self.buckets[place].1.saturating_add(1),
-            Err(place) => self.buckets.insert(place, (bucket, 1)),
-        }
+        let (number, bucket) = place(value_ns);
+        let known = self.octaves.iter().position(|octave| octave.number == number);
+        let index = known.unwrap_or_else(|| {
+            self.octaves.push(Octave { number, counts: [0; SUB] });
+            self.octaves.len() - 1
+        });
+        let count = &mut self.octaves[index].counts[bucket];
+        *count = count.saturating_add(1);
         self.min_ns = if self.count == 0 { value_ns } else { self.min_ns.min(value_ns) };
         self.max_ns = self.max_ns.max(value_ns);
         self.count += 1;
@@ -60,11 +68,15 @@ impl Histogram {
 
     fn quantile(&self, share: f64) -> f64 {
         let rank = (share * self.count as f64).ceil().max(1.0) as u64;
+        let mut octaves: Vec<&Octave> = self.octaves.iter().collect();
+        octaves.sort_by_key(|octave| octave.number);
         let mut seen = 0;
-        for (bucket, count) in &self.buckets {
-            seen += u64::from(*count);
-            if seen >= rank {
-                return value(*bucket);
+        for octave in octaves {
+            for (bucket, count) in octave.counts.iter().enumerate() {
+                seen += u64::from(*count);
+                if seen >= rank {
+                    return middle((octave.number, bucket));
+                }
             }
         }
         self.max_ns as f64
@@ -76,18 +88,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_contains_its_value() {
+    fn the_middle_of_a_bucket_is_near_its_values() {
         for exponent in 0..63 {
             for offset in [0, 1, 3, 1 << (exponent / 2)] {
                 let exact = (1_u64 << exponent) + offset;
-                let near = value(bucket(exact));
-                assert!((near - exact as f64).abs() <= exact as f64 / 100.0 + 0.5, "{exact}: {near}");
+                let near = middle(place(exact));
+                assert!((near - exact as f64).abs() <= exact as f64 / 64.0, "{exact}: {near}");
             }
         }
-        assert!(
-            (0..u64::MAX - 1_000_000)
-                .step_by(usize::MAX >> 10)
-                .all(|value| bucket(value) <= bucket(value + 1_000_000))
-        );
+        assert!((0..100_000_u64).all(|value| middle(place(value)) <= middle(place(value + 1))));
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_values() {
+        let mut histogram = Histogram::default();
+        (1..=1_000_u64).rev().for_each(|ms| histogram.record(ms * 1_000_000));
+        let found = histogram.distribution_ms().unwrap();
+        assert_eq!((found.count, found.min, found.max), (1_000, 1.0, 1_000.0));
+        assert!((found.median - 500.0).abs() <= 500.0 / 64.0, "{found:?}");
+        assert!((found.p95 - 950.0).abs() <= 950.0 / 64.0, "{found:?}");
+        assert_eq!(Histogram::default().distribution_ms(), None);
     }
 }

@@ -4,7 +4,6 @@
 //! other; loaded for all packets of a batch at once, they wait for memory at the same time.
 
 use super::connection::{Connection, MptcpConnection, MptcpSubflow, Subflow};
-use crate::coverage::Coverage;
 use crate::mptcp::data::DataDirection;
 use crate::series::Windows;
 use crate::tcp::Direction;
@@ -79,12 +78,5 @@ impl MptcpConnection {
     fn touch(&self) {
         black_box(self.checksum);
         self.data.iter().for_each(DataDirection::touch);
-    }
-}
-
-impl Coverage {
-    #[inline]
-    pub(crate) fn touch(&self) {
-        black_box(self.contiguous_end());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Most mappings that are kept: enough for the reordering of a subflow.
-const MAPPINGS: usize = 64;
+const MAPPINGS: usize = 32;
 /// Most ranges of payload that wait for their mapping.
 const UNMAPPED: usize = 64;
 
@@ -35,17 +35,25 @@ impl Mappings {
         std::hint::black_box((self.last, self.earlier.len(), self.waiting.len()));
     }
 
-    /// Takes a mapping; a GSO packet's is repeated on each of its segments. Returns whether it is a new one.
+    /// Takes a mapping; a GSO packet's is repeated on each of its segments. Returns whether it maps anything new.
     #[inline]
     pub fn add(&mut self, mapping: Range) -> bool {
-        if self.last == Some(mapping) {
-            return false;
+        if let Some(last) = &mut self.last
+            && last.data.wrapping_sub(last.start) == mapping.data.wrapping_sub(mapping.start)
+            && last.start <= mapping.start
+            && mapping.start <= last.end
+        {
+            // A repetition, or the continuation of the last.
+            let is_new = mapping.end > last.end;
+            last.end = last.end.max(mapping.end);
+            return is_new;
         }
-        self.add_new(mapping)
+        self.add_apart(mapping)
     }
 
-    fn add_new(&mut self, mapping: Range) -> bool {
-        if self.earlier.contains(&mapping) {
+    fn add_apart(&mut self, mapping: Range) -> bool {
+        let after_all = self.last.is_none_or(|last| mapping.start >= last.end);
+        if !after_all && self.earlier.contains(&mapping) {
             return false;
         }
         if let Some(last) = self.last.replace(mapping) {
