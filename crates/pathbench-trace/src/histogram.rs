@@ -19,7 +19,8 @@ pub struct Histogram {
 #[derive(Debug, Clone)]
 struct Octave {
     number: u32,
-    counts: [u32; SUB],
+    /// Halved in all octaves when one reaches its limit: the shape stays.
+    counts: [u16; SUB],
 }
 
 /// Octave and bucket of a value; octave 0 has the values below `SUB`, each in a bucket of its own.
@@ -47,8 +48,13 @@ impl Histogram {
             self.octaves.push(Octave { number, counts: [0; SUB] });
             self.octaves.len() - 1
         });
-        let count = &mut self.octaves[index].counts[bucket];
-        *count = count.saturating_add(1);
+        if self.octaves[index].counts[bucket] == u16::MAX {
+            self.octaves
+                .iter_mut()
+                .flat_map(|octave| &mut octave.counts)
+                .for_each(|count| *count = count.div_ceil(2));
+        }
+        self.octaves[index].counts[bucket] += 1;
         self.min_ns = if self.count == 0 { value_ns } else { self.min_ns.min(value_ns) };
         self.max_ns = self.max_ns.max(value_ns);
         self.count += 1;
@@ -67,7 +73,8 @@ impl Histogram {
     }
 
     fn quantile(&self, share: f64) -> f64 {
-        let rank = (share * self.count as f64).ceil().max(1.0) as u64;
+        let counted: u64 = self.octaves.iter().flat_map(|octave| octave.counts).map(u64::from).sum();
+        let rank = (share * counted as f64).ceil().max(1.0) as u64;
         let mut octaves: Vec<&Octave> = self.octaves.iter().collect();
         octaves.sort_by_key(|octave| octave.number);
         let mut seen = 0;
@@ -107,6 +114,10 @@ mod tests {
         assert_eq!((found.count, found.min, found.max), (1_000, 1.0, 1_000.0));
         assert!((found.median - 500.0).abs() <= 500.0 / 64.0, "{found:?}");
         assert!((found.p95 - 950.0).abs() <= 950.0 / 64.0, "{found:?}");
+        (0..1_000_000).for_each(|_| histogram.record(500_000_000));
+        let found = histogram.distribution_ms().unwrap();
+        assert_eq!((found.count, found.max), (1_001_000, 1_000.0));
+        assert!((found.p95 - 500.0).abs() <= 500.0 / 64.0, "{found:?}");
         assert_eq!(Histogram::default().distribution_ms(), None);
     }
 }

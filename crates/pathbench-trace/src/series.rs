@@ -13,6 +13,10 @@ pub struct Windows {
 }
 
 impl Windows {
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Loads the last window into the processor's cache.
     #[inline]
     pub(crate) fn touch(&self) {

@@ -182,7 +182,7 @@ impl Generator {
         out.extend(destination.1.to_be_bytes());
         out.extend(segment.sequence.to_be_bytes());
         out.extend(segment.acknowledgment.to_be_bytes());
-        out.extend([((20 + options.len()) / 4 << 4) as u8, segment.flags, 0xff, 0xff, 0, 0, 0, 0]);
+        out.extend([(((20 + options.len()) / 4) << 4) as u8, segment.flags, 0xff, 0xff, 0, 0, 0, 0]);
         out.extend(&options);
         out.resize(start + length.max(captured), 0x5a);
         out.truncate(start + captured);
@@ -233,7 +233,7 @@ fn timestamps(out: &mut Vec<u8>) {
     out.extend([0, 0, 0, 1, 0, 0, 0, 2]);
 }
 
-/// Flags 0x0d, 22 bytes: a DATA_ACK of 4 bytes, a data sequence number of 8.
+/// Flags 0x0d, 22 bytes: a `DATA_ACK` of 4 bytes, a data sequence number of 8.
 fn mapping(connection: &Connection, data: u64, subflow: u32, length: u16, out: &mut Vec<u8>) {
     timestamps(out);
     out.extend([30, 22, 0x20, 0x0d]);

@@ -5,7 +5,6 @@ use crate::mptcp::data::DataDirection;
 use crate::mptcp::keys::Key;
 use crate::mptcp::mapping::Mappings;
 use crate::mptcp::signal::{SIGNALS, Signal};
-use crate::series::Windows;
 use crate::tcp::Flow;
 use pathbench_record::trace::HandshakeEvidence;
 
@@ -45,10 +44,6 @@ pub(super) struct Subflow {
     pub(super) kind: Kind,
     /// Index of the file.
     pub(super) capture: u32,
-    /// Data that the connection had not carried before, by the subflow's sender.
-    pub(super) goodput: [Windows; 2],
-    pub(super) last_new_ns: [u64; 2],
-    pub(super) stall_ns: [u64; 2],
     /// Payload after a fallback to plain TCP.
     pub(super) plain_bytes: [u64; 2],
     pub(super) mptcp: Option<Box<MptcpSubflow>>,

@@ -153,11 +153,15 @@ fn direction(
         result.data_bytes =
             sent().map(|(_, direction)| direction.payload_bytes - direction.retransmitted_bytes).sum();
         result.acknowledged_bytes = Some(sent().map(|(_, direction)| direction.acknowledged_bytes()).sum());
-        let stall =
-            members.iter().map(|member| member.stall_ns[member.connection_side(sender)]).max().unwrap_or(0);
+        let stall = members
+            .iter()
+            .map(|member| member.flow.directions[member.connection_side(sender)].stall_ns)
+            .max()
+            .unwrap_or(0);
         result.stall_ms = Some(stall as f64 / 1e6);
         if let Some(member) = members.first() {
-            result.goodput = member.goodput[member.connection_side(sender)].clone().into_series();
+            result.goodput =
+                member.flow.directions[member.connection_side(sender)].goodput.clone().into_series();
         }
     }
     result
@@ -236,8 +240,7 @@ fn subflow(member: &mut Subflow, origin_ns: u64, multipath: bool) -> TracedSubfl
     let Flow { directions, .. } = std::mem::take(&mut member.flow);
     for (side, sent) in directions.into_iter().enumerate() {
         let state = mptcp.map(|mptcp| (mptcp.mappings[side].unmapped_bytes(), mptcp.reinjected_bytes[side]));
-        let mut sent = sent_in(sent, state);
-        sent.goodput = std::mem::take(&mut member.goodput[side]).into_series();
+        let sent = sent_in(sent, state);
         *(if side == client { &mut result.upload } else { &mut result.download }) = sent;
     }
     result
@@ -272,6 +275,7 @@ fn sent_in(direction: Direction, mptcp: Option<(u64, u64)>) -> SubflowDirection 
         largest_ip_bytes: direction.largest_ip_bytes,
         segment_sizes: direction.sizes.into_counts(),
         throughput: direction.throughput.into_series(),
+        goodput: direction.goodput.into_series(),
         ..SubflowDirection::default()
     }
 }

@@ -10,7 +10,6 @@ use crate::mptcp::options::{self, DataSequence, DataSequenceSignal, Mapping, Mpt
 use crate::packet::tcp_options::{TcpOption, options};
 use crate::packet::{Packet, Tcp};
 use crate::tcp::{ACK, Arrival, FIN, RST, SYN};
-use std::hint::black_box;
 
 impl<S: Sequence> Analyzer<S> {
     #[inline]
@@ -70,21 +69,21 @@ impl<S: Sequence> Analyzer<S> {
         let start_ns = connection.first_ns;
         let Some(mptcp) = connection.mptcp.as_mut().filter(|_| connection.fallback.is_none()) else {
             subflow.plain_bytes[side] += arrival.new;
-            subflow.new_data(side, arrival.new, time_ns, start_ns);
+            subflow.flow.directions[side].new_data(arrival.new, time_ns, time_ns.saturating_sub(start_ns));
             return None;
         };
         // What the subflow carried before is a retransmission, and no matter of the data level.
         let (start, end) = arrival.new_part()?;
         let ordinal = subflow.ordinal;
         let sender = subflow.connection_side(side);
-        let Subflow { mptcp: state, goodput, last_new_ns, stall_ns, kind, .. } = subflow;
+        let Subflow { flow: tcp_flow, mptcp: state, kind, .. } = subflow;
         let state = state.get_or_insert_default();
         let initial = *kind == super::connection::Kind::Initial && connection.members.len() == 1;
         if !mptcp_option && initial && !state.dss_captured[side] && !state.dss_captured[1 - side] {
             // RFC 8684, section 3.7: data of the first subflow without a DSS are plain TCP from then on.
             connection.fallback = Some((time_ns, "no-dss"));
             subflow.plain_bytes[side] += arrival.new;
-            subflow.new_data(side, arrival.new, time_ns, start_ns);
+            subflow.flow.directions[side].new_data(arrival.new, time_ns, time_ns.saturating_sub(start_ns));
             return None;
         }
         let data = &mut mptcp.data[sender];
@@ -94,7 +93,7 @@ impl<S: Sequence> Analyzer<S> {
             sum.add(carried);
         });
         state.reinjected_bytes[side] += sum.again;
-        account(&mut goodput[side], &mut last_new_ns[side], &mut stall_ns[side], sum.new, time_ns, start_ns);
+        tcp_flow.directions[side].new_data(sum.new, time_ns, time_ns.saturating_sub(start_ns));
         Some(sum)
     }
 
@@ -132,7 +131,7 @@ impl<S: Sequence> Analyzer<S> {
         }
         let subflow = &mut self.flows[flow as usize];
         let ordinal = subflow.ordinal;
-        let Subflow { flow: tcp_flow, mptcp: state, goodput, last_new_ns, stall_ns, .. } = subflow;
+        let Subflow { flow: tcp_flow, mptcp: state, .. } = subflow;
         let state = state.get_or_insert_default();
         state.dss_captured[side] = true;
         let Some(mapping) = &signal.mapping else { return };
@@ -163,14 +162,7 @@ impl<S: Sequence> Analyzer<S> {
             state.mappings[side].resolve_waiting(|range, at_ns| {
                 let carried = data.carry(ordinal, range, at_ns, start_ns);
                 reinjected += carried.again;
-                account(
-                    &mut goodput[side],
-                    &mut last_new_ns[side],
-                    &mut stall_ns[side],
-                    carried.new,
-                    at_ns,
-                    start_ns,
-                );
+                tcp_flow.directions[side].new_data(carried.new, at_ns, at_ns.saturating_sub(start_ns));
             });
             state.reinjected_bytes[side] += reinjected;
         }
@@ -243,35 +235,6 @@ impl<S: Sequence> Analyzer<S> {
             },
         );
     }
-}
-
-impl Subflow {
-    /// Data of plain TCP that were not captured before.
-    #[inline]
-    fn new_data(&mut self, side: usize, new: u64, time_ns: u64, start_ns: u64) {
-        let (goodput, last, stall) =
-            (&mut self.goodput[side], &mut self.last_new_ns[side], &mut self.stall_ns[side]);
-        account(goodput, last, stall, new, time_ns, start_ns);
-    }
-}
-
-#[inline]
-fn account(
-    goodput: &mut crate::series::Windows,
-    last_ns: &mut u64,
-    stall_ns: &mut u64,
-    new: u64,
-    time_ns: u64,
-    start_ns: u64,
-) {
-    if new == 0 {
-        return;
-    }
-    goodput.add(time_ns.saturating_sub(start_ns), new);
-    if *last_ns != 0 {
-        *stall_ns = (*stall_ns).max(time_ns.saturating_sub(*last_ns));
-    }
-    *last_ns = time_ns;
 }
 
 impl Arrival {

@@ -5,7 +5,6 @@
 
 use super::connection::{Connection, MptcpConnection, MptcpSubflow, Subflow};
 use crate::mptcp::data::DataDirection;
-use crate::series::Windows;
 use crate::tcp::Direction;
 use std::hint::black_box;
 
@@ -13,13 +12,12 @@ impl Subflow {
     #[inline]
     pub(super) fn touch(&self) {
         self.flow.directions.iter().for_each(Direction::touch);
-        black_box((self.flow.ends[0].port, self.flow.last_ns, self.connection, self.stall_ns[0]));
+        black_box((self.flow.ends[0].port, self.flow.last_ns, self.connection, self.plain_bytes[0]));
     }
 
     #[inline]
     pub(super) fn touch_references(&self) {
         self.flow.directions.iter().for_each(Direction::touch_references);
-        self.goodput.iter().for_each(Windows::touch);
         if let Some(mptcp) = &self.mptcp {
             mptcp.touch();
         }
@@ -44,6 +42,7 @@ impl Direction {
     fn touch_references(&self) {
         self.sizes.touch();
         self.throughput.touch();
+        self.goodput.touch();
     }
 }
 

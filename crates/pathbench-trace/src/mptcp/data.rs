@@ -12,11 +12,11 @@ const BASE_WITHOUT_KEYS: u64 = 1 << 40;
 /// Most ranges whose carrier is known.
 const CARRIERS: usize = 512;
 /// Those of acknowledged data: a stale subflow sends its copy late.
-const CARRIERS_ACKNOWLEDGED: usize = 64;
+const CARRIERS_ACKNOWLEDGED: usize = 32;
 /// Most reinjections that wait for the acknowledgment of their data.
 const REINJECTIONS: usize = 128;
 /// Most ranges that wait for the data before them.
-const OUT_OF_ORDER: usize = 256;
+const OUT_OF_ORDER: usize = 64;
 
 /// Data that a subflow carried. Positions are data sequence numbers relative to the initial one: the first byte is 1.
 #[derive(Debug, Clone, Copy)]
@@ -29,29 +29,30 @@ struct Carrier {
     subflow: u32,
 }
 
-/// One direction of the data level.
+/// One direction of the data level. The order of the fields is that of the cache lines: a segment needs the first ones.
 #[derive(Debug, Clone, Default)]
+#[repr(C, align(64))]
 pub struct DataDirection {
     /// The initial data sequence number, or a value that stands for it.
     origin: Option<u64>,
-    keyed: bool,
-    pub coverage: Coverage,
     /// Highest position that the peer has acknowledged.
     pub acknowledged: u64,
-    /// Position of the `DATA_FIN`.
-    pub data_fin: Option<u64>,
-    pub reinjected_bytes: u64,
-    pub reinjected_same_subflow_bytes: u64,
-    pub reinjected_needed_bytes: u64,
+    keyed: bool,
+    last_new_ns: Option<u64>,
+    pub stall_ns: u64,
+    pub coverage: Coverage,
     carriers: VecDeque<Carrier>,
+    pub goodput: Windows,
     /// Reinjected ranges, with their earlier carrier.
     reinjections: VecDeque<Carrier>,
     /// Start, end, and arrival of data whose predecessors have not arrived.
     out_of_order: VecDeque<(u64, u64, u64)>,
     pub out_of_order_delay: Histogram,
-    pub goodput: Windows,
-    last_new_ns: Option<u64>,
-    pub stall_ns: u64,
+    /// Position of the `DATA_FIN`.
+    pub data_fin: Option<u64>,
+    pub reinjected_bytes: u64,
+    pub reinjected_same_subflow_bytes: u64,
+    pub reinjected_needed_bytes: u64,
 }
 
 /// A range's share of data that were new, or that other ranges had carried.

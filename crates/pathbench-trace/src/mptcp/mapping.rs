@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Most mappings that are kept: enough for the reordering of a subflow.
-const MAPPINGS: usize = 32;
+const MAPPINGS: usize = 16;
 /// Most ranges of payload that wait for their mapping.
 const UNMAPPED: usize = 64;
 

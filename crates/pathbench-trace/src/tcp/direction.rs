@@ -11,21 +11,37 @@ const BASE_WITHOUT_SYN: u64 = 1 << 32;
 /// Data of one direction.
 ///
 /// Positions are 64-bit sequence numbers relative to the initial sequence number: the SYN is 0, the first byte 1.
+///
+/// The order of the fields is that of the cache lines: a segment needs the first ones.
 #[derive(Debug, Clone, Default)]
+#[repr(C, align(64))]
 pub struct Direction {
     /// Sequence number of position 0.
     origin: u32,
     pub started: bool,
     pub syn_captured: bool,
     pub fin: bool,
+    pub hop_limit: u8,
     /// Position after the highest byte captured.
     pub next: u64,
     /// Highest position that the peer has acknowledged.
     pub acknowledged: u64,
-    pub coverage: Coverage,
     pub packets: u64,
     pub ip_bytes: u64,
     pub payload_bytes: u64,
+    /// Position whose acknowledgment ends the running RTT sample, and its time; 0 without a sample.
+    sample: (u64, u64),
+    pub coverage: Coverage,
+    pub sizes: Sizes,
+    pub throughput: Windows,
+    /// Data that the connection had not carried before.
+    pub goodput: Windows,
+    pub last_new_ns: u64,
+    pub stall_ns: u64,
+    pub largest_ip_bytes: u32,
+    pub mss: Option<u16>,
+    /// Packet sizes against acknowledgments, for the suspicion of a black hole.
+    pub black_hole: BlackHole,
     pub retransmitted_bytes: u64,
     pub retransmitted_packets: u64,
     pub out_of_order_bytes: u64,
@@ -34,17 +50,7 @@ pub struct Direction {
     pub sack_blocks: u64,
     pub zero_windows: u64,
     pub congestion_experienced: u64,
-    pub largest_ip_bytes: u32,
-    /// Largest packet with data that the peer has acknowledged, and the largest sent.
-    pub mss: Option<u16>,
-    pub hop_limit: u8,
-    /// Position whose acknowledgment ends the running RTT sample, and its time; 0 without a sample.
-    sample: (u64, u64),
     rtt: Histogram,
-    pub sizes: Sizes,
-    pub throughput: Windows,
-    /// Packet sizes against acknowledgments, for the suspicion of a black hole.
-    pub black_hole: BlackHole,
 }
 
 /// Whether packets above a size are lost while smaller ones arrive.
@@ -188,6 +194,19 @@ impl Direction {
                 self.black_hole.largest_acknowledged.max(self.largest_ip_bytes);
         }
         true
+    }
+
+    /// Accounts for data that the connection had not carried before, `since_start_ns` after its start.
+    #[inline]
+    pub fn new_data(&mut self, bytes: u64, time_ns: u64, since_start_ns: u64) {
+        if bytes == 0 {
+            return;
+        }
+        self.goodput.add(since_start_ns, bytes);
+        if self.last_new_ns != 0 {
+            self.stall_ns = self.stall_ns.max(time_ns.saturating_sub(self.last_new_ns));
+        }
+        self.last_new_ns = time_ns;
     }
 
     pub fn rtt(&self) -> &Histogram {
