@@ -65,7 +65,6 @@ impl Connection {
 
     #[inline]
     pub(super) fn touch_references(&self) {
-        black_box(self.members.first().copied());
         if let Some(mptcp) = &self.mptcp {
             mptcp.data.iter().for_each(DataDirection::touch_references);
         }
