@@ -7,6 +7,7 @@ use crate::end::MessageLine;
 use crate::event::Event;
 use crate::live::LiveRecord;
 use crate::sample::Sample;
+use crate::trace::TraceDocument;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -31,13 +32,17 @@ pub const FILES: [FileSchema; 7] = [
     FileSchema { name: "probes", file: ProbeLine::FILE, generate: of::<ProbeLine> },
 ];
 
+/// The document of `pathbench trace`.
+pub const TRACE: FileSchema =
+    FileSchema { name: "trace", file: crate::directory::TRACE_FILE, generate: of::<TraceDocument> };
+
 /// A line of `--json-stream`.
 pub const STREAM: FileSchema =
     FileSchema { name: "live", file: "standard output", generate: of::<LiveRecord> };
 
 impl FileSchema {
     pub fn named(name: &str) -> Option<Self> {
-        FILES.into_iter().find(|schema| schema.name == name)
+        FILES.into_iter().chain([TRACE]).find(|schema| schema.name == name)
     }
 
     pub fn schema(&self) -> Value {

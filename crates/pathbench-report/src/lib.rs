@@ -26,6 +26,7 @@ mod section;
 mod series;
 pub mod svg;
 pub mod terminal;
+pub mod trace;
 mod view;
 
 pub use compare::{ComparedResults, Condition};

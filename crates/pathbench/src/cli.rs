@@ -9,6 +9,7 @@ use crate::serve::ServeArgs;
 use crate::setup::SetupArgs;
 use crate::study::StudyArgs;
 use crate::suite::TestArgs;
+use crate::trace::TraceArgs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand};
 use pathbench_record::units::Span;
 use serde_json::{Map, Value};
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Serve(Box<ServeArgs>),
     /// Figures and tables of one or several results
     Report(ReportArgs),
+    /// Analyse packet captures: the connections in them, and which bytes each TCP flow, MPTCP subflow or QUIC path carried
+    Trace(TraceArgs),
     /// The lab's orchestrator, first process of its namespaces; started by `lab run`
     #[command(name = "__orchestrate", hide = true)]
     Orchestrate,

@@ -26,6 +26,7 @@ mod setup;
 mod signals;
 mod study;
 mod suite;
+mod trace;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use cli::{Cli, Command, LabCommand};
@@ -78,6 +79,7 @@ fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure
         Command::Check(args) => check::check(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Report(args) => report::report(&args),
+        Command::Trace(args) => trace::trace(&args),
         Command::Orchestrate => orchestrator::orchestrate(),
         Command::Keep => orchestrator::keep::keep(),
         Command::Host { name: _ } => orchestrator::serve_host(),

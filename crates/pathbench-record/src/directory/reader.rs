@@ -2,11 +2,13 @@
 
 use super::index::{LineIndex, last_lines};
 use super::lines::{Line, Records, records};
+use super::trace::TRACE_FILE;
 use super::unfinished;
 use crate::document::{ResultDocument, SCHEMA};
 use crate::end::MessageLine;
 use crate::sample::Sample;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +19,9 @@ pub(super) const DOCUMENT: &str = "run.json";
 pub(super) const PARTIAL: &str = "run.partial.json";
 
 pub fn holds_result(dir: &Path) -> bool {
-    [DOCUMENT, PARTIAL, unfinished::RECORDS, Sample::FILE].iter().any(|file| dir.join(file).exists())
+    [DOCUMENT, PARTIAL, unfinished::RECORDS, Sample::FILE, TRACE_FILE]
+        .iter()
+        .any(|file| dir.join(file).exists())
 }
 
 /// The prefix of the version number in `schema`.
@@ -36,10 +40,10 @@ pub enum ReadError {
     #[error("{} is not a Pathbench result: {problem}", path.display())]
     OtherDocument { path: PathBuf, problem: String },
     #[error(
-        "{} was written by a newer Pathbench (schema {found}; this one reads up to {SCHEMA}); update Pathbench to read it",
+        "{} was written by a newer Pathbench (schema {found}; this one reads up to {reads}); update Pathbench to read it",
         path.display()
     )]
-    Newer { path: PathBuf, found: String },
+    Newer { path: PathBuf, found: String, reads: &'static str },
     #[error("{}:{}: {problem}", path.display(), line)]
     Broken {
         path: PathBuf,
@@ -115,6 +119,15 @@ struct Header {
 }
 
 fn parse_document(text: &str, file: &Path) -> Result<ResultDocument, ReadError> {
+    parse_versioned(text, file, (SCHEMA_NAME, SCHEMA, NEWEST))
+}
+
+/// Parses a document whose `schema` is `name` and a version up to `newest`.
+pub(super) fn parse_versioned<T: DeserializeOwned>(
+    text: &str,
+    file: &Path,
+    (name, reads, newest): (&str, &'static str, u32),
+) -> Result<T, ReadError> {
     let path = || file.to_owned();
     let broken = |error: serde_json::Error| ReadError::Broken {
         path: path(),
@@ -124,10 +137,10 @@ fn parse_document(text: &str, file: &Path) -> Result<ResultDocument, ReadError> 
     let header: Header = serde_json::from_str(text).map_err(broken)?;
     let other = |problem: String| ReadError::OtherDocument { path: path(), problem };
     let schema = header.schema.ok_or_else(|| other("it has no `schema`".to_owned()))?;
-    let version = schema.strip_prefix(SCHEMA_NAME).and_then(|version| version.parse::<u32>().ok());
+    let version = schema.strip_prefix(name).and_then(|version| version.parse::<u32>().ok());
     match version {
         None | Some(0) => Err(other(format!("its `schema` is `{schema}`"))),
-        Some(version) if version > NEWEST => Err(ReadError::Newer { path: path(), found: schema }),
+        Some(version) if version > newest => Err(ReadError::Newer { path: path(), found: schema, reads }),
         Some(_) => serde_json::from_str(text).map_err(broken),
     }
 }

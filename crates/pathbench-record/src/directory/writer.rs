@@ -10,6 +10,7 @@ use crate::document::{ResultDocument, RunRecord};
 use crate::end::MessageLine;
 use crate::event::Event;
 use crate::sample::Sample;
+use serde::Serialize;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -201,7 +202,7 @@ fn remove(path: PathBuf) -> Result<(), WriteError> {
 }
 
 /// Writes a document to a temporary file, syncs it to disk, and renames it.
-fn replace(dir: &Path, name: &str, document: &ResultDocument) -> Result<PathBuf, WriteError> {
+pub(super) fn replace(dir: &Path, name: &str, document: &impl Serialize) -> Result<PathBuf, WriteError> {
     let path = dir.join(name);
     let temporary = dir.join(format!(".{name}.tmp"));
     let io = |path: &Path, source| WriteError { path: path.to_owned(), source };

@@ -45,6 +45,9 @@ fn of_section(section: &Section) -> String {
             Block::Findings(findings) => lines(findings.iter().map(of_finding)),
             Block::Table(table) => of_table(table),
             Block::Text(words) => escaped(words) + "\n",
+            Block::Evidence(all) => lines(all.iter().map(|(finding, filter)| {
+                format!("{}  display filter: {}\n", of_finding(finding), escaped(filter))
+            })),
             Block::Commands(commands) => {
                 lines(commands.iter().map(|(_, command, _)| format!("    {}\n", plain(command))))
             }

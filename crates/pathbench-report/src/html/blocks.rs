@@ -56,6 +56,12 @@ pub(super) fn blocks(section: &Section) -> Markup {
                 Block::Findings(all) => { (findings(all, false)) }
                 Block::Table(one) => { (table(one, &section.title)) }
                 Block::Text(text) => { p { (prose(text)) } }
+                Block::Evidence(all) => {
+                    @for (one, filter) in all {
+                        (finding(one, false))
+                        @if !filter.is_empty() { p.muted { "Display filter: " code { (filter) } } }
+                    }
+                }
                 Block::Commands(all) => {
                     ul { @for (done, command, undo) in all { li {
                         (mark(*done)) " " code { (command) }

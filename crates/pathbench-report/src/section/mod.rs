@@ -9,6 +9,7 @@ pub(crate) mod mtu;
 pub(crate) mod paths;
 pub(crate) mod results;
 pub(crate) mod run;
+pub(crate) mod trace;
 pub(crate) mod unified_mss;
 
 use crate::narrative::Tone;
@@ -31,6 +32,8 @@ pub(crate) enum Block {
     Text(String),
     /// Commands with their state (run or not), and the commands that undo them. Commands are never truncated.
     Commands(Vec<(bool, String, String)>),
+    /// Findings, each with the Wireshark display filter of the packets that show it. Filters are never truncated.
+    Evidence(Vec<(Finding, String)>),
 }
 
 impl Section {

@@ -18,8 +18,10 @@ pub use notices::{Notice, NoticeGroup, notices};
 pub use page::Style;
 use page::{Ink, Line, Page, fitted};
 use pathbench_record::document::{MtuChange, MtuRecord, MtuStep};
+use pathbench_record::trace::TraceDocument;
 
 const MOST_FINDINGS: usize = 12;
+const MOST_EVIDENCE: usize = 20;
 
 /// The summary of a result: the scenario, whether multipath was used, the figures per label, the bytes per path, a
 /// small timeline, findings and notes.
@@ -85,6 +87,13 @@ pub fn mtu_script(steps: &[MtuStep]) -> String {
     lines.join("\n")
 }
 
+/// The analysis of packet captures: captures, totals, connections with their subflows, findings.
+pub fn trace(document: &TraceDocument, style: Style) -> String {
+    let mut page = Page::new(style);
+    write_sections(&mut page, section::trace::summary(document));
+    page.text.trim_start_matches('\n').to_owned()
+}
+
 /// Results compared with the first of them.
 pub fn comparison(compared: &ComparedResults, sets: &[ResultSet], style: Style) -> String {
     let mut page = Page::new(style);
@@ -135,6 +144,7 @@ fn write_sections(page: &mut Page, sections: impl IntoIterator<Item = Section>) 
                 Block::Table(one) => table::write(page, one),
                 Block::Text(text) => page.paragraph(Line::of(Ink::Plain, "  "), Ink::Plain, text),
                 Block::Commands(commands) => write_commands(page, commands),
+                Block::Evidence(all) => write_evidence(page, all),
             }
         }
     }
@@ -169,6 +179,18 @@ fn write_commands(page: &mut Page, commands: &[(bool, String, String)]) {
         if !undo.is_empty() {
             page.copyable(Line::of(Ink::Dim, "      undo: "), undo);
         }
+    }
+}
+
+fn write_evidence(page: &mut Page, all: &[(Finding, String)]) {
+    for (finding, filter) in all.iter().take(MOST_EVIDENCE) {
+        write_findings(page, std::slice::from_ref(finding));
+        if !filter.is_empty() {
+            page.copyable(Line::of(Ink::Dim, "    filter: "), filter);
+        }
+    }
+    if all.len() > MOST_EVIDENCE {
+        page.more(all.len() - MOST_EVIDENCE);
     }
 }
 

@@ -1,0 +1,157 @@
+//! One connection: its handshake, its data level, its signals.
+
+use super::{arrow, distribution, quic, seconds, transport};
+use super::{comparison, subflows};
+use crate::narrative::Tone;
+use crate::quantity::Unit;
+use crate::section::{Block, Cell, Finding, Items, Section};
+use pathbench_record::text::duration_s;
+use pathbench_record::trace::{
+    CaptureRecord, ConnectionDirection, HandshakeEvidence, TracedConnection, TracedSignal,
+};
+
+/// Signals in the terminal and in the report.
+const MOST_SIGNALS: [usize; 2] = [12, 200];
+
+pub(super) fn sections(
+    connection: &TracedConnection,
+    captures: &[CaptureRecord],
+    in_terminal: bool,
+) -> Vec<Section> {
+    let title = format!(
+        "Connection {}  {}  {}",
+        connection.id,
+        transport(connection),
+        arrow(connection.client, connection.server)
+    );
+    let mut blocks = vec![Block::Text(facts(connection).join(" · "))];
+    let findings = findings(connection);
+    if !findings.is_empty() {
+        blocks.push(Block::Findings(findings));
+    }
+    blocks.extend(data_level(connection).map(Block::Table));
+    if !in_terminal {
+        blocks.push(Block::Text(format!("Display filter: `{}`", connection.filter)));
+    }
+    let all = [
+        Some(Section::new(title, "", blocks)),
+        subflows::section(connection),
+        comparison::section(connection, captures),
+        signals(connection, MOST_SIGNALS[usize::from(!in_terminal)]),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn facts(connection: &TracedConnection) -> Vec<String> {
+    let mut facts = vec![
+        format!("start {:.3} s", connection.start_s),
+        format!("duration {}", duration_s(connection.duration_s)),
+    ];
+    let is_multipath_tcp = connection.transport == "mptcp";
+    facts.extend(connection.version.as_ref().map(|version| format!("version {version}")));
+    if connection.client_token.is_some() || connection.server_token.is_some() {
+        let token = |token: &Option<String>| token.clone().unwrap_or_else(|| "?".to_owned());
+        facts.push(format!(
+            "tokens {} / {}",
+            token(&connection.client_token),
+            token(&connection.server_token)
+        ));
+    }
+    let handshake = match connection.handshake {
+        HandshakeEvidence::Captured => "handshake captured",
+        HandshakeEvidence::Token => "began before the capture; subflows grouped by the token of a join",
+        HandshakeEvidence::Guessed => {
+            "began before the capture; subflows grouped by interleaved data sequence numbers"
+        }
+        HandshakeEvidence::Missing => "began before the capture",
+    };
+    facts.push(handshake.to_owned());
+    if is_multipath_tcp {
+        facts.extend(connection.checksums.map(|on| {
+            let verified = connection.checksums_verified.filter(|_| on);
+            let verified = verified.map_or(String::new(), |count| format!(", {count} mappings verified"));
+            format!("DSS checksums {}{verified}", if on { "on" } else { "off" })
+        }));
+    }
+    facts.extend(connection.quic.iter().flat_map(quic::facts));
+    // Lines break between facts only.
+    facts.into_iter().map(|fact| fact.replace(' ', "\u{a0}")).collect()
+}
+
+fn findings(connection: &TracedConnection) -> Vec<Finding> {
+    let fallback = connection.fallback.as_ref().map(|fallback| {
+        let reason = match fallback.reason.as_str() {
+            "peer-declined" => "the server did not answer MP_CAPABLE",
+            "option-removed" => "MP_CAPABLE was removed from the handshake",
+            "option-overwritten" => "MP_CAPABLE was overwritten with NOPs",
+            "infinite-mapping" => "infinite mapping",
+            "mp-fail" => "MP_FAIL",
+            "no-dss" => "data without DSS option",
+            other => other,
+        };
+        let subject = format!("Fallback to TCP at {:.3} s:", fallback.at_s);
+        Finding::new(Tone::Bad, subject, format!("{reason} (`{}`)", fallback.reason))
+    });
+    let wrong = connection.checksums_wrong.filter(|wrong| *wrong > 0).map(|wrong| {
+        Finding::new(Tone::Bad, "DSS checksums:", format!("{wrong} mappings with a wrong checksum"))
+    });
+    let limits = connection.quic.iter().flat_map(|quic| &quic.limits);
+    let limits = limits.map(|limit| Finding::new(Tone::Neutral, "Limit:", limit.clone()));
+    fallback.into_iter().chain(wrong).chain(limits).collect()
+}
+
+/// The data level; none for QUIC without keys.
+fn data_level(connection: &TracedConnection) -> Option<crate::section::Table> {
+    let both = [("upload", &connection.upload), ("download", &connection.download)];
+    if both.iter().all(|(_, one)| one.data_bytes == 0) {
+        return None;
+    }
+    let duration_s = connection.duration_s;
+    let rows = Items::of(both)
+        .words("data", |(name, _)| Cell::text(*name))
+        .number("bytes", |(_, one)| Cell::bytes(one.data_bytes))
+        .number("goodput", |(_, one)| {
+            let is_measurable = one.data_bytes > 0 && duration_s > 0.0;
+            let mbps = one.data_bytes as f64 * 8e-6 / duration_s;
+            Cell::quantity(is_measurable.then_some(mbps), Unit::Rate)
+        })
+        .number("acknowledged", |(_, one)| Cell::bytes(one.acknowledged_bytes))
+        .number("reinjected", |(_, one)| reinjected(one))
+        .number("out-of-order delay", |(_, one)| distribution(one.out_of_order_delay_ms.as_ref()))
+        .number("longest stall", |(_, one)| Cell::quantity(one.stall_ms, Unit::Duration));
+    Some(rows.table)
+}
+
+fn reinjected(direction: &ConnectionDirection) -> Cell {
+    let Some(bytes) = direction.reinjected_bytes else { return Cell::absent() };
+    let cell = Cell::bytes(bytes);
+    if bytes == 0 {
+        return cell;
+    }
+    let part = |bytes: Option<u64>, words: &str| {
+        bytes.map_or(String::new(), |bytes| format!("{} {words}", crate::quantity::bytes(bytes)))
+    };
+    cell.below(part(direction.reinjected_same_subflow_bytes, "same subflow"))
+        .below(part(direction.reinjected_needed_bytes, "needed"))
+}
+
+fn signals(connection: &TracedConnection, most: usize) -> Option<Section> {
+    let shown = connection.signals.iter().take(most);
+    let more = connection.signals.len().saturating_sub(most);
+    let remark = if more > 0 { format!("{more} further signals are in trace.json") } else { String::new() };
+    Items::of(shown)
+        .number("time", |one| seconds(one.at_s))
+        .words("signal", |one| Cell::text(&*one.kind))
+        .words("sender", |one| Cell::text(&*one.sender))
+        .number("subflow", |one| Cell::count(one.subflow))
+        .words("content", |one| content(one))
+        .section("Signals", remark)
+}
+
+fn content(signal: &TracedSignal) -> Cell {
+    let ids: Vec<String> = signal.address_ids.iter().map(u8::to_string).collect();
+    let ids = (!ids.is_empty()).then(|| format!("address id {}", ids.join(", ")));
+    let parts = [ids, signal.address.clone(), signal.detail.clone()];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { Cell::absent() } else { Cell::text(parts.join(", ")) }
+}

@@ -1,0 +1,52 @@
+//! Facts about a QUIC connection.
+
+use crate::quantity::duration;
+use pathbench_record::trace::TracedQuic;
+
+const MOST_IDS: usize = 3;
+
+pub(super) fn facts(quic: &TracedQuic) -> Vec<String> {
+    let mut facts = Vec::new();
+    facts.extend(quic.server_name.as_ref().map(|name| format!("SNI {name}")));
+    if !quic.alpn.is_empty() {
+        facts.push(format!("ALPN {}", quic.alpn.join(", ")));
+    }
+    facts.extend(quic.retry.then(|| "Retry".to_owned()));
+    facts.extend(quic.version_negotiation.then(|| "Version Negotiation".to_owned()));
+    facts.extend(quic.handshake_rtt_ms.map(|ms| format!("handshake RTT {}", duration(ms))));
+    let packets = [
+        ("Initial", quic.initial_packets),
+        ("0-RTT", quic.zero_rtt_packets),
+        ("Handshake", quic.handshake_packets),
+        ("1-RTT", quic.one_rtt_packets),
+    ];
+    let packets = packets.into_iter().filter(|(_, count)| *count > 0);
+    let packets: Vec<String> = packets.map(|(name, count)| format!("{count} {name}")).collect();
+    if !packets.is_empty() {
+        facts.push(format!("packets {}", packets.join(", ")));
+    }
+    if quic.decrypted {
+        facts.push("1-RTT packets decrypted".to_owned());
+    }
+    let undecrypted = quic.undecrypted_packets.filter(|count| *count > 0);
+    facts.extend(undecrypted.map(|count| format!("{count} packets not decrypted")));
+    let updates = quic.key_updates.filter(|count| *count > 0);
+    facts.extend(updates.map(|count| format!("{count} key updates")));
+    if quic.client_max_path_id.is_some() || quic.server_max_path_id.is_some() {
+        let id = |id: Option<u64>| id.map_or_else(|| "?".to_owned(), |id| id.to_string());
+        facts.push(format!(
+            "initial_max_path_id {} / {}",
+            id(quic.client_max_path_id),
+            id(quic.server_max_path_id)
+        ));
+    }
+    for (end, ids) in [("client", &quic.client_connection_ids), ("server", &quic.server_connection_ids)] {
+        if !ids.is_empty() {
+            let shown: Vec<&str> = ids.iter().take(MOST_IDS).map(String::as_str).collect();
+            let more = ids.len().saturating_sub(MOST_IDS);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            facts.push(format!("CIDs of the {end} {}{more}", shown.join(", ")));
+        }
+    }
+    facts
+}

@@ -1,0 +1,177 @@
+//! The subflows of a connection, a row per direction.
+
+use super::{arrow, distribution, part, sum};
+use crate::narrative::Tone;
+use crate::quantity::{bytes, duration};
+use crate::section::{Cell, Items, Section, Value};
+use pathbench_record::trace::{
+    ConnectionDirection, SubflowDirection, TooBigMessage, TracedConnection, TracedSubflow,
+};
+
+struct Row<'a> {
+    subflow: &'a TracedSubflow,
+    direction: &'static str,
+    figures: &'a SubflowDirection,
+    data: &'a ConnectionDirection,
+    rtt: Cell,
+}
+
+pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
+    let rows = connection.subflows.iter().flat_map(|subflow| {
+        [
+            Row {
+                subflow,
+                direction: "upload",
+                figures: &subflow.upload,
+                data: &connection.upload,
+                rtt: distribution(subflow.upload_rtt_ms.as_ref()),
+            },
+            Row {
+                subflow,
+                direction: "download",
+                figures: &subflow.download,
+                data: &connection.download,
+                rtt: distribution(subflow.download_rtt_ms.as_ref()),
+            },
+        ]
+    });
+    let title = match connection.transport.as_str() {
+        "tcp" => "Flow",
+        "quic" | "mpquic" => "Paths",
+        _ => "Subflows",
+    };
+    Items::of(rows)
+        .words("direction", |row| Cell::text(row.direction))
+        .with_hidden_title()
+        .number("packets", |row| Cell::count(row.figures.packets))
+        .number("payload", |row| Cell::bytes(row.figures.payload_bytes))
+        .number("share of data", share)
+        .number("retransmitted", |row| {
+            let figures = row.figures;
+            sent_again(figures.retransmitted_bytes, figures.payload_bytes)
+        })
+        .number("reinjected", |row| {
+            sent_again(row.figures.reinjected_bytes.unwrap_or(0), row.figures.payload_bytes)
+        })
+        .number("RTT", |row| row.rtt.clone())
+        .number("largest IP packet", |row| Cell::size(row.figures.largest_ip_bytes))
+        .in_report_only()
+        .number("out of order", |row| Cell::bytes(some(row.figures.out_of_order_bytes)))
+        .in_report_only()
+        .number("not captured", |row| Cell::bytes(some(row.figures.missing_bytes)))
+        .in_report_only()
+        .number("unmapped", |row| Cell::bytes(row.figures.unmapped_bytes.and_then(some)))
+        .in_report_only()
+        .number("SACK blocks", |row| {
+            Cell::new(some(row.figures.sack_blocks).map_or(Value::Absent, Value::Count))
+        })
+        .in_report_only()
+        .number("duplicate ACKs", |row| {
+            Cell::new(some(row.figures.duplicate_acks).map_or(Value::Absent, Value::Count))
+        })
+        .in_report_only()
+        .number("zero windows", |row| {
+            Cell::new(some(row.figures.zero_windows).map_or(Value::Absent, Value::Count))
+        })
+        .in_report_only()
+        .number("CE", |row| {
+            let marked = some(row.figures.congestion_experienced_packets);
+            Cell::new(marked.map_or(Value::Absent, Value::Count))
+        })
+        .each(|row, item| {
+            row.group = heading(item.subflow);
+            if item.direction == "download" {
+                row.notes = notes(item.subflow);
+            }
+        })
+        .section(title, "")
+}
+
+fn some(count: u64) -> Option<u64> {
+    (count > 0).then_some(count)
+}
+
+/// Part of the connection's data that this subflow carried first.
+fn share(row: &Row) -> Cell {
+    if row.data.data_bytes == 0 {
+        return Cell::absent();
+    }
+    let part = sum(&row.figures.goodput) as f64 / row.data.data_bytes as f64;
+    Cell::new(Value::Share { rank: row.subflow.id as usize, part })
+}
+
+fn sent_again(count: u64, of: u64) -> Cell {
+    match part(count, of).value {
+        Value::Absent => Cell::absent(),
+        percent => Cell::bytes(count).below(percent.shown()),
+    }
+}
+
+fn heading(subflow: &TracedSubflow) -> String {
+    let kind = match subflow.path_id {
+        Some(id) if subflow.kind == "path" => format!("path id {id}"),
+        Some(id) => format!("path id {id}, {}", subflow.kind),
+        None => subflow.kind.clone(),
+    };
+    let backup = if subflow.backup == Some(true) { ", backup" } else { "" };
+    format!("{}  {kind}{backup}  {}", subflow.id, arrow(subflow.client, subflow.server))
+}
+
+fn notes(subflow: &TracedSubflow) -> Vec<(Tone, String)> {
+    let either = |one: Option<String>| one.unwrap_or_else(|| "?".to_owned());
+    let mut facts = vec![format!("{:.3} s to {:.3} s", subflow.start_s, subflow.end_s)];
+    let reset = subflow.reset_reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
+    facts.push(match subflow.end.as_str() {
+        "fin" => "ended by FIN".to_owned(),
+        "reset" => format!("ended by RST{reset}"),
+        "abandoned" => "ended by PATH_ABANDON".to_owned(),
+        "open" => "open at the end of the capture".to_owned(),
+        other => other.to_owned(),
+    });
+    facts.extend(subflow.handshake_rtt_ms.map(|ms| format!("handshake RTT {}", duration(ms))));
+    if subflow.client_mss.is_some() || subflow.server_mss.is_some() {
+        let mss = |mss: Option<u16>| either(mss.map(|mss| mss.to_string()));
+        facts.push(format!("MSS {} / {}", mss(subflow.client_mss), mss(subflow.server_mss)));
+    }
+    if subflow.client_address_id.is_some() || subflow.server_address_id.is_some() {
+        let id = |id: Option<u8>| either(id.map(|id| id.to_string()));
+        facts.push(format!(
+            "address ids {} / {}",
+            id(subflow.client_address_id),
+            id(subflow.server_address_id)
+        ));
+    }
+    facts.extend(
+        subflow.authenticated.map(
+            |right| {
+                if right { "HMACs verified".to_owned() } else { "wrong HMAC".to_owned() }
+            },
+        ),
+    );
+    let facts: Vec<String> = facts.into_iter().map(|fact| fact.replace(' ', "\u{a0}")).collect();
+    let mut notes = vec![(Tone::Neutral, facts.join(" · "))];
+    notes.extend(subflow.black_hole_above_bytes.map(|size| {
+        (Tone::Bad, format!("IP packets above {size} bytes were never acknowledged, smaller ones were"))
+    }));
+    notes.extend(too_big(&subflow.too_big).map(|text| (Tone::Mixed, text)));
+    for (direction, figures) in [("upload", &subflow.upload), ("download", &subflow.download)] {
+        if figures.missing_bytes > 0 {
+            let missing = bytes(figures.missing_bytes);
+            notes.push((Tone::Mixed, format!("{direction}: {missing} were acknowledged but not captured")));
+        }
+    }
+    notes
+}
+
+fn too_big(messages: &[TooBigMessage]) -> Option<String> {
+    let first = messages.first()?;
+    let count = messages.len();
+    Some(format!(
+        "ICMP packet too big: {count} {}, first at {:.3} s: {} packet of {} bytes, MTU {}",
+        if count == 1 { "message" } else { "messages" },
+        first.at_s,
+        first.direction,
+        first.packet_bytes,
+        first.mtu
+    ))
+}
