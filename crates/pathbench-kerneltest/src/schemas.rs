@@ -26,7 +26,7 @@ pub fn finished_results(place: &Path) -> Vec<PathBuf> {
     fn walk(place: &Path, depth: u32, found: &mut Vec<PathBuf>) {
         // The document of `pathbench run` has the same name.
         let document = fs::read_to_string(place.join("run.json")).unwrap_or_default();
-        if document.contains("\"pathbench.result/") {
+        if document.contains("\"pathbench.result/") || place.join("trace.json").exists() {
             found.push(place.to_owned());
         }
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {

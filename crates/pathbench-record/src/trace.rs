@@ -15,14 +15,19 @@ pub const SCHEMA: &str = "pathbench.trace/1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct TraceDocument {
+    /// `pathbench.trace/1`.
     pub schema: String,
     /// RFC 3339, of the first packet.
     pub started: String,
+    /// From the first to the last packet.
     pub duration_s: f64,
+    /// The captures, in the order of the command line.
     pub captures: Vec<CaptureRecord>,
+    /// Sums over all connections.
     pub totals: TraceTotals,
     /// Those with the most payload, in order of their start.
     pub connections: Vec<TracedConnection>,
+    /// Conclusions.
     pub findings: Vec<TraceFinding>,
 }
 
@@ -31,12 +36,15 @@ pub struct TraceDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct CaptureRecord {
+    /// The name of the file, or `standard input`.
     pub file: String,
     /// `pcap`, `pcapng`.
     pub format: String,
     /// `gzip`, `zstd`.
     pub compression: Option<String>,
+    /// The interfaces that the file describes.
     pub interfaces: Vec<CaptureInterface>,
+    /// Packets read.
     pub packets: u64,
     /// As captured.
     pub captured_bytes: u64,
@@ -54,9 +62,11 @@ pub struct CaptureRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct CaptureInterface {
+    /// The name of the interface.
     pub name: Option<String>,
     /// As in <https://www.tcpdump.org/linktypes.html>, without `LINKTYPE_`, in lower case.
     pub link_type: String,
+    /// Packets of the interface.
     pub packets: u64,
 }
 
@@ -64,9 +74,13 @@ pub struct CaptureInterface {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct TraceTotals {
+    /// TCP connections without MPTCP.
     pub tcp_connections: u64,
+    /// MPTCP connections.
     pub mptcp_connections: u64,
+    /// Subflows of the MPTCP connections.
     pub mptcp_subflows: u64,
+    /// QUIC connections.
     pub quic_connections: u64,
     /// UDP flows without a recognised QUIC handshake.
     pub other_udp_flows: u64,
@@ -87,24 +101,37 @@ pub struct TracedConnection {
     pub transport: String,
     /// Of the first subflow.
     pub client: Option<SocketAddr>,
+    /// Of the first subflow.
     pub server: Option<SocketAddr>,
+    /// Time of the first packet.
     pub start_s: f64,
+    /// From the first to the last packet.
     pub duration_s: f64,
     /// Version of MPTCP (0, 1), or of QUIC (`0x00000001`).
     pub version: Option<String>,
+    /// Evidence that groups the subflows.
     pub handshake: HandshakeEvidence,
     /// Of MPTCP, `0x` and eight hexadecimal digits: the token that a join of the peer carries.
     pub client_token: Option<String>,
+    /// As `client_token`, of the server.
     pub server_token: Option<String>,
     /// DSS checksums were negotiated.
     pub checksums: Option<bool>,
+    /// Mappings with a right checksum.
     pub checksums_verified: Option<u64>,
+    /// Mappings with a wrong checksum.
     pub checksums_wrong: Option<u64>,
+    /// Fallback to TCP.
     pub fallback: Option<Fallback>,
+    /// Data from the client to the server.
     pub upload: ConnectionDirection,
+    /// Data from the server to the client.
     pub download: ConnectionDirection,
+    /// TCP flows, subflows or paths.
     pub subflows: Vec<TracedSubflow>,
+    /// Signals, in order of time.
     pub signals: Vec<TracedSignal>,
+    /// Facts of a QUIC connection.
     pub quic: Option<TracedQuic>,
     /// A Wireshark display filter of all its packets.
     pub filter: String,
@@ -128,9 +155,11 @@ pub enum HandshakeEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct Fallback {
+    /// Time of the packet that shows it.
     pub at_s: f64,
     /// `peer-declined`, `option-removed`, `option-overwritten`, `infinite-mapping`, `mp-fail`, `no-dss`.
     pub reason: String,
+    /// A Wireshark display filter of that packet.
     pub filter: String,
 }
 
@@ -155,6 +184,7 @@ pub struct ConnectionDirection {
     pub out_of_order_delay_ms: Option<Distribution>,
     /// Longest time without new data between two times with data.
     pub stall_ms: Option<f64>,
+    /// Data for the first time on the wire.
     pub goodput: Series,
 }
 
@@ -162,17 +192,25 @@ pub struct ConnectionDirection {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct Series {
+    /// Length of a window.
     pub window_s: f64,
+    /// Bytes of each window.
     pub bytes: Vec<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
+#[schemars(rename = "TracedDistribution")]
 pub struct Distribution {
+    /// Number of values.
     pub count: u64,
+    /// Lowest value.
     pub min: f64,
+    /// Median.
     pub median: f64,
+    /// 95th percentile.
     pub p95: f64,
+    /// Highest value.
     pub max: f64,
 }
 
@@ -183,15 +221,21 @@ pub struct Distribution {
 pub struct TracedSubflow {
     /// Within the connection, from 0, in order of the first packet.
     pub id: u32,
+    /// Address and port of the client.
     pub client: Option<SocketAddr>,
+    /// Address and port of the server.
     pub server: Option<SocketAddr>,
+    /// Time of the first packet.
     pub start_s: f64,
+    /// Time of the last packet.
     pub end_s: f64,
     /// `initial`, `join`, `guessed`, `path` (QUIC).
     pub kind: String,
-    /// MPTCP address ids of both ends.
+    /// MPTCP address id of the client.
     pub client_address_id: Option<u8>,
+    /// MPTCP address id of the server.
     pub server_address_id: Option<u8>,
+    /// A backup subflow (`B` of MP_JOIN or `MP_PRIO`).
     pub backup: Option<bool>,
     /// Path id of Multipath QUIC, with keys.
     pub path_id: Option<u32>,
@@ -201,21 +245,27 @@ pub struct TracedSubflow {
     pub end: String,
     /// `MP_TCPRST` reason (RFC 8684, section 3.6).
     pub reset_reason: Option<String>,
-    /// Maximum segment size option of each end's SYN.
+    /// Maximum segment size option of the client's SYN.
     pub client_mss: Option<u16>,
+    /// Maximum segment size option of the server's SYN/ACK.
     pub server_mss: Option<u16>,
-    /// From data to their acknowledgment, without retransmitted data (Karn).
+    /// Of upload data: from data to their acknowledgment, without retransmitted data (Karn).
     pub upload_rtt_ms: Option<Distribution>,
+    /// Of download data: from data to their acknowledgment, without retransmitted data (Karn).
     pub download_rtt_ms: Option<Distribution>,
     /// SYN to the acknowledgment of the SYN/ACK, at the point of capture both parts of it.
     pub handshake_rtt_ms: Option<f64>,
+    /// Packets from the client to the server.
     pub upload: SubflowDirection,
+    /// Packets from the server to the client.
     pub download: SubflowDirection,
+    /// ICMP messages about the path MTU.
     pub too_big: Vec<TooBigMessage>,
     /// Packets above this IP length were never acknowledged while smaller ones were.
     pub black_hole_above_bytes: Option<u32>,
     /// The two points of capture of this subflow compared.
     pub comparison: Option<SubflowComparison>,
+    /// A Wireshark display filter of its packets.
     pub filter: String,
 }
 
@@ -223,30 +273,39 @@ pub struct TracedSubflow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct SubflowDirection {
+    /// Packets, also those without payload.
     pub packets: u64,
     /// IP bytes.
     pub ip_bytes: u64,
+    /// Payload on the wire, with retransmissions.
     pub payload_bytes: u64,
     /// Payload of the STREAM frames of QUIC, with retransmissions; with keys.
     pub stream_bytes: Option<u64>,
     /// Payload whose (subflow) sequence numbers were on the wire before.
     pub retransmitted_bytes: u64,
+    /// Packets with such payload.
     pub retransmitted_packets: u64,
     /// Payload that fills a gap below the highest sequence number, seen for the first time (lost before, or reordered).
     pub out_of_order_bytes: u64,
     /// Sequence numbers that were acknowledged but never captured.
     pub missing_bytes: u64,
+    /// Payload acknowledged by the other end.
     pub acknowledged_bytes: u64,
     /// Payload that no mapping of MPTCP covers.
     pub unmapped_bytes: Option<u64>,
     /// Data that other (subflow, sequence number) pairs had carried before.
     pub reinjected_bytes: Option<u64>,
+    /// SACK blocks that this direction carried.
     pub sack_blocks: u64,
+    /// Duplicate acknowledgments that this direction carried.
     pub duplicate_acks: u64,
+    /// Packets with a receive window of zero.
     pub zero_windows: u64,
+    /// Packets with the ECN codepoint CE.
     pub congestion_experienced_packets: u64,
     /// Payload per packet; GSO and GRO packets as captured.
     pub segment_sizes: Vec<SizeCount>,
+    /// Largest IP packet.
     pub largest_ip_bytes: u32,
     /// Payload on the wire.
     pub throughput: Series,
@@ -256,7 +315,9 @@ pub struct SubflowDirection {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct SizeCount {
+    /// Payload of a packet.
     pub bytes: u32,
+    /// Packets with this payload.
     pub packets: u64,
 }
 
@@ -264,8 +325,11 @@ pub struct SizeCount {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct TooBigMessage {
+    /// Time of the message.
     pub at_s: f64,
+    /// MTU in the message.
     pub mtu: u32,
+    /// IP length of the packet that was too big.
     pub packet_bytes: u32,
     /// `upload`, `download`: direction of the packet that was too big.
     pub direction: String,
@@ -276,6 +340,7 @@ pub struct TooBigMessage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct TracedSignal {
+    /// Time of the packet.
     pub at_s: f64,
     /// `add-addr`, `add-addr-echo`, `remove-addr`, `mp-prio`, `mp-fail`, `fastclose`, `mp-tcprst`, `data-fin`;
     /// of QUIC: `path-challenge`, `path-response`, `path-abandon`, `path-status-backup`, `path-status-available`,
@@ -283,9 +348,13 @@ pub struct TracedSignal {
     pub kind: String,
     /// `client`, `server`.
     pub sender: String,
+    /// The subflow that carried it.
     pub subflow: u32,
+    /// MPTCP address ids in the option.
     pub address_ids: Vec<u8>,
+    /// Address (and port) in the option.
     pub address: Option<String>,
+    /// Further content, in words.
     pub detail: Option<String>,
 }
 
@@ -294,16 +363,25 @@ pub struct TracedSignal {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct TracedQuic {
-    /// Hexadecimal, in order of their first use.
+    /// Connection ids of the client, hexadecimal, in order of their first use.
     pub client_connection_ids: Vec<String>,
+    /// Connection ids of the server, hexadecimal, in order of their first use.
     pub server_connection_ids: Vec<String>,
+    /// SNI of the `ClientHello`.
     pub server_name: Option<String>,
+    /// Protocols that the client offers (ALPN).
     pub alpn: Vec<String>,
+    /// The server sent a Retry packet.
     pub retry: bool,
+    /// The server sent a Version Negotiation packet.
     pub version_negotiation: bool,
+    /// Initial packets of both ends.
     pub initial_packets: u64,
+    /// Handshake packets of both ends.
     pub handshake_packets: u64,
+    /// 0-RTT packets.
     pub zero_rtt_packets: u64,
+    /// 1-RTT packets of both ends.
     pub one_rtt_packets: u64,
     /// First Initial packet to the first packet of the server.
     pub handshake_rtt_ms: Option<f64>,
@@ -317,8 +395,9 @@ pub struct TracedQuic {
     pub key_updates: Option<u64>,
     /// Why packet numbers and further paths are absent.
     pub limits: Vec<String>,
-    /// Extension of Multipath QUIC (`initial_max_path_id` of each end), with keys.
+    /// `initial_max_path_id` of the client (Multipath QUIC).
     pub client_max_path_id: Option<u64>,
+    /// `initial_max_path_id` of the server (Multipath QUIC), with keys.
     pub server_max_path_id: Option<u64>,
 }
 
@@ -332,8 +411,11 @@ pub struct TraceFinding {
     pub id: String,
     /// `info`, `warning`, `error`.
     pub level: String,
+    /// The connection.
     pub connection: Option<u64>,
+    /// The subflow.
     pub subflow: Option<u32>,
+    /// The conclusion, in words.
     pub text: String,
     /// A Wireshark display filter of the packets that show it.
     pub filter: String,
@@ -344,13 +426,17 @@ pub struct TraceFinding {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct SubflowComparison {
-    /// Index of the captures nearer to the client and nearer to the server.
+    /// Index of the capture nearer to the client.
     pub client_capture: u32,
+    /// Index of the capture nearer to the server.
     pub server_capture: u32,
-    /// Clock of the server's capture minus clock of the client's, and half the width of its interval.
+    /// Clock of the server's capture minus clock of the client's.
     pub clock_offset_ms: Option<f64>,
+    /// Half the width of the interval of the offset.
     pub clock_offset_uncertainty_ms: Option<f64>,
+    /// Packets from the client to the server.
     pub upload: DirectionComparison,
+    /// Packets from the server to the client.
     pub download: DirectionComparison,
     /// `sequence-rewritten`, `payload-rewritten`, `options-removed`, `mss-clamped`, `hop-limit`.
     pub middlebox: Vec<String>,
@@ -360,9 +446,11 @@ pub struct SubflowComparison {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct DirectionComparison {
-    /// Payload at the sender's and at the receiver's point of capture.
+    /// Payload at the sender's point of capture.
     pub sent_bytes: u64,
+    /// Payload at the receiver's point of capture.
     pub received_bytes: u64,
+    /// Payload at the sender's point of capture that never arrived at the receiver's.
     pub lost_bytes: u64,
     /// Payload that arrived after payload that was sent later.
     pub reordered_bytes: u64,

@@ -1,9 +1,9 @@
-//! The JSON Schemas in docs/schema and the tables of docs/results.md are those of the types.
+//! The JSON Schemas in docs/schema and the tables of docs/results.md and docs/trace.md are those of the types.
 //! `PATHBENCH_BLESS=1 cargo test -p pathbench-record --test schema` rewrites both.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-use pathbench_record::schema::{FILES, STREAM};
+use pathbench_record::schema::{FILES, FileSchema, STREAM, TRACE};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +27,7 @@ fn assert_current(file: &Path, current: &str) {
 
 #[test]
 fn the_schemas_are_those_of_the_types() {
-    for file in FILES.into_iter().chain([STREAM]) {
+    for file in FILES.into_iter().chain([TRACE, STREAM]) {
         let text = serde_json::to_string_pretty(&file.schema()).unwrap() + "\n";
         assert_current(&docs().join(format!("schema/{}.json", file.name)), &text);
     }
@@ -120,20 +120,25 @@ fn table(of: &Type, schema: &Value) -> String {
 
 #[test]
 fn the_tables_of_fields_are_those_of_the_types() {
-    let file = docs().join("results.md");
+    tables_are_current("results.md", &FILES);
+    tables_are_current("trace.md", &[TRACE]);
+}
+
+fn tables_are_current(name: &str, files: &[FileSchema]) {
+    let file = docs().join(name);
     let mut text = fs::read_to_string(&file).unwrap();
     let mut seen = BTreeSet::new();
-    for schema in FILES.iter().map(pathbench_record::schema::FileSchema::schema) {
+    for schema in files.iter().map(FileSchema::schema) {
         for of in types(&schema).into_iter().filter(|of| seen.insert(of.name.to_owned())) {
             let begin = format!("{BEGIN}{} -->\n", of.name);
             let at = text.find(&begin).unwrap_or_else(|| {
-                panic!("docs/results.md lacks the table of {0}: add `{BEGIN}{0} -->` and `{END}`", of.name)
+                panic!("docs/{name} lacks the table of {0}: add `{BEGIN}{0} -->` and `{END}`", of.name)
             });
             let from = at + begin.len();
             let to = from + text[from..].find(END).expect("the end of the table");
             text.replace_range(from..to, &table(&of, &schema));
         }
     }
-    assert_eq!(text.matches(BEGIN).count(), seen.len(), "docs/results.md has a table of an unknown type");
+    assert_eq!(text.matches(BEGIN).count(), seen.len(), "docs/{name} has a table of an unknown type");
     assert_current(&file, &text);
 }

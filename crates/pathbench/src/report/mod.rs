@@ -12,7 +12,7 @@ use clap::Args;
 use pathbench_host::{kernel, sysctl};
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{HostRecord, ResultDocument};
-use pathbench_record::schema::{FILES, FileSchema};
+use pathbench_record::schema::{FILES, FileSchema, TRACE};
 use pathbench_report::export::ExportFormat;
 use pathbench_report::{FigureFormat, ResultSet, WriteError};
 use std::fs;
@@ -45,8 +45,12 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FORMAT", value_parser = export::formats(), conflicts_with_all = ["png", "json"])]
     export: Vec<ExportFormat>,
     /// Print the JSON Schema of run.json, or of a line of another file, and do nothing else
-    #[arg(long, value_name = "FILE", value_parser = FILES.map(|file| file.name), exclusive = true)]
+    #[arg(long, value_name = "FILE", value_parser = schema_names(), exclusive = true)]
     schema: Option<String>,
+}
+
+fn schema_names() -> Vec<&'static str> {
+    FILES.into_iter().chain([TRACE]).map(|file| file.name).collect()
 }
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
