@@ -1,5 +1,6 @@
 //! Writing the report and the figures.
 
+use crate::figure::Figure;
 use crate::html;
 use crate::result_set::ResultSet;
 use pathbench_record::directory::ReadError;
@@ -55,18 +56,31 @@ pub fn write(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<Wri
     if format == FigureFormat::SvgAndPng && !PNG_AVAILABLE {
         return Err(WriteError::NoRasteriser);
     }
-    let store = |path: &Path, bytes: &[u8]| {
-        fs::write(path, bytes).map_err(|source| WriteError::File { path: path.to_owned(), source })
-    };
     let (page, figures) = html::page(sets);
     if let Some(error) = sets.iter().find_map(|set| set.lines.failure()) {
         return Err(WriteError::Lines(error));
     }
+    write_page(&page, figures.iter().flatten(), out, format)
+}
+
+/// Writes the page and its figures into `out`.
+pub(crate) fn write_page<'a>(
+    page: &str,
+    figures: impl Iterator<Item = &'a Figure>,
+    out: &Path,
+    format: FigureFormat,
+) -> Result<Written, WriteError> {
+    if format == FigureFormat::SvgAndPng && !PNG_AVAILABLE {
+        return Err(WriteError::NoRasteriser);
+    }
+    let store = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes).map_err(|source| WriteError::File { path: path.to_owned(), source })
+    };
     fs::create_dir_all(out).map_err(|source| WriteError::File { path: out.to_owned(), source })?;
     let html = out.join("report.html");
     store(&html, page.as_bytes())?;
     let mut written = Vec::new();
-    for figure in figures.iter().flatten() {
+    for figure in figures {
         let svg = out.join(format!("{}.svg", figure.name));
         store(&svg, figure.svg.to_string().as_bytes())?;
         written.push(svg);

@@ -1,10 +1,16 @@
 //! Files of the analysis of packet captures.
 
-use crate::output::{WriteError, Written};
+use crate::html;
+use crate::output::{FigureFormat, WriteError, Written, write_page};
 use pathbench_record::trace::TraceDocument;
 use std::path::Path;
 
-/// Writes the report, the figures and the tables into `out`.
-pub fn write(_document: &TraceDocument, out: &Path) -> Result<Written, WriteError> {
-    Ok(Written { html: out.join("report.html"), figures: Vec::new() })
+/// Writes `report.html` and the figures in `format` into `out`, which is created if necessary:
+/// `connection-N-throughput` and `connection-N-segment-sizes` of the connections with the most payload.
+///
+/// # Errors
+/// [`WriteError`], naming the file.
+pub fn write(document: &TraceDocument, out: &Path, format: FigureFormat) -> Result<Written, WriteError> {
+    let (page, figures) = html::trace::page(document);
+    write_page(&page, figures.iter(), out, format)
 }

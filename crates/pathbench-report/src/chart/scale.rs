@@ -177,6 +177,15 @@ impl Scale {
         Self::logarithmic(36.0, high, ticks)
     }
 
+    /// Payloads of packets, from one byte.
+    pub(crate) fn payloads(longest: u32) -> Self {
+        const KNOWN: [u32; 7] = [1, 10, 100, 536, 1460, 9000, 65_535];
+        let high = [1800.0, 10_400.0].into_iter().find(|end| f64::from(longest) < *end).unwrap_or(72_000.0);
+        let known = KNOWN.into_iter().filter(|length| f64::from(*length) < high);
+        let ticks = known.map(|length| (f64::from(length), Some(length.to_string())));
+        Self::logarithmic(0.8, high, ticks)
+    }
+
     /// Counts up to a power of ten; a count of 1 is slightly above the axis.
     pub(crate) fn counts(most: u64) -> Self {
         let powers = ((most.max(1) as f64).log10().ceil() as i32).max(1);

@@ -8,6 +8,7 @@ mod parquet;
 mod perfetto;
 mod rows;
 pub mod table;
+mod trace;
 
 use crate::result_set::ResultSet;
 use crate::view::RunData;
@@ -20,8 +21,9 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use table::{Table, tables};
+use table::{Column, Table, tables};
 use thiserror::Error;
+pub use trace::write_trace;
 
 /// Longest name of a file, in characters of up to 4 bytes.
 const LONGEST_NAME: usize = 60;
@@ -142,15 +144,25 @@ fn write_table(
     format: ExportFormat,
     path: &Path,
 ) -> Result<(), ExportError> {
+    write_rows(&table.columns, format, path, |sink| rows::each_row(table, sets, names, sink))
+}
+
+/// Writes the rows that `each` passes to its sink, as Parquet or as CSV.
+fn write_rows(
+    columns: &[Column],
+    format: ExportFormat,
+    path: &Path,
+    each: impl FnOnce(&mut rows::Sink) -> Result<(), ExportError>,
+) -> Result<(), ExportError> {
     let failed = |source| ExportError::File { path: path.to_owned(), source };
     let not_parquet = |source| ExportError::Parquet { path: path.to_owned(), source };
     let file = BufWriter::new(File::create(path).map_err(failed)?);
     if format == ExportFormat::Parquet {
-        let mut writer = ParquetWriter::new(file, &table.columns).map_err(not_parquet)?;
-        rows::each_row(table, sets, names, &mut |cells| writer.row(cells).map_err(not_parquet))?;
+        let mut writer = ParquetWriter::new(file, columns).map_err(not_parquet)?;
+        each(&mut |cells| writer.row(cells).map_err(not_parquet))?;
         return writer.finish().map_err(not_parquet);
     }
-    let mut writer = CsvWriter::new(file, &table.columns).map_err(failed)?;
-    rows::each_row(table, sets, names, &mut |cells| writer.row(cells).map_err(failed))?;
+    let mut writer = CsvWriter::new(file, columns).map_err(failed)?;
+    each(&mut |cells| writer.row(cells).map_err(failed))?;
     writer.finish().map_err(failed)
 }

@@ -25,7 +25,7 @@ pub(super) fn each_row(
                     "table": one.name, "column": column.name, "type": column.kind.name(),
                     "meaning": column.meaning, "nullable": column.is_nullable,
                 });
-                pass(table, row, one.name, sink)
+                pass(&table.columns, row, one.name, sink)
             })
         });
     }
@@ -43,7 +43,7 @@ fn of_document(table: &Table, set: &ResultSet, name: &str, sink: &mut Sink) -> R
         for (key, value) in keys {
             row[key] = value.clone();
         }
-        pass(table, row, &place, sink)
+        pass(&table.columns, row, &place, sink)
     };
     match table.rows {
         Rows::Runs => document.runs.iter().try_for_each(|run| give(json!(run), &[])),
@@ -100,7 +100,7 @@ fn lines(table: &Table, set: &ResultSet, name: &str, file: &str, sink: &mut Sink
         match serde_json::from_slice::<Map<String, Value>>(&line) {
             Ok(mut row) => {
                 row.insert("result".to_owned(), name.into());
-                pass(table, Value::Object(row), &place(), sink)?;
+                pass(&table.columns, Value::Object(row), &place(), sink)?;
             }
             Err(_) if line.last() != Some(&b'\n') => break,
             Err(error) => return Err(ExportError::Value { place: place(), problem: error.to_string() }),
@@ -109,7 +109,8 @@ fn lines(table: &Table, set: &ResultSet, name: &str, file: &str, sink: &mut Sink
     Ok(())
 }
 
-fn pass(table: &Table, row: Value, place: &str, sink: &mut Sink) -> Result<(), ExportError> {
+/// Passes the cells of `row` to `sink`.
+pub(super) fn pass(columns: &[Column], row: Value, place: &str, sink: &mut Sink) -> Result<(), ExportError> {
     let Value::Object(row) = row else { return Ok(()) };
     let cell = |column: &Column| {
         column.value(&row).ok_or_else(|| ExportError::Value {
@@ -117,7 +118,7 @@ fn pass(table: &Table, row: Value, place: &str, sink: &mut Sink) -> Result<(), E
             problem: format!("`{}` is not a value of type {}", column.name, column.kind.name()),
         })
     };
-    let cells = table.columns.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
+    let cells = columns.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
     sink(&cells)
 }
 

@@ -45,7 +45,7 @@ pub struct Column {
 
 impl Column {
     /// A column that is no field of the row's type.
-    fn key(name: &str, meaning: &str) -> Self {
+    pub(super) fn key(name: &str, meaning: &str) -> Self {
         let place = vec![name.to_owned()];
         Self {
             name: name.to_owned(),
@@ -108,11 +108,8 @@ pub struct Table {
 pub fn tables() -> Vec<Table> {
     let run = FileSchema::named("run").map_or(Value::Null, |file| file.schema());
     let result = || Column::key("result", "The result's name: its directory's.");
-    let of_type = |name, rows, keys: Vec<Column>, of: &str| {
-        let mut columns = keys;
-        Fields { schema: &run, columns: &mut columns }.of(&run["$defs"][of], "", &[], false);
-        Table { name, columns, rows }
-    };
+    let of_type =
+        |name, rows, keys: Vec<Column>, of: &str| Table { name, columns: of_fields(&run, of, keys), rows };
     let of_run = || vec![result(), Column::key("run", "The run's `id`.")];
     let mut tables = vec![of_type("runs", Rows::Runs, vec![result()], "RunRecord")];
     for (name, of) in [
@@ -152,6 +149,13 @@ pub fn tables() -> Vec<Table> {
     columns.push(Column { kind: Kind::Boolean, ..Column::key("nullable", "Whether it can be null.") });
     tables.push(Table { name: "columns", columns, rows: Rows::Columns });
     tables
+}
+
+/// The columns of the type `of` in the definitions of `schema`, after `keys`.
+pub(super) fn of_fields(schema: &Value, of: &str, keys: Vec<Column>) -> Vec<Column> {
+    let mut columns = keys;
+    Fields { schema, columns: &mut columns }.of(&schema["$defs"][of], "", &[], false);
+    columns
 }
 
 /// Collects the columns of a type.

@@ -12,6 +12,7 @@ mod packet_sizes;
 mod selection;
 mod set;
 mod spread;
+pub(crate) mod trace;
 
 pub(crate) use selection::Selection;
 pub(crate) use set::of_views;

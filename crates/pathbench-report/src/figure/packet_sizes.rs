@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 
 const MOST_ROWS: usize = 24;
 const PLOT_HEIGHT: f64 = 72.0;
-/// Lengths within a bar's width share one bar.
 const BAR: f64 = 5.0;
 
 struct Row<'a> {
@@ -48,7 +47,11 @@ pub(crate) fn packet_sizes_of(view: &View, selection: &Selection) -> Option<Char
     let frame = Frame { shared_y: true, ..Frame::of_columns(if hops { 2 } else { 1 }) };
     let facet = |row: &Row, stage: Option<Stage>, otherwise: &str, is_first: bool| {
         let colour = view.paths.colour(row.carriage.path);
-        let columns = stage.map(|stage| columns(&stage, &lengths, frame.plot_width())).unwrap_or_default();
+        let columns = stage.map(|stage| {
+            let sizes = stage.sizes.iter().map(|(length, packets)| (*length, *packets));
+            columns(sizes, (&lengths, frame.plot_width()), BAR)
+        });
+        let columns = columns.unwrap_or_default();
         let empty = if stage.is_none() { otherwise } else { "no packet" };
         let empty = columns.is_empty().then(|| empty.to_owned());
         let marks = vec![Mark::Columns { columns, width: BAR, colour }];
@@ -98,7 +101,12 @@ fn numbers(stage: &Stage) -> String {
     format!("{}{mtu}: {counted}, {}; {}", stage.link, bytes(stage.bytes()), parts.join(", "))
 }
 
-fn columns(stage: &Stage, lengths: &Scale, width: f64) -> Vec<Column> {
+/// Bars of lengths with their packets on a scale of this width in pixels. Lengths within a bar's width share one bar.
+pub(super) fn columns(
+    sizes: impl Iterator<Item = (u32, u64)>,
+    (lengths, plot_width): (&Scale, f64),
+    bar_width: f64,
+) -> Vec<Column> {
     #[derive(Default)]
     struct Bar {
         packets: u64,
@@ -108,15 +116,15 @@ fn columns(stage: &Stage, lengths: &Scale, width: f64) -> Vec<Column> {
         lengths: usize,
     }
     let mut bars: BTreeMap<i64, Bar> = BTreeMap::new();
-    for (length, packets) in stage.sizes.iter().filter(|(_, packets)| **packets > 0) {
-        let bytes = f64::from(*length) * *packets as f64;
-        let place = (lengths.part(f64::from(*length)) * width / (BAR + 1.0)).floor() as i64;
+    for (length, packets) in sizes.filter(|(_, packets)| *packets > 0) {
+        let bytes = f64::from(length) * packets as f64;
+        let place = (lengths.part(f64::from(length)) * plot_width / (bar_width + 1.0)).floor() as i64;
         let bar = bars.entry(place).or_default();
-        bar.packets = bar.packets.saturating_add(*packets);
+        bar.packets = bar.packets.saturating_add(packets);
         bar.bytes += bytes;
         bar.lengths += 1;
         if bytes >= bar.most {
-            (bar.most, bar.length) = (bytes, *length);
+            (bar.most, bar.length) = (bytes, length);
         }
     }
     let column = |bar: Bar| {

@@ -7,6 +7,7 @@ mod origin;
 mod payload;
 mod policy;
 mod runs;
+pub(crate) mod trace;
 
 use crate::compare::{self, ComparedResults};
 use crate::figure::{self, Figure};

@@ -117,7 +117,7 @@ fn totals(document: &TraceDocument) -> Section {
     let left_out = flows.saturating_sub(document.connections.len() as u64);
     if left_out > 0 {
         let text = format!(
-            "The {} connections with the most payload are shown, {left_out} are not: raise `--most`.",
+            "Shown are {} of {flows} connections, those with the most payload; `--most` shows more.",
             document.connections.len()
         );
         blocks.push(Block::Findings(vec![Finding::new(Tone::Neutral, "", text)]));

@@ -9,7 +9,7 @@ use pathbench_report::export::{self, ExportError, ExportFormat};
 use std::path::Path;
 
 /// The subdirectory of a result, or of a comparison, for its exports.
-const DIRECTORY: &str = "export";
+pub(super) const DIRECTORY: &str = "export";
 
 pub(super) fn formats() -> impl TypedValueParser<Value = ExportFormat> {
     PossibleValuesParser::new(ExportFormat::ALL.map(ExportFormat::name)).try_map(|name| {

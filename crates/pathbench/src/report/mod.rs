@@ -4,6 +4,7 @@ mod compare;
 mod export;
 mod join;
 mod place;
+mod trace;
 
 use crate::exit::{Exit, Failure};
 use crate::live::Live;
@@ -22,7 +23,7 @@ pub(crate) use place::{create_result, parent_of_results, remove_empty};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Result directories (or their run.json); the shards of a study are joined to one result
+    /// Result directories (or their run.json), or one directory of `pathbench trace`; the shards of a study are joined to one result
     #[arg(required_unless_present = "schema", value_name = "RUN")]
     runs: Vec<PathBuf>,
     /// Join the shards that are there, although others are missing or unfinished
@@ -58,6 +59,9 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
         output::print_json(&file.schema())?;
         return Ok(Exit::Done);
     }
+    if let Some(done) = trace::report(args)? {
+        return Ok(done);
+    }
     let paths = args.compare.baseline().into_iter().chain(&args.runs);
     let mut sets = paths.map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
     let mut out = args.out.as_deref();
@@ -77,8 +81,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
         (None, false) => Some(place::own_place(&sets)?),
     };
     if let Some(place) = &place {
-        let format = if args.png { FigureFormat::SvgAndPng } else { FigureFormat::Svg };
-        write_as(&sets, &place.directory, format).inspect_err(|_| {
+        write_as(&sets, &place.directory, figure_format(args)).inspect_err(|_| {
             if place.is_new {
                 // The incomplete report.
                 let _stays = fs::remove_dir_all(&place.directory);
@@ -125,15 +128,19 @@ pub(crate) fn write(sets: &[ResultSet], out: &Path) -> Result<(), Failure> {
 }
 
 fn write_as(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<(), Failure> {
-    pathbench_report::write(sets, out, format).map(drop).map_err(|error| {
-        if matches!(error, WriteError::NoRasteriser) {
-            Failure::host_cannot(error)
-        } else if matches!(error, WriteError::Lines(_)) {
-            Failure::bad_input(error)
-        } else {
-            Failure::failed(error)
-        }
-    })
+    pathbench_report::write(sets, out, format).map(drop).map_err(failure_of)
+}
+
+fn failure_of(error: WriteError) -> Failure {
+    match error {
+        WriteError::NoRasteriser => Failure::host_cannot(error),
+        WriteError::Lines(_) => Failure::bad_input(error),
+        _ => Failure::failed(error),
+    }
+}
+
+const fn figure_format(args: &ReportArgs) -> FigureFormat {
+    if args.png { FigureFormat::SvgAndPng } else { FigureFormat::Svg }
 }
 
 /// What standard output gets at the end of a measurement.

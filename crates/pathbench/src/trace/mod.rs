@@ -7,7 +7,8 @@ use crate::{output, random};
 use clap::Args;
 use pathbench_record::directory::{create_empty, write_trace};
 use pathbench_record::trace::TraceDocument;
-use pathbench_report::trace as report;
+use pathbench_report::export::{self, ExportFormat};
+use pathbench_report::{FigureFormat, trace as report};
 use pathbench_trace::analysis::{Parameters, analyse};
 use pathbench_trace::quic::Quic;
 use std::fs;
@@ -77,8 +78,11 @@ fn warn(document: &TraceDocument) {
 
 fn write(document: &TraceDocument, out: &Path) -> Result<(), Failure> {
     let written = write_trace(out, document).map_err(Failure::failed);
-    let written = written.and_then(|_| report::write(document, out).map(drop).map_err(Failure::failed));
-    written.inspect_err(|_| {
+    let written = written.and_then(|_| {
+        report::write(document, out, FigureFormat::Svg).map_err(Failure::failed)?;
+        export::write_trace(document, ExportFormat::Csv, out).map_err(Failure::failed)
+    });
+    written.map(drop).inspect_err(|_| {
         // The incomplete result.
         let _stays = fs::remove_dir_all(out);
     })

@@ -1,0 +1,41 @@
+//! The connections and the subflows of captures as tables. Columns are the fields of `trace.json`.
+
+use super::rows::pass;
+use super::table::{Column, Kind, of_fields};
+use super::{ExportError, ExportFormat, write_rows};
+use pathbench_record::schema::TRACE;
+use pathbench_record::trace::TraceDocument;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Writes the tables `connections` and `subflows` as CSV or Parquet into the existing directory `out`.
+///
+/// # Errors
+/// [`ExportError`], naming the file.
+pub fn write_trace(
+    document: &TraceDocument,
+    format: ExportFormat,
+    out: &Path,
+) -> Result<Vec<PathBuf>, ExportError> {
+    let schema = TRACE.schema();
+    let path = |name: &str| out.join(format!("{name}.{}", format.name()));
+    let (connections, subflows) = (path("connections"), path("subflows"));
+    let columns = of_fields(&schema, "TracedConnection", Vec::new());
+    write_rows(&columns, format, &connections, |sink| {
+        let mut each = document.connections.iter();
+        each.try_for_each(|one| pass(&columns, json!(one), "trace.json", sink))
+    })?;
+    let mut connection = Column::key("connection", "The connection's `id`.");
+    connection.kind = Kind::Unsigned;
+    let columns = of_fields(&schema, "TracedSubflow", vec![connection]);
+    write_rows(&columns, format, &subflows, |sink| {
+        let each =
+            document.connections.iter().flat_map(|one| one.subflows.iter().map(move |it| (one.id, it)));
+        each.into_iter().try_for_each(|(connection, subflow)| {
+            let mut row = json!(subflow);
+            row["connection"] = connection.into();
+            pass(&columns, row, "trace.json", sink)
+        })
+    })?;
+    Ok(vec![connections, subflows])
+}

@@ -1,0 +1,177 @@
+//! `pathbench trace` on recorded captures.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_record::trace::TraceDocument;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Stdio;
+use support::{Workplace, finish};
+
+pathbench_kerneltest::unprivileged_too!();
+
+fn recorded(name: &str) -> String {
+    let file: PathBuf =
+        pathbench_kerneltest::checkout().join("crates/pathbench-trace/tests/recorded").join(name);
+    file.to_str().unwrap().to_owned()
+}
+
+fn document(text: &str) -> TraceDocument {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_summary_has_connections_subflows_and_the_data_level() {
+    let work = Workplace::new();
+    let shown = work.run(&["trace", &recorded("checksums.pcap")]).expect(0);
+    assert_eq!(shown.stderr, "");
+    for text in [
+        "Captures  from ",
+        "checksums.pcap",
+        "1 MPTCP connection with 1 subflow",
+        "Connection 0  MPTCP  127.0.0.1:50230 → 127.0.0.1:5000",
+        "DSS checksums on",
+        "upload",
+        "initial",
+    ] {
+        assert!(shown.stdout.contains(text), "`{text}` is missing: {}", shown.stdout);
+    }
+    assert!(!shown.stdout.contains('\u{1b}'), "colours without a terminal");
+}
+
+#[test]
+fn json_is_the_document_and_valid() {
+    let work = Workplace::new();
+    let capture = recorded("checksums.pcap");
+    let printed = work.run(&["trace", &capture, "--json"]).expect(0);
+    let found = document(&printed.stdout);
+    assert_eq!(found.schema, "pathbench.trace/1");
+    assert_eq!((found.totals.mptcp_connections, found.connections.len()), (1, 1));
+    assert_eq!(found.captures[0].file, capture);
+    fs::create_dir(work.path().join("document")).unwrap();
+    fs::write(work.path().join("document/trace.json"), &printed.stdout).unwrap();
+    // The schema accepts it: `Workplace` checks at its end.
+}
+
+#[test]
+fn keys_show_the_paths_of_multipath_quic() {
+    let work = Workplace::new();
+    let (capture, keys) = (recorded("mpquic.pcap"), recorded("mpquic.keys"));
+    let without = document(&work.run(&["trace", &capture, "--json"]).expect(0).stdout);
+    let with = document(&work.run(&["trace", &capture, "--keylog", &keys, "--json"]).expect(0).stdout);
+    assert_eq!(without.connections[0].subflows.len(), 1);
+    assert_eq!((with.connections[0].transport.as_str(), with.connections[0].subflows.len()), ("mpquic", 2));
+    assert!(with.connections[0].download.data_bytes > 0);
+    let summary = work.run(&["trace", &capture, "--keylog", &keys]).expect(0).stdout;
+    assert!(summary.contains("path id 1"), "{summary}");
+    work.run(&["trace", &capture, "--keylog", &capture]).expect(0).reports(&[
+        "warning",
+        "mpquic.pcap",
+        "no TLS 1.3 secret",
+    ]);
+    work.run(&["trace", &capture, "--keylog", "nowhere"]).expect(2).reports(&["cannot open nowhere"]);
+}
+
+#[test]
+fn standard_input_is_a_capture() {
+    let work = Workplace::new();
+    let capture = recorded("checksums.pcap");
+    let mut command = work.pathbench(&["trace", "-", "--json"]);
+    let read = finish(command.stdin(Stdio::from(File::open(&capture).unwrap()))).expect(0);
+    let (read, named) = (document(&read.stdout), document(&work.run(&["trace", &capture, "--json"]).stdout));
+    assert_eq!(read.captures[0].file, "standard input");
+    assert_eq!(read.connections, named.connections);
+    work.run(&["trace", "-", "-"]).expect(2).reports(&["standard input can be read once only"]);
+    work.run(&["trace", "-"]).expect(2).reports(&["standard input: the file is empty"]);
+}
+
+#[test]
+fn packets_before_the_damage_are_analysed() {
+    let work = Workplace::new();
+    let whole = fs::read(recorded("checksums.pcap")).unwrap();
+    fs::write(work.path().join("half.pcap"), &whole[..whole.len() / 2]).unwrap();
+    let shown = work.run(&["trace", "half.pcap"]).expect(0);
+    let shown = shown.reports(&["warning: half.pcap: the file ends within", "are analysed"]);
+    assert!(shown.stdout.contains("1 MPTCP connection"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("damaged: the file ends within"), "{}", shown.stdout);
+}
+
+#[test]
+fn unreadable_files_are_named_and_the_others_are_analysed() {
+    let work = Workplace::new();
+    fs::write(work.path().join("letter.txt"), "dear reader of this letter\n").unwrap();
+    fs::write(work.path().join("empty.pcap"), "").unwrap();
+    fs::create_dir(work.path().join("directory")).unwrap();
+    let wrong = ["trace", "letter.txt", "nowhere.pcap", "empty.pcap", "directory"];
+    let texts = [
+        "letter.txt: not a capture file: requires pcap or pcapng",
+        "tcpdump -w",
+        "cannot open nowhere.pcap: No such file",
+        "empty.pcap: the file is empty",
+        "directory is a directory",
+    ];
+    let refused = work.run(&[&wrong[..], &["--out", "out"]].concat()).expect(2).reports(&texts);
+    assert_eq!(refused.stdout, "");
+    assert!(!work.path().join("out").exists());
+    let capture = recorded("checksums.pcap");
+    let mixed = work.run(&[&wrong[..], &[&capture, "--json"]].concat()).expect(0).reports(&texts);
+    assert_eq!(document(&mixed.stdout).captures.len(), 1);
+}
+
+#[test]
+fn several_captures_are_one_analysis() {
+    let work = Workplace::new();
+    let captures = [recorded("checksums.pcap"), recorded("mpquic.pcap")];
+    let both = document(&work.run(&["trace", &captures[0], &captures[1], "--json"]).expect(0).stdout);
+    assert_eq!((both.captures.len(), both.connections.len()), (2, 2));
+    assert_eq!((both.totals.mptcp_connections, both.totals.quic_connections), (1, 1));
+    let one = work.run(&["trace", &captures[0], &captures[1], "--most", "1"]).expect(0).stdout;
+    assert!(one.contains("Shown are 1 of 2 connections"), "{one}");
+    assert!(!one.contains("Connections  "), "one connection needs no list: {one}");
+}
+
+#[test]
+fn a_directory_has_the_document_the_report_and_the_tables_and_is_reported_again() {
+    let work = Workplace::new();
+    let capture = recorded("checksums.pcap");
+    let command = ["trace", &capture, "--out", "out"];
+    let shown = work.run(&command).expect(0).stdout;
+    assert!(shown.ends_with("Report   out/report.html\n"), "{shown}");
+    let out = work.path().join("out");
+    let mut names: Vec<String> =
+        fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "connection-0-segment-sizes.svg",
+            "connection-0-throughput.svg",
+            "connections.csv",
+            "report.html",
+            "subflows.csv",
+            "trace.json"
+        ]
+    );
+    let csv = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    assert!(
+        csv("connections.csv").starts_with("id,transport,client,server,start_s,"),
+        "{}",
+        csv("connections.csv")
+    );
+    assert_eq!(csv("subflows.csv").lines().count(), 2);
+    // Nothing is overwritten.
+    work.run(&command).expect(2).reports(&["out already holds a Pathbench result"]);
+    work.run(&["report", "out", "out"]).expect(2).reports(&["cannot be compared"]);
+
+    let page = csv("report.html");
+    fs::remove_file(out.join("report.html")).unwrap();
+    let again = work.run(&["report", "out"]).expect(0).stdout;
+    assert_eq!((again, csv("report.html")), (shown, page));
+    let printed = work.run(&["report", "out/trace.json", "--json"]).expect(0).stdout;
+    assert_eq!(document(&printed), document(&csv("trace.json")));
+    let tables = work.run(&["report", "out", "--export", "parquet"]).expect(0).stdout;
+    assert_eq!(tables, "out/export/connections.parquet\nout/export/subflows.parquet\n");
+    work.run(&["report", "out", "--export", "flent"]).expect(2).reports(&["--export csv"]);
+}
