@@ -71,6 +71,9 @@ impl Stage {
         made.expect(0);
         work.run(&["serve", "key", "key"]).expect(0);
         std::fs::write(work.path().join("topology"), "topoType:MultiIf\npath_c2r_0:20,20\n").unwrap();
+        let recorded = "crates/pathbench-trace/tests/recorded/checksums.pcap";
+        let capture = pathbench_kerneltest::checkout().join(recorded);
+        std::fs::copy(capture, work.path().join("capture.pcap")).unwrap();
         let server = Server::on_loopback(&work);
         Self { work, server }
     }
@@ -116,6 +119,8 @@ impl Stage {
             vec!["run", "--json", "--", "true"],
             vec!["report", "result", "--out", "out"],
             vec!["report", "result", "--json"],
+            vec!["trace", "capture.pcap"],
+            vec!["trace", "capture.pcap", "--json"],
             vec!["serve", "--open", "--port", "0", "--listen", "127.0.0.1"],
             vec!["serve", "--open", "--port", "0", "--listen", "127.0.0.1", "--json"],
             vec!["serve", "key", "new-key"],
