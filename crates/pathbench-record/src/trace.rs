@@ -235,7 +235,7 @@ pub struct TracedSubflow {
     pub client_address_id: Option<u8>,
     /// MPTCP address id of the server.
     pub server_address_id: Option<u8>,
-    /// A backup subflow (`B` of MP_JOIN or `MP_PRIO`).
+    /// A backup subflow (`B` of `MP_JOIN` or `MP_PRIO`).
     pub backup: Option<bool>,
     /// Path id of Multipath QUIC, with keys.
     pub path_id: Option<u32>,

@@ -4,8 +4,8 @@ mod parts;
 mod synthetic;
 
 use parts::Parts;
-use pathbench_report::terminal::{Style, summary};
-use pathbench_report::{figures, html, raster};
+use pathbench_report::terminal::{Style, summary, trace};
+use pathbench_report::{FigureFormat, figures, html, raster};
 
 pathbench_kerneltest::privilege_independent!();
 
@@ -44,6 +44,23 @@ fn deceptive_characters_are_replaced() {
         let odd =
             text.chars().find(|c| (c.is_control() && *c != '\n') || ('\u{202a}'..='\u{202e}').contains(c));
         assert_eq!(odd, None);
+    }
+}
+
+/// Every name, reason and signal of a capture can be text of an attacker.
+#[test]
+fn text_from_captures_is_neither_markup_nor_a_terminal_sequence() {
+    let document = synthetic::hostile_trace();
+    let out = tempfile::tempdir().unwrap();
+    let written = pathbench_report::trace::write(&document, out.path(), FigureFormat::Svg).unwrap();
+    let page = std::fs::read_to_string(&written.html).unwrap();
+    assert!(page.contains("&lt;script&gt;alert") && !page.contains("<script"));
+    let figures = written.figures.iter().map(|file| std::fs::read_to_string(file).unwrap());
+    let plain = trace(&document, Style { colour: false, width: 80 });
+    for text in
+        std::iter::once(page).chain(figures).inspect(|text| assert!(!text.contains("<script"))).chain([plain])
+    {
+        assert_eq!(text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}'), None);
     }
 }
 

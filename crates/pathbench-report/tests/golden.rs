@@ -4,10 +4,10 @@ mod parts;
 mod synthetic;
 
 use parts::Parts;
-use pathbench_report::terminal::{Style, mtu, mtu_change, summary};
-use pathbench_report::{ResultSet, html};
+use pathbench_report::terminal::{Style, mtu, mtu_change, summary, trace};
+use pathbench_report::{FigureFormat, ResultSet, html};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pathbench_kerneltest::privilege_independent!();
 
@@ -60,6 +60,21 @@ fn path_mtus() {
     );
     holds("mtu.html", &markup(&synthetic::examined()));
     holds("probing-80.txt", &plain(&synthetic::probing(), 80));
+}
+
+#[test]
+fn captures() {
+    let document = synthetic::traced();
+    holds("trace-80.txt", &trace(&document, Style { colour: false, width: 80 }));
+    holds("trace-120-colour.txt", &trace(&document, Style { colour: true, width: 120 }));
+    let out = tempfile::tempdir().expect("a directory");
+    let written = pathbench_report::trace::write(&document, out.path(), FigureFormat::Svg).expect("files");
+    let stored = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    let page = stored(&written.html);
+    let (_, page) = page.split_once("<body>").expect("a body");
+    holds("trace.html", page);
+    holds("trace-throughput.svg", &stored(&out.path().join("connection-0-throughput.svg")));
+    holds("trace-segment-sizes.svg", &stored(&out.path().join("connection-0-segment-sizes.svg")));
 }
 
 #[test]

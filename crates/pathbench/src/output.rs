@@ -33,6 +33,11 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&text)
 }
 
+/// The last line of a summary: the report in `directory`.
+pub(crate) fn report_line(directory: &Path) -> String {
+    format!("\nReport   {}\n", directory.join("report.html").display())
+}
+
 /// Writes lines to standard error without control sequences, because they may quote a file or a peer. An error of
 /// standard error cannot be reported and is ignored.
 pub(crate) fn note(lines: impl Display) {

@@ -7,7 +7,7 @@ mod subflows;
 
 use super::{Block, Cell, Finding, Items, Section};
 use crate::narrative::Tone;
-use crate::quantity::{Unit, bytes, with_one_unit};
+use crate::quantity::{Unit, bytes};
 use pathbench_record::text::duration_s;
 use pathbench_record::trace::{
     CaptureRecord, ConnectionDirection, Distribution, Series, SubflowDirection, TraceDocument, TraceFinding,
@@ -42,27 +42,32 @@ pub(crate) fn of_connection(connection: &TracedConnection, captures: &[CaptureRe
 }
 
 fn captures(document: &TraceDocument) -> Section {
-    let many = document.captures.len() > 1;
     let rows = document.captures.iter().enumerate();
     let table = Items::of(rows)
-        .words("capture", |(index, one)| {
-            let name = one.file.rsplit('/').next().unwrap_or_default();
-            Cell::text(if many { format!("{index} {name}") } else { name.to_owned() })
-        })
         .words("format", |(_, one)| {
-            Cell::text(&*one.format).below(one.compression.as_deref().unwrap_or_default())
+            Cell::text(
+                std::iter::once(&one.format).chain(&one.compression).cloned().collect::<Vec<_>>().join(", "),
+            )
         })
         .words("interfaces", |(_, one)| interfaces(one))
         .number("packets", |(_, one)| Cell::count(one.packets))
         .number("on the wire", |(_, one)| Cell::bytes(one.wire_bytes))
         .number("truncated", |(_, one)| counted_if_any(one.truncated_packets))
         .number("other", |(_, one)| counted_if_any(one.other_packets))
-        .each(|row, (_, one)| {
+        .each(|row, (index, one)| {
+            row.group = capture_name(*index as u32, &document.captures);
             row.notes.extend(one.damage.iter().map(|damage| (Tone::Bad, format!("damaged: {damage}"))));
         })
         .table;
     let remark = format!("from {}, {}", document.started, duration_s(document.duration_s));
     Section::new("Captures", remark, vec![Block::Table(table)])
+}
+
+/// The number of a capture and the name of its file without directories.
+fn capture_name(index: u32, captures: &[CaptureRecord]) -> String {
+    let capture = captures.get(index as usize);
+    let name = capture.and_then(|capture| capture.file.rsplit('/').next()).unwrap_or_default();
+    if captures.len() > 1 { format!("{index} {name}") } else { name.to_owned() }
 }
 
 fn interfaces(capture: &CaptureRecord) -> Cell {
@@ -139,8 +144,6 @@ fn connections(document: &TraceDocument) -> Option<Section> {
         return None;
     }
     Items::of(&document.connections)
-        .words("connection", |one| Cell::text(format!("{} {}", one.id, transport(one))))
-        .words("client → server", |one| ends(one.client, one.server))
         .number("start", |one| seconds(one.start_s))
         .number("duration", |one| Cell::quantity(one.duration_s * 1e3, Unit::Duration))
         .number("upload", |one| Cell::bytes(data(one, &one.upload, |subflow| &subflow.upload)))
@@ -150,6 +153,9 @@ fn connections(document: &TraceDocument) -> Option<Section> {
             let both = || one.subflows.iter().flat_map(|subflow| [&subflow.upload, &subflow.download]);
             let again = both().map(|figures| figures.retransmitted_bytes).fold(0, u64::saturating_add);
             part(again, both().map(|figures| figures.payload_bytes).fold(0, u64::saturating_add))
+        })
+        .each(|row, one| {
+            row.group = format!("{}  {}  {}", one.id, transport(one), arrow(one.client, one.server));
         })
         .section("Connections", "upload and download: data, or payload where data cannot be seen")
 }
@@ -207,10 +213,6 @@ fn address(address: Option<impl Display>) -> String {
     address.map_or_else(|| "?".to_owned(), |address| address.to_string())
 }
 
-fn ends(client: Option<SocketAddr>, server: Option<SocketAddr>) -> Cell {
-    Cell::text(address(client)).below(format!("→ {}", address(server)))
-}
-
 /// A time of the capture.
 fn seconds(at_s: f64) -> Cell {
     Cell::text(format!("{at_s:.3} s"))
@@ -229,8 +231,7 @@ fn distribution(found: Option<&Distribution>) -> Cell {
     if found.count < 2 {
         return cell;
     }
-    let upper = with_one_unit(&words(found.p95), ", max ", &words(found.max));
-    cell.below(format!("p95 {upper}"))
+    cell.below(format!("p95 {}", words(found.p95))).below(format!("max {}", words(found.max)))
 }
 
 fn sum(series: &Series) -> u64 {

@@ -62,7 +62,7 @@ fn write_lines(page: &mut Page, text: &str, rows: &[Row]) {
             row = rows.next();
             let next = row.map_or("", |row| row.group.as_str());
             if next != group && !next.is_empty() {
-                page.line(Line::of(Ink::Plain, "  ").add(Ink::Strong, next));
+                page.paragraph(Line::of(Ink::Plain, "  "), Ink::Strong, next);
             }
             group = next;
         }

@@ -6,12 +6,14 @@ mod carriage;
 mod examination;
 mod path_mtu;
 mod suite;
+mod trace;
 mod walk;
 
 pub(crate) use carriage::{Course, carry};
 pub(crate) use examination::{examination, examined};
 pub(crate) use path_mtu::{probing, shrink};
 pub(crate) use suite::{handover, silence, suite};
+pub(crate) use trace::{hostile_trace, traced};
 pub(crate) use walk::walk;
 
 use pathbench_record::direction::Direction;

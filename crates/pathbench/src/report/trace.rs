@@ -45,9 +45,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Option<Exit>, Failure> {
         output::print_json(&document)?;
     } else {
         let mut text = terminal::trace(&document, output::style());
-        if let Some(place) = place {
-            text.push_str(&format!("\nReport   {}\n", place.join("report.html").display()));
-        }
+        text.extend(place.map(output::report_line));
         output::print(&text)?;
     }
     Ok(Some(Exit::Done))

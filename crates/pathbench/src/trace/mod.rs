@@ -55,9 +55,7 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
         output::print_json(&document)?;
     } else {
         let mut text = pathbench_report::terminal::trace(&document, output::style());
-        if let Some(out) = &args.out {
-            text.push_str(&format!("\nReport   {}\n", out.join("report.html").display()));
-        }
+        text.extend(args.out.as_deref().map(output::report_line));
         output::print(&text)?;
     }
     Ok(Exit::Done)

@@ -1,6 +1,6 @@
 //! Subflows at two points of capture.
 
-use super::{arrow, distribution, part};
+use super::{arrow, capture_name, distribution, part};
 use crate::narrative::Tone;
 use crate::quantity::duration;
 use crate::section::{Cell, Items, Section};
@@ -49,15 +49,10 @@ fn changed(count: u64, of: u64) -> Cell {
 }
 
 fn notes(compared: &SubflowComparison, captures: &[CaptureRecord]) -> Vec<(Tone, String)> {
-    let name = |index: u32| {
-        let capture = captures.get(index as usize);
-        let name = capture.and_then(|capture| capture.file.rsplit('/').next()).unwrap_or_default();
-        format!("{index} {name}")
-    };
     let mut facts = vec![format!(
-        "client's side: {}; server's side: {}",
-        name(compared.client_capture),
-        name(compared.server_capture)
+        "nearer to the client: {}; nearer to the server: {}",
+        capture_name(compared.client_capture, captures),
+        capture_name(compared.server_capture, captures)
     )];
     facts.extend(compared.clock_offset_ms.map(|offset| {
         let uncertainty = compared.clock_offset_uncertainty_ms;

@@ -18,12 +18,11 @@ pub(super) fn sections(
     captures: &[CaptureRecord],
     in_terminal: bool,
 ) -> Vec<Section> {
-    let title = format!(
-        "Connection {}  {}  {}",
-        connection.id,
-        transport(connection),
-        arrow(connection.client, connection.server)
-    );
+    let title = format!("Connection {}  {}", connection.id, transport(connection));
+    let ends = arrow(connection.client, connection.server);
+    // Long IPv6 addresses are wrapped in the remark of the terminal.
+    let (title, remark) =
+        if in_terminal { (title, ends) } else { (format!("{title}  {ends}"), String::new()) };
     let mut blocks = vec![Block::Text(facts(connection).join(" · "))];
     let findings = findings(connection);
     if !findings.is_empty() {
@@ -34,7 +33,7 @@ pub(super) fn sections(
         blocks.push(Block::Text(format!("Display filter: `{}`", connection.filter)));
     }
     let all = [
-        Some(Section::new(title, "", blocks)),
+        Some(Section::new(title, remark, blocks)),
         subflows::section(connection),
         comparison::section(connection, captures),
         signals(connection, MOST_SIGNALS[usize::from(!in_terminal)]),
@@ -116,9 +115,10 @@ fn data_level(connection: &TracedConnection) -> Option<crate::section::Table> {
             Cell::quantity(is_measurable.then_some(mbps), Unit::Rate)
         })
         .number("acknowledged", |(_, one)| Cell::bytes(one.acknowledged_bytes))
+        .in_report_only()
         .number("reinjected", |(_, one)| reinjected(one))
         .number("out-of-order delay", |(_, one)| distribution(one.out_of_order_delay_ms.as_ref()))
-        .number("longest stall", |(_, one)| Cell::quantity(one.stall_ms, Unit::Duration));
+        .number("stall", |(_, one)| Cell::quantity(one.stall_ms, Unit::Duration));
     Some(rows.table)
 }
 
@@ -129,9 +129,9 @@ fn reinjected(direction: &ConnectionDirection) -> Cell {
         return cell;
     }
     let part = |bytes: Option<u64>, words: &str| {
-        bytes.map_or(String::new(), |bytes| format!("{} {words}", crate::quantity::bytes(bytes)))
+        bytes.map_or(String::new(), |bytes| format!("{words} {}", crate::quantity::bytes(bytes)))
     };
-    cell.below(part(direction.reinjected_same_subflow_bytes, "same subflow"))
+    cell.below(part(direction.reinjected_same_subflow_bytes, "same"))
         .below(part(direction.reinjected_needed_bytes, "needed"))
 }
 
@@ -150,7 +150,11 @@ fn signals(connection: &TracedConnection, most: usize) -> Option<Section> {
 
 fn content(signal: &TracedSignal) -> Cell {
     let ids: Vec<String> = signal.address_ids.iter().map(u8::to_string).collect();
-    let ids = (!ids.is_empty()).then(|| format!("address id {}", ids.join(", ")));
+    let ids = match ids.as_slice() {
+        [] => None,
+        [id] => Some(format!("address id {id}")),
+        many => Some(format!("address ids {}", many.join(", "))),
+    };
     let parts = [ids, signal.address.clone(), signal.detail.clone()];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { Cell::absent() } else { Cell::text(parts.join(", ")) }

@@ -2,7 +2,7 @@
 
 use super::{arrow, distribution, part, sum};
 use crate::narrative::Tone;
-use crate::quantity::{bytes, duration};
+use crate::quantity::{Unit, bytes, duration};
 use crate::section::{Cell, Items, Section, Value};
 use pathbench_record::trace::{
     ConnectionDirection, SubflowDirection, TooBigMessage, TracedConnection, TracedSubflow,
@@ -40,12 +40,16 @@ pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
         "quic" | "mpquic" => "Paths",
         _ => "Subflows",
     };
+    let has_shares = connection.subflows.len() > 1
+        && (connection.upload.data_bytes > 0 || connection.download.data_bytes > 0);
+    let remark =
+        if has_shares { "share: of the data of the connection, first carried by the subflow" } else { "" };
     Items::of(rows)
         .words("direction", |row| Cell::text(row.direction))
         .with_hidden_title()
         .number("packets", |row| Cell::count(row.figures.packets))
         .number("payload", |row| Cell::bytes(row.figures.payload_bytes))
-        .number("share of data", share)
+        .number("share", share)
         .number("retransmitted", |row| {
             let figures = row.figures;
             sent_again(figures.retransmitted_bytes, figures.payload_bytes)
@@ -84,7 +88,7 @@ pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
                 row.notes = notes(item.subflow);
             }
         })
-        .section(title, "")
+        .section(title, remark)
 }
 
 fn some(count: u64) -> Option<u64> {
@@ -97,7 +101,7 @@ fn share(row: &Row) -> Cell {
         return Cell::absent();
     }
     let part = sum(&row.figures.goodput) as f64 / row.data.data_bytes as f64;
-    Cell::new(Value::Share { rank: row.subflow.id as usize, part })
+    Cell::quantity(part, Unit::Percent)
 }
 
 fn sent_again(count: u64, of: u64) -> Cell {
