@@ -3,6 +3,7 @@
 //! Packets come in batches. A batch passes three stages, so that the loads of different packets from memory overlap:
 //! headers and hash of each, flow of each, then the analysis of each in order.
 
+mod comparison;
 mod connection;
 mod control;
 mod findings;
@@ -18,6 +19,7 @@ use crate::packet::reassembly::Reassembly;
 use crate::packet::{Dissected, Packet, PacketTooBig, Tcp, Transport, dissect};
 use crate::quic::Quic;
 use crate::tcp::{ACK, Flow, SYN};
+use comparison::Several;
 use connection::{Connection, Subflow};
 use kept::Kept;
 use std::collections::{HashMap, VecDeque};
@@ -61,7 +63,8 @@ pub struct Counts {
 
 /// The analysis of one or more captures, fed in order of time.
 pub struct Analyzer<S: Sequence = ()> {
-    options: Options,
+    /// With several captures.
+    several: Option<Box<Several>>,
     table: Table,
     flows: Vec<Subflow>,
     free_flows: Vec<u32>,
@@ -117,7 +120,7 @@ impl<S: Sequence> Analyzer<S> {
             next_id: 0,
             totals: pathbench_record::trace::TraceTotals::default(),
             lookups: Vec::new(),
-            options,
+            several: (options.captures > 1).then(Box::default),
             quic,
             sequence,
         }
@@ -245,8 +248,11 @@ impl<S: Sequence> Analyzer<S> {
             _ => self.table.get(&lookup.key, lookup.hash),
         };
         let flow = match known {
-            Some(flow) if !self.begins_anew(flow, packet, tcp) => flow,
-            _ => self.begin(capture, packet, tcp, frame.time_ns, lookup.key),
+            Some(flow) if !self.begins_anew(flow, capture, packet, tcp) => flow,
+            _ => match self.translated(capture, packet, tcp, lookup.key) {
+                Some(flow) => flow,
+                None => self.begin(capture, packet, tcp, frame.time_ns, lookup.key),
+            },
         };
         let first = self.flows[flow as usize].capture;
         if first == capture {
@@ -256,14 +262,21 @@ impl<S: Sequence> Analyzer<S> {
             self.segment(flow, frame, packet, tcp);
         } else {
             self.second_point(flow, capture, frame, packet, tcp);
+            return;
+        }
+        if self.several.is_some() {
+            self.first_point(flow, frame, packet, tcp);
         }
     }
 
     /// A SYN with another sequence number, after the end of the old connection of the same ends.
     #[inline]
-    fn begins_anew(&self, flow: u32, packet: &Packet<'_>, tcp: &Tcp<'_>) -> bool {
+    fn begins_anew(&self, flow: u32, capture: u32, packet: &Packet<'_>, tcp: &Tcp<'_>) -> bool {
         if tcp.flags & (SYN | ACK) != SYN {
             return false;
+        }
+        if self.several.is_some() && self.is_second_point(flow, capture) {
+            return self.second_begins_anew(flow, packet, tcp);
         }
         let old = &self.flows[flow as usize].flow;
         let direction = &old.directions[old.side(packet.source)];
@@ -279,6 +292,9 @@ impl<S: Sequence> Analyzer<S> {
         let subflow = Subflow { flow, capture, ..Subflow::default() };
         let index = store(&mut self.flows, &mut self.free_flows, subflow);
         self.live_flows += 1;
+        if self.several.is_some() {
+            self.begin_comparison(index, tcp);
+        }
         self.table.insert(key, index);
         let join = control::join_request(tcp);
         let joined = join.and_then(|token| self.tokens.get(&token).copied());
@@ -320,7 +336,11 @@ impl<S: Sequence> Analyzer<S> {
     fn too_big(&mut self, message: &PacketTooBig, time_ns: u64) {
         let key = Key::new(message.source, message.destination);
         if let Some(flow) = self.table.get(&key, self.table.hash(&key)) {
-            self.flows[flow as usize].flow.too_big(message, time_ns);
+            let flow = &mut self.flows[flow as usize].flow;
+            // Behind a NAT the quoted packet has other ends.
+            if flow.ends.contains(&message.source) {
+                flow.too_big(message, time_ns);
+            }
         }
     }
 
@@ -373,6 +393,7 @@ impl<S: Sequence> Analyzer<S> {
                 let subflow = std::mem::take(&mut self.flows[flow as usize]);
                 let [client, server] = subflow.flow.ends;
                 self.table.remove(&Key::new(client, server), flow);
+                self.end_comparison(&subflow, flow);
                 self.free_flows.push(flow);
                 subflow
             })

@@ -4,11 +4,13 @@
 //! once, in order, and keeps state for live connections only. This crate opens no file, no socket and no clock.
 //!
 //! [`capture`] reads and writes files, [`packet`] finds the headers, [`mptcp`] and [`quic`] parse their protocols,
-//! [`tcp`] follows one direction of a flow, [`analyzer`] assigns packets to flows and flows to connections.
+//! [`tcp`] follows one direction of a flow, [`comparison`] compares a flow at two points of capture, [`analyzer`]
+//! assigns packets to flows and flows to connections.
 
 pub mod analysis;
 pub mod analyzer;
 pub mod capture;
+pub mod comparison;
 pub mod coverage;
 pub mod extract;
 pub mod graph;

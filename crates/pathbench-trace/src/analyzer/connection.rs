@@ -1,5 +1,6 @@
 //! What the analysis knows about a live connection and its subflows.
 
+use super::comparison::Compared;
 use crate::mptcp::checksum::Checksums;
 use crate::mptcp::data::DataDirection;
 use crate::mptcp::keys::Key;
@@ -47,6 +48,8 @@ pub(super) struct Subflow {
     /// Payload after a fallback to plain TCP.
     pub(super) plain_bytes: [u64; 2],
     pub(super) mptcp: Option<Box<MptcpSubflow>>,
+    /// With another point of capture; only when there are several captures.
+    pub(super) comparison: Option<Box<Compared>>,
 }
 
 impl Subflow {

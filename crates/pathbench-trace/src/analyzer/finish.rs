@@ -61,7 +61,7 @@ impl<S: Sequence> Analyzer<S> {
         (document, self.counts, self.sequence)
     }
 
-    pub(super) fn result(&mut self, connection: Connection, members: Vec<Subflow>) {
+    pub(super) fn result(&mut self, connection: Connection, mut members: Vec<Subflow>) {
         if connection.multipath() {
             self.totals.mptcp_connections += 1;
             self.totals.mptcp_subflows += members.len() as u64;
@@ -72,7 +72,12 @@ impl<S: Sequence> Analyzer<S> {
             members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
-            self.kept.keep(payload, traced(connection, members, origin_ns));
+            let comparisons = self.compared(&mut members);
+            let mut result = traced(connection, members, origin_ns);
+            for (subflow, comparison) in result.subflows.iter_mut().zip(comparisons) {
+                subflow.comparison = comparison;
+            }
+            self.kept.keep(payload, result);
         }
     }
 }

@@ -191,9 +191,6 @@ impl<S: Sequence> Analyzer<S> {
         }
     }
 
-    /// A packet of a flow that another capture has already.
-    pub(super) fn second_point(&mut self, _: u32, _: u32, _: &Frame<'_>, _: &Packet<'_>, _: &Tcp<'_>) {}
-
     /// Reports the segment to the sequence.
     fn record(
         &mut self,

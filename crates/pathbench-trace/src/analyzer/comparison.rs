@@ -1,0 +1,251 @@
+//! Flows that several captures contain.
+
+use super::connection::Subflow;
+use super::sequence::Sequence;
+use super::table::Key;
+use super::{Analyzer, Counts, LINGER_NS};
+use crate::capture::Frame;
+use crate::comparison::{Comparison, Context, Span};
+use crate::mptcp::options::{self, Join, MptcpOption};
+use crate::packet::tcp_options::{TcpOption, options};
+use crate::packet::{Endpoint, Packet, Tcp};
+use crate::tcp::{ACK, SYN};
+use pathbench_record::trace::SubflowComparison;
+use std::collections::{HashMap, VecDeque};
+
+/// SYNs by which a flow behind a NAT is recognised.
+const SIGNATURES: usize = 65_536;
+/// Ranges of all flows that wait for their counterparts. Above, each flow keeps only [`FEW`].
+const WAITING: usize = 1 << 20;
+const FEW: usize = 256;
+
+/// What a NAT leaves in a SYN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Signature {
+    /// Initial sequence number and timestamp value.
+    Sequence(u32, Option<u32>),
+    /// Token and nonce of an `MP_JOIN`.
+    Join(u32, u32),
+    /// Key in the `MP_CAPABLE` of version 0.
+    Capable(u64),
+}
+
+/// State over all flows.
+#[derive(Debug, Default)]
+pub(super) struct Several {
+    /// From a SYN to the flow that began with it, and that flow's number.
+    signatures: HashMap<Signature, (u32, u64)>,
+    oldest: VecDeque<Signature>,
+    flows: u64,
+    /// Ranges that wait, of all flows.
+    waiting: usize,
+}
+
+/// A flow at a second point of capture.
+#[derive(Debug, Default)]
+pub(super) struct Compared {
+    comparison: Comparison,
+    /// Number of the flow: indices are used again.
+    number: u64,
+    /// Capture of the second point.
+    second: Option<u32>,
+    /// The ends at the second point, where a NAT has changed them.
+    translated: Option<[Endpoint; 2]>,
+    /// Time of the first packet of each point's capture, and the start of its first file.
+    first_ns: [Option<u64>; 2],
+}
+
+impl Compared {
+    fn side(&self, packet: &Packet<'_>, ends: [Endpoint; 2]) -> usize {
+        let client = if self.translated.is_some_and(|translated| translated.contains(&packet.source)) {
+            self.translated.map_or(ends[0], |translated| translated[0])
+        } else {
+            ends[0]
+        };
+        usize::from(packet.source != client)
+    }
+
+    fn span(&mut self, point: usize, counts: Option<&Counts>) -> Span {
+        let Some(counts) = counts else { return Span::default() };
+        let first_ns = *self.first_ns[point].get_or_insert(counts.first_ns.unwrap_or(0));
+        Span { first_ns, last_ns: counts.last_ns, ended: counts.ended }
+    }
+
+    fn spans(&mut self, first: u32, counts: &[Counts]) -> [Span; 2] {
+        let second = self.second.map(|second| second as usize);
+        [
+            self.span(0, counts.get(first as usize)),
+            second.map_or(Span::default(), |second| self.span(1, counts.get(second))),
+        ]
+    }
+}
+
+fn signatures(tcp: &Tcp<'_>) -> [Option<Signature>; 2] {
+    let mut stamp = None;
+    let mut multipath = None;
+    for option in options(tcp.options) {
+        match option {
+            TcpOption::Timestamps { value, .. } => stamp = Some(value),
+            TcpOption::Mptcp(bytes) => match options::parse(bytes, true, false) {
+                MptcpOption::Join(Join::Syn { token, nonce, .. }) => {
+                    multipath = Some(Signature::Join(token, nonce));
+                }
+                MptcpOption::Capable(capable) => multipath = capable.sender_key.map(Signature::Capable),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    [Some(Signature::Sequence(tcp.sequence, stamp)), multipath]
+}
+
+impl<S: Sequence> Analyzer<S> {
+    /// The capture is not that of the flow's first point.
+    pub(super) fn is_second_point(&self, flow: u32, capture: u32) -> bool {
+        let first = self.flows[flow as usize].capture;
+        first != capture && !self.continues(first, capture)
+    }
+
+    /// Whether a SYN at the second point begins another connection of the same ends. A middlebox may have rewritten
+    /// the initial sequence number of a connection that has just begun.
+    pub(super) fn second_begins_anew(&self, flow: u32, packet: &Packet<'_>, tcp: &Tcp<'_>) -> bool {
+        let subflow = &self.flows[flow as usize];
+        let Some(compared) = &subflow.comparison else { return false };
+        let side = compared.side(packet, subflow.flow.ends);
+        let comparison = &compared.comparison;
+        let initial = [0, 1].map(|point| comparison.initial_sequence(side, point));
+        if initial.contains(&Some(tcp.sequence)) {
+            return false;
+        }
+        if initial[1].is_some() || initial[0].is_none() || side != 0 {
+            return true;
+        }
+        let stamp = options(tcp.options).find_map(|option| match option {
+            TcpOption::Timestamps { value, .. } => Some(value),
+            _ => None,
+        });
+        match (comparison.syn_timestamp(side, 0), stamp) {
+            (Some(first), Some(second)) => first != second,
+            _ => subflow.flow.closed() || self.last_ns > subflow.flow.first_ns.saturating_add(LINGER_NS),
+        }
+    }
+
+    /// The flow of another capture whose SYN this is, with other addresses or ports.
+    pub(super) fn translated(
+        &mut self,
+        capture: u32,
+        packet: &Packet<'_>,
+        tcp: &Tcp<'_>,
+        key: Key,
+    ) -> Option<u32> {
+        let several = self.several.as_ref()?;
+        if tcp.flags & (SYN | ACK) != SYN {
+            return None;
+        }
+        let found = |signature| several.signatures.get(&signature).copied();
+        let (flow, number) = signatures(tcp).into_iter().flatten().find_map(found)?;
+        if !self.is_second_point(flow, capture) {
+            return None;
+        }
+        let subflow = &mut self.flows[flow as usize];
+        let compared = subflow.comparison.as_mut()?;
+        let ends = [packet.source, packet.destination];
+        if compared.number != number || compared.second.is_some() || subflow.flow.ends == ends {
+            return None;
+        }
+        compared.translated = Some(ends);
+        self.table.insert(key, flow);
+        Some(flow)
+    }
+
+    pub(super) fn begin_comparison(&mut self, flow: u32, tcp: &Tcp<'_>) {
+        let Some(several) = &mut self.several else { return };
+        several.flows += 1;
+        let number = several.flows;
+        self.flows[flow as usize].comparison = Some(Box::new(Compared { number, ..Compared::default() }));
+        if tcp.flags & (SYN | ACK) != SYN {
+            return;
+        }
+        for signature in signatures(tcp).into_iter().flatten() {
+            if several.signatures.insert(signature, (flow, number)).is_none() {
+                several.oldest.push_back(signature);
+            }
+            if several.oldest.len() > SIGNATURES
+                && let Some(oldest) = several.oldest.pop_front()
+            {
+                several.signatures.remove(&oldest);
+            }
+        }
+    }
+
+    /// A packet at the point of capture that had the flow first.
+    pub(super) fn first_point(&mut self, flow: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {
+        self.observe(flow, 0, frame, packet, tcp);
+    }
+
+    /// A packet of a flow that another capture has already.
+    pub(super) fn second_point(
+        &mut self,
+        flow: u32,
+        capture: u32,
+        frame: &Frame<'_>,
+        packet: &Packet<'_>,
+        tcp: &Tcp<'_>,
+    ) {
+        let second = self.flows[flow as usize].comparison.as_ref().and_then(|compared| compared.second);
+        // Two points are compared; a third is not.
+        if second.is_some_and(|second| second != capture && !self.continues(second, capture)) {
+            return;
+        }
+        if let Some(compared) = &mut self.flows[flow as usize].comparison {
+            compared.second = Some(capture);
+        }
+        self.observe(flow, 1, frame, packet, tcp);
+    }
+
+    fn observe(&mut self, flow: u32, point: usize, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {
+        let subflow = &mut self.flows[flow as usize];
+        let (Some(compared), Some(several)) = (&mut subflow.comparison, &mut self.several) else { return };
+        let mut context =
+            Context { spans: compared.spans(subflow.capture, &self.counts), ..Context::default() };
+        if several.waiting > WAITING {
+            context.waiting = FEW;
+        }
+        let side = compared.side(packet, subflow.flow.ends);
+        let change = compared.comparison.observe((side, point), frame.time_ns, packet, tcp, &context);
+        several.waiting = several.waiting.saturating_add_signed(change);
+    }
+
+    /// The flow has ended: its ranges no longer count, and its translated ends are not in the table.
+    pub(super) fn end_comparison(&mut self, subflow: &Subflow, flow: u32) {
+        let (Some(compared), Some(several)) = (&subflow.comparison, &mut self.several) else { return };
+        several.waiting = several.waiting.saturating_sub(compared.comparison.waiting());
+        if let Some([client, server]) = compared.translated {
+            self.table.remove(&Key::new(client, server), flow);
+        }
+    }
+
+    /// The comparisons of a connection's subflows.
+    pub(super) fn compared(&self, members: &mut [Subflow]) -> Vec<Option<SubflowComparison>> {
+        let result = |member: &mut Subflow| {
+            let mut compared = member.comparison.take()?;
+            let spans = compared.spans(member.capture, &self.counts);
+            let captures = [member.capture, compared.second?];
+            let result = compared.comparison.finish(captures, spans)?;
+            Some(if member.turned { turned(result) } else { result })
+        };
+        members.iter_mut().map(result).collect()
+    }
+}
+
+/// The connection's server has sent the SYN of the subflow.
+fn turned(comparison: SubflowComparison) -> SubflowComparison {
+    SubflowComparison {
+        client_capture: comparison.server_capture,
+        server_capture: comparison.client_capture,
+        clock_offset_ms: comparison.clock_offset_ms.map(|offset| -offset),
+        upload: comparison.download,
+        download: comparison.upload,
+        ..comparison
+    }
+}

@@ -1,0 +1,317 @@
+//! One TCP flow at two points of capture: bytes lost and reordered between them, one-way delays, middleboxes.
+//!
+//! Ranges of sequence numbers are matched, never packets: the sender's point captures GSO packets before they are cut,
+//! the receiver's point captures GRO packets after they were joined. A copy of a range matches the copy with the same
+//! TCP timestamp; without timestamps the copies match in order, and give no delay.
+//!
+//! The two clocks differ by an offset, taken as constant. With θ = server's clock − client's clock, the differences of
+//! a packet's times are its delay + θ in upload and its delay − θ in download. No delay is negative, so that the least
+//! differences bound θ from both sides; the estimate is the middle. Asymmetric least delays are within the stated
+//! uncertainty. A drift of the clocks beyond that uncertainty leaves an empty interval; the uncertainty stated is then
+//! half of the contradiction. The time of a GSO packet is that of its first byte: delays include the time for which the
+//! kernel and the device send the rest.
+
+mod acknowledgments;
+mod clock;
+mod matching;
+mod point;
+mod reordering;
+
+use crate::packet::tcp_options::{TcpOption, options};
+use crate::packet::{Packet, Tcp};
+use crate::tcp::{ACK, FIN, RST, SYN};
+use acknowledgments::Acknowledgments;
+use clock::{Differences, Offset};
+use matching::{Matcher, Piece};
+use pathbench_record::trace::{DirectionComparison, SubflowComparison};
+use point::{Handshake, PointState};
+
+/// The time that a capture covers, by its own clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Span {
+    pub first_ns: u64,
+    /// Of the packets so far.
+    pub last_ns: u64,
+    /// No packet will follow.
+    pub ended: bool,
+}
+
+/// Bounds and captures at the time of an observation; arrays by point.
+#[derive(Debug, Clone, Copy)]
+pub struct Context {
+    pub spans: [Span; 2],
+    /// Most ranges that wait for their counterparts, per direction and point.
+    pub waiting: usize,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self { spans: [Span::default(); 2], waiting: 16_384 }
+    }
+}
+
+/// Direction of one sender.
+#[derive(Debug, Default)]
+struct Side {
+    points: [PointState; 2],
+    matcher: Matcher,
+    acknowledgments: Acknowledgments,
+    differences: Differences,
+}
+
+/// A flow at two points; sides are those of the flow: 0 sent the SYN.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    sides: [Side; 2],
+    observed: [bool; 2],
+}
+
+/// Options of one segment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Found {
+    timestamp: Option<u32>,
+    mss: Option<u16>,
+    /// A bit per option that an end offers in its SYN.
+    kinds: u8,
+    data_sequence: bool,
+}
+
+const MULTIPATH_KIND: u8 = 1 << 4;
+
+fn find(tcp: &Tcp<'_>) -> Found {
+    let mut found = Found::default();
+    for option in options(tcp.options) {
+        match option {
+            TcpOption::Mss(mss) => {
+                found.mss = Some(mss);
+                found.kinds |= 1;
+            }
+            TcpOption::WindowScale(_) => found.kinds |= 1 << 1,
+            TcpOption::SackPermitted => found.kinds |= 1 << 2,
+            TcpOption::Timestamps { value, .. } => {
+                found.timestamp = Some(value);
+                found.kinds |= 1 << 3;
+            }
+            TcpOption::Mptcp(bytes) => {
+                let subtype = bytes.get(2).map(|byte| byte >> 4);
+                found.data_sequence |= subtype == Some(2);
+                if matches!(subtype, Some(0 | 1)) {
+                    found.kinds |= MULTIPATH_KIND;
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+impl Comparison {
+    /// Takes a packet that end `side` sent, at point 0 or 1, in order of time. Returns by how much the number of ranges
+    /// in memory changed.
+    pub fn observe(
+        &mut self,
+        (side, point): (usize, usize),
+        time_ns: u64,
+        packet: &Packet<'_>,
+        tcp: &Tcp<'_>,
+        context: &Context,
+    ) -> isize {
+        let [first, second] = &mut self.sides;
+        let (own, peer) = if side == 0 { (first, second) } else { (second, first) };
+        self.observed[point] = true;
+        let before = own.matcher.waiting();
+        let found = find(tcp);
+        let syn = tcp.flags & SYN != 0;
+        let known = own.points[1 - point].origin;
+        own.points[point].begin(tcp.sequence, syn, known, packet.hop_limit);
+        if syn {
+            let handshake = Handshake { time_ns, kinds: found.kinds, mss: found.mss, stamp: found.timestamp };
+            own.points[point].handshake.get_or_insert(handshake);
+        }
+        let stamp = own.stamp(point, found.timestamp);
+        let start = own.points[point].position(tcp.sequence);
+        if syn {
+            let piece = Piece { control: true, ..Piece::new(start, start + 1, time_ns, stamp) };
+            own.range(point, piece, context);
+        }
+        if tcp.payload_length > 0 && tcp.flags & RST == 0 {
+            let start = start + u64::from(syn);
+            let end = start + u64::from(tcp.payload_length);
+            let whole = tcp.payload.len() as u64 == end - start;
+            let digest = if whole { digest(tcp.payload) } else { 0 };
+            let state = &mut own.points[point];
+            state.payload_bytes += end - start;
+            state.data_segments += 1;
+            state.data_sequence_segments += u64::from(found.data_sequence);
+            own.range(point, Piece { digest, ..Piece::new(start, end, time_ns, stamp) }, context);
+        } else if tcp.flags & (SYN | FIN | RST | ACK) == ACK
+            && let Some(position) = peer.points[point].existing_position(tcp.acknowledgment)
+            && let Some(difference) = own.acknowledgments.observe(point, position, stamp, time_ns)
+        {
+            own.differences.record(difference);
+        }
+        let receiver = own.matcher.order_is_full().then(|| 1 - (self.nearer_client() ^ side));
+        let own = &mut self.sides[side];
+        if let Some(receiver) = receiver {
+            own.matcher.order.settle(receiver);
+        }
+        own.matcher.waiting() as isize - before as isize
+    }
+
+    /// Ranges in memory.
+    pub fn waiting(&self) -> usize {
+        self.sides.iter().map(|side| side.matcher.waiting()).sum()
+    }
+
+    /// Initial sequence number of an end at a point, from its SYN.
+    pub fn initial_sequence(&self, side: usize, point: usize) -> Option<u32> {
+        let origin = self.sides.get(side)?.points.get(point)?.origin?;
+        origin.syn.then_some(origin.sequence)
+    }
+
+    /// Timestamp value of the first SYN of an end at a point.
+    pub fn syn_timestamp(&self, side: usize, point: usize) -> Option<u32> {
+        self.sides.get(side)?.points.get(point)?.handshake?.stamp
+    }
+
+    /// Which point is nearer to the end that sent the SYN.
+    ///
+    /// There the SYN/ACK comes later after the SYN. Without the handshake, no round-trip time is negative; without
+    /// data in both directions, each router decrements the hop limit.
+    fn nearer_client(&self) -> usize {
+        let [client, server] = &self.sides;
+        let interval = |point: usize| {
+            let (syn, answer) = (client.points[point].handshake?, server.points[point].handshake?);
+            Some(answer.time_ns as i64 - syn.time_ns as i64)
+        };
+        if let (Some(first), Some(second)) = (interval(0), interval(1))
+            && first != second
+        {
+            return usize::from(first < second);
+        }
+        if let (Some(up), Some(down)) = (client.differences.bounds(), server.differences.bounds()) {
+            return usize::from(up.0 - down.1 < down.0 - up.1);
+        }
+        let hops = |side: &Side| {
+            side.points[0].hop_limit.zip(side.points[1].hop_limit).map(|(a, b)| i32::from(a) - i32::from(b))
+        };
+        let (up, down) = (hops(client).unwrap_or(0), hops(server).unwrap_or(0));
+        usize::from(up - down < 0)
+    }
+
+    /// The result, unless one of the points has no packet. `captures` and `spans` by point.
+    pub fn finish(mut self, captures: [u32; 2], spans: [Span; 2]) -> Option<SubflowComparison> {
+        if self.observed != [true, true] {
+            return None;
+        }
+        let client = self.nearer_client();
+        let server = 1 - client;
+        let offset = Offset::estimate(&self.sides[0].differences, &self.sides[1].differences, client);
+        let middlebox = self.middlebox(client);
+        let fallback = [self.sides[1].differences.bounds(), self.sides[0].differences.bounds()];
+        let context = Context { spans, ..Context::default() };
+        let mut directions = [DirectionComparison::default(), DirectionComparison::default()];
+        for (index, side) in self.sides.iter_mut().enumerate() {
+            let (sender, receiver) = if index == 0 { (client, server) } else { (server, client) };
+            side.matcher.order.settle_all(receiver);
+            let bounds = side.differences.bounds().or(fallback[index]);
+            directions[index] = DirectionComparison {
+                sent_bytes: side.points[sender].payload_bytes,
+                received_bytes: side.points[receiver].payload_bytes,
+                lost_bytes: side.matcher.lost(sender, bounds, &context),
+                reordered_bytes: side.matcher.order.reordered_bytes(),
+                delay_ms: offset.and_then(|offset| offset.delays(&side.differences, receiver, index)),
+            };
+        }
+        let [upload, download] = directions;
+        Some(SubflowComparison {
+            client_capture: captures[client],
+            server_capture: captures[server],
+            clock_offset_ms: offset.map(|offset| offset.middle_ns / 1e6),
+            clock_offset_uncertainty_ms: offset.map(|offset| offset.uncertainty_ns / 1e6),
+            upload,
+            download,
+            middlebox,
+        })
+    }
+
+    fn middlebox(&self, client: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        let any = |test: &dyn Fn(&Side, usize) -> bool| {
+            let [up, down] = &self.sides;
+            test(up, client) || test(down, 1 - client)
+        };
+        let mut add = |name: &str, present: bool| {
+            if present {
+                found.push(name.to_owned());
+            }
+        };
+        add("sequence-rewritten", any(&|side, _| side.sequence_rewritten()));
+        add("payload-rewritten", any(&|side, _| side.matcher.rewritten_ranges > 0));
+        add("options-removed", any(&Side::options_removed));
+        add("mss-clamped", any(&Side::mss_clamped));
+        add("hop-limit", any(&|side, _| side.hop_limits_differ()));
+        found
+    }
+}
+
+impl Side {
+    /// A timestamp value as the first point has it: a middlebox may add a constant.
+    fn stamp(&self, point: usize, value: Option<u32>) -> Option<u32> {
+        let of_syn = |point: usize| self.points[point].handshake.as_ref().and_then(|syn| syn.stamp);
+        match (point, of_syn(0), of_syn(1)) {
+            (1, Some(first), Some(second)) => {
+                value.map(|value| value.wrapping_sub(second.wrapping_sub(first)))
+            }
+            _ => value,
+        }
+    }
+
+    fn range(&mut self, point: usize, mut piece: Piece, context: &Context) {
+        piece.repeated = self.points[point].repeats(piece.start, piece.end);
+        self.matcher.observe(point, piece, &mut self.differences, context);
+    }
+
+    fn sequence_rewritten(&self) -> bool {
+        let [first, second] = &self.points;
+        matches!((first.origin, second.origin), (Some(a), Some(b)) if a.syn && b.syn && a.sequence != b.sequence)
+    }
+
+    /// An option that the sender's point has is absent at the receiver's point.
+    fn options_removed(&self, sender: usize) -> bool {
+        let (from, to) = (&self.points[sender], &self.points[1 - sender]);
+        let syn = from.handshake.zip(to.handshake).is_some_and(|(from, to)| from.kinds & !to.kinds != 0);
+        let data = from.data_sequence_segments > 0 && to.data_sequence_segments == 0 && to.data_segments > 0;
+        syn || (data && self.matcher.matched_bytes > 0)
+    }
+
+    fn mss_clamped(&self, sender: usize) -> bool {
+        let mss = |point: usize| self.points[point].handshake.and_then(|syn| syn.mss);
+        matches!((mss(sender), mss(1 - sender)), (Some(sent), Some(received)) if received < sent)
+    }
+
+    fn hop_limits_differ(&self) -> bool {
+        let [first, second] = &self.points;
+        first.hop_limit.zip(second.hop_limit).is_some_and(|(a, b)| a != b)
+    }
+}
+
+/// Tells payloads of equal length apart; 0 is no digest.
+fn digest(payload: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = payload.as_chunks::<8>();
+    let mut lanes = [1_u64, 2, 3, 4];
+    let (quads, last) = words.as_chunks::<4>();
+    for quad in quads {
+        for (lane, word) in lanes.iter_mut().zip(quad) {
+            *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR).rotate_left(29);
+        }
+    }
+    let mut sum = payload.len() as u64;
+    let single =
+        last.iter().map(|word| u64::from_le_bytes(*word)).chain(rest.iter().map(|byte| u64::from(*byte)));
+    for word in lanes.into_iter().chain(single) {
+        sum = (sum ^ word).wrapping_mul(FACTOR).rotate_left(29);
+    }
+    sum.max(1)
+}

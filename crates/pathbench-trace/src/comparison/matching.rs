@@ -1,0 +1,238 @@
+//! Matches the ranges of one direction at two points.
+
+use super::Context;
+use super::clock::Differences;
+use super::reordering::Order;
+use std::collections::VecDeque;
+
+/// A range that has not been matched when this many later packets of its point were is lost.
+const REORDERED: u64 = 4_096;
+
+/// A range at one point, or the part of it that has no counterpart yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) time_ns: u64,
+    pub(super) stamp: Option<u32>,
+    /// Number of the packet at its point.
+    pub(super) serial: u64,
+    /// Of the payload of a whole packet; 0 of a part.
+    pub(super) digest: u64,
+    /// Some of it was at this point before.
+    pub(super) repeated: bool,
+    /// The SYN: no payload.
+    pub(super) control: bool,
+}
+
+impl Piece {
+    pub(super) fn new(start: u64, end: u64, time_ns: u64, stamp: Option<u32>) -> Self {
+        Self { start, end, time_ns, stamp, serial: 0, digest: 0, repeated: false, control: false }
+    }
+
+    fn bytes(&self) -> u64 {
+        if self.control { 0 } else { self.end - self.start }
+    }
+
+    fn overlap(&self, other: &Self) -> Option<(u64, u64)> {
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        (start < end).then_some((start, end))
+    }
+
+    /// Copies of one packet have equal timestamps.
+    fn may_be(&self, other: &Self) -> bool {
+        self.control == other.control
+            && match (self.stamp, other.stamp) {
+                (Some(one), Some(other)) => one == other,
+                _ => true,
+            }
+    }
+
+    /// What is left of it outside a range.
+    fn without(self, (start, end): (u64, u64)) -> [Option<Self>; 2] {
+        let part = |start: u64, end: u64| (start < end).then_some(Self { start, end, digest: 0, ..self });
+        [part(self.start, start), part(end, self.end)]
+    }
+}
+
+/// One direction; arrays by point.
+#[derive(Debug, Default)]
+pub(super) struct Matcher {
+    waiting: [VecDeque<Piece>; 2],
+    serials: [u64; 2],
+    /// Serial numbers of the first and the last packet with a counterpart.
+    matched: [Option<(u64, u64)>; 2],
+    /// Serial number of the last packet that repeats a range.
+    last_repeated: [u64; 2],
+    /// Payload that both captures cover, given up without a counterpart.
+    given_up_bytes: [u64; 2],
+    pub(super) order: Order,
+    pub(super) matched_bytes: u64,
+    /// Equal ranges of whole packets with different payload.
+    pub(super) rewritten_ranges: u64,
+}
+
+impl Matcher {
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.iter().map(VecDeque::len).sum()
+    }
+
+    pub(super) fn order_is_full(&self) -> bool {
+        self.order.is_full()
+    }
+
+    pub(super) fn observe(
+        &mut self,
+        point: usize,
+        mut piece: Piece,
+        differences: &mut Differences,
+        context: &Context,
+    ) {
+        piece.serial = self.serials[point];
+        self.serials[point] += 1;
+        if piece.repeated {
+            self.last_repeated[point] = piece.serial;
+        }
+        let mut rest = Some(piece);
+        // Parts before a matched part, which the search need not try again.
+        let mut unmatched: [Option<Piece>; 2] = [None, None];
+        let mut place = 0;
+        while let Some(wanted) = rest {
+            let Some(found) = self.waiting[1 - point].get(place).copied() else { break };
+            let Some(overlap) = wanted.overlap(&found).filter(|_| wanted.may_be(&found)) else {
+                place += 1;
+                continue;
+            };
+            self.matches(point, &wanted, place, overlap, differences);
+            place = self.cut(1 - point, place, overlap);
+            let [before, after] = wanted.without(overlap);
+            rest = after;
+            if let Some(before) = before {
+                if rest.is_none() {
+                    rest = Some(before);
+                } else {
+                    self.keep(point, before, &mut unmatched);
+                }
+                place = 0;
+            }
+        }
+        for piece in unmatched.into_iter().flatten().chain(rest) {
+            self.waiting[point].push_back(piece);
+        }
+        self.give_up(point, differences, context);
+    }
+
+    /// A part in front of a match waits; a third one goes into the queue at once.
+    fn keep(&mut self, point: usize, part: Piece, kept: &mut [Option<Piece>; 2]) {
+        match kept.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(part),
+            None => self.waiting[point].push_back(part),
+        }
+    }
+
+    fn matches(
+        &mut self,
+        point: usize,
+        piece: &Piece,
+        place: usize,
+        overlap: (u64, u64),
+        differences: &mut Differences,
+    ) {
+        let Some(found) = self.waiting[1 - point].get(place) else { return };
+        // Of several copies that may be the counterpart, none gives a delay (as Karn's algorithm has it).
+        let several = self.last_repeated[1 - point] > found.serial
+            && self.waiting[1 - point]
+                .iter()
+                .skip(place + 1)
+                .take_while(|other| other.stamp == found.stamp)
+                .any(|other| other.repeated && other.overlap(piece).is_some() && other.may_be(piece));
+        let known = piece.stamp.is_some() && found.stamp.is_some();
+        let ambiguous = several || (!known && (piece.repeated || found.repeated));
+        if piece.digest != 0
+            && found.digest != 0
+            && piece.digest != found.digest
+            && (piece.start, piece.end) == (found.start, found.end)
+        {
+            self.rewritten_ranges += 1;
+        }
+        let mut serials = [piece.serial; 2];
+        serials[1 - point] = found.serial;
+        if !ambiguous {
+            let difference = piece.time_ns as i64 - found.time_ns as i64;
+            differences.record(if point == 1 { difference } else { -difference });
+            if !piece.control {
+                self.order.push(serials, overlap.0, overlap.1 - overlap.0);
+            }
+        }
+        if !piece.control {
+            self.matched_bytes += overlap.1 - overlap.0;
+        }
+        for (matched, serial) in self.matched.iter_mut().zip(serials) {
+            let (first, last) = matched.get_or_insert((serial, serial));
+            (*first, *last) = ((*first).min(serial), (*last).max(serial));
+        }
+    }
+
+    /// Removes a range from a waiting piece. Returns the place behind what is left of it.
+    fn cut(&mut self, point: usize, place: usize, overlap: (u64, u64)) -> usize {
+        let queue = &mut self.waiting[point];
+        let Some(piece) = queue.get_mut(place) else { return place };
+        match piece.without(overlap) {
+            [None, None] => {
+                queue.remove(place);
+                place
+            }
+            [Some(left), None] | [None, Some(left)] => {
+                *piece = left;
+                place + 1
+            }
+            [Some(before), Some(after)] => {
+                *piece = before;
+                queue.insert(place + 1, after);
+                place + 2
+            }
+        }
+    }
+
+    /// Drops what is too old to find a counterpart, and what exceeds the bound.
+    fn give_up(&mut self, arrived: usize, differences: &Differences, context: &Context) {
+        for point in [arrived, 1 - arrived] {
+            let last = self.matched[point].map_or(0, |(_, last)| last);
+            while let Some(front) = self.waiting[point].front()
+                && (front.serial + REORDERED < last || self.waiting[point].len() > context.waiting)
+            {
+                if self.covered(point, front, differences.bounds(), context) {
+                    self.given_up_bytes[point] += front.bytes();
+                }
+                self.waiting[point].pop_front();
+            }
+        }
+    }
+
+    /// The other capture ran when the packet passed its point. `bounds` are those of the differences of time.
+    fn covered(&self, point: usize, piece: &Piece, bounds: Option<(i64, i64)>, context: &Context) -> bool {
+        let Some((least, greatest)) = bounds else { return false };
+        let (least, greatest) = if point == 0 { (least, greatest) } else { (-greatest, -least) };
+        let span = &context.spans[1 - point];
+        let matched = self.matched[point];
+        let since = matched.is_some_and(|(first, _)| piece.serial > first)
+            || piece.time_ns.saturating_add_signed(least) >= span.first_ns;
+        let until = matched.is_some_and(|(_, last)| piece.serial < last)
+            || !span.ended
+            || piece.time_ns.saturating_add_signed(greatest) <= span.last_ns;
+        since && until
+    }
+
+    /// Payload that point `sender` has and the other point, which covers it, has not.
+    pub(super) fn lost(&self, sender: usize, bounds: Option<(i64, i64)>, context: &Context) -> u64 {
+        let unmatched = |point: usize| -> u64 {
+            let covered =
+                self.waiting[point].iter().filter(|piece| self.covered(point, piece, bounds, context));
+            covered.map(Piece::bytes).sum()
+        };
+        let given_up = self.given_up_bytes[sender];
+        // Counterparts of what was given up may have come.
+        let late = self.given_up_bytes[1 - sender] + unmatched(1 - sender);
+        unmatched(sender) + given_up.saturating_sub(late)
+    }
+}
