@@ -46,7 +46,7 @@ pub struct Context {
 
 impl Default for Context {
     fn default() -> Self {
-        Self { spans: [Span::default(); 2], waiting: 16_384 }
+        Self { spans: [Span::default(); 2], waiting: 65_536 }
     }
 }
 

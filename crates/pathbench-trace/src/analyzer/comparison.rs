@@ -96,14 +96,27 @@ fn signatures(tcp: &Tcp<'_>) -> [Option<Signature>; 2] {
             _ => {}
         }
     }
-    [Some(Signature::Sequence(tcp.sequence, stamp)), multipath]
+    match multipath {
+        // Token and nonce suffice, and the sequence number of the first subflow may be the same.
+        Some(Signature::Join(..)) => [multipath, None],
+        _ => [Some(Signature::Sequence(tcp.sequence, stamp)), multipath],
+    }
 }
 
 impl<S: Sequence> Analyzer<S> {
     /// The capture is not that of the flow's first point.
-    pub(super) fn is_second_point(&self, flow: u32, capture: u32) -> bool {
-        let first = self.flows[flow as usize].capture;
-        first != capture && !self.continues(first, capture)
+    ///
+    /// A capture that begins after the end of the other is its next file, unless it has the handshake again: then the
+    /// offset of its clock exceeds its duration.
+    pub(super) fn is_second_point(&self, flow: u32, capture: u32, tcp: &Tcp<'_>) -> bool {
+        let Subflow { capture: first, comparison, flow, .. } = &self.flows[flow as usize];
+        if *first == capture {
+            return false;
+        }
+        let again = || tcp.flags & SYN != 0 && flow.handshake_ns[2].is_some();
+        !self.continues(*first, capture)
+            || comparison.as_ref().is_some_and(|compared| compared.second == Some(capture))
+            || again()
     }
 
     /// Whether a SYN at the second point begins another connection of the same ends. A middlebox may have rewritten
@@ -144,7 +157,7 @@ impl<S: Sequence> Analyzer<S> {
         }
         let found = |signature| several.signatures.get(&signature).copied();
         let (flow, number) = signatures(tcp).into_iter().flatten().find_map(found)?;
-        if !self.is_second_point(flow, capture) {
+        if !self.is_second_point(flow, capture, tcp) {
             return None;
         }
         let subflow = &mut self.flows[flow as usize];

@@ -38,6 +38,7 @@ pub(super) fn of(document: &TraceDocument) -> Vec<TraceFinding> {
         of_connection(connection, &mut findings);
         for subflow in &connection.subflows {
             of_subflow(connection, subflow, &mut findings);
+            of_comparison(connection, subflow, &mut findings);
         }
     }
     findings
@@ -178,5 +179,54 @@ fn of_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings: 
             format!("reset with MP_TCPRST: {reason}"),
             format!("{} && tcp.flags.reset == 1", subflow.filter),
         );
+    }
+}
+
+/// What two points of capture show of the path between them.
+fn of_comparison(connection: &TracedConnection, subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
+    let Some(comparison) = &subflow.comparison else { return };
+    let mut add = |id: &str, level: &str, text: String, filter: String| {
+        findings.push(TraceFinding { subflow: Some(subflow.id), ..new(id, level, connection, text, filter) });
+    };
+    for name in &comparison.middlebox {
+        let (id, level, text, condition) = match name.as_str() {
+            "sequence-rewritten" => (
+                "sequence-rewritten",
+                "warning",
+                "the initial sequence numbers differ between the captures: a middlebox rewrites sequence numbers",
+                "tcp.flags.syn == 1",
+            ),
+            "payload-rewritten" => (
+                "payload-rewritten",
+                "error",
+                "the payload of equal ranges differs between the captures: a middlebox rewrites the payload",
+                "tcp.len > 0",
+            ),
+            "options-removed" => (
+                "option-removed",
+                "error",
+                "TCP options of the sender are absent at the receiver: a middlebox removes options",
+                "(tcp.flags.syn == 1 || tcp.len > 0)",
+            ),
+            "mss-clamped" => (
+                "mss-clamped",
+                "info",
+                "the maximum segment size of a SYN is smaller at its receiver: a router clamps it",
+                "tcp.flags.syn == 1",
+            ),
+            _ => continue,
+        };
+        add(id, level, text.to_owned(), format!("{} && {condition}", subflow.filter));
+    }
+    for (name, direction) in [("upload", &comparison.upload), ("download", &comparison.download)] {
+        if direction.lost_bytes > 0 {
+            let text = format!(
+                "{name}: {} of {} payload bytes were lost between the captures ({:.3} %)",
+                direction.lost_bytes,
+                direction.sent_bytes,
+                100.0 * direction.lost_bytes as f64 / direction.sent_bytes.max(1) as f64
+            );
+            add("loss", "info", text, format!("{} && tcp.len > 0", subflow.filter));
+        }
     }
 }

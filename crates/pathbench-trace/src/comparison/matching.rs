@@ -66,6 +66,8 @@ pub(super) struct Matcher {
     last_repeated: [u64; 2],
     /// Payload that both captures cover, given up without a counterpart.
     given_up_bytes: [u64; 2],
+    /// Payload given up before anything had a counterpart, and its first serial number.
+    given_up_early: [Option<(u64, u64)>; 2],
     pub(super) order: Order,
     pub(super) matched_bytes: u64,
     /// Equal ranges of whole packets with different payload.
@@ -93,41 +95,38 @@ impl Matcher {
         if piece.repeated {
             self.last_repeated[point] = piece.serial;
         }
-        let mut rest = Some(piece);
-        // Parts before a matched part, which the search need not try again.
-        let mut unmatched: [Option<Piece>; 2] = [None, None];
-        let mut place = 0;
-        while let Some(wanted) = rest {
-            let Some(found) = self.waiting[1 - point].get(place).copied() else { break };
-            let Some(overlap) = wanted.overlap(&found).filter(|_| wanted.may_be(&found)) else {
-                place += 1;
-                continue;
-            };
-            self.matches(point, &wanted, place, overlap, differences);
-            place = self.cut(1 - point, place, overlap);
-            let [before, after] = wanted.without(overlap);
-            rest = after;
-            if let Some(before) = before {
-                if rest.is_none() {
-                    rest = Some(before);
-                } else {
-                    self.keep(point, before, &mut unmatched);
+        // Parts of it to search, each with the first place of the queue that may be its counterpart.
+        let mut parts = Vec::new();
+        let mut next = Some((piece, 0));
+        while let Some((part, from)) = next {
+            next = match self.counterpart(1 - point, &part, from) {
+                None => {
+                    self.waiting[point].push_back(part);
+                    parts.pop()
                 }
-                place = 0;
-            }
-        }
-        for piece in unmatched.into_iter().flatten().chain(rest) {
-            self.waiting[point].push_back(piece);
+                Some((place, overlap)) => {
+                    self.matches(point, &part, place, overlap, differences);
+                    let behind = self.cut(1 - point, place, overlap);
+                    match part.without(overlap) {
+                        [Some(before), after] => {
+                            parts.extend(after.map(|after| (after, behind)));
+                            Some((before, place))
+                        }
+                        [None, Some(after)] => Some((after, behind)),
+                        [None, None] => parts.pop(),
+                    }
+                }
+            };
         }
         self.give_up(point, differences, context);
     }
 
-    /// A part in front of a match waits; a third one goes into the queue at once.
-    fn keep(&mut self, point: usize, part: Piece, kept: &mut [Option<Piece>; 2]) {
-        match kept.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some(part),
-            None => self.waiting[point].push_back(part),
-        }
+    /// Place and common range of the first waiting piece that a part matches.
+    fn counterpart(&self, point: usize, part: &Piece, from: usize) -> Option<(usize, (u64, u64))> {
+        let waiting = self.waiting[point].iter().enumerate().skip(from);
+        waiting
+            .filter(|(_, found)| part.may_be(found))
+            .find_map(|(place, found)| Some((place, part.overlap(found)?)))
     }
 
     fn matches(
@@ -201,7 +200,10 @@ impl Matcher {
             while let Some(front) = self.waiting[point].front()
                 && (front.serial + REORDERED < last || self.waiting[point].len() > context.waiting)
             {
-                if self.covered(point, front, differences.bounds(), context) {
+                if differences.bounds().is_none() {
+                    let (_, bytes) = self.given_up_early[point].get_or_insert((front.serial, 0));
+                    *bytes += front.bytes();
+                } else if self.covered(point, front, differences.bounds(), context) {
                     self.given_up_bytes[point] += front.bytes();
                 }
                 self.waiting[point].pop_front();
@@ -230,9 +232,15 @@ impl Matcher {
                 self.waiting[point].iter().filter(|piece| self.covered(point, piece, bounds, context));
             covered.map(Piece::bytes).sum()
         };
-        let given_up = self.given_up_bytes[sender];
-        // Counterparts of what was given up may have come.
-        let late = self.given_up_bytes[1 - sender] + unmatched(1 - sender);
-        unmatched(sender) + given_up.saturating_sub(late)
+        let given_up = |point: usize| {
+            let after_the_first =
+                |early: &(u64, u64)| self.matched[point].is_some_and(|(first, _)| first < early.0);
+            let early = self.given_up_early[point].filter(after_the_first);
+            self.given_up_bytes[point] + early.map_or(0, |(_, bytes)| bytes)
+        };
+        // What one point gave up has its counterpart among the unmatched of the other.
+        let receiver = 1 - sender;
+        let counterparts = given_up(receiver) + unmatched(receiver).min(given_up(sender));
+        (unmatched(sender) + given_up(sender)).saturating_sub(counterparts)
     }
 }

@@ -1,0 +1,12 @@
+//! One flow in two captures, from a simulated path whose losses, delays and clock offset are known.
+
+#[path = "../analysis/wire.rs"]
+#[allow(dead_code, reason = "shared with the tests of the analysis")]
+mod wire;
+
+mod middleboxes;
+mod path;
+mod properties;
+mod scenarios;
+
+pathbench_kerneltest::privilege_independent!();
