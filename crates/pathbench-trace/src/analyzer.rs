@@ -29,6 +29,8 @@ pub use sequence::{Segment, SegmentKind, Sequence};
 
 /// Capture time for which a closed connection is kept: its last retransmissions belong to it.
 const LINGER_NS: u64 = 3_000_000_000;
+/// The same with several captures, whose clocks may differ.
+const LINGER_SEVERAL_NS: u64 = 30_000_000_000;
 /// Most live flows. When there are more, the connection that was idle for longest among some is ended.
 const LIVE_FLOWS: usize = 400_000;
 /// Flows that are examined for that.
@@ -37,7 +39,7 @@ const EXAMINED: usize = 64;
 const WITHOUT_HANDSHAKE: usize = 256;
 
 /// Limits and inputs of an analysis.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Connections whose details the result has: those with the most payload.
     pub most: usize,

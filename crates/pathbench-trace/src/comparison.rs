@@ -182,7 +182,7 @@ impl Comparison {
         let [client, server] = &self.sides;
         let interval = |point: usize| {
             let (syn, answer) = (client.points[point].handshake?, server.points[point].handshake?);
-            Some(answer.time_ns as i64 - syn.time_ns as i64)
+            Some(answer.time_ns.wrapping_sub(syn.time_ns) as i64)
         };
         if let (Some(first), Some(second)) = (interval(0), interval(1))
             && first != second
@@ -190,7 +190,7 @@ impl Comparison {
             return usize::from(first < second);
         }
         if let (Some(up), Some(down)) = (client.differences.bounds(), server.differences.bounds()) {
-            return usize::from(up.0 - down.1 < down.0 - up.1);
+            return usize::from(up.0.saturating_sub(down.1) < down.0.saturating_sub(up.1));
         }
         let hops = |side: &Side| {
             side.points[0].hop_limit.zip(side.points[1].hop_limit).map(|(a, b)| i32::from(a) - i32::from(b))

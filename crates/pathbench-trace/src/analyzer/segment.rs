@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, MptcpSubflow, Subflow};
 use super::sequence::{Segment, SegmentKind, Sequence};
-use super::{Analyzer, LINGER_NS};
+use super::{Analyzer, LINGER_NS, LINGER_SEVERAL_NS};
 use crate::capture::Frame;
 use crate::mptcp::data::Carried;
 use crate::mptcp::mapping::Range;
@@ -187,7 +187,8 @@ impl<S: Sequence> Analyzer<S> {
         {
             let id = connection.id;
             self.connections[index as usize].closing = true;
-            self.closed.push_back((time_ns + LINGER_NS, index, id));
+            let linger_ns = if self.several.is_some() { LINGER_SEVERAL_NS } else { LINGER_NS };
+            self.closed.push_back((time_ns.saturating_add(linger_ns), index, id));
         }
     }
 

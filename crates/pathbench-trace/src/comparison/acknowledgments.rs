@@ -1,5 +1,6 @@
 //! Segments without payload at both points: delays of the direction that carries no data.
 
+use super::clock::difference;
 use std::collections::VecDeque;
 
 /// Most acknowledgments that wait for their counterparts, per point.
@@ -49,7 +50,6 @@ impl Acknowledgments {
         if ambiguous || repeated || found.repeated {
             return None;
         }
-        let difference = time_ns as i64 - found.time_ns as i64;
-        Some(if point == 1 { difference } else { -difference })
+        Some(difference(point, time_ns, found.time_ns))
     }
 }

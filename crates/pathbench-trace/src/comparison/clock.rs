@@ -3,7 +3,13 @@
 use pathbench_record::trace::Distribution;
 
 /// Differences that are kept. Beyond, every second, fourth, … is kept.
-const KEPT: usize = 4_096;
+const KEPT: usize = 2_048;
+
+/// Time at point 1 minus time at point 0 of a packet whose time is `own_ns` at `point` and `other_ns` at the other.
+pub(super) fn difference(point: usize, own_ns: u64, other_ns: u64) -> i64 {
+    let (first, second) = if point == 0 { (own_ns, other_ns) } else { (other_ns, own_ns) };
+    second.wrapping_sub(first) as i64
+}
 
 /// Time at point 1 minus time at point 0 of the packets of one direction: delay and clock offset, with sign.
 #[derive(Debug, Default)]
@@ -55,7 +61,8 @@ impl Offset {
         let (up, down) = (up.bounds()?, down.bounds()?);
         // Server's time minus client's time: the least of the upload is an upper bound of the offset, the greatest of
         // the download a lower one.
-        let (upper, lower) = if client == 0 { (up.0, down.1) } else { (-up.1, -down.0) };
+        let (upper, lower) =
+            if client == 0 { (up.0, down.1) } else { (up.1.saturating_neg(), down.0.saturating_neg()) };
         let (upper, lower) = (upper as f64, lower as f64);
         Some(Self { middle_ns: f64::midpoint(upper, lower), uncertainty_ns: ((upper - lower) / 2.0).abs() })
     }
@@ -78,13 +85,13 @@ impl Offset {
             let rank = (share * kept.len() as f64).ceil() as usize;
             kept.get(rank.saturating_sub(1)).copied()
         };
-        let (first, last) = (ms(least), ms(greatest));
+        let ends = [ms(least), ms(greatest)];
         Some(Distribution {
             count: differences.count,
-            min: first.min(last),
+            min: ends[0].min(ends[1]),
             median: quantile(0.5)?,
             p95: quantile(0.95)?,
-            max: first.max(last),
+            max: ends[0].max(ends[1]),
         })
     }
 }

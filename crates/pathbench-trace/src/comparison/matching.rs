@@ -1,12 +1,17 @@
 //! Matches the ranges of one direction at two points.
 
 use super::Context;
-use super::clock::Differences;
+use super::clock::{Differences, difference};
 use super::reordering::Order;
 use std::collections::VecDeque;
 
 /// A range that has not been matched when this many later packets of its point were is lost.
 const REORDERED: u64 = 4_096;
+/// A queue of this length is searched for every [`SELDOM`]th packet only, after [`FAILED`] packets without a counterpart:
+/// the points have no range in common.
+const LONG: usize = 8_192;
+const FAILED: u32 = 1_024;
+const SELDOM: u64 = 64;
 
 /// A range at one point, or the part of it that has no counterpart yet.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +44,10 @@ impl Piece {
         (start < end).then_some((start, end))
     }
 
+    fn intersects(&self, (start, end): (u64, u64)) -> bool {
+        self.start < end && start < self.end
+    }
+
     /// Copies of one packet have equal timestamps.
     fn may_be(&self, other: &Self) -> bool {
         self.control == other.control
@@ -64,6 +73,8 @@ pub(super) struct Matcher {
     matched: [Option<(u64, u64)>; 2],
     /// Serial number of the last packet that repeats a range.
     last_repeated: [u64; 2],
+    /// Packets without a counterpart since the last with one.
+    failed: [u32; 2],
     /// Payload that both captures cover, given up without a counterpart.
     given_up_bytes: [u64; 2],
     /// Payload given up before anything had a counterpart, and its first serial number.
@@ -98,6 +109,14 @@ impl Matcher {
         // Parts of it to search, each with the first place of the queue that may be its counterpart.
         let mut parts = Vec::new();
         let mut next = Some((piece, 0));
+        if self.failed[point] > FAILED
+            && self.waiting[1 - point].len() > LONG
+            && !piece.serial.is_multiple_of(SELDOM)
+        {
+            self.waiting[point].push_back(piece);
+            next = None;
+        }
+        self.failed[point] = self.failed[point].saturating_add(1);
         while let Some((part, from)) = next {
             next = match self.counterpart(1 - point, &part, from) {
                 None => {
@@ -105,6 +124,7 @@ impl Matcher {
                     parts.pop()
                 }
                 Some((place, overlap)) => {
+                    self.failed[point] = 0;
                     self.matches(point, &part, place, overlap, differences);
                     let behind = self.cut(1 - point, place, overlap);
                     match part.without(overlap) {
@@ -144,7 +164,7 @@ impl Matcher {
                 .iter()
                 .skip(place + 1)
                 .take_while(|other| other.stamp == found.stamp)
-                .any(|other| other.repeated && other.overlap(piece).is_some() && other.may_be(piece));
+                .any(|other| other.repeated && other.intersects(overlap) && other.may_be(piece));
         let known = piece.stamp.is_some() && found.stamp.is_some();
         let ambiguous = several || (!known && (piece.repeated || found.repeated));
         if piece.digest != 0
@@ -157,8 +177,7 @@ impl Matcher {
         let mut serials = [piece.serial; 2];
         serials[1 - point] = found.serial;
         if !ambiguous {
-            let difference = piece.time_ns as i64 - found.time_ns as i64;
-            differences.record(if point == 1 { difference } else { -difference });
+            differences.record(difference(point, piece.time_ns, found.time_ns));
             if !piece.control {
                 self.order.push(serials, overlap.0, overlap.1 - overlap.0);
             }
@@ -214,7 +233,8 @@ impl Matcher {
     /// The other capture ran when the packet passed its point. `bounds` are those of the differences of time.
     fn covered(&self, point: usize, piece: &Piece, bounds: Option<(i64, i64)>, context: &Context) -> bool {
         let Some((least, greatest)) = bounds else { return false };
-        let (least, greatest) = if point == 0 { (least, greatest) } else { (-greatest, -least) };
+        let (least, greatest) =
+            if point == 0 { (least, greatest) } else { (greatest.saturating_neg(), least.saturating_neg()) };
         let span = &context.spans[1 - point];
         let matched = self.matched[point];
         let since = matched.is_some_and(|(first, _)| piece.serial > first)

@@ -1,7 +1,7 @@
 //! Bytes that arrived after bytes that were sent later.
 
 /// Matches that are kept until their order at the receiver is certain.
-const KEPT: usize = 2_048;
+const KEPT: usize = 256;
 
 /// A range at both points.
 #[derive(Debug, Clone, Copy)]

@@ -32,7 +32,7 @@ fn check(flow: &Flow, middlebox: &[&str], findings: &[&str]) {
         let ids: Vec<&str> = document.findings.iter().map(|finding| finding.id.as_str()).collect();
         assert_eq!(ids, findings, "{document:#?}");
         assert!(document.findings.iter().all(|finding| finding.filter.contains("tcp.port == 443")));
-        let found = only(document);
+        let found = only(&document);
         assert_eq!(found.middlebox, middlebox);
         assert_eq!((found.upload.received_bytes, found.upload.lost_bytes), (15_000, 0));
         assert!((found.clock_offset_ms.unwrap() - offset_ms).abs() < 0.1);
@@ -76,7 +76,7 @@ fn options_of_the_syn_are_removed() {
     for (_, document) in both(&flow) {
         let found: Vec<&str> = document.findings.iter().map(|finding| finding.id.as_str()).collect();
         assert!(found.contains(&"option-removed"), "{found:?}");
-        assert_eq!(only(document).middlebox, ["options-removed", "hop-limit"]);
+        assert_eq!(only(&document).middlebox, ["options-removed", "hop-limit"]);
     }
 }
 
@@ -93,7 +93,7 @@ fn options_of_data_are_removed() {
         seen.segment = seen.segment.clone().option(&dss(5, None, false));
     }
     for (_, document) in both(&flow) {
-        assert_eq!(only(document).middlebox, ["options-removed", "hop-limit"]);
+        assert_eq!(only(&document).middlebox, ["options-removed", "hop-limit"]);
     }
 }
 

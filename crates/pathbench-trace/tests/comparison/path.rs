@@ -91,8 +91,8 @@ impl Flow {
     /// The comparison of the only flow. The order of the captures does not matter.
     pub(crate) fn comparison(&self, offset_ms: f64) -> SubflowComparison {
         let [client, server] = self.captures(offset_ms);
-        let forward = only(document(&[&client, &server], 10));
-        let backward = only(document(&[&server, &client], 10));
+        let forward = only(&document(&[&client, &server], 10));
+        let backward = only(&document(&[&server, &client], 10));
         assert_eq!((forward.client_capture, forward.server_capture), (0, 1));
         let swapped = SubflowComparison { client_capture: 0, server_capture: 1, ..backward.clone() };
         assert_eq!((backward.client_capture, backward.server_capture), (1, 0));
@@ -101,10 +101,40 @@ impl Flow {
     }
 }
 
-pub(crate) fn only(document: TraceDocument) -> SubflowComparison {
+pub(crate) fn only(document: &TraceDocument) -> SubflowComparison {
     let [connection] = document.connections.as_slice() else { panic!("{document:#?}") };
     let [subflow] = connection.subflows.as_slice() else { panic!("{document:#?}") };
     subflow.comparison.clone().unwrap_or_else(|| panic!("no comparison: {document:#?}"))
+}
+
+impl Flow {
+    /// Bytes from one end that arrived after bytes it had sent later; all segments have timestamps.
+    pub(crate) fn reordered_bytes(&self, side: usize) -> u64 {
+        let end = if side == 0 { CLIENT } else { SERVER };
+        let sequence = |point: usize| {
+            let sent = |seen: &&Seen| seen.segment.from == end && seen.segment.payload > 0;
+            let mut seen: Vec<&Seen> = self.points[point].iter().filter(sent).collect();
+            seen.sort_by(|a, b| a.at_ms.total_cmp(&b.at_ms));
+            seen
+        };
+        let range = |seen: &Seen| {
+            let start = u64::from(seen.segment.sequence.wrapping_sub(INITIAL[side]));
+            (start, start + seen.segment.payload as u64)
+        };
+        let sent = sequence(side);
+        let (mut latest, mut reordered) = ((0, 0), 0);
+        for received in sequence(1 - side) {
+            for (number, copy) in sent.iter().enumerate() {
+                let (start, end) =
+                    (range(received).0.max(range(copy).0), range(received).1.min(range(copy).1));
+                if received.segment.options == copy.segment.options && start < end {
+                    reordered += if (number, start) < latest { end - start } else { 0 };
+                    latest = latest.max((number, start));
+                }
+            }
+        }
+        reordered
+    }
 }
 
 /// Data from one end, cut into packets of one size at each point.

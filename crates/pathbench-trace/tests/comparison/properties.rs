@@ -1,7 +1,7 @@
 //! Any path.
 
-use crate::path::{Data, Flow, segment};
-use crate::wire::ACK;
+use crate::path::{Data, Flow, only, segment};
+use crate::wire::{ACK, RST, SYN};
 use pathbench_record::trace::{DirectionComparison, SubflowComparison};
 use proptest::prelude::*;
 
@@ -27,6 +27,7 @@ fn send() -> impl Strategy<Value = Send> {
 struct Truth {
     sent: u64,
     lost: u64,
+    reordered: u64,
     least_ms: Option<f64>,
     greatest_ms: f64,
 }
@@ -48,6 +49,7 @@ impl Truth {
 
     fn check(&self, found: &DirectionComparison, uncertainty_ms: f64) {
         assert_eq!((found.sent_bytes, found.lost_bytes), (self.sent, self.lost));
+        assert_eq!(found.reordered_bytes, self.reordered);
         assert_eq!(found.received_bytes, self.sent - self.lost);
         let delay = found.delay_ms.as_ref().unwrap();
         let near = uncertainty_ms + 0.001;
@@ -90,6 +92,9 @@ fn run(sends: &[Send], delays: [f64; 2], offset_ms: f64, stamps: bool) -> (Subfl
     // Both captures run until all has arrived.
     let last = segment(0, ACK, next[0], next[1], stamps.then_some(at_ms as u32 + 900));
     flow.carry(0, at_ms + 900.0, delays[0], &last);
+    for (side, truth) in truth.iter_mut().enumerate().filter(|_| stamps) {
+        truth.reordered = flow.reordered_bytes(side);
+    }
     (flow.comparison(offset_ms), truth)
 }
 
@@ -118,5 +123,31 @@ proptest! {
             }
         }
         prop_assert_eq!(found.middlebox, ["hop-limit"]);
+    }
+
+    #[test]
+    fn unrelated_packets_of_the_same_ends_give_no_impossible_counts(
+        packets in proptest::collection::vec(
+            (0..2_usize, 0..2_usize, 0.0..300.0, any::<u8>(), 0..20_000_u64, 0..3_000_usize, 0..4_u32),
+            2..200,
+        ),
+    ) {
+        let mut flow = Flow::default();
+        for (point, side, at_ms, flags, start, payload, stamp) in packets {
+            // A reset or another SYN would end the flow.
+            let segment = segment(side, flags & !(RST | SYN), start, 1, (stamp > 0).then_some(stamp));
+            flow.see(point, at_ms, segment.payload(payload));
+        }
+        prop_assume!(flow.points.iter().all(|seen| !seen.is_empty()));
+        // Captures that overlap in time.
+        for point in [0, 1] {
+            flow.see(point, 0.0, segment(0, ACK, 1, 1, None));
+            flow.see(point, 301.0, segment(0, ACK, 1, 1, None));
+        }
+        let found = only(&flow.document(0.0));
+        for direction in [&found.upload, &found.download] {
+            prop_assert!(direction.lost_bytes <= direction.sent_bytes);
+            prop_assert!(direction.reordered_bytes <= direction.received_bytes);
+        }
     }
 }
