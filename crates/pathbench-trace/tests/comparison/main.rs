@@ -6,6 +6,7 @@
 #[allow(dead_code, clippy::doc_markdown, reason = "shared with the tests of the analysis")]
 mod wire;
 
+mod captures;
 mod middleboxes;
 mod path;
 mod properties;
