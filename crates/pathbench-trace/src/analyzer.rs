@@ -259,7 +259,7 @@ impl<S: Sequence> Analyzer<S> {
         let first = self.flows[flow as usize].capture;
         if first == capture {
             self.segment(flow, frame, packet, tcp);
-        } else if !self.is_second_point(flow, capture, tcp) {
+        } else if !self.is_second_point(flow, capture, packet, tcp) {
             self.flows[flow as usize].capture = capture;
             self.segment(flow, frame, packet, tcp);
         } else {
@@ -277,7 +277,7 @@ impl<S: Sequence> Analyzer<S> {
         if tcp.flags & (SYN | ACK) != SYN {
             return false;
         }
-        if self.several.is_some() && self.is_second_point(flow, capture, tcp) {
+        if self.several.is_some() && self.is_second_point(flow, capture, packet, tcp) {
             return self.second_begins_anew(flow, packet, tcp);
         }
         let old = &self.flows[flow as usize].flow;

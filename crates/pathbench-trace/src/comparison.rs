@@ -169,6 +169,11 @@ impl Comparison {
         origin.syn.then_some(origin.sequence)
     }
 
+    /// Hop limit of the first packet of an end at a point.
+    pub fn hop_limit(&self, side: usize, point: usize) -> Option<u8> {
+        self.sides.get(side)?.points.get(point)?.hop_limit
+    }
+
     /// Timestamp value of the first SYN of an end at a point.
     pub fn syn_timestamp(&self, side: usize, point: usize) -> Option<u32> {
         self.sides.get(side)?.points.get(point)?.handshake?.stamp

@@ -108,15 +108,42 @@ impl<S: Sequence> Analyzer<S> {
     ///
     /// A capture that begins after the end of the other is its next file, unless it has the handshake again: then the
     /// offset of its clock exceeds its duration.
-    pub(super) fn is_second_point(&self, flow: u32, capture: u32, tcp: &Tcp<'_>) -> bool {
+    #[inline]
+    pub(super) fn is_second_point(
+        &self,
+        flow: u32,
+        capture: u32,
+        packet: &Packet<'_>,
+        tcp: &Tcp<'_>,
+    ) -> bool {
+        let first = self.flows[flow as usize].capture;
+        first != capture
+            && (!self.continues(first, capture) || self.continues_second(flow, capture, packet, tcp))
+    }
+
+    /// Whether a capture that may be the next file of a flow's first point is one of its second point.
+    fn continues_second(&self, flow: u32, capture: u32, packet: &Packet<'_>, tcp: &Tcp<'_>) -> bool {
         let Subflow { capture: first, comparison, flow, .. } = &self.flows[flow as usize];
-        if *first == capture {
-            return false;
+        if tcp.flags & SYN != 0 && flow.handshake_ns[2].is_some() {
+            return true;
         }
-        let again = || tcp.flags & SYN != 0 && flow.handshake_ns[2].is_some();
-        !self.continues(*first, capture)
-            || comparison.as_ref().is_some_and(|compared| compared.second == Some(capture))
-            || again()
+        let Some(compared) = comparison else { return false };
+        match compared.second {
+            Some(second) if second == capture => true,
+            // The next file of either.
+            Some(second) if self.continues(second, capture) => {
+                let side = compared.side(packet, flow.ends);
+                let hops = [0, 1].map(|point| compared.comparison.hop_limit(side, point));
+                let here = hops.map(|hops| hops == Some(packet.hop_limit));
+                match here {
+                    [true, false] => false,
+                    [false, true] => true,
+                    // The file behind it in the order of the captures.
+                    _ => (second < capture, second) > (*first < capture, *first),
+                }
+            }
+            _ => false,
+        }
     }
 
     /// Whether a SYN at the second point begins another connection of the same ends. A middlebox may have rewritten
@@ -157,7 +184,7 @@ impl<S: Sequence> Analyzer<S> {
         }
         let found = |signature| several.signatures.get(&signature).copied();
         let (flow, number) = signatures(tcp).into_iter().flatten().find_map(found)?;
-        if !self.is_second_point(flow, capture, tcp) {
+        if !self.is_second_point(flow, capture, packet, tcp) {
             return None;
         }
         let subflow = &mut self.flows[flow as usize];

@@ -79,10 +79,18 @@ fn a_point_of_capture_may_have_several_files() {
         }
         part.captures(0.0)
     };
-    let ([client, server], [next_client, next_server]) = (part(0.0, 500.0), part(500.0, 5_000.0));
-    let found = only(&document(&[&client, &next_client, &server, &next_server], 10));
-    assert_eq!((found.upload.sent_bytes, found.upload.lost_bytes), (100_000, 10_000), "{found:#?}");
-    assert_eq!(found.upload.delay_ms, whole.upload.delay_ms);
+    for step in 0..20 {
+        let rotated_ms = 500.0 + f64::from(step);
+        let [client, server] = part(0.0, rotated_ms);
+        let [next_client, next_server] = part(rotated_ms, 5_000.0);
+        for captures in
+            [[&client, &next_client, &server, &next_server], [&client, &server, &next_client, &next_server]]
+        {
+            let found = only(&document(&captures.map(Vec::as_slice), 10));
+            assert_eq!((found.upload.sent_bytes, found.upload.lost_bytes), (100_000, 10_000), "{found:#?}");
+            assert_eq!(found.upload.delay_ms, whole.upload.delay_ms);
+        }
+    }
 }
 
 #[test]
