@@ -4,11 +4,12 @@
 //! the receiver's point captures GRO packets after they were joined. A copy of a range matches the copy with the same
 //! TCP timestamp; without timestamps the copies match in order, and give no delay.
 //!
-//! The two clocks differ by an offset, taken as constant. With θ = server's clock − client's clock, the differences of
+//! The two clocks differ by an offset. With θ = server's clock − client's clock, the differences of
 //! a packet's times are its delay + θ in upload and its delay − θ in download. No delay is negative, so that the least
 //! differences bound θ from both sides; the estimate is the middle. Asymmetric least delays are within the stated
-//! uncertainty. A drift of the clocks beyond that uncertainty leaves an empty interval; the uncertainty stated is then
-//! half of the contradiction. The time of a GSO packet is that of its first byte: delays include the time for which the
+//! uncertainty. Where no constant offset explains both directions the clocks drift: a constant drift is estimated from
+//! the lower envelopes of the delays in the first and the last quarter, and the offset stated is that in the middle of
+//! the flow. A drift within the uncertainty is not corrected. The time of a GSO packet is that of its first byte: delays include the time for which the
 //! kernel and the device send the rest.
 
 mod acknowledgments;
@@ -146,9 +147,9 @@ impl Comparison {
             own.range(point, Piece { digest, ..Piece::new(start, end, time_ns, stamp) }, context);
         } else if tcp.flags & (SYN | FIN | RST | ACK) == ACK
             && let Some(position) = peer.points[point].existing_position(tcp.acknowledgment)
-            && let Some(difference) = own.acknowledgments.observe(point, position, stamp, time_ns)
+            && let Some(sample) = own.acknowledgments.observe(point, position, stamp, time_ns)
         {
-            own.differences.record(difference);
+            own.differences.record(sample);
         }
         let receiver = own.matcher.order_is_full().then(|| 1 - (self.nearer_client() ^ side));
         let own = &mut self.sides[side];

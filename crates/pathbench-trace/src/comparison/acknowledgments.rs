@@ -1,6 +1,6 @@
 //! Segments without payload at both points: delays of the direction that carries no data.
 
-use super::clock::difference;
+use super::clock::Sample;
 use std::collections::VecDeque;
 
 /// Most acknowledgments that wait for their counterparts, per point.
@@ -24,7 +24,7 @@ pub(super) struct Acknowledgments {
 }
 
 impl Acknowledgments {
-    /// An acknowledgment of `position` at a point. Returns the time at point 1 minus that at point 0 if the other point
+    /// An acknowledgment of `position` at a point. Returns its times if the other point
     /// has exactly one like it.
     pub(super) fn observe(
         &mut self,
@@ -32,7 +32,7 @@ impl Acknowledgments {
         position: u64,
         stamp: Option<u32>,
         time_ns: u64,
-    ) -> Option<i64> {
+    ) -> Option<Sample> {
         let key = (position, stamp);
         let repeated = self.last[point].replace(key) == Some(key);
         let other = &mut self.waiting[1 - point];
@@ -50,6 +50,6 @@ impl Acknowledgments {
         if ambiguous || repeated || found.repeated {
             return None;
         }
-        Some(difference(point, time_ns, found.time_ns))
+        Some(Sample::new(point, time_ns, found.time_ns))
     }
 }

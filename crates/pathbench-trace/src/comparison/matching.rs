@@ -1,7 +1,7 @@
 //! Matches the ranges of one direction at two points.
 
 use super::Context;
-use super::clock::{Differences, difference};
+use super::clock::{Differences, Sample};
 use super::reordering::Order;
 use std::collections::VecDeque;
 
@@ -177,7 +177,7 @@ impl Matcher {
         let mut serials = [piece.serial; 2];
         serials[1 - point] = found.serial;
         if !ambiguous {
-            differences.record(difference(point, piece.time_ns, found.time_ns));
+            differences.record(Sample::new(point, piece.time_ns, found.time_ns));
             if !piece.control {
                 self.order.push(serials, overlap.0, overlap.1 - overlap.0);
             }

@@ -117,3 +117,33 @@ fn a_direction_without_data_has_the_delays_of_its_acknowledgments() {
     assert!((found.clock_offset_uncertainty_ms.unwrap() - 25.0).abs() < 0.1);
     assert_eq!(found.download.delay_ms.unwrap().count, 51);
 }
+
+#[test]
+fn a_drift_of_the_clocks_is_no_delay() {
+    let mut flow = Flow::default();
+    let begin = flow.handshake([0.2, 0.3], true) + 5.0;
+    for number in 0..6_000 {
+        let at_ms = begin + 10.0 * number as f64;
+        let queue_ms = [0.0, 0.4, 1.7][number as usize % 3];
+        let stamp = Some(at_ms as u32);
+        Data { at_ms, start: 1 + 1_000 * number, delay_ms: 0.2 + queue_ms, stamp, ..NONE }.run(&mut flow);
+        let acknowledged = 1 + 1_000 * number;
+        flow.carry(1, at_ms + 4.0, 0.3 + queue_ms, &segment(1, ACK, 1, acknowledged, stamp));
+    }
+    for drift in [50e-6, -50e-6] {
+        let mut flow = flow.clone();
+        for seen in &mut flow.points[1] {
+            seen.at_ms += seen.at_ms * drift;
+        }
+        // 3 ms in a minute.
+        let found = flow.comparison(7.0);
+        let middle_ms = 7.0 + 30_000.0 * drift;
+        let (offset, uncertainty) =
+            (found.clock_offset_ms.unwrap(), found.clock_offset_uncertainty_ms.unwrap());
+        assert!((offset - middle_ms).abs() < uncertainty && uncertainty < 0.3, "{offset} ± {uncertainty}");
+        for direction in [found.upload, found.download] {
+            let delay = direction.delay_ms.unwrap();
+            assert!((delay.min - 0.25).abs() < 0.06 && (delay.max - 1.95).abs() < 0.1, "{delay:?}");
+        }
+    }
+}
