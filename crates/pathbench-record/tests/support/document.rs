@@ -186,6 +186,7 @@ fn run() -> RunRecord {
             packet_sizes: Some(path_mtu::packet_sizes()),
         }],
         diagnoses: path_mtu::diagnoses(),
+        capture: None,
         routers: path_mtu::routers(),
         parameters: Parameters {
             asked: object(&[("direction", json!("upload")), ("streams", json!(1))]),

@@ -291,7 +291,7 @@ pub(crate) fn hostile_trace() -> TraceDocument {
         for signal in &mut connection.signals {
             (signal.kind, signal.sender, signal.detail) = (bad.clone(), bad.clone(), Some(bad.clone()));
         }
-        for quic in &mut connection.quic {
+        if let Some(quic) = &mut connection.quic {
             (quic.server_name, quic.alpn, quic.limits) =
                 (Some(bad.clone()), vec![bad.clone()], vec![bad.clone()]);
         }
