@@ -211,7 +211,7 @@ impl<S: Sequence> Analyzer<S> {
     fn stages<'a>(&mut self, capture: u32, packets: &mut Vec<(Frame<'a>, Packet<'a>)>) {
         let mut lookups = std::mem::take(&mut self.lookups);
         for lookup in &mut lookups {
-            lookup.flow = self.table.get(&lookup.key, lookup.hash);
+            lookup.flow = self.find(&lookup.key, lookup.hash);
             if let Some(subflow) = lookup.flow.and_then(|flow| self.flows.get(flow as usize)) {
                 subflow.touch();
             }
@@ -241,13 +241,23 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     #[inline]
+    fn find(&self, key: &Key, hash: u64) -> Option<u32> {
+        self.table.get(hash, |flow| self.flows[flow as usize].has(key))
+    }
+
+    fn enter(&mut self, key: &Key, flow: u32) {
+        let Self { table, flows, .. } = self;
+        table.insert(table.hash(key), flow, |flow| flows[flow as usize].has(key));
+    }
+
+    #[inline]
     fn tcp(&mut self, capture: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>, lookup: &Lookup) {
         // An earlier packet of the batch may have changed the table.
         let known = match lookup.flow {
             Some(flow) if self.flows.get(flow as usize).is_some_and(|subflow| subflow.is(packet)) => {
                 Some(flow)
             }
-            _ => self.table.get(&lookup.key, lookup.hash),
+            _ => self.find(&lookup.key, lookup.hash),
         };
         let flow = match known {
             Some(flow) if !self.begins_anew(flow, capture, packet, tcp) => flow,
@@ -297,7 +307,7 @@ impl<S: Sequence> Analyzer<S> {
         if self.several.is_some() {
             self.begin_comparison(index, tcp);
         }
-        self.table.insert(key, index);
+        self.enter(&key, index);
         let join = control::join_request(tcp);
         let joined = join.and_then(|token| self.tokens.get(&token).copied());
         match joined.filter(|(connection, _)| {
@@ -337,7 +347,7 @@ impl<S: Sequence> Analyzer<S> {
 
     fn too_big(&mut self, message: &PacketTooBig, time_ns: u64) {
         let key = Key::new(message.source, message.destination);
-        if let Some(flow) = self.table.get(&key, self.table.hash(&key)) {
+        if let Some(flow) = self.find(&key, self.table.hash(&key)) {
             let flow = &mut self.flows[flow as usize].flow;
             // Behind a NAT the quoted packet has other ends.
             if flow.ends.contains(&message.source) {
@@ -394,7 +404,7 @@ impl<S: Sequence> Analyzer<S> {
             .map(|&flow| {
                 let subflow = std::mem::take(&mut self.flows[flow as usize]);
                 let [client, server] = subflow.flow.ends;
-                self.table.remove(&Key::new(client, server), flow);
+                self.table.remove(self.table.hash(&Key::new(client, server)), flow);
                 self.end_comparison(&subflow, flow);
                 self.free_flows.push(flow);
                 subflow
@@ -424,6 +434,13 @@ fn store<T>(values: &mut Vec<T>, free: &mut Vec<u32>, value: T) -> u32 {
 }
 
 impl Subflow {
+    /// The key is that of the flow's ends, at one point of capture or the other.
+    #[inline]
+    fn has(&self, key: &Key) -> bool {
+        let [client, server] = self.flow.ends;
+        Key::new(client, server) == *key || self.is_translated(key)
+    }
+
     /// The packet is of this flow.
     #[inline]
     fn is(&self, packet: &Packet<'_>) -> bool {

@@ -194,7 +194,7 @@ impl<S: Sequence> Analyzer<S> {
             return None;
         }
         compared.translated = Some(ends);
-        self.table.insert(key, flow);
+        self.enter(&key, flow);
         Some(flow)
     }
 
@@ -261,7 +261,7 @@ impl<S: Sequence> Analyzer<S> {
         let (Some(compared), Some(several)) = (&subflow.comparison, &mut self.several) else { return };
         several.waiting = several.waiting.saturating_sub(compared.comparison.waiting());
         if let Some([client, server]) = compared.translated {
-            self.table.remove(&Key::new(client, server), flow);
+            self.table.remove(self.table.hash(&Key::new(client, server)), flow);
         }
     }
 
@@ -275,6 +275,14 @@ impl<S: Sequence> Analyzer<S> {
             Some(if member.turned { turned(result) } else { result })
         };
         members.iter_mut().map(result).collect()
+    }
+}
+
+impl Subflow {
+    /// The key is that of the flow's ends at the second point of capture, behind a NAT.
+    pub(super) fn is_translated(&self, key: &Key) -> bool {
+        let ends = self.comparison.as_ref().and_then(|compared| compared.translated);
+        ends.is_some_and(|[client, server]| Key::new(client, server) == *key)
     }
 }
 

@@ -38,20 +38,20 @@ impl Key {
     }
 }
 
+/// The key is the flow's, which the packet needs anyway.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    key: Key,
     hash: u64,
     /// Index of the flow plus one; 0 is free, [`REMOVED`] a removed entry.
     value: u32,
 }
 
-const FREE: u32 = 0;
+const FREE: Slot = Slot { hash: 0, value: 0 };
 const REMOVED: u32 = u32::MAX;
 const SMALLEST: usize = 1_024;
 
 /// Open addressing with linear probing: the first probe's place is known from the hash alone, so that the lookups of
-/// a batch of packets can load from memory at the same time.
+/// a batch of packets can load from memory at the same time. The caller knows the flows and compares their keys.
 #[derive(Debug)]
 pub(super) struct Table {
     slots: Vec<Slot>,
@@ -63,11 +63,7 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(seed: u64) -> Self {
-        Self { slots: vec![Self::free(); SMALLEST], used: 0, live: 0, seed }
-    }
-
-    fn free() -> Slot {
-        Slot { key: Key { low: Endpoint::default(), high: Endpoint::default() }, hash: 0, value: FREE }
+        Self { slots: vec![FREE; SMALLEST], used: 0, live: 0, seed }
     }
 
     #[inline]
@@ -81,77 +77,67 @@ impl Table {
         black_box(self.slots[hash as usize & (self.slots.len() - 1)].value);
     }
 
+    /// The flow with this hash for which `is` holds.
     #[inline]
-    pub(super) fn get(&self, key: &Key, hash: u64) -> Option<u32> {
+    pub(super) fn get(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+        self.find(hash, is).map(|place| self.slots[place].value - 1)
+    }
+
+    #[inline]
+    fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<usize> {
         let mask = self.slots.len() - 1;
         let mut place = hash as usize & mask;
         loop {
             let slot = &self.slots[place];
-            if slot.value == FREE {
+            if slot.value == FREE.value {
                 return None;
             }
-            if slot.hash == hash && slot.value != REMOVED && slot.key == *key {
-                return Some(slot.value - 1);
+            if slot.hash == hash && slot.value != REMOVED && is(slot.value - 1) {
+                return Some(place);
             }
             place = (place + 1) & mask;
         }
     }
 
-    /// Replaces the entry of the key if there is one.
-    pub(super) fn insert(&mut self, key: Key, flow: u32) {
+    /// Replaces the flow with this hash for which `is` holds.
+    pub(super) fn insert(&mut self, hash: u64, flow: u32, is: impl Fn(u32) -> bool) {
+        if let Some(place) = self.find(hash, is) {
+            self.slots[place].value = flow + 1;
+            return;
+        }
         if (self.used + 1) * 4 > self.slots.len() * 3 {
             self.grow();
         }
-        let hash = self.hash(&key);
-        self.place(Slot { key, hash, value: flow + 1 });
+        self.place(hash, flow);
     }
 
-    fn place(&mut self, new: Slot) {
-        let mask = self.slots.len() - 1;
-        let mut place = new.hash as usize & mask;
-        loop {
-            let slot = &mut self.slots[place];
-            if slot.value == FREE {
-                *slot = new;
-                self.used += 1;
-                self.live += 1;
-                return;
-            }
-            if slot.value != REMOVED && slot.key == new.key {
-                slot.value = new.value;
-                return;
-            }
-            place = (place + 1) & mask;
-        }
-    }
-
-    /// Removes the entry of the key if it is the flow's.
-    pub(super) fn remove(&mut self, key: &Key, flow: u32) {
-        let hash = self.hash(key);
+    fn place(&mut self, hash: u64, flow: u32) {
         let mask = self.slots.len() - 1;
         let mut place = hash as usize & mask;
-        loop {
-            let slot = &mut self.slots[place];
-            if slot.value == FREE {
-                return;
-            }
-            if slot.value == flow + 1 && slot.key == *key {
-                slot.value = REMOVED;
-                self.live -= 1;
-                return;
-            }
+        while self.slots[place].value != FREE.value {
             place = (place + 1) & mask;
+        }
+        self.slots[place] = Slot { hash, value: flow + 1 };
+        self.used += 1;
+        self.live += 1;
+    }
+
+    /// Removes the entry of the flow.
+    pub(super) fn remove(&mut self, hash: u64, flow: u32) {
+        if let Some(place) = self.find(hash, |other| other == flow) {
+            self.slots[place].value = REMOVED;
+            self.live -= 1;
         }
     }
 
     fn grow(&mut self) {
         // Removed entries may be what fills the table.
         let size = (self.live * 2 + 1).next_power_of_two().max(SMALLEST) * 2;
-        let old = std::mem::replace(&mut self.slots, vec![Self::free(); size]);
+        let old = std::mem::replace(&mut self.slots, vec![FREE; size]);
         (self.used, self.live) = (0, 0);
         for slot in old {
-            if slot.value != FREE && slot.value != REMOVED {
-                self.place(slot);
+            if slot.value != FREE.value && slot.value != REMOVED {
+                self.place(slot.hash, slot.value - 1);
             }
         }
     }
@@ -167,31 +153,39 @@ mod tests {
         Key::new(end(1), end(2))
     }
 
+    fn hash(number: u32) -> u64 {
+        key(number).hash(7)
+    }
+
+    fn insert(table: &mut Table, number: u32) {
+        table.insert(hash(number), number, |other| other == number);
+    }
+
     #[test]
     fn entries_survive_growth_and_removals() {
         let mut table = Table::new(7);
         for number in 0..20_000 {
-            table.insert(key(number), number);
+            insert(&mut table, number);
             if number % 3 == 0 {
-                table.remove(&key(number), number);
+                table.remove(hash(number), number);
             }
         }
         for number in 0..20_000 {
             let expected = (number % 3 != 0).then_some(number);
-            assert_eq!(table.get(&key(number), table.hash(&key(number))), expected);
+            assert_eq!(table.get(hash(number), |other| other == number), expected);
         }
-        // An entry that has been replaced is not the old flow's to remove.
-        table.insert(key(1), 77);
-        table.remove(&key(1), 1);
-        assert_eq!(table.get(&key(1), table.hash(&key(1))), Some(77));
+        // Another flow of the same ends replaces the entry, which is then not the old flow's to remove.
+        table.insert(hash(1), 77_777, |other| other == 1);
+        table.remove(hash(1), 1);
+        assert_eq!(table.get(hash(1), |_| true), Some(77_777));
     }
 
     #[test]
     fn a_table_of_many_short_flows_stays_small() {
         let mut table = Table::new(7);
         for number in 0..200_000 {
-            table.insert(key(number), 0);
-            table.remove(&key(number), 0);
+            insert(&mut table, number);
+            table.remove(hash(number), number);
         }
         assert!(table.slots.len() <= 4 * SMALLEST, "{}", table.slots.len());
     }
