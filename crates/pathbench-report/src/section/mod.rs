@@ -124,6 +124,21 @@ impl<T> Items<T> {
         self
     }
 
+    /// Removes the columns without a value, which the terminal omits anyway, from the report as well.
+    pub(crate) fn without_empty_columns(mut self) -> Self {
+        let Table { columns, rows } = &mut self.table;
+        for index in (0..columns.len()).rev() {
+            let mut cells = rows.iter().filter_map(|row| row.cells.get(index));
+            if cells.all(|cell| matches!(cell.value, Value::Absent)) {
+                columns.remove(index);
+                rows.iter_mut()
+                    .filter(|row| index < row.cells.len())
+                    .for_each(|row| drop(row.cells.remove(index)));
+            }
+        }
+        self
+    }
+
     pub(crate) fn section(self, title: impl Into<String>, remark: impl Into<String>) -> Option<Section> {
         let section = Section::new(title, remark, vec![Block::Table(self.table)]);
         (!self.items.is_empty()).then_some(section)

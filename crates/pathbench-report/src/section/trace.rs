@@ -58,6 +58,7 @@ fn captures(document: &TraceDocument) -> Section {
             row.group = capture_name(*index as u32, &document.captures);
             row.notes.extend(one.damage.iter().map(|damage| (Tone::Bad, format!("damaged: {damage}"))));
         })
+        .without_empty_columns()
         .table;
     let remark = format!("from {}, {}", document.started, duration_s(document.duration_s));
     Section::new("Captures", remark, vec![Block::Table(table)])
@@ -157,6 +158,7 @@ fn connections(document: &TraceDocument) -> Option<Section> {
         .each(|row, one| {
             row.group = format!("{}  {}  {}", one.id, transport(one), arrow(one.client, one.server));
         })
+        .without_empty_columns()
         .section("Connections", "upload and download: data, or payload where data cannot be seen")
 }
 

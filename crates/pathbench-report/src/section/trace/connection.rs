@@ -119,7 +119,7 @@ fn data_level(connection: &TracedConnection) -> Option<crate::section::Table> {
         .number("reinjected", |(_, one)| reinjected(one))
         .number("out-of-order delay", |(_, one)| distribution(one.out_of_order_delay_ms.as_ref()))
         .number("stall", |(_, one)| Cell::quantity(one.stall_ms, Unit::Duration));
-    Some(rows.table)
+    Some(rows.without_empty_columns().table)
 }
 
 fn reinjected(direction: &ConnectionDirection) -> Cell {
@@ -145,6 +145,7 @@ fn signals(connection: &TracedConnection, most: usize) -> Option<Section> {
         .words("sender", |one| Cell::text(&*one.sender))
         .number("subflow", |one| Cell::count(one.subflow))
         .words("content", |one| content(one))
+        .without_empty_columns()
         .section("Signals", remark)
 }
 

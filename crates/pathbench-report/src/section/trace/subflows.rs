@@ -16,25 +16,26 @@ struct Row<'a> {
     rtt: Cell,
 }
 
+fn directions<'a>(connection: &'a TracedConnection, subflow: &'a TracedSubflow) -> [Row<'a>; 2] {
+    let upload = Row {
+        subflow,
+        direction: "upload",
+        figures: &subflow.upload,
+        data: &connection.upload,
+        rtt: distribution(subflow.upload_rtt_ms.as_ref()),
+    };
+    let download = Row {
+        subflow,
+        direction: "download",
+        figures: &subflow.download,
+        data: &connection.download,
+        rtt: distribution(subflow.download_rtt_ms.as_ref()),
+    };
+    [upload, download]
+}
+
 pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
-    let rows = connection.subflows.iter().flat_map(|subflow| {
-        [
-            Row {
-                subflow,
-                direction: "upload",
-                figures: &subflow.upload,
-                data: &connection.upload,
-                rtt: distribution(subflow.upload_rtt_ms.as_ref()),
-            },
-            Row {
-                subflow,
-                direction: "download",
-                figures: &subflow.download,
-                data: &connection.download,
-                rtt: distribution(subflow.download_rtt_ms.as_ref()),
-            },
-        ]
-    });
+    let rows = connection.subflows.iter().flat_map(|subflow| directions(connection, subflow));
     let title = match connection.transport.as_str() {
         "tcp" => "Flow",
         "quic" | "mpquic" => "Paths",
@@ -66,29 +67,26 @@ pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
         .in_report_only()
         .number("unmapped", |row| Cell::bytes(row.figures.unmapped_bytes.and_then(some)))
         .in_report_only()
-        .number("SACK blocks", |row| {
-            Cell::new(some(row.figures.sack_blocks).map_or(Value::Absent, Value::Count))
-        })
+        .number("SACK blocks", |row| counted(row.figures.sack_blocks))
         .in_report_only()
-        .number("duplicate ACKs", |row| {
-            Cell::new(some(row.figures.duplicate_acks).map_or(Value::Absent, Value::Count))
-        })
+        .number("duplicate ACKs", |row| counted(row.figures.duplicate_acks))
         .in_report_only()
-        .number("zero windows", |row| {
-            Cell::new(some(row.figures.zero_windows).map_or(Value::Absent, Value::Count))
-        })
+        .number("zero windows", |row| counted(row.figures.zero_windows))
         .in_report_only()
-        .number("CE", |row| {
-            let marked = some(row.figures.congestion_experienced_packets);
-            Cell::new(marked.map_or(Value::Absent, Value::Count))
-        })
+        .number("CE", |row| counted(row.figures.congestion_experienced_packets))
         .each(|row, item| {
-            row.group = heading(item.subflow);
+            row.group = heading(connection, item.subflow);
             if item.direction == "download" {
                 row.notes = notes(item.subflow);
             }
         })
+        .without_empty_columns()
         .section(title, remark)
+}
+
+/// A column of zeros is left out.
+fn counted(count: u64) -> Cell {
+    some(count).map_or_else(Cell::absent, Cell::count)
 }
 
 fn some(count: u64) -> Option<u64> {
@@ -111,10 +109,12 @@ fn sent_again(count: u64, of: u64) -> Cell {
     }
 }
 
-fn heading(subflow: &TracedSubflow) -> String {
+fn heading(connection: &TracedConnection, subflow: &TracedSubflow) -> String {
     let kind = match subflow.path_id {
         Some(id) if subflow.kind == "path" => format!("path id {id}"),
         Some(id) => format!("path id {id}, {}", subflow.kind),
+        // A flow of TCP is always the first.
+        None if connection.transport == "tcp" => "flow".to_owned(),
         None => subflow.kind.clone(),
     };
     let backup = if subflow.backup == Some(true) { ", backup" } else { "" };
