@@ -46,11 +46,14 @@ impl Grid {
         Self { window_ms: bins * BIN_MS, until_ms }
     }
 
-    /// Windows of this length, at most a million; `None` without a length.
+    /// Windows of this length, or longer ones if there were more than 2000; `None` without a length.
     pub(crate) fn of_windows(window_ms: f64, until_ms: f64) -> Option<Self> {
         let is_measurable =
             window_ms.is_finite() && until_ms.is_finite() && window_ms > 0.0 && until_ms > 0.0;
-        is_measurable.then(|| Self { window_ms: window_ms.max(until_ms / 1e6).max(1e-3), until_ms })
+        // Files can have any number: 30 years are longer than any capture.
+        let until_ms = until_ms.min(1e12);
+        is_measurable
+            .then(|| Self { window_ms: window_ms.clamp(1e-3, 1e12).max(until_ms / 2000.0), until_ms })
     }
 
     pub(crate) fn ending_at(self, until_ms: f64) -> Self {

@@ -10,9 +10,10 @@ use pathbench_record::event::EventSource;
 use pathbench_record::sample::{PathState, Side};
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::transport::Transport;
-use pathbench_report::terminal::{Style, summary};
-use pathbench_report::{ResultSet, figures, html, narrative, raster};
+use pathbench_report::terminal::{Style, summary, trace};
+use pathbench_report::{FigureFormat, ResultSet, figures, html, narrative, raster};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 
@@ -416,4 +417,46 @@ fn odd_results_are_reported() {
     assert!(has(&sets[5], "distribution-ping"), "also without an answer");
     assert!(html::report(&sets).contains("Comparison of 6 results"));
     assert!(html::report(&[]).contains("There is nothing to report."));
+}
+
+/// Replaces the number at the `wanted`th place of `value`; the count of numbers so far.
+fn replace_number(value: &mut Value, wanted: usize, by: &Value, seen: &mut usize) {
+    match value {
+        Value::Number(_) => {
+            if *seen == wanted {
+                *value = by.clone();
+            }
+            *seen += 1;
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_number(item, wanted, by, seen)),
+        Value::Object(fields) => fields.values_mut().for_each(|item| replace_number(item, wanted, by, seen)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_number_of_a_trace_can_be_odd() {
+    let whole = serde_json::to_value(synthetic::traced()).unwrap();
+    let mut count = 0;
+    replace_number(&mut whole.clone(), usize::MAX, &Value::Null, &mut count);
+    assert!(count > 200, "{count}");
+    let out = tempfile::tempdir().unwrap();
+    let mut drawn = 0;
+    for wanted in 0..count {
+        for odd in [json!(u64::MAX), json!(1e308), json!(-1e308), json!(0), json!(1e-300)] {
+            let mut document = whole.clone();
+            replace_number(&mut document, wanted, &odd, &mut 0);
+            // Not every field takes every number.
+            let Ok(document) = serde_json::from_value(document) else { continue };
+            let text = trace(&document, Style { colour: false, width: 80 });
+            // Filters are never truncated.
+            let long = text.lines().find(|line| line.width() > 80 && !line.contains("filter:"));
+            assert_eq!(long, None, "{odd} at {wanted}");
+            if wanted % 7 == 0 {
+                pathbench_report::trace::write(&document, out.path(), FigureFormat::Svg).unwrap();
+                drawn += 1;
+            }
+        }
+    }
+    assert!(drawn > 50, "{drawn}");
 }

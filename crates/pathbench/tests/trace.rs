@@ -5,10 +5,13 @@
 mod support;
 
 use pathbench_record::trace::TraceDocument;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Stdio;
-use support::{Workplace, finish};
+use std::time::Duration;
+use support::{Finished, Workplace, captured, finish, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -85,6 +88,28 @@ fn standard_input_is_a_capture() {
     assert_eq!(read.connections, named.connections);
     work.run(&["trace", "-", "-"]).expect(2).reports(&["standard input can be read once only"]);
     work.run(&["trace", "-"]).expect(2).reports(&["standard input: the file is empty"]);
+}
+
+/// As Ctrl-C in a terminal with `tcpdump -w - | pathbench trace -`, whose pipe may stay open.
+#[test]
+fn a_signal_ends_standard_input_and_the_result_is_printed() {
+    let work = Workplace::new();
+    let mut command = work.pathbench(&["trace", "-", "--json"]);
+    let mut child = captured(command.stdin(Stdio::piped()));
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(&fs::read(recorded("checksums.pcap")).unwrap()).unwrap();
+    let pid = Pid::from_child(&child);
+    // The program handles the signal from when it opens standard input.
+    let handled = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0
+    };
+    assert!(within(Duration::from_secs(20), handled));
+    kill_process(pid, Signal::INT).unwrap();
+    let ended = Finished::from(child.wait_with_output().unwrap()).expect(0);
+    assert_eq!(document(&ended.stdout).totals.mptcp_connections, 1);
+    drop(pipe);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod subflows;
 
 use super::{Block, Cell, Finding, Items, Section};
 use crate::narrative::Tone;
-use crate::quantity::{Unit, bytes};
+use crate::quantity::{NONE, Unit, bytes};
 use pathbench_record::text::duration_s;
 use pathbench_record::trace::{
     CaptureRecord, ConnectionDirection, Distribution, Series, SubflowDirection, TraceDocument, TraceFinding,
@@ -60,7 +60,10 @@ fn captures(document: &TraceDocument) -> Section {
         })
         .without_empty_columns()
         .table;
-    let remark = format!("from {}, {}", document.started, duration_s(document.duration_s));
+    let remark = match document.captures.iter().map(|one| one.packets).max() {
+        None | Some(0) => "no packets".to_owned(),
+        _ => format!("from {}, {}", document.started, duration_s(document.duration_s)),
+    };
     Section::new("Captures", remark, vec![Block::Table(table)])
 }
 
@@ -119,7 +122,7 @@ fn totals(document: &TraceDocument) -> Section {
         );
         blocks.push(Block::Findings(vec![Finding::new(Tone::Mixed, "", text)]));
     }
-    let flows = tcp_connections + mptcp_connections + quic_connections;
+    let flows = tcp_connections.saturating_add(mptcp_connections).saturating_add(quic_connections);
     let left_out = flows.saturating_sub(document.connections.len() as u64);
     if left_out > 0 {
         let text = format!(
@@ -217,7 +220,12 @@ fn address(address: Option<impl Display>) -> String {
 
 /// A time of the capture.
 fn seconds(at_s: f64) -> Cell {
-    Cell::text(format!("{at_s:.3} s"))
+    Cell::text(time(at_s))
+}
+
+fn time(at_s: f64) -> String {
+    // Longer than any capture.
+    if at_s.abs() < 1e9 { format!("{at_s:.3} s") } else { NONE.to_owned() }
 }
 
 /// A part of bytes in percent; absent if it is zero.

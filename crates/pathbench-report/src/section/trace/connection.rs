@@ -1,6 +1,6 @@
 //! One connection: its handshake, its data level, its signals.
 
-use super::{arrow, distribution, quic, seconds, transport};
+use super::{arrow, distribution, quic, seconds, time, transport};
 use super::{comparison, subflows};
 use crate::narrative::Tone;
 use crate::quantity::Unit;
@@ -43,7 +43,7 @@ pub(super) fn sections(
 
 fn facts(connection: &TracedConnection) -> Vec<String> {
     let mut facts = vec![
-        format!("start {:.3} s", connection.start_s),
+        format!("start {}", time(connection.start_s)),
         format!("duration {}", duration_s(connection.duration_s)),
     ];
     let is_multipath_tcp = connection.transport == "mptcp";
@@ -88,7 +88,7 @@ fn findings(connection: &TracedConnection) -> Vec<Finding> {
             "no-dss" => "data without DSS option",
             other => other,
         };
-        let subject = format!("Fallback to TCP at {:.3} s:", fallback.at_s);
+        let subject = format!("Fallback to TCP at {}:", time(fallback.at_s));
         Finding::new(Tone::Bad, subject, format!("{reason} (`{}`)", fallback.reason))
     });
     let wrong = connection.checksums_wrong.filter(|wrong| *wrong > 0).map(|wrong| {

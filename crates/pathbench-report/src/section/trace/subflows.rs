@@ -1,6 +1,6 @@
 //! The subflows of a connection, a row per direction.
 
-use super::{arrow, distribution, part, sum};
+use super::{arrow, distribution, part, sum, time};
 use crate::narrative::Tone;
 use crate::quantity::{Unit, bytes, duration};
 use crate::section::{Cell, Items, Section, Value};
@@ -123,7 +123,7 @@ fn heading(connection: &TracedConnection, subflow: &TracedSubflow) -> String {
 
 fn notes(subflow: &TracedSubflow) -> Vec<(Tone, String)> {
     let either = |one: Option<String>| one.unwrap_or_else(|| "?".to_owned());
-    let mut facts = vec![format!("{:.3} s to {:.3} s", subflow.start_s, subflow.end_s)];
+    let mut facts = vec![format!("{} to {}", time(subflow.start_s), time(subflow.end_s))];
     let reset = subflow.reset_reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
     facts.push(match subflow.end.as_str() {
         "fin" => "ended by FIN".to_owned(),
@@ -171,9 +171,9 @@ fn too_big(messages: &[TooBigMessage]) -> Option<String> {
     let first = messages.first()?;
     let count = messages.len();
     Some(format!(
-        "ICMP packet too big: {count} {}, first at {:.3} s: {} packet of {} bytes, MTU {}",
+        "ICMP packet too big: {count} {}, first at {}: {} packet of {} bytes, MTU {}",
         if count == 1 { "message" } else { "messages" },
-        first.at_s,
+        time(first.at_s),
         first.direction,
         first.packet_bytes,
         first.mtu
