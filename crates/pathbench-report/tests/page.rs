@@ -4,7 +4,7 @@ mod parts;
 mod synthetic;
 
 use parts::Parts;
-use pathbench_report::{ResultSet, html};
+use pathbench_report::{FigureFormat, ResultSet, html};
 use std::collections::BTreeSet;
 
 pathbench_kerneltest::privilege_independent!();
@@ -26,7 +26,15 @@ fn pages() -> Vec<(&'static str, String)> {
     let single = all.iter().map(|(name, set)| (*name, html::report(std::slice::from_ref(set))));
     let mut pages: Vec<(&str, String)> = single.collect();
     pages.push(("two", html::report(&[synthetic::failover(), synthetic::failover()])));
+    pages.push(("trace", trace_page()));
     pages.into_iter().map(|(name, page)| (name, markup(&page))).collect()
+}
+
+fn trace_page() -> String {
+    let out = tempfile::tempdir().unwrap();
+    let written =
+        pathbench_report::trace::write(&synthetic::traced(), out.path(), FigureFormat::Svg).unwrap();
+    std::fs::read_to_string(written.html).unwrap()
 }
 
 /// The page without scripts, data and styles.

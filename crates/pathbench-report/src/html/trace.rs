@@ -45,7 +45,10 @@ pub(crate) fn page(document: &TraceDocument) -> (String, Vec<Figure>) {
                         (sections(opening(document)))
                         @for connection in &document.connections {
                             (sections(of_connection(connection, &document.captures)))
-                            @for one in of(connection.id) { (drawn_one(one)) }
+                            @let figures = of(connection.id);
+                            @if !figures.is_empty() {
+                                div.static { @for one in figures { (drawn_one(one)) } }
+                            }
                         }
                     }
                 }
