@@ -284,7 +284,7 @@ fn disturbed_sizes(odd: &Odd) -> ResultSet {
             (one.from_ms, one.to_ms) = (odd.option(at), odd.option(at + 1));
         }
         if odd.flag(at + 1) {
-            run.variant.insert(odd.name(at), serde_json::json!(odd.number(at)));
+            run.variant.insert(odd.name(at), json!(odd.number(at)));
         }
     }
     for (at, sample) in set.lines.held.samples.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
@@ -321,7 +321,7 @@ fn is_reported(set: &ResultSet) -> Result<(), TestCaseError> {
     let (page, figures) = html::page(std::slice::from_ref(set));
     prop_assert!(page.ends_with("</html>"));
     for block in Parts::of(&page).blocks {
-        prop_assert!(serde_json::from_str::<serde_json::Value>(block).is_ok(), "{block}");
+        prop_assert!(serde_json::from_str::<Value>(block).is_ok(), "{block}");
     }
     let mut rasterised = BTreeSet::new();
     for figure in figures.concat().into_iter().rev() {
