@@ -1,3 +1,4 @@
-//! The body of the fuzz target. The ordinary tests run it, too (`tests/fuzz_bodies.rs`).
+//! The bodies of the fuzz targets. The ordinary tests run them, too (`tests/fuzz_bodies.rs`).
 
 pub(crate) mod file;
+pub(crate) mod segments;

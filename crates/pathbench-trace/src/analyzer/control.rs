@@ -4,7 +4,7 @@ use super::connection::{Kind, MptcpConnection};
 use super::segment::full;
 use super::sequence::Sequence;
 use super::{Analyzer, WITHOUT_HANDSHAKE};
-use crate::mptcp::data::DataDirection;
+use crate::mptcp::data::{DataDirection, FARTHEST};
 use crate::mptcp::keys::{self, Key};
 use crate::mptcp::options::{self, Capable, DataSequenceSignal, Join, Mapping, MptcpOption};
 use crate::mptcp::signal::Signal;
@@ -13,8 +13,6 @@ use crate::packet::tcp_options::{TcpOption, nop_count, options};
 use crate::tcp::{ACK, SYN};
 use pathbench_record::trace::HandshakeEvidence;
 
-/// Data sequence numbers are random 64-bit values: two that are this near belong to one connection.
-const NEAR: u64 = 1 << 31;
 /// An erased MPTCP option of a SYN/ACK leaves at least its 12 bytes as NOPs.
 const NOPS_OF_AN_ERASED_OPTION: usize = 8;
 
@@ -254,7 +252,8 @@ impl<S: Sequence> Analyzer<S> {
         self.without_handshake.push_back(connection);
     }
 
-    /// A connection without a first handshake whose data are near those of a DSS, and whether the flow's ends are exchanged in it.
+    /// A connection without a first handshake whose data are near those of a DSS (data sequence numbers are random values
+    /// of 64 bits), and whether the flow's ends are exchanged in it.
     fn near(&self, flow: u32, side: usize, signal: &DataSequenceSignal) -> Option<(u32, bool)> {
         let own = self.flows[flow as usize].connection;
         let sent = signal.mapping.and_then(|mapping| full(mapping.data_sequence));
@@ -266,7 +265,7 @@ impl<S: Sequence> Analyzer<S> {
                 let near = |value: Option<u64>, side: usize| {
                     value
                         .and_then(|value| mptcp.data[side].distance(value))
-                        .is_some_and(|distance| distance < NEAR)
+                        .is_some_and(|distance| distance <= FARTHEST)
                 };
                 (near(sent, sender) || near(acknowledged, 1 - sender)).then_some((other, turned))
             })

@@ -111,58 +111,83 @@ impl<S: Sequence> Analyzer<S> {
         if self.connections[connection as usize].lacks_data_sequence() {
             self.begin_without_handshake(flow, side, signal, time_ns);
         }
-        let connection = self.flows[flow as usize].connection;
-        let Connection { mptcp: Some(mptcp), members, first_ns, .. } =
-            &mut self.connections[connection as usize]
+        if let Some(acknowledgment) = signal.data_ack {
+            self.acknowledge_data(flow, side, acknowledgment);
+        }
+        let subflow = &mut self.flows[flow as usize];
+        subflow.mptcp.get_or_insert_default().dss_captured[side] = true;
+        if let Some(mapping) = &signal.mapping {
+            self.map(flow, side, tcp, mapping, signal.data_fin, time_ns);
+        }
+    }
+
+    #[inline]
+    fn acknowledge_data(&mut self, flow: u32, side: usize, acknowledgment: DataSequence) {
+        let Self { flows, connections, .. } = self;
+        let subflow = &flows[flow as usize];
+        let sender = subflow.connection_side(side);
+        let Connection { mptcp: Some(mptcp), members, .. } = &mut connections[subflow.connection as usize]
         else {
             return;
         };
-        let sender = self.flows[flow as usize].connection_side(side);
-        if let Some(acknowledgment) = signal.data_ack {
-            let data = &mut mptcp.data[1 - sender];
-            let position = data.position(acknowledgment);
-            let flows = &self.flows;
-            data.acknowledge(position, |ordinal| {
-                let Some(&member) = members.get(ordinal as usize) else { return 0 };
-                let subflow = &flows[member as usize];
-                let from = usize::from(subflow.connection_side(0) == sender);
-                subflow.flow.directions[from].acknowledged
-            });
-        }
-        let subflow = &mut self.flows[flow as usize];
-        let ordinal = subflow.ordinal;
-        let Subflow { flow: tcp_flow, mptcp: state, .. } = subflow;
-        let state = state.get_or_insert_default();
-        state.dss_captured[side] = true;
-        let Some(mapping) = &signal.mapping else { return };
+        let data = &mut mptcp.data[1 - sender];
+        let Some(position) = data.position(acknowledgment) else { return };
+        data.acknowledge(position, |ordinal| {
+            let Some(&member) = members.get(ordinal as usize) else { return 0 };
+            let subflow = &flows[member as usize];
+            let from = usize::from(subflow.connection_side(0) == sender);
+            subflow.flow.directions[from].acknowledged
+        });
+    }
+
+    /// A mapping, and the payload that has waited for it.
+    #[inline]
+    fn map(
+        &mut self,
+        flow: u32,
+        side: usize,
+        tcp: &Tcp<'_>,
+        mapping: &Mapping,
+        data_fin: bool,
+        time_ns: u64,
+    ) {
+        let Self { flows, connections, .. } = self;
+        let subflow = &mut flows[flow as usize];
+        let (ordinal, sender) = (subflow.ordinal, subflow.connection_side(side));
+        let Connection { mptcp: Some(mptcp), first_ns, fallback, .. } =
+            &mut connections[subflow.connection as usize]
+        else {
+            return;
+        };
         if mapping.length == 0 {
-            self.connections[connection as usize].fallback.get_or_insert((time_ns, "infinite-mapping"));
+            fallback.get_or_insert((time_ns, "infinite-mapping"));
             return;
         }
         let data = &mut mptcp.data[sender];
-        let position = data.position(mapping.data_sequence);
-        let length = u64::from(mapping.length) - u64::from(signal.data_fin);
-        if signal.data_fin {
+        let Some(position) = data.position(mapping.data_sequence) else { return };
+        let length = u64::from(mapping.length) - u64::from(data_fin);
+        if data_fin {
             data.data_fin.get_or_insert(position + length);
         }
         if length == 0 {
             return;
         }
-        let direction = &tcp_flow.directions[side];
+        let Subflow { flow: tcp_flow, mptcp: state, .. } = subflow;
+        let (state, direction) = (state.get_or_insert_default(), &mut tcp_flow.directions[side]);
         let start = state.place(side, direction, tcp, mapping);
         if let (Some(checksum), true) = (mapping.checksum, mptcp.checksum.iter().any(|required| *required)) {
             let sequence = data.sequence(position);
             let checksums = state.checksums[side].get_or_insert_default();
-            checksums.mapping(sequence, mapping.subflow_sequence, mapping.length, checksum, signal.data_fin);
+            checksums.mapping(sequence, mapping.subflow_sequence, mapping.length, checksum, data_fin);
         }
-        let new = state.mappings[side].add(Range { start, end: start + length, data: position });
+        let end = start.saturating_add(length);
+        let new = state.mappings[side].add(Range { start, end, data: position });
         if new && state.mappings[side].is_waiting() {
             let mut reinjected = 0;
-            let start_ns = *first_ns;
             state.mappings[side].resolve_waiting(|range, at_ns| {
-                let carried = data.carry(ordinal, range, at_ns, start_ns);
+                let carried = data.carry(ordinal, range, at_ns, *first_ns);
                 reinjected += carried.again;
-                tcp_flow.directions[side].new_data(carried.new, at_ns, at_ns.saturating_sub(start_ns));
+                direction.new_data(carried.new, at_ns, at_ns.saturating_sub(*first_ns));
             });
             state.reinjected_bytes[side] += reinjected;
         }

@@ -18,6 +18,9 @@ const REINJECTIONS: usize = 128;
 /// Most ranges that wait for the data before them.
 const OUT_OF_ORDER: usize = 64;
 
+/// Twice the largest window, because a capture may lack packets.
+pub const FARTHEST: u64 = 1 << 31;
+
 /// Data that a subflow carried. Positions are data sequence numbers relative to the initial one: the first byte is 1.
 #[derive(Debug, Clone, Copy)]
 struct Carrier {
@@ -114,18 +117,20 @@ impl DataDirection {
         self.origin.is_none()
     }
 
-    /// Position of a data sequence number. The first fixes the origin if the keys are unknown.
+    /// Position of a data sequence number. The first fixes the origin if the keys are unknown. `None` for one that is
+    /// farther from the data so far than a window can be (RFC 9293, section 3.8.1: 2³⁰ bytes).
     #[inline]
-    pub fn position(&mut self, sequence: DataSequence) -> u64 {
-        let Some(origin) = self.origin else { return self.begin(sequence) };
-        match sequence {
+    pub fn position(&mut self, sequence: DataSequence) -> Option<u64> {
+        let Some(origin) = self.origin else { return Some(self.begin(sequence)) };
+        let near = self.contiguous_end();
+        let position = match sequence {
             DataSequence::Full(full) => full.wrapping_sub(origin),
             DataSequence::Short(short) => {
-                let near = self.contiguous_end();
                 let distance = short.wrapping_sub((origin as u32).wrapping_add(near as u32)) as i32;
                 near.saturating_add_signed(i64::from(distance))
             }
-        }
+        };
+        (position.abs_diff(near) <= FARTHEST).then_some(position)
     }
 
     #[cold]

@@ -113,6 +113,22 @@ fn payload_before_its_mapping_is_resolved_when_the_mapping_comes() {
 }
 
 #[test]
+fn a_mapping_far_from_all_data_maps_nothing() {
+    let mut capture = Capture::new();
+    let [first, _] = two_subflows(&mut capture);
+    for distance in [u64::MAX, 1 << 40, (1 << 63) - 7] {
+        let mapping = (initial_data(CLIENT_KEY).wrapping_add(distance), 1, 1_000);
+        let option = dss(initial_data(SERVER_KEY).wrapping_add(distance), Some(mapping), true);
+        capture.segment(&first.from(0, ACK, 1, 1).option(&option).payload(999));
+    }
+    capture.segment(&first.upload(1_000, 1, 500)).segment(&first.acknowledge(1_500, 501));
+    let connection = capture.connection();
+    assert_eq!((connection.upload.data_bytes, connection.upload.acknowledged_bytes), (500, Some(500)));
+    assert_eq!(connection.subflows[0].upload.unmapped_bytes, Some(999));
+    assert_eq!(connection.download.acknowledged_bytes, Some(0));
+}
+
+#[test]
 fn data_out_of_order_wait_for_those_before_them() {
     let mut capture = Capture::new();
     let [first, second] = two_subflows(&mut capture);
