@@ -157,7 +157,7 @@ impl DataDirection {
         let new = self.coverage.add(start, end);
         let mut carried = Carried { start, new, again: end - start - new, again_on_same_subflow: 0 };
         if carried.again > 0 {
-            carried.again_on_same_subflow = self.again(subflow, start, end);
+            carried.again_on_same_subflow = self.again(subflow, start, end).min(carried.again);
             self.reinjected_bytes += carried.again;
             self.reinjected_same_subflow_bytes += carried.again_on_same_subflow;
         }
@@ -205,7 +205,7 @@ impl DataDirection {
                 });
             }
         }
-        same.min(end - start)
+        same
     }
 
     fn remember(&mut self, carrier: Carrier) {
