@@ -9,7 +9,7 @@ use crate::comparison::{Comparison, Context, Span};
 use crate::mptcp::options::{self, Join, MptcpOption};
 use crate::packet::tcp_options::{TcpOption, options};
 use crate::packet::{Endpoint, Packet, Tcp};
-use crate::tcp::{ACK, SYN};
+use crate::tcp::{ACK, Flow, SYN};
 use pathbench_record::trace::SubflowComparison;
 use std::collections::{HashMap, VecDeque};
 
@@ -45,6 +45,8 @@ pub(super) struct Several {
 #[derive(Debug, Default)]
 pub(super) struct Compared {
     comparison: Comparison,
+    /// The flow as the second point has it: figures of a sender are those of the point nearer to it.
+    flow: Flow,
     /// Number of the flow: indices are used again.
     number: u64,
     /// Capture of the second point.
@@ -237,8 +239,19 @@ impl<S: Sequence> Analyzer<S> {
         if second.is_some_and(|second| second != capture && !self.continues(second, capture)) {
             return;
         }
-        if let Some(compared) = &mut self.flows[flow as usize].comparison {
+        let Subflow { comparison, flow: first, .. } = &mut self.flows[flow as usize];
+        if let Some(compared) = comparison {
             compared.second = Some(capture);
+            let side = compared.side(packet, first.ends);
+            if compared.flow.first_ns == 0 {
+                compared.flow = Flow {
+                    ends: first.ends,
+                    first_ns: frame.time_ns,
+                    origin_ns: frame.time_ns,
+                    ..Flow::default()
+                };
+            }
+            compared.flow.packet(side, packet, tcp, frame.time_ns);
         }
         self.observe(flow, 1, frame, packet, tcp);
     }
@@ -272,6 +285,9 @@ impl<S: Sequence> Analyzer<S> {
             let spans = compared.spans(member.capture, &self.counts);
             let captures = [member.capture, compared.second?];
             let result = compared.comparison.finish(captures, spans)?;
+            // By the flow's sender: the point nearer to it.
+            let second_is_client = result.client_capture != member.capture;
+            member.flow.take_sender(usize::from(!second_is_client), &mut compared.flow);
             Some(if member.turned { turned(result) } else { result })
         };
         members.iter_mut().map(result).collect()

@@ -124,7 +124,7 @@ pub(super) struct Offset {
 }
 
 impl Offset {
-    /// `None` if a direction has no packet at both points. `client` is the point nearer to the client.
+    /// `None` if a direction has no packet at both points, or if no offset explains both directions. `client` is the point nearer to the client.
     pub(super) fn estimate(up: &Differences, down: &Differences, client: usize) -> Option<Self> {
         // Server's time minus client's time: the least of the upload is an upper bound of the offset, the greatest of
         // the download a lower one.
@@ -143,8 +143,9 @@ impl Offset {
                 (lower, upper) = interval(drift.bounds(up), drift.bounds(down));
             }
         }
-        let uncertainty_ns = ((upper - lower) / 2.0).abs();
-        Some(Self { middle_ns: f64::midpoint(upper, lower), uncertainty_ns, drift })
+        // Clocks that were set during the capture have no offset.
+        let uncertainty_ns = (upper - lower) / 2.0;
+        (lower <= upper).then_some(Self { middle_ns: f64::midpoint(upper, lower), uncertainty_ns, drift })
     }
 
     /// Delays to point `receiver` of data that end `side` sent.
@@ -185,6 +186,19 @@ impl Offset {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clocks_that_were_set_have_no_offset() {
+        let (mut up, mut down) = (Differences::default(), Differences::default());
+        for number in 0..100 {
+            let time_ns = number * 1_000_000;
+            // The second clock is set back by 50 ms in the middle.
+            let second = |at_ns: u64| if number < 50 { at_ns + 100_000_000 } else { at_ns + 50_000_000 };
+            up.record(Sample::new(0, time_ns, second(time_ns + 1_000_000)));
+            down.record(Sample::new(0, time_ns + 1_000_000, second(time_ns)));
+        }
+        assert!(Offset::estimate(&up, &down, 0).is_none());
+    }
 
     #[test]
     fn thinning_keeps_evenly_spaced_differences_and_the_exact_bounds() {

@@ -146,6 +146,16 @@ impl Flow {
         }
     }
 
+    /// Takes over the figures of end `side` from the same flow at the point of capture nearer to it.
+    pub fn take_sender(&mut self, side: usize, other: &mut Self) {
+        let mut nearer = std::mem::take(&mut other.directions[side]);
+        let direction = &mut self.directions[side];
+        // Who carried new data is known at one point.
+        nearer.goodput = std::mem::take(&mut direction.goodput);
+        (nearer.last_new_ns, nearer.stall_ns) = (direction.last_new_ns, direction.stall_ns);
+        *direction = nearer;
+    }
+
     /// Both ends have closed, or one has reset the connection.
     pub fn closed(&self) -> bool {
         self.end == End::Reset || self.directions.iter().all(|direction| direction.fin)

@@ -70,3 +70,36 @@ fn a_truncated_capture_gives_all_before_the_damage_and_its_place() {
     let damage = document.captures[0].damage.as_deref().unwrap();
     assert!(damage.contains(&whole.len().to_string()), "{damage}");
 }
+
+#[test]
+fn figures_of_a_sender_come_from_the_capture_nearer_to_it() {
+    let flow = Subflow::new(CLIENT, [0, 0]);
+    // The path has 5 ms each way; the first copy of the server's data is lost on it.
+    let at = |delay_ms: f64, server: bool| {
+        let mut capture = Capture::new();
+        let begin = capture.now_ms;
+        let mut segment = |ms: f64, segment: &crate::wire::Segment| {
+            capture.now_ms = begin + ms;
+            capture.segment(segment);
+        };
+        let data = flow.from(1, ACK, 1, 1).payload(1_000);
+        segment(delay_ms, &flow.from(0, SYN, 0, 0));
+        segment(10.0 - delay_ms, &flow.from(1, SYN | ACK, 0, 1));
+        segment(10.0 + delay_ms, &flow.from(0, ACK, 1, 1));
+        if server {
+            segment(20.0, &data);
+        }
+        segment(225.0 - delay_ms, &data);
+        segment(225.0 + delay_ms, &flow.from(0, ACK, 1, 1_001));
+        segment(235.0 - delay_ms, &flow.from(1, ACK, 1_001, 1).payload(500));
+        segment(235.0 + delay_ms, &flow.from(0, ACK, 1, 1_501));
+        capture.into_bytes()
+    };
+    let captures = [at(0.0, false), at(5.0, true)];
+    let document = document(&captures.each_ref().map(Vec::as_slice), 10);
+    let subflow = &document.connections[0].subflows[0];
+    assert_eq!((subflow.download.payload_bytes, subflow.download.retransmitted_bytes), (2_500, 1_000));
+    assert!((subflow.download_rtt_ms.as_ref().unwrap().median - 10.0).abs() < 0.5, "{subflow:#?}");
+    let compared = &subflow.comparison.as_ref().unwrap();
+    assert_eq!((compared.client_capture, compared.download.lost_bytes), (0, 1_000));
+}
