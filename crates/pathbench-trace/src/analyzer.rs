@@ -231,7 +231,11 @@ impl<S: Sequence> Analyzer<S> {
         for (lookup, (frame, packet)) in lookups.iter().zip(packets.iter()) {
             match &packet.transport {
                 Transport::Tcp(tcp) => self.tcp(capture, frame, packet, tcp, lookup),
-                Transport::Udp(udp) => self.quic.push(frame.time_ns, packet, udp),
+                Transport::Udp(udp) => {
+                    if self.is_first_point(capture, lookup.key) {
+                        self.quic.push(frame.time_ns, packet, udp);
+                    }
+                }
                 Transport::TooBig(message) => self.too_big(message, frame.time_ns),
             }
         }

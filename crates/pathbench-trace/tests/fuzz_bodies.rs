@@ -18,7 +18,9 @@ fn run(target: &str, body: fn(&[u8]), cases: u32) {
     seeds.sort();
     let seeds: Vec<_> = seeds.iter().map(|seed| std::fs::read(seed).unwrap()).collect();
     assert!(!seeds.is_empty());
-    seeds.iter().for_each(|seed| body(seed));
+    for seed in &seeds {
+        body(seed);
+    }
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8);
     let input = (prop::sample::select(seeds), changes, any::<prop::sample::Index>());
     let config = Config { cases, failure_persistence: None, ..Config::default() };

@@ -17,7 +17,9 @@ const RAW: u16 = 101;
 pub(crate) fn run(input: &[u8]) {
     let interface = Interface { link_type: RAW, ..Interface::default() };
     let mut captures = [Vec::new(), Vec::new()];
-    captures.iter_mut().for_each(|capture| writer::begin(std::slice::from_ref(&interface), capture));
+    for capture in &mut captures {
+        writer::begin(std::slice::from_ref(&interface), capture);
+    }
     let (mut rest, mut time_ns) = (input, 1_700_000_000_000_000_000_u64);
     while let Some((step, after)) = rest.split_first_chunk::<STEP>() {
         let [place, flags, sequence, acknowledgment, payload, time, options, comment] = *step;

@@ -18,6 +18,8 @@ const SIGNATURES: usize = 65_536;
 /// Ranges of all flows that wait for their counterparts. Above, each flow keeps only [`FEW`].
 const WAITING: usize = 1 << 20;
 const FEW: usize = 256;
+/// UDP flows whose capture is known.
+const DATAGRAM_FLOWS: usize = 100_000;
 
 /// What a NAT leaves in a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,6 +39,8 @@ pub(super) struct Several {
     signatures: HashMap<Signature, (u32, u64)>,
     oldest: VecDeque<Signature>,
     flows: u64,
+    /// The capture that has the packets of a UDP flow: those of further captures are the same.
+    datagrams: HashMap<Key, u32>,
     /// Ranges that wait, of all flows.
     waiting: usize,
 }
@@ -106,6 +110,23 @@ fn signatures(tcp: &Tcp<'_>) -> [Option<Signature>; 2] {
 }
 
 impl<S: Sequence> Analyzer<S> {
+    /// A UDP flow is analysed at one point of capture.
+    #[inline]
+    pub(super) fn is_first_point(&mut self, capture: u32, key: Key) -> bool {
+        let Some(several) = &mut self.several else { return true };
+        if several.datagrams.len() >= DATAGRAM_FLOWS && !several.datagrams.contains_key(&key) {
+            return true;
+        }
+        let first = *several.datagrams.entry(key).or_insert(capture);
+        if first != capture && self.continues(first, capture) {
+            if let Some(several) = &mut self.several {
+                several.datagrams.insert(key, capture);
+            }
+            return true;
+        }
+        first == capture
+    }
+
     /// The capture is not that of the flow's first point.
     ///
     /// A capture that begins after the end of the other is its next file, unless it has the handshake again: then the

@@ -4,7 +4,7 @@ use crate::packet::Endpoint;
 use std::hint::black_box;
 
 /// The ends of a flow, the same for both directions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     low: Endpoint,
     high: Endpoint,

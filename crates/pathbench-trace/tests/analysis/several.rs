@@ -103,3 +103,13 @@ fn figures_of_a_sender_come_from_the_capture_nearer_to_it() {
     let compared = &subflow.comparison.as_ref().unwrap();
     assert_eq!((compared.client_capture, compared.download.lost_bytes), (0, 1_000));
 }
+
+#[test]
+fn a_quic_connection_at_two_points_is_counted_once() {
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/mpquic.pcap");
+    let bytes = std::fs::read(recorded).unwrap();
+    let (once, twice) = (document(&[&bytes], 10), document(&[&bytes, &bytes], 10));
+    assert_eq!(once.totals.quic_connections, 1);
+    assert_eq!(twice.totals, once.totals);
+    assert_eq!(twice.connections[0].upload.payload_bytes, once.connections[0].upload.payload_bytes);
+}
