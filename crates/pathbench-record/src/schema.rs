@@ -7,7 +7,7 @@ use crate::end::MessageLine;
 use crate::event::Event;
 use crate::live::LiveRecord;
 use crate::sample::Sample;
-use crate::trace::TraceDocument;
+use crate::trace::{SequenceLine, TraceDocument};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -36,13 +36,17 @@ pub const FILES: [FileSchema; 7] = [
 pub const TRACE: FileSchema =
     FileSchema { name: "trace", file: crate::directory::TRACE_FILE, generate: of::<TraceDocument> };
 
+/// A line of the time-sequence graphs of `pathbench trace`.
+pub const SEQUENCE: FileSchema =
+    FileSchema { name: "sequence", file: crate::directory::SEQUENCE_FILE, generate: of::<SequenceLine> };
+
 /// A line of `--json-stream`.
 pub const STREAM: FileSchema =
     FileSchema { name: "live", file: "standard output", generate: of::<LiveRecord> };
 
 impl FileSchema {
     pub fn named(name: &str) -> Option<Self> {
-        FILES.into_iter().chain([TRACE]).find(|schema| schema.name == name)
+        FILES.into_iter().chain([TRACE, SEQUENCE]).find(|schema| schema.name == name)
     }
 
     pub fn schema(&self) -> Value {

@@ -469,6 +469,7 @@ pub struct SequenceLine {
     pub subflow: Option<u32>,
     /// `upload`, `download`.
     pub direction: String,
+    /// Segments with payload, in the order of capture.
     pub segments: Vec<SequenceSegment>,
     /// Time and position of each new acknowledgment by the peer.
     pub acknowledgments: Vec<(f64, u64)>,
@@ -481,9 +482,12 @@ pub struct SequenceLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct SequenceSegment {
+    /// Time of the packet.
     pub at_s: f64,
-    /// Relative sequence numbers: the first byte is 1. Without the handshake they begin at 2³² (subflow) or 2⁴⁰ (data).
+    /// Relative sequence number of the first byte: that of the direction's first byte is 1. Without the handshake, they
+    /// begin at 2³² (subflow) or 2⁴⁰ (data).
     pub start: u64,
+    /// Relative sequence number after the last byte.
     pub end: u64,
     /// `data`, `out-of-order`, `retransmission`, `reinjection`.
     pub kind: String,

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-use pathbench_record::schema::{FILES, FileSchema, STREAM, TRACE};
+use pathbench_record::schema::{FILES, FileSchema, SEQUENCE, STREAM, TRACE};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +27,7 @@ fn assert_current(file: &Path, current: &str) {
 
 #[test]
 fn the_schemas_are_those_of_the_types() {
-    for file in FILES.into_iter().chain([TRACE, STREAM]) {
+    for file in FILES.into_iter().chain([TRACE, SEQUENCE, STREAM]) {
         let text = serde_json::to_string_pretty(&file.schema()).unwrap() + "\n";
         assert_current(&docs().join(format!("schema/{}.json", file.name)), &text);
     }
@@ -121,7 +121,7 @@ fn table(of: &Type, schema: &Value) -> String {
 #[test]
 fn the_tables_of_fields_are_those_of_the_types() {
     tables_are_current("results.md", &FILES);
-    tables_are_current("trace.md", &[TRACE]);
+    tables_are_current("trace.md", &[TRACE, SEQUENCE]);
 }
 
 fn tables_are_current(name: &str, files: &[FileSchema]) {

@@ -2,15 +2,21 @@
 
 use crate::html;
 use crate::output::{FigureFormat, WriteError, Written, write_page};
-use pathbench_record::trace::TraceDocument;
+use pathbench_record::trace::{SequenceLine, TraceDocument};
 use std::path::Path;
 
 /// Writes `report.html` and the figures in `format` into `out`, which is created if necessary:
-/// `connection-N-throughput` and `connection-N-segment-sizes` of the connections with the most payload.
+/// `connection-N-throughput` and `connection-N-segment-sizes` of the connections with the most payload, and, with lines
+/// of `sequence.jsonl`, `connection-N-sequence-upload` and `connection-N-sequence-download`.
 ///
 /// # Errors
 /// [`WriteError`], naming the file.
-pub fn write(document: &TraceDocument, out: &Path, format: FigureFormat) -> Result<Written, WriteError> {
-    let (page, figures) = html::trace::page(document);
+pub fn write(
+    document: &TraceDocument,
+    lines: &[SequenceLine],
+    out: &Path,
+    format: FigureFormat,
+) -> Result<Written, WriteError> {
+    let (page, figures) = html::trace::page(document, lines);
     write_page(&page, figures.iter(), out, format)
 }

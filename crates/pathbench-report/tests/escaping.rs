@@ -52,7 +52,7 @@ fn deceptive_characters_are_replaced() {
 fn text_from_captures_is_neither_markup_nor_a_terminal_sequence() {
     let document = synthetic::hostile_trace();
     let out = tempfile::tempdir().unwrap();
-    let written = pathbench_report::trace::write(&document, out.path(), FigureFormat::Svg).unwrap();
+    let written = pathbench_report::trace::write(&document, &[], out.path(), FigureFormat::Svg).unwrap();
     let page = std::fs::read_to_string(&written.html).unwrap();
     assert!(page.contains("&lt;script&gt;alert") && !page.contains("<script"));
     let figures = written.figures.iter().map(|file| std::fs::read_to_string(file).unwrap());

@@ -68,7 +68,8 @@ fn captures() {
     holds("trace-80.txt", &trace(&document, Style { colour: false, width: 80 }));
     holds("trace-120-colour.txt", &trace(&document, Style { colour: true, width: 120 }));
     let out = tempfile::tempdir().expect("a directory");
-    let written = pathbench_report::trace::write(&document, out.path(), FigureFormat::Svg).expect("files");
+    let written =
+        pathbench_report::trace::write(&document, &[], out.path(), FigureFormat::Svg).expect("files");
     let stored = |path: &Path| fs::read_to_string(path).unwrap_or_default();
     let page = stored(&written.html);
     let (_, page) = page.split_once("<body>").expect("a body");

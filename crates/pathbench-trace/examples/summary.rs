@@ -11,6 +11,6 @@ fn main() {
         open(name, file).ok()
     });
     let parameters = Parameters { most: 5, seed: 1 };
-    let (document, ()) = analyse(sources.collect(), &parameters, Quic::new(None), ());
+    let document = analyse(sources.collect(), &parameters, Quic::new(None), ()).document;
     println!("{}", serde_json::to_string_pretty(&document).unwrap_or_default());
 }

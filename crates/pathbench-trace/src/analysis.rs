@@ -75,13 +75,24 @@ impl Waiting {
     }
 }
 
+/// The result of an analysis, and what a second pass over the captures needs.
+#[derive(Debug)]
+pub struct Analysis<S> {
+    pub document: TraceDocument,
+    pub sequence: S,
+    /// Time of the first packet of all captures: second 0 of the document.
+    pub origin_ns: u64,
+    /// Of each capture.
+    pub interfaces: Vec<Vec<Interface>>,
+}
+
 /// Reads all captures to their ends. Damage is in the result: it ends one capture and no other.
 pub fn analyse<R: Read, S: Sequence>(
     sources: Vec<Source<R>>,
     parameters: &Parameters,
     quic: Quic,
     sequence: S,
-) -> (TraceDocument, S) {
+) -> Analysis<S> {
     let options = Options { most: parameters.most, seed: parameters.seed, captures: sources.len() };
     let mut analyzer = Analyzer::new(options, quic, sequence);
     let mut sources = sources;
@@ -92,13 +103,15 @@ pub fn analyse<R: Read, S: Sequence>(
         merge(&mut sources, &mut analyzer, &mut damage);
     }
     let (mut document, counts, sequence) = analyzer.finish();
+    let origin_ns = counts.iter().filter_map(|counts| counts.first_ns).min().unwrap_or(0);
+    let interfaces = sources.iter().map(|source| source.reader.interfaces().to_vec()).collect();
     document.captures = sources
         .into_iter()
         .zip(counts)
         .zip(damage)
         .map(|((source, counts), damage)| record(source.name, &source.reader, &counts, damage))
         .collect();
-    (document, sequence)
+    Analysis { document, sequence, origin_ns, interfaces }
 }
 
 fn whole<R: Read, S: Sequence>(source: &mut Source<R>, analyzer: &mut Analyzer<S>) -> Option<String> {

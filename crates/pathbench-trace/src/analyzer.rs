@@ -58,7 +58,8 @@ pub struct Counts {
     pub truncated_packets: u64,
     pub other_packets: u64,
     pub by_interface: Vec<u64>,
-    first_ns: Option<u64>,
+    /// Time of the first packet.
+    pub first_ns: Option<u64>,
     last_ns: u64,
     ended: bool,
 }

@@ -45,6 +45,10 @@ impl<F: FnMut(u64, &[u8])> Sequence for Extract<F> {
 
     fn segment(&mut self, frame: &Frame<'_>, segment: &Segment) {
         let Some(out) = self.captures.get_mut(&segment.connection) else { return };
+        if frame.bytes.is_empty() {
+            // Reassembled from fragments.
+            return;
+        }
         self.comment.clear();
         describe(segment, &mut self.comment);
         if let Some(comment) = frame.comment {

@@ -5,6 +5,8 @@ use crate::capture::Frame;
 use pathbench_record::trace::{SequenceLine, SequenceSegment};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Most lines.
+const MOST_LINES: usize = 256;
 /// Most segments, and most acknowledgments, of one line.
 const MOST: usize = 2_000;
 
@@ -132,7 +134,9 @@ impl Graphs {
             matches!(value.3, SegmentKind::Retransmission | SegmentKind::Reinjection)
         };
         let value = (segment.time_ns, range.0, range.1, segment.kind, segment.subflow);
-        self.lines.entry(key).or_default().segments.push(value, special);
+        if self.lines.len() < MOST_LINES || self.lines.contains_key(&key) {
+            self.lines.entry(key).or_default().segments.push(value, special);
+        }
     }
 
     fn acknowledgment(&mut self, key: Key, position: u64, time_ns: u64) {

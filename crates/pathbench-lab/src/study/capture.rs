@@ -5,7 +5,7 @@ use crate::environment::Emulation;
 use pathbench_record::document::{CaptureCheck, CapturedPath, PathRecord, RunRecord};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::trace::CaptureRecord;
-use pathbench_trace::analysis::{Parameters, Source, analyse, open};
+use pathbench_trace::analysis::{Analysis, Parameters, Source, analyse, open};
 use pathbench_trace::analyzer::{Segment, Sequence};
 use pathbench_trace::capture::Frame;
 use pathbench_trace::quic::Quic;
@@ -69,7 +69,7 @@ pub(super) fn check(run: &mut ConductedRun, emulation: &Emulation) {
         ..PathCount::default()
     };
     let counted = Counted { paths: names.iter().map(count).collect() };
-    let (document, counted) =
+    let Analysis { document, sequence: counted, .. } =
         analyse(sources, &Parameters { most: 1_000, seed: 0 }, Quic::new(None), counted);
     damage.extend(
         document

@@ -111,21 +111,13 @@ pub(super) fn records<T: Line>(directory: &ResultDirectory) -> Result<Records<T>
 /// Calls `seen` with each line of the file of `T`; returns a warning about the file.
 pub(super) fn for_each<T: Line>(
     directory: &ResultDirectory,
-    mut seen: impl FnMut(T),
+    seen: impl FnMut(T),
 ) -> Result<Option<String>, ReadError> {
     let file = match LineFile::open::<T>(directory)? {
         Opened::File(file) => file,
         Opened::Absent(warning) => return Ok(warning),
     };
-    let mut reader = file.lines(0..u64::MAX);
-    while let Some(line) = reader.next()? {
-        match line.parse() {
-            Ok(item) => seen(item),
-            Err(_) if line.is_cut_off() => return Ok(Some(file.cut_off(line.from))),
-            Err(error) => return Err(file.broken(line.from, error.to_string())),
-        }
-    }
-    Ok(None)
+    file.for_each(seen)
 }
 
 #[derive(Debug)]
@@ -143,14 +135,36 @@ pub(super) enum Opened {
 impl LineFile {
     pub(super) fn open<T: Line>(directory: &ResultDirectory) -> Result<Opened, ReadError> {
         let path = directory.path.join(T::FILE);
+        if let Some(file) = Self::open_if_present(path.clone())? {
+            return Ok(Opened::File(file));
+        }
+        let is_missing = T::is_expected(&directory.document);
+        Ok(Opened::Absent(is_missing.then(|| format!("{} is missing", path.display()))))
+    }
+
+    /// `None` without the file.
+    pub(super) fn open_if_present(path: PathBuf) -> Result<Option<Self>, ReadError> {
         match File::open(&path) {
-            Ok(file) => Ok(Opened::File(Self { path, file })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let is_missing = T::is_expected(&directory.document);
-                Ok(Opened::Absent(is_missing.then(|| format!("{} is missing", path.display()))))
-            }
+            Ok(file) => Ok(Some(Self { path, file })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(ReadError::Io { path, source }),
         }
+    }
+
+    /// Calls `seen` with each line; returns a warning if the last line is cut off.
+    pub(super) fn for_each<T: DeserializeOwned>(
+        &self,
+        mut seen: impl FnMut(T),
+    ) -> Result<Option<String>, ReadError> {
+        let mut reader = self.lines(0..u64::MAX);
+        while let Some(line) = reader.next()? {
+            match line.parse() {
+                Ok(item) => seen(item),
+                Err(_) if line.is_cut_off() => return Ok(Some(self.cut_off(line.from))),
+                Err(error) => return Err(self.broken(line.from, error.to_string())),
+            }
+        }
+        Ok(None)
     }
 
     /// The lines of a range of bytes, which starts at the start of a line. An end of `u64::MAX` is that of the file.
@@ -225,7 +239,7 @@ impl RawLine<'_> {
         self.from + self.bytes.len() as u64
     }
 
-    pub(super) fn parse<T: Line>(&self) -> Result<T, serde_json::Error> {
+    pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(self.bytes)
     }
 

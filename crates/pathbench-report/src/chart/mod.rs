@@ -203,6 +203,14 @@ pub(crate) struct Column {
     pub(crate) tooltip: String,
 }
 
+/// Lines through points, of one colour. A line between two equal points is a dot of the stroke's width.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    pub(crate) series: String,
+    pub(crate) stroke: Stroke,
+    pub(crate) runs: Vec<Vec<(f64, f64)>>,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) enum Mark {
     /// A line through points. A line with a `raise` is that many pixels above its values, unless they are 0.
@@ -266,6 +274,8 @@ pub(crate) enum Mark {
         labels: Vec<String>,
         colour: Colour,
     },
+    /// Many lines in an area that the page can zoom.
+    Paths(Vec<Paths>),
     Label(Label),
     Ends {
         x: f64,

@@ -9,6 +9,7 @@ mod perfetto;
 mod rows;
 pub mod table;
 mod trace;
+mod xplot;
 
 use crate::result_set::ResultSet;
 use crate::view::RunData;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use table::{Column, Table, tables};
 use thiserror::Error;
 pub use trace::write_trace;
+pub use xplot::write_xplot;
 
 /// Longest name of a file, in characters of up to 4 bytes.
 const LONGEST_NAME: usize = 60;

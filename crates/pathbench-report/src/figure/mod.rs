@@ -10,6 +10,7 @@ mod mobility;
 mod mtu;
 mod packet_sizes;
 mod selection;
+mod sequence;
 mod set;
 mod spread;
 pub(crate) mod trace;

@@ -1,41 +1,57 @@
 //! Figures of the analysis of captures: throughput of each subflow over time with the goodput of the connection, and
 //! the payload of packets as histograms.
 
-use super::Figure;
 use super::packet_sizes::columns;
+use super::{Figure, sequence};
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Scale, Strip, Stroke, keys, rate_unit, steps, window};
 use crate::palette::{Colour, INK, MUTED, UNATTRIBUTED, path_colour};
 use crate::quantity::{bytes, counted, rate};
 use crate::section::trace::{arrow, payload, transport};
 use crate::series::{Grid, Layer};
 use crate::svg;
-use pathbench_record::trace::{Series, SubflowDirection, TraceDocument, TracedConnection, TracedSubflow};
+use pathbench_record::trace::{
+    SequenceLine, Series, SubflowDirection, TraceDocument, TracedConnection, TracedSubflow,
+};
 
 /// Connections with figures.
 const MOST_CONNECTIONS: usize = 6;
 /// Subflows with a layer or a histogram of their own.
 const MOST_SUBFLOWS: usize = 8;
+/// Segments, and acknowledgments, in the time-sequence graphs of a page.
+const MOST_DRAWN: usize = 40_000;
 const PLOT_HEIGHT: f64 = 170.0;
 const HISTOGRAM_HEIGHT: f64 = 72.0;
 const BAR: f64 = 5.0;
 /// A direction with less of the payload has no plot over time.
 const SMALL_PART: f64 = 0.01;
 
-/// The figures of a connection: `connection-0-throughput`, `connection-0-segment-sizes`.
+/// The figures of a connection: `connection-0-throughput`, `connection-0-segment-sizes`,
+/// `connection-0-sequence-upload`, `connection-0-sequence-download`.
 pub(crate) struct ConnectionFigures {
     pub(crate) connection: u64,
     pub(crate) figures: Vec<Figure>,
 }
 
 /// The figures of the connections with the most payload.
-pub(crate) fn figures(document: &TraceDocument) -> Vec<ConnectionFigures> {
+pub(crate) fn figures(document: &TraceDocument, lines: &[SequenceLine]) -> Vec<ConnectionFigures> {
     let mut shown: Vec<&TracedConnection> = document.connections.iter().collect();
     shown.sort_by_key(|one| std::cmp::Reverse(payload(one)));
     shown.truncate(MOST_CONNECTIONS);
     shown.sort_by_key(|one| one.id);
+    let graphs = lines.iter().filter(|line| shown.iter().any(|one| one.id == line.connection)).count();
+    let most = MOST_DRAWN / graphs.max(1);
     let of_connection = |connection: &TracedConnection| {
         let charts = [("throughput", throughput(connection)), ("segment-sizes", sizes(connection))];
-        let drawn = charts.into_iter().filter_map(|(name, chart)| {
+        let total = payload(connection).max(1) as f64;
+        let directions = [
+            ("upload", "sequence-upload", &connection.upload),
+            ("download", "sequence-download", &connection.download),
+        ];
+        let directions =
+            directions.into_iter().filter(|one| one.2.payload_bytes as f64 / total >= SMALL_PART);
+        let sequences = directions
+            .map(|(direction, name, _)| (name, sequence::chart(connection, lines, direction, most)));
+        let drawn = charts.into_iter().chain(sequences).filter_map(|(name, chart)| {
             let (chart, name) = (chart?, format!("connection-{}-{name}", connection.id));
             Some(Figure { name, pattern: None, svg: svg::draw(&chart), caption: chart.caption })
         });
@@ -48,7 +64,7 @@ fn subtitle(connection: &TracedConnection) -> String {
     format!("{}, {}", transport(connection), arrow(connection.client, connection.server))
 }
 
-fn subflow_name(connection: &TracedConnection, subflow: &TracedSubflow) -> String {
+pub(super) fn subflow_name(connection: &TracedConnection, subflow: &TracedSubflow) -> String {
     let noun = if connection.transport.ends_with("quic") { "path" } else { "subflow" };
     let client = subflow.client.map_or_else(String::new, |client| format!(" {client}"));
     format!("{noun} {}{client}", subflow.id)

@@ -3,7 +3,7 @@
 use super::lettering;
 use super::picture::{Area, Svg};
 use super::plot::{MARGIN, Plot};
-use crate::chart::{Anchor, Chart, Facet, Key, Scale, Stroke, TextStyle, WIDTH};
+use crate::chart::{Anchor, Chart, Facet, Key, Mark, Scale, Stroke, TextStyle, WIDTH};
 use crate::narrative::ScenarioEvent;
 use crate::palette::{FRAME, HATCH, INK, MUTED, STALL};
 use crate::quantity::duration;
@@ -154,7 +154,14 @@ impl FacetPlace {
             let area = Area { x: self.x, y, width: self.width, height: strip.height };
             let is_last = index + 1 == facet.strips.len();
             let plot = Plot { area, x: &facet.x, y: &strip.y };
+            let is_zoomable = strip.marks.iter().any(|mark| matches!(mark, Mark::Paths(_)));
+            if is_zoomable {
+                svg.begin_axes();
+            }
             plot.draw_axes(svg, strip, self.y_numbers, is_last && self.x_numbers);
+            if is_zoomable {
+                svg.end_axes();
+            }
             if let Some(text) = &strip.empty {
                 let middle = (area.x + area.width / 2.0, area.y + area.height / 2.0 + 4.0);
                 svg.text(middle, TextStyle::new(11.5, MUTED).anchored(Anchor::Middle), text);

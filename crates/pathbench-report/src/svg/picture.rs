@@ -116,6 +116,45 @@ impl Svg {
         }
     }
 
+    /// The axes of an area that the page can zoom.
+    pub(crate) fn begin_axes(&mut self) {
+        self.shapes.push_str("<g class=\"axes\">\n");
+    }
+
+    pub(crate) fn end_axes(&mut self) {
+        self.shapes.push_str("</g>\n");
+    }
+
+    /// An area with its own coordinates, whose values and units the script of the page reads.
+    pub(crate) fn begin_zoom(&mut self, area: Area, axes: [(f64, f64, &str); 2]) {
+        let [x, y] = axes.map(|(low, high, unit)| format!("{low} {high} {}", escaped(unit)));
+        let (width, height) = (number(area.width), number(area.height));
+        let _ = writeln!(
+            self.shapes,
+            "<svg class=\"zoom\"{} viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\" data-x=\"{x}\" data-y=\"{y}\">",
+            corners(area)
+        );
+    }
+
+    pub(crate) fn end_zoom(&mut self) {
+        self.shapes.push_str("</svg>\n");
+    }
+
+    /// Lines as one shape. Their width does not change with the zoom.
+    pub(crate) fn path(
+        &mut self,
+        runs: impl Iterator<Item = Vec<(f64, f64)>>,
+        stroke: Stroke,
+        tooltip: &str,
+    ) {
+        let mut path = RelativePath::default();
+        runs.for_each(|run| path.run(&run));
+        let d = path.data;
+        let fixed =
+            " stroke-linecap=\"round\" stroke-linejoin=\"round\" vector-effect=\"non-scaling-stroke\"";
+        self.element("path", &format!(" d=\"{d}\" fill=\"none\"{stroke}{fixed}"), tooltip);
+    }
+
     /// The bounds of a median from left to right at height `y`: an interval has arms at its ends, a range has none.
     pub(crate) fn bounds(&mut self, kind: BoundsKind, (low, high): (f64, f64), y: f64, colour: Colour) {
         let mut lines = vec![[(low, y), (high, y)]];
@@ -191,6 +230,31 @@ fn hatches(area: Area, step: f64) -> Vec<[(f64, f64); 2]> {
         (bottom > top).then_some([(top + offset, top), (bottom + offset, bottom)])
     };
     (first..=last).filter_map(line).collect()
+}
+
+/// The data of a path in relative coordinates, which are short.
+#[derive(Default)]
+struct RelativePath {
+    data: String,
+    /// The current point, in hundredths.
+    at: (i64, i64),
+}
+
+impl RelativePath {
+    fn run(&mut self, points: &[(f64, f64)]) {
+        for (index, (x, y)) in points.iter().enumerate() {
+            let to = ((number(*x) * 100.0).round() as i64, (number(*y) * 100.0).round() as i64);
+            let (dx, dy) = (to.0 - self.at.0, to.1 - self.at.1);
+            self.at = to;
+            let [x, y] = [dx, dy].map(|hundredths| hundredths as f64 / 100.0);
+            let _ = match (index, dx, dy) {
+                (0, ..) => write!(self.data, "m{x} {y}"),
+                (_, _, 0) => write!(self.data, "h{x}"),
+                (_, 0, _) => write!(self.data, "v{y}"),
+                _ => write!(self.data, "l{x} {y}"),
+            };
+        }
+    }
 }
 
 /// A coordinate with two decimals; NaN is 0.

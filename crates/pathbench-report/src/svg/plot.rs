@@ -2,7 +2,7 @@
 
 use super::lettering;
 use super::picture::{Area, Svg};
-use crate::chart::{Anchor, Column, Mark, Place, Point, Scale, Strip, Stroke, TextStyle, WIDTH};
+use crate::chart::{Anchor, Column, Mark, Paths, Place, Point, Scale, Strip, Stroke, TextStyle, WIDTH};
 use crate::palette::{Colour, FRAME, GRID, HATCH, INK, MUTED, PAPER, STALL};
 
 /// Free space at the left and right edge of a chart.
@@ -156,11 +156,23 @@ impl Plot<'_> {
                     svg.hatching(area, 7.0, Stroke::solid(HATCH, 0.8));
                 }
             }
+            Mark::Paths(all) => self.draw_paths(svg, all),
             Mark::Label(label) => {
                 svg.text_within(self.at(label.at), label.style, &label.text, label.limit);
             }
             Mark::Ends { x, ends } => self.draw_ends(svg, *x, ends),
         }
+    }
+
+    fn draw_paths(&self, svg: &mut Svg, all: &[Paths]) {
+        let (x, y) = (self.x, self.y);
+        svg.begin_zoom(self.area, [(x.low, x.high, x.title.as_str()), (y.low, y.high, y.title.as_str())]);
+        for one in all {
+            let corner = |(x, y): &(f64, f64)| (self.x(*x) - self.area.x, self.y(*y) - self.area.y);
+            let runs = one.runs.iter().map(|run| run.iter().map(corner).collect::<Vec<_>>());
+            svg.path(runs, one.stroke, &one.series);
+        }
+        svg.end_zoom();
     }
 
     fn span(&self, from: f64, to: f64) -> Area {

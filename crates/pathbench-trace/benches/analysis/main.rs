@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn analysed(capture: impl Read) -> Result<TraceDocument, Box<dyn Error>> {
     let source = open("generated".to_owned(), capture)?;
-    Ok(analyse(vec![source], &Parameters { most: 20, seed: 1 }, Quic::new(None), ()).0)
+    Ok(analyse(vec![source], &Parameters { most: 20, seed: 1 }, Quic::new(None), ()).document)
 }
 
 fn speed(rounds: usize, word: &str) -> Result<(), Box<dyn Error>> {

@@ -80,7 +80,7 @@ pub(crate) fn document(captures: &[&[u8]], most: usize) -> TraceDocument {
         open(format!("capture-{index}"), std::io::Cursor::new(bytes.to_vec())).unwrap()
     };
     let sources = captures.iter().enumerate().map(name).collect();
-    analyse(sources, &Parameters { most, seed: 1 }, Quic::new(None), ()).0
+    analyse(sources, &Parameters { most, seed: 1 }, Quic::new(None), ()).document
 }
 
 #[derive(Debug, Clone)]

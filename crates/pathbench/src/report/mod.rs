@@ -13,7 +13,7 @@ use clap::Args;
 use pathbench_host::{kernel, sysctl};
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{HostRecord, ResultDocument};
-use pathbench_record::schema::{FILES, FileSchema, TRACE};
+use pathbench_record::schema::{FILES, FileSchema, SEQUENCE, TRACE};
 use pathbench_report::export::ExportFormat;
 use pathbench_report::{FigureFormat, ResultSet, WriteError};
 use std::fs;
@@ -51,7 +51,7 @@ pub(crate) struct ReportArgs {
 }
 
 fn schema_names() -> Vec<&'static str> {
-    FILES.into_iter().chain([TRACE]).map(|file| file.name).collect()
+    FILES.into_iter().chain([TRACE, SEQUENCE]).map(|file| file.name).collect()
 }
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {

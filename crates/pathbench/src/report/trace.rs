@@ -3,7 +3,7 @@
 use super::{ReportArgs, failure_of, figure_format};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use pathbench_record::directory::{TRACE_FILE, holds_result, read_trace};
+use pathbench_record::directory::{TRACE_FILE, holds_result, read_sequences, read_trace};
 use pathbench_report::export::{ExportFormat, write_trace};
 use pathbench_report::{terminal, trace};
 use std::fs;
@@ -39,7 +39,11 @@ pub(super) fn report(args: &ReportArgs) -> Result<Option<Exit>, Failure> {
         (None, false) => Some(own),
     };
     if let Some(place) = place {
-        trace::write(&document, place, figure_format(args)).map_err(failure_of)?;
+        let (lines, warning) = read_sequences(own).map_err(Failure::bad_input)?;
+        if let Some(warning) = warning {
+            output::note(format_args!("pathbench: warning: {warning}"));
+        }
+        trace::write(&document, &lines, place, figure_format(args)).map_err(failure_of)?;
     }
     if args.json {
         output::print_json(&document)?;

@@ -21,26 +21,53 @@ const MOST_KEYLOG_BYTES: u64 = 64 << 20;
 
 pub(super) type Input = Box<dyn Read>;
 
-/// The captures that can be read. Reports every other file on standard error.
-pub(super) fn open_all(files: &[PathBuf]) -> Result<Vec<Source<Input>>, Failure> {
+/// The captures that can be read.
+#[derive(Default)]
+pub(super) struct Inputs {
+    pub(super) sources: Vec<Source<Input>>,
+    /// Of each source.
+    pub(super) files: Vec<PathBuf>,
+    /// The name of an input that cannot be read twice: standard input, or a pipe.
+    pub(super) unrepeatable: Option<String>,
+}
+
+impl Inputs {
+    /// Refuses inputs that cannot be read twice.
+    pub(super) fn refuse_unrepeatable(&self) -> Result<(), Failure> {
+        self.unrepeatable.as_ref().map_or(Ok(()), |name| {
+            Err(Failure::bad_input(format!(
+                "--pcapng reads the captures twice, but {name} can be read once only; write the capture to a file"
+            )))
+        })
+    }
+}
+
+/// Opens the captures. Reports every file that cannot be read on standard error.
+pub(super) fn open_all(files: &[PathBuf]) -> Result<Inputs, Failure> {
     if files.iter().filter(|file| is_standard_input(file)).count() > 1 {
         return Err(Failure::bad_input("standard input can be read once only: give `-` once"));
     }
-    let mut sources = Vec::new();
+    let mut inputs = Inputs::default();
     for file in files {
         match open(file) {
-            Ok(source) => sources.push(source),
+            Ok(source) => {
+                if is_standard_input(file) || !file.is_file() {
+                    inputs.unrepeatable.get_or_insert_with(|| source.name.clone());
+                }
+                inputs.sources.push(source);
+                inputs.files.push(file.clone());
+            }
             Err(failure) => output::report(&failure),
         }
     }
-    Ok(sources)
+    Ok(inputs)
 }
 
 fn is_standard_input(file: &Path) -> bool {
     file.as_os_str() == STANDARD_INPUT
 }
 
-fn open(file: &Path) -> Result<Source<Input>, Failure> {
+pub(super) fn open(file: &Path) -> Result<Source<Input>, Failure> {
     let is_standard_input = is_standard_input(file);
     let name =
         if is_standard_input { "standard input".to_owned() } else { file.to_string_lossy().into_owned() };
