@@ -463,15 +463,15 @@ pub struct DirectionComparison {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct SequenceLine {
-    /// [`TracedConnection::id`].
+    /// `id` of the connection.
     pub connection: u64,
-    /// [`TracedSubflow::id`]; absent for the data level, whose segments name their subflow.
+    /// `id` of the subflow; absent for the data level, whose segments name their subflow.
     pub subflow: Option<u32>,
     /// `upload`, `download`.
     pub direction: String,
     /// Segments with payload, in the order of capture.
     pub segments: Vec<SequenceSegment>,
-    /// Time and position of each new acknowledgment by the peer.
+    /// `[at_s, position]` of each new acknowledgment by the peer: it acknowledges the bytes before the position.
     pub acknowledgments: Vec<(f64, u64)>,
     /// Of so many segments and acknowledgments one is kept; retransmissions and reinjections are thinned last.
     pub thinned: u32,

@@ -101,6 +101,33 @@ fn the_policy_permits_the_scripts_and_styles_of_the_page_only() {
     assert!(policy.ends_with("; base-uri 'none'; form-action 'none'"), "{policy}");
 }
 
+/// The one script of the page of captures zooms its time-sequence graphs.
+#[test]
+fn a_page_with_time_sequence_graphs_has_one_script_and_is_bounded() {
+    let mut lines = synthetic::sequences();
+    let out = tempfile::tempdir().unwrap();
+    let write = |lines: &[_]| {
+        let written =
+            pathbench_report::trace::write(&synthetic::traced(), lines, out.path(), FigureFormat::Svg)
+                .unwrap();
+        std::fs::read_to_string(written.html).unwrap()
+    };
+    let page = write(&lines);
+    let parts = Parts::of(&page);
+    assert_eq!((parts.scripts.len(), parts.styles.len(), parts.blocks.len()), (1, 2, 0));
+    assert!(page.contains(&format!("; script-src {}; style-src", hash(parts.scripts[0]))));
+    assert_eq!(page.matches("<svg class=\"zoom\"").count(), 3);
+    // Hostile numbers, and many of them.
+    for line in &mut lines {
+        let mut last = line.segments[0].clone();
+        (last.at_s, last.start, last.end) = (1e300, u64::MAX, 0);
+        line.segments = vec![last; 200_000];
+        line.acknowledgments = vec![(-1e300, u64::MAX); 200_000];
+    }
+    let page = write(&lines);
+    assert!(page.len() < 4 << 20 && !page.contains("NaN"), "{} bytes", page.len());
+}
+
 fn hash(text: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     format!("'sha256-{}'", data_encoding::BASE64.encode(digest.as_ref()))

@@ -5,7 +5,7 @@ mod synthetic;
 
 use parts::Parts;
 use pathbench_report::terminal::{Style, mtu, mtu_change, summary, trace};
-use pathbench_report::{FigureFormat, ResultSet, html};
+use pathbench_report::{FigureFormat, ResultSet, export, html};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,6 +76,30 @@ fn captures() {
     holds("trace.html", page);
     holds("trace-throughput.svg", &stored(&out.path().join("connection-0-throughput.svg")));
     holds("trace-segment-sizes.svg", &stored(&out.path().join("connection-0-segment-sizes.svg")));
+}
+
+#[test]
+fn time_sequence_graphs() {
+    let (document, lines) = (synthetic::traced(), synthetic::sequences());
+    let out = tempfile::tempdir().expect("a directory");
+    let written = pathbench_report::trace::write(&document, &lines, out.path(), FigureFormat::Svg);
+    let named = |file: &&PathBuf| file.to_string_lossy().contains("-sequence-");
+    let drawn = written.expect("files").figures;
+    let graphs: Vec<_> = drawn.iter().filter(named).collect();
+    assert_eq!(graphs, [&out.path().join("connection-0-sequence-download.svg")]);
+    holds("trace-sequence.svg", &fs::read_to_string(graphs[0]).unwrap_or_default());
+    let files = export::write_xplot(&document, &lines, out.path()).expect("files");
+    let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "connection-0-data-download.xpl",
+            "connection-0-subflow-0-download.xpl",
+            "connection-0-subflow-1-download.xpl",
+            "connection-77-data-download.xpl"
+        ]
+    );
+    holds("trace-data.xpl", &fs::read_to_string(&files[0]).unwrap_or_default());
 }
 
 #[test]

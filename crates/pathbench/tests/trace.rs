@@ -4,11 +4,11 @@
 
 mod support;
 
-use pathbench_record::trace::TraceDocument;
+use pathbench_record::trace::{SequenceLine, TraceDocument};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use support::{Finished, Workplace, captured, finish, within};
@@ -19,6 +19,13 @@ fn recorded(name: &str) -> String {
     let file: PathBuf =
         pathbench_kerneltest::checkout().join("crates/pathbench-trace/tests/recorded").join(name);
     file.to_str().unwrap().to_owned()
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let names = fs::read_dir(directory).unwrap().map(|one| one.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
 }
 
 fn document(text: &str) -> TraceDocument {
@@ -165,19 +172,23 @@ fn a_directory_has_the_document_the_report_and_the_tables_and_is_reported_again(
     let shown = work.run(&command).expect(0).stdout;
     assert!(shown.ends_with("Report   out/report.html\n"), "{shown}");
     let out = work.path().join("out");
-    let mut names: Vec<String> =
-        fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
     assert_eq!(
-        names,
+        files(&out),
         [
             "connection-0-segment-sizes.svg",
+            "connection-0-sequence-upload.svg",
             "connection-0-throughput.svg",
             "connections.csv",
             "report.html",
+            "sequence.jsonl",
             "subflows.csv",
-            "trace.json"
+            "trace.json",
+            "xplot"
         ]
+    );
+    assert_eq!(
+        files(&out.join("xplot")),
+        ["connection-0-data-upload.xpl", "connection-0-subflow-0-upload.xpl"]
     );
     let csv = |name: &str| fs::read_to_string(out.join(name)).unwrap();
     assert!(csv("connections.csv").starts_with(r#""id","transport","client","server","start_s","#));
@@ -195,4 +206,71 @@ fn a_directory_has_the_document_the_report_and_the_tables_and_is_reported_again(
     let tables = work.run(&["report", "out", "--export", "parquet"]).expect(0).stdout;
     assert_eq!(tables, "out/export/connections.parquet\nout/export/subflows.parquet\n");
     work.run(&["report", "out", "--export", "flent"]).expect(2).reports(&["--export csv"]);
+}
+
+#[test]
+fn the_graphs_have_every_segment_and_the_data_acknowledged() {
+    let work = Workplace::new();
+    let capture = recorded("checksums.pcap");
+    work.run(&["trace", &capture, "--out", "out"]).expect(0);
+    let read = |name: &str| fs::read_to_string(work.path().join("out").join(name)).unwrap();
+    let found = document(&read("trace.json"));
+    let lines: Vec<SequenceLine> =
+        read("sequence.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.iter().map(|line| line.subflow).collect::<Vec<_>>(), [None, Some(0)]);
+    let upload = &found.connections[0].upload;
+    for line in &lines {
+        let bytes: u64 = line.segments.iter().map(|one| one.end - one.start).sum();
+        assert_eq!((bytes, line.thinned), (upload.payload_bytes, 1));
+        assert_eq!(line.segments[0].start, 1);
+        let times = line.segments.iter().map(|one| one.at_s);
+        assert!(times.clone().is_sorted() && times.last().unwrap() <= found.duration_s);
+    }
+    assert_eq!(lines[0].acknowledgments.last().unwrap().1, 1 + upload.acknowledged_bytes.unwrap());
+    // A damaged line has a message.
+    fs::write(work.path().join("out/sequence.jsonl"), "{}\nbroken\n").unwrap();
+    work.run(&["report", "out"]).expect(2).reports(&["sequence.jsonl", "2"]);
+    fs::remove_file(work.path().join("out/sequence.jsonl")).unwrap();
+    work.run(&["report", "out"]).expect(0);
+}
+
+#[test]
+fn the_capture_of_one_connection_has_its_bytes_and_comments() {
+    let work = Workplace::new();
+    let captures = [recorded("mpquic.pcap"), recorded("checksums.pcap")];
+    work.run(&["trace", &captures[0], &captures[1], "--out", "out", "--pcapng"]).expect(0);
+    let out = work.path().join("out");
+    let found = document(&fs::read_to_string(out.join("trace.json")).unwrap());
+    let tcp = found.connections.iter().find(|one| one.transport == "mptcp").unwrap();
+    let own = format!("connection-{}.pcapng", tcp.id);
+    assert_eq!(files(&out.join("captures")), [own.as_str()]);
+    let own = out.join("captures").join(own);
+    let again = document(&work.run(&["trace", own.to_str().unwrap(), "--json"]).expect(0).stdout);
+    assert_eq!((again.connections.len(), again.totals.quic_connections), (1, 0));
+    assert_eq!(again.connections[0].subflows.len(), tcp.subflows.len());
+    for (new, old) in again.connections[0].subflows.iter().zip(&tcp.subflows) {
+        assert_eq!((&new.upload, &new.download), (&old.upload, &old.download));
+    }
+    let bytes = fs::read(own).unwrap();
+    let comment = "subflow 0, upload: data of subflow bytes 1–".as_bytes();
+    assert!(bytes.windows(comment.len()).any(|part| part == comment));
+}
+
+#[test]
+fn standard_input_has_no_graphs() {
+    let work = Workplace::new();
+    let capture = recorded("checksums.pcap");
+    let run = |arguments: &[&str]| {
+        let mut command = work.pathbench(arguments);
+        finish(command.stdin(Stdio::from(File::open(&capture).unwrap())))
+    };
+    run(&["trace", "-", "--out", "refused", "--pcapng"])
+        .expect(2)
+        .reports(&["--pcapng reads the captures twice, but standard input can be read once only"]);
+    assert!(!work.path().join("refused").exists());
+    run(&["trace", "-", "--out", "out"])
+        .expect(0)
+        .reports(&["warning: standard input cannot be read twice: out has no time-sequence graphs"]);
+    assert!(!work.path().join("out/sequence.jsonl").exists() && work.path().join("out/report.html").exists());
+    run(&["trace", "-", "--pcapng"]).expect(2).reports(&["--out"]);
 }

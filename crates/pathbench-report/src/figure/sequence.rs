@@ -4,7 +4,6 @@
 use super::trace::subflow_name;
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Paths, Scale, Shape, Strip, Stroke, keys};
 use crate::palette::{ALARM, Colour, HATCH, INK, path_colour};
-use crate::quantity::counted;
 use crate::section::trace::{arrow, transport};
 use pathbench_record::trace::{SequenceLine, SequenceSegment, TracedConnection};
 use std::collections::BTreeSet;
@@ -45,8 +44,8 @@ pub(super) fn chart(
     });
     let acknowledged = own.iter().any(|line| line.acknowledgments.len() > 1);
     let more = keys(dots).chain(keys([(Key::Line(ACKNOWLEDGED), "acknowledged by the peer", acknowledged)]));
-    let text = "Each vertical line is a segment, from its first to its last byte, at the time of its capture. In the page, \
-                drag to zoom.";
+    let text = "Each vertical line is a segment, from its first to its last byte, at the time of its capture. If \
+                not all are drawn, retransmissions and reinjections are left out last. In the page, drag to zoom.";
     (!facets.is_empty()).then(|| Chart {
         title: format!("connection {}: time-sequence graph, {direction}", connection.id),
         subtitle: format!("{}, {}", transport(connection), arrow(connection.client, connection.server)),
@@ -64,14 +63,8 @@ fn facet(connection: &TracedConnection, line: &SequenceLine, time: &Scale, most:
     let high = segments.clone().map(|one| one.end.saturating_sub(base)).max().unwrap_or_default() as f64;
     let graph = Graph { line, start_s: connection.start_s, base };
     let marks = vec![Mark::Paths(graph.paths(most))];
-    let count = |kind: &str| line.segments.iter().filter(|one| one.kind == kind).count();
-    let dots = DOTS.iter().take(2).map(|(kind, words, ..)| (count(kind), *words));
-    let mut facts: Vec<String> =
-        dots.filter(|(count, _)| *count > 0).map(|(count, words)| counted(count as u32, words)).collect();
-    let every = line.thinned.max(1) as usize * step(line.segments.len(), most);
-    if every > 1 {
-        facts.push(format!("1 of {every} segments drawn"));
-    }
+    let every = (line.thinned.max(1) as usize).saturating_mul(step(line.segments.len(), most));
+    let facts = if every > 1 { vec![format!("1 of {every} segments drawn")] } else { Vec::new() };
     let subflow = connection.subflows.iter().find(|one| Some(one.id) == line.subflow);
     let title = match (subflow, line.subflow) {
         (Some(subflow), _) => subflow_name(connection, subflow),

@@ -13,7 +13,7 @@ pub(crate) use carriage::{Course, carry};
 pub(crate) use examination::{examination, examined};
 pub(crate) use path_mtu::{probing, shrink};
 pub(crate) use suite::{handover, silence, suite};
-pub(crate) use trace::{hostile_trace, traced};
+pub(crate) use trace::{hostile_trace, sequences, traced};
 pub(crate) use walk::walk;
 
 use pathbench_record::direction::Direction;

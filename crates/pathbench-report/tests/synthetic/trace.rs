@@ -2,8 +2,9 @@
 
 use pathbench_record::trace::{
     CaptureInterface, CaptureRecord, ConnectionDirection, DirectionComparison, Distribution, Fallback,
-    HandshakeEvidence, Series, SizeCount, SubflowComparison, SubflowDirection, TooBigMessage, TraceDocument,
-    TraceFinding, TraceTotals, TracedConnection, TracedQuic, TracedSignal, TracedSubflow,
+    HandshakeEvidence, SequenceLine, SequenceSegment, Series, SizeCount, SubflowComparison, SubflowDirection,
+    TooBigMessage, TraceDocument, TraceFinding, TraceTotals, TracedConnection, TracedQuic, TracedSignal,
+    TracedSubflow,
 };
 
 fn distribution(median: f64) -> Distribution {
@@ -22,6 +23,38 @@ fn capture(file: &str, interface: &str, packets: u64) -> CaptureRecord {
         wire_bytes: packets * 900,
         ..CaptureRecord::default()
     }
+}
+
+/// The time-sequence graphs of the download of connection 0: two subflows in turn, a retransmission and a reinjection.
+pub(crate) fn sequences() -> Vec<SequenceLine> {
+    let segment = |index: u64, start: u64, kind: &str, subflow: Option<u32>| SequenceSegment {
+        at_s: 0.5 + index as f64 * 0.08,
+        start,
+        end: start + 100_000,
+        kind: kind.to_owned(),
+        subflow,
+    };
+    let line = |subflow: Option<u32>, segments: Vec<SequenceSegment>| SequenceLine {
+        subflow,
+        direction: "download".to_owned(),
+        acknowledgments: segments
+            .iter()
+            .filter(|one| one.kind == "data")
+            .map(|one| (one.at_s + 0.03, one.end))
+            .collect(),
+        segments,
+        thinned: 1,
+        ..SequenceLine::default()
+    };
+    let mut data: Vec<_> =
+        (0..10).map(|index| segment(index, 1 + index * 100_000, "data", Some(index as u32 % 2))).collect();
+    data.push(segment(11, 500_001, "reinjection", Some(0)));
+    let of_subflow =
+        |id: u64| (0..5).map(move |index| segment(2 * index + id, 1 + index * 100_000, "data", None));
+    let first = of_subflow(0).chain([segment(11, 500_001, "reinjection", None)]).collect();
+    let second = of_subflow(1).chain([segment(10, 200_001, "retransmission", None)]).collect();
+    let hidden = SequenceLine { connection: 77, ..line(None, data.clone()) };
+    vec![line(None, data), line(Some(0), first), line(Some(1), second), hidden]
 }
 
 /// Ten windows of 100 ms.
