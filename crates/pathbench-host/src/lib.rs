@@ -18,6 +18,8 @@ pub mod managers;
 pub mod mptcp;
 pub mod namespace;
 pub mod netlink;
+pub mod packet_capture;
+mod packet_ring;
 pub mod packet_sizes;
 pub mod path_mtu;
 pub mod paths;

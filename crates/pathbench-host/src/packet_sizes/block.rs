@@ -1,19 +1,9 @@
-//! Blocks of packets in the ring of a packet socket (`TPACKET_V3`, `linux/if_packet.h`;
-//! `Documentation/networking/packet_mmap.rst`).
+//! Wire packets of the packets in a block of a packet socket's ring.
 
-use crate::netlink::message::{u16_at, u32_at};
+use crate::packet_ring::{RingPacket, packets};
 use crate::tun::{PacketHeader, Segmentation};
 use pathbench_record::network::{IPV4_HEADER_BYTES, IPV6_HEADER_BYTES, UDP_HEADER_BYTES};
 use std::collections::BTreeMap;
-
-pub(super) const STATUS_OFFSET: usize = 8;
-pub(super) const PACKETS_OFFSET: usize = 12;
-const FIRST_OFFSET: usize = 16;
-
-/// Length of `struct tpacket3_hdr`; a `struct sockaddr_ll` follows.
-const PACKET_HEADER: usize = 48;
-/// Offset of the packet's direction in a `struct sockaddr_ll`.
-const DIRECTION_OFFSET: usize = PACKET_HEADER + 10;
 
 /// IPv4 and IPv6 packets by length in bytes, IP header included. Every segment counts, with its headers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,39 +20,25 @@ pub struct PacketSizes {
 impl PacketSizes {
     /// Counts the packets of one block.
     pub fn count_block(&mut self, block: &[u8]) {
-        let packets = u32_at(block, PACKETS_OFFSET).unwrap_or(0);
-        let mut place = u32_at(block, FIRST_OFFSET).unwrap_or(0) as usize;
-        for counted in 0..packets {
-            let Some(next) = block.get(place..).and_then(|packet| self.count_packet(packet)) else {
-                // Not possible with a kernel that implements the documented layout.
-                self.missed_packets += u64::from(packets - counted);
-                return;
-            };
-            place += next;
-        }
+        let unread = packets(block, |packet| self.count_packet(packet));
+        self.missed_packets += u64::from(unread);
     }
 
-    fn count_packet(&mut self, packet: &[u8]) -> Option<usize> {
-        // struct tpacket3_hdr: next offset, two of time, captured length, length, status, link header, IP header.
-        let next = u32_at(packet, 0)?;
-        let (captured, length) = (u32_at(packet, 12)? as usize, u32_at(packet, 16)? as usize);
-        let (link, network) = (usize::from(u16_at(packet, 24)?), usize::from(u16_at(packet, 26)?));
-        let direction = *packet.get(DIRECTION_OFFSET)?;
-        let link_bytes = network.checked_sub(link)?;
-        let data = packet.get(link..link.checked_add(captured)?)?;
-        let offload = packet.get(link.checked_sub(PacketHeader::BYTES)?..link)?;
-        let counted = PacketHeader::parse(offload).and_then(|header| {
-            wire_packets(&header, data.get(link_bytes..)?, length.checked_sub(link_bytes)?)
+    fn count_packet(&mut self, packet: &RingPacket<'_>) {
+        let counted = PacketHeader::parse(packet.offload).and_then(|header| {
+            let start = packet.bytes.get(packet.link_header_bytes..)?;
+            let handed_bytes = (packet.original_length as usize).checked_sub(packet.link_header_bytes)?;
+            wire_packets(&header, start, handed_bytes)
         });
         let Some(counted) = counted else {
             self.missed_packets += 1;
-            return Some(next as usize);
+            return;
         };
-        let counts = if direction == libc::PACKET_OUTGOING { &mut self.sent } else { &mut self.received };
+        let is_sent = packet.direction == libc::PACKET_OUTGOING;
+        let counts = if is_sent { &mut self.sent } else { &mut self.received };
         for alike in counted.iter().filter(|alike| alike.packets > 0) {
             *counts.entry(alike.length_bytes).or_default() += alike.packets;
         }
-        Some(next as usize)
     }
 }
 

@@ -4,25 +4,61 @@
 //! packet socket receives the GSO packet with its segment size; the counter counts the resulting wire packets.
 
 mod block;
-mod ring;
 
 pub use block::{Alike, PacketSizes, wire_packets};
-pub use ring::SizeCounterError;
 
-use crate::namespace::NetNamespace;
-use crate::netlink::RouteSocket;
-use ring::Ring;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use crate::namespace::{NamespaceError, NetNamespace};
+use crate::netlink::{NetlinkError, RouteSocket};
+use crate::packet_ring::{Ring, RingError, RingOptions, ip_packets};
+use rustix::event::Timespec;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Final wait for the last packets; the kernel passes them to the socket after 50 ms.
-const LAST_BLOCK_WAIT: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+/// A block holds about 1000 packets; all blocks hold about 20 000, which is 0.1 s at 1 Gbit/s with packets of 1500
+/// bytes.
+const BLOCKS: usize = 16;
+/// Captured bytes per packet, enough for its headers: Ethernet, IPv6 with extensions or IPv4 with options, TCP.
+const CAPTURED_BYTES: u32 = 128;
 
 /// Time limit of a wait for packets, and upper bound of the time to stop.
 const BLOCK_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+#[derive(Debug, thiserror::Error)]
+pub enum SizeCounterError {
+    #[error("cannot count the packets of {interface}: this kernel has no packet sockets (CONFIG_PACKET)")]
+    NotBuilt { interface: String },
+    #[error(
+        "cannot count the packets of {interface}: {errno}; this needs CAP_NET_RAW in the network namespace: run as \
+         root or in a user namespace"
+    )]
+    NotPermitted { interface: String, errno: Errno },
+    #[error("cannot {step} to count the packets of {interface}: {errno}")]
+    Refused { interface: String, step: &'static str, errno: Errno },
+    #[error("cannot start a thread to count the packets of {interface}: {source}")]
+    Thread { interface: String, source: std::io::Error },
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+}
+
+impl SizeCounterError {
+    /// Whether this host cannot count any packets, because a kernel feature or permission is missing.
+    pub const fn is_host_unable(&self) -> bool {
+        matches!(self, Self::NotBuilt { .. } | Self::NotPermitted { .. })
+    }
+
+    fn ring(interface: &str, error: RingError) -> Self {
+        let interface = interface.to_owned();
+        match error {
+            RingError::NotBuilt => Self::NotBuilt { interface },
+            RingError::NotPermitted(errno) => Self::NotPermitted { interface, errno },
+            RingError::Refused { step, errno } => Self::Refused { interface, step, errno },
+        }
+    }
+}
 
 /// Captures the packets of one interface and counts them on request. The ring has 4 MiB, which is about 20 000 packets;
 /// packets beyond that are counted as missed.
@@ -39,8 +75,10 @@ impl PacketTap {
     /// Errors: [`SizeCounterError::is_host_unable`] is true if the call would fail for every interface.
     pub fn open(namespace: &NetNamespace, interface: &str) -> Result<Self, SizeCounterError> {
         let index = RouteSocket::open_in(namespace)?.link(interface)?.index;
-        let ring = namespace.run_in(|| Ring::open(interface, index))??;
-        Ok(Self { ring })
+        let filter = ip_packets(CAPTURED_BYTES);
+        let options = RingOptions { blocks: BLOCKS, offload_header: true, filter: &filter };
+        let ring = namespace.run_in(|| Ring::open(index, &options))?;
+        Ok(Self { ring: ring.map_err(|error| SizeCounterError::ring(interface, error))? })
     }
 
     /// Counts the complete blocks: after 250 KiB, or 50 ms after a packet.
@@ -51,22 +89,8 @@ impl PacketTap {
 
     /// Counts all packets so far and stops. Waits up to 50 ms for the kernel.
     pub fn finish(mut self, sizes: &mut PacketSizes) {
-        self.ring.close();
-        self.collect(sizes);
-        while self.ring.waiting_packets() > 0 {
-            let mut files = [PollFd::new(&self.ring, PollFlags::IN)];
-            match rustix::event::poll(&mut files, Some(&LAST_BLOCK_WAIT)) {
-                Ok(0) => {
-                    sizes.missed_packets += u64::from(self.ring.waiting_packets());
-                    return;
-                }
-                Ok(_) => self.ring.clear_error(),
-                Err(Errno::INTR) => {}
-                // Out of memory; no other failure is known.
-                Err(_) => return,
-            }
-            self.collect(sizes);
-        }
+        let missed = self.ring.finish(|block| sizes.count_block(block));
+        sizes.missed_packets += u64::from(missed) + u64::from(self.ring.take_dropped());
     }
 }
 
@@ -127,12 +151,7 @@ impl Drop for SizeCounter {
 
 fn watch(mut tap: PacketTap, shared: &Shared) {
     while !shared.stopped.load(Ordering::Relaxed) {
-        let mut files = [PollFd::new(&tap.ring, PollFlags::IN)];
-        let polled = rustix::event::poll(&mut files, Some(&BLOCK_WAIT));
-        if files[0].revents().contains(PollFlags::ERR) {
-            tap.ring.clear_error();
-        }
-        if !matches!(polled, Ok(_) | Err(Errno::INTR)) {
+        if !matches!(tap.ring.wait(&BLOCK_WAIT), Ok(_) | Err(Errno::INTR)) {
             break;
         }
         tap.collect(&mut lock(&shared.counted));

@@ -17,6 +17,7 @@ mod fixture;
 mod guests;
 mod isolation;
 mod middleboxes;
+mod packet_capture;
 mod packet_sizes;
 mod path_manager;
 mod path_states;
@@ -88,6 +89,7 @@ fn trials() -> Vec<Trial> {
         routers::trials(),
         middleboxes::trials(),
         packet_sizes::trials(),
+        packet_capture::trials(),
     ]
     .into_iter()
     .flatten()

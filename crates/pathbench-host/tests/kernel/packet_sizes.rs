@@ -26,9 +26,9 @@ tests!(
     uncountable_interfaces_are_rejected,
 );
 
-const NAME: &str = "pbt-s";
+pub(crate) const NAME: &str = "pbt-s";
 
-fn v4(host: u8) -> IpAddr {
+pub(crate) fn v4(host: u8) -> IpAddr {
     Ipv4Addr::new(10, 8, 0, host).into()
 }
 
@@ -37,13 +37,13 @@ fn v6(host: u8) -> IpAddr {
 }
 
 /// Two hosts with a link.
-struct Wire {
-    client: Host,
-    server: Host,
+pub(crate) struct Wire {
+    pub(crate) client: Host,
+    pub(crate) server: Host,
 }
 
 impl Wire {
-    fn new(mtu: u32) -> Result<Self, Failed> {
+    pub(crate) fn new(mtu: u32) -> Result<Self, Failed> {
         let mut wire = Self { client: Host::new()?, server: Host::new()? };
         let end = |namespace| VethEnd { name: NAME, namespace, mtu };
         wire.client.socket.create_veth(&VethPair {
@@ -73,7 +73,7 @@ const fn udp_headers(address: IpAddr) -> usize {
 
 impl Wire {
     /// Connected sockets of the client and the server.
-    fn datagrams(&self, address: fn(u8) -> IpAddr) -> Result<(UdpSocket, UdpSocket), Failed> {
+    pub(crate) fn datagrams(&self, address: fn(u8) -> IpAddr) -> Result<(UdpSocket, UdpSocket), Failed> {
         let bind = |host: &Host, number| host.namespace.run_in(|| UdpSocket::bind((address(number), 0)));
         let (client, server) = (bind(&self.client, 1)??, bind(&self.server, 2)??);
         client.connect(server.local_addr()?)?;
@@ -91,7 +91,7 @@ impl Wire {
     }
 
     /// Sends this many bytes from the client to the server over a TCP connection.
-    fn transfer(&self, address: fn(u8) -> IpAddr, bytes: usize) -> Outcome {
+    pub(crate) fn transfer(&self, address: fn(u8) -> IpAddr, bytes: usize) -> Outcome {
         let listener = self.server.namespace.run_in(|| TcpListener::bind((address(2), 0)))??;
         let to = listener.local_addr()?;
         let mut client = self.client.namespace.run_in(|| TcpStream::connect(to))??;
