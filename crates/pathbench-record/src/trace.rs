@@ -36,13 +36,13 @@ pub struct TraceDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
 pub struct CaptureRecord {
-    /// The name of the file, or `standard input`.
+    /// The name of the file, `standard input`, or the interface of a live capture.
     pub file: String,
-    /// `pcap`, `pcapng`.
+    /// `pcap`, `pcapng`, `live`.
     pub format: String,
     /// `gzip`, `zstd`.
     pub compression: Option<String>,
-    /// The interfaces that the file describes.
+    /// The interfaces that the file describes; the interface of a live capture.
     pub interfaces: Vec<CaptureInterface>,
     /// Packets read.
     pub packets: u64,
@@ -54,6 +54,8 @@ pub struct CaptureRecord {
     pub truncated_packets: u64,
     /// Packets that are neither TCP nor UDP nor an ICMP message about a path MTU, or whose headers are damaged.
     pub other_packets: u64,
+    /// Packets that a live capture lost because they arrived faster than it took them.
+    pub dropped_packets: Option<u64>,
     /// The reader stopped here: place and reason.
     pub damage: Option<String>,
 }

@@ -1,10 +1,17 @@
-//! Whole captures: several files, merged by time, into one result.
+//! Whole captures: several files, or several interfaces, merged by time, into one result.
+
+mod live;
+
+pub use live::Live;
 
 use crate::analyzer::{Analyzer, Counts, Options, Sequence};
 use crate::capture::{Batch, Frame, Interface, OpenError, Reader, link_type_name};
 use crate::quic::Quic;
 use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument};
 use std::io::Read;
+
+/// Most packets of a batch.
+const BATCH_FRAMES: usize = 64;
 
 /// A capture to read.
 pub struct Source<R> {
@@ -40,31 +47,39 @@ struct Stored {
 
 impl Waiting {
     fn store(&mut self, batch: &Batch<'_>) {
+        self.clear();
+        for frame in batch {
+            self.push(&frame);
+        }
+    }
+
+    fn clear(&mut self) {
         self.frames.clear();
         self.bytes.clear();
         self.next = 0;
-        for frame in batch {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(frame.bytes);
-            let end = self.bytes.len();
-            let comment = frame.comment.map(|comment| {
-                self.bytes.extend_from_slice(comment);
-                (end, self.bytes.len())
-            });
-            let frame = Frame { bytes: &[], comment: None, ..frame };
-            self.frames.push(Stored { frame, start, comment, end });
-        }
+    }
+
+    fn push(&mut self, frame: &Frame<'_>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(frame.bytes);
+        let end = self.bytes.len();
+        let comment = frame.comment.map(|comment| {
+            self.bytes.extend_from_slice(comment);
+            (end, self.bytes.len())
+        });
+        let frame = Frame { bytes: &[], comment: None, ..*frame };
+        self.frames.push(Stored { frame, start, comment, end });
     }
 
     fn time_ns(&self) -> Option<u64> {
         self.frames.get(self.next).map(|stored| stored.frame.time_ns)
     }
 
-    /// The packets from the next on whose time is at most `until_ns`, and at least one.
+    /// The packets of one batch from the next on whose time is at most `until_ns`, and at least one.
     fn take(&mut self, until_ns: u64) -> impl Iterator<Item = Frame<'_>> {
         let from = self.next;
-        let more =
-            self.frames.iter().skip(from + 1).take_while(|stored| stored.frame.time_ns <= until_ns).count();
+        let following = self.frames.iter().skip(from + 1).take(BATCH_FRAMES - 1);
+        let more = following.take_while(|stored| stored.frame.time_ns <= until_ns).count();
         self.next = (from + 1 + more).min(self.frames.len());
         let bytes = &self.bytes;
         self.frames.get(from..self.next).unwrap_or_default().iter().map(move |stored| Frame {
@@ -147,18 +162,18 @@ fn merge<R: Read, S: Sequence>(
                 }
             }
         }
-        let times: Vec<Option<u64>> = waiting.iter().map(Waiting::time_ns).collect();
-        let Some(first) =
-            (0..times.len()).filter(|&index| times[index].is_some()).min_by_key(|&index| times[index])
-        else {
-            return;
-        };
-        let others =
-            times.iter().enumerate().filter(|(index, _)| *index != first).filter_map(|(_, time)| *time);
-        let until_ns = others.min().unwrap_or(u64::MAX);
+        let Some((first, until_ns)) = earliest(&waiting) else { return };
         let source = &sources[first];
         analyzer.batch(first as u32, source.reader.interfaces(), waiting[first].take(until_ns));
     }
+}
+
+/// The index of the next packet by time, and the time of the next packet of the others.
+fn earliest(waiting: &[Waiting]) -> Option<(usize, u64)> {
+    let times = || waiting.iter().enumerate().filter_map(|(index, one)| Some((one.time_ns()?, index)));
+    let (_, first) = times().min()?;
+    let others = times().filter(|(_, index)| *index != first).map(|(time_ns, _)| time_ns);
+    Some((first, others.min().unwrap_or(u64::MAX)))
 }
 
 fn record<R: Read>(
@@ -167,6 +182,15 @@ fn record<R: Read>(
     counts: &Counts,
     damage: Option<String>,
 ) -> CaptureRecord {
+    CaptureRecord {
+        format: reader.format().name().to_owned(),
+        compression: reader.compression().map(|compression| compression.name().to_owned()),
+        damage,
+        ..counted(name, reader.interfaces(), counts)
+    }
+}
+
+fn counted(name: String, interfaces: &[Interface], counts: &Counts) -> CaptureRecord {
     let packets = |index: usize| counts.by_interface.get(index).copied().unwrap_or(0);
     let interface = |(index, interface): (usize, &Interface)| CaptureInterface {
         name: interface.name.clone(),
@@ -175,15 +199,13 @@ fn record<R: Read>(
     };
     CaptureRecord {
         file: name,
-        format: reader.format().name().to_owned(),
-        compression: reader.compression().map(|compression| compression.name().to_owned()),
-        interfaces: reader.interfaces().iter().enumerate().map(interface).collect(),
+        interfaces: interfaces.iter().enumerate().map(interface).collect(),
         packets: counts.packets,
         captured_bytes: counts.captured_bytes,
         wire_bytes: counts.wire_bytes,
         truncated_packets: counts.truncated_packets,
         other_packets: counts.other_packets,
-        damage,
+        ..CaptureRecord::default()
     }
 }
 

@@ -1,17 +1,20 @@
-//! `pathbench trace` on recorded captures.
+//! `pathbench trace` on recorded captures, and on interfaces.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod support;
 
+use pathbench_host::netlink::RouteSocket;
 use pathbench_record::trace::{SequenceLine, TraceDocument};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::{Finished, Workplace, captured, finish, within};
+use support::processes::signal;
+use support::{Finished, Workplace, binary, captured, finish, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -224,7 +227,7 @@ fn the_graphs_have_every_segment_and_the_data_acknowledged() {
         assert_eq!((bytes, line.thinned), (upload.payload_bytes, 1));
         assert_eq!(line.segments[0].start, 1);
         let times = line.segments.iter().map(|one| one.at_s);
-        assert!(times.clone().is_sorted() && times.last().unwrap() <= found.duration_s);
+        assert!(times.clone().is_sorted() && times.next_back().unwrap() <= found.duration_s);
     }
     assert_eq!(lines[0].acknowledgments.last().unwrap().1, 1 + upload.acknowledged_bytes.unwrap());
     // A damaged line has a message.
@@ -273,4 +276,109 @@ fn standard_input_has_no_graphs() {
         .reports(&["warning: standard input cannot be read twice: out has no time-sequence graphs"]);
     assert!(!work.path().join("out/sequence.jsonl").exists() && work.path().join("out/report.html").exists());
     run(&["trace", "-", "--pcapng"]).expect(2).reports(&["--out"]);
+}
+
+/// Set in the copy of this program that runs in a network namespace of its own.
+const INSIDE: &str = "PATHBENCH_TEST_TRACE_INSIDE";
+
+/// A network namespace of a user namespace, in which this program runs the test of this name again. `true` in that
+/// process.
+fn is_inside(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        RouteSocket::open().unwrap().set_loopback_up().unwrap();
+        return true;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "--"]).arg(std::env::current_exe().unwrap());
+    let finished = finish(command.args(["--exact", test, "--nocapture"]).env(INSIDE, "1")).expect(0);
+    assert!(finished.stdout.contains("1 passed"), "{finished:#?}");
+    false
+}
+
+/// A live capture on loopback that has begun.
+fn begun(work: &Workplace, options: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
+    let mut capture =
+        captured(&mut work.pathbench(&[&["trace", "--live", "lo", "--json"], options].concat()));
+    let mut errors = BufReader::new(capture.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    assert!(line.contains("capturing on lo"), "{line}");
+    (capture, errors)
+}
+
+/// Sends `bytes` bytes over a TCP connection on loopback, and 70 000 back.
+fn transfer(bytes: usize) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| client.write_all(&vec![7; bytes]).unwrap());
+        server.read_exact(&mut vec![0; bytes]).unwrap();
+        server.write_all(&vec![8; 70_000]).unwrap();
+    });
+    client.read_exact(&mut [0; 70_000]).unwrap();
+}
+
+fn ended(capture: Child, mut errors: BufReader<std::process::ChildStderr>) -> Finished {
+    let mut finished: Finished = capture.wait_with_output().unwrap().into();
+    errors.read_to_string(&mut finished.stderr).unwrap();
+    finished.expect(0)
+}
+
+#[test]
+fn a_live_capture_counts_the_bytes_of_a_connection() {
+    const BYTES: usize = 5_000_000;
+    if !is_inside("a_live_capture_counts_the_bytes_of_a_connection") {
+        return;
+    }
+    let work = Workplace::new();
+    let (capture, errors) = begun(&work, &["--duration", "2s"]);
+    transfer(BYTES);
+    let finished = ended(capture, errors);
+    assert_eq!(finished.stderr, "");
+    let found = document(&finished.stdout);
+    let [connection] = found.connections.as_slice() else { panic!("{found:#?}") };
+    assert_eq!((connection.upload.data_bytes, connection.download.data_bytes), (BYTES as u64, 70_000));
+    // Each packet is captured once.
+    let upload = &connection.subflows[0].upload;
+    assert_eq!((upload.payload_bytes, upload.retransmitted_bytes), (BYTES as u64, 0));
+    let [capture] = found.captures.as_slice() else { panic!("{found:#?}") };
+    assert_eq!((capture.file.as_str(), capture.format.as_str()), ("lo", "live"));
+    assert_eq!((capture.dropped_packets, capture.truncated_packets), (None, 0));
+    fs::create_dir(work.path().join("document")).unwrap();
+    fs::write(work.path().join("document/trace.json"), &finished.stdout).unwrap();
+}
+
+#[test]
+fn a_signal_ends_a_live_capture_and_the_result_is_written() {
+    if !is_inside("a_signal_ends_a_live_capture_and_the_result_is_written") {
+        return;
+    }
+    let work = Workplace::new();
+    for (end, out) in [(Signal::INT, "int"), (Signal::TERM, "term")] {
+        let (capture, errors) = begun(&work, &["--snap-length", "100", "--out", out]);
+        transfer(300_000);
+        signal(capture.id().try_into().unwrap(), end);
+        let found = document(&ended(capture, errors).stdout);
+        assert_eq!(found.connections[0].upload.payload_bytes, 300_000);
+        assert!(found.captures[0].truncated_packets > 0 && found.captures[0].captured_bytes < 100_000);
+        assert_eq!(document(&fs::read_to_string(work.path().join(out).join("trace.json")).unwrap()), found);
+    }
+}
+
+#[test]
+fn live_captures_that_cannot_begin_name_the_reason() {
+    let work = Workplace::new();
+    let capture = recorded("checksums.pcap");
+    work.run(&["trace", "--live", "pbt-none"]).expect(2).reports(&["no interface pbt-none", "ip link"]);
+    work.run(&["trace", "--live", "lo", "--live", "lo"]).expect(2).reports(&["--live lo is given twice"]);
+    work.run(&["trace", "--live", "lo", &capture]).expect(2).reports(&["cannot be used with"]);
+    work.run(&["trace", &capture, "--duration", "1s"]).expect(2).reports(&["cannot be used with"]);
+    work.run(&["trace", "--duration", "1s"]).expect(2).reports(&["required", "--live"]);
+    // Without a mapped user, the program has no capability in the namespaces.
+    let mut command = Command::new("unshare");
+    work.prepare(command.args(["--user", "--net", "--"]).arg(binary()));
+    let refused = finish(command.args(["trace", "--live", "lo", "--out", "out"])).expect(7);
+    refused.reports(&["cannot capture on lo", "CAP_NET_RAW", "setcap"]);
+    assert!(!work.path().join("out").exists());
 }

@@ -26,7 +26,7 @@ const HAND_OVER_MS: u32 = 50;
 const LAST_BLOCK_WAIT: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// The reason why a ring could not be opened.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum RingError {
     /// The kernel has no packet sockets.
     NotBuilt,

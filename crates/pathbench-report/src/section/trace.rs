@@ -54,6 +54,7 @@ fn captures(document: &TraceDocument) -> Section {
         .number("on the wire", |(_, one)| Cell::bytes(one.wire_bytes))
         .number("truncated", |(_, one)| counted_if_any(one.truncated_packets))
         .number("other", |(_, one)| counted_if_any(one.other_packets))
+        .number("dropped", |(_, one)| counted_if_any(one.dropped_packets.unwrap_or(0)))
         .each(|row, (index, one)| {
             row.group = capture_name(*index as u32, &document.captures);
             row.notes.extend(one.damage.iter().map(|damage| (Tone::Bad, format!("damaged: {damage}"))));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod fallbacks;
+mod live;
 mod multipath;
 mod plain;
 mod several;

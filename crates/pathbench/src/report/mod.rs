@@ -135,7 +135,7 @@ fn failure_of(error: WriteError) -> Failure {
     match error {
         WriteError::NoRasteriser => Failure::host_cannot(error),
         WriteError::Lines(_) => Failure::bad_input(error),
-        _ => Failure::failed(error),
+        WriteError::File { .. } => Failure::failed(error),
     }
 }
 

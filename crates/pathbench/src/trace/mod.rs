@@ -1,11 +1,13 @@
 //! `pathbench trace`: the analysis of packet captures.
 
 mod input;
+mod live;
 mod second_pass;
 
 use crate::exit::{Exit, Failure};
 use crate::{output, random};
 use clap::Args;
+use live::{Captures, LiveArguments};
 use pathbench_record::directory::{create_empty, write_sequences, write_trace};
 use pathbench_record::trace::TraceDocument;
 use pathbench_report::export::{self, ExportFormat};
@@ -20,8 +22,10 @@ use std::path::{Path, PathBuf};
 pub(crate) struct TraceArgs {
     /// Captures in pcap or pcapng format, also compressed with gzip or zstd; `-` is standard input. Several captures of
     /// one connection, of several interfaces or at both ends, are analysed together
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "live", value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    live: LiveArguments,
     /// Show the N connections with the most payload; totals count all
     #[arg(long, value_name = "N", default_value = "20")]
     most: NonZeroUsize,
@@ -34,7 +38,7 @@ pub(crate) struct TraceArgs {
     out: Option<PathBuf>,
     /// Also write the packets of these connections to captures/connection-N.pcapng in the directory, with a comment on
     /// each packet
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "out", conflicts_with = "live")]
     pcapng: bool,
     /// Print the result document as JSON instead of the summary
     #[arg(long)]
@@ -42,37 +46,59 @@ pub(crate) struct TraceArgs {
 }
 
 pub(crate) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
-    let keylog = args.keylog.as_deref().map(input::keylog).transpose()?;
-    let inputs = input::open_all(&args.files)?;
-    if inputs.sources.is_empty() {
+    let parameters = Parameters { most: args.most.get(), seed: random::seed() };
+    let Some(read) = read(args, &parameters)? else {
         // Each file has its message.
         return Ok(Exit::BadInput);
-    }
-    if args.pcapng {
-        inputs.refuse_unrepeatable()?;
-    }
+    };
+    let document = &read.first.document;
+    warn(document);
     if let Some(out) = &args.out {
-        create_empty(out).map_err(Failure::bad_input)?;
-    }
-    let parameters = Parameters { most: args.most.get(), seed: random::seed() };
-    let first = analyse(inputs.sources, &parameters, Quic::new(keylog), ());
-    warn(&first.document);
-    if let Some(out) = &args.out {
-        let files = Files { out, captures: &inputs.files, unrepeatable: inputs.unrepeatable.as_deref() };
-        files.write(&first, &parameters, args.pcapng).inspect_err(|_| {
+        read.write(out, &parameters, args.pcapng).inspect_err(|_| {
             // The incomplete result.
             let _stays = fs::remove_dir_all(out);
         })?;
     }
-    let document = first.document;
     if args.json {
-        output::print_json(&document)?;
+        output::print_json(document)?;
     } else {
-        let mut text = pathbench_report::terminal::trace(&document, output::style());
+        let mut text = pathbench_report::terminal::trace(document, output::style());
         text.extend(args.out.as_deref().map(output::report_line));
         output::print(&text)?;
     }
     Ok(Exit::Done)
+}
+
+/// The result, and the captures for a second pass.
+struct Read {
+    first: Analysis<()>,
+    captures: Vec<PathBuf>,
+    /// An input that cannot be read twice.
+    unrepeatable: Option<String>,
+}
+
+/// `None` if no file can be read.
+fn read(args: &TraceArgs, parameters: &Parameters) -> Result<Option<Read>, Failure> {
+    let create = || args.out.as_deref().map_or(Ok(()), |out| create_empty(out).map_err(Failure::bad_input));
+    if !args.live.live.is_empty() {
+        let captures = Captures::open(&args.live)?;
+        create()?;
+        let document = captures.analyse(parameters, Quic::new(None));
+        let first = Analysis { document, sequence: (), origin_ns: 0, interfaces: Vec::new() };
+        let unrepeatable = Some("a live capture".to_owned());
+        return Ok(Some(Read { first, captures: Vec::new(), unrepeatable }));
+    }
+    let keylog = args.keylog.as_deref().map(input::keylog).transpose()?;
+    let inputs = input::open_all(&args.files)?;
+    if inputs.sources.is_empty() {
+        return Ok(None);
+    }
+    if args.pcapng {
+        inputs.refuse_unrepeatable()?;
+    }
+    create()?;
+    let first = analyse(inputs.sources, parameters, Quic::new(keylog), ());
+    Ok(Some(Read { first, captures: inputs.files, unrepeatable: inputs.unrepeatable }))
 }
 
 /// Damage ends the analysis of one capture only.
@@ -85,23 +111,23 @@ fn warn(document: &TraceDocument) {
                 capture.file
             ));
         }
+        if let Some(dropped) = capture.dropped_packets {
+            output::note(format_args!(
+                "pathbench: warning: {}: {dropped} packets were dropped, because they arrived faster than they were \
+                 analysed; `--snap-length 128` captures headers only",
+                capture.file
+            ));
+        }
     }
 }
 
-/// The files that the command writes, and the captures for a second pass.
-struct Files<'a> {
-    out: &'a Path,
-    captures: &'a [PathBuf],
-    /// An input that cannot be read twice.
-    unrepeatable: Option<&'a str>,
-}
-
-impl Files<'_> {
-    fn write(&self, first: &Analysis<()>, parameters: &Parameters, pcapng: bool) -> Result<(), Failure> {
-        let (document, out) = (&first.document, self.out);
+impl Read {
+    fn write(&self, out: &Path, parameters: &Parameters, pcapng: bool) -> Result<(), Failure> {
+        let Self { first, captures, .. } = self;
+        let document = &first.document;
         write_trace(out, document).map_err(Failure::failed)?;
-        let lines = match self.unrepeatable {
-            None => second_pass::run(self.captures, first, parameters, pcapng.then_some(out))?,
+        let lines = match &self.unrepeatable {
+            None => second_pass::run(captures, first, parameters, pcapng.then_some(out))?,
             Some(name) => {
                 output::note(format_args!(
                     "pathbench: warning: {name} cannot be read twice: {} has no time-sequence graphs; write the capture \
