@@ -191,7 +191,12 @@ fn a_directory_has_the_document_the_report_and_the_tables_and_is_reported_again(
     );
     assert_eq!(
         files(&out.join("xplot")),
-        ["connection-0-data-upload.xpl", "connection-0-subflow-0-upload.xpl"]
+        [
+            "connection-0-data-download.xpl",
+            "connection-0-data-upload.xpl",
+            "connection-0-subflow-0-download.xpl",
+            "connection-0-subflow-0-upload.xpl"
+        ]
     );
     let csv = |name: &str| fs::read_to_string(out.join(name)).unwrap();
     assert!(csv("connections.csv").starts_with(r#""id","transport","client","server","start_s","#));
@@ -220,16 +225,19 @@ fn the_graphs_have_every_segment_and_the_data_acknowledged() {
     let found = document(&read("trace.json"));
     let lines: Vec<SequenceLine> =
         read("sequence.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.iter().map(|line| line.subflow).collect::<Vec<_>>(), [None, Some(0)]);
-    let upload = &found.connections[0].upload;
+    assert_eq!(lines.iter().map(|line| line.subflow).collect::<Vec<_>>(), [None, None, Some(0), Some(0)]);
+    let connection = &found.connections[0];
     for line in &lines {
+        let sent = if line.direction == "upload" { &connection.upload } else { &connection.download };
         let bytes: u64 = line.segments.iter().map(|one| one.end - one.start).sum();
-        assert_eq!((bytes, line.thinned), (upload.payload_bytes, 1));
+        assert_eq!((bytes, line.thinned), (sent.payload_bytes, 1));
+        // The FIN or DATA_FIN counts as one.
+        let acknowledged = line.acknowledgments.last().unwrap().1;
+        assert_eq!(acknowledged, 2 + sent.acknowledged_bytes.unwrap());
         assert_eq!(line.segments[0].start, 1);
-        let times = line.segments.iter().map(|one| one.at_s);
+        let mut times = line.segments.iter().map(|one| one.at_s);
         assert!(times.clone().is_sorted() && times.next_back().unwrap() <= found.duration_s);
     }
-    assert_eq!(lines[0].acknowledgments.last().unwrap().1, 1 + upload.acknowledged_bytes.unwrap());
     // A damaged line has a message.
     fs::write(work.path().join("out/sequence.jsonl"), "{}\nbroken\n").unwrap();
     work.run(&["report", "out"]).expect(2).reports(&["sequence.jsonl", "2"]);
@@ -316,7 +324,7 @@ fn transfer(bytes: usize) {
         server.read_exact(&mut vec![0; bytes]).unwrap();
         server.write_all(&vec![8; 70_000]).unwrap();
     });
-    client.read_exact(&mut [0; 70_000]).unwrap();
+    client.read_exact(&mut vec![0; 70_000]).unwrap();
 }
 
 fn ended(capture: Child, mut errors: BufReader<std::process::ChildStderr>) -> Finished {

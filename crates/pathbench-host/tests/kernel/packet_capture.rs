@@ -81,10 +81,10 @@ fn every_packet_is_captured_with_its_lengths() -> Outcome {
     let ended_ns = now_ns()?;
     for capture in &mut captures {
         ensure!(capture.link_type() == LINKTYPE_ETHERNET, "{}", capture.link_type());
-        let captured = packets(capture)?;
+        let received = packets(capture)?;
         ensure!(capture.take_dropped() == 0, "packets were dropped");
         let mut counts = BTreeMap::new();
-        for packet in udp(&captured) {
+        for packet in udp(&received) {
             let payload = packet.bytes.get(HEADERS..).unwrap_or_default();
             *counts.entry(payload.len()).or_insert(0_u64) += 1;
             ensure!(packet.original_length as usize == packet.bytes.len(), "{}", packet.original_length);
@@ -94,7 +94,7 @@ fn every_packet_is_captured_with_its_lengths() -> Outcome {
         }
         let expected: BTreeMap<usize, u64> = SIZES.into_iter().chain([(303, 1)]).collect();
         ensure!(counts == expected, "{counts:?}");
-        ensure!(captured.is_sorted_by_key(|packet| packet.time_ns), "not in order of time");
+        ensure!(received.is_sorted_by_key(|packet| packet.time_ns), "not in order of time");
     }
     Ok(())
 }
