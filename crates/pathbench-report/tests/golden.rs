@@ -83,9 +83,9 @@ fn time_sequence_graphs() {
     let (document, lines) = (synthetic::traced(), synthetic::sequences());
     let out = tempfile::tempdir().expect("a directory");
     let written = pathbench_report::trace::write(&document, &lines, out.path(), FigureFormat::Svg);
-    let named = |file: &&PathBuf| file.to_string_lossy().contains("-sequence-");
+    let is_graph = |file: &&PathBuf| file.to_string_lossy().contains("-sequence-");
     let drawn = written.expect("files").figures;
-    let graphs: Vec<_> = drawn.iter().filter(named).collect();
+    let graphs: Vec<_> = drawn.iter().filter(is_graph).collect();
     assert_eq!(graphs, [&out.path().join("connection-0-sequence-download.svg")]);
     holds("trace-sequence.svg", &fs::read_to_string(graphs[0]).unwrap_or_default());
     let files = export::write_xplot(&document, &lines, out.path()).expect("files");
