@@ -135,10 +135,10 @@ fn both_captures_together_show_loss_and_delay_of_each_path() {
             let comparison = subflow.comparison.as_ref().unwrap();
             assert_eq!((comparison.client_capture, comparison.server_capture), (0, 1));
             let direction = if upload(kernel) { &comparison.upload } else { &comparison.download };
-            let [sent, received] =
+            let [sent, arrived] =
                 [&sender, &receiver].map(|end| payload(&end.subflows[index], kernel).payload_bytes);
-            assert_eq!((direction.sent_bytes, direction.received_bytes), (sent, received));
-            assert_eq!(direction.lost_bytes, sent - received);
+            assert_eq!((direction.sent_bytes, direction.received_bytes), (sent, arrived));
+            assert_eq!(direction.lost_bytes, sent - arrived);
             assert_eq!(direction.reordered_bytes, 0);
             assert!(comparison.middlebox.is_empty());
             // Both captures have the clock of one machine.
