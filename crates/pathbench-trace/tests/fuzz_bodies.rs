@@ -45,3 +45,8 @@ fn file() {
 fn segments() {
     run("segments", bodies::segments::run, 2_000);
 }
+
+#[test]
+fn options() {
+    run("options", bodies::options::run, 20_000);
+}
