@@ -42,12 +42,13 @@ pub(crate) fn run(input: &[u8]) {
     let interfaces = [vec![interface.clone()], vec![interface]];
     let extract = Extract::new(0..20, &interfaces, |_, _| {});
     let parameters = Parameters { most: 3, seed: 1 };
-    let (document, (graphs, extract)) = analyse(sources(), &parameters, Quic::new(None), (graphs, extract));
-    check(&document);
+    let analysis = analyse(sources(), &parameters, Quic::new(None), (graphs, extract));
+    let (graphs, extract) = analysis.sequence;
+    check(&analysis.document);
     graphs.into_lines();
     extract.finish();
-    let (again, ()) = analyse(sources(), &parameters, Quic::new(None), ());
-    assert_eq!(again.totals, document.totals);
+    let again = analyse(sources(), &parameters, Quic::new(None), ()).document;
+    assert_eq!(again.totals, analysis.document.totals);
 }
 
 fn packet(place: u8, flags: u8, sequence: u8, acknowledgment: u8, payload: u8, options: &[u8]) -> Vec<u8> {
