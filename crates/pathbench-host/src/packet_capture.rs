@@ -4,6 +4,7 @@ use crate::netlink::{NetlinkError, RouteSocket};
 use crate::packet_ring::{Ring, RingError, RingOptions, RingPacket, all_packets, incoming_packets, packets};
 use rustix::event::Timespec;
 use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 /// The ring has 32 MiB, which is 0.25 s at 1 Gbit/s.
@@ -142,6 +143,13 @@ impl PacketCapture {
     /// Packets that were dropped since the last call because the ring was full.
     pub fn take_dropped(&mut self) -> u32 {
         std::mem::take(&mut self.unread).saturating_add(self.ring.take_dropped())
+    }
+}
+
+/// For `poll(2)` on several captures: readable when [`PacketCapture::receive`] has packets or an error.
+impl AsFd for PacketCapture {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
     }
 }
 

@@ -347,9 +347,10 @@ fn a_live_capture_counts_the_bytes_of_a_connection() {
     let found = document(&finished.stdout);
     let [connection] = found.connections.as_slice() else { panic!("{found:#?}") };
     assert_eq!((connection.upload.data_bytes, connection.download.data_bytes), (BYTES as u64, 70_000));
-    // Each packet is captured once.
+    // Each packet is captured once. On a busy machine the kernel retransmits some.
     let upload = &connection.subflows[0].upload;
-    assert_eq!((upload.payload_bytes, upload.retransmitted_bytes), (BYTES as u64, 0));
+    let (payload, again) = (upload.payload_bytes, upload.retransmitted_bytes);
+    assert!(payload - again == BYTES as u64 && again < payload / 4, "{upload:#?}");
     let [capture] = found.captures.as_slice() else { panic!("{found:#?}") };
     assert_eq!((capture.file.as_str(), capture.format.as_str()), ("lo", "live"));
     assert_eq!((capture.dropped_packets, capture.truncated_packets), (None, 0));
@@ -368,7 +369,7 @@ fn a_signal_ends_a_live_capture_and_the_result_is_written() {
         transfer(300_000);
         signal(capture.id().try_into().unwrap(), end);
         let found = document(&ended(capture, errors).stdout);
-        assert_eq!(found.connections[0].upload.payload_bytes, 300_000);
+        assert_eq!(found.connections[0].upload.data_bytes, 300_000);
         assert!(found.captures[0].truncated_packets > 0 && found.captures[0].captured_bytes < 100_000);
         assert_eq!(document(&fs::read_to_string(work.path().join(out).join("trace.json")).unwrap()), found);
     }

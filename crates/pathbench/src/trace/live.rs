@@ -13,6 +13,7 @@ use pathbench_record::units::Span;
 use pathbench_trace::analysis::{Live, Parameters};
 use pathbench_trace::capture::Interface;
 use pathbench_trace::quic::Quic;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -32,8 +33,6 @@ pub(super) struct LiveArguments {
 
 /// Longest time until a stop signal is seen. Packets end the wait.
 const POLL: Duration = Duration::from_millis(200);
-/// The same with several interfaces, which are waited for one after the other.
-const POLL_SEVERAL: Duration = Duration::from_millis(20);
 
 /// The captures, which have begun.
 pub(super) struct Captures {
@@ -66,24 +65,21 @@ impl Captures {
         let end = self.duration.map(|duration| MonotonicClock.now() + duration);
         let names: Vec<&str> = self.captures.iter().map(|(name, _)| name.as_str()).collect();
         output::note(format_args!("pathbench: capturing on {}; Ctrl-C ends the capture", names.join(", ")));
-        let mut running: Vec<bool> = vec![true; self.captures.len()];
-        while running.contains(&true) && !stop.load(Ordering::Relaxed) {
+        let mut running: Vec<usize> = (0..self.captures.len()).collect();
+        while !running.is_empty() && !stop.load(Ordering::Relaxed) {
             let remaining = end.map_or(POLL, |end| end.since(MonotonicClock.now()));
             if remaining.is_zero() {
                 break;
             }
-            let wait = remaining.min(if running.len() > 1 { POLL_SEVERAL } else { POLL });
-            for (index, running) in running.iter_mut().enumerate().filter(|(_, running)| **running) {
+            self.wait(&running, remaining.min(POLL));
+            running.retain(|&index| {
                 let capture = &mut self.captures[index].1;
-                let received = capture.receive(wait, |time_ns, bytes, original_length| {
+                let received = capture.receive(Duration::ZERO, |time_ns, bytes, original_length| {
                     live.push(index, time_ns, bytes, original_length);
                 });
-                if let Err(error) = received {
-                    live.set_damage(index, error.to_string());
-                    *running = false;
-                }
                 live.add_dropped(index, capture.take_dropped().into());
-            }
+                received.map_err(|error| live.set_damage(index, error.to_string())).is_ok()
+            });
         }
         for (index, (_, capture)) in self.captures.iter_mut().enumerate() {
             capture.finish(|time_ns, bytes, original_length| {
@@ -92,6 +88,19 @@ impl Captures {
             live.add_dropped(index, capture.take_dropped().into());
         }
         live.finish()
+    }
+
+    /// Waits until one of these captures has packets or an error.
+    fn wait(&self, running: &[usize], timeout: Duration) {
+        let captures = running.iter().filter_map(|&index| self.captures.get(index));
+        let mut polled: Vec<PollFd<'_>> =
+            captures.map(|(_, capture)| PollFd::new(capture, PollFlags::IN)).collect();
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs().try_into().unwrap_or_default(),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        // Of the errors, only a signal is expected. Then the captures are read early.
+        let _early = poll(&mut polled, Some(&timeout));
     }
 }
 
