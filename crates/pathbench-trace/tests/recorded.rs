@@ -34,7 +34,7 @@ const DELAYS_MS: [(&str, f64); 2] = [("10.83.0.1", 5.0), ("10.83.1.1", 15.0)];
 fn connection(captures: &[&[u8]]) -> TracedConnection {
     let sources = captures.iter().map(|bytes| open(String::new(), Cursor::new(bytes.to_vec())).unwrap());
     let parameters = Parameters { most: 5, seed: 1 };
-    let document = analyse(sources.collect(), &parameters, Quic::new(None), ()).0;
+    let document = analyse(sources.collect(), &parameters, Quic::new(None), ()).document;
     assert!(document.captures.iter().all(|capture| capture.damage.is_none()));
     let [connection] = document.connections.try_into().unwrap();
     connection
