@@ -453,7 +453,7 @@ fn every_number_of_a_trace_can_be_odd() {
             let long = text.lines().find(|line| line.width() > 80 && !line.contains("filter:"));
             assert_eq!(long, None, "{odd} at {wanted}");
             if wanted % 7 == 0 {
-                pathbench_report::trace::write(&document, out.path(), FigureFormat::Svg).unwrap();
+                pathbench_report::trace::write(&document, &[], out.path(), FigureFormat::Svg).unwrap();
                 drawn += 1;
             }
         }

@@ -34,8 +34,13 @@ fn pages() -> Vec<(&'static str, String)> {
 
 fn trace_page() -> String {
     let out = tempfile::tempdir().unwrap();
-    let written =
-        pathbench_report::trace::write(&synthetic::traced(), out.path(), FigureFormat::Svg).unwrap();
+    let written = pathbench_report::trace::write(
+        &synthetic::traced(),
+        &synthetic::sequences(),
+        out.path(),
+        FigureFormat::Svg,
+    )
+    .unwrap();
     std::fs::read_to_string(written.html).unwrap()
 }
 
