@@ -212,22 +212,26 @@ impl<S: Sequence> Analyzer<S> {
     fn stages<'a>(&mut self, capture: u32, packets: &mut Vec<(Frame<'a>, Packet<'a>)>) {
         let mut lookups = std::mem::take(&mut self.lookups);
         for lookup in &mut lookups {
-            lookup.flow = self.find(&lookup.key, lookup.hash);
+            lookup.flow = self.table.likely(lookup.hash);
             if let Some(subflow) = lookup.flow.and_then(|flow| self.flows.get(flow as usize)) {
                 subflow.touch();
             }
         }
-        // What a flow refers to is loaded when the flows have been.
-        for subflow in lookups.iter().filter_map(|lookup| self.flows.get(lookup.flow? as usize)) {
+        // Each step loads what the one before refers to.
+        let subflows = || lookups.iter().filter_map(|lookup| self.flows.get(lookup.flow? as usize));
+        let connections =
+            || subflows().filter_map(|subflow| self.connections.get(subflow.connection as usize));
+        for subflow in subflows() {
             subflow.touch_references();
-            if let Some(connection) = self.connections.get(subflow.connection as usize) {
-                connection.touch();
-            }
         }
-        for subflow in lookups.iter().filter_map(|lookup| self.flows.get(lookup.flow? as usize)) {
-            if let Some(connection) = self.connections.get(subflow.connection as usize) {
-                connection.touch_references();
-            }
+        for connection in connections() {
+            connection.touch();
+        }
+        for connection in connections() {
+            connection.touch_data();
+        }
+        for connection in connections() {
+            connection.touch_references();
         }
         for (lookup, (frame, packet)) in lookups.iter().zip(packets.iter()) {
             match &packet.transport {

@@ -6,14 +6,17 @@ use pathbench_record::trace::Distribution;
 const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
 
+/// Values that are counted together: counts of thousands of flows do not fit into the processor's cache.
+const WAITING: usize = 4;
+
 /// A histogram of nanoseconds whose buckets grow with the value. It stores the powers of two in use.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
-    /// In the order of their first use.
-    octaves: Vec<Octave>,
+    waiting: [u64; WAITING],
     count: u64,
     min_ns: u64,
     max_ns: u64,
+    octaves: Vec<Octave>,
 }
 
 #[derive(Debug, Clone)]
@@ -41,23 +44,17 @@ fn middle((octave, bucket): (u32, usize)) -> f64 {
 }
 
 impl Histogram {
+    #[inline]
     pub fn record(&mut self, value_ns: u64) {
-        let (number, bucket) = place(value_ns);
-        let known = self.octaves.iter().position(|octave| octave.number == number);
-        let index = known.unwrap_or_else(|| {
-            self.octaves.push(Octave { number, counts: [0; SUB] });
-            self.octaves.len() - 1
-        });
-        if self.octaves[index].counts[bucket] == u16::MAX {
-            self.octaves
-                .iter_mut()
-                .flat_map(|octave| &mut octave.counts)
-                .for_each(|count| *count = count.div_ceil(2));
-        }
-        self.octaves[index].counts[bucket] += 1;
+        let place = (self.count % WAITING as u64) as usize;
+        self.waiting[place] = value_ns;
         self.min_ns = if self.count == 0 { value_ns } else { self.min_ns.min(value_ns) };
         self.max_ns = self.max_ns.max(value_ns);
         self.count += 1;
+        if place + 1 == WAITING {
+            let waiting = self.waiting;
+            count(&mut self.octaves, &waiting);
+        }
     }
 
     /// `None` without values.
@@ -73,10 +70,11 @@ impl Histogram {
     }
 
     fn quantile(&self, share: f64) -> f64 {
-        let counted: u64 = self.octaves.iter().flat_map(|octave| octave.counts).map(u64::from).sum();
-        let rank = (share * counted as f64).ceil().max(1.0) as u64;
-        let mut octaves: Vec<&Octave> = self.octaves.iter().collect();
+        let mut octaves = self.octaves.clone();
+        count(&mut octaves, &self.waiting[..(self.count % WAITING as u64) as usize]);
         octaves.sort_by_key(|octave| octave.number);
+        let counted: u64 = octaves.iter().flat_map(|octave| octave.counts).map(u64::from).sum();
+        let rank = (share * counted as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
         for octave in octaves {
             for (bucket, count) in octave.counts.iter().enumerate() {
@@ -87,6 +85,24 @@ impl Histogram {
             }
         }
         self.max_ns as f64
+    }
+}
+
+fn count(octaves: &mut Vec<Octave>, values: &[u64]) {
+    for value in values {
+        let (number, bucket) = place(*value);
+        let known = octaves.iter().position(|octave| octave.number == number);
+        let index = known.unwrap_or_else(|| {
+            octaves.push(Octave { number, counts: [0; SUB] });
+            octaves.len() - 1
+        });
+        if octaves[index].counts[bucket] == u16::MAX {
+            octaves
+                .iter_mut()
+                .flat_map(|octave| &mut octave.counts)
+                .for_each(|count| *count = count.div_ceil(2));
+        }
+        octaves[index].counts[bucket] += 1;
     }
 }
 

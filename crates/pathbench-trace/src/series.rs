@@ -33,14 +33,23 @@ impl Windows {
         }
     }
 
+    #[cold]
     fn extend(&mut self, since_start_ns: u64, bytes: u64) {
         let first = since_start_ns / FIRST_WINDOW_NS;
         while first >> self.doublings >= MOST_WINDOWS as u64 {
-            let halves = self.bytes.chunks(2).map(|pair| pair.iter().sum());
-            self.bytes = halves.collect();
+            for place in 0..self.bytes.len().div_ceil(2) {
+                let second = self.bytes.get(2 * place + 1).copied().unwrap_or(0);
+                self.bytes[place] = self.bytes[2 * place] + second;
+            }
+            self.bytes.truncate(self.bytes.len().div_ceil(2));
             self.doublings += 1;
         }
         let index = (first >> self.doublings) as usize;
+        if index >= self.bytes.capacity() {
+            // Few steps: each copies the windows.
+            let capacity = if index < 8 { 8 } else { MOST_WINDOWS };
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
         if self.bytes.len() <= index {
             self.bytes.resize(index + 1, 0);
         }
@@ -50,5 +59,27 @@ impl Windows {
     pub fn into_series(self) -> Series {
         let window_s = FIRST_WINDOW_NS as f64 / 1e9 * f64::from(self.doublings).exp2();
         Series { window_s, bytes: self.bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_double_and_keep_all_bytes() {
+        let mut windows = Windows::default();
+        for place in 0..10_000_u64 {
+            windows.add(place * 7_000_000, place);
+            // Times may go back.
+            windows.add(place * 3_000_000, 1);
+        }
+        let series = windows.into_series();
+        assert_eq!(series.bytes.iter().sum::<u64>(), 10_000 * 9_999 / 2 + 10_000);
+        assert!((64..=128).contains(&series.bytes.len()), "{}", series.bytes.len());
+        assert!((series.window_s - 0.64).abs() < 1e-9, "{}", series.window_s);
+        let mut late = Windows::default();
+        late.add(u64::MAX, 5);
+        assert_eq!(late.into_series().bytes.iter().sum::<u64>(), 5);
     }
 }

@@ -77,6 +77,12 @@ impl Table {
         black_box(self.slots[hash as usize & (self.slots.len() - 1)].value);
     }
 
+    /// The first flow with this hash: most likely that of the key, without a look at the flow.
+    #[inline]
+    pub(super) fn likely(&self, hash: u64) -> Option<u32> {
+        self.get(hash, |_| true)
+    }
+
     /// The flow with this hash for which `is` holds.
     #[inline]
     pub(super) fn get(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {

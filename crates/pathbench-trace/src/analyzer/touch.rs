@@ -13,6 +13,7 @@ impl Subflow {
     pub(super) fn touch(&self) {
         self.flow.directions.iter().for_each(Direction::touch);
         black_box((self.flow.ends[0].port, self.flow.last_ns, self.connection, self.plain_bytes[0]));
+        black_box(self.mptcp.is_some());
     }
 
     #[inline]
@@ -31,10 +32,9 @@ impl Direction {
         self.coverage.touch();
         black_box((
             self.next,
-            self.packets,
-            self.retransmitted_bytes,
-            self.largest_ip_bytes,
-            self.black_hole,
+            self.throughput.is_empty(),
+            self.last_new_ns,
+            self.black_hole.largest_acknowledged,
         ));
     }
 
@@ -57,7 +57,11 @@ impl MptcpSubflow {
 impl Connection {
     #[inline]
     pub(super) fn touch(&self) {
-        black_box(self.last_ns);
+        black_box((self.last_ns, self.mptcp.is_some()));
+    }
+
+    #[inline]
+    pub(super) fn touch_data(&self) {
         if let Some(mptcp) = &self.mptcp {
             mptcp.touch();
         }

@@ -83,7 +83,10 @@ impl Flow {
         let (own, peer) = if side == 0 { (first, second) } else { (second, first) };
         own.packets += 1;
         own.ip_bytes += u64::from(packet.ip_length);
-        own.congestion_experienced += u64::from(packet.congestion_experienced);
+        // A write of nothing would load a cache line that most packets do not need.
+        if packet.congestion_experienced {
+            own.congestion_experienced += 1;
+        }
         if !own.started {
             own.start(tcp.sequence, tcp.flags & SYN != 0);
             own.hop_limit = packet.hop_limit;
