@@ -27,9 +27,13 @@ impl Windows {
     #[inline]
     pub fn add(&mut self, since_start_ns: u64, bytes: u64) {
         let index = (since_start_ns / FIRST_WINDOW_NS) >> self.doublings;
-        match self.bytes.get_mut(index as usize) {
-            Some(window) => *window += bytes,
-            None => self.extend(since_start_ns, bytes),
+        let next = self.bytes.len();
+        if let Some(window) = self.bytes.get_mut(index as usize) {
+            *window += bytes;
+        } else if index == next as u64 && next < self.bytes.capacity().min(MOST_WINDOWS) {
+            self.bytes.push(bytes);
+        } else {
+            self.extend(since_start_ns, bytes);
         }
     }
 

@@ -40,7 +40,6 @@ impl Direction {
 
     #[inline]
     fn touch_references(&self) {
-        self.sizes.touch();
         self.throughput.touch();
         self.goodput.touch();
     }
