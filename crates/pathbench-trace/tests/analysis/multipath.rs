@@ -95,6 +95,19 @@ fn a_reinjection_on_the_same_subflow_is_no_retransmission() {
 }
 
 #[test]
+fn copies_that_overlap_are_counted_once() {
+    let mut capture = Capture::new();
+    let [first, _] = two_subflows(&mut capture);
+    capture.segment(&first.upload(1, 1, 1_000)).segment(&first.upload(1_001, 1, 1_000));
+    // Both copies have the first half of it.
+    capture.segment(&first.upload(2_001, 501, 1_000));
+    let connection = capture.connection();
+    assert_eq!(connection.upload.data_bytes, 1_500);
+    assert_eq!(connection.upload.reinjected_bytes, Some(1_500));
+    assert_eq!(connection.upload.reinjected_same_subflow_bytes, Some(1_500));
+}
+
+#[test]
 fn payload_before_its_mapping_is_resolved_when_the_mapping_comes() {
     let mut capture = Capture::new();
     let [first, second] = two_subflows(&mut capture);
