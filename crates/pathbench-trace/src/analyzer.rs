@@ -263,7 +263,7 @@ impl<S: Sequence> Analyzer<S> {
     fn tcp(&mut self, capture: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>, lookup: &Lookup) {
         // An earlier packet of the batch may have changed the table.
         let known = match lookup.flow {
-            Some(flow) if self.flows.get(flow as usize).is_some_and(|subflow| subflow.is(packet)) => {
+            Some(flow) if self.flows.get(flow as usize).is_some_and(|subflow| subflow.has(&lookup.key)) => {
                 Some(flow)
             }
             _ => self.find(&lookup.key, lookup.hash),
@@ -448,13 +448,5 @@ impl Subflow {
     fn has(&self, key: &Key) -> bool {
         let [client, server] = self.flow.ends;
         Key::new(client, server) == *key || self.is_translated(key)
-    }
-
-    /// The packet is of this flow.
-    #[inline]
-    fn is(&self, packet: &Packet<'_>) -> bool {
-        let [client, server] = self.flow.ends;
-        (client == packet.source && server == packet.destination)
-            || (server == packet.source && client == packet.destination)
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 const MAX_LIVE: usize = 10_000;
 /// Connections in the result.
 const MAX_CONCLUDED: usize = 10_000;
-/// UDP flows without QUIC that are told apart.
+/// UDP flows without QUIC that are counted one by one.
 const MAX_OTHER: usize = 100_000;
 /// Shortest datagram with a client's Initial packet (RFC 9000, section 14.1).
 const MIN_INITIAL: u32 = 1200;
