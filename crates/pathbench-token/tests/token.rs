@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-use pathbench_traffic::token::{KeyTooShort, MAX_VALIDITY, MintError, TokenKey, TokenRefusal};
+use pathbench_token::{KeyTooShort, MAX_VALIDITY, MintError, TokenKey, TokenRefusal};
 use std::time::Duration;
 
 pathbench_kerneltest::privilege_independent!();
