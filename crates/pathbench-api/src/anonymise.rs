@@ -200,7 +200,9 @@ fn found_at(text: &[(char, char)], from: usize) -> Option<(usize, String)> {
     (2..=candidate.len()).rev().find_map(|length| {
         // What follows must not continue a number: 192.0.2.77 is not 192.0.2.7 and a digit.
         let next = rest.get(length).map(|(_, next)| *next);
-        if next.is_some_and(|next| next.is_ascii_hexdigit()) {
+        // And `d::` of `std::net` is no address.
+        let is_word = candidate[..length].contains("::") && next.is_some_and(char::is_alphanumeric);
+        if is_word || next.is_some_and(|next| next.is_ascii_hexdigit()) {
             return None;
         }
         replacement(&candidate[..length]).map(|replacement| {
@@ -223,7 +225,9 @@ fn replacement(text: &str) -> Option<String> {
     if let Some(address) = ipv4(text) {
         return Some(network(IpAddr::V4(address), IPV4_PREFIX, IPV6_PREFIX).to_string());
     }
-    if text.matches(':').count() >= 2
+    // `::` alone is no address of a host.
+    if text.len() > 2
+        && text.matches(':').count() >= 2
         && let Ok(address) = text.parse::<Ipv6Addr>()
     {
         return Some(ipv6(address));
