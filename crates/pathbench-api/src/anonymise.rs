@@ -205,10 +205,12 @@ fn found_at(text: &[(char, char)], from: usize) -> Option<(usize, String)> {
         if is_word || next.is_some_and(|next| next.is_ascii_hexdigit()) {
             return None;
         }
-        replacement(&candidate[..length]).map(|replacement| {
-            let prefix = prefix_length(&rest[length..]);
-            (length + prefix, replacement)
-        })
+        let prefix = prefix_length(&rest[length..]);
+        // `::` alone is no address of a host; `::/48` is the anonymous form of one.
+        if &candidate[..length] == "::" && prefix == 0 {
+            return None;
+        }
+        replacement(&candidate[..length]).map(|replacement| (length + prefix, replacement))
     })
 }
 
@@ -217,7 +219,7 @@ fn prefix_length(rest: &[(char, char)]) -> usize {
     if rest.first().is_none_or(|(_, slash)| *slash != '/') {
         return 0;
     }
-    let digits = rest[1..].iter().take(3).take_while(|(_, digit)| digit.is_ascii_digit()).count();
+    let digits = rest[1..].iter().take_while(|(_, digit)| digit.is_ascii_digit()).count();
     if digits == 0 { 0 } else { digits + 1 }
 }
 
@@ -225,9 +227,7 @@ fn replacement(text: &str) -> Option<String> {
     if let Some(address) = ipv4(text) {
         return Some(network(IpAddr::V4(address), IPV4_PREFIX, IPV6_PREFIX).to_string());
     }
-    // `::` alone is no address of a host.
-    if text.len() > 2
-        && text.matches(':').count() >= 2
+    if text.matches(':').count() >= 2
         && let Ok(address) = text.parse::<Ipv6Addr>()
     {
         return Some(ipv6(address));
