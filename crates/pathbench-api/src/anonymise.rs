@@ -148,12 +148,15 @@ pub fn addresses(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     while from < normal.len() {
-        // A letter before a digit can end a word: `host192.0.2.7`.
         let before = from.checked_sub(1).map(|before| normal[before].1);
-        let is_inside = |before: char| {
-            before.is_ascii_digit() || (before.is_ascii_hexdigit() && !normal[from].1.is_ascii_digit())
+        let found = match before {
+            Some(before) if before.is_ascii_digit() => None,
+            // A letter can end a word before an IPv4 address: `a192.0.2.7`.
+            Some(before) if before.is_ascii_hexdigit() => {
+                found_at(&normal, from).filter(|(_, replacement)| !replacement.contains(':'))
+            }
+            _ => found_at(&normal, from),
         };
-        let found = if before.is_some_and(is_inside) { None } else { found_at(&normal, from) };
         match found {
             Some((length, replacement)) => {
                 out.push_str(&replacement);
