@@ -157,15 +157,12 @@ pub fn addresses(text: &str) -> String {
             }
             _ => found_at(&normal, from),
         };
-        match found {
-            Some((length, replacement)) => {
-                out.push_str(&replacement);
-                from += length;
-            }
-            None => {
-                out.push(normal[from].0);
-                from += 1;
-            }
+        if let Some((length, replacement)) = found {
+            out.push_str(&replacement);
+            from += length;
+        } else {
+            out.push(normal[from].0);
+            from += 1;
         }
     }
     out

@@ -20,7 +20,7 @@ pub struct Submission {
     /// `pathbench.submission/1`
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
-    /// UUIDv7 (RFC 9562), made by the client: a repeated submission has the same id.
+    /// `UUIDv7` (RFC 9562), made by the client: a repeated submission has the same id.
     pub id: Uuid,
     /// The random id of the agent.
     pub agent: Uuid,
@@ -107,12 +107,12 @@ fn decode_raw(text: &str) -> Result<Vec<u8>, SubmissionError> {
     if raw.starts_with(&ZSTD_MAGIC) { Ok(raw) } else { Err(SubmissionError::RawFormat) }
 }
 
-/// A UUIDv7 (RFC 9562, section 5.7) of a Unix time and 10 random bytes.
+/// A `UUIDv7` (RFC 9562, section 5.7) of a Unix time and 10 random bytes.
 pub fn new_id(now_ms: u64, random: &[u8; 10]) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(now_ms, random).into_uuid()
 }
 
-/// The Unix time in a UUIDv7, in milliseconds; `None` for another version or variant.
+/// The Unix time in a `UUIDv7`, in milliseconds; `None` for another version or variant.
 pub fn id_time_ms(id: Uuid) -> Option<u64> {
     let is_version_7 = id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122;
     is_version_7.then(|| u64::try_from(id.as_u128() >> 80).unwrap_or(u64::MAX))

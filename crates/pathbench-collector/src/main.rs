@@ -1,1 +1,3 @@
+//! `pathbench-collector`, which `pathbench collect` starts.
+
 fn main() {}

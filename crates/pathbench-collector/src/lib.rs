@@ -1,0 +1,18 @@
+//! The collector: takes results of many hosts, keeps them, and serves their figures.
+//!
+//! HTTP (`http`) → checks of each line (`pathbench_api`) → one writer (`ingest`): raw parts into the raw store (`raw`),
+//! summaries into the database (`store`), then the answer. Figures come from columns in memory (`columns`) that follow
+//! the database, so several collectors can share one. The crate never runs a test, and never trusts what a client says
+//! of itself.
+
+pub mod clock;
+pub mod facts;
+pub mod http;
+pub mod ingest;
+pub mod page;
+pub mod raw;
+pub mod store;
+pub mod viewer;
+
+#[cfg(test)]
+pathbench_kerneltest::unprivileged_too!();

@@ -1,0 +1,159 @@
+//! The database: summaries, deletions, and the small documents of servers, agents and experiments.
+
+use pathbench_api::Uuid;
+use pathbench_api::consent::Consent;
+use pathbench_api::digest::Digest;
+use std::fmt::Debug;
+use thiserror::Error;
+
+/// A result that passed every check, with its raw part already in the raw store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewResult {
+    pub id: Uuid,
+    /// Of the submitted line.
+    pub digest: Digest,
+    pub agent: Uuid,
+    pub consent: Consent,
+    /// SHA-256 of the deletion token.
+    pub deletion: Digest,
+    /// Unix time.
+    pub received_ms: u64,
+    /// JSON of `pathbench_api::summary::Summary`.
+    pub summary: Vec<u8>,
+    /// [`crate::facts`]
+    pub facts: Vec<u8>,
+    pub raw: Option<RawPlace>,
+}
+
+/// Where a raw part is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawPlace {
+    /// Name of the segment in the raw store.
+    pub segment: String,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// What became of a new result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    Created,
+    /// Stored earlier with the same digest.
+    Known,
+    /// Stored earlier with another digest.
+    Conflict,
+    /// Deleted earlier on request.
+    Deleted,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredResult {
+    pub sequence: u64,
+    pub id: Uuid,
+    pub agent: Uuid,
+    pub consent: Consent,
+    pub received_ms: u64,
+    pub summary: Vec<u8>,
+    pub raw: Option<RawPlace>,
+}
+
+/// A change of the set of results. Sequence numbers grow in the order of commits, also with several collectors.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    Added { sequence: u64, id: Uuid, agent: Uuid, consent: Consent, received_ms: u64, facts: Vec<u8> },
+    Deleted { sequence: u64, id: Uuid },
+}
+
+/// Which results to delete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deletion {
+    One(Uuid),
+    /// One result, if its deletion token has this digest.
+    OneWithToken(Uuid, Digest),
+    /// All results with a deletion token of this digest.
+    AllWithToken(Digest),
+    /// Received before this Unix time.
+    ReceivedBefore(u64),
+}
+
+/// A small JSON document: a server, an agent, an experiment, a live report, a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    pub key: String,
+    pub body: String,
+    /// Unix time of the last write.
+    pub updated_ms: u64,
+}
+
+/// The kinds of [`Document`]s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Key: name. Registered by the operator.
+    Server,
+    /// Key: name. The last report of a server.
+    ServerReport,
+    /// Key: id.
+    Agent,
+    /// Key: name.
+    Experiment,
+    /// Key: id of the agent.
+    Live,
+    /// Key: name.
+    Setting,
+}
+
+impl Kind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::ServerReport => "server-report",
+            Self::Agent => "agent",
+            Self::Experiment => "experiment",
+            Self::Live => "live",
+            Self::Setting => "setting",
+        }
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum StoreError {
+    #[error("the database at {place}: {problem}")]
+    Failed { place: String, problem: String },
+    #[error("the database at {place} is full: free some space")]
+    Full { place: String },
+    #[error("the database at {place} has schema {found}; this collector knows {known}: update it")]
+    Newer { place: String, found: u32, known: u32 },
+}
+
+/// All methods block; a handler calls them on a thread for that.
+pub trait Database: Send + Sync + Debug {
+    /// Of `ids`, those that are stored (with their digest) or deleted (`None`).
+    fn known(&self, ids: &[Uuid]) -> Result<Vec<(Uuid, Option<Digest>)>, StoreError>;
+
+    /// Stores all of `batch` in one transaction, durably before it returns; one entry for each result.
+    fn insert(&self, batch: &[NewResult]) -> Result<Vec<Inserted>, StoreError>;
+
+    /// Up to `limit` changes after `sequence`, in order.
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
+
+    /// The results with these sequence numbers, in that order; deleted ones are left out.
+    fn results(&self, sequences: &[u64]) -> Result<Vec<StoredResult>, StoreError>;
+
+    fn result(&self, id: Uuid) -> Result<Option<StoredResult>, StoreError>;
+
+    /// Deletes durably, leaves tombstones so that no repetition brings a result back, and returns the number.
+    fn delete(&self, which: &Deletion, now_ms: u64) -> Result<u64, StoreError>;
+
+    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError>;
+
+    /// All documents of a kind, by key.
+    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError>;
+
+    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError>;
+
+    /// Whether there was one.
+    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError>;
+
+    /// Whether the database answers and accepts writes.
+    fn check(&self) -> Result<(), StoreError>;
+}
