@@ -9,6 +9,8 @@ pub mod clock;
 pub mod facts;
 pub mod http;
 pub mod ingest;
+pub mod keys;
+pub mod log;
 pub mod page;
 pub mod raw;
 pub mod store;

@@ -1,0 +1,91 @@
+//! Who may do what: the credential of a request.
+
+use super::problem::Refusal;
+use crate::keys::{Keys, Purpose};
+use axum::http::{HeaderMap, header};
+use data_encoding::BASE64;
+use pathbench_api::digest::Digest;
+use pathbench_api::name::Name;
+
+/// Longest credential that is looked at.
+const LONGEST: usize = 1024;
+
+/// The credential of `Authorization: Bearer …`, or the password of `Authorization: Basic …` (RFC 7617).
+pub fn credential(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok().filter(|value| value.len() <= LONGEST)?;
+    let (scheme, rest) = value.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(rest.trim().to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(BASE64.decode(rest.trim().as_bytes()).ok()?).ok()?;
+    decoded.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+/// Who may submit results and check in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubmitAccess {
+    /// Everybody, within the limits.
+    Open,
+    /// Agents with a token.
+    Token,
+}
+
+#[derive(Debug)]
+pub struct Gate {
+    pub keys: Keys,
+    pub submit: SubmitAccess,
+}
+
+impl Gate {
+    /// `now` is Unix time in seconds.
+    pub fn operator(&self, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
+        let how = "make one with `pathbench collect token --admin` on the collector's host";
+        let Some(token) = credential(headers) else {
+            return Err(Refusal::unauthorized(format!("this needs the operator's token: {how}")));
+        };
+        match self.keys.token_key(Purpose::Admin).check(&token, now) {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(Refusal::unauthorized(format!("the operator's token: {refusal}"))),
+        }
+    }
+
+    pub fn submitter(&self, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
+        if self.submit == SubmitAccess::Open {
+            return Ok(());
+        }
+        let Some(token) = credential(headers) else {
+            return Err(Refusal::unauthorized(
+                "this collector takes results from agents with a token: ask its operator for one and pass it with \
+                 --collector-token",
+            ));
+        };
+        match self.keys.token_key(Purpose::Submit).check(&token, now) {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(Refusal::unauthorized(format!("the token: {refusal}"))),
+        }
+    }
+
+    pub fn server(&self, name: &Name, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
+        let refused = |why: &dyn std::fmt::Display| {
+            Refusal::unauthorized(format!(
+                "server {name}: {why}; `pathbench collect server add {name}` makes its key for --token-key"
+            ))
+        };
+        let Some(token) = credential(headers) else { return Err(refused(&"a token is missing")) };
+        match self.keys.token_key(Purpose::Server(name)).check(&token, now) {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(refused(&refusal)),
+        }
+    }
+
+    /// The digest of the deletion token, which is the credential of deletions.
+    pub fn deletion(headers: &HeaderMap) -> Result<Digest, Refusal> {
+        let token = credential(headers).filter(|token| token.len() >= 32).ok_or_else(|| {
+            Refusal::unauthorized("deletion needs the deletion token of the agent that submitted the results")
+        })?;
+        Ok(Digest::of(token.as_bytes()))
+    }
+}

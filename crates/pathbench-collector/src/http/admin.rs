@@ -1,0 +1,222 @@
+//! `/v1/admin/…`: experiments, servers, agents, tokens and deletions, for the operator.
+
+use super::App;
+use super::body::{self, blocking};
+use super::check_in::{KnownAgent, KnownServer, RegisteredServer, documents, put};
+use super::problem::Refusal;
+use super::results::{Deleted, delete};
+use crate::keys::Purpose;
+use crate::store::{Deletion, Document, Kind};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use pathbench_api::Uuid;
+use pathbench_api::experiment::Experiment;
+use pathbench_api::name::Name;
+use pathbench_record::network::ServerName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lets only the operator pass.
+pub(super) async fn only_operator(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let now = app.clock.unix_ms() / 1000;
+    match app.gate.operator(request.headers(), now) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Experiments {
+    experiments: Vec<Experiment>,
+}
+
+pub(super) async fn experiments(State(app): State<Arc<App>>) -> Result<Json<Experiments>, Refusal> {
+    let database = Arc::clone(&app.database);
+    let found: Vec<(Document, Experiment)> =
+        blocking(move || documents(database.as_ref(), Kind::Experiment)).await?;
+    Ok(Json(Experiments { experiments: found.into_iter().map(|(_, experiment)| experiment).collect() }))
+}
+
+pub(super) async fn put_experiment(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let experiment: Experiment = body::json(body, &app.memory).await?;
+    if experiment.name.as_str() != name {
+        return Err(Refusal::invalid(format!("`name` is `{}`, and the path names another", experiment.name)));
+    }
+    if let Some(problem) = experiment.problem() {
+        return Err(Refusal::invalid(problem));
+    }
+    put_one(&app, Kind::Experiment, name, experiment).await
+}
+
+async fn put_one(
+    app: &Arc<App>,
+    kind: Kind,
+    key: String,
+    value: impl Serialize + Send + 'static,
+) -> Result<StatusCode, Refusal> {
+    let (database, now_ms) = (Arc::clone(&app.database), app.clock.unix_ms());
+    blocking(move || put(database.as_ref(), kind, &key, &value, now_ms)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn remove_one(app: &Arc<App>, kind: Kind, key: String) -> Result<StatusCode, Refusal> {
+    let database = Arc::clone(&app.database);
+    blocking(move || match database.delete_document(kind, &key) {
+        Ok(true) => Ok(StatusCode::NO_CONTENT),
+        Ok(false) => Err(Refusal::not_found(format!("there is no {} `{key}`", kind.name()))),
+        Err(error) => Err(Refusal::failed(error)),
+    })
+    .await
+}
+
+pub(super) async fn remove_experiment(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    remove_one(&app, Kind::Experiment, name).await
+}
+
+/// A registered server and its last report.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ServerEntry {
+    name: String,
+    /// As registered; absent: the address of its reports.
+    address: Option<String>,
+    /// Unix time of the last report, in milliseconds; absent without one.
+    reported_ms: Option<u64>,
+    reported_address: Option<String>,
+    tests: Option<u32>,
+    max_tests: Option<u32>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Servers {
+    servers: Vec<ServerEntry>,
+}
+
+pub(super) async fn servers(State(app): State<Arc<App>>) -> Result<Json<Servers>, Refusal> {
+    let database = Arc::clone(&app.database);
+    blocking(move || {
+        let registered: Vec<(Document, RegisteredServer)> = documents(database.as_ref(), Kind::Server)?;
+        let reports: Vec<(Document, KnownServer)> = documents(database.as_ref(), Kind::ServerReport)?;
+        let entry = |(document, registered): (Document, RegisteredServer)| {
+            let report = reports.iter().find(|(report, _)| report.key == document.key);
+            ServerEntry {
+                address: registered.address,
+                reported_ms: report.map(|(report, _)| report.updated_ms),
+                reported_address: report.map(|(_, known)| known.address.clone()),
+                tests: report.map(|(_, known)| known.report.tests),
+                max_tests: report.map(|(_, known)| known.report.max_tests),
+                name: document.key,
+            }
+        };
+        Ok(Json(Servers { servers: registered.into_iter().map(entry).collect() }))
+    })
+    .await
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewServer {
+    /// `HOST:PORT`; absent: the address from which its reports come.
+    address: Option<String>,
+}
+
+/// The key of a registered server, for `pathbench serve --token-key`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ServerKey {
+    key: String,
+}
+
+pub(super) async fn put_server(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    body: Body,
+) -> Result<Json<ServerKey>, Refusal> {
+    let name = Name::new(name).map_err(Refusal::bad_request)?;
+    let NewServer { address } = body::json(body, &app.memory).await?;
+    if let Some(address) = &address {
+        ServerName::parse(address, 4433).map_err(Refusal::invalid)?;
+    }
+    put_one(&app, Kind::Server, name.to_string(), RegisteredServer { address }).await?;
+    Ok(Json(ServerKey { key: app.gate.keys.text(Purpose::Server(&name)) }))
+}
+
+pub(super) async fn remove_server(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    remove_one(&app, Kind::Server, name).await
+}
+
+/// An agent that checked in.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct AgentEntry {
+    id: String,
+    name: Name,
+    version: Name,
+    /// Unix time of the last check-in, in milliseconds.
+    seen_ms: u64,
+    /// Submissions that wait at the agent.
+    outbox: u32,
+    oldest_s: u32,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Agents {
+    agents: Vec<AgentEntry>,
+}
+
+pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Json<Agents>, Refusal> {
+    let database = Arc::clone(&app.database);
+    let found: Vec<(Document, KnownAgent)> =
+        blocking(move || documents(database.as_ref(), Kind::Agent)).await?;
+    let entry = |(document, known): (Document, KnownAgent)| AgentEntry {
+        id: document.key,
+        name: known.check_in.name,
+        version: known.check_in.version,
+        seen_ms: document.updated_ms,
+        outbox: known.check_in.outbox,
+        oldest_s: known.check_in.oldest_s,
+    };
+    Ok(Json(Agents { agents: found.into_iter().map(entry).collect() }))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewToken {
+    /// 1 to 64 letters, digits, hyphens, underscores.
+    name: String,
+    /// Validity in seconds, at most 90 days.
+    valid_s: u64,
+}
+
+/// A token for agents.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct NewTokenAnswer {
+    token: String,
+}
+
+pub(super) async fn token(State(app): State<Arc<App>>, body: Body) -> Result<Json<NewTokenAnswer>, Refusal> {
+    let NewToken { name, valid_s } = body::json(body, &app.memory).await?;
+    let key = app.gate.keys.token_key(Purpose::Submit);
+    let token = key.mint(&name, app.clock.unix_ms() / 1000, Duration::from_secs(valid_s));
+    Ok(Json(NewTokenAnswer { token: token.map_err(Refusal::invalid)? }))
+}
+
+pub(super) async fn delete_result(
+    State(app): State<Arc<App>>,
+    Path(id): Path<Uuid>,
+) -> Result<Json<Deleted>, Refusal> {
+    delete(&app, Deletion::One(id)).await
+}

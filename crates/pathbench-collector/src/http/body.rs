@@ -1,0 +1,140 @@
+//! Bodies of requests: bounded in bytes, in memory of all together, and in time.
+
+use super::limits::{MemoryBudget, MemoryShare};
+use super::problem::Refusal;
+use axum::body::{Body, HttpBody as _};
+use axum::http::{HeaderMap, header};
+use pathbench_api::bounds::{BATCH_BYTES, BODY_BYTES};
+use serde::de::DeserializeOwned;
+use std::future::poll_fn;
+use std::io::Read;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// A body, and the memory it counts against.
+#[derive(Debug)]
+pub(super) struct ReadBody {
+    pub(super) bytes: Vec<u8>,
+    _share: MemoryShare,
+}
+
+/// The time for a whole body. A client at 1 Mbit/s sends 7 MB in it.
+const TIME: Duration = Duration::from_secs(60);
+
+const BUSY: Duration = Duration::from_secs(2);
+
+/// The body of a batch, decompressed.
+pub(super) async fn batch(
+    headers: &HeaderMap,
+    body: Body,
+    budget: &MemoryBudget,
+) -> Result<ReadBody, Refusal> {
+    let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
+    let read = whole(body, BATCH_BYTES, budget).await?;
+    match encoding.as_deref() {
+        None | Some(b"identity") => Ok(read),
+        Some(b"zstd") => {
+            let share = budget.share();
+            blocking(move || {
+                let decoder =
+                    zstd::stream::read::Decoder::new(read.bytes.as_slice()).and_then(|mut decoder| {
+                        // A window of 8 MiB, as RFC 8878 section 3.1.1.1.2 recommends to support.
+                        decoder.window_log_max(23)?;
+                        Ok(decoder)
+                    });
+                decompress(
+                    decoder.map_err(|error| Refusal::bad_request(format!("zstd: {error}")))?,
+                    "zstd",
+                    share,
+                )
+            })
+            .await
+        }
+        Some(b"gzip") => {
+            let share = budget.share();
+            blocking(move || {
+                decompress(flate2::read::MultiGzDecoder::new(read.bytes.as_slice()), "gzip", share)
+            })
+            .await
+        }
+        Some(other) => {
+            let other: String = String::from_utf8_lossy(other).chars().take(20).collect();
+            Err(Refusal::unsupported(format!(
+                "Content-Encoding `{other}` is not known; send zstd, gzip or none"
+            )))
+        }
+    }
+}
+
+/// Any other body: JSON of at most 64 KiB.
+pub(super) async fn json<T: DeserializeOwned>(body: Body, budget: &MemoryBudget) -> Result<T, Refusal> {
+    let read = whole(body, BODY_BYTES, budget).await?;
+    serde_json::from_slice(&read.bytes).map_err(|error| Refusal::invalid(format!("the body: {error}")))
+}
+
+async fn whole(body: Body, most: usize, budget: &MemoryBudget) -> Result<ReadBody, Refusal> {
+    let collected = tokio::time::timeout(TIME, collect(body, most, budget)).await;
+    collected.unwrap_or_else(|_| {
+        Err(Refusal::too_slow(format!("the body did not arrive within {} s", TIME.as_secs())))
+    })
+}
+
+async fn collect(mut body: Body, most: usize, budget: &MemoryBudget) -> Result<ReadBody, Refusal> {
+    let too_large = || Refusal::too_large(format!("the body has more than {most} bytes"));
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large());
+    }
+    let mut share = budget.share();
+    let mut bytes = Vec::new();
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let frame = frame.map_err(|error| Refusal::bad_request(format!("the body: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > most {
+            return Err(too_large());
+        }
+        reserve(&mut bytes, data.len(), &mut share)?;
+        bytes.extend_from_slice(&data);
+    }
+    Ok(ReadBody { bytes, _share: share })
+}
+
+fn reserve(bytes: &mut Vec<u8>, more: usize, share: &mut MemoryShare) -> Result<(), Refusal> {
+    let needed = bytes.len() + more;
+    if needed > bytes.capacity() {
+        let capacity = needed.max(bytes.capacity() * 2).max(4096);
+        if !share.grow_to(capacity) {
+            return Err(Refusal::busy("the collector has no memory for the body now", BUSY));
+        }
+        bytes.reserve_exact(capacity - bytes.len());
+    }
+    Ok(())
+}
+
+fn decompress(mut decoder: impl Read, name: &str, mut share: MemoryShare) -> Result<ReadBody, Refusal> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 32 << 10];
+    loop {
+        let count = match decoder.read(&mut buffer) {
+            Ok(0) => return Ok(ReadBody { bytes, _share: share }),
+            Ok(count) => count,
+            Err(error) => return Err(Refusal::bad_request(format!("{name}: {error}"))),
+        };
+        if bytes.len() + count > BATCH_BYTES {
+            return Err(Refusal::too_large(format!(
+                "the decompressed body has more than {BATCH_BYTES} bytes"
+            )));
+        }
+        reserve(&mut bytes, count, &mut share)?;
+        bytes.extend_from_slice(&buffer[..count]);
+    }
+}
+
+/// Runs `work` on a thread for blocking work.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Refusal::failed(format!("this collector: {error}"))),
+    }
+}

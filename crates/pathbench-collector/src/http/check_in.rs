@@ -1,0 +1,209 @@
+//! `POST /v1/check-in`, `PUT /v1/servers/{name}` and `PUT /v1/live/{agent}`.
+
+use super::body::{self, blocking};
+use super::problem::Refusal;
+use super::{App, Peer};
+use crate::keys::{Keys, Purpose};
+use crate::store::{Database, Document, Kind};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Extension, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use pathbench_api::Uuid;
+use pathbench_api::check_in::{
+    CheckIn, CheckInAnswer, MOST_SERVERS, OfferedServer, SERVER_EXPIRY_MS, ServerReport,
+};
+use pathbench_api::experiment::Experiment;
+use pathbench_api::live::LiveReport;
+use pathbench_api::name::Name;
+use pathbench_record::network::ServerName;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Validity of a token for a test server: an agent checks in again before each experiment, and a test of all transports
+/// takes up to 20 min.
+const TOKEN_VALIDITY: Duration = Duration::from_secs(1800);
+
+/// When an agent checks in again.
+const NEXT_S: u32 = 300;
+
+/// The longest list of ports in a report.
+const MOST_PORTS: usize = 8;
+
+/// A registered test server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisteredServer {
+    /// `HOST:PORT` as the operator gives it; absent: the address from which its reports come, with their port.
+    pub address: Option<String>,
+}
+
+/// The last report of a server, as the collector keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KnownServer {
+    pub address: String,
+    pub report: ServerReport,
+}
+
+/// An agent as the collector keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KnownAgent {
+    pub check_in: CheckIn,
+}
+
+pub(super) async fn check_in(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<CheckInAnswer>, Refusal> {
+    let now_ms = app.clock.unix_ms();
+    app.gate.submitter(&headers, now_ms / 1000)?;
+    let check_in: CheckIn = body::json(body, &app.memory).await?;
+    let shared = Arc::clone(&app);
+    let answer = blocking(move || answer(&shared, check_in, now_ms)).await?;
+    Ok(Json(answer))
+}
+
+fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Refusal> {
+    let database = app.database.as_ref();
+    let experiments = experiments_of(database, &check_in.name)?;
+    let token_name = check_in.agent.simple().to_string();
+    put(database, Kind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
+    Ok(CheckInAnswer {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        now_ms,
+        servers: offered(database, &app.gate.keys, &token_name, now_ms)?,
+        experiments,
+        next_s: NEXT_S,
+        privacy: "/v1/privacy".to_owned(),
+    })
+}
+
+/// All documents of a kind that can be read as `T`; others are of an older or newer version.
+pub fn documents<T: DeserializeOwned>(
+    database: &dyn Database,
+    kind: Kind,
+) -> Result<Vec<(Document, T)>, Refusal> {
+    let found = database.documents(kind).map_err(Refusal::failed)?;
+    let parsed = found.into_iter().filter_map(|document| {
+        let body = serde_json::from_str(&document.body).ok()?;
+        Some((document, body))
+    });
+    Ok(parsed.collect())
+}
+
+pub fn put(
+    database: &dyn Database,
+    kind: Kind,
+    key: &str,
+    body: &impl Serialize,
+    now_ms: u64,
+) -> Result<(), Refusal> {
+    let body = serde_json::to_string(body).map_err(Refusal::failed)?;
+    let document = Document { key: key.to_owned(), body, updated_ms: now_ms };
+    database.put_document(kind, &document).map_err(Refusal::failed)
+}
+
+fn experiments_of(database: &dyn Database, agent: &Name) -> Result<Vec<Experiment>, Refusal> {
+    let all: Vec<(Document, Experiment)> = documents(database, Kind::Experiment)?;
+    let of_agent = all.into_iter().map(|(_, experiment)| experiment);
+    // The list of the others is nothing for this agent.
+    let own = of_agent
+        .filter(|experiment| experiment.agents.is_empty() || experiment.agents.contains(agent))
+        .map(|experiment| Experiment { agents: std::iter::empty().collect(), ..experiment });
+    Ok(own.collect())
+}
+
+/// The running servers that accept tests, the least loaded first, each with a token.
+fn offered(
+    database: &dyn Database,
+    keys: &Keys,
+    token_name: &str,
+    now_ms: u64,
+) -> Result<Vec<OfferedServer>, Refusal> {
+    let reports: Vec<(Document, KnownServer)> = documents(database, Kind::ServerReport)?;
+    let running = reports.into_iter().filter(|(document, known)| {
+        now_ms.saturating_sub(document.updated_ms) < SERVER_EXPIRY_MS && !known.report.draining
+    });
+    let mut servers: Vec<OfferedServer> = running
+        .filter_map(|(document, known)| {
+            let name = Name::new(document.key).ok()?;
+            let key = keys.token_key(Purpose::Server(&name));
+            let token = key.mint(token_name, now_ms / 1000, TOKEN_VALIDITY).ok()?;
+            let KnownServer { address, report } = known;
+            Some(OfferedServer {
+                name,
+                address,
+                quic_ports: report.quic_ports,
+                fingerprint: report.fingerprint,
+                token: Some(token),
+                load: f64::from(report.tests) / f64::from(report.max_tests.max(1)),
+            })
+        })
+        .filter(|server| server.load < 1.0)
+        .collect();
+    servers.sort_by(|a, b| a.load.total_cmp(&b.load).then_with(|| a.name.cmp(&b.name)));
+    servers.truncate(MOST_SERVERS);
+    Ok(servers)
+}
+
+pub(super) async fn report(
+    State(app): State<Arc<App>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let now_ms = app.clock.unix_ms();
+    let name = Name::new(name).map_err(Refusal::bad_request)?;
+    app.gate.server(&name, &headers, now_ms / 1000)?;
+    let report: ServerReport = body::json(body, &app.memory).await?;
+    let is_fingerprint =
+        |text: &String| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if report.quic_ports.len() > MOST_PORTS || !report.fingerprint.iter().all(is_fingerprint) {
+        return Err(Refusal::invalid(
+            "`quic_ports` has at most 8 entries, and `fingerprint` 64 hexadecimal digits",
+        ));
+    }
+    let database = Arc::clone(&app.database);
+    blocking(move || {
+        let registered = database.document(Kind::Server, name.as_str()).map_err(Refusal::failed)?;
+        let registered =
+            registered.and_then(|found| serde_json::from_str::<RegisteredServer>(&found.body).ok());
+        let Some(registered) = registered else {
+            return Err(Refusal::unauthorized(format!("server {name} is not registered (any more)")));
+        };
+        let address = address(&registered, &report, peer)?;
+        put(database.as_ref(), Kind::ServerReport, name.as_str(), &KnownServer { address, report }, now_ms)?;
+        Ok(StatusCode::NO_CONTENT)
+    })
+    .await
+}
+
+/// A report cannot direct agents to the address of somebody else.
+fn address(registered: &RegisteredServer, report: &ServerReport, peer: IpAddr) -> Result<String, Refusal> {
+    if let Some(address) = &registered.address {
+        return Ok(address.clone());
+    }
+    let reported = ServerName::parse(&report.address, 4433).map_err(Refusal::invalid)?;
+    Ok(std::net::SocketAddr::new(peer.to_canonical(), reported.port).to_string())
+}
+
+pub(super) async fn live(
+    State(app): State<Arc<App>>,
+    Path(agent): Path<Uuid>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let now_ms = app.clock.unix_ms();
+    app.gate.submitter(&headers, now_ms / 1000)?;
+    let report: LiveReport = body::json(body, &app.memory).await?;
+    if let Some(problem) = report.problem() {
+        return Err(Refusal::invalid(problem));
+    }
+    let database = Arc::clone(&app.database);
+    blocking(move || put(database.as_ref(), Kind::Live, &agent.to_string(), &report, now_ms)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

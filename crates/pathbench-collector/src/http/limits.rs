@@ -1,0 +1,153 @@
+//! Bounds of what clients can take: requests per client and time, and memory of all bodies together.
+
+use pathbench_record::network::Client;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Clients that are remembered; beyond them, those with full buckets are forgotten first.
+const MOST_CLIENTS: usize = 65_536;
+
+/// A token bucket for each client: an IPv4 address or an IPv6 /64.
+#[derive(Debug)]
+pub struct RateLimit {
+    /// Requests per second; 0 for no limit.
+    rate: f64,
+    burst: f64,
+    buckets: Mutex<HashMap<Client, Bucket>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    tokens: f64,
+    at: Duration,
+}
+
+impl RateLimit {
+    pub fn new(rate: u32) -> Self {
+        let rate = f64::from(rate);
+        Self { rate, burst: rate * 4.0, buckets: Mutex::new(HashMap::new()) }
+    }
+
+    /// Takes a request of `address` at the monotonic time `now`, or returns the time until the next one.
+    pub fn take(&self, address: IpAddr, now: Duration) -> Result<(), Duration> {
+        if self.rate == 0.0 {
+            return Ok(());
+        }
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = Client::from(address);
+        if buckets.len() >= MOST_CLIENTS && !buckets.contains_key(&client) {
+            let (rate, burst) = (self.rate, self.burst);
+            buckets.retain(|_, bucket| bucket.filled(now, rate, burst) < burst);
+            if buckets.len() >= MOST_CLIENTS {
+                return Err(Duration::from_secs(1));
+            }
+        }
+        let bucket = buckets.entry(client).or_insert(Bucket { tokens: self.burst, at: now });
+        bucket.tokens = bucket.filled(now, self.rate, self.burst);
+        bucket.at = now;
+        if bucket.tokens < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - bucket.tokens) / self.rate));
+        }
+        bucket.tokens -= 1.0;
+        Ok(())
+    }
+}
+
+impl Bucket {
+    fn filled(&self, now: Duration, rate: f64, burst: f64) -> f64 {
+        (self.tokens + now.saturating_sub(self.at).as_secs_f64() * rate).min(burst)
+    }
+}
+
+/// The unit in which memory is granted.
+const UNIT_BYTES: usize = 4096;
+
+/// Memory that all bodies share; a share is released by its owner's drop.
+#[derive(Debug, Clone)]
+pub struct MemoryBudget(Arc<Semaphore>);
+
+#[derive(Debug)]
+pub struct MemoryShare {
+    budget: MemoryBudget,
+    permits: Vec<OwnedSemaphorePermit>,
+    granted_bytes: usize,
+}
+
+impl MemoryBudget {
+    pub fn new(bytes: usize) -> Self {
+        Self(Arc::new(Semaphore::new(bytes / UNIT_BYTES)))
+    }
+
+    pub fn share(&self) -> MemoryShare {
+        MemoryShare { budget: self.clone(), permits: Vec::new(), granted_bytes: 0 }
+    }
+
+    pub fn available_bytes(&self) -> usize {
+        self.0.available_permits() * UNIT_BYTES
+    }
+}
+
+impl MemoryShare {
+    /// Grows the share to `bytes`; false if the memory is in use.
+    #[must_use]
+    pub fn grow_to(&mut self, bytes: usize) -> bool {
+        let missing = bytes.saturating_sub(self.granted_bytes).div_ceil(UNIT_BYTES);
+        if missing == 0 {
+            return true;
+        }
+        // Fewer and larger permits as the share grows.
+        let wanted = missing.max((self.granted_bytes / UNIT_BYTES).min(256));
+        for units in [wanted, missing] {
+            let Ok(units_u32) = u32::try_from(units) else { return false };
+            if let Ok(permit) = Arc::clone(&self.budget.0).try_acquire_many_owned(units_u32) {
+                self.permits.push(permit);
+                self.granted_bytes += units * UNIT_BYTES;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_client_has_a_burst_and_then_its_rate() {
+        let limit = RateLimit::new(2);
+        let address: IpAddr = [192, 0, 2, 1].into();
+        assert!((0..8).all(|_| limit.take(address, SECOND).is_ok()));
+        let wait = limit.take(address, SECOND).unwrap_err();
+        assert_eq!(wait, Duration::from_millis(500));
+        assert!(limit.take([192, 0, 2, 2].into(), SECOND).is_ok());
+        assert!(limit.take(address, SECOND + wait).is_ok());
+        assert!(limit.take(address, SECOND + wait).is_err());
+    }
+
+    #[test]
+    fn the_addresses_of_one_ipv6_host_are_one_client() {
+        let limit = RateLimit::new(1);
+        let of_host = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]);
+        let taken = (0..100).filter(|host| limit.take(of_host(*host), SECOND).is_ok()).count();
+        assert_eq!(taken, 4);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_returned() {
+        let budget = MemoryBudget::new(64 * UNIT_BYTES);
+        let mut share = budget.share();
+        assert!(share.grow_to(1) && share.grow_to(40 * UNIT_BYTES));
+        let mut other = budget.share();
+        assert!(other.grow_to(20 * UNIT_BYTES) && !other.grow_to(40 * UNIT_BYTES));
+        drop(share);
+        assert!(other.grow_to(40 * UNIT_BYTES));
+        drop(other);
+        assert_eq!(budget.available_bytes(), 64 * UNIT_BYTES);
+    }
+}

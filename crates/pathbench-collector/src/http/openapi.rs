@@ -1,0 +1,311 @@
+//! The OpenAPI 3.1 description of the API, made from the table of endpoints and from the types of the bodies.
+
+use super::admin;
+use super::results::Deleted;
+use axum::http::StatusCode;
+use pathbench_api::check_in::{CheckIn, CheckInAnswer, ServerReport};
+use pathbench_api::experiment::Experiment;
+use pathbench_api::live::LiveReport;
+use pathbench_api::problem::{BatchAnswer, Problem};
+use pathbench_api::submission::Submission;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// The credential of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
+    None,
+    /// A token for agents, unless the collector is open.
+    Submit,
+    /// A token of the server's key.
+    Server,
+    /// The deletion token of the agent.
+    Deletion,
+    Operator,
+}
+
+/// One operation of the API.
+#[derive(Clone, Copy)]
+pub struct Endpoint {
+    pub method: &'static str,
+    /// With `{name}` for each parameter.
+    pub path: &'static str,
+    pub id: &'static str,
+    pub summary: &'static str,
+    pub credential: Credential,
+    pub request: Option<(&'static str, SchemaOf)>,
+    /// Parameters of the query: name, JSON type, description.
+    pub query: &'static [(&'static str, &'static str, &'static str)],
+    pub success: u16,
+    pub answer: Option<(&'static str, Option<SchemaOf>)>,
+    /// Further statuses; each has a `Problem`.
+    pub errors: &'static [u16],
+}
+
+const JSON: &str = "application/json";
+const NDJSON: &str = "application/x-ndjson";
+const TEXT: &str = "text/plain";
+
+impl Endpoint {
+    const fn get(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self {
+            method: "get",
+            path,
+            id,
+            summary,
+            credential: Credential::None,
+            request: None,
+            query: &[],
+            success: 200,
+            answer: None,
+            errors: &[400, 404, 408, 429, 503],
+        }
+    }
+
+    const fn json(self, schema: SchemaOf) -> Self {
+        Self { answer: Some((JSON, Some(schema))), ..self }
+    }
+
+    const fn media(self, media: &'static str) -> Self {
+        Self { answer: Some((media, None)), ..self }
+    }
+
+    const fn method(self, method: &'static str, credential: Credential) -> Self {
+        Self { method, credential, errors: &[400, 401, 404, 405, 408, 413, 415, 422, 429, 503], ..self }
+    }
+
+    const fn body(self, media: &'static str, schema: SchemaOf) -> Self {
+        Self { request: Some((media, schema)), ..self }
+    }
+
+    const fn empty(self) -> Self {
+        Self { success: 204, answer: None, ..self }
+    }
+
+    const fn query(self, query: &'static [(&'static str, &'static str, &'static str)]) -> Self {
+        Self { query, ..self }
+    }
+}
+
+/// Filters of the reading endpoints.
+pub const FILTERS: &[(&str, &str, &str)] = &[
+    ("transport", "string", "tcp, mptcp, quic or mpquic"),
+    ("server", "string", "Name of a test server"),
+    ("network", "string", "ethernet, wifi, cellular, emulated or other"),
+    ("operator", "string", "Network operator"),
+    ("experiment", "string", "Name of an experiment"),
+    ("scenario", "string", "Name of a scenario"),
+    ("mode", "string", "stable, mobile, lab or other"),
+    ("since", "string", "First day, YYYY-MM-DD"),
+    ("until", "string", "Last day, YYYY-MM-DD"),
+    ("search", "string", "Text in the names of a result"),
+];
+
+const PAGED: &[(&str, &str, &str)] = &[
+    ("transport", "string", "tcp, mptcp, quic or mpquic"),
+    ("server", "string", "Name of a test server"),
+    ("network", "string", "ethernet, wifi, cellular, emulated or other"),
+    ("operator", "string", "Network operator"),
+    ("experiment", "string", "Name of an experiment"),
+    ("scenario", "string", "Name of a scenario"),
+    ("mode", "string", "stable, mobile, lab or other"),
+    ("since", "string", "First day, YYYY-MM-DD"),
+    ("until", "string", "Last day, YYYY-MM-DD"),
+    ("search", "string", "Text in the names of a result"),
+    ("cursor", "string", "`next` of the previous page"),
+    ("limit", "integer", "Results of a page, 1 to 1000"),
+];
+
+use Credential::{Deletion, Operator, Server, Submit};
+
+/// Every operation below `/v1`, and those for monitors.
+pub const ENDPOINTS: &[Endpoint] = &[
+    Endpoint::get(
+        "/v1/results",
+        "submit",
+        "Submit results: one submission a line, of which each has its own answer",
+    )
+    .method("post", Submit)
+    .body(NDJSON, of::<Submission>)
+    .json(of::<BatchAnswer>),
+    Endpoint::get("/v1/results", "results", "Results, the newest first").query(PAGED).media(JSON),
+    Endpoint::get("/v1/results.csv", "results_csv", "Results as CSV").query(PAGED).media("text/csv"),
+    Endpoint::get("/v1/results.parquet", "results_parquet", "Results as Parquet")
+        .query(PAGED)
+        .media("application/vnd.apache.parquet"),
+    Endpoint::get("/v1/results", "delete_all", "Delete all results that have this deletion token")
+        .method("delete", Deletion)
+        .json(of::<Deleted>),
+    Endpoint::get("/v1/results/{id}", "result", "One result").media(JSON),
+    Endpoint::get("/v1/results/{id}/raw", "raw", "The raw part of a result, a .tar.zst file")
+        .media("application/zstd"),
+    Endpoint::get("/v1/results/{id}", "delete", "Delete one result")
+        .method("delete", Deletion)
+        .json(of::<Deleted>),
+    Endpoint::get("/v1/charts", "charts", "The names and titles of all charts").media(JSON),
+    Endpoint::get("/v1/charts/{name}", "chart", "A chart: NAME.json, NAME.csv or NAME.svg").query(FILTERS),
+    Endpoint::get("/v1/live", "live", "What runs now").media(JSON),
+    Endpoint::get("/v1/live/{agent}", "report_live", "Report what an agent measures now")
+        .method("put", Submit)
+        .body(JSON, of::<LiveReport>)
+        .empty(),
+    Endpoint::get("/v1/check-in", "check_in", "Check in: servers, tokens for them, and experiments")
+        .method("post", Submit)
+        .body(JSON, of::<CheckIn>)
+        .json(of::<CheckInAnswer>),
+    Endpoint::get("/v1/servers/{name}", "report_server", "Report a test server and its load")
+        .method("put", Server)
+        .body(JSON, of::<ServerReport>)
+        .empty(),
+    Endpoint::get("/v1/privacy", "privacy", "What is kept, for how long, and who sees it, in words")
+        .media(TEXT),
+    Endpoint::get("/v1/openapi.json", "openapi", "This description").media(JSON),
+    Endpoint::get("/v1/admin/experiments", "admin_experiments", "All experiments")
+        .method("get", Operator)
+        .json(of::<admin::Experiments>),
+    Endpoint::get("/v1/admin/experiments/{name}", "put_experiment", "Make or replace an experiment")
+        .method("put", Operator)
+        .body(JSON, of::<Experiment>)
+        .empty(),
+    Endpoint::get("/v1/admin/experiments/{name}", "remove_experiment", "Remove an experiment")
+        .method("delete", Operator)
+        .empty(),
+    Endpoint::get("/v1/admin/servers", "admin_servers", "All registered test servers")
+        .method("get", Operator)
+        .json(of::<admin::Servers>),
+    Endpoint::get("/v1/admin/servers/{name}", "put_server", "Register a test server")
+        .method("put", Operator)
+        .body(JSON, of::<admin::NewServer>)
+        .json(of::<admin::ServerKey>),
+    Endpoint::get("/v1/admin/servers/{name}", "remove_server", "Remove a test server")
+        .method("delete", Operator)
+        .empty(),
+    Endpoint::get("/v1/admin/agents", "admin_agents", "All agents that checked in")
+        .method("get", Operator)
+        .json(of::<admin::Agents>),
+    Endpoint::get("/v1/admin/tokens", "make_token", "Make a token for agents")
+        .method("post", Operator)
+        .body(JSON, of::<admin::NewToken>)
+        .json(of::<admin::NewTokenAnswer>),
+    Endpoint::get("/v1/admin/results/{id}", "admin_delete", "Delete a result")
+        .method("delete", Operator)
+        .json(of::<Deleted>),
+    Endpoint::get("/health", "health", "Whether the collector runs").media(JSON),
+    Endpoint::get("/ready", "ready", "Whether the collector can store and show results").media(JSON),
+    Endpoint::get("/metrics", "metrics", "Figures for Prometheus").media(TEXT),
+];
+
+/// The description of the API.
+pub fn document() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    settings.meta_schema = None;
+    let mut generator = settings.into_generator();
+    let problem = generator.subschema_for::<Problem>();
+    let mut paths: Map<String, Value> = Map::new();
+    for endpoint in ENDPOINTS {
+        let operation = operation(endpoint, &mut generator, &problem);
+        let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
+        if let Value::Object(path) = path {
+            path.insert(endpoint.method.to_owned(), operation);
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Pathbench collector",
+            "version": "1",
+            "description": "Results of many hosts. docs/collect.md describes the use.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "paths": paths,
+        "components": {
+            "schemas": generator.take_definitions(true),
+            "securitySchemes": {
+                "submit": { "type": "http", "scheme": "bearer", "description": "A token for agents" },
+                "server": { "type": "http", "scheme": "bearer", "description": "A token of the server's key" },
+                "deletion": { "type": "http", "scheme": "bearer", "description": "The agent's deletion token" },
+                "operator": { "type": "http", "scheme": "bearer", "description": "The operator's token" },
+            },
+        },
+    })
+}
+
+fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Schema) -> Value {
+    let mut parameters: Vec<Value> = endpoint
+        .path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+        .map(|name| {
+            let schema = match name {
+                "id" | "agent" => json!({ "type": "string", "format": "uuid" }),
+                _ => json!({ "type": "string", "minLength": 1, "maxLength": 64 }),
+            };
+            json!({ "name": name, "in": "path", "required": true, "schema": schema })
+        })
+        .collect();
+    parameters.extend(endpoint.query.iter().map(|(name, kind, description)| {
+        json!({ "name": name, "in": "query", "description": description, "schema": { "type": kind } })
+    }));
+    let mut operation = json!({
+        "operationId": endpoint.id,
+        "summary": endpoint.summary,
+        "parameters": parameters,
+        "responses": responses(endpoint, generator, problem),
+    });
+    let scheme = match endpoint.credential {
+        Credential::None => None,
+        Submit => Some("submit"),
+        Server => Some("server"),
+        Deletion => Some("deletion"),
+        Operator => Some("operator"),
+    };
+    if let Some(scheme) = scheme {
+        operation["security"] = json!([{ scheme: [] }]);
+    }
+    if let Some((media, schema)) = endpoint.request {
+        operation["requestBody"] =
+            json!({ "required": true, "content": { media: { "schema": schema(generator) } } });
+    }
+    operation
+}
+
+fn responses(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Schema) -> Value {
+    let reason = |status: u16| {
+        StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason()).unwrap_or_default()
+    };
+    let mut success = json!({ "description": reason(endpoint.success) });
+    if let Some((media, schema)) = endpoint.answer {
+        let schema = schema.map_or_else(|| json!({}), |schema| schema(generator).to_value());
+        success["content"] = json!({ media: { "schema": schema } });
+    }
+    let mut responses = Map::new();
+    responses.insert(endpoint.success.to_string(), success);
+    if endpoint.id == "submit" {
+        // The status of all lines, if they have one.
+        for status in [201, 409, 410, 413, 422, 503] {
+            let body = if matches!(status, 413 | 422 | 503) {
+                json!({ "anyOf": [generator.subschema_for::<BatchAnswer>(), problem] })
+            } else {
+                generator.subschema_for::<BatchAnswer>().to_value()
+            };
+            responses.insert(
+                status.to_string(),
+                json!({ "description": reason(status), "content": { JSON: { "schema": body } } }),
+            );
+        }
+    }
+    for status in endpoint.errors {
+        let error = json!({ "description": reason(*status), "content": { JSON: { "schema": problem } } });
+        responses.entry(status.to_string()).or_insert(error);
+    }
+    Value::Object(responses)
+}

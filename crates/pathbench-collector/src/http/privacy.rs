@@ -1,0 +1,43 @@
+//! `GET /v1/privacy`: what is kept, in words.
+
+use pathbench_api::consent::Consent;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The text for the collector's settings.
+pub(super) fn text(operator: Option<&str>, retention: Option<Duration>, is_open: bool) -> String {
+    let mut text = String::from("What this collector keeps, and who sees it\n\n");
+    let operator = operator.unwrap_or("whoever gave you its address (the operator has not entered a name)");
+    let submitters = if is_open {
+        "Everybody may submit results."
+    } else {
+        "Only agents with a token may submit results."
+    };
+    let _ = write!(text, "Operator: {operator}\n{submitters}\n\n");
+    text.push_str("Nothing arrives here without consent, which the agent asks for once. Its levels:\n");
+    for consent in Consent::ALL {
+        let _ = writeln!(text, "  {:8} {}", consent.name(), consent.words());
+    }
+    text.push_str(
+        "\nKept of each result: its id, a random id of the agent, the time of arrival, the level of consent, a summary (figures, \
+         names of networks, servers and scenarios, versions), and the files of the result.\n\
+         Kept of each agent: its name for itself, its version, the time of its last check-in.\n\
+         Not kept: the address from which a result or a check-in comes. Addresses are used in memory to limit the rate of \
+         requests.\n\n\
+         Public results have /24 (IPv4) and /48 (IPv6) prefixes instead of addresses everywhere, and no names of Wi-Fi \
+         networks, no link-layer addresses, no position and no host names. The agent removes them before it sends the result, and this collector once more before it shows the result. \
+         A prefix can still belong to few people: treat public results as personal data.\n\
+         Public figures by operator or server appear only from three agents on.\n\n",
+    );
+    let _ = match retention {
+        Some(time) => {
+            writeln!(text, "Results are deleted {} days after their arrival.", time.as_secs() / 86_400)
+        }
+        None => writeln!(text, "Results are kept until the operator or their owner deletes them."),
+    };
+    text.push_str(
+        "Deletion: `pathbench submit --delete` deletes all results of an agent; it uses the deletion token, which only the agent \
+         has. Backups and exports that others have copied are out of reach.\n",
+    );
+    text
+}

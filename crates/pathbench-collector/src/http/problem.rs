@@ -1,0 +1,88 @@
+//! Errors as answers.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use pathbench_api::problem::Problem;
+use std::fmt::Display;
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    status: StatusCode,
+    error: String,
+    retry_after: Option<Duration>,
+    /// Whether a browser shall ask for a name and a password.
+    asks: bool,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, error: impl Display) -> Self {
+        Self { status, error: error.to_string(), retry_after: None, asks: false }
+    }
+
+    pub fn bad_request(error: impl Display) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error)
+    }
+
+    pub fn not_found(error: impl Display) -> Self {
+        Self::new(StatusCode::NOT_FOUND, error)
+    }
+
+    pub fn unauthorized(error: impl Display) -> Self {
+        Self { asks: true, ..Self::new(StatusCode::UNAUTHORIZED, error) }
+    }
+
+    pub fn too_large(error: impl Display) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, error)
+    }
+
+    pub fn unsupported(error: impl Display) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error)
+    }
+
+    pub fn invalid(error: impl Display) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, error)
+    }
+
+    pub fn too_slow(error: impl Display) -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, error)
+    }
+
+    pub fn too_many(error: impl Display, retry_after: Duration) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, error) }
+    }
+
+    pub fn busy(error: impl Display, retry_after: Duration) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error) }
+    }
+
+    /// A failure of this collector or of its stores: the client keeps its data and tries again.
+    pub fn failed(error: impl Display) -> Self {
+        Self::busy(error, Duration::from_secs(30))
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let problem = Problem {
+            status: self.status.as_u16(),
+            error: self.error,
+            retryable: self.retry_after.is_some() || self.status == StatusCode::REQUEST_TIMEOUT,
+        };
+        let mut response = (self.status, Json(problem)).into_response();
+        let headers = response.headers_mut();
+        if let Some(time) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(time.as_secs().max(1)));
+        }
+        if self.asks {
+            let ask = HeaderValue::from_static("Basic realm=\"pathbench collector\", charset=\"UTF-8\"");
+            headers.insert(header::WWW_AUTHENTICATE, ask);
+        }
+        response
+    }
+}

@@ -1,0 +1,180 @@
+//! `POST /v1/results` and the deletions of results.
+
+use super::App;
+use super::access::Gate;
+use super::body::{self, blocking};
+use super::problem::Refusal;
+use crate::ingest::{Group, NotWritten};
+use crate::store::Deletion;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use pathbench_api::Uuid;
+use pathbench_api::bounds::BATCH_LINES;
+use pathbench_api::problem::{BatchAnswer, LineAnswer, LineStatus};
+use pathbench_api::submission::{Checked, Submission, SubmissionError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bodies beyond this are parsed on a thread for blocking work.
+const PARSED_IN_PLACE_BYTES: usize = 256 << 10;
+
+/// Time for the writer; a group that it is still writing then may be stored or not: the client sends it again.
+const WRITING_TIME: Duration = Duration::from_secs(30);
+
+struct Parsed {
+    answers: Vec<LineAnswer>,
+    /// With their index in `answers`.
+    valid: Vec<(usize, Checked)>,
+}
+
+pub(super) async fn post(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let received_ms = app.clock.unix_ms();
+    app.gate.submitter(&headers, received_ms / 1000)?;
+    let read = body::batch(&headers, body, &app.memory).await?;
+    let parsed = if read.bytes.len() > PARSED_IN_PLACE_BYTES {
+        let (parsed, _read) = blocking(move || Ok((parse(&read.bytes, received_ms), read))).await?;
+        parsed?
+    } else {
+        parse(&read.bytes, received_ms)?
+    };
+    let Parsed { mut answers, valid } = parsed;
+    let (places, submissions): (Vec<usize>, Vec<Checked>) = valid.into_iter().unzip();
+    let retry_after = if submissions.is_empty() {
+        None
+    } else {
+        match write(&app, Group { submissions, received_ms }).await {
+            Ok(statuses) => {
+                for (place, status) in places.into_iter().zip(statuses) {
+                    answers[place] =
+                        LineAnswer::new(answers[place].line, answers[place].id, status, reason(status));
+                }
+                None
+            }
+            Err(not_written) => {
+                let (error, retry_after) = not_written;
+                for place in places {
+                    answers[place].error = Some(error.clone());
+                }
+                Some(retry_after)
+            }
+        }
+    };
+    app.metrics.count_lines(&answers);
+    Ok(respond(answers, retry_after))
+}
+
+async fn write(app: &App, group: Group) -> Result<Vec<LineStatus>, (String, Duration)> {
+    let refused = |not_written: NotWritten| match &not_written {
+        NotWritten::Busy { retry_after } | NotWritten::Failed { retry_after, .. } => {
+            (not_written.to_string(), *retry_after)
+        }
+    };
+    let receiver = app.writer.submit(group).map_err(refused)?;
+    match tokio::time::timeout(WRITING_TIME, receiver).await {
+        Ok(Ok(written)) => written.map(|written| written.statuses).map_err(refused),
+        Ok(Err(_)) => Err(("the collector is stopping".to_owned(), Duration::from_secs(5))),
+        Err(_) => Err(("the database is slow; send it again".to_owned(), Duration::from_secs(30))),
+    }
+}
+
+fn reason(status: LineStatus) -> Option<String> {
+    let reason = match status {
+        LineStatus::Conflict => "a result with this id and other content is stored",
+        LineStatus::Deleted => "the result with this id was deleted on request",
+        _ => return None,
+    };
+    Some(reason.to_owned())
+}
+
+/// Checks each line; one that is wrong affects no other.
+fn parse(bytes: &[u8], now_ms: u64) -> Result<Parsed, Refusal> {
+    let mut parsed = Parsed { answers: Vec::new(), valid: Vec::new() };
+    for line in bytes.split(|&byte| byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        if parsed.answers.len() == BATCH_LINES {
+            return Err(Refusal::too_large(format!("the batch has more than {BATCH_LINES} lines")));
+        }
+        let number = u32::try_from(parsed.answers.len() + 1).unwrap_or(u32::MAX);
+        match Submission::check(line, now_ms) {
+            Ok(checked) => {
+                let id = Some(checked.submission.id);
+                parsed.valid.push((parsed.answers.len(), checked));
+                // Until the writer has stored it.
+                parsed.answers.push(LineAnswer::new(number, id, LineStatus::Busy, None));
+            }
+            Err(error) => {
+                let status = match error {
+                    SubmissionError::Large { .. } | SubmissionError::RawSize => LineStatus::Large,
+                    _ => LineStatus::Invalid,
+                };
+                parsed.answers.push(LineAnswer::new(number, id_of(line), status, Some(error.to_string())));
+            }
+        }
+    }
+    if parsed.answers.is_empty() {
+        return Err(Refusal::bad_request("the batch has no line: send one submission per line (NDJSON)"));
+    }
+    Ok(parsed)
+}
+
+/// The id in a line that is no submission, so that the client can find it.
+fn id_of(line: &[u8]) -> Option<Uuid> {
+    #[derive(Deserialize)]
+    struct WithId {
+        id: Uuid,
+    }
+    serde_json::from_slice::<WithId>(line).ok().map(|found| found.id)
+}
+
+/// The status is that of all lines if they have one, else 200; the body has them all.
+fn respond(answers: Vec<LineAnswer>, retry_after: Option<Duration>) -> Response {
+    let first = answers.first().map_or(200, |answer| answer.code);
+    let is_common = answers.iter().all(|answer| answer.code == first);
+    let code = if is_common { first } else { 200 };
+    let status = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
+    let mut response = (status, Json(BatchAnswer { results: answers })).into_response();
+    if let Some(time) = retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(time.as_secs().max(1)));
+    }
+    response
+}
+
+/// The number of deleted results.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Deleted {
+    pub(super) deleted: u64,
+}
+
+pub(super) async fn delete_one(
+    State(app): State<Arc<App>>,
+    Path(id): Path<Uuid>,
+    headers: HeaderMap,
+) -> Result<Json<Deleted>, Refusal> {
+    delete(&app, Deletion::OneWithToken(id, Gate::deletion(&headers)?)).await
+}
+
+pub(super) async fn delete_all(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+) -> Result<Json<Deleted>, Refusal> {
+    delete(&app, Deletion::AllWithToken(Gate::deletion(&headers)?)).await
+}
+
+pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Deleted>, Refusal> {
+    let now_ms = app.clock.unix_ms();
+    let database = Arc::clone(&app.database);
+    let deleted = blocking(move || database.delete(&which, now_ms).map_err(Refusal::failed)).await?;
+    Ok(Json(Deleted { deleted }))
+}
