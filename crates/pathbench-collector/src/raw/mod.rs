@@ -1,7 +1,12 @@
 //! The raw store: the raw parts of results, in segments.
 
+pub mod directory;
+
 use crate::store::RawPlace;
+use pathbench_api::Uuid;
+use pathbench_api::submission::{id_time_ms, new_id};
 use std::fmt::Debug;
+use std::io::Write;
 use thiserror::Error;
 
 #[derive(Debug, Error)]
@@ -12,6 +17,8 @@ pub enum RawError {
     Full { place: String },
     #[error("the raw store at {place} lacks segment {segment}")]
     Missing { place: String, segment: String },
+    #[error("the raw store at {place} has other bytes in segment {segment} at {offset}")]
+    Damaged { place: String, segment: String, offset: u64 },
 }
 
 /// All methods block.
@@ -25,4 +32,42 @@ pub trait RawStore: Send + Sync + Debug {
     fn erase(&self, places: &[RawPlace]) -> Result<(), RawError>;
 
     fn check(&self) -> Result<(), RawError>;
+}
+
+/// A segment as the raw store has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    pub name: String,
+    pub bytes: u64,
+    /// Unix time of the first append; 0 if the name holds no time.
+    pub made_ms: u64,
+}
+
+/// What maintenance needs of a raw store, beside what requests need.
+pub trait RawMaintenance: RawStore {
+    /// All segments, by name.
+    fn segments(&self) -> Result<Vec<Segment>, RawError>;
+
+    /// Unix time before which no segment in use was begun: older ones receive no more appends, of any collector.
+    fn sealed_before_ms(&self) -> u64;
+
+    /// Removes a segment without stored results.
+    fn remove(&self, segment: &str) -> Result<(), RawError>;
+
+    /// Copies a segment.
+    fn copy(&self, segment: &str, to: &mut dyn Write) -> Result<(), RawError>;
+}
+
+/// 10 random bytes.
+pub type Randomness = fn() -> [u8; 10];
+
+/// The name of a new segment: a `UUIDv7`, so names are in the order of time and collectors never share one.
+fn new_name(now_ms: u64, random: [u8; 10]) -> String {
+    new_id(now_ms, &random).simple().to_string()
+}
+
+/// The time in a segment's name; `None` for any other name.
+fn name_time_ms(name: &str) -> Option<u64> {
+    let id = Uuid::try_parse(name).ok()?;
+    (id.simple().to_string() == name).then(|| id_time_ms(id))?
 }

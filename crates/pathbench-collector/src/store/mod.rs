@@ -1,5 +1,8 @@
 //! The database: summaries, deletions, and the small documents of servers, agents and experiments.
 
+pub mod pool;
+pub mod sqlite;
+
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
@@ -32,6 +35,15 @@ pub struct RawPlace {
     pub segment: String,
     pub offset: u64,
     pub bytes: u64,
+    /// Of the raw part: a read checks it.
+    pub digest: Digest,
+}
+
+/// A raw part of a deleted result that is still in the raw store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Erasure {
+    pub number: u64,
+    pub place: RawPlace,
 }
 
 /// What became of a new result.
@@ -156,4 +168,22 @@ pub trait Database: Send + Sync + Debug {
 
     /// Whether the database answers and accepts writes.
     fn check(&self) -> Result<(), StoreError>;
+}
+
+/// What maintenance needs of a database, beside what requests need.
+pub trait DatabaseMaintenance: Database {
+    /// Up to `limit` raw parts of deleted results. A deletion adds them in its transaction, so none is forgotten.
+    fn erasures(&self, limit: usize) -> Result<Vec<Erasure>, StoreError>;
+
+    /// Removes entries whose raw part is erased.
+    fn erased(&self, numbers: &[u64]) -> Result<(), StoreError>;
+
+    /// Up to `limit` names of segments after `name`, in order, that stored results refer to.
+    fn segments_after(&self, name: &str, limit: usize) -> Result<Vec<String>, StoreError>;
+
+    /// The places of stored results in a segment, by offset.
+    fn places(&self, segment: &str) -> Result<Vec<RawPlace>, StoreError>;
+
+    /// Reads the whole database and reports every inconsistency, at most 100.
+    fn verify(&self) -> Result<Vec<String>, StoreError>;
 }

@@ -1,0 +1,183 @@
+//! One commit: raw parts into the raw store, then one transaction for all groups.
+
+use super::Group;
+use crate::facts;
+use crate::raw::RawStore;
+use crate::store::{Database, Inserted, NewResult, RawPlace};
+use pathbench_api::Uuid;
+use pathbench_api::digest::Digest;
+use pathbench_api::problem::LineStatus;
+use pathbench_api::submission::Checked;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(super) struct Commit {
+    pub(super) database: Arc<dyn Database>,
+    pub(super) raw: Arc<dyn RawStore>,
+}
+
+pub(super) struct Committed {
+    /// One for each group, in order.
+    pub(super) groups: Vec<GroupOutcome>,
+    pub(super) failure: Option<String>,
+    /// Of created results.
+    pub(super) summary_bytes: u64,
+    pub(super) raw_bytes: u64,
+}
+
+pub(super) enum GroupOutcome {
+    /// One status for each submission, in order.
+    Written(Vec<LineStatus>),
+    Failed,
+}
+
+/// The state of an id in this commit.
+#[derive(Clone, Copy)]
+enum Id {
+    Deleted,
+    Stored(Digest),
+    /// The index in the list of new results.
+    New(usize),
+}
+
+/// The status of a submission, or its place in the list of new results.
+enum Slot {
+    Status(LineStatus),
+    New(usize),
+    /// A repetition in the same commit.
+    Same(usize),
+    /// Another digest under the id of a new result.
+    Different(usize),
+}
+
+struct New<'a> {
+    submission: &'a Checked,
+    received_ms: u64,
+}
+
+fn compared(stored: Digest, submitted: Digest) -> LineStatus {
+    if stored == submitted { LineStatus::Known } else { LineStatus::Conflict }
+}
+
+impl Commit {
+    pub(super) fn write(&self, groups: &[Group]) -> Committed {
+        let all = || groups.iter().flat_map(|group| &group.submissions);
+        let mut ids: Vec<Uuid> = all().map(|submission| submission.submission.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let known = match self.database.known(&ids) {
+            Ok(known) => known,
+            Err(error) => return failed(groups, error.to_string()),
+        };
+        let state = |(id, digest): (Uuid, Option<Digest>)| (id, digest.map_or(Id::Deleted, Id::Stored));
+        let mut ids: HashMap<Uuid, Id> = known.into_iter().map(state).collect();
+        let mut new = Vec::new();
+        let mut slots = Vec::with_capacity(groups.len());
+        for group in groups {
+            let slot = |submission| slot(&mut ids, &mut new, submission, group.received_ms);
+            slots.push(group.submissions.iter().map(slot).collect::<Vec<Slot>>());
+        }
+        let stored = self.store(&new);
+        let (summary_bytes, raw_bytes) =
+            stored.as_ref().map_or((0, 0), |stored| (stored.summary_bytes, stored.raw_bytes));
+        let inserted = stored.as_ref().map(|stored| stored.inserted.as_slice()).map_err(String::as_str);
+        let groups = slots.iter().map(|slots| outcome(slots, inserted)).collect();
+        Committed { groups, failure: stored.err(), summary_bytes, raw_bytes }
+    }
+
+    fn store(&self, new: &[New<'_>]) -> Result<Stored, String> {
+        if new.is_empty() {
+            return Ok(Stored { inserted: Vec::new(), summary_bytes: 0, raw_bytes: 0 });
+        }
+        // Before anything is written: a panic here leaves nothing behind.
+        let mut batch = Vec::with_capacity(new.len());
+        for one in new {
+            batch.push(result_of(one).map_err(|error| format!("a summary is no JSON: {error}"))?);
+        }
+        let with_raw: Vec<usize> = (0..new.len()).filter(|at| !new[*at].submission.raw.is_empty()).collect();
+        let parts: Vec<&[u8]> = with_raw.iter().map(|at| new[*at].submission.raw.as_slice()).collect();
+        let places: Vec<RawPlace> = self.raw.append(&parts).map_err(|error| error.to_string())?;
+        for (at, place) in with_raw.into_iter().zip(places) {
+            batch[at].raw = Some(place);
+        }
+        // If this fails, its outcome can be unknown: the raw parts stay, and maintenance erases what no result refers
+        // to.
+        let inserted = self.database.insert(&batch).map_err(|error| error.to_string())?;
+        let created = || batch.iter().zip(&inserted).filter(|(_, outcome)| **outcome == Inserted::Created);
+        let summary_bytes = created().map(|(result, _)| result.summary.len() as u64).sum();
+        let raw_bytes = created().filter_map(|(result, _)| Some(result.raw.as_ref()?.bytes)).sum();
+        Ok(Stored { inserted, summary_bytes, raw_bytes })
+    }
+}
+
+struct Stored {
+    inserted: Vec<Inserted>,
+    summary_bytes: u64,
+    raw_bytes: u64,
+}
+
+fn result_of(new: &New<'_>) -> serde_json::Result<NewResult> {
+    let submission = &new.submission.submission;
+    Ok(NewResult {
+        id: submission.id,
+        digest: new.submission.digest,
+        agent: submission.agent,
+        consent: submission.consent,
+        deletion: submission.deletion_sha256,
+        received_ms: new.received_ms,
+        summary: serde_json::to_vec(&submission.summary)?,
+        facts: facts::encode(new.submission),
+        raw: None,
+    })
+}
+
+fn slot<'a>(
+    ids: &mut HashMap<Uuid, Id>,
+    new: &mut Vec<New<'a>>,
+    submission: &'a Checked,
+    received_ms: u64,
+) -> Slot {
+    let id = submission.submission.id;
+    match ids.get(&id) {
+        Some(Id::Deleted) => Slot::Status(LineStatus::Deleted),
+        Some(Id::Stored(digest)) => Slot::Status(compared(*digest, submission.digest)),
+        Some(Id::New(first)) if new[*first].submission.digest == submission.digest => Slot::Same(*first),
+        Some(Id::New(first)) => Slot::Different(*first),
+        None => {
+            ids.insert(id, Id::New(new.len()));
+            new.push(New { submission, received_ms });
+            Slot::New(new.len() - 1)
+        }
+    }
+}
+
+fn outcome(slots: &[Slot], inserted: Result<&[Inserted], &str>) -> GroupOutcome {
+    let status = |slot: &Slot| match (slot, inserted) {
+        (Slot::Status(status), _) => Some(*status),
+        (_, Err(_)) => None,
+        (Slot::New(at), Ok(inserted)) => Some(match inserted[*at] {
+            Inserted::Created => LineStatus::Created,
+            Inserted::Known => LineStatus::Known,
+            Inserted::Conflict => LineStatus::Conflict,
+            Inserted::Deleted => LineStatus::Deleted,
+        }),
+        (Slot::Same(at), Ok(inserted)) => Some(match inserted[*at] {
+            Inserted::Created | Inserted::Known => LineStatus::Known,
+            Inserted::Conflict => LineStatus::Conflict,
+            Inserted::Deleted => LineStatus::Deleted,
+        }),
+        (Slot::Different(at), Ok(inserted)) => Some(match inserted[*at] {
+            Inserted::Created | Inserted::Known => LineStatus::Conflict,
+            // Another collector stored a third one, or this one.
+            Inserted::Conflict => LineStatus::Busy,
+            Inserted::Deleted => LineStatus::Deleted,
+        }),
+    };
+    let statuses: Option<Vec<LineStatus>> = slots.iter().map(status).collect();
+    statuses.map_or(GroupOutcome::Failed, GroupOutcome::Written)
+}
+
+fn failed(groups: &[Group], problem: String) -> Committed {
+    let groups = groups.iter().map(|_| GroupOutcome::Failed).collect();
+    Committed { groups, failure: Some(problem), summary_bytes: 0, raw_bytes: 0 }
+}

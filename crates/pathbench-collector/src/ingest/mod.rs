@@ -1,0 +1,223 @@
+//! The writer: a bounded queue, one thread, and one durable commit for all submissions that wait.
+
+mod commit;
+mod figures;
+mod queue;
+
+pub use figures::Figures;
+
+use crate::raw::RawStore;
+use crate::store::Database;
+use commit::Commit;
+use figures::Counters;
+use pathbench_api::problem::LineStatus;
+use pathbench_api::submission::Checked;
+use queue::{Queue, Waiting};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The answer to a submission that was passed to the writer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// One for each submission of the group, in order.
+    pub statuses: Vec<LineStatus>,
+}
+
+/// Why a group of submissions was not stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotWritten {
+    /// The queue is full.
+    #[error("the collector is busy; send it again in {} s", .retry_after.as_secs().max(1))]
+    Busy { retry_after: Duration },
+    /// The database or the raw store failed.
+    #[error("the collector cannot store results now: {problem}")]
+    Failed { problem: String, retry_after: Duration },
+}
+
+/// A group of submissions on its way to the writer.
+#[derive(Debug)]
+pub struct Group {
+    pub submissions: Vec<Checked>,
+    /// Unix time.
+    pub received_ms: u64,
+}
+
+/// The answer to one group, when it is stored durably or failed: for `await`, or `blocking_recv` on a thread.
+pub type Answer = oneshot::Receiver<Result<Written, NotWritten>>;
+
+/// Takes one line for the log.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+#[derive(Clone)]
+pub struct Options {
+    /// Groups and bytes that may wait; more are answered with [`NotWritten::Busy`].
+    pub queue_groups: usize,
+    pub queue_bytes: usize,
+    /// Submissions and bytes of one commit; a single group may exceed both.
+    pub commit_submissions: usize,
+    pub commit_bytes: usize,
+    pub retry_after: Duration,
+    pub log: Log,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            queue_groups: 4_096,
+            queue_bytes: 128 << 20,
+            commit_submissions: 1_024,
+            commit_bytes: 32 << 20,
+            retry_after: Duration::from_secs(2),
+            log: Arc::new(|_| ()),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("queue_groups", &self.queue_groups)
+            .field("queue_bytes", &self.queue_bytes)
+            .field("commit_submissions", &self.commit_submissions)
+            .field("commit_bytes", &self.commit_bytes)
+            .field("retry_after", &self.retry_after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The writer. Dropping it stores what waits, and ends its thread.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Queue,
+    counters: Counters,
+    options: Options,
+}
+
+impl Writer {
+    /// # Errors
+    /// The system starts no thread.
+    pub fn start(
+        database: Arc<dyn Database>,
+        raw: Arc<dyn RawStore>,
+        options: Options,
+    ) -> std::io::Result<Self> {
+        let queue = Queue::new(options.queue_groups, options.queue_bytes);
+        let shared = Arc::new(Shared { queue, counters: Counters::default(), options });
+        let commit = Commit { database, raw };
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("writer".to_owned())
+            .spawn(move || write_until_stopped(&of_thread, &commit))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Passes a group to the writer; never blocks.
+    pub fn submit(&self, group: Group) -> Result<Answer, NotWritten> {
+        let (answer, receiver) = oneshot::channel();
+        let accepted = self.shared.queue.push(Waiting::new(group, answer));
+        if accepted {
+            return Ok(receiver);
+        }
+        self.shared.counters.refused();
+        Err(NotWritten::Busy { retry_after: self.shared.options.retry_after })
+    }
+
+    pub fn figures(&self) -> Figures {
+        let (groups, bytes) = self.shared.queue.length();
+        self.shared.counters.figures(groups, bytes)
+    }
+
+    /// Accepts no more groups, stores those that wait, and ends the thread.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.shared.queue.close();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            (self.shared.options.log)("the writer ended with a panic");
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn write_until_stopped(shared: &Shared, commit: &Commit) {
+    let options = &shared.options;
+    while let Some(batch) = shared.queue.drain(options.commit_submissions, options.commit_bytes) {
+        let (groups, answers): (Vec<Group>, Vec<_>) =
+            batch.into_iter().map(|waiting| (waiting.group, waiting.answer)).unzip();
+        let outcomes = write(shared, commit, &groups);
+        for ((answer, outcome), group) in answers.into_iter().zip(outcomes).zip(&groups) {
+            shared.counters.answered(group, &outcome);
+            // The client is gone: its repetition will find the results.
+            drop(answer.send(outcome));
+        }
+    }
+}
+
+/// One outcome for each group. A panic is confined to the submission that causes it.
+fn write(shared: &Shared, commit: &Commit, groups: &[Group]) -> Vec<Result<Written, NotWritten>> {
+    match guarded(shared, commit, groups) {
+        Some(outcomes) => outcomes,
+        None => groups.iter().map(|group| write_alone(shared, commit, group)).collect(),
+    }
+}
+
+fn write_alone(shared: &Shared, commit: &Commit, group: &Group) -> Result<Written, NotWritten> {
+    let mut statuses = Vec::with_capacity(group.submissions.len());
+    for submission in &group.submissions {
+        let alone = Group { submissions: vec![submission.clone()], received_ms: group.received_ms };
+        let outcome = guarded(shared, commit, std::slice::from_ref(&alone)).and_then(|mut one| one.pop());
+        match outcome {
+            Some(Ok(written)) => statuses.extend(written.statuses),
+            Some(Err(failed)) => return Err(failed),
+            None => statuses.push(LineStatus::Busy),
+        }
+    }
+    Ok(Written { statuses })
+}
+
+/// `None`: a panic, which is counted and logged.
+fn guarded(shared: &Shared, commit: &Commit, groups: &[Group]) -> Option<Vec<Result<Written, NotWritten>>> {
+    // After a panic only the database and the raw store are used again; both recover from poisoned locks.
+    let caught = catch_unwind(AssertUnwindSafe(|| commit.write(groups)));
+    let committed = match caught {
+        Ok(committed) => committed,
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            shared.counters.panicked();
+            (shared.options.log)(&format!("a panic in the writer: {text}"));
+            return None;
+        }
+    };
+    shared.counters.committed(&committed);
+    if let Some(problem) = &committed.failure {
+        (shared.options.log)(&format!("a commit failed: {problem}"));
+    }
+    let outcome = |group: commit::GroupOutcome| match group {
+        commit::GroupOutcome::Written(statuses) => Ok(Written { statuses }),
+        commit::GroupOutcome::Failed => Err(NotWritten::Failed {
+            problem: committed.failure.clone().unwrap_or_default(),
+            retry_after: shared.options.retry_after,
+        }),
+    };
+    Some(committed.groups.into_iter().map(outcome).collect())
+}

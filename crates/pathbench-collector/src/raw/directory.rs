@@ -1,0 +1,277 @@
+//! The raw store in a directory: segments to which batches are appended.
+
+use super::{Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
+use crate::clock::Clock;
+use crate::store::RawPlace;
+use pathbench_api::digest::Digest;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A segment with as many bytes receives no more appends.
+pub const SEALED_BYTES: u64 = 64 << 20;
+
+/// A segment of this age receives no more appends, so that maintenance knows which ones are complete.
+pub const SEALED_AFTER: Duration = Duration::from_secs(3_600);
+
+/// Buffers of one writev(2); Linux accepts 1,024.
+const VECTORS: usize = 512;
+
+const SUFFIX: &str = ".segment";
+
+/// Torn tails after a crash are harmless: places come only from the database, which is written later.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    clock: Arc<dyn Clock>,
+    random: Randomness,
+    current: Mutex<Option<Current>>,
+}
+
+/// The segment that receives appends.
+#[derive(Debug)]
+struct Current {
+    name: String,
+    file: File,
+    bytes: u64,
+    made_ms: u64,
+}
+
+impl Directory {
+    /// Opens the directory, or creates it.
+    pub fn open(path: &Path, clock: Arc<dyn Clock>, random: Randomness) -> Result<Self, RawError> {
+        let store = Self { path: path.to_owned(), clock, random, current: Mutex::new(None) };
+        fs::create_dir_all(path).map_err(|error| store.failure(&error))?;
+        Ok(store)
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn failure(&self, error: &io::Error) -> RawError {
+        let place = self.place();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => RawError::Full { place },
+            _ => RawError::Failed { place, problem: error.to_string() },
+        }
+    }
+
+    fn path_of(&self, segment: &str) -> Result<PathBuf, RawError> {
+        // Names come from the database; none leaves the directory.
+        if name_time_ms(segment).is_none() {
+            return Err(self.missing(segment));
+        }
+        Ok(self.path.join(format!("{segment}{SUFFIX}")))
+    }
+
+    fn missing(&self, segment: &str) -> RawError {
+        RawError::Missing { place: self.place(), segment: segment.to_owned() }
+    }
+
+    fn open_segment(&self, segment: &str, write: bool) -> Result<File, RawError> {
+        let path = self.path_of(segment)?;
+        match OpenOptions::new().read(true).write(write).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.missing(segment)),
+            outcome => outcome.map_err(|error| self.failure(&error)),
+        }
+    }
+
+    fn begin(&self, now_ms: u64) -> io::Result<Current> {
+        let name = new_name(now_ms, (self.random)());
+        let path = self.path.join(format!("{name}{SUFFIX}"));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)?;
+        sync_directory(&self.path)?;
+        Ok(Current { name, file, bytes: 0, made_ms: now_ms })
+    }
+
+    /// The segment for the next append: the current one unless it is sealed.
+    fn for_append<'a>(&self, current: &'a mut Option<Current>) -> io::Result<&'a mut Current> {
+        let now_ms = self.clock.unix_ms();
+        let sealed_after_ms = SEALED_AFTER.as_millis() as u64;
+        let fits = |current: &Current| {
+            // A clock that was set back seals as well.
+            current.bytes < SEALED_BYTES
+                && (current.made_ms..current.made_ms + sealed_after_ms).contains(&now_ms)
+        };
+        match current {
+            Some(open) if fits(open) => {}
+            _ => *current = Some(self.begin(now_ms)?),
+        }
+        current.as_mut().ok_or_else(|| io::Error::other("no segment"))
+    }
+}
+
+impl RawStore for Directory {
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
+        if parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let digests: Vec<Digest> = parts.iter().map(|part| Digest::of(part)).collect();
+        let mut current = self.current();
+        let segment = self.for_append(&mut current).map_err(|error| self.failure(&error))?;
+        let begin = segment.bytes;
+        let written = write_all(&mut segment.file, parts).and_then(|()| segment.file.sync_data());
+        if let Err(error) = written {
+            let failure = self.failure(&error);
+            // After a failed sync the kernel reports the pages as clean: this segment is not trusted with more.
+            let usable = error.kind() == io::ErrorKind::StorageFull && segment.truncate_to(begin).is_ok();
+            if !usable {
+                *current = None;
+            }
+            return Err(failure);
+        }
+        let mut places = Vec::with_capacity(parts.len());
+        for (part, digest) in parts.iter().zip(digests) {
+            let bytes = part.len() as u64;
+            places.push(RawPlace { segment: segment.name.clone(), offset: segment.bytes, bytes, digest });
+            segment.bytes += bytes;
+        }
+        Ok(places)
+    }
+
+    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError> {
+        let file = self.open_segment(&place.segment, false)?;
+        let damaged = || RawError::Damaged {
+            place: self.place(),
+            segment: place.segment.clone(),
+            offset: place.offset,
+        };
+        let held = file.metadata().map_err(|error| self.failure(&error))?.len();
+        if place.offset.checked_add(place.bytes).is_none_or(|end| end > held) {
+            return Err(damaged());
+        }
+        let mut part = vec![0; place.bytes as usize];
+        file.read_exact_at(&mut part, place.offset).map_err(|error| self.failure(&error))?;
+        if Digest::of(&part) == place.digest { Ok(part) } else { Err(damaged()) }
+    }
+
+    fn erase(&self, places: &[RawPlace]) -> Result<(), RawError> {
+        let mut sorted: Vec<&RawPlace> = places.iter().collect();
+        sorted.sort_by_key(|place| (&place.segment, place.offset));
+        for group in sorted.chunk_by(|a, b| a.segment == b.segment) {
+            let file = match self.open_segment(&group[0].segment, true) {
+                // Removed with all its results.
+                Err(RawError::Missing { .. }) => continue,
+                file => file?,
+            };
+            let held = file.metadata().map_err(|error| self.failure(&error))?.len();
+            for place in group {
+                let end = place.offset.saturating_add(place.bytes).min(held);
+                let bytes = end.saturating_sub(place.offset);
+                erase_range(&file, place.offset, bytes).map_err(|error| self.failure(&error))?;
+            }
+            file.sync_data().map_err(|error| self.failure(&error))?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), RawError> {
+        let mut probe = tempfile::tempfile_in(&self.path).map_err(|error| self.failure(&error))?;
+        probe.write_all(&[0; 4096]).map_err(|error| self.failure(&error))
+    }
+}
+
+impl RawMaintenance for Directory {
+    fn segments(&self) -> Result<Vec<Segment>, RawError> {
+        let at = |error: io::Error| self.failure(&error);
+        let mut segments = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(at)? {
+            let entry = entry.map_err(at)?;
+            let file_name = entry.file_name();
+            let name = file_name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+            if let Some((name, made_ms)) = name.and_then(|name| Some((name, name_time_ms(name)?))) {
+                let bytes = entry.metadata().map_err(at)?.len();
+                segments.push(Segment { name: name.to_owned(), bytes, made_ms });
+            }
+        }
+        segments.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(segments)
+    }
+
+    fn sealed_before_ms(&self) -> u64 {
+        // Twice: collectors that share a directory have clocks of their own.
+        self.clock.unix_ms().saturating_sub(2 * SEALED_AFTER.as_millis() as u64)
+    }
+
+    fn remove(&self, segment: &str) -> Result<(), RawError> {
+        match fs::remove_file(self.path_of(segment)?) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.failure(&error)),
+            _ => {}
+        }
+        sync_directory(&self.path).map_err(|error| self.failure(&error))
+    }
+
+    fn copy(&self, segment: &str, to: &mut dyn Write) -> Result<(), RawError> {
+        let mut file = self.open_segment(segment, false)?;
+        let mut buffer = vec![0; 1 << 18];
+        loop {
+            let read = file.read(&mut buffer).map_err(|error| self.failure(&error))?;
+            if read == 0 {
+                return Ok(());
+            }
+            to.write_all(&buffer[..read]).map_err(|error| self.failure(&error))?;
+        }
+    }
+}
+
+impl Current {
+    fn truncate_to(&mut self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)?;
+        self.file.seek(SeekFrom::Start(bytes)).map(|_| ())
+    }
+}
+
+/// `write_all_vectored` of the standard library is not stable.
+fn write_all(file: &mut File, parts: &[&[u8]]) -> io::Result<()> {
+    let parts: Vec<&[u8]> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+    for parts in parts.chunks(VECTORS) {
+        let mut buffers: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut left = buffers.as_mut_slice();
+        while !left.is_empty() {
+            match file.write_vectored(left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut left, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Frees the blocks; the partial ones at both ends are overwritten with zeros by the kernel.
+fn erase_range(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => overwrite(file, offset, bytes),
+        outcome => outcome.map_err(io::Error::from),
+    }
+}
+
+fn overwrite(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let zeros = [0; 1 << 14];
+    let mut done = 0;
+    while done < bytes {
+        let now = (bytes - done).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..now as usize], offset + done)?;
+        done += now;
+    }
+    Ok(())
+}
+
+/// A new or removed name is on disk only after a sync of its directory.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

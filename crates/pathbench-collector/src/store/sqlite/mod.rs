@@ -1,0 +1,214 @@
+//! The database in one `SQLite` file: the default, for one collector.
+
+mod maintenance;
+mod migrations;
+mod read;
+mod write;
+
+use super::pool::Pool;
+use super::{
+    Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawPlace, StoreError, StoredResult,
+};
+use pathbench_api::Uuid;
+use pathbench_api::consent::Consent;
+use pathbench_api::digest::Digest;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, ffi};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Another process holds the write lock for the time of its transaction only.
+const BUSY: Duration = Duration::from_secs(10);
+const READERS: usize = 4;
+
+/// Settings of every connection. FULL: a commit is on disk before it returns. `secure_delete`: deleted summaries
+/// are overwritten. 16 KiB pages hold three summaries each.
+const SETTINGS: &str = "
+    PRAGMA synchronous = FULL;
+    PRAGMA secure_delete = ON;
+    PRAGMA trusted_schema = OFF;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA journal_size_limit = 67108864;
+";
+
+#[derive(Debug)]
+pub struct Sqlite {
+    path: PathBuf,
+    writer: Mutex<Connection>,
+    readers: Pool<Connection>,
+}
+
+impl Sqlite {
+    /// Opens the database, or creates it, and brings it to the newest schema.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let at = |error| failure(path, &error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut writer = Connection::open_with_flags(path, flags).map_err(at)?;
+        writer.busy_timeout(BUSY).map_err(at)?;
+        // The page size applies to a new file only. A newer schema is refused before anything is written.
+        writer.pragma_update(None, "page_size", 16_384).map_err(at)?;
+        migrations::refuse_newer(path, &writer)?;
+        let mode: String =
+            writer.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(at)?;
+        if mode != "wal" {
+            return Err(failed(path, "the file system supports no write-ahead log (WAL)"));
+        }
+        writer.execute_batch(SETTINGS).map_err(at)?;
+        writer.pragma_update(None, "cache_size", -65_536).map_err(at)?;
+        migrations::migrate(path, &mut writer)?;
+        Ok(Self { path: path.to_owned(), writer: Mutex::new(writer), readers: Pool::new(READERS) })
+    }
+
+    fn failure(&self, error: &rusqlite::Error) -> StoreError {
+        failure(&self.path, error)
+    }
+
+    /// Runs `task` on a connection for reading.
+    fn read<T>(&self, task: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let taken = self.readers.take(BUSY);
+        let mut permit = taken.ok_or_else(|| failed(&self.path, "all connections for reading are in use"))?;
+        let connection = match permit.idle.take() {
+            Some(connection) => connection,
+            None => self.reader().map_err(|error| self.failure(&error))?,
+        };
+        let outcome = task(&connection).map_err(|error| self.failure(&error));
+        if outcome.is_ok() {
+            permit.keep(connection);
+        }
+        outcome
+    }
+
+    fn reader(&self) -> rusqlite::Result<Connection> {
+        // Not read-only: the last connection to a WAL must be able to write.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        connection.execute_batch(SETTINGS)?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    }
+
+    /// Runs `task` on the connection for writing.
+    fn write<T>(&self, task: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        // A panic in an earlier task has rolled its transaction back.
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        task(&mut writer).map_err(|error| self.failure(&error))
+    }
+}
+
+impl Database for Sqlite {
+    fn known(&self, ids: &[Uuid]) -> Result<Vec<(Uuid, Option<Digest>)>, StoreError> {
+        self.read(|connection| read::known(connection, ids))
+    }
+
+    fn insert(&self, batch: &[NewResult]) -> Result<Vec<Inserted>, StoreError> {
+        self.write(|connection| write::insert(connection, batch))
+    }
+
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        self.read(|connection| read::changes_after(connection, sequence, limit))
+    }
+
+    fn results(&self, sequences: &[u64]) -> Result<Vec<StoredResult>, StoreError> {
+        self.read(|connection| read::results(connection, sequences))
+    }
+
+    fn result(&self, id: Uuid) -> Result<Option<StoredResult>, StoreError> {
+        self.read(|connection| read::result(connection, id))
+    }
+
+    fn delete(&self, which: &Deletion, now_ms: u64) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        loop {
+            let now = self.write(|connection| write::delete(connection, which, now_ms))?;
+            deleted += now;
+            if now < write::DELETED_AT_ONCE {
+                break;
+            }
+        }
+        if deleted > 0 {
+            // Deleted summaries leave the log as well. A reader can prevent it; the next checkpoint does it then.
+            let emptied = self.write(|connection| {
+                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+            });
+            drop(emptied);
+        }
+        Ok(deleted)
+    }
+
+    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError> {
+        self.read(|connection| read::document(connection, kind, key))
+    }
+
+    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError> {
+        self.read(|connection| read::documents(connection, kind))
+    }
+
+    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+        self.write(|connection| write::put_document(connection, kind, document))
+    }
+
+    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
+        self.write(|connection| write::delete_document(connection, kind, key))
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.write(write::check)
+    }
+}
+
+fn failed(path: &Path, problem: impl Into<String>) -> StoreError {
+    StoreError::Failed { place: path.display().to_string(), problem: problem.into() }
+}
+
+fn failure(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let place = path.display().to_string();
+    let code = error.sqlite_error().map(|error| (error.code, error.extended_code));
+    match code {
+        // The second: the index of the WAL cannot grow.
+        Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)) => StoreError::Full { place },
+        _ => StoreError::Failed { place, problem: error.to_string() },
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    Ok(row.get::<_, i64>(column)?.max(0).unsigned_abs())
+}
+
+fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
+    row.get::<_, [u8; 16]>(column).map(Uuid::from_bytes)
+}
+
+const fn consent_code(consent: Consent) -> i64 {
+    match consent {
+        Consent::None => 0,
+        Consent::Private => 1,
+        Consent::Public => 2,
+    }
+}
+
+/// An unknown code is the narrowest consent.
+const fn consent_of(code: i64) -> Consent {
+    match code {
+        2 => Consent::Public,
+        1 => Consent::Private,
+        _ => Consent::None,
+    }
+}
+
+/// A place from four columns, the first of which is `column`.
+fn place(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<RawPlace>> {
+    let Some(segment) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
+    Ok(Some(RawPlace {
+        segment,
+        offset: unsigned(row, column + 1)?,
+        bytes: unsigned(row, column + 2)?,
+        digest: Digest(row.get(column + 3)?),
+    }))
+}
