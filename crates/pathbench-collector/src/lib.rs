@@ -6,11 +6,13 @@
 //! of itself.
 
 pub mod clock;
+pub mod command;
 pub mod facts;
 pub mod http;
 pub mod ingest;
 pub mod keys;
 pub mod log;
+pub mod output;
 pub mod page;
 pub mod raw;
 pub mod store;

@@ -112,7 +112,7 @@ fn reserve(bytes: &mut Vec<u8>, more: usize, share: &mut MemoryShare) -> Result<
 
 fn decompress(mut decoder: impl Read, name: &str, mut share: MemoryShare) -> Result<ReadBody, Refusal> {
     let mut bytes = Vec::new();
-    let mut buffer = [0; 32 << 10];
+    let mut buffer = [0; 16 << 10];
     loop {
         let count = match decoder.read(&mut buffer) {
             Ok(0) => return Ok(ReadBody { bytes, _share: share }),

@@ -12,7 +12,7 @@ mod results;
 pub mod server;
 
 use crate::clock::Clock;
-use crate::ingest::Writer;
+use crate::ingest::{Figures, Writer};
 use crate::log::Log;
 use crate::raw::RawStore;
 use crate::store::Database;
@@ -167,28 +167,28 @@ fn not_allowed(method: &Method) -> Response {
 /// The rate of a client, panics, and headers of every answer.
 async fn guard(State(app): State<Arc<App>>, request: Request<Body>, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
-    let mut response = match app.rate.take(peer, app.clock.monotonic()) {
-        Err(wait) => {
-            app.metrics.limited.fetch_add(1, Ordering::Relaxed);
-            Refusal::too_many("too many requests from your address", wait).into_response()
-        }
-        Ok(()) => {
-            let place = format!("{} {}", request.method(), request.uri().path());
-            // A task of its own contains a panic.
-            match tokio::spawn(next.run(request)).await {
-                Ok(response) => response,
-                Err(error) => {
-                    app.metrics.panics.fetch_add(1, Ordering::Relaxed);
-                    app.log.error("panic", json!({ "request": place, "error": error.to_string() }));
-                    Refusal::failed("this request failed in the collector; its log has the reason")
-                        .into_response()
-                }
-            }
-        }
+    let mut response = if let Err(wait) = app.rate.take(peer, app.clock.monotonic()) {
+        app.metrics.limited.fetch_add(1, Ordering::Relaxed);
+        Refusal::too_many("too many requests from your address", wait).into_response()
+    } else {
+        contained(&app, request, next).await
     };
     app.metrics.count_answer(response.status());
     secure(&mut response);
     response
+}
+
+/// A task of its own contains a panic.
+async fn contained(app: &App, request: Request<Body>, next: Next) -> Response {
+    let place = format!("{} {}", request.method(), request.uri().path());
+    match tokio::spawn(next.run(request)).await {
+        Ok(response) => response,
+        Err(error) => {
+            app.metrics.panics.fetch_add(1, Ordering::Relaxed);
+            app.log.error("panic", json!({ "request": place, "error": error.to_string() }));
+            Refusal::failed("this request failed in the collector; its log has the reason").into_response()
+        }
+    }
 }
 
 /// Headers that a response of its own kind has not set.
@@ -222,8 +222,37 @@ async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
     .await
 }
 
+/// The writer's part of `/metrics`.
+fn writer_text(figures: &Figures) -> String {
+    let mut text = String::new();
+    for (name, kind, help, value) in [
+        ("commits_total", "counter", "Commits of the writer.", figures.commits),
+        (
+            "failed_commits_total",
+            "counter",
+            "Commits that the database or the raw store failed.",
+            figures.failed_commits,
+        ),
+        (
+            "refused_groups_total",
+            "counter",
+            "Groups for which the queue had no room.",
+            figures.refused_groups,
+        ),
+        ("summary_bytes_total", "counter", "Bytes of stored summaries.", figures.summary_bytes),
+        ("raw_bytes_total", "counter", "Bytes of stored raw parts.", figures.raw_bytes),
+        ("writer_panics_total", "counter", "Panics of the writer.", figures.panics),
+        ("queue_groups", "gauge", "Groups that wait for the writer.", figures.queue_groups),
+        ("queue_bytes", "gauge", "Bytes that wait for the writer.", figures.queue_bytes),
+    ] {
+        let name = format!("pathbench_collector_{name}");
+        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+    }
+    text
+}
+
 async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut text = app.metrics.text();
-    text.push_str(&app.writer.metrics());
+    text.push_str(&writer_text(&app.writer.figures()));
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

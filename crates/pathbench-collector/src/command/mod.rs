@@ -1,0 +1,56 @@
+//! The command line of the collector.
+
+mod operator;
+pub mod options;
+mod serve;
+mod stores;
+mod tls;
+
+use crate::clock::Clock;
+use options::{Action, Cli};
+use std::fmt::Display;
+use std::sync::Arc;
+
+/// Exit codes of Pathbench.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    Done = 0,
+    Failed = 1,
+    BadInput = 2,
+    HostCannot = 7,
+}
+
+#[derive(Debug)]
+pub struct Failure {
+    pub exit: Exit,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn failed(message: impl Display) -> Self {
+        Self { exit: Exit::Failed, message: message.to_string() }
+    }
+
+    pub fn bad_input(message: impl Display) -> Self {
+        Self { exit: Exit::BadInput, message: message.to_string() }
+    }
+}
+
+/// Runs a command line; standard output gets what `print` is called with.
+pub fn run(cli: &Cli, clock: &Arc<dyn Clock>, print: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let place = &cli.place;
+    match &cli.action {
+        None => serve::serve(place, &cli.serve, clock, print),
+        Some(Action::Token(args)) => operator::token(place, args, clock.as_ref(), print),
+        Some(Action::Server(action)) => operator::server(place, action, clock, print),
+        Some(Action::Experiment(action)) => operator::experiment(place, action, clock, print),
+        Some(Action::Agents) => operator::agents(place, clock, print),
+        Some(Action::Delete { id }) => operator::delete(place, *id, clock, print),
+        Some(Action::Openapi) => {
+            let document = crate::http::openapi::document();
+            print(&format!("{document:#}\n"));
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Tokens, servers, experiments, agents and deletions, on the collector's host.
+
+use super::options::{ExperimentAction, PlaceArgs, ServerAction, TokenArgs};
+use super::{Failure, stores};
+use crate::clock::Clock;
+use crate::http::check_in::{KnownAgent, KnownServer, RegisteredServer};
+use crate::keys::Purpose;
+use crate::store::{Database, Deletion, Document, Kind};
+use pathbench_api::Uuid;
+use pathbench_api::experiment::Experiment;
+use pathbench_api::name::Name;
+use pathbench_record::network::ServerName;
+use pathbench_record::text::{duration, printable};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Print<'a> = &'a mut dyn FnMut(&str);
+
+/// A file of an experiment is not larger.
+const LONGEST_FILE_BYTES: u64 = 64 << 10;
+
+pub(super) fn token(
+    place: &PlaceArgs,
+    args: &TokenArgs,
+    clock: &dyn Clock,
+    print: Print<'_>,
+) -> Result<(), Failure> {
+    let purpose = if args.admin { Purpose::Admin } else { Purpose::Submit };
+    let key = stores::keys(place)?.token_key(purpose);
+    let token = key.mint(&args.name, clock.unix_ms() / 1000, args.valid.0).map_err(Failure::bad_input)?;
+    print(&format!("{token}\n"));
+    Ok(())
+}
+
+fn put(
+    database: &dyn Database,
+    kind: Kind,
+    key: &Name,
+    body: &impl Serialize,
+    clock: &Arc<dyn Clock>,
+) -> Result<(), Failure> {
+    let body = serde_json::to_string(body).map_err(Failure::failed)?;
+    let document = Document { key: key.to_string(), body, updated_ms: clock.unix_ms() };
+    database.put_document(kind, &document).map_err(Failure::failed)
+}
+
+fn all<T: DeserializeOwned>(database: &dyn Database, kind: Kind) -> Result<Vec<(Document, T)>, Failure> {
+    let found = database.documents(kind).map_err(Failure::failed)?;
+    let parsed = found.into_iter().filter_map(|document| {
+        let body = serde_json::from_str(&document.body).ok()?;
+        Some((document, body))
+    });
+    Ok(parsed.collect())
+}
+
+fn remove(database: &dyn Database, kind: Kind, name: &Name) -> Result<(), Failure> {
+    match database.delete_document(kind, name.as_str()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::bad_input(format!("there is no {} `{name}`", kind.name()))),
+        Err(error) => Err(Failure::failed(error)),
+    }
+}
+
+/// Time since `then_ms`, in words.
+fn ago(clock: &Arc<dyn Clock>, then_ms: u64) -> String {
+    let time = Duration::from_millis(clock.unix_ms().saturating_sub(then_ms));
+    format!("{} ago", duration(Duration::from_secs(time.as_secs())))
+}
+
+pub(super) fn server(
+    place: &PlaceArgs,
+    action: &ServerAction,
+    clock: &Arc<dyn Clock>,
+    print: Print<'_>,
+) -> Result<(), Failure> {
+    let database = stores::database(place)?;
+    match action {
+        ServerAction::Add { name, address, key } => {
+            if let Some(address) = address {
+                ServerName::parse(address, 4433).map_err(Failure::bad_input)?;
+            }
+            let text = stores::keys(place)?.text(Purpose::Server(name));
+            if let Some(file) = key {
+                write_secret(file, &text)?;
+            }
+            put(
+                database.as_ref(),
+                Kind::Server,
+                name,
+                &RegisteredServer { address: address.clone() },
+                clock,
+            )?;
+            match key {
+                None => print(&format!("{text}\n")),
+                Some(file) => print(&format!(
+                    "{file}: the key of {name}. Copy it to the server and start there:\n  \
+                     pathbench serve --token-key {file} --collector URL --collector-name {name}\n",
+                    file = file.display()
+                )),
+            }
+            Ok(())
+        }
+        ServerAction::Remove { name } => {
+            remove(database.as_ref(), Kind::Server, name)?;
+            database.delete_document(Kind::ServerReport, name.as_str()).map(drop).map_err(Failure::failed)
+        }
+        ServerAction::List => {
+            let reports: Vec<(Document, KnownServer)> = all(database.as_ref(), Kind::ServerReport)?;
+            for (document, registered) in all::<RegisteredServer>(database.as_ref(), Kind::Server)? {
+                let report = reports.iter().find(|(report, _)| report.key == document.key);
+                let line = match report {
+                    None => format!(
+                        "{}  {}  never reported",
+                        document.key,
+                        registered.address.unwrap_or_default()
+                    ),
+                    Some((report, known)) => format!(
+                        "{}  {}  {} of {} tests, reported {}",
+                        document.key,
+                        known.address,
+                        known.report.tests,
+                        known.report.max_tests,
+                        ago(clock, report.updated_ms)
+                    ),
+                };
+                print(&(printable(&line, 400) + "\n"));
+            }
+            Ok(())
+        }
+    }
+}
+
+fn write_secret(file: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::failed(format!("cannot create {}: {error}", file.display()));
+    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(failed)?;
+    writeln!(out, "{text}").and_then(|()| out.sync_all()).map_err(failed)
+}
+
+pub(super) fn experiment(
+    place: &PlaceArgs,
+    action: &ExperimentAction,
+    clock: &Arc<dyn Clock>,
+    print: Print<'_>,
+) -> Result<(), Failure> {
+    match action {
+        ExperimentAction::Put { file } => {
+            let experiment = read_experiment(file)?;
+            let database = stores::database(place)?;
+            put(database.as_ref(), Kind::Experiment, &experiment.name, &experiment, clock)
+        }
+        ExperimentAction::Remove { name } => {
+            remove(stores::database(place)?.as_ref(), Kind::Experiment, name)
+        }
+        ExperimentAction::List => {
+            for (_, experiment) in all::<Experiment>(stores::database(place)?.as_ref(), Kind::Experiment)? {
+                let kind: &str = experiment.kind.into();
+                let every = duration(Duration::from_secs(experiment.schedule.every_s.into()));
+                let line = format!("{}  {kind}  every {every}  {}", experiment.name, experiment.description);
+                print(&(printable(&line, 400) + "\n"));
+            }
+            Ok(())
+        }
+    }
+}
+
+fn read_experiment(file: &Path) -> Result<Experiment, Failure> {
+    let wrong =
+        |problem: &dyn std::fmt::Display| Failure::bad_input(format!("{}: {problem}", file.display()));
+    let size = fs::metadata(file).map_err(|error| wrong(&error))?.len();
+    if size > LONGEST_FILE_BYTES {
+        return Err(wrong(&format!("it has {size} bytes; an experiment has at most {LONGEST_FILE_BYTES}")));
+    }
+    let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    let experiment: Experiment = toml::from_str(&text).map_err(|error| wrong(&error))?;
+    match experiment.problem() {
+        Some(problem) => Err(wrong(&problem)),
+        None => Ok(experiment),
+    }
+}
+
+pub(super) fn agents(place: &PlaceArgs, clock: &Arc<dyn Clock>, print: Print<'_>) -> Result<(), Failure> {
+    for (document, known) in all::<KnownAgent>(stores::database(place)?.as_ref(), Kind::Agent)? {
+        let check_in = known.check_in;
+        let line = format!(
+            "{}  {}  {}  {}  checked in {}, {} waiting",
+            document.key,
+            check_in.name,
+            check_in.version,
+            check_in.consent,
+            ago(clock, document.updated_ms),
+            check_in.outbox
+        );
+        print(&(printable(&line, 400) + "\n"));
+    }
+    Ok(())
+}
+
+pub(super) fn delete(
+    place: &PlaceArgs,
+    id: Uuid,
+    clock: &Arc<dyn Clock>,
+    print: Print<'_>,
+) -> Result<(), Failure> {
+    let deleted =
+        stores::database(place)?.delete(&Deletion::One(id), clock.unix_ms()).map_err(Failure::failed)?;
+    if deleted == 0 {
+        return Err(Failure::bad_input(format!("there is no result {id}")));
+    }
+    print(&format!("deleted {id}\n"));
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Options and subcommands.
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+use pathbench_api::Uuid;
+use pathbench_api::name::{Name, NotAName};
+use pathbench_record::units::Span;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+const EXIT_CODES: &str =
+    "Exit codes: 0 done; 1 failed; 2 usage or bad input; 7 this host lacks a feature or privilege.";
+
+/// Take the results of many hosts, keep them, and serve their figures
+#[derive(Debug, Parser)]
+#[command(
+    name = "pathbench collect",
+    bin_name = "pathbench collect",
+    version,
+    after_help = EXIT_CODES,
+    max_term_width = 110,
+    args_conflicts_with_subcommands = true
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    #[command(flatten)]
+    pub serve: ServeArgs,
+    #[command(subcommand)]
+    pub action: Option<Action>,
+}
+
+/// Where the collector keeps its data; the same for all subcommands.
+#[derive(Debug, Clone, Args)]
+pub struct PlaceArgs {
+    /// Directory of the database, the raw parts and the secret key [default: /var/lib/pathbench/collector for root,
+    /// else pathbench/collector in `$XDG_DATA_HOME` or ~/.local/share]
+    #[arg(long, global = true, value_name = "DIR", env = "PATHBENCH_COLLECTOR_DIR")]
+    pub dir: Option<PathBuf>,
+    /// PostgreSQL database, e.g. `postgres://user@host/name` [default: SQLite in the directory]
+    #[arg(long, global = true, value_name = "URL", env = "PATHBENCH_DATABASE", hide_env_values = true)]
+    pub database: Option<String>,
+    /// S3-compatible store of the raw parts, e.g. `s3://bucket/prefix?endpoint=https://HOST&region=R`; the credentials are
+    /// in `$AWS_ACCESS_KEY_ID` and `$AWS_SECRET_ACCESS_KEY` [default: files in the directory]
+    #[arg(long, global = true, value_name = "URL", env = "PATHBENCH_RAW_STORE")]
+    pub raw: Option<String>,
+    /// File with the secret key, which collectors of one database share [default: secret.key in the directory]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ServeArgs {
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8380")]
+    pub listen: SocketAddr,
+    /// Let everybody submit results, within the limits [default: agents with a token]
+    #[arg(long, action = ArgAction::SetTrue)]
+    pub open: bool,
+    /// PEM file with the certificate chain; without it the collector speaks plain HTTP, for a proxy before it
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// PEM file with the certificate's private key
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Your name in the text about privacy
+    #[arg(long, value_name = "TEXT", value_parser = operator_name)]
+    pub operator: Option<String>,
+    /// Delete results this long after their arrival, e.g. 365d [default: never]
+    #[arg(long, value_name = "TIME")]
+    pub retention: Option<Span>,
+    /// Requests per second of one client (an IPv4 address, an IPv6 /64), four times as many at once; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub rate_limit: u32,
+    /// Connections at the same time
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(8..=60_000))]
+    pub max_connections: u32,
+    /// Connections of one client at the same time
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub max_connections_per_client: u32,
+    /// Memory for the bodies of requests, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(32..=65_536))]
+    pub body_memory: u32,
+    /// Address of a proxy that names the client in X-Forwarded-For (repeatable)
+    #[arg(long, value_name = "ADDR")]
+    pub trusted_proxy: Vec<IpAddr>,
+}
+
+fn operator_name(text: &str) -> Result<String, String> {
+    let bad = text.len() > 256 || text.chars().any(pathbench_record::text::is_deceptive);
+    if bad {
+        Err("a name has at most 256 bytes and no control characters".to_owned())
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum Action {
+    /// Make a token for agents, or for the operator; it is printed on stdout
+    Token(TokenArgs),
+    /// Test servers
+    #[command(subcommand)]
+    Server(ServerAction),
+    /// Experiments, which agents run
+    #[command(subcommand)]
+    Experiment(ExperimentAction),
+    /// List the agents that checked in
+    Agents,
+    /// Delete a result
+    Delete {
+        #[arg(value_name = "ID")]
+        id: Uuid,
+    },
+    /// Print the OpenAPI description of the HTTP API
+    Openapi,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct TokenArgs {
+    /// A token of the operator: everything can be read and changed with it
+    #[arg(long)]
+    pub admin: bool,
+    /// How long it is valid, at most 90d
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    pub valid: Span,
+    /// A name in it, for your own records
+    #[arg(long, value_name = "NAME", default_value = "agent")]
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum ServerAction {
+    /// Register a test server and write its key for `pathbench serve --token-key`
+    Add {
+        #[arg(value_parser = name)]
+        name: Name,
+        /// HOST:PORT for agents [default: the address of its reports]
+        #[arg(long, value_name = "HOST:PORT")]
+        address: Option<String>,
+        /// New file for the key [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+    },
+    /// List the servers and their load
+    List,
+    /// Remove a server: agents no longer get it
+    Remove {
+        #[arg(value_parser = name)]
+        name: Name,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum ExperimentAction {
+    /// Add or replace an experiment from a TOML file
+    Put {
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// List the experiments
+    List,
+    /// Remove an experiment: agents no longer run it
+    Remove {
+        #[arg(value_parser = name)]
+        name: Name,
+    },
+}
+
+fn name(text: &str) -> Result<Name, NotAName> {
+    Name::new(text)
+}

@@ -1,0 +1,145 @@
+//! The collector from its start to its end.
+
+use super::options::{PlaceArgs, ServeArgs};
+use super::{Failure, stores, tls};
+use crate::clock::Clock;
+use crate::http::access::{Gate, SubmitAccess};
+use crate::http::limits::{MemoryBudget, RateLimit};
+use crate::http::server::{self, Acceptance};
+use crate::http::{App, Metrics, router};
+use crate::ingest::{Options, Writer};
+use crate::log::Log;
+use crate::store::Deletion;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Interval of the deletion of old results.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Threads for blocking work: readers of the database and of the raw store.
+const BLOCKING_THREADS: usize = 64;
+
+pub(super) fn serve(
+    place: &PlaceArgs,
+    args: &ServeArgs,
+    clock: &Arc<dyn Clock>,
+    print: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    let acceptor = match (&args.cert, &args.key) {
+        (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key)?),
+        _ => None,
+    };
+    raise_descriptor_limit();
+    let app = Arc::new(app(place, args, clock)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .map_err(Failure::failed)?;
+    let scheme = if acceptor.is_some() { "https" } else { "http" };
+    let served = runtime.block_on(async {
+        let listener = TcpListener::bind(args.listen)
+            .await
+            .map_err(|error| Failure::failed(format!("listening on {}: {error}", args.listen)))?;
+        let address = listener.local_addr().map_err(Failure::failed)?;
+        let (stop, stopping) = watch::channel(false);
+        stop_on_signal(stop)?;
+        print(&format!(
+            "Collector  {scheme}://{address}/\nAgents     pathbench agent {scheme}://{address}\n"
+        ));
+        app.log.info("started", json!({ "address": address.to_string(), "tls": scheme == "https" }));
+        tokio::spawn(retention(Arc::clone(&app)));
+        let acceptance = Acceptance {
+            max_connections: args.max_connections as usize,
+            max_connections_per_client: args.max_connections_per_client as usize,
+            trusted_proxies: args.trusted_proxy.clone(),
+        };
+        let log = app.log.clone();
+        server::serve(listener, acceptor, router(Arc::clone(&app)), acceptance, stopping, log).await;
+        Ok(())
+    });
+    // Blocking work ends by the deadlines of the stores.
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    let log = app.log.clone();
+    // The writer stores what waits.
+    drop(app);
+    log.info("stopped", json!({}));
+    served
+}
+
+fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>) -> Result<App, Failure> {
+    let keys = stores::keys(place)?;
+    let (database, raw) = (stores::database(place)?, stores::raw_store(place, clock)?);
+    let log = Log::new(Arc::clone(clock), crate::output::standard_error());
+    let writer_log = log.clone();
+    let report = move |line: &str| writer_log.error("writer", json!({ "error": line }));
+    let options = Options { log: Arc::new(report), ..Options::default() };
+    let writer = Writer::start(Arc::clone(&database), Arc::clone(&raw), options).map_err(Failure::failed)?;
+    let submit = if args.open { SubmitAccess::Open } else { SubmitAccess::Token };
+    Ok(App {
+        database,
+        raw,
+        writer,
+        clock: Arc::clone(clock),
+        gate: Gate { keys, submit },
+        rate: RateLimit::new(args.rate_limit),
+        memory: MemoryBudget::new((args.body_memory as usize) << 20),
+        metrics: Metrics::default(),
+        log,
+        operator: args.operator.clone(),
+        retention: args.retention.map(|time| time.0),
+        is_loaded: AtomicBool::new(false),
+    })
+}
+
+/// The first SIGTERM or SIGINT ends the collector gracefully; a second one ends it at once.
+fn stop_on_signal(stop: watch::Sender<bool>) -> Result<(), Failure> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
+    tokio::spawn(async move {
+        let mut is_second = false;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if is_second {
+                std::process::exit(130);
+            }
+            is_second = true;
+            // Without a receiver the collector has ended.
+            let _ = stop.send(true);
+        }
+    });
+    Ok(())
+}
+
+async fn retention(app: Arc<App>) {
+    let Some(time) = app.retention else { return };
+    loop {
+        let (database, now_ms) = (Arc::clone(&app.database), app.clock.unix_ms());
+        let before_ms = now_ms.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let deletion = Deletion::ReceivedBefore(before_ms);
+        match tokio::task::spawn_blocking(move || database.delete(&deletion, now_ms)).await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(deleted)) => app.log.info("retention", json!({ "deleted": deleted })),
+            Ok(Err(error)) => app.log.error("retention", json!({ "error": error.to_string() })),
+            Err(error) => app.log.error("retention", json!({ "error": error.to_string() })),
+        }
+        tokio::time::sleep(RETENTION_INTERVAL).await;
+    }
+}
+
+/// Beyond a soft limit of 1024 the accept loop would wait.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
