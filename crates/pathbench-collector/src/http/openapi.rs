@@ -229,6 +229,12 @@ pub fn document() -> Value {
         "paths": paths,
         "components": {
             "schemas": generator.take_definitions(true),
+            "responses": {
+                "Problem": {
+                    "description": "The request failed; the body has the reason and the remedy",
+                    "content": { JSON: { "schema": problem } },
+                },
+            },
             "securitySchemes": {
                 "submit": { "type": "http", "scheme": "bearer", "description": "A token for agents" },
                 "server": { "type": "http", "scheme": "bearer", "description": "A token of the server's key" },
@@ -304,8 +310,9 @@ fn responses(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Sch
         }
     }
     for status in endpoint.errors {
-        let error = json!({ "description": reason(*status), "content": { JSON: { "schema": problem } } });
-        responses.entry(status.to_string()).or_insert(error);
+        responses
+            .entry(status.to_string())
+            .or_insert_with(|| json!({ "$ref": "#/components/responses/Problem" }));
     }
     Value::Object(responses)
 }
