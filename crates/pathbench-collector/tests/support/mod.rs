@@ -100,7 +100,7 @@ pub(crate) struct Collector {
     child: Child,
     pub(crate) url: String,
     pub(crate) dir: PathBuf,
-    _temporary: Option<TempDir>,
+    temporary: Option<TempDir>,
 }
 
 impl Collector {
@@ -108,7 +108,7 @@ impl Collector {
     pub(crate) fn start(options: &[&str]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let mut collector = Self::start_in(temporary.path(), options);
-        collector._temporary = Some(temporary);
+        collector.temporary = Some(temporary);
         collector
     }
 
@@ -124,7 +124,7 @@ impl Collector {
         let first = lines.next().expect("the collector prints its address").unwrap();
         let url = first.split_whitespace().last().unwrap().trim_end_matches('/').to_owned();
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url, dir: dir.to_owned(), _temporary: None }
+        Self { child, url, dir: dir.to_owned(), temporary: None }
     }
 
     pub(crate) fn address(&self) -> String {
