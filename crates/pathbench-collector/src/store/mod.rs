@@ -1,6 +1,7 @@
 //! The database: summaries, deletions, and the small documents of servers, agents and experiments.
 
-pub mod pool;
+mod pool;
+pub mod postgres;
 pub mod sqlite;
 
 use pathbench_api::Uuid;
@@ -186,4 +187,22 @@ pub trait DatabaseMaintenance: Database {
 
     /// Reads the whole database and reports every inconsistency, at most 100.
     fn verify(&self) -> Result<Vec<String>, StoreError>;
+}
+
+/// The code in a database.
+const fn consent_code(consent: Consent) -> i64 {
+    match consent {
+        Consent::None => 0,
+        Consent::Private => 1,
+        Consent::Public => 2,
+    }
+}
+
+/// An unknown code is the narrowest consent.
+const fn consent_of(code: i64) -> Consent {
+    match code {
+        2 => Consent::Public,
+        1 => Consent::Private,
+        _ => Consent::None,
+    }
 }

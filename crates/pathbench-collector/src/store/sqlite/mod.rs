@@ -10,7 +10,6 @@ use super::{
     Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawPlace, StoreError, StoredResult,
 };
 use pathbench_api::Uuid;
-use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, ffi};
 use std::path::{Path, PathBuf};
@@ -183,23 +182,6 @@ fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 
 fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
     row.get::<_, [u8; 16]>(column).map(Uuid::from_bytes)
-}
-
-const fn consent_code(consent: Consent) -> i64 {
-    match consent {
-        Consent::None => 0,
-        Consent::Private => 1,
-        Consent::Public => 2,
-    }
-}
-
-/// An unknown code is the narrowest consent.
-const fn consent_of(code: i64) -> Consent {
-    match code {
-        2 => Consent::Public,
-        1 => Consent::Private,
-        _ => Consent::None,
-    }
 }
 
 /// A place from four columns, the first of which is `column`.

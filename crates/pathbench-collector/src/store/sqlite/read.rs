@@ -1,7 +1,7 @@
 //! Queries.
 
-use super::{consent_of, place, signed, unsigned, uuid};
-use crate::store::{Change, Document, Kind, StoredResult};
+use super::{place, signed, unsigned, uuid};
+use crate::store::{Change, Document, Kind, StoredResult, consent_of};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};

@@ -1,7 +1,7 @@
 //! Transactions.
 
-use super::{consent_code, signed};
-use crate::store::{Deletion, Document, Inserted, Kind, NewResult};
+use super::signed;
+use crate::store::{Deletion, Document, Inserted, Kind, NewResult, consent_code};
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension as _, Transaction, TransactionBehavior, params,
 };

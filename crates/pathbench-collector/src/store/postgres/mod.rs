@@ -1,0 +1,244 @@
+//! The database in PostgreSQL, for several collectors and many clients.
+
+mod connection;
+mod maintenance;
+mod migrations;
+mod partitions;
+mod read;
+mod write;
+
+use super::pool::Pool;
+use super::{Change, Database, Deletion, Document, Inserted, Kind, NewResult, StoreError, StoredResult};
+use connection::Connection;
+use partitions::Partitions;
+use pathbench_api::Uuid;
+use pathbench_api::digest::Digest;
+use std::error::Error as _;
+use std::fmt;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Config, Error};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Of this collector.
+    pub connections: usize,
+    pub connect_timeout: Duration,
+    pub statement_timeout: Duration,
+    /// Of an operation with all its statements; a server that stops to answer is given up then.
+    pub deadline: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connections: 8,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            deadline: Duration::from_secs(40),
+        }
+    }
+}
+
+/// Its methods must not be called on a thread of an async runtime, except on one for blocking calls.
+pub struct Postgres {
+    /// Host and database, without the password.
+    place: String,
+    config: Config,
+    options: Options,
+    pool: Pool<Connection>,
+    partitions: Mutex<Partitions>,
+    /// Drives the connections; `None` only while this value is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres")
+            .field("place", &self.place)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Dropping a runtime blocks, which panics on a thread of another one.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+enum Failure {
+    Server(Error),
+    Deadline,
+}
+
+impl Postgres {
+    /// Connects to `postgres://…` and brings the database to the newest schema.
+    pub fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
+        // The parser's message can hold parts of the URL, and so the password.
+        let parsed = url.parse::<Config>();
+        let mut config = parsed.map_err(|_| StoreError::Failed {
+            place: "PostgreSQL".to_owned(),
+            problem: "not a valid URL: postgres://USER:PASSWORD@HOST/DATABASE; sslmode is disable or prefer"
+                .to_owned(),
+        })?;
+        let place = place(&config);
+        if config.get_ssl_mode() == SslMode::Require {
+            let problem = "sslmode=require: this collector has no TLS for PostgreSQL; use a Unix socket, a private \
+                           network or a tunnel, with sslmode=disable";
+            return Err(StoreError::Failed { place, problem: problem.to_owned() });
+        }
+        config
+            .connect_timeout(options.connect_timeout)
+            .tcp_user_timeout(options.deadline)
+            .keepalives(true)
+            .keepalives_idle(Duration::from_secs(15))
+            .keepalives_interval(Duration::from_secs(5))
+            .keepalives_retries(3)
+            .application_name("pathbench-collector");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("postgres")
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Failed { place: place.clone(), problem: error.to_string() })?;
+        let database = Self {
+            place,
+            config,
+            options,
+            pool: Pool::new(options.connections),
+            partitions: Mutex::default(),
+            runtime: Some(runtime),
+        };
+        database.migrate()?;
+        Ok(database)
+    }
+
+    fn failed(&self, problem: impl Into<String>) -> StoreError {
+        StoreError::Failed { place: self.place.clone(), problem: problem.into() }
+    }
+
+    fn failure(&self, failure: &Failure) -> StoreError {
+        let error = match failure {
+            Failure::Deadline => {
+                return self.failed(format!("no answer within {} s", self.options.deadline.as_secs()));
+            }
+            Failure::Server(error) => error,
+        };
+        if error.code() == Some(&SqlState::DISK_FULL) {
+            return StoreError::Full { place: self.place.clone() };
+        }
+        let detail = error.as_db_error().map(|error| error.message().to_owned());
+        let cause = || error.source().map(ToString::to_string);
+        self.failed(detail.or_else(cause).unwrap_or_else(|| error.to_string()))
+    }
+
+    /// Runs `task` on a connection. Every task can be repeated: it is, once, if the server closed an idle connection. A
+    /// connection on which a task fails is closed, and with it the task's transaction.
+    fn call<T>(&self, task: impl AsyncFn(&mut Connection) -> Result<T, Error>) -> Result<T, StoreError> {
+        let Some(runtime) = &self.runtime else { return Err(self.failed("it is closed")) };
+        let taken = self.pool.take(self.options.deadline);
+        let mut permit = taken.ok_or_else(|| self.failed("all connections are in use"))?;
+        let idle = permit.idle.take().filter(|connection| !connection.client.is_closed());
+        let attempt = async {
+            if let Some(mut connection) = idle {
+                match task(&mut connection).await {
+                    Err(error) if error.is_closed() => {}
+                    outcome => return outcome.map(|value| (connection, value)),
+                }
+            }
+            let mut connection = Connection::open(&self.config, &self.options).await?;
+            let value = task(&mut connection).await?;
+            Ok((connection, value))
+        };
+        let within = async { tokio::time::timeout(self.options.deadline, attempt).await };
+        let failure = match runtime.block_on(within) {
+            Ok(Ok((connection, value))) => {
+                permit.keep(connection);
+                return Ok(value);
+            }
+            Ok(Err(error)) => Failure::Server(error),
+            Err(_) => Failure::Deadline,
+        };
+        Err(self.failure(&failure))
+    }
+}
+
+impl Database for Postgres {
+    fn known(&self, ids: &[Uuid]) -> Result<Vec<(Uuid, Option<Digest>)>, StoreError> {
+        self.call(async |connection| read::known(connection, ids).await)
+    }
+
+    fn insert(&self, batch: &[NewResult]) -> Result<Vec<Inserted>, StoreError> {
+        let Some(first) = batch.first() else { return Ok(Vec::new()) };
+        self.make_partitions(first.received_ms)?;
+        let columns = write::Columns::of(batch);
+        self.call(async |connection| write::insert(connection, batch, &columns).await)
+    }
+
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        self.call(async |connection| read::changes_after(connection, sequence, limit).await)
+    }
+
+    fn results(&self, sequences: &[u64]) -> Result<Vec<StoredResult>, StoreError> {
+        self.call(async |connection| read::results(connection, sequences).await)
+    }
+
+    fn result(&self, id: Uuid) -> Result<Option<StoredResult>, StoreError> {
+        self.call(async |connection| read::result(connection, id).await)
+    }
+
+    fn delete(&self, which: &Deletion, now_ms: u64) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        loop {
+            let now = self.call(async |connection| write::delete(connection, which, now_ms).await)?;
+            deleted += now;
+            if now < write::DELETED_AT_ONCE {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError> {
+        self.call(async |connection| read::document(connection, kind, key).await)
+    }
+
+    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError> {
+        self.call(async |connection| read::documents(connection, kind).await)
+    }
+
+    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+        self.call(async |connection| write::put_document(connection, kind, document).await)
+    }
+
+    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
+        self.call(async |connection| write::delete_document(connection, kind, key).await)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.call(async |connection| write::check(connection).await)
+    }
+}
+
+fn place(config: &Config) -> String {
+    let host = |host: &Host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    };
+    let hosts: Vec<String> = config.get_hosts().iter().map(host).collect();
+    format!("PostgreSQL {}/{}", hosts.join(","), config.get_dbname().unwrap_or_default())
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn unsigned(value: i64) -> u64 {
+    value.max(0).unsigned_abs()
+}
