@@ -9,7 +9,7 @@ use pathbench_api::submission::Submission;
 use pathbench_token::TokenKey;
 use serde_json::{Value, json};
 use std::time::Duration;
-use support::{Collector, DELETION_TOKEN, line, name, random, submission};
+use support::process::{Collector, DELETION_TOKEN, line, name, random, submission};
 
 pathbench_kerneltest::unprivileged_too!();
 

@@ -9,7 +9,7 @@ use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
-use support::{Answer, Collector, line, submission};
+use support::process::{Answer, Collector, line, submission};
 
 pathbench_kerneltest::unprivileged_too!();
 

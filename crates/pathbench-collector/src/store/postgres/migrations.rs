@@ -1,4 +1,4 @@
-//! The schemas of the PostgreSQL database, forward only.
+//! The schemas of the `PostgreSQL` database, forward only.
 
 use super::Postgres;
 use super::connection::{Connection, MIGRATION_LOCK};

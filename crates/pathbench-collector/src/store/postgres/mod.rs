@@ -1,4 +1,4 @@
-//! The database in PostgreSQL, for several collectors and many clients.
+//! The database in `PostgreSQL`, for several collectors and many clients.
 
 mod connection;
 mod maintenance;
@@ -141,6 +141,7 @@ impl Postgres {
 
     /// Runs `task` on a connection. Every task can be repeated: it is, once, if the server closed an idle connection. A
     /// connection on which a task fails is closed, and with it the task's transaction.
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass closures")]
     fn call<T>(&self, task: impl AsyncFn(&mut Connection) -> Result<T, Error>) -> Result<T, StoreError> {
         let Some(runtime) = &self.runtime else { return Err(self.failed("it is closed")) };
         let taken = self.pool.take(self.options.deadline);

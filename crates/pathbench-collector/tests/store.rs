@@ -1,0 +1,228 @@
+//! The behaviour of both databases, and what only one of them has.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod store_suite;
+mod support;
+
+use pathbench_api::Uuid;
+use pathbench_collector::store::postgres::{Options, Postgres};
+use pathbench_collector::store::sqlite::Sqlite;
+use pathbench_collector::store::{Database, Deletion, Inserted, StoreError};
+use rusqlite::Connection;
+use rustix::process::Signal;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use store_suite::BEHAVIOURS;
+use support::postgres::Server;
+use support::results::{NOW_MS, id_at, result};
+
+pathbench_kerneltest::unprivileged_too!();
+
+#[test]
+fn sqlite_behaves() {
+    let work = tempfile::tempdir().unwrap();
+    for (name, behaviour) in BEHAVIOURS {
+        println!("{name}");
+        let path = work.path().join(name);
+        behaviour(&|| Arc::new(Sqlite::open(&path).unwrap()));
+    }
+}
+
+#[test]
+fn postgres_behaves() {
+    let server = Server::start();
+    for (name, behaviour) in BEHAVIOURS {
+        println!("{name}");
+        let url = server.database(name);
+        behaviour(&|| Arc::new(Postgres::connect(&url, Options::default()).unwrap()));
+    }
+}
+
+#[test]
+fn sqlite_writes_each_commit_to_disk() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("results.sqlite");
+    drop(Sqlite::open(&path).unwrap());
+    let plain = Connection::open(&path).unwrap();
+    let get =
+        |name: &str| plain.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0));
+    assert_eq!(get("journal_mode").unwrap(), rusqlite::types::Value::Text("wal".to_owned()));
+    assert_eq!(get("page_size").unwrap(), rusqlite::types::Value::Integer(16_384));
+}
+
+#[test]
+fn sqlite_keeps_nothing_of_a_deleted_result() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("results.sqlite");
+    let database = Sqlite::open(&path).unwrap();
+    let ids: Vec<Uuid> = (0..50).map(|_| id_at(NOW_MS)).collect();
+    for (number, id) in ids.iter().enumerate() {
+        let content = format!("secret-{number}-{}", "x".repeat(number * 200));
+        database.insert(&[result(*id, &content)]).unwrap();
+    }
+    database.delete(&Deletion::One(ids[17]), NOW_MS).unwrap();
+    database.delete(&Deletion::One(ids[42]), NOW_MS).unwrap();
+    let mut kept = Vec::new();
+    for entry in std::fs::read_dir(work.path()).unwrap() {
+        kept.extend(std::fs::read(entry.unwrap().path()).unwrap());
+    }
+    let holds = |text: &str| kept.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(holds("secret-18-"));
+    assert!(!holds("secret-17-"));
+    assert!(!holds("secret-42-"));
+}
+
+#[test]
+fn sqlite_refuses_other_schemas() {
+    let work = tempfile::tempdir().unwrap();
+    let newer = work.path().join("newer.sqlite");
+    drop(Sqlite::open(&newer).unwrap());
+    Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let refused = Sqlite::open(&newer).unwrap_err();
+    assert!(matches!(refused, StoreError::Newer { found: 99, .. }), "{refused}");
+    let other = work.path().join("other.sqlite");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE results (x)").unwrap();
+    let refused = Sqlite::open(&other).unwrap_err();
+    assert!(refused.to_string().contains("another program"), "{refused}");
+    let garbage = work.path().join("garbage");
+    std::fs::write(&garbage, "no database ".repeat(1_000)).unwrap();
+    assert!(Sqlite::open(&garbage).is_err());
+}
+
+/// Compressed databases of every released schema.
+const GOLDEN: [&[u8]; 1] = [include_bytes!("golden/schema-1.sqlite.zst")];
+
+#[test]
+fn sqlite_migrates_every_released_schema() {
+    let work = tempfile::tempdir().unwrap();
+    for (schema, golden) in (1..).zip(GOLDEN) {
+        let path = work.path().join(format!("{schema}.sqlite"));
+        std::fs::write(&path, zstd::decode_all(golden).unwrap()).unwrap();
+        let database = Sqlite::open(&path).unwrap();
+        store_suite::golden_answers(&database);
+    }
+}
+
+/// Makes the file of a schema that is about to be released.
+#[test]
+#[ignore = "writes a golden file"]
+fn make_golden() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("results.sqlite");
+    store_suite::fill_golden(&Sqlite::open(&path).unwrap());
+    let connection = Connection::open(&path).unwrap();
+    connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
+    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    drop(connection);
+    let golden =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/schema-{version}.sqlite.zst"));
+    let bytes = zstd::encode_all(std::fs::File::open(&path).unwrap(), 19).unwrap();
+    std::fs::write(golden, bytes).unwrap();
+}
+
+#[test]
+fn postgres_reconnects() {
+    let mut server = Server::start();
+    let database = Postgres::connect(&server.database("restart"), Options::default()).unwrap();
+    let (first, second) = (id_at(NOW_MS), id_at(NOW_MS));
+    database.insert(&[result(first, "1")]).unwrap();
+    server.stop();
+    let failed = database.insert(&[result(second, "2")]).unwrap_err();
+    assert!(matches!(failed, StoreError::Failed { .. }), "{failed}");
+    server.run();
+    assert_eq!(database.insert(&[result(second, "2")]).unwrap(), [Inserted::Created]);
+    assert_eq!(database.known(&[first, second]).unwrap().len(), 2);
+}
+
+#[test]
+fn postgres_gives_up_a_server_that_does_not_answer() {
+    let server = Server::start();
+    let url = server.database("frozen");
+    let short = Duration::from_secs(1);
+    let options = Options { connect_timeout: short, deadline: short, ..Options::default() };
+    drop(Postgres::connect(&url, options).unwrap());
+    // New connections are accepted by the kernel, and never answered.
+    server.signal(Signal::STOP);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(Postgres::connect(&url, options)));
+    let refused = receiver.recv_timeout(Duration::from_secs(20)).unwrap().unwrap_err();
+    assert!(
+        refused.to_string().contains("no answer within 1 s") || refused.to_string().contains("timed out"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn postgres_without_tls_refuses_to_pretend() {
+    for url in [
+        "postgres://u:secret@192.0.2.1/d?sslmode=require",
+        "postgres://u:secret@192.0.2.1/d?sslmode=verify-full",
+    ] {
+        let refused = Postgres::connect(url, Options::default()).unwrap_err().to_string();
+        assert!(refused.contains("sslmode"), "{refused}");
+        assert!(!refused.contains("secret"), "{refused}");
+    }
+}
+
+#[test]
+fn postgres_partitions_by_month() {
+    let server = Server::start();
+    let url = server.database("months");
+    let database = Postgres::connect(&url, Options::default()).unwrap();
+    // 2026-11-25; partitions of November and December.
+    let (old, current) = (id_at(NOW_MS - 70 * 86_400_000), id_at(NOW_MS));
+    database.insert(&[result(current, "1"), result(old, "2")]).unwrap();
+    let count = |table: &str| server.sql("months", &format!("SELECT count(*) FROM {table}"));
+    assert_eq!((count("results_2026_11"), count("results_2026_12")), ("1".to_owned(), "0".to_owned()));
+    assert_eq!(count("results_default"), "1");
+    // A result of January that arrived early: its partition takes it along.
+    let early = id_at(NOW_MS + 40 * 86_400_000);
+    database.insert(&[result(early, "3")]).unwrap();
+    assert_eq!(count("results_default"), "2");
+    let mut later = result(id_at(NOW_MS + 41 * 86_400_000), "4");
+    later.received_ms = NOW_MS + 41 * 86_400_000;
+    database.insert(&[later]).unwrap();
+    assert_eq!((count("results_default"), count("results_2027_01")), ("1".to_owned(), "2".to_owned()));
+    assert_eq!(database.result(early).unwrap().unwrap().summary, result(early, "3").summary);
+    assert_eq!(database.insert(&[result(early, "3")]).unwrap(), [Inserted::Known]);
+    assert_eq!(database.changes_after(0, 10).unwrap().len(), 4);
+}
+
+#[test]
+fn postgres_stores_results_while_a_dump_holds_the_table() {
+    let server = Server::start();
+    let url = server.database("dump");
+    let database = Postgres::connect(&url, Options::default()).unwrap();
+    let mut dump = std::process::Command::new("/usr/lib/postgresql/15/bin/psql")
+        .args(["-h", &server.directory(), "-U", "t", "-d", "dump", "-qAtX", "-c"])
+        .arg("BEGIN; LOCK TABLE results IN ACCESS SHARE MODE; NOTIFY held; SELECT pg_sleep(60)")
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let held = || {
+        (server.sql("dump", "SELECT count(*) FROM pg_locks WHERE relation = 'results_default'::regclass AND mode = 'AccessShareLock'") == "1").then_some(())
+    };
+    let held = support::within(Duration::from_secs(20), held);
+    let inserted = database.insert(&[result(id_at(NOW_MS), "1")]);
+    dump.kill().unwrap();
+    dump.wait().unwrap();
+    assert!(held.is_some());
+    assert_eq!(inserted.unwrap(), [Inserted::Created]);
+    assert_eq!(server.sql("dump", "SELECT count(*) FROM results_default"), "1");
+}
+
+#[test]
+fn postgres_migrates_once_for_collectors_that_start_together() {
+    let server = Server::start();
+    let url = server.database("together");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| Postgres::connect(&url, Options::default()).unwrap());
+        }
+    });
+    assert_eq!(server.sql("together", "SELECT count(*) FROM pathbench_schema"), "1");
+    server.sql("together", "INSERT INTO pathbench_schema VALUES (99)");
+    let refused = Postgres::connect(&url, Options::default()).unwrap_err();
+    assert!(matches!(refused, StoreError::Newer { found: 99, .. }), "{refused}");
+}

@@ -1,0 +1,125 @@
+//! A PostgreSQL server of Debian's packages, for one test.
+
+use super::within;
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+/// PostgreSQL refuses to run as root.
+const NOBODY: u32 = 65_534;
+
+pub(crate) struct Server {
+    work: TempDir,
+    process: Option<Child>,
+}
+
+fn program(name: &str) -> PathBuf {
+    let path = Path::new(PROGRAMS).join(name);
+    assert!(path.is_file(), "{} is missing: install postgresql-15", path.display());
+    path
+}
+
+fn as_ordinary_user() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "QUIT"]);
+    if rustix::process::geteuid().is_root() {
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    }
+    command.stdout(Stdio::null()).stdin(Stdio::null());
+    command
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let work = TempDir::with_prefix("pathbench-postgres").unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(work.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let data = work.path().join("data");
+        let made = as_ordinary_user()
+            .arg(program("initdb"))
+            .args(["--no-sync", "-A", "trust", "-U", "t", "-E", "UTF8", "--no-locale", "-D"])
+            .arg(&data)
+            .current_dir(work.path())
+            .status();
+        assert!(made.unwrap().success(), "initdb failed");
+        let mut server = Self { work, process: None };
+        server.run();
+        server
+    }
+
+    /// Starts the server process, and waits until it answers.
+    pub(crate) fn run(&mut self) {
+        let directory = self.directory();
+        let log =
+            std::fs::File::options().create(true).append(true).open(self.work.path().join("log")).unwrap();
+        let process = as_ordinary_user()
+            .arg(program("postgres"))
+            .arg("-D")
+            .arg(self.work.path().join("data"))
+            .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=60"])
+            .arg("-c")
+            .arg(format!("unix_socket_directories={directory}"))
+            .stderr(log)
+            .current_dir(self.work.path())
+            .spawn();
+        self.process = Some(process.unwrap());
+        let answers = || {
+            let mut ready = Command::new(program("pg_isready"));
+            let ready = ready.args(["-q", "-h", &directory]).status();
+            ready.unwrap().success().then_some(())
+        };
+        let log = || std::fs::read_to_string(self.work.path().join("log")).unwrap_or_default();
+        assert!(within(Duration::from_secs(60), answers).is_some(), "the server does not start: {}", log());
+    }
+
+    pub(crate) fn directory(&self) -> String {
+        self.work.path().to_str().unwrap().to_owned()
+    }
+
+    /// An empty database.
+    pub(crate) fn database(&self, name: &str) -> String {
+        let mut command = Command::new(program("createdb"));
+        let made = command.args(["-h", &self.directory(), "-U", "t", name]).status();
+        assert!(made.unwrap().success(), "createdb failed");
+        format!("postgres:///{name}?host={}&user=t", self.directory())
+    }
+
+    /// Runs SQL, and returns the rows as text.
+    pub(crate) fn sql(&self, database: &str, script: &str) -> String {
+        let mut command = Command::new(program("psql"));
+        command.args(["-h", &self.directory(), "-U", "t", "-d", database, "-qAtX", "-v", "ON_ERROR_STOP=1"]);
+        let output = command.args(["-c", script]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(process) = &self.process {
+            kill_process(Pid::from_child(process), signal).unwrap();
+        }
+    }
+
+    /// Ends the server without a shutdown of its sessions.
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::QUIT);
+        let Some(mut process) = self.process.take() else { return };
+        let ended = within(Duration::from_secs(20), || process.try_wait().unwrap());
+        if ended.is_none() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A stopped process receives the signal when it continues.
+        self.signal(Signal::CONT);
+        self.stop();
+    }
+}

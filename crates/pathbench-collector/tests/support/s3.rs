@@ -1,0 +1,1 @@
+//! An S3 server (s3proxy), for one test.
