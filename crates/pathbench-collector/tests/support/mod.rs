@@ -1,11 +1,13 @@
 //! What the tests of storage share: servers, results, and a clock that tests move.
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+pub(crate) mod memory;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod results;
 pub(crate) mod s3;
+pub(crate) mod synthetic;
 
 use pathbench_collector::clock::{Clock, RealClock};
 use std::sync::atomic::{AtomicU64, Ordering};
