@@ -6,6 +6,7 @@
 //! of itself.
 
 pub mod clock;
+pub mod columns;
 pub mod command;
 pub mod facts;
 pub mod http;

@@ -1,6 +1,5 @@
 //! A collector as a process, and submissions for it.
 
-
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;

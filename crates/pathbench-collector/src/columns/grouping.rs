@@ -1,0 +1,238 @@
+//! Results by a dimension or by time.
+
+use super::names::{NONE, Names};
+use super::{Columns, KeySet, Selection};
+use crate::facts::{KINDS, MODES};
+
+/// A property of results that charts group them by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dimension {
+    Server,
+    Operator,
+    /// A result with networks of several kinds counts in each.
+    Kind,
+    Experiment,
+    Scenario,
+    Mode,
+    Kernel,
+}
+
+impl Dimension {
+    pub const ALL: [Self; 7] = [
+        Self::Server,
+        Self::Operator,
+        Self::Kind,
+        Self::Experiment,
+        Self::Scenario,
+        Self::Mode,
+        Self::Kernel,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Operator => "operator",
+            Self::Kind => "network",
+            Self::Experiment => "experiment",
+            Self::Scenario => "scenario",
+            Self::Mode => "mode",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
+/// A value of a dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    pub name: String,
+    pub results: u64,
+    /// Distinct agents.
+    pub agents: u64,
+}
+
+/// The values of a dimension with most results, and to which of them rows belong.
+#[derive(Debug, Clone)]
+pub struct Members {
+    dimension: Dimension,
+    /// Most results first.
+    pub members: Vec<Member>,
+    /// Number of a value → position in `members`.
+    places: Vec<Option<u16>>,
+}
+
+/// Rows of equal length in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Period {
+    pub first_s: u32,
+    pub length_s: u32,
+    pub count: usize,
+}
+
+const DAY_S: u32 = 86_400;
+
+/// Values whose agents are counted, for each value that is shown.
+const CANDIDATES: usize = 4;
+
+impl Period {
+    /// Days, or as many days each as `most` periods need.
+    pub fn covering((first, last): (u32, u32), most: usize) -> Self {
+        let (first, last) = (first / DAY_S, last / DAY_S);
+        let days = (last - first) as usize + 1;
+        let each = [1, 7, 28, 91, 364].into_iter().find(|each| days.div_ceil(*each) <= most);
+        let each = each.unwrap_or_else(|| days.div_ceil(most.max(1)));
+        Self { first_s: first * DAY_S, length_s: each as u32 * DAY_S, count: days.div_ceil(each) }
+    }
+
+    #[inline]
+    pub fn place(&self, at_s: u32) -> Option<usize> {
+        let place = (at_s.checked_sub(self.first_s)? / self.length_s) as usize;
+        (place < self.count).then_some(place)
+    }
+
+    pub fn start_s(&self, place: usize) -> f64 {
+        f64::from(self.first_s) + place as f64 * f64::from(self.length_s)
+    }
+
+    pub const fn days(&self) -> u32 {
+        self.length_s / DAY_S
+    }
+}
+
+impl Columns {
+    /// Calls `visit` with each value that a row has of a dimension.
+    #[inline]
+    fn values(&self, dimension: Dimension, row: usize, mut visit: impl FnMut(usize)) {
+        match dimension {
+            Dimension::Server => visit(self.server[row].into()),
+            Dimension::Experiment => visit(self.experiment[row].into()),
+            Dimension::Scenario => visit(self.scenario[row].into()),
+            Dimension::Kernel => visit(self.kernel[row].into()),
+            Dimension::Operator => {
+                let [one, other] = self.operator[row];
+                visit(one.into());
+                if other != one && other != NONE {
+                    visit(other.into());
+                }
+            }
+            Dimension::Kind => {
+                (0..KINDS.len())
+                    .filter(|bit| self.kinds[row] & (1 << bit) != 0)
+                    .for_each(|bit| visit(bit + 1));
+            }
+            Dimension::Mode => {
+                let mode = MODES.iter().position(|mode| *mode == self.mode[row]);
+                visit(mode.map_or(0, |position| position + 1));
+            }
+        }
+    }
+
+    fn names_of(&self, dimension: Dimension) -> Option<&Names> {
+        match dimension {
+            Dimension::Server => Some(&self.names.server),
+            Dimension::Operator => Some(&self.names.operator),
+            Dimension::Experiment => Some(&self.names.experiment),
+            Dimension::Scenario => Some(&self.names.scenario),
+            Dimension::Kernel => Some(&self.names.kernel),
+            Dimension::Kind | Dimension::Mode => None,
+        }
+    }
+
+    fn name_of(&self, dimension: Dimension, value: usize) -> String {
+        let above = value.saturating_sub(1);
+        match dimension {
+            Dimension::Kind => KINDS.get(above).map_or("", |kind| (*kind).into()).to_owned(),
+            Dimension::Mode => MODES.get(above).map_or("", |mode| (*mode).into()).to_owned(),
+            _ => self.names_of(dimension).map_or("", |names| names.text(value as u16)).to_owned(),
+        }
+    }
+
+    /// The values of a dimension among the selected rows. A value of fewer than `least_agents` agents is left out.
+    pub fn members(
+        &self,
+        selection: &Selection,
+        dimension: Dimension,
+        (least_agents, most): (u64, usize),
+    ) -> Members {
+        let all = self.names_of(dimension).map_or(KINDS.len().max(MODES.len()) + 1, Names::count_numbers);
+        let mut results = vec![0_u64; all];
+        selection.for_each(|row| {
+            self.values(dimension, row, |value| {
+                if let Some(results) = results.get_mut(value) {
+                    *results += u64::from(value != usize::from(NONE));
+                }
+            });
+        });
+        let mut order: Vec<usize> = (0..all).filter(|value| results[*value] > 0).collect();
+        order.sort_by_key(|value| (std::cmp::Reverse(results[*value]), *value));
+        // Sets of agents are large: only the values with most results get one.
+        order.truncate(CANDIDATES * most);
+        let agents = self.agents_of(selection, dimension, &order, all);
+        let mut chosen: Vec<(usize, u64)> = order.into_iter().zip(agents).collect();
+        chosen.retain(|(_, agents)| *agents >= least_agents);
+        chosen.truncate(most);
+        let mut places = vec![None; all];
+        chosen.iter().zip(0..).for_each(|((value, _), place)| places[*value] = Some(place));
+        let member = |(value, agents): &(usize, u64)| Member {
+            name: self.name_of(dimension, *value),
+            results: results[*value],
+            agents: *agents,
+        };
+        Members { dimension, members: chosen.iter().map(member).collect(), places }
+    }
+
+    /// Distinct agents of each of `values`.
+    fn agents_of(
+        &self,
+        selection: &Selection,
+        dimension: Dimension,
+        values: &[usize],
+        all: usize,
+    ) -> Vec<u64> {
+        let mut places = vec![None; all];
+        values.iter().enumerate().for_each(|(place, value)| places[*value] = Some(place));
+        let mut agents = vec![KeySet::default(); values.len()];
+        selection.for_each(|row| {
+            self.values(dimension, row, |value| {
+                if let Some(place) = places.get(value).copied().flatten() {
+                    agents[place].insert(self.agent[row]);
+                }
+            });
+        });
+        agents.iter().map(KeySet::count).collect()
+    }
+
+    /// Calls `visit` with a row and the position of each of its values in `members`.
+    pub fn for_each_member(
+        &self,
+        selection: &Selection,
+        members: &Members,
+        mut visit: impl FnMut(usize, usize),
+    ) {
+        selection.for_each(|row| {
+            self.values(members.dimension, row, |value| {
+                if let Some(place) = members.places.get(value).copied().flatten() {
+                    visit(row, place.into());
+                }
+            });
+        });
+    }
+
+    /// Calls `visit` with a row and its period.
+    pub fn for_each_period(
+        &self,
+        selection: &Selection,
+        period: Period,
+        mut visit: impl FnMut(usize, usize),
+    ) {
+        selection.for_each(|row| {
+            if let Some(place) = period.place(self.started_s[row]) {
+                visit(row, place);
+            }
+        });
+    }
+
+    /// The agent of a row, as a number for a [`KeySet`].
+    pub fn agent_of(&self, row: usize) -> u32 {
+        self.agent[row]
+    }
+}

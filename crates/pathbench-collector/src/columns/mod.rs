@@ -1,0 +1,347 @@
+//! Dimensions and figures of all results in memory, as a struct of arrays: every filter and every figure is a scan.
+//!
+//! Rows are in the order of their sequence numbers. About 170 bytes a result.
+
+mod filter;
+mod grouping;
+mod histogram;
+mod names;
+
+pub use filter::{Filter, Selection};
+pub use grouping::{Dimension, Member, Members, Period};
+pub use histogram::Histogram;
+pub use names::KeySet;
+use names::{Keys, Names};
+
+use crate::facts::{
+    Bucket, Facts, FamilyFact, GAINS, Handover, MEASURES, PairFact, Reach, TRANSPORTS, decode,
+};
+use crate::store::Change;
+use pathbench_api::Uuid;
+use pathbench_api::consent::Consent;
+use pathbench_api::summary::Mode;
+use pathbench_record::network::AddressFamily;
+use pathbench_record::transport::Transport;
+use std::collections::HashSet;
+
+/// Operators and networks of a row; more are not counted.
+const PAIR: usize = 2;
+
+/// Deleted rows stay until they are this part of all rows.
+const MOST_DELETED: usize = 8;
+
+#[derive(Debug, Clone, Default)]
+struct DimensionNames {
+    server: Names,
+    operator: Names,
+    experiment: Names,
+    scenario: Names,
+    kernel: Names,
+}
+
+#[derive(Debug, Clone)]
+pub struct Columns {
+    names: DimensionNames,
+    agents: Keys<Uuid>,
+    networks: Keys<u64>,
+    sequence: Vec<u64>,
+    id: Vec<Uuid>,
+    started_s: Vec<u32>,
+    agent: Vec<u32>,
+    network: Vec<[u32; PAIR]>,
+    server: Vec<u16>,
+    experiment: Vec<u16>,
+    scenario: Vec<u16>,
+    kernel: Vec<u16>,
+    operator: Vec<[u16; PAIR]>,
+    mode: Vec<Mode>,
+    kinds: Vec<u8>,
+    transports: Vec<u8>,
+    public: Vec<bool>,
+    deleted: Vec<bool>,
+    figures: Vec<Vec<Bucket>>,
+    gains: Vec<Vec<Bucket>>,
+    reachability: Vec<u32>,
+    handovers: Rows<Handover>,
+    delay_pairs: Rows<PairFact>,
+    family_pairs: Rows<FamilyFact>,
+    deletions: usize,
+    last_sequence: u64,
+    unreadable: u64,
+}
+
+/// Items of which most rows have none, in the order of the rows.
+#[derive(Debug, Clone)]
+struct Rows<T> {
+    row: Vec<u32>,
+    item: Vec<T>,
+}
+
+impl<T> Default for Rows<T> {
+    fn default() -> Self {
+        Self { row: Vec::new(), item: Vec::new() }
+    }
+}
+
+impl<T: Copy> Rows<T> {
+    fn add(&mut self, row: usize, items: &[T]) {
+        self.row.extend(items.iter().map(|_| row as u32));
+        self.item.extend(items);
+    }
+
+    fn of<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = &'a T> {
+        let pairs = self.row.iter().zip(&self.item);
+        pairs.filter(|(row, _)| selection.has(**row as usize)).map(|(_, item)| item)
+    }
+
+    /// `places` has the new row of each kept row.
+    fn compact(&mut self, places: &[Option<u32>]) {
+        let kept = self.row.iter().map(|row| places[*row as usize]);
+        let (row, item) = kept.zip(&self.item).filter_map(|(row, item)| Some((row?, *item))).unzip();
+        (self.row, self.item) = (row, item);
+    }
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self {
+            names: DimensionNames::default(),
+            agents: Keys::default(),
+            networks: Keys::default(),
+            sequence: Vec::new(),
+            id: Vec::new(),
+            started_s: Vec::new(),
+            agent: Vec::new(),
+            network: Vec::new(),
+            server: Vec::new(),
+            experiment: Vec::new(),
+            scenario: Vec::new(),
+            kernel: Vec::new(),
+            operator: Vec::new(),
+            mode: Vec::new(),
+            kinds: Vec::new(),
+            transports: Vec::new(),
+            public: Vec::new(),
+            deleted: Vec::new(),
+            figures: vec![Vec::new(); MEASURES.len() * TRANSPORTS],
+            gains: vec![Vec::new(); GAINS],
+            reachability: Vec::new(),
+            handovers: Rows::default(),
+            delay_pairs: Rows::default(),
+            family_pairs: Rows::default(),
+            deletions: 0,
+            last_sequence: 0,
+            unreadable: 0,
+        }
+    }
+}
+
+impl Columns {
+    /// Rows, deleted ones included.
+    pub fn len(&self) -> usize {
+        self.sequence.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sequence.is_empty()
+    }
+
+    /// Results that are not deleted.
+    pub fn results(&self) -> usize {
+        self.len() - self.deletions
+    }
+
+    /// Sequence number of the last change.
+    pub const fn last_sequence(&self) -> u64 {
+        self.last_sequence
+    }
+
+    /// Results whose facts another version wrote, or that are damaged; they have no row.
+    pub const fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+
+    /// Applies changes in the order of their sequence numbers; those that were applied before have no effect.
+    pub fn apply(&mut self, changes: &[Change]) {
+        let mut deleted = HashSet::new();
+        for change in changes {
+            let (Change::Added { sequence, .. } | Change::Deleted { sequence, .. }) = change;
+            if *sequence <= self.last_sequence {
+                continue;
+            }
+            self.last_sequence = *sequence;
+            match change {
+                Change::Deleted { id, .. } => {
+                    deleted.insert(*id);
+                }
+                Change::Added { sequence, id, agent, consent, facts, .. } => match decode(facts) {
+                    Ok(facts) => self.add(*sequence, (*id, *agent, *consent), &facts),
+                    Err(_) => self.unreadable += 1,
+                },
+            }
+        }
+        if !deleted.is_empty() {
+            self.delete(&deleted);
+        }
+    }
+
+    fn add(&mut self, sequence: u64, (id, agent, consent): (Uuid, Uuid, Consent), facts: &Facts) {
+        let row = self.len();
+        let mut operators = [0; PAIR];
+        for (number, name) in operators.iter_mut().zip(&facts.names.operators) {
+            *number = self.names.operator.number(name);
+        }
+        let mut networks = [0; PAIR];
+        for (number, hash) in networks.iter_mut().zip(&facts.networks) {
+            *number = self.networks.number(*hash);
+        }
+        self.sequence.push(sequence);
+        self.id.push(id);
+        self.started_s.push(u32::try_from(facts.started_ms / 1000).unwrap_or(u32::MAX));
+        self.agent.push(self.agents.number(agent));
+        self.network.push(networks);
+        self.server.push(self.names.server.number(&facts.names.server));
+        self.experiment.push(self.names.experiment.number(&facts.names.experiment));
+        self.scenario.push(self.names.scenario.number(&facts.names.scenario));
+        self.kernel.push(self.names.kernel.number(&facts.names.kernel));
+        self.operator.push(operators);
+        self.mode.push(facts.mode);
+        self.kinds.push(facts.kinds);
+        self.transports.push(facts.transports);
+        self.public.push(consent == Consent::Public);
+        self.deleted.push(false);
+        self.figures.iter_mut().zip(facts.figures).for_each(|(column, bucket)| column.push(bucket));
+        self.gains.iter_mut().zip(facts.gains).for_each(|(column, bucket)| column.push(bucket));
+        self.reachability.push(facts.reachability);
+        self.handovers.add(row, &facts.handovers);
+        self.delay_pairs.add(row, &facts.delay_pairs);
+        self.family_pairs.add(row, &facts.family_pairs);
+    }
+
+    /// One scan for all of a batch: deletions are rare, and a table of ids would take a third of the memory.
+    fn delete(&mut self, ids: &HashSet<Uuid>) {
+        for row in 0..self.len() {
+            if !self.deleted[row] && ids.contains(&self.id[row]) {
+                self.deleted[row] = true;
+                self.deletions += 1;
+            }
+        }
+        if self.deletions > self.len() / MOST_DELETED {
+            self.compact();
+        }
+    }
+
+    fn compact(&mut self) {
+        let mut next = 0;
+        let place = |deleted: &bool| {
+            let place = (!deleted).then_some(next);
+            next += u32::from(!deleted);
+            place
+        };
+        let deleted = std::mem::take(&mut self.deleted);
+        let places: Vec<Option<u32>> = deleted.iter().map(place).collect();
+        retain(&mut self.sequence, &deleted);
+        retain(&mut self.id, &deleted);
+        retain(&mut self.started_s, &deleted);
+        retain(&mut self.agent, &deleted);
+        retain(&mut self.network, &deleted);
+        retain(&mut self.operator, &deleted);
+        for column in [&mut self.server, &mut self.experiment, &mut self.scenario, &mut self.kernel] {
+            retain(column, &deleted);
+        }
+        retain(&mut self.mode, &deleted);
+        retain(&mut self.kinds, &deleted);
+        retain(&mut self.transports, &deleted);
+        retain(&mut self.public, &deleted);
+        self.figures.iter_mut().chain(&mut self.gains).for_each(|column| retain(column, &deleted));
+        retain(&mut self.reachability, &deleted);
+        self.handovers.compact(&places);
+        self.delay_pairs.compact(&places);
+        self.family_pairs.compact(&places);
+        self.deleted = vec![false; self.sequence.len()];
+        self.deletions = 0;
+    }
+
+    fn operators_of(&self, row: usize) -> &[u16; PAIR] {
+        &self.operator[row]
+    }
+
+    /// Up to `limit` sequence numbers below `before`, from the newest.
+    pub fn newest(&self, selection: &Selection, before: Option<u64>, limit: usize) -> Vec<u64> {
+        let end = before.map_or(self.len(), |before| self.sequence.partition_point(|one| *one < before));
+        selection.descending(end).take(limit).map(|row| self.sequence[row]).collect()
+    }
+
+    /// A column of figures.
+    pub fn figure(&self, measure: usize, transport: Transport) -> &[Bucket] {
+        &self.figures[crate::facts::figure_index(measure, transport)]
+    }
+
+    /// A column of gains, by [`crate::facts::gain_index`].
+    pub fn gain(&self, index: usize) -> &[Bucket] {
+        &self.gains[index]
+    }
+
+    pub fn handovers<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = &'a Handover> {
+        self.handovers.of(selection)
+    }
+
+    pub fn delay_pairs<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = &'a PairFact> {
+        self.delay_pairs.of(selection)
+    }
+
+    pub fn family_pairs<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = &'a FamilyFact> {
+        self.family_pairs.of(selection)
+    }
+
+    pub fn reach(&self, row: usize, transport: Transport, family: AddressFamily) -> Reach {
+        Reach::of(self.reachability[row], transport, family)
+    }
+
+    pub fn mode(&self, row: usize) -> Mode {
+        self.mode[row]
+    }
+
+    /// Unix time of the first and the last start, in seconds.
+    pub fn span_s(&self, selection: &Selection) -> Option<(u32, u32)> {
+        let mut span: Option<(u32, u32)> = None;
+        selection.for_each(|row| {
+            let at = self.started_s[row];
+            span = Some(span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
+        });
+        span
+    }
+
+    /// Numbers of distinct agents, and of distinct networks of clients.
+    pub fn distinct(&self, selection: &Selection) -> (u64, u64) {
+        let (mut agents, mut networks) = (KeySet::default(), KeySet::default());
+        selection.for_each(|row| {
+            agents.insert(self.agent[row]);
+            self.network[row].iter().for_each(|network| networks.insert(*network));
+        });
+        (agents.count(), networks.count())
+    }
+
+    pub fn histogram(&self, selection: &Selection, column: &[Bucket]) -> Histogram {
+        let mut histogram = Histogram::default();
+        selection.for_each(|row| histogram.add(column[row]));
+        histogram
+    }
+
+    /// The quotient of two columns, row by row.
+    pub fn ratios(&self, selection: &Selection, one: &[Bucket], other: &[Bucket]) -> Histogram {
+        let mut histogram = Histogram::default();
+        selection.for_each(|row| {
+            if one[row].is_present() && other[row].is_present() {
+                histogram.add(one[row].over(other[row]));
+            }
+        });
+        histogram
+    }
+}
+
+fn retain<T>(column: &mut Vec<T>, deleted: &[bool]) {
+    let mut deleted = deleted.iter();
+    column.retain(|_| deleted.next().is_none_or(|deleted| !deleted));
+    column.shrink_to_fit();
+}
