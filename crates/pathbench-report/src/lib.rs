@@ -18,6 +18,7 @@ pub mod narrative;
 mod output;
 mod palette;
 mod pattern;
+pub mod plot;
 pub mod quantity;
 #[cfg(feature = "png")]
 pub mod raster;

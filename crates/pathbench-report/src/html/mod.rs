@@ -26,6 +26,16 @@ use std::sync::LazyLock;
 static CSS: LazyLock<String> = LazyLock::new(|| palette::custom_properties() + include_str!("report.css"));
 const DEFINITIONS: &str = include_str!("definitions.html");
 
+/// The style sheet of the page, for pages that go with it.
+pub fn style_sheet() -> &'static str {
+    &CSS
+}
+
+/// The content security policy of every page, for servers that send it as a header as well.
+pub fn policy() -> String {
+    policy::text(&explorer::SCRIPTS, &[CSS.as_str(), explorer::STYLES[0], explorer::STYLES[1]])
+}
+
 /// The self-contained page for one or several results. Everything that comes from a result is escaped.
 pub fn report(sets: &[ResultSet]) -> String {
     page(sets).0

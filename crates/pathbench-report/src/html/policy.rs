@@ -6,12 +6,15 @@ use ring::digest::{SHA256, digest};
 
 /// The `meta` element, to be the first of `head`: a policy covers only what follows it. Data blocks need no hash.
 pub(super) fn meta(scripts: &[&str], styles: &[&str]) -> Markup {
-    let policy = format!(
+    html! { meta http-equiv="Content-Security-Policy" content=(text(scripts, styles)); }
+}
+
+pub(super) fn text(scripts: &[&str], styles: &[&str]) -> String {
+    format!(
         "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'",
         sources(scripts),
         sources(styles)
-    );
-    html! { meta http-equiv="Content-Security-Policy" content=(policy); }
+    )
 }
 
 fn sources(texts: &[&str]) -> String {

@@ -300,7 +300,7 @@ fn escaped(text: &str) -> String {
 
 impl Svg {
     /// The picture for a page: without the caption, with custom properties as colours. `id` must be unique in the page.
-    pub(crate) fn in_page(&self, id: &str) -> String {
+    pub fn in_page(&self, id: &str) -> String {
         let (length, height) = self.body.unwrap_or((self.shapes.len(), self.height));
         let (width, height) = (number(self.width), number(height));
         let (id, title, description) = (escaped(id), escaped(&self.title), escaped(&self.description));
