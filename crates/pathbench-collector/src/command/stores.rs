@@ -7,6 +7,7 @@ use crate::keys::Keys;
 use crate::raw::RawStore;
 use crate::raw::directory::Directory;
 use crate::store::Database;
+use crate::store::postgres::{self, Postgres};
 use crate::store::sqlite::Sqlite;
 use data_encoding::HEXLOWER;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -82,6 +83,9 @@ fn make_secret(path: &Path) -> io::Result<()> {
 }
 
 pub(super) fn database(place: &PlaceArgs) -> Result<Arc<dyn Database>, Failure> {
+    if let Some(url) = &place.database {
+        return Ok(Arc::new(Postgres::connect(url, postgres::Options::default()).map_err(Failure::failed)?));
+    }
     let path = directory(place)?.join("collector.sqlite");
     Ok(Arc::new(Sqlite::open(&path).map_err(Failure::failed)?))
 }

@@ -171,7 +171,12 @@ impl RawStore for MemoryRawStore {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut place = |part: &&[u8]| {
             held.push(part.to_vec());
-            RawPlace { segment: (held.len() - 1).to_string(), offset: 0, bytes: part.len() as u64 }
+            RawPlace {
+                segment: (held.len() - 1).to_string(),
+                offset: 0,
+                bytes: part.len() as u64,
+                digest: Digest::of(part),
+            }
         };
         Ok(parts.iter().map(&mut place).collect())
     }
