@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod columns;
 pub mod command;
+mod demo;
 pub mod facts;
 pub mod http;
 pub mod ingest;

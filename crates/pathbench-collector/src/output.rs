@@ -1,7 +1,9 @@
-//! Standard output and standard error. No other module opens them.
+//! Standard input, output and error. No other module opens them.
 #![expect(clippy::disallowed_methods, reason = "the one place in which standard output and error are opened")]
 
 use std::io::{self, Write};
+use std::net::TcpListener;
+use std::os::fd::AsFd as _;
 
 pub fn standard_error() -> impl Write + Send {
     io::stderr()
@@ -11,4 +13,11 @@ pub fn standard_error() -> impl Write + Send {
 pub fn print(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A listening socket that a parent passed.
+pub fn standard_input() -> io::Result<TcpListener> {
+    let listener = TcpListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    listener.local_addr()?;
+    Ok(listener)
 }

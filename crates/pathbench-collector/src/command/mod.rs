@@ -8,8 +8,10 @@ mod tls;
 
 use crate::clock::Clock;
 use options::{Action, Cli};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Exit codes of Pathbench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,17 @@ impl Failure {
     }
 }
 
+/// Set by the first SIGINT or SIGTERM; a second one ends the process.
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+            .map_err(Failure::failed)?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::failed)?;
+    }
+    Ok(stop)
+}
+
 /// Runs a command line; standard output gets what `print` is called with.
 pub fn run(cli: &Cli, clock: &Arc<dyn Clock>, print: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let place = &cli.place;
@@ -47,6 +60,7 @@ pub fn run(cli: &Cli, clock: &Arc<dyn Clock>, print: &mut dyn FnMut(&str)) -> Re
         Some(Action::Experiment(action)) => operator::experiment(place, action, clock, print),
         Some(Action::Agents) => operator::agents(place, clock, print),
         Some(Action::Delete { id }) => operator::delete(place, *id, clock, print),
+        Some(Action::Demo(args)) => crate::demo::demo(place, args, &stop_flag()?, print),
         Some(Action::Openapi) => {
             let document = crate::http::openapi::document();
             print(&format!("{document:#}\n"));

@@ -53,6 +53,9 @@ pub struct ServeArgs {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8380")]
     pub listen: SocketAddr,
+    /// Accept connections also on the socket that is standard input
+    #[arg(long, hide = true)]
+    pub listen_stdin: bool,
     /// Let everybody submit results, within the limits [default: agents with a token]
     #[arg(long, action = ArgAction::SetTrue)]
     pub open: bool,
@@ -111,6 +114,8 @@ pub enum Action {
         #[arg(value_name = "ID")]
         id: Uuid,
     },
+    /// Show all of it: a collector, two test servers and three agents in a lab on this machine, until Ctrl-C
+    Demo(DemoArgs),
     /// Print the OpenAPI description of the HTTP API
     Openapi,
 }
@@ -126,6 +131,16 @@ pub struct TokenArgs {
     /// A name in it, for your own records
     #[arg(long, value_name = "NAME", default_value = "agent")]
     pub name: String,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DemoArgs {
+    /// Address and port of the dashboard
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8380")]
+    pub listen: SocketAddr,
+    /// End after this time [default: with Ctrl-C]
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
 }
 
 #[derive(Debug, Clone, Subcommand)]

@@ -60,6 +60,18 @@ pub(super) fn serve(
             trusted_proxies: args.trusted_proxy.clone(),
         };
         let log = app.log.clone();
+        if args.listen_stdin {
+            let (router, tls) = (router(Arc::clone(&app)), acceptor.clone());
+            let further = further_listener()?;
+            tokio::spawn(server::serve(
+                further,
+                tls,
+                router,
+                acceptance.clone(),
+                stopping.clone(),
+                log.clone(),
+            ));
+        }
         server::serve(listener, acceptor, router(Arc::clone(&app)), acceptance, stopping, log).await;
         Ok(())
     });
@@ -95,6 +107,15 @@ fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>) -> Result<Ap
         retention: args.retention.map(|time| time.0),
         is_loaded: AtomicBool::new(false),
     })
+}
+
+/// The listening socket that is standard input.
+fn further_listener() -> Result<TcpListener, Failure> {
+    let wrong =
+        |error| Failure::bad_input(format!("--listen-stdin: standard input is no listening socket: {error}"));
+    let socket = crate::output::standard_input().map_err(wrong)?;
+    socket.set_nonblocking(true).map_err(wrong)?;
+    TcpListener::from_std(socket).map_err(wrong)
 }
 
 /// The first SIGTERM or SIGINT ends the collector gracefully; a second one ends it at once.

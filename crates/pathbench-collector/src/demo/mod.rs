@@ -1,0 +1,311 @@
+//! `pathbench collect demo`: a collector, two test servers and three agents in a lab, until Ctrl-C.
+//!
+//! The collector runs in the lab, where the agents reach it, and accepts connections on a socket of this host as well, where
+//! a browser reaches it: a socket stays in the network namespace in which it was made.
+
+use crate::command::options::{DemoArgs, PlaceArgs};
+use crate::command::{Exit, Failure};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
+use std::fs;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const SCENARIO: &str = include_str!("campaign.toml");
+const EXPERIMENTS: [(&str, &str); 2] =
+    [("suite.toml", include_str!("suite.toml")), ("walk.toml", include_str!("walk.toml"))];
+
+const AGENTS: [&str; 3] = ["anna", "ben", "cleo"];
+/// The router's ends of the agents' Wi-Fi links.
+const WIFI: [&str; 3] = ["aw", "bw", "cw"];
+const SERVERS: [(&str, &str); 2] = [("server1", "10.20.1.2"), ("server2", "10.20.2.2")];
+const COLLECTOR: &str = "10.20.3.2:8380";
+
+/// How long a Wi-Fi stays, and how long it is away.
+const WIFI_UP: Duration = Duration::from_secs(17);
+const WIFI_DOWN: Duration = Duration::from_secs(6);
+
+/// Time for a process to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(30);
+
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A lab with its processes; its drop takes all down.
+struct Demo {
+    pathbench: PathBuf,
+    dir: PathBuf,
+    lab: String,
+    is_up: bool,
+    /// In the order of their start.
+    children: Vec<(&'static str, Child)>,
+}
+
+pub(crate) fn demo(
+    place: &PlaceArgs,
+    args: &DemoArgs,
+    stop: &Arc<AtomicBool>,
+    print: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    let temporary;
+    let dir = if let Some(dir) = &place.dir {
+        dir.clone()
+    } else {
+        temporary = tempfile::tempdir().map_err(Failure::failed)?;
+        temporary.path().to_owned()
+    };
+    fs::create_dir_all(&dir).map_err(|error| Failure::failed(format!("{}: {error}", dir.display())))?;
+    let listener = TcpListener::bind(args.listen)
+        .map_err(|error| Failure::failed(format!("listening on {}: {error}", args.listen)))?;
+    let address = listener.local_addr().map_err(Failure::failed)?;
+    let lab = format!("collect-demo-{}", std::process::id());
+    let mut demo = Demo { pathbench: pathbench()?, dir, lab, is_up: false, children: Vec::new() };
+    demo.start(&listener)?;
+    drop(listener);
+    print(&format!(
+        "Dashboard  http://{address}/\nAgents     {}, each with two paths; data in {}\nEnd        Ctrl-C\n",
+        AGENTS.join(", "),
+        demo.dir.display()
+    ));
+    let ended = demo.run(args.duration.map(|time| time.0), stop);
+    demo.end();
+    ended
+}
+
+/// The program of the lab: beside this one, or in `$PATH`.
+fn pathbench() -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().map_err(Failure::failed)?;
+    let beside = own.with_file_name("pathbench");
+    if beside.exists() {
+        return Ok(beside);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join("pathbench")).find(|file| file.exists());
+    found.ok_or_else(|| Failure {
+        exit: Exit::HostCannot,
+        message: "the demo needs `pathbench`: cargo install --path crates/pathbench --locked".to_owned(),
+    })
+}
+
+impl Demo {
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+        let file = self.dir.join(name);
+        fs::write(&file, text).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+        Ok(file)
+    }
+
+    fn start(&mut self, listener: &TcpListener) -> Result<(), Failure> {
+        let scenario = self.write("campaign.toml", SCENARIO)?;
+        let up = Command::new(&self.pathbench)
+            .args(["lab", "up", "--name", &self.lab])
+            .arg(&scenario)
+            .stdout(Stdio::null())
+            .status()
+            .map_err(Failure::failed)?;
+        if !up.success() {
+            // The program has printed the reason.
+            let exit = if up.code() == Some(7) { Exit::HostCannot } else { Exit::Failed };
+            return Err(Failure { exit, message: "the lab does not start".to_owned() });
+        }
+        self.is_up = true;
+        self.configure()?;
+        let own = std::env::current_exe().map_err(Failure::failed)?;
+        let dir = self.dir.join("collector").into_os_string();
+        let collector: [&OsStr; 9] = [
+            own.as_os_str(),
+            "--dir".as_ref(),
+            &dir,
+            "--open".as_ref(),
+            "--operator".as_ref(),
+            "the demo".as_ref(),
+            "--listen".as_ref(),
+            COLLECTOR.as_ref(),
+            "--listen-stdin".as_ref(),
+        ];
+        let socket = OwnedFd::from(listener.try_clone().map_err(Failure::failed)?);
+        self.spawn("collector", &collector, &[], socket.into())?;
+        let url = format!("http://{COLLECTOR}");
+        let program = self.pathbench.clone().into_os_string();
+        for (server, address) in SERVERS {
+            let key = self.dir.join(format!("{server}.key")).into_os_string();
+            let words: [&OsStr; 9] = [
+                &program,
+                "serve".as_ref(),
+                "--listen".as_ref(),
+                address.as_ref(),
+                "--token-key".as_ref(),
+                &key,
+                "--collector".as_ref(),
+                url.as_ref(),
+                "--collector-name".as_ref(),
+            ];
+            let words: Vec<&OsStr> = words.into_iter().chain([server.as_ref(), "--quiet".as_ref()]).collect();
+            self.spawn(server, &words, &[], Stdio::null())?;
+        }
+        for agent in AGENTS {
+            let home = self.dir.join(agent);
+            fs::create_dir_all(&home).map_err(Failure::failed)?;
+            let config = home.join("collector.toml").into_os_string();
+            let words: [&OsStr; 11] = [
+                &program,
+                "agent".as_ref(),
+                url.as_ref(),
+                "--consent".as_ref(),
+                "public".as_ref(),
+                "--config".as_ref(),
+                &config,
+                "--name".as_ref(),
+                agent.as_ref(),
+                "--allow-servers".as_ref(),
+                "10.0.0.0/8".as_ref(),
+            ];
+            self.spawn(agent, &words, &[("XDG_STATE_HOME", &home), ("HOME", &home)], Stdio::null())?;
+        }
+        Ok(())
+    }
+
+    /// Registers servers and experiments, before the collector starts.
+    fn configure(&self) -> Result<(), Failure> {
+        let own = std::env::current_exe().map_err(Failure::failed)?;
+        let dir = self.dir.join("collector");
+        let run = |arguments: &[&OsStr]| {
+            let status = Command::new(&own)
+                .args(arguments)
+                .arg("--dir")
+                .arg(&dir)
+                .stdout(Stdio::null())
+                .status()
+                .map_err(Failure::failed)?;
+            if status.success() {
+                Ok(())
+            } else {
+                Err(Failure::failed("the collector's directory is not set up"))
+            }
+        };
+        for (server, address) in SERVERS {
+            let (key, place) = (self.dir.join(format!("{server}.key")), format!("{address}:4433"));
+            // A directory that is used again has it.
+            let _ = fs::remove_file(&key);
+            run(&[
+                "server".as_ref(),
+                "add".as_ref(),
+                server.as_ref(),
+                "--address".as_ref(),
+                place.as_ref(),
+                "--key".as_ref(),
+                key.as_os_str(),
+            ])?;
+        }
+        for (name, text) in EXPERIMENTS {
+            let file = self.write(name, text)?;
+            run(&["experiment".as_ref(), "put".as_ref(), file.as_os_str()])?;
+        }
+        Ok(())
+    }
+
+    /// Starts a program in a host of the lab; its messages go to a file of the demo's directory.
+    fn spawn(
+        &mut self,
+        host: &'static str,
+        words: &[&OsStr],
+        environment: &[(&str, &Path)],
+        input: Stdio,
+    ) -> Result<(), Failure> {
+        let file = self.dir.join(format!("{host}.log"));
+        let log = fs::File::create(&file)
+            .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+        let output = log.try_clone().map_err(Failure::failed)?;
+        let child = Command::new(&self.pathbench)
+            .args(["lab", "exec", "--lab", &self.lab, host, "--"])
+            .args(words)
+            .envs(environment.iter().copied())
+            // Ctrl-C is for this process, which ends the others in their order.
+            .process_group(0)
+            .stdin(input)
+            .stdout(output)
+            .stderr(log)
+            .spawn()
+            .map_err(Failure::failed)?;
+        self.children.push((host, child));
+        Ok(())
+    }
+
+    /// Takes the Wi-Fi links down and up in turn, until the end.
+    fn run(&mut self, duration: Option<Duration>, stop: &AtomicBool) -> Result<(), Failure> {
+        let mut left = duration.unwrap_or(Duration::MAX);
+        let mut wait = |time: Duration, children: &mut Vec<(&'static str, Child)>| {
+            let mut time = time.min(left);
+            left -= time;
+            while !time.is_zero() && !stop.load(Ordering::SeqCst) {
+                for (host, child) in children.iter_mut() {
+                    if let Some(status) = child.try_wait().map_err(Failure::failed)? {
+                        return Err(Failure::failed(format!(
+                            "{host} ended with {status}; its log has the reason"
+                        )));
+                    }
+                }
+                let slice = time.min(CHECK_INTERVAL);
+                std::thread::sleep(slice);
+                time -= slice;
+            }
+            Ok(left.is_zero() || stop.load(Ordering::SeqCst))
+        };
+        for interface in WIFI.iter().cycle() {
+            if wait(WIFI_UP, &mut self.children)? {
+                break;
+            }
+            self.set_link(interface, "down")?;
+            let is_over = wait(WIFI_DOWN, &mut self.children);
+            self.set_link(interface, "up")?;
+            if is_over? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_link(&self, interface: &str, state: &str) -> Result<(), Failure> {
+        let status = Command::new(&self.pathbench)
+            .args([
+                "lab", "exec", "--lab", &self.lab, "internet", "--", "ip", "link", "set", interface, state,
+            ])
+            .stdin(Stdio::null())
+            .status()
+            .map_err(Failure::failed)?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failure::failed(format!("ip link set {interface} {state} failed")))
+        }
+    }
+
+    /// Agents first, then servers, then the collector.
+    fn end(&mut self) {
+        while let Some((_, mut child)) = self.children.pop() {
+            let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+            let mut waited = Duration::ZERO;
+            while waited < GRACE && matches!(child.try_wait(), Ok(None)) {
+                std::thread::sleep(CHECK_INTERVAL);
+                waited += CHECK_INTERVAL;
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::mem::take(&mut self.is_up) {
+            let down =
+                Command::new(&self.pathbench).args(["lab", "down", &self.lab]).stdout(Stdio::null()).status();
+            drop(down);
+        }
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
