@@ -130,7 +130,7 @@ fn client(
         let created = text.matches("\"code\":201").count();
         assert!(created == batch, "{text}");
         stored.fetch_add(created as u64, Ordering::Relaxed);
-        times.push((clock.monotonic() - begun).as_secs_f64() * 1e3);
+        times.push(clock.monotonic().saturating_sub(begun).as_secs_f64() * 1e3);
     }
     times
 }
@@ -156,7 +156,9 @@ fn round(database: Option<&str>, arguments: &Arguments, template: &Arc<Template>
         .collect();
     std::thread::sleep(Duration::from_secs(arguments.seconds));
     stop.store(true, Ordering::Relaxed);
-    clients.into_iter().for_each(|client| client.join().unwrap());
+    for client in clients {
+        client.join().unwrap();
+    }
     let (seconds, stored) = (clock.monotonic().as_secs_f64(), stored.load(Ordering::Relaxed));
     let mut times = times.lock().unwrap().clone();
     times.sort_by(f64::total_cmp);
