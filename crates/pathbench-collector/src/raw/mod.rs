@@ -1,6 +1,7 @@
 //! The raw store: the raw parts of results, in segments.
 
 pub mod directory;
+pub mod s3;
 
 use crate::store::RawPlace;
 use pathbench_api::Uuid;

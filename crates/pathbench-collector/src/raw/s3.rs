@@ -1,0 +1,331 @@
+//! The raw store in a bucket of any S3-compatible server: one object for each batch, so collectors keep no state.
+
+use super::{Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
+use crate::clock::Clock;
+use crate::store::RawPlace;
+use pathbench_api::digest::Digest;
+use rusty_s3::actions::ListObjectsV2;
+use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use ureq::http::StatusCode;
+
+/// Validity of a signature.
+const SIGNED_FOR: Duration = Duration::from_secs(300);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Of one attempt, with its body.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pauses before the second attempt and those after it.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
+/// The largest object that a batch of raw parts makes, and the largest other answer.
+const LARGEST_OBJECT: u64 = 256 << 20;
+const LARGEST_ANSWER: u64 = 4 << 20;
+
+/// A write in progress is older than this only if its database transaction is given up.
+const IN_PROGRESS_MS: u64 = 2 * 3_600_000;
+
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum S3UrlError {
+    #[error("`{0}` is no S3 URL: s3://BUCKET[/PREFIX][?endpoint=URL&region=REGION]")]
+    Syntax(String),
+    #[error("`{0}` is no endpoint: it must begin with https:// or http://")]
+    Endpoint(String),
+    #[error("set {0} in the environment: the credentials of the S3 server")]
+    Credentials(&'static str),
+}
+
+/// Where the objects are.
+#[derive(Clone)]
+pub struct Location {
+    bucket: Bucket,
+    credentials: Credentials,
+    /// Empty, or with a slash at its end.
+    prefix: String,
+    /// For messages.
+    url: String,
+}
+
+impl Location {
+    /// Parses `s3://BUCKET/PREFIX?endpoint=URL&region=REGION`; `environment` looks variables up.
+    pub fn parse(url: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Self, S3UrlError> {
+        let syntax = || S3UrlError::Syntax(url.to_owned());
+        let rest = url.strip_prefix("s3://").ok_or_else(syntax)?;
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (bucket, prefix) = path.split_once('/').unwrap_or((path, ""));
+        let (mut endpoint, mut region) = (environment("AWS_ENDPOINT_URL"), environment("AWS_REGION"));
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=').ok_or_else(syntax)? {
+                ("endpoint", value) => endpoint = Some(value.to_owned()),
+                ("region", value) => region = Some(value.to_owned()),
+                _ => return Err(syntax()),
+            }
+        }
+        let prefix = prefix.trim_matches('/');
+        let plain = |text: &str| {
+            text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/'))
+        };
+        if bucket.is_empty() || !plain(bucket) || !plain(prefix) {
+            return Err(syntax());
+        }
+        let region = region.unwrap_or_else(|| "us-east-1".to_owned());
+        let endpoint = endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
+        let wrong = || S3UrlError::Endpoint(endpoint.clone());
+        let address = endpoint.parse().map_err(|_| wrong())?;
+        let location =
+            Bucket::new(address, UrlStyle::Path, bucket.to_owned(), region).map_err(|_| wrong())?;
+        let required = |name| environment(name).ok_or(S3UrlError::Credentials(name));
+        let (key, secret) = (required("AWS_ACCESS_KEY_ID")?, required("AWS_SECRET_ACCESS_KEY")?);
+        let credentials = match environment("AWS_SESSION_TOKEN") {
+            Some(token) => Credentials::new_with_token(key, secret, token),
+            None => Credentials::new(key, secret),
+        };
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        Ok(Self { bucket: location, credentials, prefix, url: format!("s3://{path} ({endpoint})") })
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Location").field(&self.url).finish()
+    }
+}
+
+#[derive(Debug)]
+pub struct S3 {
+    location: Location,
+    clock: Arc<dyn Clock>,
+    random: Randomness,
+    agent: ureq::Agent,
+}
+
+struct Response {
+    status: StatusCode,
+    body: Vec<u8>,
+}
+
+/// A request that can be sent again.
+enum Request<'a> {
+    Put(&'a [u8]),
+    /// A range, and the bytes that are accepted.
+    Get(Option<String>, u64),
+    Delete,
+}
+
+impl S3 {
+    pub fn new(location: Location, clock: Arc<dyn Clock>, random: Randomness) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(ATTEMPT_TIMEOUT))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .build();
+        Self { location, clock, random, agent: config.into() }
+    }
+
+    fn failed(&self, problem: impl Into<String>) -> RawError {
+        RawError::Failed { place: self.location.url.clone(), problem: problem.into() }
+    }
+
+    fn missing(&self, segment: &str) -> RawError {
+        RawError::Missing { place: self.location.url.clone(), segment: segment.to_owned() }
+    }
+
+    fn key(&self, segment: &str) -> Result<String, RawError> {
+        if name_time_ms(segment).is_none() {
+            return Err(self.missing(segment));
+        }
+        Ok(format!("{}{segment}", self.location.prefix))
+    }
+
+    /// Signs and sends; a server that fails or does not answer gets the request again.
+    fn send<'s, A: S3Action<'s>>(&self, action: &A, request: &Request<'_>) -> Result<Response, RawError> {
+        let mut pauses = PAUSES.iter();
+        loop {
+            let outcome = self.attempt(action.sign(SIGNED_FOR).as_str(), request);
+            let again = match &outcome {
+                Ok(response) => {
+                    response.status.is_server_error() || response.status == StatusCode::TOO_MANY_REQUESTS
+                }
+                Err(_) => true,
+            };
+            match pauses.next() {
+                Some(pause) if again => std::thread::sleep(*pause),
+                _ => return outcome.map_err(|error| self.failed(error.to_string())),
+            }
+        }
+    }
+
+    fn attempt(&self, url: &str, request: &Request<'_>) -> Result<Response, ureq::Error> {
+        let (mut response, limit) = match request {
+            Request::Put(body) => (self.agent.put(url).send(*body)?, LARGEST_ANSWER),
+            Request::Get(range, limit) => {
+                let mut get = self.agent.get(url);
+                if let Some(range) = range {
+                    get = get.header("Range", range);
+                }
+                (get.call()?, *limit)
+            }
+            Request::Delete => (self.agent.delete(url).call()?, LARGEST_ANSWER),
+        };
+        // One byte more: ureq reports a body that reaches the limit as too large.
+        let body = response.body_mut().with_config().limit(limit + 1).read_to_vec()?;
+        Ok(Response { status: response.status(), body })
+    }
+
+    fn put(&self, key: &str, body: &[u8]) -> Result<(), RawError> {
+        let action = self.location.bucket.put_object(Some(&self.location.credentials), key);
+        let response = self.send(&action, &Request::Put(body))?;
+        self.expect_success(&response)
+    }
+
+    fn delete(&self, key: &str) -> Result<(), RawError> {
+        let action = self.location.bucket.delete_object(Some(&self.location.credentials), key);
+        let response = self.send(&action, &Request::Delete)?;
+        if response.status == StatusCode::NOT_FOUND { Ok(()) } else { self.expect_success(&response) }
+    }
+
+    /// `None`: there is no such object.
+    fn get(&self, key: &str, range: Option<String>, limit: u64) -> Result<Option<Vec<u8>>, RawError> {
+        let action = self.location.bucket.get_object(Some(&self.location.credentials), key);
+        let response = self.send(&action, &Request::Get(range, limit))?;
+        if response.status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        self.expect_success(&response)?;
+        Ok(Some(response.body))
+    }
+
+    fn expect_success(&self, response: &Response) -> Result<(), RawError> {
+        if response.status.is_success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&response.body);
+        let code = element(&text, "Code").unwrap_or_default();
+        let full = response.status == StatusCode::INSUFFICIENT_STORAGE
+            || code.contains("StorageFull")
+            || code.contains("QuotaExceeded");
+        if full {
+            return Err(RawError::Full { place: self.location.url.clone() });
+        }
+        let code: String = code.chars().filter(char::is_ascii_graphic).take(64).collect();
+        Err(self.failed(format!("the server answers {} {code}", response.status.as_u16())))
+    }
+}
+
+/// The text of the first such element of an XML document.
+fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    rest.split_once(&format!("</{name}>")).map(|(text, _)| text)
+}
+
+impl RawStore for S3 {
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
+        if parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let segment = new_name(self.clock.unix_ms(), (self.random)());
+        let body = parts.concat();
+        // A repeated PUT writes the same object: only this batch has its name.
+        self.put(&self.key(&segment)?, &body)?;
+        let mut offset = 0;
+        let place = |part: &&[u8]| {
+            let bytes = part.len() as u64;
+            let place = RawPlace { segment: segment.clone(), offset, bytes, digest: Digest::of(part) };
+            offset += bytes;
+            place
+        };
+        Ok(parts.iter().map(place).collect())
+    }
+
+    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError> {
+        let key = self.key(&place.segment)?;
+        if place.bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let last = place.offset.saturating_add(place.bytes - 1);
+        let range = format!("bytes={}-{last}", place.offset);
+        let part = self.get(&key, Some(range), place.bytes)?.ok_or_else(|| self.missing(&place.segment))?;
+        if Digest::of(&part) == place.digest {
+            return Ok(part);
+        }
+        Err(RawError::Damaged {
+            place: self.location.url.clone(),
+            segment: place.segment.clone(),
+            offset: place.offset,
+        })
+    }
+
+    /// Rewrites the object. Objects without any other result are better removed.
+    fn erase(&self, places: &[RawPlace]) -> Result<(), RawError> {
+        let mut sorted: Vec<&RawPlace> = places.iter().collect();
+        sorted.sort_by_key(|place| (&place.segment, place.offset));
+        for group in sorted.chunk_by(|a, b| a.segment == b.segment) {
+            let key = self.key(&group[0].segment)?;
+            let Some(mut body) = self.get(&key, None, LARGEST_OBJECT)? else { continue };
+            let mut changed = false;
+            for place in group {
+                let begin = usize::try_from(place.offset).unwrap_or(usize::MAX);
+                let end = begin.saturating_add(usize::try_from(place.bytes).unwrap_or(usize::MAX));
+                let (begin, end) = (begin.min(body.len()), end.min(body.len()));
+                changed |= body[begin..end].iter().any(|byte| *byte != 0);
+                body[begin..end].fill(0);
+            }
+            if changed {
+                self.put(&key, &body)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), RawError> {
+        self.put(&format!("{}check", self.location.prefix), b"check")
+    }
+}
+
+impl RawMaintenance for S3 {
+    fn segments(&self) -> Result<Vec<Segment>, RawError> {
+        let mut segments = Vec::new();
+        let mut continuation: Option<String> = None;
+        loop {
+            let mut action = self.location.bucket.list_objects_v2(Some(&self.location.credentials));
+            action.with_prefix(self.location.prefix.as_str());
+            if let Some(token) = continuation {
+                action.with_continuation_token(token);
+            }
+            let response = self.send(&action, &Request::Get(None, LARGEST_ANSWER))?;
+            self.expect_success(&response)?;
+            let text = String::from_utf8_lossy(&response.body);
+            let page = ListObjectsV2::parse_response(&text)
+                .map_err(|_| self.failed("the server's list of objects is not readable"))?;
+            for object in page.contents {
+                let name = object.key.strip_prefix(&self.location.prefix);
+                if let Some((name, made_ms)) = name.and_then(|name| Some((name, name_time_ms(name)?))) {
+                    segments.push(Segment { name: name.to_owned(), bytes: object.size, made_ms });
+                }
+            }
+            continuation = page.next_continuation_token.filter(|token| !token.is_empty());
+            if continuation.is_none() {
+                break;
+            }
+        }
+        segments.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(segments)
+    }
+
+    fn sealed_before_ms(&self) -> u64 {
+        self.clock.unix_ms().saturating_sub(IN_PROGRESS_MS)
+    }
+
+    fn remove(&self, segment: &str) -> Result<(), RawError> {
+        self.delete(&self.key(segment)?)
+    }
+
+    fn copy(&self, segment: &str, to: &mut dyn Write) -> Result<(), RawError> {
+        let body = self.get(&self.key(segment)?, None, LARGEST_OBJECT)?;
+        let body = body.ok_or_else(|| self.missing(segment))?;
+        to.write_all(&body).map_err(|error: io::Error| self.failed(error.to_string()))
+    }
+}
