@@ -14,6 +14,7 @@ pub mod http;
 pub mod ingest;
 pub mod keys;
 pub mod log;
+pub mod maintenance;
 pub mod output;
 pub mod page;
 pub mod raw;

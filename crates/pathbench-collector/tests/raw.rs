@@ -57,9 +57,9 @@ fn behaves(open: &dyn Fn() -> Arc<dyn RawMaintenance>, stored: &dyn Fn() -> Vec<
         change(&mut place);
         store.read(&place).unwrap_err()
     };
-    assert!(matches!(wrong(&|place| place.segment = "../passwd".to_owned()), RawError::Missing { .. }));
+    assert!(matches!(wrong(&|place| "../passwd".clone_into(&mut place.segment)), RawError::Missing { .. }));
     let other = "019abcdef0007000800000000000000a";
-    assert!(matches!(wrong(&|place| place.segment = other.to_owned()), RawError::Missing { .. }));
+    assert!(matches!(wrong(&|place| other.clone_into(&mut place.segment)), RawError::Missing { .. }));
     assert!(matches!(wrong(&|place| place.offset += 1), RawError::Damaged { .. }));
     wrong(&|place| place.offset = u64::MAX - 5);
     wrong(&|place| place.bytes = 1 << 20);

@@ -3,6 +3,7 @@
 use super::{Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
 use crate::clock::Clock;
 use crate::store::RawPlace;
+use pathbench_api::bounds::RAW_BYTES;
 use pathbench_api::digest::Digest;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -175,9 +176,14 @@ impl RawStore for Directory {
         Ok(())
     }
 
+    /// Whether the largest raw part can be stored.
     fn check(&self) -> Result<(), RawError> {
-        let mut probe = tempfile::tempfile_in(&self.path).map_err(|error| self.failure(&error))?;
-        probe.write_all(&[0; 4096]).map_err(|error| self.failure(&error))
+        let at = |error: io::Error| self.failure(&error);
+        let mut probe = tempfile::tempfile_in(&self.path).map_err(at)?;
+        match fallocate(&probe, FallocateFlags::empty(), 0, RAW_BYTES as u64) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => probe.write_all(&[0; 4_096]).map_err(at),
+            outcome => outcome.map_err(|errno| at(errno.into())),
+        }
     }
 }
 

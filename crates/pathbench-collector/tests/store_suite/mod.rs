@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Opens the same database once more.
 pub(crate) type Open<'a> = &'a (dyn Fn() -> Arc<dyn DatabaseMaintenance> + Sync);
 
-pub(crate) const BEHAVIOURS: &[(&str, fn(Open<'_>))] = &[
+type Behaviour = fn(Open<'_>);
+
+pub(crate) const BEHAVIOURS: &[(&str, Behaviour)] = &[
     ("inserts", inserts),
     ("deletions", deletions),
     ("feed", feed),
@@ -218,7 +220,6 @@ impl Model {
     }
 }
 
-/// Random, printed if the test fails.
 struct Random(u64);
 
 impl Random {
@@ -234,7 +235,6 @@ impl Random {
 fn model(open: Open<'_>) {
     let database = open();
     let seed = u64::from_be_bytes(random()[..8].try_into().unwrap()) | 1;
-    println!("seed {seed}");
     let mut random = Random(seed);
     let ids: Vec<Uuid> = (0..60).map(|_| id_at(NOW_MS)).collect();
     let mut model = Model::default();
@@ -249,7 +249,11 @@ fn model(open: Open<'_>) {
             _ => None,
         };
         if let Some(which) = deletion {
-            assert_eq!(database.delete(&which, NOW_MS).unwrap(), model.delete(&which), "{which:?}");
+            assert_eq!(
+                database.delete(&which, NOW_MS).unwrap(),
+                model.delete(&which),
+                "seed {seed}: {which:?}"
+            );
             continue;
         }
         let mut batch: HashMap<Uuid, NewResult> = HashMap::new();
@@ -261,7 +265,7 @@ fn model(open: Open<'_>) {
         }
         let batch: Vec<NewResult> = batch.into_values().collect();
         let expected: Vec<Inserted> = batch.iter().map(|new| model.insert(new)).collect();
-        assert_eq!(database.insert(&batch).unwrap(), expected);
+        assert_eq!(database.insert(&batch).unwrap(), expected, "seed {seed}");
     }
     for id in &ids {
         let stored = database.result(*id).unwrap().map(|stored| stored.summary);

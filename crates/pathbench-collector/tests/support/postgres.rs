@@ -1,4 +1,4 @@
-//! A PostgreSQL server of Debian's packages, for one test.
+//! A `PostgreSQL` server of Debian's packages, for one test.
 
 use super::within;
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
-/// PostgreSQL refuses to run as root.
+/// `PostgreSQL` refuses to run as root.
 const NOBODY: u32 = 65_534;
 
 pub(crate) struct Server {

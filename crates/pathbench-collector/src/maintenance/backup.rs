@@ -1,0 +1,134 @@
+//! Backup of an `SQLite` database and its raw parts to a directory, while the collector runs, and the way back.
+
+use super::{MaintenanceError, at};
+use crate::raw::directory::sync_directory;
+use crate::raw::{RawError, RawMaintenance};
+use crate::store::sqlite::Sqlite;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// Names within a backup, and within a collector's directory.
+pub const DATABASE_FILE: &str = "results.sqlite";
+pub const RAW_DIRECTORY: &str = "raw";
+
+const MANIFEST: &str = "backup.json";
+const SCHEMA: &str = "pathbench.backup/1";
+
+/// The manifest, which is written last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    pub schema: String,
+    /// Unix time of the database's copy.
+    pub made_ms: u64,
+    pub segments: u64,
+    pub segment_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Source<'a> {
+    Sqlite(&'a Sqlite),
+    Postgres,
+}
+
+/// Writes a backup to a new directory. The database is copied first: all its raw parts are in the segments that are
+/// copied after it.
+pub fn backup(
+    source: Source<'_>,
+    raw: &dyn RawMaintenance,
+    target: &Path,
+    now_ms: u64,
+) -> Result<Backup, MaintenanceError> {
+    let Source::Sqlite(database) = source else { return Err(MaintenanceError::UsePgDump) };
+    make_empty(target)?;
+    let path = target.join(DATABASE_FILE);
+    // Made here with its mode; SQLite accepts an empty file.
+    new_file(&path)?;
+    database.copy_to(&path)?;
+    sync(&path)?;
+    let directory = target.join(RAW_DIRECTORY);
+    make_empty(&directory)?;
+    let mut made = Backup { schema: SCHEMA.to_owned(), made_ms: now_ms, segments: 0, segment_bytes: 0 };
+    for segment in raw.segments()? {
+        let path = directory.join(format!("{}.segment", segment.name));
+        let mut file = new_file(&path)?;
+        match raw.copy(&segment.name, &mut file) {
+            // Removed since the list was made.
+            Err(RawError::Missing { .. }) => fs::remove_file(&path).map_err(at(&path))?,
+            copied => {
+                copied?;
+                file.sync_all().map_err(at(&path))?;
+                made.segments += 1;
+                made.segment_bytes += file.metadata().map_err(at(&path))?.len();
+            }
+        }
+    }
+    sync_directory(&directory).map_err(at(&directory))?;
+    let manifest = target.join(MANIFEST);
+    let mut file = new_file(&manifest)?;
+    let written = serde_json::to_vec(&made).map_err(io::Error::from).and_then(|text| file.write_all(&text));
+    written.and_then(|()| file.sync_all()).map_err(at(&manifest))?;
+    sync_directory(target).map_err(at(target))?;
+    Ok(made)
+}
+
+/// Copies a backup to a new database file and a new raw directory. The database comes last: an interrupted
+/// restoration leaves no database that lacks raw parts.
+pub fn restore(source: &Path, database: &Path, raw: &Path) -> Result<Backup, MaintenanceError> {
+    let no_backup = || MaintenanceError::NoBackup(source.to_owned());
+    let manifest = fs::read(source.join(MANIFEST)).map_err(|_| no_backup())?;
+    let manifest: Backup = serde_json::from_slice(&manifest).map_err(|_| no_backup())?;
+    if manifest.schema != SCHEMA {
+        return Err(no_backup());
+    }
+    if fs::symlink_metadata(database).is_ok() {
+        return Err(MaintenanceError::NotEmpty(database.to_owned()));
+    }
+    make_empty(raw)?;
+    let directory = source.join(RAW_DIRECTORY);
+    let mut found = 0;
+    for entry in fs::read_dir(&directory).map_err(at(&directory))? {
+        let entry = entry.map_err(at(&directory))?;
+        found += copy(&entry.path(), &raw.join(entry.file_name()))?;
+    }
+    if found != manifest.segment_bytes {
+        let (path, expected) = (source.to_owned(), manifest.segment_bytes);
+        return Err(MaintenanceError::Incomplete { path, expected, found });
+    }
+    sync_directory(raw).map_err(at(raw))?;
+    let partial = database.with_extension("partial");
+    copy(&source.join(DATABASE_FILE), &partial)?;
+    fs::rename(&partial, database).map_err(at(database))?;
+    let parent = database.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or_else(|| Path::new("."));
+    sync_directory(parent).map_err(at(parent))?;
+    Ok(manifest)
+}
+
+/// Only its owner reads it: private results are in it.
+fn make_empty(path: &Path) -> Result<(), MaintenanceError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(at(path))?;
+    match fs::read_dir(path).map_err(at(path))?.next() {
+        None => Ok(()),
+        Some(_) => Err(MaintenanceError::NotEmpty(path.to_owned())),
+    }
+}
+
+fn new_file(path: &Path) -> Result<File, MaintenanceError> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(at(path))
+}
+
+fn sync(path: &Path) -> Result<(), MaintenanceError> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(at(path))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<u64, MaintenanceError> {
+    let mut source = File::open(from).map_err(at(from))?;
+    let mut target = new_file(to)?;
+    let bytes = io::copy(&mut source, &mut target).map_err(at(to))?;
+    target.sync_all().map_err(at(to))?;
+    Ok(bytes)
+}

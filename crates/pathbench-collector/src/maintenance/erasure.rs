@@ -1,0 +1,112 @@
+//! Erasure: of the raw parts of deleted results, and of those that no result refers to.
+
+use super::MaintenanceError;
+use crate::raw::RawMaintenance;
+use crate::store::{DatabaseMaintenance, Deletion, RawPlace};
+use pathbench_api::digest::Digest;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Erasures of one round.
+const ROUND: usize = 1_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Erased {
+    /// Ranges of segments that stay.
+    pub ranges: u64,
+    /// Segments that were removed.
+    pub segments: u64,
+}
+
+/// Deletes the results that were received more than `keep` before `now_ms`, with their raw parts.
+pub fn retain(
+    database: &dyn DatabaseMaintenance,
+    raw: &dyn RawMaintenance,
+    keep: Duration,
+    now_ms: u64,
+) -> Result<u64, MaintenanceError> {
+    let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
+    let deleted = database.delete(&Deletion::ReceivedBefore(now_ms.saturating_sub(keep_ms)), now_ms)?;
+    erase_deleted(database, raw)?;
+    Ok(deleted)
+}
+
+/// Erases the raw parts of all deleted results. What a crash interrupts, the next call completes.
+pub fn erase_deleted(
+    database: &dyn DatabaseMaintenance,
+    raw: &dyn RawMaintenance,
+) -> Result<Erased, MaintenanceError> {
+    let mut erased = Erased::default();
+    let mut sealed = None;
+    loop {
+        let erasures = database.erasures(ROUND)?;
+        if erasures.is_empty() {
+            return Ok(erased);
+        }
+        let mut by_segment: HashMap<&str, Vec<RawPlace>> = HashMap::new();
+        for erasure in &erasures {
+            by_segment.entry(&erasure.place.segment).or_default().push(erasure.place.clone());
+        }
+        let sealed = match &mut sealed {
+            Some(sealed) => sealed,
+            none => none.insert(sealed_segments(raw)?),
+        };
+        for (segment, places) in by_segment {
+            if sealed.contains_key(segment) && database.places(segment)?.is_empty() {
+                raw.remove(segment)?;
+                erased.segments += 1;
+            } else {
+                raw.erase(&places)?;
+                erased.ranges += places.len() as u64;
+            }
+        }
+        let numbers: Vec<u64> = erasures.iter().map(|erasure| erasure.number).collect();
+        database.erased(&numbers)?;
+    }
+}
+
+/// Erases bytes of sealed segments that no result refers to: of commits that failed after the raw parts were stored, of
+/// torn appends, and of results that several collectors stored at the same time.
+pub fn erase_unreferenced(
+    database: &dyn DatabaseMaintenance,
+    raw: &dyn RawMaintenance,
+) -> Result<Erased, MaintenanceError> {
+    let mut erased = Erased::default();
+    for (segment, bytes) in sealed_segments(raw)? {
+        let places = database.places(&segment)?;
+        if places.is_empty() {
+            raw.remove(&segment)?;
+            erased.segments += 1;
+            continue;
+        }
+        let gaps = gaps(&segment, bytes, &places);
+        raw.erase(&gaps)?;
+        erased.ranges += gaps.len() as u64;
+    }
+    Ok(erased)
+}
+
+/// The sealed segments with their bytes; later appends go to other ones.
+fn sealed_segments(raw: &dyn RawMaintenance) -> Result<HashMap<String, u64>, MaintenanceError> {
+    let before_ms = raw.sealed_before_ms();
+    let sealed = raw.segments()?.into_iter().filter(|segment| segment.made_ms < before_ms);
+    Ok(sealed.map(|segment| (segment.name, segment.bytes)).collect())
+}
+
+/// The ranges between `places`, which are in order.
+fn gaps(segment: &str, bytes: u64, places: &[RawPlace]) -> Vec<RawPlace> {
+    let mut gaps = Vec::new();
+    let mut gap = |from: u64, to: u64| {
+        if from < to {
+            let (segment, digest) = (segment.to_owned(), Digest([0; 32]));
+            gaps.push(RawPlace { segment, offset: from, bytes: to - from, digest });
+        }
+    };
+    let mut end = 0;
+    for place in places {
+        gap(end, place.offset.min(bytes));
+        end = end.max(place.offset.saturating_add(place.bytes));
+    }
+    gap(end, bytes);
+    gaps
+}

@@ -1,0 +1,44 @@
+//! Maintenance of the stored results: retention, erasure of deleted raw parts, checks, backup.
+//!
+//! All functions block. [`erase_deleted`] belongs after every deletion and at every start, [`erase_unreferenced`] once a
+//! day.
+
+mod backup;
+mod check;
+mod erasure;
+
+pub use backup::{Backup, DATABASE_FILE, RAW_DIRECTORY, Source, backup, restore};
+pub use check::{Depth, check};
+pub use erasure::{Erased, erase_deleted, erase_unreferenced, retain};
+
+use crate::raw::RawError;
+use crate::store::StoreError;
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum MaintenanceError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Raw(#[from] RawError),
+    #[error("{}: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
+    #[error("{} exists and is not empty: name a new directory", .0.display())]
+    NotEmpty(PathBuf),
+    #[error("{} holds no complete backup: backup.json is missing or of another version", .0.display())]
+    NoBackup(PathBuf),
+    #[error("{} lacks parts of the backup: {found} of {expected} bytes in segments", path.display())]
+    Incomplete { path: PathBuf, expected: u64, found: u64 },
+    #[error(
+        "PostgreSQL has its own backup: pg_dump --format=custom --file=FILE URL, and pg_restore; copy the raw \
+         store after it"
+    )]
+    UsePgDump,
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> MaintenanceError {
+    let path = path.to_owned();
+    move |error| MaintenanceError::File { path, error }
+}

@@ -1,0 +1,190 @@
+//! Retention, erasure, checks and backup, over both databases and both raw stores.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_collector::clock::Clock as _;
+use pathbench_collector::ingest::{Group, Options, Writer};
+use pathbench_collector::maintenance::{
+    DATABASE_FILE, Depth, Erased, MaintenanceError, RAW_DIRECTORY, Source, backup, check, erase_deleted,
+    erase_unreferenced, restore, retain,
+};
+use pathbench_collector::raw::RawMaintenance;
+use pathbench_collector::raw::directory::{Directory, SEALED_AFTER};
+use pathbench_collector::raw::s3::S3;
+use pathbench_collector::store::postgres::{self, Postgres};
+use pathbench_collector::store::sqlite::Sqlite;
+use pathbench_collector::store::{Database as _, DatabaseMaintenance, Deletion};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use support::postgres::Server;
+use support::results::{checked, id_at};
+use support::{MovedClock, random, s3};
+
+pathbench_kerneltest::unprivileged_too!();
+
+/// Longer than a segment can be in use.
+const SEALED: Duration = Duration::from_secs(3 * SEALED_AFTER.as_secs());
+
+struct Stored {
+    ids: Vec<pathbench_api::Uuid>,
+    received_ms: u64,
+}
+
+/// Stores results with raw parts of 5,000 bytes, each in a commit of its own.
+fn store(
+    database: &Arc<dyn DatabaseMaintenance>,
+    raw: &Arc<dyn RawMaintenance>,
+    clock: &MovedClock,
+    count: u8,
+) -> Stored {
+    let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
+    let received_ms = clock.unix_ms();
+    let submissions = (0..count).map(|number| {
+        let id = id_at(received_ms);
+        let submission = checked(id, &id.to_string(), vec![number + 1; 5_000]);
+        let answer = writer.submit(Group { submissions: vec![submission], received_ms }).unwrap();
+        assert!(answer.blocking_recv().unwrap().unwrap().statuses[0].is_stored());
+        id
+    });
+    Stored { ids: submissions.collect(), received_ms }
+}
+
+fn delete(database: &dyn DatabaseMaintenance, ids: &[pathbench_api::Uuid]) {
+    for id in ids {
+        assert_eq!(database.delete(&Deletion::One(*id), 1).unwrap(), 1);
+    }
+}
+
+fn is_in_order(database: &dyn DatabaseMaintenance, raw: &dyn RawMaintenance) {
+    assert_eq!(check(database, raw, Depth::Digests).unwrap(), [""; 0]);
+}
+
+fn behaves(
+    database: &Arc<dyn DatabaseMaintenance>,
+    raw: &Arc<dyn RawMaintenance>,
+    clock: &MovedClock,
+    holds: &dyn Fn(&[u8]) -> bool,
+) {
+    let old = store(database, raw, clock, 6);
+    is_in_order(&**database, &**raw);
+    assert!(holds(&[3; 4_000]));
+    delete(&**database, &old.ids[2..3]);
+    erase_deleted(&**database, &**raw).unwrap();
+    assert!(!holds(&[3; 100]));
+    assert!(holds(&[4; 5_000]));
+    assert_eq!(erase_deleted(&**database, &**raw).unwrap(), Erased::default());
+    is_in_order(&**database, &**raw);
+    // A commit that failed after its raw parts were stored.
+    raw.append(&[&[77; 3_000], &[78; 3_000]]).unwrap();
+    assert_eq!(erase_unreferenced(&**database, &**raw).unwrap(), Erased::default());
+    assert!(holds(&[77; 3_000]));
+    clock.advance(SEALED);
+    erase_unreferenced(&**database, &**raw).unwrap();
+    assert!(!holds(&[77; 100]));
+    assert!(!holds(&[78; 100]));
+    assert!(holds(&[4; 5_000]));
+    is_in_order(&**database, &**raw);
+
+    let new = store(database, raw, clock, 3);
+    assert!(new.received_ms > old.received_ms);
+    assert_eq!(retain(&**database, &**raw, Duration::from_secs(3_600), new.received_ms).unwrap(), 5);
+    assert!(!holds(&[5; 100]));
+    assert!(holds(&[1; 5_000]));
+    assert!(new.ids.iter().all(|id| database.result(*id).unwrap().is_some()));
+    // Segments of deleted results only are gone.
+    let used = database.segments_after("", 100).unwrap();
+    erase_unreferenced(&**database, &**raw).unwrap();
+    let held: Vec<String> = raw.segments().unwrap().into_iter().map(|segment| segment.name).collect();
+    assert_eq!(held, used);
+    is_in_order(&**database, &**raw);
+
+    // Damage is found.
+    let place = database.places(&used[0]).unwrap().remove(0);
+    raw.erase(std::slice::from_ref(&place)).unwrap();
+    assert_eq!(check(&**database, &**raw, Depth::Places).unwrap(), [""; 0]);
+    let problems = check(&**database, &**raw, Depth::Digests).unwrap();
+    assert!(problems.len() == 1 && problems[0].contains(&place.segment), "{problems:?}");
+    raw.remove(&place.segment).unwrap();
+    let problems = check(&**database, &**raw, Depth::Places).unwrap();
+    assert!(problems[0].contains("is missing"), "{problems:?}");
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+fn bytes_under(directory: &Path) -> Vec<u8> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    entries.flat_map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect()
+}
+
+#[test]
+fn sqlite_with_a_directory() {
+    let work = tempfile::tempdir().unwrap();
+    let clock = Arc::new(MovedClock::default());
+    let raw_path = work.path().join("raw");
+    let database: Arc<dyn DatabaseMaintenance> = Arc::new(Sqlite::open(&work.path().join("db")).unwrap());
+    let raw: Arc<dyn RawMaintenance> = Arc::new(Directory::open(&raw_path, clock.clone(), random).unwrap());
+    behaves(&database, &raw, &clock, &|part| contains(&bytes_under(&raw_path), part));
+}
+
+#[test]
+fn postgres_with_a_bucket() {
+    let (server, bucket) = (Server::start(), s3::Server::start());
+    let clock = Arc::new(MovedClock::default());
+    let url = server.database("results");
+    let database: Arc<dyn DatabaseMaintenance> =
+        Arc::new(Postgres::connect(&url, postgres::Options::default()).unwrap());
+    let raw: Arc<dyn RawMaintenance> = Arc::new(S3::new(bucket.location("raw"), clock.clone(), random));
+    behaves(&database, &raw, &clock, &|part| contains(&bucket.stored(), part));
+}
+
+#[test]
+fn a_backup_of_a_running_collector_is_complete() {
+    let work = tempfile::tempdir().unwrap();
+    let clock = Arc::new(MovedClock::default());
+    let original = Arc::new(Sqlite::open(&work.path().join("db")).unwrap());
+    let database: Arc<dyn DatabaseMaintenance> = original.clone();
+    let raw: Arc<dyn RawMaintenance> =
+        Arc::new(Directory::open(&work.path().join("raw"), clock.clone(), random).unwrap());
+    let before = store(&database, &raw, &clock, 50);
+    let target = work.path().join("backup");
+    let during = std::thread::scope(|scope| {
+        let storing = scope.spawn(|| store(&database, &raw, &clock, 200));
+        let made = backup(Source::Sqlite(&original), &*raw, &target, clock.unix_ms()).unwrap();
+        assert_eq!(made.segments, 1);
+        storing.join().unwrap()
+    });
+    let again = backup(Source::Sqlite(&original), &*raw, &target, 0).unwrap_err();
+    assert!(matches!(again, MaintenanceError::NotEmpty(_)), "{again}");
+
+    let (file, directory) = (work.path().join("restored/db"), work.path().join("restored/raw"));
+    restore(&target, &file, &directory).unwrap();
+    let again = restore(&target, &file, &directory).unwrap_err();
+    assert!(matches!(again, MaintenanceError::NotEmpty(_)), "{again}");
+    let restored = Sqlite::open(&file).unwrap();
+    let restored_raw = Directory::open(&directory, clock.clone(), random).unwrap();
+    is_in_order(&restored, &restored_raw);
+    assert!(before.ids.iter().all(|id| restored.result(*id).unwrap().is_some()));
+    // Those stored meanwhile are in it up to one moment.
+    let there: Vec<bool> = during.ids.iter().map(|id| restored.result(*id).unwrap().is_some()).collect();
+    assert!(there.is_sorted_by(|earlier, later| earlier >= later));
+    let restored: Arc<dyn DatabaseMaintenance> = Arc::new(restored);
+    let restored_raw: Arc<dyn RawMaintenance> = Arc::new(restored_raw);
+    store(&restored, &restored_raw, &clock, 2);
+
+    let segment = std::fs::read_dir(target.join(RAW_DIRECTORY)).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&segment, "short").unwrap();
+    let (file, directory) = (work.path().join("r2/db"), work.path().join("r2/raw"));
+    let incomplete = restore(&target, &file, &directory).unwrap_err();
+    assert!(matches!(incomplete, MaintenanceError::Incomplete { found: 5, .. }), "{incomplete}");
+    assert!(!file.exists());
+    std::fs::remove_file(target.join("backup.json")).unwrap();
+    assert!(target.join(DATABASE_FILE).exists());
+    let refused = restore(&target, &file, &work.path().join("r3")).unwrap_err();
+    assert!(matches!(refused, MaintenanceError::NoBackup(_)), "{refused}");
+    let postgres = backup(Source::Postgres, &*raw, &work.path().join("b2"), 0).unwrap_err();
+    assert!(postgres.to_string().contains("pg_dump"));
+}
