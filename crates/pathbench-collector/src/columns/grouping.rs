@@ -3,6 +3,7 @@
 use super::names::{NONE, Names};
 use super::{Columns, KeySet, Selection};
 use crate::facts::{KINDS, MODES};
+use std::collections::BTreeMap;
 
 /// A property of results that charts group them by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -153,15 +154,8 @@ impl Columns {
         dimension: Dimension,
         (least_agents, most): (u64, usize),
     ) -> Members {
-        let all = self.names_of(dimension).map_or(KINDS.len().max(MODES.len()) + 1, Names::count_numbers);
-        let mut results = vec![0_u64; all];
-        selection.for_each(|row| {
-            self.values(dimension, row, |value| {
-                if let Some(results) = results.get_mut(value) {
-                    *results += u64::from(value != usize::from(NONE));
-                }
-            });
-        });
+        let results = self.results_by_value(selection, dimension);
+        let all = results.len();
         let mut order: Vec<usize> = (0..all).filter(|value| results[*value] > 0).collect();
         order.sort_by_key(|value| (std::cmp::Reverse(results[*value]), *value));
         // Sets of agents are large: only the values with most results get one.
@@ -178,6 +172,32 @@ impl Columns {
             agents: *agents,
         };
         Members { dimension, members: chosen.iter().map(member).collect(), places }
+    }
+
+    fn results_by_value(&self, selection: &Selection, dimension: Dimension) -> Vec<u64> {
+        let all = self.names_of(dimension).map_or(KINDS.len().max(MODES.len()) + 1, Names::count_numbers);
+        let mut results = vec![0_u64; all];
+        selection.for_each(|row| {
+            self.values(dimension, row, |value| {
+                if let Some(results) = results.get_mut(value) {
+                    *results += u64::from(value != usize::from(NONE));
+                }
+            });
+        });
+        results
+    }
+
+    /// Values that the selected rows have, without the absent one.
+    pub fn distinct_values(&self, selection: &Selection, dimension: Dimension) -> usize {
+        self.results_by_value(selection, dimension).iter().filter(|results| **results > 0).count()
+    }
+
+    /// Sequence numbers of the selected rows by day of their start (days of Unix time), in order.
+    pub fn by_day(&self, selection: &Selection) -> BTreeMap<u32, Vec<u64>> {
+        let mut days: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        selection
+            .for_each(|row| days.entry(self.started_s[row] / DAY_S).or_default().push(self.sequence[row]));
+        days
     }
 
     /// Distinct agents of each of `values`.

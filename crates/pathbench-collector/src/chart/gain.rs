@@ -1,0 +1,101 @@
+//! What a second path is worth: goodput of a multipath transport ÷ goodput of the single-path transport of the same
+//! protocol on its best path, in the same result and pattern.
+
+use super::shape::{Curve, Group, Unit, course, distributions, quartiles};
+use super::{Chart, MOST_GROUPS, Meta, Scene, hue};
+use crate::columns::{Dimension, Histogram};
+use crate::facts::{GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
+use pathbench_record::transport::Transport;
+use pathbench_report::plot::Hue;
+
+const DEFINITION: &str = "Gain: goodput of Multipath TCP ÷ best goodput of TCP on one path, and of Multipath QUIC ÷ \
+                          QUIC, in the same result and pattern; above 1 the second path helped. Results in which only \
+                          one path carried data are left out.";
+
+const fn label(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp | Transport::Mptcp => "mptcp ÷ tcp",
+        Transport::Quic | Transport::Mpquic => "mpquic ÷ quic",
+    }
+}
+
+/// Position in [`GAIN_TRANSPORTS`], label and colour of the transports that the filter admits.
+fn shown(scene: &Scene) -> Vec<(usize, &'static str, Hue)> {
+    let all = GAIN_TRANSPORTS.into_iter().enumerate();
+    let shown = all.filter(|(_, (multipath, _))| scene.shows(*multipath));
+    shown.map(|(index, (multipath, _))| (index, label(multipath), hue(multipath))).collect()
+}
+
+/// All patterns of a transport.
+pub(super) fn histogram(scene: &Scene, transport: usize) -> Histogram {
+    let mut all = Histogram::default();
+    for pattern in 0..GAIN_PATTERNS.len() {
+        let column = scene.columns.gain(gain_index(pattern, transport));
+        scene.selection.for_each(|row| all.add(column[row]));
+    }
+    all
+}
+
+pub(super) fn distribution(scene: &Scene, meta: Meta) -> Chart {
+    let curves =
+        shown(scene).into_iter().map(|(index, name, hue)| Curve::new(name, hue, histogram(scene, index)));
+    let meta = meta
+        .caption(DEFINITION)
+        .caption("Height: part of all values up to the gain below.")
+        .x("gain (logarithmic)")
+        .corners("", "right of 1: the second path helped");
+    distributions(meta, Unit::Ratio, curves.collect(), Some(1.0))
+}
+
+pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
+    let least = scene.least_agents(dimension);
+    let members = scene.columns.members(&scene.selection, dimension, (least, MOST_GROUPS));
+    let shown = shown(scene);
+    let mut values = vec![vec![Histogram::default(); shown.len()]; members.members.len()];
+    for (place, (index, _, _)) in shown.iter().enumerate() {
+        for pattern in 0..GAIN_PATTERNS.len() {
+            let column = scene.columns.gain(gain_index(pattern, *index));
+            scene.columns.for_each_member(&scene.selection, &members, |row, member| {
+                values[member][place].add(column[row]);
+            });
+        }
+    }
+    let groups = members.members.iter().zip(values).map(|(member, values)| Group {
+        name: member.name.clone(),
+        detail: format!("n = {}", values.iter().map(Histogram::total).sum::<u64>()),
+        values,
+    });
+    let series: Vec<(&str, Hue)> = shown.iter().map(|(_, name, hue)| (*name, *hue)).collect();
+    let mut meta = meta.caption(DEFINITION).caption("Tick: median; bar: the middle half.").x("gain");
+    if dimension == Dimension::Kind {
+        meta = meta.caption("A result with networks of several kinds counts in each.");
+    }
+    if least > 0 {
+        meta = meta.caption("Groups of fewer than 3 agents are not shown.");
+    }
+    quartiles(meta, (Unit::Ratio, dimension.name()), &series, &groups.collect::<Vec<_>>(), Some(1.0))
+}
+
+pub(super) fn over_time(scene: &Scene, meta: Meta) -> Chart {
+    let meta = meta.caption(DEFINITION);
+    let Some(period) = scene.period() else { return course(meta, Unit::Ratio, None, Vec::new()) };
+    let series = shown(scene).into_iter().map(|(index, name, hue)| {
+        let mut values = vec![Histogram::default(); period.count];
+        for pattern in 0..GAIN_PATTERNS.len() {
+            let column = scene.columns.gain(gain_index(pattern, index));
+            scene
+                .columns
+                .for_each_period(&scene.selection, period, |row, place| values[place].add(column[row]));
+        }
+        let values = values.into_iter().enumerate();
+        (name, hue, values.map(|(place, values)| (period.start_s(place), values)).collect())
+    });
+    let series = series.collect();
+    let words = format!("Median of each {}.", days(period.days()));
+    let span = (period.start_s(0), period.start_s(period.count));
+    course(meta.caption(&words), Unit::Ratio, Some(span), series)
+}
+
+pub(super) fn days(days: u32) -> String {
+    if days == 1 { "day (UTC)".to_owned() } else { format!("{days} days (UTC)") }
+}

@@ -1,0 +1,175 @@
+//! Section IV of the `MultipathTester` paper (De Coninck and Bonaventure, 2019): handovers and delays of mobile runs.
+
+use super::shape::{Curve, Unit, counts, distributions};
+use super::table::{Cell, Table};
+use super::{Chart, Meta, Scene, hue};
+use crate::columns::Histogram;
+use crate::facts::{Bucket, PairFact, REASONS, measure};
+use pathbench_api::summary::Mode;
+use pathbench_record::direction::Direction;
+use pathbench_record::document::HandoverReason;
+use pathbench_record::transport::Transport;
+use pathbench_report::plot::{Axis, Hue, Marks, Plot, Series};
+use std::collections::BTreeSet;
+
+const MULTIPATH: [Transport; 2] = [Transport::Mptcp, Transport::Mpquic];
+
+/// Points of a scatter chart; more hide each other.
+const MOST_POINTS: usize = 1500;
+
+/// Buckets that share a point of a scatter chart: 6 % in each direction.
+const COARSE: u16 = 4;
+
+const fn words(reason: HandoverReason) -> &'static str {
+    match reason {
+        HandoverReason::RttThreshold => "Smoothed RTT over 600 ms",
+        HandoverReason::UnderRto => "In retransmission timeout",
+        HandoverReason::RtoThreshold => "RTO over 1500 ms",
+        HandoverReason::Other => "Other",
+    }
+}
+
+pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
+    let mut found = [[0_u64; REASONS.len()]; MULTIPATH.len()];
+    for one in scene.columns.handovers(&scene.selection) {
+        let reason = REASONS.iter().position(|reason| *reason == one.reason);
+        let transport = MULTIPATH.iter().position(|transport| *transport == one.transport);
+        if let (Some(reason), Some(transport)) =
+            (reason, transport.filter(|place| scene.shows(MULTIPATH[*place])))
+        {
+            found[transport][reason] += 1;
+        }
+    }
+    let all: u64 = found.iter().flatten().sum();
+    let row = |(place, reason): (usize, &HandoverReason)| {
+        let counts = MULTIPATH.iter().zip(found).filter(|(_, counts)| counts[place] > 0);
+        let detail: Vec<String> = counts.map(|(one, counts)| format!("{one} {}", counts[place])).collect();
+        (words(*reason).to_owned(), detail.join(" · "), found.iter().map(|counts| counts[place]).sum())
+    };
+    let rows: Vec<(String, String, u64)> = REASONS.iter().enumerate().map(row).collect();
+    let caption = "Table I of the MultipathTester paper: the state of the first path at the first byte sent on the \
+                   second; the first condition that held. Choose a transport to see one only.";
+    counts(meta.caption(caption).x("handovers"), "Reason", all, if all > 0 { &rows } else { &[] })
+}
+
+pub(super) fn durations(scene: &Scene, meta: Meta) -> Chart {
+    let mut found = vec![[Histogram::default(), Histogram::default()]; MULTIPATH.len()];
+    for one in scene.columns.handovers(&scene.selection) {
+        if let Some(place) = MULTIPATH.iter().position(|transport| *transport == one.transport) {
+            found[place][0].add(one.received);
+            found[place][1].add(one.sent);
+        }
+    }
+    let curves = MULTIPATH.into_iter().zip(found).filter(|(transport, _)| scene.shows(*transport));
+    let curves = curves.flat_map(|(transport, [received, sent])| {
+        let curve = |what: &str, values| Curve::new(&format!("{transport}, {what}"), hue(transport), values);
+        [curve("last received", received), curve("last sent", sent).dashed()]
+    });
+    let meta = meta
+        .caption(
+            "Figure 6 of the MultipathTester paper: last activity on the first path (received or sent) after the first \
+             data on the second. Negative: the first path had stopped before (abrupt).",
+        )
+        .x("duration");
+    distributions(meta, Unit::SignedMilliseconds, curves.collect(), Some(0.0))
+}
+
+pub(super) fn delays(scene: &Scene, meta: Meta) -> Chart {
+    let figures = [("delay_max_upload_ms", "upload"), ("delay_max_download_ms", "download")];
+    let mut curves = Vec::new();
+    for transport in MULTIPATH.into_iter().filter(|one| scene.shows(*one)) {
+        for (figure, direction) in figures {
+            let Some(measure) = measure("interactive", figure) else { continue };
+            let column = scene.columns.figure(measure, transport);
+            let mut values = Histogram::default();
+            scene.selection.for_each(|row| {
+                if scene.columns.mode(row) == Mode::Mobile {
+                    values.add(column[row]);
+                }
+            });
+            let curve = Curve::new(&format!("{transport}, {direction}"), hue(transport), values);
+            curves.push(if direction == "download" { curve.dashed() } else { curve });
+        }
+    }
+    let meta = meta
+        .caption(
+            "Figure 7 of the MultipathTester paper, for both multipath transports: the maximal delay of a message in each \
+             mobile result.",
+        )
+        .x("maximal delay (logarithmic)");
+    distributions(meta, Unit::Milliseconds, curves, None)
+}
+
+pub(super) fn ratio(scene: &Scene, meta: Meta) -> Chart {
+    let mut found = [Histogram::default(), Histogram::default()];
+    for pair in scene.columns.delay_pairs(&scene.selection) {
+        found[usize::from(pair.direction == Direction::Download)].add(pair.mptcp.over(pair.mpquic));
+    }
+    let [upload, download] = found;
+    let curves = vec![
+        Curve::new("upload", Hue::Upload, upload),
+        Curve::new("download", Hue::Download, download).dashed(),
+    ];
+    let meta = meta
+        .caption("Figure 8a of the MultipathTester paper: maximal delays of the same repetition.")
+        .x("mptcp ÷ mpquic (logarithmic)")
+        .corners("left of 1: mptcp is faster", "right of 1: mpquic is faster");
+    distributions(meta, Unit::Ratio, curves, Some(1.0))
+}
+
+/// Pairs in the same coarse cell share a point; evenly thinned if there are still too many.
+fn points(pairs: &[&PairFact]) -> Vec<(f64, f64)> {
+    let coarse = |bucket: Bucket| bucket.0 / COARSE * COARSE + COARSE / 2;
+    let cells: BTreeSet<(u16, u16)> =
+        pairs.iter().map(|one| (coarse(one.mptcp), coarse(one.mpquic))).collect();
+    let each = cells.len().div_ceil(MOST_POINTS).max(1);
+    let value = |bits| Bucket(bits).value();
+    cells.into_iter().step_by(each).filter_map(|(x, y)| Some((value(x)?, value(y)?))).collect()
+}
+
+pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
+    let is_drawn = |pair: &&PairFact| [pair.mptcp, pair.mpquic].iter().all(|one| one.index() > 1);
+    let pairs: Vec<&PairFact> = scene.columns.delay_pairs(&scene.selection).filter(is_drawn).collect();
+    let values = || pairs.iter().flat_map(|pair| [pair.mptcp, pair.mpquic]);
+    let ends = values().min().zip(values().max());
+    let ends = ends.and_then(|(low, high)| low.value().zip(high.value()));
+    let mut data = Table::new([
+        ("direction", "Direction"),
+        ("mptcp_ms", "Multipath TCP"),
+        ("mpquic_ms", "Multipath QUIC"),
+    ]);
+    let mut table =
+        Table::new([("direction", "Direction"), ("pairs", "Pairs"), ("mptcp_slower", "mptcp slower")]);
+    let mut series = Vec::new();
+    for (direction, hue) in [(Direction::Upload, Hue::Upload), (Direction::Download, Hue::Download)] {
+        let of: Vec<&PairFact> = pairs.iter().copied().filter(|pair| pair.direction == direction).collect();
+        if of.is_empty() {
+            continue;
+        }
+        let slower = of.iter().filter(|pair| pair.mptcp > pair.mpquic).count() as f64 / of.len() as f64;
+        table.rows.push(vec![
+            Cell::text(direction.name()),
+            Cell::Count(of.len() as u64),
+            Cell::Quantity(slower, super::shape::percent(slower)),
+        ]);
+        let points = points(&of);
+        data.rows.extend(points.iter().map(|(mptcp, mpquic)| {
+            vec![Cell::text(direction.name()), Cell::Number(*mptcp), Cell::Number(*mpquic)]
+        }));
+        let is_dashed = direction == Direction::Download;
+        series.push(Series {
+            name: direction.name().to_owned(),
+            hue,
+            is_dashed,
+            marks: Marks::Points(points),
+        });
+    }
+    let axes = ends.map(|(low, high)| (Axis::Milliseconds(low, high), Axis::Milliseconds(low, high)));
+    let meta = meta
+        .caption("Figure 8b of the MultipathTester paper: maximal delays of the same repetition. Near pairs share a point.")
+        .x("mptcp (logarithmic)")
+        .corners("mpquic slower", "mptcp slower");
+    let y_title = "mpquic".to_owned();
+    let plot = Plot { axes, series, has_diagonal: true, y_title, ..Plot::default() };
+    Chart::new(meta, pairs.len() as u64, plot, table).with_data(data)
+}

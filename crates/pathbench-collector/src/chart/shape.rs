@@ -1,0 +1,245 @@
+//! The shapes of charts: cumulative distributions, quartiles of groups, counts.
+
+use super::table::{Cell, Table};
+use super::{Chart, Meta};
+use crate::columns::Histogram;
+use pathbench_record::text::{duration_ms, scaled, three_digits};
+use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, Series};
+
+/// Steps of a curve; more are finer than a pixel.
+const MOST_STEPS: usize = 300;
+
+/// The unit of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Milliseconds,
+    SignedMilliseconds,
+    Mbps,
+    Ratio,
+}
+
+impl Unit {
+    pub(super) fn words(self, value: f64) -> String {
+        match self {
+            Self::Milliseconds => duration_ms(value),
+            Self::SignedMilliseconds => duration_ms(value).replace('-', "−"),
+            Self::Mbps => scaled(value, &[(1e3, "Gbit/s"), (1.0, "Mbit/s"), (1e-3, "kbit/s")]),
+            Self::Ratio => format!("{} ×", three_digits(value)),
+        }
+    }
+
+    /// In the name of a field.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Milliseconds | Self::SignedMilliseconds => "_ms",
+            Self::Mbps => "_mbps",
+            Self::Ratio => "",
+        }
+    }
+
+    const fn axis(self, low: f64, high: f64) -> Axis {
+        match self {
+            Self::Milliseconds => Axis::Milliseconds(low, high),
+            Self::SignedMilliseconds => Axis::SignedMilliseconds(low, high),
+            Self::Mbps => Axis::Rate(high),
+            Self::Ratio => Axis::Ratio(low, high),
+        }
+    }
+
+    const fn axis_of_rows(self, high: f64) -> Axis {
+        match self {
+            Self::Milliseconds | Self::SignedMilliseconds => Axis::Duration(high),
+            Self::Mbps => Axis::Rate(high),
+            Self::Ratio => Axis::Factor(high),
+        }
+    }
+
+    pub(super) fn cell(self, value: Option<f64>) -> Cell {
+        value.map_or(Cell::Absent, |value| Cell::Quantity(value, self.words(value)))
+    }
+}
+
+pub(super) struct Curve {
+    pub(super) name: String,
+    pub(super) hue: Hue,
+    pub(super) is_dashed: bool,
+    pub(super) values: Histogram,
+}
+
+impl Curve {
+    pub(super) fn new(name: &str, hue: Hue, values: Histogram) -> Self {
+        Self { name: name.to_owned(), hue, is_dashed: false, values }
+    }
+
+    pub(super) fn dashed(self) -> Self {
+        Self { is_dashed: true, ..self }
+    }
+}
+
+pub(super) const QUANTILES: [(f64, &str, &str); 5] = [
+    (0.1, "p10", "10th percentile"),
+    (0.25, "p25", "25th"),
+    (0.5, "p50", "median"),
+    (0.75, "p75", "75th"),
+    (0.9, "p90", "90th"),
+];
+
+fn quantile_columns(unit: Unit) -> impl Iterator<Item = (String, String)> {
+    QUANTILES
+        .into_iter()
+        .map(move |(_, name, heading)| (format!("{name}{}", unit.suffix()), heading.to_owned()))
+}
+
+fn quantile_cells(values: &Histogram, unit: Unit) -> impl Iterator<Item = Cell> {
+    QUANTILES.into_iter().map(move |(q, _, _)| unit.cell(values.quantile(q)))
+}
+
+/// Cumulative distributions. Curves without values are left out.
+pub(super) fn distributions(meta: Meta, unit: Unit, curves: Vec<Curve>, reference: Option<f64>) -> Chart {
+    let curves: Vec<Curve> = curves.into_iter().filter(|curve| curve.values.total() > 0).collect();
+    let n = curves.iter().map(|curve| curve.values.total()).sum();
+    let ends = |q: f64, pick: fn(f64, f64) -> f64| {
+        curves.iter().filter_map(|curve| curve.values.quantile(q)).reduce(pick)
+    };
+    // On a linear axis, the longest of many would hide all others.
+    let edge = if unit == Unit::SignedMilliseconds { 0.03 } else { 0.002 };
+    let axes = ends(edge, f64::min).zip(ends(1.0 - edge, f64::max));
+    let axes = axes.map(|(low, high)| (unit.axis(low, high), Axis::Part));
+    let series = curves.iter().map(|curve| Series {
+        name: format!("{} (n = {})", curve.name, curve.values.total()),
+        hue: curve.hue,
+        is_dashed: curve.is_dashed,
+        marks: Marks::Line(steps(&curve.values)),
+    });
+    let mut table = Table::new([("series", ""), ("n", "n")]);
+    table.columns.extend(quantile_columns(unit));
+    let mut data = Table::new([("series", "Series"), ("value", "Value"), ("part", "Part up to the value")]);
+    data.columns[1].0 = format!("value{}", unit.suffix());
+    for curve in &curves {
+        let mut row = vec![Cell::text(&curve.name), Cell::Count(curve.values.total())];
+        row.extend(quantile_cells(&curve.values, unit));
+        table.rows.push(row);
+        data.rows.extend(
+            curve
+                .values
+                .cumulative()
+                .into_iter()
+                .map(|(value, part)| vec![Cell::text(&curve.name), Cell::Number(value), Cell::Number(part)]),
+        );
+    }
+    let plot = Plot { axes, series: series.collect(), reference, ..Plot::default() };
+    Chart::new(meta, n, plot, table).with_data(data)
+}
+
+fn steps(values: &Histogram) -> Vec<(f64, f64)> {
+    let cumulative = values.cumulative();
+    let each = cumulative.len().div_ceil(MOST_STEPS).max(1);
+    let mut before = 0.0;
+    let corners = cumulative.chunks(each).filter_map(<[_]>::last).flat_map(|(value, part)| {
+        let corners = [(*value, before), (*value, *part)];
+        before = *part;
+        corners
+    });
+    corners.collect()
+}
+
+/// One row of a chart of quartiles, with the values of each series.
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) detail: String,
+    pub(super) values: Vec<Histogram>,
+}
+
+/// Medians with the middle half of the values, for each group and series.
+pub(super) fn quartiles(
+    meta: Meta,
+    (unit, what): (Unit, &str),
+    series: &[(&str, Hue)],
+    groups: &[Group],
+    reference: Option<f64>,
+) -> Chart {
+    let all = || groups.iter().flat_map(|group| &group.values);
+    let n = all().map(Histogram::total).sum();
+    let high = all().filter_map(|values| values.quantile(0.75)).reduce(f64::max);
+    let shown: Vec<&Group> =
+        groups.iter().filter(|group| group.values.iter().any(|values| values.total() > 0)).collect();
+    let mut table = Table::new([("group", what), ("series", "Transport"), ("n", "n")]);
+    table.columns.extend(quantile_columns(unit));
+    let mut marks: Vec<Vec<Bar>> = vec![Vec::new(); series.len()];
+    for (row, group) in shown.iter().enumerate() {
+        for ((index, values), (name, _)) in group.values.iter().enumerate().zip(series) {
+            let Some([from, typical, to]) = quartile_values(values) else { continue };
+            let bar = Bar { row, from, to, typical: Some(typical), text: unit.words(typical) };
+            marks[index].push(bar);
+            let mut cells = vec![Cell::text(&group.name), Cell::text(*name), Cell::Count(values.total())];
+            cells.extend(quantile_cells(values, unit));
+            table.rows.push(cells);
+        }
+    }
+    let rows = shown.iter().map(|group| (group.name.clone(), group.detail.clone())).collect();
+    let axes = high.map(|high| (unit.axis_of_rows(high), Axis::Rows(rows)));
+    let series = series.iter().zip(marks).filter(|(_, bars)| !bars.is_empty()).map(|((name, hue), bars)| {
+        Series { name: (*name).to_owned(), hue: *hue, is_dashed: false, marks: Marks::Bars(bars) }
+    });
+    Chart::new(meta, n, Plot { axes, series: series.collect(), reference, ..Plot::default() }, table)
+}
+
+fn quartile_values(values: &Histogram) -> Option<[f64; 3]> {
+    Some([values.quantile(0.25)?, values.quantile(0.5)?, values.quantile(0.75)?])
+}
+
+/// Name, colour, and the values of each period with its start.
+pub(super) type Periods = (&'static str, Hue, Vec<(f64, Histogram)>);
+
+/// Medians of consecutive periods. A period without values interrupts no line: the next point continues it.
+pub(super) fn course(meta: Meta, unit: Unit, span: Option<(f64, f64)>, series: Vec<Periods>) -> Chart {
+    let mut table = Table::new([("series", "Transport"), ("day", "From"), ("n", "n")]);
+    table.columns.extend(quantile_columns(unit));
+    let (mut n, mut high) = (0, 0.0_f64);
+    let mut drawn = Vec::new();
+    for (name, hue, periods) in series {
+        let mut points = Vec::new();
+        for (at_s, values) in periods {
+            let Some(median) = values.quantile(0.5) else { continue };
+            points.push((at_s, median));
+            (n, high) = (n + values.total(), high.max(median));
+            let mut cells = vec![Cell::text(name), Cell::text(super::day(at_s)), Cell::Count(values.total())];
+            cells.extend(quantile_cells(&values, unit));
+            table.rows.push(cells);
+        }
+        if !points.is_empty() {
+            let marks = Marks::Course(points);
+            drawn.push(Series { name: name.to_owned(), hue, is_dashed: false, marks });
+        }
+    }
+    let axes = span.filter(|_| n > 0).map(|(first, last)| (Axis::Days(first, last), unit.axis_of_rows(high)));
+    Chart::new(meta, n, Plot { axes, series: drawn, ..Plot::default() }, table)
+}
+
+/// Counts of named things, as bars with their part of `all`.
+pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, u64)]) -> Chart {
+    let mut table = Table::new([("name", what), ("results", "Results"), ("part", "Part of all")]);
+    let most = rows.iter().map(|(_, _, count)| *count).max().filter(|most| *most > 0);
+    let part = |count: u64| count as f64 / all.max(1) as f64;
+    let bar = |(row, (_, _, count)): (usize, &(String, String, u64))| Bar {
+        row,
+        from: 0.0,
+        to: *count as f64,
+        typical: None,
+        text: percent(part(*count)),
+    };
+    for (name, _, count) in rows {
+        let part = part(*count);
+        table.rows.push(vec![Cell::text(name), Cell::Count(*count), Cell::Quantity(part, percent(part))]);
+    }
+    let names = rows.iter().map(|(name, detail, _)| (name.clone(), detail.clone())).collect();
+    let axes = most.map(|most| (Axis::Count(most as f64), Axis::Rows(names)));
+    let marks = Marks::Bars(rows.iter().enumerate().map(bar).collect());
+    let series = vec![Series { name: String::new(), hue: Hue::Number(0), is_dashed: false, marks }];
+    let n = rows.iter().map(|(_, _, count)| count).sum();
+    Chart::new(meta, n, Plot { axes, series, ..Plot::default() }, table)
+}
+
+pub(super) fn percent(part: f64) -> String {
+    format!("{} %", three_digits(part * 100.0))
+}

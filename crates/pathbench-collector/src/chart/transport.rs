@@ -1,0 +1,113 @@
+//! Figures by transport.
+
+use super::gain::days;
+use super::shape::{Group, Unit, course, quartiles};
+use super::{Chart, MOST_GROUPS, Meta, Scene, hue};
+use crate::columns::{Dimension, Histogram};
+use crate::facts::measure;
+use pathbench_record::transport::Transport;
+use pathbench_report::plot::Hue;
+
+const MULTIPATH: &str =
+    "Figures of multipath transports are from results in which several paths carried data.";
+const BARS: &str = "Tick: median; bar: the middle half.";
+
+/// Pattern, and its name in charts.
+const PATTERNS: [(&str, &str); 4] = [
+    ("throughput-download", "download"),
+    ("throughput-upload", "upload"),
+    ("throughput", "throughput"),
+    ("bulk", "bulk"),
+];
+
+fn series(scene: &Scene) -> Vec<(&'static str, Hue)> {
+    scene.transports.iter().map(|transport| (transport.name(), hue(*transport))).collect()
+}
+
+fn group(scene: &Scene, (pattern, name): (&str, &str), figure: &str) -> Option<Group> {
+    let measure = measure(pattern, figure)?;
+    let of = |transport: &Transport| {
+        scene.columns.histogram(&scene.selection, scene.columns.figure(measure, *transport))
+    };
+    let values: Vec<Histogram> = scene.transports.iter().map(of).collect();
+    let detail = format!("n = {}", values.iter().map(Histogram::total).sum::<u64>());
+    Some(Group { name: name.to_owned(), detail, values })
+}
+
+fn by_pattern(scene: &Scene, meta: Meta, unit: Unit, patterns: &[(&str, &str)], figure: &str) -> Chart {
+    let groups: Vec<Group> = patterns.iter().filter_map(|pattern| group(scene, *pattern, figure)).collect();
+    quartiles(meta.caption(BARS), (unit, "Pattern"), &series(scene), &groups, None)
+}
+
+pub(super) fn goodput(scene: &Scene, meta: Meta) -> Chart {
+    let words = "Goodput: bytes delivered to the receiving application per second; of single-path transports on their \
+                 best path; one median a result and pattern.";
+    let meta = meta.caption(words).caption(MULTIPATH).x("goodput");
+    by_pattern(scene, meta, Unit::Mbps, &PATTERNS, "goodput_mbps")
+}
+
+pub(super) fn stall(scene: &Scene, meta: Meta) -> Chart {
+    let words = "Stall: the longest time in which the receiving application got no byte although the sender had some \
+                 to send; one median a result and pattern.";
+    let meta = meta.caption(words).caption(MULTIPATH).x("stall");
+    by_pattern(scene, meta, Unit::Milliseconds, &PATTERNS, "stall_ms")
+}
+
+pub(super) fn completion_time(scene: &Scene, meta: Meta) -> Chart {
+    let words = "Time from the request of a file to its last byte (bulk); one median a result.";
+    let meta = meta.caption(words).caption(MULTIPATH).x("completion time");
+    by_pattern(scene, meta, Unit::Milliseconds, &[("bulk", "bulk")], "fct_ms")
+}
+
+/// The maximal delays of a transport in both directions.
+const DELAYS: [(&str, &str); 2] = [("delay_max_upload_ms", "upload"), ("delay_max_download_ms", "download")];
+
+pub(super) fn max_delay(scene: &Scene, meta: Meta) -> Chart {
+    let words = "Delay of a message of the interactive pattern, from the moment it was due to its acknowledgement; the \
+                 maximum of each run, one median a result.";
+    let of = |(figure, name)| group(scene, ("interactive", name), figure);
+    let groups: Vec<Group> = DELAYS.into_iter().filter_map(of).collect();
+    let meta = meta.caption(words).caption(BARS).x("maximal delay");
+    quartiles(meta, (Unit::Milliseconds, "Direction"), &series(scene), &groups, None)
+}
+
+pub(super) fn max_delay_by_kind(scene: &Scene, meta: Meta) -> Chart {
+    let members = scene.columns.members(&scene.selection, Dimension::Kind, (0, MOST_GROUPS));
+    let mut values = vec![vec![Histogram::default(); scene.transports.len()]; members.members.len()];
+    let measure = measure("interactive", "delay_max_ms").unwrap_or_default();
+    for (place, transport) in scene.transports.iter().enumerate() {
+        let column = scene.columns.figure(measure, *transport);
+        scene.columns.for_each_member(&scene.selection, &members, |row, member| {
+            values[member][place].add(column[row]);
+        });
+    }
+    let groups = members.members.iter().zip(values).map(|(member, values)| Group {
+        name: member.name.clone(),
+        detail: format!("n = {}", values.iter().map(Histogram::total).sum::<u64>()),
+        values,
+    });
+    let words = "The larger of both directions. A result with networks of several kinds counts in each.";
+    let meta = meta.caption(words).caption(BARS).x("maximal delay");
+    quartiles(meta, (Unit::Milliseconds, "Network"), &series(scene), &groups.collect::<Vec<_>>(), None)
+}
+
+pub(super) fn goodput_over_time(scene: &Scene, meta: Meta) -> Chart {
+    let meta = meta.caption("Download goodput.").caption(MULTIPATH);
+    let measures = ["throughput-download", "throughput"].map(|pattern| measure(pattern, "goodput_mbps"));
+    let Some(period) = scene.period() else { return course(meta, Unit::Mbps, None, Vec::new()) };
+    let of = |transport: &Transport| {
+        let mut values = vec![Histogram::default(); period.count];
+        for measure in measures.into_iter().flatten() {
+            let column = scene.columns.figure(measure, *transport);
+            scene
+                .columns
+                .for_each_period(&scene.selection, period, |row, place| values[place].add(column[row]));
+        }
+        let values = values.into_iter().enumerate();
+        let values = values.map(|(place, values)| (period.start_s(place), values)).collect();
+        (transport.name(), hue(*transport), values)
+    };
+    let words = format!("Median of each {}.", days(period.days()));
+    let span = (period.start_s(0), period.start_s(period.count));
+    course(meta.caption(&words), Unit::Mbps, Some(span), scene.transports.iter().map(of).collect())
+}

@@ -1,0 +1,74 @@
+//! Who measures what: section II-C of the `MultipathTester` paper (De Coninck and Bonaventure, 2019).
+
+use super::gain::days;
+use super::shape::{counts, percent};
+use super::table::{Cell, Table};
+use super::{Chart, MOST_GROUPS, Meta, Scene, day};
+use crate::columns::Dimension;
+use pathbench_report::plot::{Axis, Hue, Marks, Plot, Series};
+
+pub(super) fn totals(scene: &Scene, meta: Meta) -> Chart {
+    let members = scene.columns.members(&scene.selection, Dimension::Mode, (0, MOST_GROUPS));
+    let all = scene.selection.len() as u64;
+    let rows: Vec<(String, String, u64)> =
+        members.members.iter().map(|one| (one.name.clone(), String::new(), one.results)).collect();
+    let caption = "As in section II-C of the MultipathTester paper. Stable: pathbench test; mobile: pathbench roam. \
+                   Networks: distinct /24 and /48 prefixes of clients in public results.";
+    let mut chart = counts(meta.caption(caption).x("results"), "Mode", all, &rows);
+    let (agents, networks) = scene.columns.distinct(&scene.selection);
+    let distinct =
+        |dimension| scene.columns.members(&scene.selection, dimension, (0, usize::MAX >> 8)).members.len();
+    let mut table = Table::new([("name", ""), ("count", "Number"), ("part", "Part of all results")]);
+    for (name, count) in [
+        ("results", all),
+        ("agents", agents),
+        ("networks", networks),
+        ("operators", distinct(Dimension::Operator)),
+        ("servers", distinct(Dimension::Server)),
+    ] {
+        table.rows.push(vec![Cell::text(name), Cell::Count(count), Cell::Absent]);
+    }
+    for (name, _, count) in &rows {
+        let part = *count as f64 / all.max(1) as f64;
+        let part = Cell::Quantity(part, percent(part));
+        table.rows.push(vec![Cell::text(format!("{name} results")), Cell::Count(*count), part]);
+    }
+    chart.table = table;
+    chart
+}
+
+pub(super) fn per_day(scene: &Scene, meta: Meta) -> Chart {
+    let mut table = Table::new([("day", "From"), ("results", "Results")]);
+    let Some(period) = scene.period() else { return Chart::new(meta, 0, Plot::default(), table) };
+    let mut results = vec![0_u64; period.count];
+    scene.columns.for_each_period(&scene.selection, period, |_, place| results[place] += 1);
+    let half = f64::from(period.length_s) / 2.0;
+    let columns = results.iter().enumerate().map(|(place, count)| {
+        let at_s = period.start_s(place);
+        table.rows.push(vec![Cell::text(day(at_s)), Cell::Count(*count)]);
+        (at_s + half, *count as f64, format!("{}: {count}", day(at_s)))
+    });
+    let marks = Marks::Columns(columns.collect(), 0.8 / period.count as f64);
+    let most = results.iter().max().copied().unwrap_or_default();
+    let axes = (Axis::Days(period.start_s(0), period.start_s(period.count)), Axis::Count(most as f64));
+    let series = vec![Series { name: String::new(), hue: Hue::Number(0), is_dashed: false, marks }];
+    let meta = meta.caption(&format!("Results that began in each {}.", days(period.days())));
+    let plot = Plot { axes: Some(axes), series, y_title: "results".to_owned(), ..Plot::default() };
+    Chart::new(meta, scene.selection.len() as u64, plot, table)
+}
+
+pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
+    let least = scene.least_agents(dimension);
+    let members = scene.columns.members(&scene.selection, dimension, (least, MOST_GROUPS));
+    let rows: Vec<(String, String, u64)> = members
+        .members
+        .iter()
+        .map(|one| (one.name.clone(), format!("agents: {}", one.agents), one.results))
+        .collect();
+    let meta = if least > 0 { meta.caption("Groups of fewer than 3 agents are not shown.") } else { meta };
+    let meta = match dimension {
+        Dimension::Server => meta,
+        _ => meta.caption("A result with several networks counts in each."),
+    };
+    counts(meta.x("results"), dimension.name(), scene.selection.len() as u64, &rows)
+}
