@@ -1,7 +1,8 @@
 //! What a second path is worth: goodput of a multipath transport ÷ goodput of the single-path transport of the same
 //! protocol on its best path, in the same result and pattern.
 
-use super::shape::{Curve, Group, Unit, course, distributions, quartiles};
+use super::shape::{Curve, Group, Unit, course, distributions, percent, quartiles};
+use super::table::Cell;
 use super::{Chart, MOST_GROUPS, Meta, Scene, hue};
 use crate::columns::{Dimension, Histogram};
 use crate::facts::{GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
@@ -37,14 +38,21 @@ pub(super) fn histogram(scene: &Scene, transport: usize) -> Histogram {
 }
 
 pub(super) fn distribution(scene: &Scene, meta: Meta) -> Chart {
-    let curves =
-        shown(scene).into_iter().map(|(index, name, hue)| Curve::new(name, hue, histogram(scene, index)));
+    let mut helped = Vec::new();
+    let curves = shown(scene).into_iter().map(|(index, name, hue)| {
+        let values = histogram(scene, index);
+        helped.extend(values.part(|gain| gain > 1.0).map(|part| Cell::Quantity(part, percent(part))));
+        Curve::new(name, hue, values)
+    });
     let meta = meta
         .caption(DEFINITION)
         .caption("Height: part of all values up to the gain below.")
         .x("gain (logarithmic)")
         .corners("", "right of 1: the second path helped");
-    distributions(meta, Unit::Ratio, curves.collect(), Some(1.0))
+    let mut chart = distributions(meta, Unit::Ratio, curves.collect(), Some(1.0));
+    chart.table.columns.push(("helped".to_owned(), "gain above 1".to_owned()));
+    chart.table.rows.iter_mut().zip(helped).for_each(|(row, cell)| row.push(cell));
+    chart
 }
 
 pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {

@@ -240,6 +240,15 @@ impl<'a> Scene<'a> {
         Some((entry.build)(self, meta))
     }
 
+    /// The values of a dimension with most results, in alphabetical order.
+    pub fn members(&self, dimension: Dimension, most: usize) -> Vec<String> {
+        let least = self.least_agents(dimension);
+        let members = self.columns.members(&self.selection, dimension, (least, most)).members;
+        let mut names: Vec<String> = members.into_iter().map(|one| one.name).collect();
+        names.sort();
+        names
+    }
+
     const fn least_agents(&self, dimension: Dimension) -> u64 {
         match (self.viewer, dimension) {
             (Viewer::Everybody, Dimension::Operator | Dimension::Server) => LEAST_AGENTS,

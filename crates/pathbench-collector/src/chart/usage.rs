@@ -23,8 +23,8 @@ pub(super) fn totals(scene: &Scene, meta: Meta) -> Chart {
         ("results", all),
         ("agents", agents),
         ("networks", networks),
-        ("operators", distinct(Dimension::Operator)),
-        ("servers", distinct(Dimension::Server)),
+        ("operators", distinct(Dimension::Operator) as u64),
+        ("servers", distinct(Dimension::Server) as u64),
     ] {
         table.rows.push(vec![Cell::text(name), Cell::Count(count), Cell::Absent]);
     }

@@ -1,7 +1,9 @@
 //! The command line of the collector.
 
+mod maintenance;
 mod operator;
 pub mod options;
+mod secret;
 mod serve;
 mod stores;
 mod tls;
@@ -60,6 +62,9 @@ pub fn run(cli: &Cli, clock: &Arc<dyn Clock>, print: &mut dyn FnMut(&str)) -> Re
         Some(Action::Experiment(action)) => operator::experiment(place, action, clock, print),
         Some(Action::Agents) => operator::agents(place, clock, print),
         Some(Action::Delete { id }) => operator::delete(place, *id, clock, print),
+        Some(Action::Backup { to }) => maintenance::backup(place, to, clock, print),
+        Some(Action::Restore { from }) => maintenance::restore(place, from, print),
+        Some(Action::Check { digests }) => maintenance::check(place, *digests, clock, print),
         Some(Action::Demo(args)) => crate::demo::demo(place, args, &stop_flag()?, print),
         Some(Action::Openapi) => {
             let document = crate::http::openapi::document();

@@ -1,7 +1,7 @@
 //! Tokens, servers, experiments, agents and deletions, on the collector's host.
 
 use super::options::{ExperimentAction, PlaceArgs, ServerAction, TokenArgs};
-use super::{Failure, stores};
+use super::{Failure, secret, stores};
 use crate::clock::Clock;
 use crate::http::check_in::{KnownAgent, KnownServer, RegisteredServer};
 use crate::keys::Purpose;
@@ -13,9 +13,7 @@ use pathbench_record::network::ServerName;
 use pathbench_record::text::{duration, printable};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +30,7 @@ pub(super) fn token(
     print: Print<'_>,
 ) -> Result<(), Failure> {
     let purpose = if args.admin { Purpose::Admin } else { Purpose::Submit };
-    let key = stores::keys(place)?.token_key(purpose);
+    let key = secret::keys(place)?.token_key(purpose);
     let token = key.mint(&args.name, clock.unix_ms() / 1000, args.valid.0).map_err(Failure::bad_input)?;
     print(&format!("{token}\n"));
     Ok(())
@@ -79,15 +77,15 @@ pub(super) fn server(
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let database = stores::database(place)?;
+    let database = stores::database(place, clock)?;
     match action {
         ServerAction::Add { name, address, key } => {
             if let Some(address) = address {
                 ServerName::parse(address, 4433).map_err(Failure::bad_input)?;
             }
-            let text = stores::keys(place)?.text(Purpose::Server(name));
+            let text = secret::keys(place)?.text(Purpose::Server(name));
             if let Some(file) = key {
-                write_secret(file, &text)?;
+                secret::write(file, &format!("{text}\n"))?;
             }
             put(
                 database.as_ref(),
@@ -136,12 +134,6 @@ pub(super) fn server(
     }
 }
 
-fn write_secret(file: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::failed(format!("cannot create {}: {error}", file.display()));
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(failed)?;
-    writeln!(out, "{text}").and_then(|()| out.sync_all()).map_err(failed)
-}
-
 pub(super) fn experiment(
     place: &PlaceArgs,
     action: &ExperimentAction,
@@ -151,14 +143,16 @@ pub(super) fn experiment(
     match action {
         ExperimentAction::Put { file } => {
             let experiment = read_experiment(file)?;
-            let database = stores::database(place)?;
+            let database = stores::database(place, clock)?;
             put(database.as_ref(), Kind::Experiment, &experiment.name, &experiment, clock)
         }
         ExperimentAction::Remove { name } => {
-            remove(stores::database(place)?.as_ref(), Kind::Experiment, name)
+            remove(stores::database(place, clock)?.as_ref(), Kind::Experiment, name)
         }
         ExperimentAction::List => {
-            for (_, experiment) in all::<Experiment>(stores::database(place)?.as_ref(), Kind::Experiment)? {
+            for (_, experiment) in
+                all::<Experiment>(stores::database(place, clock)?.as_ref(), Kind::Experiment)?
+            {
                 let kind: &str = experiment.kind.into();
                 let every = duration(Duration::from_secs(experiment.schedule.every_s.into()));
                 let line = format!("{}  {kind}  every {every}  {}", experiment.name, experiment.description);
@@ -185,7 +179,7 @@ fn read_experiment(file: &Path) -> Result<Experiment, Failure> {
 }
 
 pub(super) fn agents(place: &PlaceArgs, clock: &Arc<dyn Clock>, print: Print<'_>) -> Result<(), Failure> {
-    for (document, known) in all::<KnownAgent>(stores::database(place)?.as_ref(), Kind::Agent)? {
+    for (document, known) in all::<KnownAgent>(stores::database(place, clock)?.as_ref(), Kind::Agent)? {
         let check_in = known.check_in;
         let line = format!(
             "{}  {}  {}  {}  checked in {}, {} waiting",
@@ -207,8 +201,9 @@ pub(super) fn delete(
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let deleted =
-        stores::database(place)?.delete(&Deletion::One(id), clock.unix_ms()).map_err(Failure::failed)?;
+    let deleted = stores::database(place, clock)?
+        .delete(&Deletion::One(id), clock.unix_ms())
+        .map_err(Failure::failed)?;
     if deleted == 0 {
         return Err(Failure::bad_input(format!("there is no result {id}")));
     }

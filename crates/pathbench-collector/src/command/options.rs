@@ -114,6 +114,22 @@ pub enum Action {
         #[arg(value_name = "ID")]
         id: Uuid,
     },
+    /// Copy database, raw parts and secret key to a new directory, while the collector runs
+    Backup {
+        #[arg(value_name = "DIR")]
+        to: PathBuf,
+    },
+    /// Fill the collector's directory, which must be empty, from a backup
+    Restore {
+        #[arg(value_name = "DIR")]
+        from: PathBuf,
+    },
+    /// Check the database, and that the raw part of every result is there
+    Check {
+        /// Read every raw part and compare its SHA-256
+        #[arg(long)]
+        digests: bool,
+    },
     /// Show all of it: a collector, two test servers and three agents in a lab on this machine, until Ctrl-C
     Demo(DemoArgs),
     /// Print the OpenAPI description of the HTTP API

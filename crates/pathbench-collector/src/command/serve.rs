@@ -1,7 +1,8 @@
 //! The collector from its start to its end.
 
 use super::options::{PlaceArgs, ServeArgs};
-use super::{Failure, stores, tls};
+use super::stores::Stores;
+use super::{Failure, secret, tls};
 use crate::clock::Clock;
 use crate::http::access::{Gate, SubmitAccess};
 use crate::http::limits::{MemoryBudget, RateLimit};
@@ -9,7 +10,9 @@ use crate::http::server::{self, Acceptance};
 use crate::http::{App, Metrics, router};
 use crate::ingest::{Options, Writer};
 use crate::log::Log;
-use crate::store::Deletion;
+use crate::maintenance::{self, Erased, MaintenanceError};
+use crate::raw::{RawMaintenance, RawStore};
+use crate::store::{Database, DatabaseMaintenance};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,8 +21,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Interval of the deletion of old results.
-const RETENTION_INTERVAL: Duration = Duration::from_secs(3600);
+/// Interval of the deletion of old results and of deleted raw parts.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+const ROUNDS_PER_DAY: u32 = 24 * 60;
 
 /// Threads for blocking work: readers of the database and of the raw store.
 const BLOCKING_THREADS: usize = 64;
@@ -35,7 +40,9 @@ pub(super) fn serve(
         _ => None,
     };
     raise_descriptor_limit();
-    let app = Arc::new(app(place, args, clock)?);
+    let stores = Stores::open(place, clock)?;
+    let upkeep = Upkeep { database: Arc::clone(&stores.database), raw: Arc::clone(&stores.raw) };
+    let app = Arc::new(app(place, args, clock, stores)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -53,7 +60,7 @@ pub(super) fn serve(
             "Collector  {scheme}://{address}/\nAgents     pathbench agent {scheme}://{address}\n"
         ));
         app.log.info("started", json!({ "address": address.to_string(), "tls": scheme == "https" }));
-        tokio::spawn(retention(Arc::clone(&app)));
+        tokio::spawn(upkeep.run(Arc::clone(&app)));
         let acceptance = Acceptance {
             max_connections: args.max_connections as usize,
             max_connections_per_client: args.max_connections_per_client as usize,
@@ -84,9 +91,9 @@ pub(super) fn serve(
     served
 }
 
-fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>) -> Result<App, Failure> {
-    let keys = stores::keys(place)?;
-    let (database, raw) = (stores::database(place)?, stores::raw_store(place, clock)?);
+fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stores) -> Result<App, Failure> {
+    let keys = secret::keys(place)?;
+    let (database, raw): (Arc<dyn Database>, Arc<dyn RawStore>) = (stores.database, stores.raw);
     let log = Log::new(Arc::clone(clock), crate::output::standard_error());
     let writer_log = log.clone();
     let report = move |line: &str| writer_log.error("writer", json!({ "error": line }));
@@ -140,19 +147,49 @@ fn stop_on_signal(stop: watch::Sender<bool>) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn retention(app: Arc<App>) {
-    let Some(time) = app.retention else { return };
-    loop {
-        let (database, now_ms) = (Arc::clone(&app.database), app.clock.unix_ms());
-        let before_ms = now_ms.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        let deletion = Deletion::ReceivedBefore(before_ms);
-        match tokio::task::spawn_blocking(move || database.delete(&deletion, now_ms)).await {
-            Ok(Ok(0)) => {}
-            Ok(Ok(deleted)) => app.log.info("retention", json!({ "deleted": deleted })),
-            Ok(Err(error)) => app.log.error("retention", json!({ "error": error.to_string() })),
-            Err(error) => app.log.error("retention", json!({ "error": error.to_string() })),
+/// Retention and the erasure of deleted raw parts.
+struct Upkeep {
+    database: Arc<dyn DatabaseMaintenance>,
+    raw: Arc<dyn RawMaintenance>,
+}
+
+impl Upkeep {
+    async fn run(self, app: Arc<App>) {
+        let upkeep = Arc::new(self);
+        for round in 0_u32.. {
+            let (upkeep, retention, now_ms) = (Arc::clone(&upkeep), app.retention, app.clock.unix_ms());
+            let work = move || upkeep.round(retention, round.is_multiple_of(ROUNDS_PER_DAY), now_ms);
+            match tokio::task::spawn_blocking(work).await {
+                Ok(Ok((0, erased))) if erased == Erased::default() => {}
+                Ok(Ok((deleted, erased))) => app.log.info(
+                    "upkeep",
+                    json!({ "deleted": deleted, "erased_parts": erased.ranges, "removed_segments": erased.segments }),
+                ),
+                Ok(Err(error)) => app.log.error("upkeep", json!({ "error": error.to_string() })),
+                Err(error) => app.log.error("upkeep", json!({ "error": error.to_string() })),
+            }
+            tokio::time::sleep(UPKEEP_INTERVAL).await;
         }
-        tokio::time::sleep(RETENTION_INTERVAL).await;
+    }
+
+    fn round(
+        &self,
+        retention: Option<Duration>,
+        is_daily: bool,
+        now_ms: u64,
+    ) -> Result<(u64, Erased), MaintenanceError> {
+        let (database, raw) = (self.database.as_ref(), self.raw.as_ref());
+        let deleted = match retention {
+            Some(keep) => maintenance::retain(database, raw, keep, now_ms)?,
+            None => 0,
+        };
+        let mut erased = maintenance::erase_deleted(database, raw)?;
+        if is_daily {
+            let unreferenced = maintenance::erase_unreferenced(database, raw)?;
+            erased.ranges += unreferenced.ranges;
+            erased.segments += unreferenced.segments;
+        }
+        Ok((deleted, erased))
     }
 }
 

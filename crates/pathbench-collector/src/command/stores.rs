@@ -3,17 +3,16 @@
 use super::Failure;
 use super::options::PlaceArgs;
 use crate::clock::Clock;
-use crate::keys::Keys;
-use crate::raw::RawStore;
+use crate::maintenance::{DATABASE_FILE, RAW_DIRECTORY};
+use crate::raw::RawMaintenance;
 use crate::raw::directory::Directory;
-use crate::store::Database;
+use crate::raw::s3::{Location, S3};
 use crate::store::postgres::{self, Postgres};
 use crate::store::sqlite::Sqlite;
-use data_encoding::HEXLOWER;
+use crate::store::{Database, DatabaseMaintenance};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,61 +38,41 @@ fn default_directory() -> Result<PathBuf, Failure> {
     Ok(data.join("pathbench/collector"))
 }
 
-/// The secret key; the first start makes it.
-pub(super) fn keys(place: &PlaceArgs) -> Result<Keys, Failure> {
-    let path = secret_path(place)?;
-    match read_secret(&path) {
-        Ok(keys) => Ok(keys),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make_secret(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-            read_secret(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+/// Database and raw store.
+#[derive(Debug)]
+pub(super) struct Stores {
+    pub(super) database: Arc<dyn DatabaseMaintenance>,
+    /// The database, if it is SQLite.
+    pub(super) sqlite: Option<Arc<Sqlite>>,
+    pub(super) raw: Arc<dyn RawMaintenance>,
+}
+
+impl Stores {
+    pub(super) fn open(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
+        let raw = raw_store(place, clock)?;
+        if let Some(url) = &place.database {
+            let database = Postgres::connect(url, postgres::Options::default()).map_err(Failure::failed)?;
+            return Ok(Self { database: Arc::new(database), sqlite: None, raw });
         }
-        Err(error) => Err(Failure::bad_input(format!("{}: {error}", path.display()))),
+        let path = directory(place)?.join(DATABASE_FILE);
+        let sqlite = Arc::new(Sqlite::open(&path).map_err(Failure::failed)?);
+        Ok(Self { database: Arc::<Sqlite>::clone(&sqlite), sqlite: Some(sqlite), raw })
     }
 }
 
-pub(super) fn secret_path(place: &PlaceArgs) -> Result<PathBuf, Failure> {
-    match &place.secret {
-        Some(path) => Ok(path.clone()),
-        None => Ok(directory(place)?.join("secret.key")),
+/// The database alone.
+pub(super) fn database(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Database>, Failure> {
+    Ok(Stores::open(place, clock)?.database)
+}
+
+fn raw_store(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Arc<dyn RawMaintenance>, Failure> {
+    if let Some(url) = &place.raw {
+        let environment = |name: &str| std::env::var(name).ok();
+        let location = Location::parse(url, environment).map_err(Failure::bad_input)?;
+        return Ok(Arc::new(S3::new(location, Arc::clone(clock), random)));
     }
-}
-
-fn read_secret(path: &Path) -> io::Result<Keys> {
-    let text = fs::read_to_string(path)?;
-    let secret = HEXLOWER.decode(text.trim().as_bytes()).ok().and_then(|secret| secret.try_into().ok());
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "a secret key has 64 hexadecimal digits");
-    Ok(Keys::new(&secret.ok_or_else(wrong)?))
-}
-
-/// Another collector may make it at the same time: the first one stays.
-fn make_secret(path: &Path) -> io::Result<()> {
-    let mut secret = [0; 32];
-    SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("no random bytes"))?;
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    let written = writeln!(file, "{}", HEXLOWER.encode(&secret)).and_then(|()| file.sync_all());
-    let linked = written.and_then(|()| match fs::hard_link(&temporary, path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    });
-    fs::remove_file(&temporary)?;
-    linked
-}
-
-pub(super) fn database(place: &PlaceArgs) -> Result<Arc<dyn Database>, Failure> {
-    if let Some(url) = &place.database {
-        return Ok(Arc::new(Postgres::connect(url, postgres::Options::default()).map_err(Failure::failed)?));
-    }
-    let path = directory(place)?.join("collector.sqlite");
-    Ok(Arc::new(Sqlite::open(&path).map_err(Failure::failed)?))
-}
-
-pub(super) fn raw_store(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Arc<dyn RawStore>, Failure> {
-    let path = directory(place)?.join("raw");
-    let store = Directory::open(&path, Arc::clone(clock), random).map_err(Failure::failed)?;
-    Ok(Arc::new(store))
+    let path = directory(place)?.join(RAW_DIRECTORY);
+    Ok(Arc::new(Directory::open(&path, Arc::clone(clock), random).map_err(Failure::failed)?))
 }
 
 /// # Panics

@@ -1,0 +1,67 @@
+//! The file of the secret key.
+
+use super::Failure;
+use super::options::PlaceArgs;
+use super::stores::directory;
+use crate::keys::Keys;
+use data_encoding::HEXLOWER;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+pub(super) const FILE: &str = "secret.key";
+
+/// The key; the first start makes it.
+pub(super) fn keys(place: &PlaceArgs) -> Result<Keys, Failure> {
+    let path = path(place)?;
+    if !path.exists() {
+        make(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+    }
+    parse(&text(&path)?).ok_or_else(|| {
+        Failure::bad_input(format!("{}: a secret key has 64 hexadecimal digits", path.display()))
+    })
+}
+
+pub(super) fn path(place: &PlaceArgs) -> Result<PathBuf, Failure> {
+    match &place.secret {
+        Some(path) => Ok(path.clone()),
+        None => Ok(directory(place)?.join(FILE)),
+    }
+}
+
+pub(super) fn text(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))
+}
+
+fn parse(text: &str) -> Option<Keys> {
+    let secret: [u8; 32] = HEXLOWER.decode(text.trim().as_bytes()).ok()?.try_into().ok()?;
+    Some(Keys::new(&secret))
+}
+
+/// Another collector may make it at the same time: the first one stays.
+fn make(path: &Path) -> io::Result<()> {
+    let mut secret = [0; 32];
+    SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("no random bytes"))?;
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    create(&temporary, &(HEXLOWER.encode(&secret) + "\n"))?;
+    let linked = match fs::hard_link(&temporary, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    };
+    fs::remove_file(&temporary)?;
+    linked
+}
+
+/// Writes a new file that only its owner reads.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    create(path, text).map_err(|error| Failure::failed(format!("cannot create {}: {error}", path.display())))
+}
+
+fn create(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all())
+}
