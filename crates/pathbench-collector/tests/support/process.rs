@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -89,6 +89,11 @@ pub(crate) fn line(submission: &Submission) -> String {
 fn program() -> PathBuf {
     let copy = std::env::var_os("PATHBENCH_COLLECTOR_BIN").map(PathBuf::from);
     copy.unwrap_or_else(|| env!("CARGO_BIN_EXE_pathbench-collector").into())
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    Command::new(program()).args(arguments).output().unwrap()
 }
 
 /// Killed when it is dropped.
