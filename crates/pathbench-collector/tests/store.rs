@@ -146,7 +146,7 @@ fn postgres_gives_up_a_server_that_does_not_answer() {
     server.signal(Signal::STOP);
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        sender.send(Postgres::connect(&url, options).unwrap_err().to_string()).unwrap()
+        sender.send(Postgres::connect(&url, options).unwrap_err().to_string()).unwrap();
     });
     let refused = receiver.recv_timeout(Duration::from_secs(20)).unwrap();
     assert!(refused.contains("no answer within 1 s") || refused.contains("timed out"), "{refused}");

@@ -15,6 +15,8 @@ const NOBODY: u32 = 65_534;
 pub(crate) struct Server {
     work: TempDir,
     process: Option<Child>,
+    /// Whether commits are written to disk.
+    durable: bool,
 }
 
 fn program(name: &str) -> PathBuf {
@@ -34,7 +36,12 @@ fn as_ordinary_user() -> Command {
 }
 
 impl Server {
+    /// A server that leaves its files to the page cache, which outlives it.
     pub(crate) fn start() -> Self {
+        Self::new(false)
+    }
+
+    pub(crate) fn new(durable: bool) -> Self {
         let work = TempDir::with_prefix("pathbench-postgres").unwrap();
         if rustix::process::geteuid().is_root() {
             chown(work.path(), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -47,7 +54,7 @@ impl Server {
             .current_dir(work.path())
             .status();
         assert!(made.unwrap().success(), "initdb failed");
-        let mut server = Self { work, process: None };
+        let mut server = Self { work, process: None, durable };
         server.run();
         server
     }
@@ -61,7 +68,8 @@ impl Server {
             .arg(program("postgres"))
             .arg("-D")
             .arg(self.work.path().join("data"))
-            .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=60"])
+            .args(["-c", "listen_addresses=", "-c", "max_connections=60"])
+            .args(["-c", if self.durable { "fsync=on" } else { "fsync=off" }])
             .arg("-c")
             .arg(format!("unix_socket_directories={directory}"))
             .stderr(log)
