@@ -19,6 +19,7 @@ pub mod maintenance;
 pub mod output;
 pub mod page;
 pub mod raw;
+pub mod reader;
 pub mod store;
 pub mod viewer;
 

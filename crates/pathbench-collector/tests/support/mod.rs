@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+pub(crate) mod demo;
 pub(crate) mod memory;
 pub(crate) mod postgres;
 pub(crate) mod process;

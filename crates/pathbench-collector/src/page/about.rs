@@ -1,0 +1,50 @@
+//! What the figures mean and where they come from.
+
+use super::{Answer, Shell};
+use crate::chart::LEAST_AGENTS;
+use crate::reader::View;
+use maud::html;
+
+pub(super) async fn page(view: View) -> Answer {
+    let prefix = view.prefix;
+    let content = html! {
+        h1 { "About" }
+        p.lead { "Agents on many hosts measure TCP, Multipath TCP, QUIC and Multipath QUIC side by side, and submit their \
+                  results to this collector." }
+        section {
+            h2 { "What the figures mean" }
+            dl {
+                dt { "Gain" } dd { "Goodput of Multipath TCP ÷ goodput of TCP on its best path, or of Multipath QUIC ÷ \
+                                    QUIC, in the same result, pattern and variant. Only results in which several paths \
+                                    carried data count: a connection that fell back is not multipath." }
+                dt { "Goodput" } dd { "Bytes delivered to the receiving application per second." }
+                dt { "Stall" } dd { "The longest time in which the receiving application got no byte although the sender \
+                                     had some to send." }
+                dt { "Completion time" } dd { "From the request of a file to its last byte." }
+                dt { "Maximal delay" } dd { "The largest delay of a message of the interactive pattern in a run, from the \
+                                             moment it was due to its acknowledgement; a message that was never \
+                                             acknowledged counts with the time to the end of its run." }
+                dt { "Handover" } dd { "From the first data on the second path to the last activity on the first one; \
+                                        negative if the first path had stopped before." }
+            }
+        }
+        section {
+            h2 { "How they are computed" }
+            p { "A result counts with the median of its valid runs. Distributions are of logarithmic buckets that are at \
+                 most 1.6 % wide. Days are in UTC." }
+            p { "Everybody sees public results in the anonymous form. A group by operator or server is shown only if at \
+                 least " (LEAST_AGENTS) " agents are in it." }
+            p { "The figures of mobile runs and of IPv4 and IPv6 follow Q. De Coninck and O. Bonaventure, \
+                 MultipathTester: Comparing MPTCP and MPQUIC in Mobile Environments (2019)." }
+        }
+        section {
+            h2 { "Data" }
+            p { "Every chart is also a file: " a href=(format!("{prefix}/v1/charts")) { "list of charts" }
+                ". All results: " a href=(format!("{prefix}/v1/results")) { "JSON" } ", "
+                a href=(format!("{prefix}/v1/results.csv")) { "CSV" } ", "
+                a href=(format!("{prefix}/v1/results.parquet")) { "Parquet" } ". "
+                a href="/privacy" { "Privacy" } "." }
+        }
+    };
+    Ok(Shell::new(view, "About").at("/about").page(&content))
+}

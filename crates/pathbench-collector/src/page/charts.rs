@@ -1,0 +1,101 @@
+//! All charts, and one chart with its filter.
+
+use super::filters::{figure, form, suffix};
+use super::{Answer, Problem, Shell, problem};
+use crate::chart;
+use crate::reader::answer::read;
+use crate::reader::query::Fields;
+use crate::reader::{Failure, Reader, View};
+use axum::extract::{Path, State};
+use maud::html;
+use std::sync::Arc;
+
+/// Charts below one heading.
+const SECTIONS: [(&str, &[&str]); 4] = [
+    (
+        "What multipath is worth",
+        &[
+            "gain",
+            "gain-by-network",
+            "gain-by-operator",
+            "gain-by-server",
+            "gain-over-time",
+            "goodput",
+            "stall",
+            "completion-time",
+            "max-delay",
+            "max-delay-by-network",
+            "goodput-over-time",
+        ],
+    ),
+    ("Stable networks", &["ipv6-reachability", "ipv4-ipv6-completion", "mptcp-mpquic"]),
+    (
+        "Mobile runs",
+        &[
+            "second-path-reasons",
+            "handover-duration",
+            "mobile-max-delay",
+            "max-delay-ratio",
+            "max-delay-scatter",
+        ],
+    ),
+    ("Usage", &["usage", "usage-per-day", "usage-by-server", "usage-by-operator", "usage-by-network"]),
+];
+
+pub(super) async fn index(
+    State(reader): State<Arc<Reader>>,
+    view: View,
+    fields: Result<Fields, Failure>,
+) -> Answer {
+    let fields = fields.map_err(problem(view))?;
+    let filter = fields.filter(view.viewer).map_err(problem(view))?;
+    let of_work = filter.clone();
+    let made = read(&reader, move |reader| {
+        let names: Vec<&str> = chart::all().map(|(name, _)| name).collect();
+        Ok((reader.charts(&of_work, &names), reader.options(of_work.viewer)))
+    });
+    let (charts, options) = made.await.map_err(problem(view))?;
+    let named = |name: &str| charts.iter().find(|chart| chart.name == name);
+    let content = html! {
+        h1 { "Charts" }
+        (form(view, &filter, &options, &format!("{}/charts", view.prefix)))
+        @for (heading, names) in SECTIONS {
+            section {
+                h2 { (heading) }
+                div.grid { @for chart in names.iter().filter_map(|name| named(name)) {
+                    (figure(view, chart, &filter, true))
+                } }
+            }
+        }
+    };
+    Ok(Shell::new(view, "Charts").at("/charts").page(&content))
+}
+
+pub(super) async fn one(
+    State(reader): State<Arc<Reader>>,
+    view: View,
+    Path(name): Path<String>,
+    fields: Result<Fields, Failure>,
+) -> Answer {
+    let fields = fields.map_err(problem(view))?;
+    let filter = fields.filter(view.viewer).map_err(problem(view))?;
+    let of_work = filter.clone();
+    let made = read(&reader, move |reader| {
+        let chart = reader.chart(&of_work, &name);
+        Ok((chart, reader.options(of_work.viewer)))
+    });
+    let (chart, options) = made.await.map_err(problem(view))?;
+    let chart = chart.ok_or_else(|| Problem(view, Failure::not_found("chart")))?;
+    let action = format!("{}/charts/{}", view.prefix, chart.name);
+    let all = suffix(&filter);
+    let content = html! {
+        h1 { (chart.title()) }
+        (form(view, &filter, &options, &action))
+        (figure(view, &chart, &filter, false))
+        p {
+            a href=(format!("{}/charts{all}", view.prefix)) { "All charts of this filter" } " · "
+            a href=(format!("{}/results{all}", view.prefix)) { "The results of this filter" }
+        }
+    };
+    Ok(Shell::new(view, chart.title()).at("/charts").page(&content))
+}

@@ -1,0 +1,100 @@
+//! The front page: what multipath is worth, what runs now, and the main charts.
+
+use super::filters::figure;
+use super::{Answer, Shell, live, problem};
+use crate::chart::table::grouped;
+use crate::chart::{Cell, Chart, FRONT};
+use crate::columns::Filter;
+use crate::reader::answer::read;
+use crate::reader::live::Live;
+use crate::reader::{Reader, View};
+use crate::viewer::Viewer;
+use axum::extract::State;
+use maud::{Markup, html};
+use std::sync::Arc;
+
+struct Front {
+    charts: Vec<Arc<Chart>>,
+    usage: Option<Arc<Chart>>,
+    live: Live,
+}
+
+pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+    let filter = Filter::new(view.viewer);
+    let of_work = filter.clone();
+    let front = read(&reader, move |reader| {
+        let names: Vec<&str> = FRONT.into_iter().chain(["usage"]).collect();
+        let mut charts = reader.charts(&of_work, &names);
+        let usage = charts.pop();
+        Ok(Front { charts, usage, live: reader.live(view.viewer)? })
+    });
+    let front = front.await.map_err(problem(view))?;
+    let gain = front.charts.first();
+    let content = html! {
+        h1 { "What a second path is worth" }
+        (verdict(gain.map(AsRef::as_ref)))
+        (tiles(view, &front))
+        (running(view, &front.live))
+        div.grid { @for chart in &front.charts { (figure(view, chart, &filter, true)) } }
+        p { a.button href=(format!("{}/charts", view.prefix)) { "All charts" } }
+    };
+    Ok(Shell::new(view, "What a second path is worth").page(&content))
+}
+
+/// A cell of the chart's table by its column's name.
+fn cell<'a>(chart: &'a Chart, row: &'a [Cell], name: &str) -> Option<&'a Cell> {
+    let place = chart.table.columns.iter().position(|(one, _)| one == name)?;
+    row.get(place)
+}
+
+fn verdict(gain: Option<&Chart>) -> Markup {
+    let rows = gain.map_or(&[][..], |chart| chart.table.rows.as_slice());
+    html! {
+        @if rows.is_empty() {
+            p.verdict { "No result has compared a multipath transport with its single-path one yet." }
+        }
+        @if let Some(chart) = gain { @for row in rows { (sentence(chart, row)) } }
+    }
+}
+
+fn sentence(chart: &Chart, row: &[Cell]) -> Markup {
+    let shown = |name: &str| cell(chart, row, name).map_or_else(String::new, Cell::shown);
+    let (multipath, single) = match shown("series").split_once(" ÷ ") {
+        Some(("mptcp", _)) => ("Multipath TCP", "TCP"),
+        _ => ("Multipath QUIC", "QUIC"),
+    };
+    html! {
+        p.verdict {
+            (multipath) " carries a median of " b { (shown("p50")) } " the goodput of " (single)
+            " on its best path; in " b { (shown("helped")) } " of " (shown("n")) " comparisons it is faster."
+        }
+    }
+}
+
+fn tiles(view: View, front: &Front) -> Markup {
+    let rows = front.usage.as_ref().map_or(&[][..], |chart| chart.table.rows.as_slice());
+    let shown = |row: &[Cell]| row.get(1).map_or_else(String::new, Cell::shown);
+    html! {
+        ul.tiles {
+            @for row in rows.iter().take(5) {
+                li { b { (shown(row)) } span { (row.first().map_or_else(String::new, Cell::shown)) } }
+            }
+            li { b { (grouped(front.live.running.len() as u64)) } span { a href=(format!("{}/live", view.prefix)) { "running now" } } }
+        }
+        @if view.viewer == Viewer::Everybody {
+            p.muted { "Public results only, in the anonymous form." }
+        }
+    }
+}
+
+fn running(view: View, live: &Live) -> Markup {
+    html! {
+        @if !live.running.is_empty() {
+            section {
+                h2 { "Running now" }
+                (live::rows(&live.running[..live.running.len().min(5)]))
+                @if live.running.len() > 5 { p { a href=(format!("{}/live", view.prefix)) { "All running measurements" } } }
+            }
+        }
+    }
+}

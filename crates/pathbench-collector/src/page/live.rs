@@ -1,0 +1,64 @@
+//! Running measurements. A script updates them every two seconds.
+
+use super::{Answer, Shell, problem, time};
+use crate::reader::answer::read;
+use crate::reader::{Reader, View};
+use axum::extract::State;
+use maud::{Markup, html};
+use pathbench_api::live::LiveReport;
+use pathbench_report::quantity::rate;
+use std::sync::Arc;
+
+pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+    let live = read(&reader, move |reader| Ok(reader.live(view.viewer)?)).await.map_err(problem(view))?;
+    let content = html! {
+        h1 { "Running now" }
+        p.muted #live-note role="status" { "As of " (time(live.now_ms)) " UTC; reload to update." }
+        (table(&live.running, Some(&format!("{}/v1/live", view.prefix))))
+    };
+    Ok(Shell::new(view, "Running now").at("/live").with_live().page(&content))
+}
+
+/// The rows alone, for another page.
+pub(super) fn rows(running: &[LiveReport]) -> Markup {
+    table(running, None)
+}
+
+/// With an address, the script updates the rows.
+fn table(running: &[LiveReport], address: Option<&str>) -> Markup {
+    html! {
+        div.scroll role="group" tabindex="0" aria-label="Running measurements" {
+            table {
+                caption.hidden { "Running measurements" }
+                thead { tr {
+                    @for heading in ["Agent", "Experiment", "Server", "Run"] { th scope="col" { (heading) } }
+                    th.n scope="col" { "Runs" }
+                    th scope="col" { "Goodput of paths" }
+                } }
+                tbody id=[address.map(|_| "live-rows")] data-address=[address] {
+                    @if running.is_empty() { tr { td colspan="6" { "Nothing runs now." } } }
+                    @for one in running { (row(one)) }
+                }
+            }
+        }
+    }
+}
+
+fn row(one: &LiveReport) -> Markup {
+    let name = |name: &Option<pathbench_api::name::Name>| {
+        name.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)
+    };
+    html! {
+        tr {
+            th scope="row" { (one.agent) }
+            td { (name(&one.experiment)) }
+            td { (name(&one.server)) }
+            td {
+                (one.transport.map_or("–", |transport| transport.name()))
+                @if let Some(pattern) = &one.pattern { ", " (pattern) }
+            }
+            td.n { (one.runs_done) " of " (one.runs_planned) }
+            td { ul.live-paths { @for path in &one.paths { li { (path.name) ": " (rate(path.goodput_mbps)) } } } }
+        }
+    }
+}

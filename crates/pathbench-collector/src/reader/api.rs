@@ -1,0 +1,176 @@
+//! The read-only API.
+
+use super::answer::{Failure, read, typed, unpack};
+use super::query::Fields;
+use super::rows::{self, RowWriter};
+use super::{Reader, View, report};
+use crate::chart;
+use crate::store::StoredResult;
+use crate::viewer::Viewer;
+use axum::extract::{Path, State};
+use axum::http::HeaderValue;
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
+use axum::response::Response;
+use pathbench_api::Uuid;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+type Answer = Result<Response, Failure>;
+
+const RESULTS: usize = 50;
+const MOST_RESULTS: usize = 200;
+
+/// Results of a file; the header `x-next-cursor` continues it.
+const MOST_ROWS: usize = 2_000;
+
+pub(super) fn json_answer(value: &Value) -> Response {
+    let mut response = typed("application/json", value.to_string());
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn id(text: &str) -> Result<Uuid, Failure> {
+    Uuid::parse_str(text).map_err(|_| Failure::not_found("result"))
+}
+
+/// A result as the viewer may see it.
+fn result_json(result: &StoredResult, view: View) -> Value {
+    let summary = rows::summary(result, view.viewer);
+    let mut value = json!({
+        "id": result.id,
+        "received_ms": result.received_ms,
+        "consent": result.consent,
+        "raw": result.raw.is_some(),
+        "page": format!("{}/results/{}", view.prefix, result.id),
+        "summary": summary,
+    });
+    if view.viewer == Viewer::Operator {
+        value["agent"] = json!(result.agent);
+        value["sequence"] = json!(result.sequence);
+    }
+    value
+}
+
+pub(super) async fn results(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
+    let filter = fields.filter(view.viewer)?;
+    let place = (fields.cursor()?, fields.limit(RESULTS, MOST_RESULTS)?);
+    let page = read(&reader, move |reader| Ok(reader.page(&filter, place)?)).await?;
+    let results: Vec<Value> = page.results.iter().map(|one| result_json(one, view)).collect();
+    Ok(json_answer(&json!({ "all": page.all, "results": results, "next_cursor": page.next })))
+}
+
+pub(super) async fn result(
+    State(reader): State<Arc<Reader>>,
+    view: View,
+    Path(text): Path<String>,
+) -> Answer {
+    let id = id(&text)?;
+    let found = read(&reader, move |reader| Ok(reader.result(view.viewer, id)?)).await?;
+    let found = found.ok_or_else(|| Failure::not_found("result"))?;
+    Ok(json_answer(&result_json(&found, view)))
+}
+
+fn file(kind: &'static str, name: &str, body: Vec<u8>, next: Option<u64>) -> Response {
+    let mut response = typed(kind, body);
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+        headers.insert(CONTENT_DISPOSITION, value);
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(next) = next {
+        headers.insert("x-next-cursor", HeaderValue::from(next));
+    }
+    response
+}
+
+/// The rows of one page of results, and the next cursor.
+async fn table(
+    reader: &Arc<Reader>,
+    view: View,
+    fields: &Fields,
+) -> Result<(chart::Table, Option<u64>), Failure> {
+    let filter = fields.filter(view.viewer)?;
+    let (before, limit) = (fields.cursor()?, fields.limit(MOST_ROWS, MOST_ROWS)?);
+    read(reader, move |reader| {
+        let sequences = {
+            let columns = reader.columns();
+            columns.newest(&columns.select(&filter), before, limit)
+        };
+        let next = sequences.last().copied().filter(|_| sequences.len() == limit);
+        Ok((reader.rows(filter.viewer, &sequences)?, next))
+    })
+    .await
+}
+
+pub(super) async fn results_csv(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
+    let (table, next) = table(&reader, view, &fields).await?;
+    let body = read(&reader, move |_| Ok(table.csv())).await?;
+    Ok(file("text/csv; charset=utf-8", "results.csv", body.into_bytes(), next))
+}
+
+pub(super) async fn results_parquet(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
+    let (table, next) = table(&reader, view, &fields).await?;
+    let body = read(&reader, move |_| {
+        let failed = |_| Failure::new(500, "cannot write Parquet");
+        let mut body = Vec::new();
+        let mut writer = RowWriter::new(&mut body).map_err(failed)?;
+        writer.write(&table).map_err(failed)?;
+        writer.finish().map_err(failed)?;
+        Ok(body)
+    });
+    Ok(file("application/vnd.apache.parquet", "results.parquet", body.await?, next))
+}
+
+/// For the operator as it was submitted; for everybody its known files in the anonymous form.
+pub(super) async fn raw(State(reader): State<Arc<Reader>>, view: View, Path(text): Path<String>) -> Answer {
+    let id = id(&text)?;
+    let body = unpack(&reader, move |reader| match view.viewer {
+        Viewer::Everybody => Ok(report::unpacked(reader, view.viewer, id)?.packed()?),
+        Viewer::Operator => {
+            let result = reader.result(view.viewer, id)?.ok_or_else(|| Failure::not_found("result"))?;
+            let no_raw = || Failure::new(404, "the result was submitted without its raw part");
+            Ok(reader.raw.read(&result.raw.ok_or_else(no_raw)?)?)
+        }
+    });
+    Ok(file("application/zstd", &format!("{id}.tar.zst"), body.await?, None))
+}
+
+pub(super) async fn charts(view: View) -> Response {
+    let one = |(name, title): (&str, &str)| json!({ "name": name, "title": title, "page": format!("{}/charts/{name}", view.prefix) });
+    json_answer(&json!({ "charts": chart::all().map(one).collect::<Vec<_>>() }))
+}
+
+/// `NAME.json`, `NAME.csv` or `NAME.svg`.
+pub(super) async fn chart(
+    State(reader): State<Arc<Reader>>,
+    view: View,
+    Path(name): Path<String>,
+    fields: Fields,
+) -> Answer {
+    let filter = fields.filter(view.viewer)?;
+    let missing = || Failure::not_found("chart");
+    let (stem, extension) = name.rsplit_once('.').ok_or_else(missing)?;
+    let (stem, extension) = (stem.to_owned(), extension.to_owned());
+    read(&reader, move |reader| {
+        if !["json", "csv", "svg"].contains(&extension.as_str()) {
+            return Err(missing());
+        }
+        let chart = reader.chart(&filter, &stem).ok_or_else(missing)?;
+        Ok(match extension.as_str() {
+            "json" => json_answer(&chart.json()),
+            "csv" => file("text/csv; charset=utf-8", &name, chart.csv().into_bytes(), None),
+            _ => {
+                let mut response = typed("image/svg+xml", chart.svg().to_string());
+                let policy = HeaderValue::from_static("default-src 'none'");
+                response.headers_mut().insert("content-security-policy", policy);
+                response
+            }
+        })
+    })
+    .await
+}
+
+pub(super) async fn live(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+    let live = read(&reader, move |reader| Ok(reader.live(view.viewer)?)).await?;
+    Ok(json_answer(&json!(live)))
+}

@@ -1,0 +1,74 @@
+//! What agents measure at this moment.
+
+use super::Reader;
+use crate::store::{Kind, StoreError};
+use crate::viewer::Viewer;
+use pathbench_api::anonymise::Anonymiser;
+use pathbench_api::consent::Consent;
+use pathbench_api::live::{EXPIRY_MS, LiveReport, MOST_PATHS};
+use pathbench_api::name::Name;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Reports in an answer.
+const MOST_REPORTS: usize = 200;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Live {
+    /// Unix time of the collector, in milliseconds.
+    pub now_ms: u64,
+    /// Running measurements that the viewer may see.
+    pub running: Vec<LiveReport>,
+}
+
+impl Reader {
+    /// Everybody sees measurements of agents whose results are public, in the anonymous form.
+    pub fn live(&self, viewer: Viewer) -> Result<Live, StoreError> {
+        let now_ms = self.clock.unix_ms();
+        let mut running = Vec::new();
+        for document in self.database.documents(Kind::Live)? {
+            let Ok(report) = serde_json::from_str::<LiveReport>(&document.body) else { continue };
+            if now_ms.saturating_sub(document.updated_ms) > EXPIRY_MS || report.problem().is_some() {
+                continue;
+            }
+            let is_visible = viewer == Viewer::Operator || self.is_public(&document.key)?;
+            if is_visible && running.len() < MOST_REPORTS {
+                running.push(if viewer == Viewer::Operator { report } else { anonymous(report) });
+            }
+        }
+        Ok(Live { now_ms, running })
+    }
+
+    fn is_public(&self, agent: &str) -> Result<bool, StoreError> {
+        let document = self.database.document(Kind::Agent, agent)?;
+        let value = document.and_then(|one| serde_json::from_str::<Value>(&one.body).ok());
+        Ok(value.is_some_and(|value| consent(&value) == Some(Consent::Public.name())))
+    }
+}
+
+/// The field `consent`, at the top or in the record of the check-in.
+fn consent(agent: &Value) -> Option<&str> {
+    let inner = || agent.as_object()?.values().find_map(|value| value.get("consent"));
+    agent.get("consent").or_else(inner)?.as_str()
+}
+
+fn anonymous(report: LiveReport) -> LiveReport {
+    let anonymiser = Anonymiser::default();
+    let name = |name: Name| {
+        let text = anonymiser.text(name.as_str());
+        if text == name.as_str() { name } else { Name::nearest(&text) }
+    };
+    let mut paths = report.paths;
+    paths.truncate(MOST_PATHS);
+    for path in &mut paths {
+        path.name = name(path.name.clone());
+    }
+    LiveReport {
+        agent: name(report.agent),
+        experiment: report.experiment.map(name),
+        server: report.server.map(name),
+        pattern: report.pattern.map(name),
+        paths,
+        ..report
+    }
+}

@@ -1,0 +1,205 @@
+//! The reading side: columns that follow the database, and the pages and files that are made of them.
+//!
+//! [`routes`] serves all of it for one viewer; a server mounts it once for everybody and once, below another prefix and
+//! behind a credential, for the operator. Nothing here writes to the database.
+
+pub(crate) mod answer;
+mod api;
+mod cache;
+mod follow;
+pub mod live;
+pub mod query;
+pub mod report;
+pub mod rows;
+pub mod unpacked;
+
+pub use answer::Failure;
+pub use follow::{Followed, follow, load};
+
+use crate::chart::{Chart, Scene};
+use crate::clock::Clock;
+use crate::columns::{Columns, Dimension, Filter};
+use crate::page;
+use crate::raw::RawStore;
+use crate::store::{Database, StoreError, StoredResult};
+use crate::viewer::Viewer;
+use axum::Router;
+use axum::routing::get;
+use cache::Cache;
+use pathbench_api::Uuid;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Requests that read columns or the database at the same time; more wait.
+const MOST_READS: usize = 16;
+
+/// Reports and raw parts that are unpacked at the same time.
+const MOST_UNPACKED: usize = 2;
+
+/// Charts are computed again after this time.
+const CHART_AGE: Duration = Duration::from_secs(5);
+
+/// Choices of filters are collected again after this time.
+const OPTIONS_AGE: Duration = Duration::from_secs(30);
+
+/// Choices of a dimension.
+const MOST_OPTIONS: usize = 100;
+
+/// Charts and reports in memory.
+const MOST_CHARTS: usize = 64;
+const MOST_REPORTS: usize = 8;
+
+/// What requests read from.
+#[derive(Debug)]
+pub struct Reader {
+    pub database: Arc<dyn Database>,
+    pub raw: Arc<dyn RawStore>,
+    pub columns: Arc<RwLock<Columns>>,
+    pub clock: Arc<dyn Clock>,
+    /// Answers with status 500 since the start.
+    pub failures: AtomicU64,
+    reads: Arc<Semaphore>,
+    unpacking: Arc<Semaphore>,
+    charts: Cache<(Filter, String), Chart>,
+    reports: Cache<(Uuid, Viewer), String>,
+    options: Cache<Viewer, Options>,
+}
+
+/// Values of dimensions that a viewer can choose.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    pub server: Vec<String>,
+    pub operator: Vec<String>,
+    pub experiment: Vec<String>,
+    pub scenario: Vec<String>,
+}
+
+/// Who reads, and below which prefix the routes are; a layer puts it into the request's extensions. Without it, the
+/// viewer is everybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    pub viewer: Viewer,
+    /// Without a slash at its end: `/admin`, or nothing.
+    pub prefix: &'static str,
+}
+
+impl View {
+    pub const EVERYBODY: Self = Self { viewer: Viewer::Everybody, prefix: "" };
+    pub const OPERATOR: Self = Self { viewer: Viewer::Operator, prefix: "/admin" };
+}
+
+impl Reader {
+    pub fn new(
+        database: Arc<dyn Database>,
+        raw: Arc<dyn RawStore>,
+        columns: Arc<RwLock<Columns>>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            database,
+            raw,
+            columns,
+            clock,
+            failures: AtomicU64::new(0),
+            reads: Arc::new(Semaphore::new(MOST_READS)),
+            unpacking: Arc::new(Semaphore::new(MOST_UNPACKED)),
+            charts: Cache::new(MOST_CHARTS),
+            reports: Cache::new(MOST_REPORTS),
+            options: Cache::new(2),
+        }
+    }
+
+    pub fn columns(&self) -> RwLockReadGuard<'_, Columns> {
+        self.columns.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The charts of these names; all from one scan of the filter. Unknown names are left out.
+    pub fn charts(&self, filter: &Filter, names: &[&str]) -> Vec<Arc<Chart>> {
+        let now = self.clock.monotonic();
+        let key = |name: &str| (filter.clone(), name.to_owned());
+        let known: Vec<Option<Arc<Chart>>> =
+            names.iter().map(|name| self.charts.get(&key(name), now, CHART_AGE)).collect();
+        if known.iter().all(Option::is_some) {
+            return known.into_iter().flatten().collect();
+        }
+        let columns = self.columns();
+        let scene = Scene::new(&columns, filter);
+        let made = names.iter().zip(known).filter_map(|(name, known)| {
+            known.or_else(|| {
+                let chart = Arc::new(scene.chart(name)?);
+                self.charts.put(key(name), now, Arc::clone(&chart));
+                Some(chart)
+            })
+        });
+        made.collect()
+    }
+
+    pub fn options(&self, viewer: Viewer) -> Arc<Options> {
+        let now = self.clock.monotonic();
+        if let Some(known) = self.options.get(&viewer, now, OPTIONS_AGE) {
+            return known;
+        }
+        let columns = self.columns();
+        let scene = Scene::new(&columns, &Filter::new(viewer));
+        let names = |dimension| scene.members(dimension, MOST_OPTIONS);
+        let options = Arc::new(Options {
+            server: names(Dimension::Server),
+            operator: names(Dimension::Operator),
+            experiment: names(Dimension::Experiment),
+            scenario: names(Dimension::Scenario),
+        });
+        self.options.put(viewer, now, Arc::clone(&options));
+        options
+    }
+
+    pub fn chart(&self, filter: &Filter, name: &str) -> Option<Arc<Chart>> {
+        self.charts(filter, &[name]).into_iter().next()
+    }
+
+    /// A page of results from the newest; a full page has a cursor for the next one.
+    pub fn page(
+        &self,
+        filter: &Filter,
+        (before, limit): (Option<u64>, usize),
+    ) -> Result<ResultPage, StoreError> {
+        let (all, sequences) = {
+            let columns = self.columns();
+            let selection = columns.select(filter);
+            (selection.len() as u64, columns.newest(&selection, before, limit))
+        };
+        let next = sequences.last().copied().filter(|_| sequences.len() == limit);
+        let may_see = |one: &StoredResult| filter.viewer.may_see(one.consent);
+        let results = self.database.results(&sequences)?.into_iter().filter(may_see).collect();
+        Ok(ResultPage { all, results, next })
+    }
+
+    /// A result that the viewer may see.
+    pub fn result(&self, viewer: Viewer, id: Uuid) -> Result<Option<StoredResult>, StoreError> {
+        Ok(self.database.result(id)?.filter(|one| viewer.may_see(one.consent)))
+    }
+}
+
+#[derive(Debug)]
+pub struct ResultPage {
+    /// Results that pass the filter.
+    pub all: u64,
+    pub results: Vec<StoredResult>,
+    /// Sequence number before which the next page begins.
+    pub next: Option<u64>,
+}
+
+/// Pages and the read-only API. Requests carry a [`View`] in their extensions.
+pub fn routes() -> Router<Arc<Reader>> {
+    Router::new()
+        .route("/v1/results", get(api::results))
+        .route("/v1/results.csv", get(api::results_csv))
+        .route("/v1/results.parquet", get(api::results_parquet))
+        .route("/v1/results/{id}", get(api::result))
+        .route("/v1/results/{id}/raw", get(api::raw))
+        .route("/v1/charts", get(api::charts))
+        .route("/v1/charts/{file}", get(api::chart))
+        .route("/v1/live", get(api::live))
+        .merge(page::routes())
+}

@@ -1,0 +1,203 @@
+//! Filters as query strings, both ways: a page with a filter has a permanent address.
+
+use super::Failure;
+use crate::columns::Filter;
+use crate::viewer::Viewer;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use pathbench_api::summary::{Mode, NetworkKind};
+use pathbench_record::time::rfc3339_from_unix;
+use std::fmt::Write as _;
+
+/// Bytes of a value.
+const MOST_BYTES: usize = 128;
+
+/// Fields; more are an error.
+const MOST_FIELDS: usize = 32;
+
+/// The fields of a query string, in order; empty ones are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fields(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Fields {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let fields = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        let Query(mut fields) = fields.map_err(|_| Failure::new(400, "the query string is malformed"))?;
+        fields.retain(|(_, value)| !value.is_empty());
+        if fields.len() > MOST_FIELDS {
+            return Err(Failure::new(400, format!("more than {MOST_FIELDS} fields in the query string")));
+        }
+        if let Some((name, _)) = fields.iter().find(|(_, value)| value.len() > MOST_BYTES) {
+            let name: String = name.chars().take(40).collect();
+            return Err(Failure::new(400, format!("`{name}` has more than {MOST_BYTES} bytes")));
+        }
+        Ok(Self(fields))
+    }
+}
+
+impl Fields {
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(one, _)| one == name).map(|(_, value)| value.as_str())
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(str::to_owned)
+    }
+
+    fn parsed<T>(&self, name: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Failure> {
+        self.get(name)
+            .map(|value| parse(value).ok_or_else(|| Failure::new(400, format!("`{name}` has no such value"))))
+            .transpose()
+    }
+
+    /// The sequence number before which a page begins.
+    pub fn cursor(&self) -> Result<Option<u64>, Failure> {
+        self.parsed("cursor", |value| value.parse().ok())
+    }
+
+    /// From 1 to `most`.
+    pub fn limit(&self, usual: usize, most: usize) -> Result<usize, Failure> {
+        let limit = self.parsed("limit", |value| value.parse().ok().filter(|limit| *limit > 0))?;
+        Ok(limit.unwrap_or(usual).min(most))
+    }
+
+    pub fn filter(&self, viewer: Viewer) -> Result<Filter, Failure> {
+        let mut transports = Vec::new();
+        for (_, value) in self.0.iter().filter(|(name, _)| name == "transport") {
+            transports.push(value.parse().map_err(|error| Failure::new(400, format!("{error}")))?);
+        }
+        transports.sort_unstable();
+        transports.dedup();
+        Ok(Filter {
+            transports,
+            server: self.text("server"),
+            kind: self.parsed("network", |value| one_of(&crate::facts::KINDS, value, kind_name))?,
+            operator: self.text("operator"),
+            experiment: self.text("experiment"),
+            scenario: self.text("scenario"),
+            mode: self.parsed("mode", |value| one_of(&crate::facts::MODES, value, mode_name))?,
+            agent: match viewer {
+                Viewer::Everybody => None,
+                Viewer::Operator => self.parsed("agent", |value| value.parse().ok())?,
+            },
+            since_s: self.parsed("since", |value| time_s(value, 0))?,
+            until_s: self.parsed("until", |value| time_s(value, 86_399))?,
+            text: self.text("q"),
+            ..Filter::new(viewer)
+        })
+    }
+}
+
+pub fn kind_name(kind: NetworkKind) -> &'static str {
+    kind.into()
+}
+
+pub fn mode_name(mode: Mode) -> &'static str {
+    mode.into()
+}
+
+fn one_of<T: Copy>(all: &[T], name: &str, name_of: fn(T) -> &'static str) -> Option<T> {
+    all.iter().copied().find(|one| name_of(*one) == name)
+}
+
+/// `2026-10-25`, `into_day` seconds after midnight UTC, or Unix time in seconds.
+fn time_s(text: &str, into_day: u32) -> Option<u32> {
+    if let Ok(seconds) = text.parse() {
+        return Some(seconds);
+    }
+    let mut parts = text.splitn(3, '-');
+    let mut part = || parts.next()?.parse::<u32>().ok();
+    let (year, month, day) = (part()?, part()?, part()?);
+    if !(1970..2100).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Days from 0000-03-01 (Hinnant, "chrono-compatible low-level date algorithms").
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    (days - 719_468).checked_mul(86_400)?.checked_add(into_day)
+}
+
+/// The date of a Unix time in seconds.
+pub fn date(at_s: u32) -> String {
+    rfc3339_from_unix(at_s.into()).chars().take(10).collect()
+}
+
+/// The query string of a filter, without `?`; the same filter has the same string.
+pub fn of_filter(filter: &Filter) -> String {
+    let mut fields: Vec<(&str, String)> =
+        filter.transports.iter().map(|one| ("transport", one.name().to_owned())).collect();
+    let mut add = |name: &'static str, value: Option<String>| {
+        fields.extend(value.map(|value| (name, value)));
+    };
+    add("server", filter.server.clone());
+    add("network", filter.kind.map(|kind| kind_name(kind).to_owned()));
+    add("operator", filter.operator.clone());
+    add("experiment", filter.experiment.clone());
+    add("scenario", filter.scenario.clone());
+    add("mode", filter.mode.map(|mode| mode_name(mode).to_owned()));
+    add("agent", filter.agent.map(|agent| agent.to_string()));
+    add("since", filter.since_s.map(|at| if at.is_multiple_of(86_400) { date(at) } else { at.to_string() }));
+    let is_day_end = |at: u32| at % 86_400 == 86_399;
+    add("until", filter.until_s.map(|at| if is_day_end(at) { date(at) } else { at.to_string() }));
+    add("q", filter.text.clone());
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    fields.join("&")
+}
+
+/// A value of a query string: all but unreserved characters (RFC 3986, section 2.3) as percent codes.
+pub fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_and_written() {
+        for (text, expected) in
+            [("1970-01-01", 0), ("2026-10-01", 1_790_812_800), ("2000-02-29", 951_782_400)]
+        {
+            assert_eq!(time_s(text, 0), Some(expected));
+            assert_eq!(date(expected), text);
+        }
+        assert_eq!(time_s("1790812800", 5), Some(1_790_812_800));
+        for odd in ["", "2026", "2026-13-01", "2026-00-10", "x-y-z", "2026-10-01-1", "99999999999", "-1"] {
+            assert_eq!(time_s(odd, 0), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_filter_survives_its_address() {
+        let fields = [
+            ("transport", "quic"),
+            ("transport", "mptcp"),
+            ("server", "a&b=c d"),
+            ("network", "wifi"),
+            ("operator", "O'Hara <b>"),
+            ("mode", "mobile"),
+            ("since", "2026-10-01"),
+            ("until", "2026-10-03"),
+            ("q", "ä%"),
+        ];
+        let fields = Fields(fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        let filter = fields.filter(Viewer::Everybody).unwrap();
+        let query = of_filter(&filter);
+        assert!(!query.contains(['<', '\'', ' ']), "{query}");
+        let uri: axum::http::Uri = format!("/?{query}").parse().unwrap();
+        let Query(read) = Query::<Vec<(String, String)>>::try_from_uri(&uri).unwrap();
+        assert_eq!(Fields(read).filter(Viewer::Everybody).unwrap(), filter);
+    }
+}

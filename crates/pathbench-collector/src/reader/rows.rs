@@ -1,0 +1,246 @@
+//! Results as rows, one for each transport and pattern, for CSV and Parquet.
+
+use super::{Reader, query};
+use crate::chart::{Cell, Table};
+use crate::columns::Filter;
+use crate::store::{StoreError, StoredResult};
+use crate::viewer::Viewer;
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+use pathbench_api::anonymise::Anonymiser;
+use pathbench_api::name::Name;
+use pathbench_api::summary::{GroupSummary, Summary};
+use pathbench_record::summary::figure_names;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thiserror::Error;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Count,
+    Number,
+}
+
+/// The first columns; one for each figure follows, and then the shares of paths.
+const COLUMNS: [(&str, Kind); 21] = [
+    ("id", Kind::Text),
+    ("received_ms", Kind::Count),
+    ("started_ms", Kind::Count),
+    ("consent", Kind::Text),
+    ("agent", Kind::Text),
+    ("mode", Kind::Text),
+    ("scenario", Kind::Text),
+    ("experiment", Kind::Text),
+    ("server", Kind::Text),
+    ("version", Kind::Text),
+    ("kernel", Kind::Text),
+    ("machine", Kind::Text),
+    ("networks", Kind::Text),
+    ("operators", Kind::Text),
+    ("label", Kind::Text),
+    ("pattern", Kind::Text),
+    ("variant", Kind::Text),
+    ("runs", Kind::Count),
+    ("valid", Kind::Count),
+    ("completed", Kind::Count),
+    ("multipath_used", Kind::Count),
+];
+
+fn columns() -> Vec<(String, Kind)> {
+    let first = COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
+    first.chain(figure_names().map(|name| (name.to_owned(), Kind::Number))).collect()
+}
+
+/// The summary as the viewer may see it; `None` if it is damaged.
+pub fn summary(result: &StoredResult, viewer: Viewer) -> Option<Summary> {
+    let mut summary: Summary = serde_json::from_slice(&result.summary).ok()?;
+    if viewer == Viewer::Everybody {
+        Anonymiser::default().summary(&mut summary);
+    }
+    Some(summary)
+}
+
+/// A table without rows.
+pub fn empty_table() -> Table {
+    let columns = columns().into_iter().map(|(name, _)| (name.clone(), name)).collect();
+    Table { columns, rows: Vec::new() }
+}
+
+/// Adds the rows of a result. An agent's id connects all its results: only the operator gets it.
+pub fn add(table: &mut Table, result: &StoredResult, viewer: Viewer) {
+    let Some(summary) = summary(result, viewer) else { return };
+    let name = |name: &Option<Name>| name.as_ref().map_or(Cell::Absent, |name| Cell::text(name.as_str()));
+    let of_networks = |of: fn(&pathbench_api::summary::Network) -> Option<String>| {
+        let all: BTreeSet<String> = summary.networks.iter().filter_map(of).collect();
+        Cell::Text(all.into_iter().collect::<Vec<_>>().join(" + "))
+    };
+    let agent = match viewer {
+        Viewer::Everybody => Cell::Absent,
+        Viewer::Operator => Cell::Text(result.agent.to_string()),
+    };
+    let first = [
+        Cell::Text(result.id.to_string()),
+        Cell::Count(result.received_ms),
+        Cell::Count(summary.started_ms),
+        Cell::text(result.consent.name()),
+        agent,
+        Cell::text(query::mode_name(summary.mode)),
+        Cell::text(summary.scenario.as_str()),
+        name(&summary.experiment),
+        name(&summary.server),
+        Cell::text(summary.version.as_str()),
+        Cell::text(summary.kernel.as_str()),
+        Cell::text(summary.machine.as_str()),
+        of_networks(|one| Some(query::kind_name(one.kind).to_owned())),
+        of_networks(|one| one.operator.as_ref().map(ToString::to_string)),
+    ];
+    let rows = summary.groups.iter().map(|group| first.iter().cloned().chain(group_cells(group)).collect());
+    table.rows.extend(rows);
+}
+
+fn group_cells(group: &GroupSummary) -> Vec<Cell> {
+    let mut cells = vec![
+        Cell::text(group.label.as_str()),
+        Cell::text(group.pattern.as_str()),
+        group.variant.as_ref().map_or(Cell::Absent, |variant| Cell::text(variant.as_str())),
+    ];
+    let counts = [group.runs, group.valid, group.completed, group.multipath_used];
+    cells.extend(counts.map(|count| Cell::Count(count.into())));
+    cells.extend(figure_names().map(|name| {
+        let found = group.figures.iter().find(|(one, _)| one.as_str() == name);
+        found.map_or(Cell::Absent, |(_, value)| Cell::Number(*value))
+    }));
+    cells
+}
+
+#[derive(Debug, Error)]
+pub enum ExportError {
+    #[error("cannot write {}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("cannot write Parquet: {0}")]
+    Parquet(#[from] ParquetError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Results that are read at once, and one row group of a file.
+const GROUP_RESULTS: usize = 500;
+
+/// Parquet, one row group for each [`GROUP_RESULTS`] results.
+pub struct RowWriter<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    kinds: Vec<Kind>,
+}
+
+impl<W: Write + Send> RowWriter<W> {
+    pub fn new(out: W) -> Result<Self, ParquetError> {
+        let columns = columns();
+        let field = |(name, kind): &(String, Kind)| {
+            let (physical, logical) = match kind {
+                Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+                Kind::Count => (Physical::INT64, None),
+                Kind::Number => (Physical::DOUBLE, None),
+            };
+            let builder = Type::primitive_type_builder(name, physical);
+            builder.with_repetition(Repetition::OPTIONAL).with_logical_type(logical).build().map(Arc::new)
+        };
+        let fields = columns.iter().map(field).collect::<Result<Vec<_>, _>>()?;
+        let schema = Type::group_type_builder("schema").with_fields(fields).build()?;
+        let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(WriterProperties::new()))?;
+        Ok(Self { file, kinds: columns.into_iter().map(|(_, kind)| kind).collect() })
+    }
+
+    pub fn write(&mut self, table: &Table) -> Result<(), ParquetError> {
+        if table.rows.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.file.next_row_group()?;
+        for index in 0..self.kinds.len() {
+            let Some(mut column) = group.next_column()? else { break };
+            let cells = || table.rows.iter().filter_map(|row| row.get(index));
+            let levels: Vec<i16> = cells().map(|cell| i16::from(*cell != Cell::Absent)).collect();
+            match column.untyped() {
+                ColumnWriter::ByteArrayColumnWriter(writer) => {
+                    let values: Vec<ByteArray> = cells().filter_map(text).collect();
+                    writer.write_batch(&values, Some(&levels), None)?;
+                }
+                ColumnWriter::Int64ColumnWriter(writer) => {
+                    let values: Vec<i64> = cells().filter_map(count).collect();
+                    writer.write_batch(&values, Some(&levels), None)?;
+                }
+                ColumnWriter::DoubleColumnWriter(writer) => {
+                    let values: Vec<f64> = cells().filter_map(number).collect();
+                    writer.write_batch(&values, Some(&levels), None)?;
+                }
+                // `new` makes no other types.
+                _ => {}
+            }
+            column.close()?;
+        }
+        group.close().map(drop)
+    }
+
+    pub fn finish(self) -> Result<(), ParquetError> {
+        self.file.close().map(drop)
+    }
+}
+
+fn text(cell: &Cell) -> Option<ByteArray> {
+    if let Cell::Text(text) = cell { Some(ByteArray::from(text.as_str())) } else { None }
+}
+
+fn count(cell: &Cell) -> Option<i64> {
+    if let Cell::Count(count) = cell { Some(i64::try_from(*count).unwrap_or(i64::MAX)) } else { None }
+}
+
+fn number(cell: &Cell) -> Option<f64> {
+    if let Cell::Number(number) = cell { Some(*number) } else { None }
+}
+
+impl Reader {
+    /// The rows of the results with these sequence numbers.
+    pub fn rows(&self, viewer: Viewer, sequences: &[u64]) -> Result<Table, StoreError> {
+        let mut table = empty_table();
+        for result in self.database.results(sequences)?.iter().filter(|one| viewer.may_see(one.consent)) {
+            add(&mut table, result, viewer);
+        }
+        Ok(table)
+    }
+
+    /// Writes the results of a filter as `date=YYYY-MM-DD/part.parquet` below `directory`, by the UTC day of their
+    /// start, as `DuckDB`, Spark and `ClickHouse` read partitions; returns the number of files. Each file is complete or
+    /// absent; an earlier one of the same day is replaced.
+    pub fn export(&self, filter: &Filter, directory: &Path) -> Result<usize, ExportError> {
+        let days = {
+            let columns = self.columns();
+            columns.by_day(&columns.select(filter))
+        };
+        for (day, sequences) in &days {
+            let place = directory.join(format!("date={}", query::date(day * 86_400)));
+            let failed = |path: &Path| {
+                let path = path.to_owned();
+                move |source| ExportError::Io { path, source }
+            };
+            fs::create_dir_all(&place).map_err(failed(&place))?;
+            let (partial, path) = (place.join("part.parquet.partial"), place.join("part.parquet"));
+            let mut file = File::create(&partial).map_err(failed(&partial))?;
+            let mut writer = RowWriter::new(&mut file)?;
+            for sequences in sequences.chunks(GROUP_RESULTS) {
+                writer.write(&self.rows(filter.viewer, sequences)?)?;
+            }
+            writer.finish()?;
+            file.sync_all().map_err(failed(&partial))?;
+            fs::rename(&partial, &path).map_err(failed(&path))?;
+        }
+        Ok(days.len())
+    }
+}

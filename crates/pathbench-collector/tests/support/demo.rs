@@ -1,0 +1,107 @@
+//! A reader with synthetic results, live reports and servers, in memory.
+
+use super::memory::{MemoryDatabase, MemoryRawStore, new_result};
+use super::synthetic::{Campaign, FIRST_MS};
+use pathbench_api::consent::Consent;
+use pathbench_collector::clock::Clock;
+use pathbench_collector::columns::Columns;
+use pathbench_collector::raw::RawStore;
+use pathbench_collector::reader::{Reader, load};
+use pathbench_collector::store::{Database, Document, Kind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+/// 2026-11-20, 50 days after the first synthetic result.
+#[derive(Debug)]
+pub struct FixedClock;
+
+pub const NOW_MS: u64 = FIRST_MS + 50 * 86_400_000;
+
+impl Clock for FixedClock {
+    fn unix_ms(&self) -> u64 {
+        NOW_MS
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(100)
+    }
+}
+
+/// A finished result of the tests of pathbench-record.
+pub fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../pathbench-record/tests/golden").join(name)
+}
+
+/// The files of a directory as a `.tar.zst` file, below `prefix`.
+pub fn packed(directory: &Path, prefix: &str) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());
+        archive.append_path_with_name(&path, name).unwrap();
+    }
+    zstd::encode_all(archive.into_inner().unwrap().as_slice(), 3).unwrap()
+}
+
+pub struct Demo {
+    pub database: Arc<MemoryDatabase>,
+    pub raw: Arc<MemoryRawStore>,
+    pub reader: Arc<Reader>,
+}
+
+impl Default for Demo {
+    fn default() -> Self {
+        Self::new(Campaign::default(), 0)
+    }
+}
+
+impl Demo {
+    pub fn new(campaign: Campaign, results: u64) -> Self {
+        let (database, raw) = (Arc::new(MemoryDatabase::default()), Arc::new(MemoryRawStore::default()));
+        let raw_part = packed(&golden("v1-messages"), "result/");
+        let places = raw.append(&[&raw_part]).unwrap();
+        let make = |index| new_result(&campaign.checked(index), (index % 2 == 0).then(|| places[0].clone()));
+        let all: Vec<_> = (0..results).map(make).collect();
+        database.insert(&all).unwrap();
+        let columns = Arc::new(RwLock::new(Columns::default()));
+        let reader = Reader::new(
+            Arc::clone(&database) as Arc<dyn Database>,
+            Arc::clone(&raw) as Arc<dyn RawStore>,
+            columns,
+            Arc::new(FixedClock),
+        );
+        let demo = Self { database, raw, reader: Arc::new(reader) };
+        demo.load();
+        demo
+    }
+
+    pub fn load(&self) {
+        load(self.database.as_ref(), &self.reader.columns).unwrap();
+    }
+
+    pub fn put(&self, kind: Kind, key: &str, body: String) {
+        let document = Document { key: key.to_owned(), body, updated_ms: NOW_MS };
+        self.database.put_document(kind, &document).unwrap();
+    }
+
+    /// A running measurement of an agent with this consent.
+    pub fn put_live(&self, key: &str, name: &str, consent: Consent) {
+        let name = serde_json::json!(name);
+        self.put(Kind::Agent, key, serde_json::json!({ "consent": consent }).to_string());
+        let report = serde_json::json!({
+            "agent": name, "experiment": "hourly", "server": "europe.example", "transport": "mptcp",
+            "pattern": "throughput-download", "runs_done": 3, "runs_planned": 12,
+            "paths": [{ "name": "wlan0", "goodput_mbps": 48.2 }, { "name": "wwan0", "goodput_mbps": 0.61 }],
+        });
+        self.put(Kind::Live, key, report.to_string());
+    }
+
+    pub fn put_server(&self, name: &str, address: &str, tests: u32) {
+        let report = serde_json::json!({
+            "address": address, "transports": ["tcp", "mptcp", "quic", "mpquic"], "tests": tests, "max_tests": 4,
+            "draining": false, "version": "0.1.0",
+        });
+        self.put(Kind::ServerReport, name, report.to_string());
+    }
+}
