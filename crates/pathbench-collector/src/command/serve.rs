@@ -4,6 +4,7 @@ use super::options::{PlaceArgs, ServeArgs};
 use super::stores::Stores;
 use super::{Failure, secret, tls};
 use crate::clock::Clock;
+use crate::columns::Columns;
 use crate::http::access::{Gate, SubmitAccess};
 use crate::http::limits::{MemoryBudget, RateLimit};
 use crate::http::server::{self, Acceptance};
@@ -12,10 +13,12 @@ use crate::ingest::{Options, Writer};
 use crate::log::Log;
 use crate::maintenance::{self, Erased, MaintenanceError};
 use crate::raw::{RawMaintenance, RawStore};
+use crate::reader::{self, Followed, Reader};
 use crate::store::{Database, DatabaseMaintenance};
 use serde_json::json;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -43,6 +46,7 @@ pub(super) fn serve(
     let stores = Stores::open(place, clock)?;
     let upkeep = Upkeep { database: Arc::clone(&stores.database), raw: Arc::clone(&stores.raw) };
     let app = Arc::new(app(place, args, clock, stores)?);
+    let followed = follow(&app).map_err(Failure::failed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -84,11 +88,29 @@ pub(super) fn serve(
     });
     // Blocking work ends by the deadlines of the stores.
     runtime.shutdown_timeout(Duration::from_secs(5));
+    // Its thread ends with the channel.
+    drop(followed);
     let log = app.log.clone();
     // The writer stores what waits.
     drop(app);
     log.info("stopped", json!({}));
     served
+}
+
+/// Starts the thread that keeps the figures up to date; it ends when the returned channel is dropped.
+fn follow(app: &Arc<App>) -> std::io::Result<Sender<()>> {
+    let (stop, stopped) = channel();
+    let (reader, app) = (Arc::clone(&app.reader), Arc::downgrade(app));
+    std::thread::Builder::new().name("follow".to_owned()).spawn(move || {
+        reader::follow(reader.database.as_ref(), &reader.columns, &stopped, |followed| {
+            let Some(app) = app.upgrade() else { return };
+            match followed {
+                Followed::Applied(_) => app.is_loaded.store(true, Ordering::SeqCst),
+                Followed::Failed(error) => app.log.error("follow", json!({ "error": error.to_string() })),
+            }
+        });
+    })?;
+    Ok(stop)
 }
 
 fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stores) -> Result<App, Failure> {
@@ -100,9 +122,12 @@ fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stor
     let options = Options { log: Arc::new(report), ..Options::default() };
     let writer = Writer::start(Arc::clone(&database), Arc::clone(&raw), options).map_err(Failure::failed)?;
     let submit = if args.open { SubmitAccess::Open } else { SubmitAccess::Token };
+    let columns = Arc::new(RwLock::new(Columns::default()));
+    let reader = Reader::new(Arc::clone(&database), Arc::clone(&raw), columns, Arc::clone(clock));
     Ok(App {
         database,
         raw,
+        reader: Arc::new(reader),
         writer,
         clock: Arc::clone(clock),
         gate: Gate { keys, submit },

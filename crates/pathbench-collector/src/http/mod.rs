@@ -15,15 +15,16 @@ use crate::clock::Clock;
 use crate::ingest::{Figures, Writer};
 use crate::log::Log;
 use crate::raw::RawStore;
+use crate::reader::{self, Reader, View};
 use crate::store::Database;
 use access::Gate;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{delete, get, post, put};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use body::blocking;
 use limits::{MemoryBudget, RateLimit};
 use pathbench_api::problem::LineAnswer;
@@ -44,6 +45,7 @@ pub struct Peer(pub IpAddr);
 pub struct App {
     pub database: Arc<dyn Database>,
     pub raw: Arc<dyn RawStore>,
+    pub reader: Arc<Reader>,
     pub writer: Writer,
     pub clock: Arc<dyn Clock>,
     pub gate: Gate,
@@ -137,7 +139,9 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/tokens", post(admin::token))
         .route("/results/{id}", delete(admin::delete_result))
         .layer(from_fn_with_state(Arc::clone(&app), admin::only_operator));
-    Router::new()
+    let pages = |view: View| reader::routes().layer(Extension(view)).with_state(Arc::clone(&app.reader));
+    let operator = pages(View::OPERATOR).layer(from_fn_with_state(Arc::clone(&app), admin::only_operator));
+    let own = Router::new()
         .route("/v1/results", post(results::post).delete(results::delete_all))
         .route("/v1/results/{id}", delete(results::delete_one))
         .route("/v1/check-in", post(check_in::check_in))
@@ -146,13 +150,16 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/privacy", get(privacy_text))
         .route("/v1/openapi.json", get(async || Json(openapi::document())))
         .nest("/v1/admin", admin)
+        .route("/admin", get(async || Redirect::permanent("/admin/")))
         .route("/health", get(async || Json(json!({ "status": "ok" }))))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics))
+        .with_state(Arc::clone(&app));
+    own.merge(pages(View::EVERYBODY))
+        .nest("/admin/", operator)
         .fallback(async || Refusal::not_found("there is nothing at this path; /v1/openapi.json lists all"))
         .method_not_allowed_fallback(async |method: Method| not_allowed(&method))
-        .layer(from_fn_with_state(Arc::clone(&app), guard))
-        .with_state(app)
+        .layer(from_fn_with_state(app, guard))
 }
 
 fn not_allowed(method: &Method) -> Response {
