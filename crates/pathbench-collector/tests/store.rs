@@ -9,7 +9,7 @@ use pathbench_collector::store::postgres::{Options, Postgres};
 use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_collector::store::{Database, Deletion, Inserted, StoreError};
 use rusqlite::Connection;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,15 +141,91 @@ fn postgres_gives_up_a_server_that_does_not_answer() {
     let url = server.database("frozen");
     let short = Duration::from_secs(1);
     let options = Options { connect_timeout: short, deadline: short, ..Options::default() };
-    drop(Postgres::connect(&url, options).unwrap());
+    let database = Postgres::connect(&url, options).unwrap();
+    // The session's process stops; the kernel still acknowledges what is sent to it.
+    let session = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pathbench-collector'";
+    let session = Pid::from_raw(server.sql("postgres", session).parse().unwrap()).unwrap();
+    kill_process(session, Signal::STOP).unwrap();
+    let refused = within_20_s(move || (database.known(&[id_at(NOW_MS)]).map(|_| ()), database.check()));
+    kill_process(session, Signal::CONT).unwrap();
+    assert!(refused.0.unwrap_err().to_string().contains("no answer within 1 s"));
+    // By another session.
+    refused.1.unwrap();
+
     // New connections are accepted by the kernel, and never answered.
     server.signal(Signal::STOP);
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        sender.send(Postgres::connect(&url, options).unwrap_err().to_string()).unwrap();
-    });
-    let refused = receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+    let refused = within_20_s(move || Postgres::connect(&url, options).map(|_| ())).unwrap_err().to_string();
     assert!(refused.contains("no answer within 1 s") || refused.contains("timed out"), "{refused}");
+}
+
+fn within_20_s<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || drop(sender.send(task())));
+    receiver.recv_timeout(Duration::from_secs(20)).unwrap()
+}
+
+#[test]
+fn postgres_reports_a_full_disk_and_a_lock() {
+    let server = Server::start();
+    let url = server.database("errors");
+    let options = Options { statement_timeout: Duration::from_secs(1), ..Options::default() };
+    let database = Postgres::connect(&url, options).unwrap();
+    let new = || [result(id_at(NOW_MS), "x")];
+    database.insert(&new()).unwrap();
+    server.sql(
+        "errors",
+        "CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
+         CREATE TRIGGER no_space BEFORE INSERT ON results FOR EACH ROW EXECUTE FUNCTION no_space()",
+    );
+    let refused = database.insert(&new()).unwrap_err();
+    assert!(matches!(refused, StoreError::Full { .. }), "{refused}");
+    server.sql("errors", "DROP TRIGGER no_space ON results");
+    database.insert(&new()).unwrap();
+
+    let mut other =
+        server.session("errors", "BEGIN; LOCK TABLE results IN EXCLUSIVE MODE; SELECT pg_sleep(60)");
+    let locked =
+        "SELECT count(*) FROM pg_locks WHERE relation = 'results'::regclass AND mode = 'ExclusiveLock'";
+    let held =
+        support::within(Duration::from_secs(20), || (server.sql("errors", locked) == "1").then_some(()));
+    let refused = database.insert(&new());
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(held.is_some());
+    assert!(refused.unwrap_err().to_string().contains("timeout"));
+    // Without its client the other session would go on.
+    let other = "SELECT pg_terminate_backend(pid) FROM pg_locks
+                 WHERE relation = 'results'::regclass AND mode = 'ExclusiveLock'";
+    server.sql("errors", other);
+    let inserted = || database.insert(&new()).ok();
+    assert!(support::within(Duration::from_secs(20), inserted).is_some());
+    assert_eq!(database.changes_after(0, 10).unwrap().len(), 3);
+}
+
+/// Dumps of every released schema.
+const POSTGRES_GOLDEN: [&str; 1] = [include_str!("golden/schema-1.postgres.sql")];
+
+#[test]
+fn postgres_migrates_every_released_schema() {
+    let server = Server::start();
+    for (schema, golden) in (1..).zip(POSTGRES_GOLDEN) {
+        let name = format!("schema{schema}");
+        let url = server.database(&name);
+        server.script(&name, golden);
+        store_suite::golden_answers(&Postgres::connect(&url, Options::default()).unwrap());
+    }
+}
+
+#[test]
+#[ignore = "writes a golden file"]
+fn make_postgres_golden() {
+    let server = Server::start();
+    let url = server.database("golden");
+    store_suite::fill_golden(&Postgres::connect(&url, Options::default()).unwrap());
+    let version = server.sql("golden", "SELECT max(version) FROM pathbench_schema");
+    let golden = format!("tests/golden/schema-{version}.postgres.sql");
+    std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(golden), server.dump("golden")).unwrap();
 }
 
 #[test]
@@ -193,12 +269,8 @@ fn postgres_stores_results_while_a_dump_holds_the_table() {
     let server = Server::start();
     let url = server.database("dump");
     let database = Postgres::connect(&url, Options::default()).unwrap();
-    let mut dump = std::process::Command::new("/usr/lib/postgresql/15/bin/psql")
-        .args(["-h", &server.directory(), "-U", "t", "-d", "dump", "-qAtX", "-c"])
-        .arg("BEGIN; LOCK TABLE results IN ACCESS SHARE MODE; NOTIFY held; SELECT pg_sleep(60)")
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut dump =
+        server.session("dump", "BEGIN; LOCK TABLE results IN ACCESS SHARE MODE; SELECT pg_sleep(60)");
     let held = || {
         (server.sql("dump", "SELECT count(*) FROM pg_locks WHERE relation = 'results_default'::regclass AND mode = 'AccessShareLock'") == "1").then_some(())
     };

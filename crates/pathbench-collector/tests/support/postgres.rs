@@ -106,6 +106,43 @@ impl Server {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// Runs a file of SQL.
+    pub(crate) fn script(&self, database: &str, script: &str) {
+        let path = self.work.path().join("script.sql");
+        std::fs::write(&path, script).unwrap();
+        let mut command = Command::new(program("psql"));
+        command.args([
+            "-h",
+            &self.directory(),
+            "-U",
+            "t",
+            "-d",
+            database,
+            "-qX",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-f",
+        ]);
+        let output = command.arg(&path).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Another client, which is killed at the latest with this one.
+    pub(crate) fn session(&self, database: &str, script: &str) -> Child {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(program("psql"));
+        command.args(["-h", &self.directory(), "-U", "t", "-d", database, "-qAtX", "-c", script]);
+        command.stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    pub(crate) fn dump(&self, database: &str) -> String {
+        let mut command = Command::new(program("pg_dump"));
+        let arguments = ["-h", &self.directory(), "-U", "t", "-d", database, "--no-owner", "--inserts"];
+        let output = command.args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(process) = &self.process {
             kill_process(Pid::from_child(process), signal).unwrap();
