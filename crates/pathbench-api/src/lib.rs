@@ -8,6 +8,7 @@ pub mod anonymise;
 pub mod bounds;
 pub mod check_in;
 pub mod consent;
+pub mod deletion;
 pub mod digest;
 pub mod experiment;
 pub mod live;

@@ -8,6 +8,7 @@ use crate::run::ProgramArgs;
 use crate::serve::ServeArgs;
 use crate::setup::SetupArgs;
 use crate::study::StudyArgs;
+use crate::submit::{SubmitArgs, SubmitOptions};
 use crate::suite::TestArgs;
 use crate::trace::TraceArgs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand};
@@ -46,6 +47,14 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Run the test server
     Serve(Box<ServeArgs>),
+    /// Submit results to a collector, list what waits, delete what was submitted
+    Submit(Box<SubmitArgs>),
+    /// Run the collector, where `pathbench-collector` is installed
+    Collect {
+        /// Arguments of `pathbench-collector`, which lists them with -- --help
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Figures and tables of one or several results
     Report(ReportArgs),
     /// Analyse packet captures: the connections in them, and which bytes each TCP flow, MPTCP subflow or QUIC path carried
@@ -150,6 +159,8 @@ pub(crate) struct RunArgs {
     pub(crate) capture: bool,
     #[command(flatten)]
     pub(crate) privilege: PrivilegeArgs,
+    #[command(flatten)]
+    pub(crate) submit: SubmitOptions,
     /// No progress on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -220,12 +231,17 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 /// Options that select the server and the output. The result stores the seed and the course of the study in other fields;
 /// a token is a secret.
-const NOT_RECORDED: [&str; 17] = [
+const NOT_RECORDED: [&str; 22] = [
     "port",
     "quic-port",
     "fingerprint",
     "ca",
     "token",
+    "submit",
+    "collector-token",
+    "collector-ca",
+    "consent",
+    "config",
     "seed",
     "until-ci",
     "time-limit",

@@ -3,11 +3,15 @@
 //! This crate reads the clock for all other crates, owns the processes of a lab (the foreground command, the
 //! orchestrator in its namespaces, the host agents) and reports every failure. It never computes a metric.
 
+mod agent;
 mod arguments;
 mod check;
 mod cli;
 mod client;
 mod clock;
+mod collect;
+mod collector;
+mod durable;
 mod exit;
 mod journal;
 mod lab;
@@ -18,6 +22,7 @@ mod output;
 mod progress;
 mod random;
 mod report;
+mod responder;
 mod roam;
 mod run;
 mod serve;
@@ -25,6 +30,8 @@ mod session;
 mod setup;
 mod signals;
 mod study;
+mod submit;
+mod supervised;
 mod suite;
 mod trace;
 
@@ -38,6 +45,7 @@ use std::process::ExitCode;
 pathbench_kerneltest::unprivileged_too!();
 
 fn main() -> ExitCode {
+    supervised::follow_parent();
     let mut command = Cli::command();
     let ended = match parse(&mut command) {
         Ok((cli, given)) => dispatch(cli.command, given),
@@ -78,6 +86,8 @@ fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
         Command::Serve(args) => serve::serve(&args),
+        Command::Submit(args) => submit::submit(&args),
+        Command::Collect { arguments } => collect::collect(&arguments),
         Command::Report(args) => report::report(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Orchestrate => orchestrator::orchestrate(),

@@ -8,6 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::live::{Live, LiveMode};
 use crate::progress::Progress;
 use crate::report::{self, Presentation, create_result, host_record, parent_of_results, remove_empty};
+use crate::submit::Submitter;
 use crate::{output, random, signals, study};
 use pathbench_record::directory::{ResultWriter, Resumed};
 use pathbench_record::document::{ResultDocument, ScenarioRecord};
@@ -27,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) document: ResultDocument,
     /// Whether the user gave the seed.
     pub(crate) has_seed: bool,
+    /// Submits the result when it is written.
+    pub(crate) submitter: Option<Submitter>,
     output: OutputArguments,
     directory: Option<PathBuf>,
 }
@@ -57,6 +60,7 @@ impl Session {
             progress: Progress::new(output.quiet, live),
             document,
             has_seed: seed.is_some(),
+            submitter: None,
             output: output.clone(),
             directory: None,
         }
@@ -131,8 +135,13 @@ impl Session {
         };
         let live = &self.progress.records;
         let presented = Presentation::of(self.output.json, live);
-        report::present(&directory, presented, self.output.no_report)?;
-        live.result(&self.document, &directory);
-        Ok(exit)
+        let presented = report::present(&directory, presented, self.output.no_report);
+        if presented.is_ok() {
+            live.result(&self.document, &directory);
+        }
+        if let Some(submitter) = &self.submitter {
+            submitter.submit(&directory);
+        }
+        presented.map(|()| exit)
     }
 }

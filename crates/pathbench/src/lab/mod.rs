@@ -21,6 +21,7 @@ use std::time::Duration;
 pub(crate) mod control;
 pub(crate) mod keep;
 pub(crate) mod run;
+pub(crate) mod submitted;
 
 impl From<&OverrideArgs> for Overrides {
     fn from(args: &OverrideArgs) -> Self {

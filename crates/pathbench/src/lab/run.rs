@@ -1,6 +1,6 @@
 //! `lab run`: validates everything, enters the namespaces, starts the orchestrator, waits.
 
-use super::{Assignment, Job, StudyCourse, enter, load, require};
+use super::{Assignment, Job, StudyCourse, enter, load, require, submitted};
 use crate::cli::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::live::LiveMode;
@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    if let Some(submitted) = submitted::run(&args.submit)? {
+        return Ok(submitted);
+    }
     let scenarios = &args.scenario.scenarios;
     if args.json && scenarios.len() > 1 {
         return Err(Failure::bad_input(

@@ -2,7 +2,7 @@
 
 use crate::clock::{MonotonicClock, unix_seconds, wall_offset_ns};
 use crate::exit::{Exit, Failure};
-use crate::lab::{Assignment, Job};
+use crate::lab::{Assignment, Job, submitted};
 use crate::live::{self, Live};
 use crate::progress::{Progress, StudyProgress};
 use crate::report::{self, Presentation, host_record, remove_empty};
@@ -74,6 +74,7 @@ fn run_all(assignment: &Assignment, stop: &Arc<AtomicBool>, live: &Live) -> Resu
         if let Some(writer) = writer {
             writer.finish(&document).map_err(Failure::failed)?;
         }
+        submitted::record(&directory);
         report::present(&directory, Presentation::of(assignment.json, live), false)?;
         live.result(&document, &directory);
         if exit == Exit::Done {

@@ -34,7 +34,9 @@ pub(crate) fn roam(args: &RoamArgs, options: Map<String, Value>) -> Result<Exit,
     let names = std::slice::from_ref(&args.name);
     let (plan, servers) = args.server.validate(names, plan, |plan| &plan.choice)?;
     let client = Client::new(&args.server, plan.scheduler.clone(), None);
+    let submitter = args.submit.submitter()?;
     let mut session = Session::begin("roam", &args.output, args.tui, args.seed, options);
+    session.submitter = submitter;
     let measured = Job { args, plan: &plan, client: &client }.measure(servers, &mut session);
     session.finish(measured)
 }

@@ -5,6 +5,7 @@ use crate::arguments::{
 };
 use crate::client::Client;
 use crate::client::discovery::Reached;
+use crate::submit::SubmitOptions;
 use clap::Args;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::connection::Scheduler;
@@ -67,6 +68,8 @@ pub(crate) struct RoamArgs {
     /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
     #[arg(long, conflicts_with = "json_stream")]
     pub(super) tui: bool,
+    #[command(flatten)]
+    pub(super) submit: SubmitOptions,
     #[command(flatten)]
     pub(super) output: OutputArguments,
 }

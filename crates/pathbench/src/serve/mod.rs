@@ -5,7 +5,6 @@ use crate::exit::{Exit, Failure};
 use crate::{output, random, signals};
 pub(crate) use arguments::ServeArgs;
 use arguments::{LimitArgs, ServeCommand};
-use health::HealthResponder;
 use log::{Log, PanicCount};
 use pathbench_host::counters::Counters;
 use pathbench_record::end::MPTCP_COUNTERS;
@@ -78,7 +77,7 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let server = Arc::new(server);
     let health = match args.health {
         None => None,
-        Some(address) => Some(HealthResponder::start(address, &server, panics)?),
+        Some(address) => Some(health::start(address, &server, panics)?),
     };
     output::print(&listeners::announcement(args, server.addresses(), fingerprint))?;
     let failure = await_end(&server, &signals);

@@ -32,7 +32,9 @@ pub(crate) fn test(args: &TestArgs, options: Map<String, Value>) -> Result<Exit,
     let plan = SuitePlan::new(&args.traffic, &args.study);
     let (plan, servers) = args.server.validate(&args.servers, plan, |plan| &plan.choice)?;
     let client = Client::new(&args.server, plan.scheduler.clone(), args.traffic.congestion.clone());
+    let submitter = args.submit.submitter()?;
     let mut session = Session::begin("test", &args.output, args.tui, args.traffic.seed, options);
+    session.submitter = submitter;
     let measured = measure(&plan, &args.study, &client, servers, &mut session);
     session.finish(measured)
 }

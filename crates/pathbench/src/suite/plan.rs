@@ -4,6 +4,7 @@ use crate::arguments::{
     OutputArguments, TestServerArguments, TransportChoice, scheduler_parser, transport_parser,
 };
 use crate::study::StudyArgs;
+use crate::submit::SubmitOptions;
 use clap::{Args, ValueEnum};
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
@@ -33,6 +34,8 @@ pub(crate) struct TestArgs {
     /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
     #[arg(long, conflicts_with = "json_stream")]
     pub(super) tui: bool,
+    #[command(flatten)]
+    pub(super) submit: SubmitOptions,
     #[command(flatten)]
     pub(super) output: OutputArguments,
 }

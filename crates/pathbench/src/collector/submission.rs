@@ -1,0 +1,222 @@
+//! A submission from a result directory: summary, networks, raw part, and the anonymous form where everybody may read it.
+
+use super::archive::{ArchiveError, archive, documents, files};
+use super::networks::network_kinds;
+use super::settings::Settings;
+use crate::exit::Failure;
+use data_encoding::BASE64;
+use pathbench_api::Uuid;
+use pathbench_api::anonymise::Anonymiser;
+use pathbench_api::bounds::{ITEMS, SUMMARY_BYTES};
+use pathbench_api::consent::Consent;
+use pathbench_api::digest::Digest;
+use pathbench_api::name::Name;
+use pathbench_api::submission::{SCHEMA, Submission, new_id};
+use pathbench_api::summary::{Context, FamilyPair, Network, NetworkKind, Summary};
+use pathbench_record::directory::ResultDirectory;
+use pathbench_record::document::ResultDocument;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// A server that no collector offered, in public results.
+const OTHER_SERVER: &str = "other";
+
+/// What a submission needs beside the result.
+#[derive(Debug, Default)]
+pub(crate) struct Material {
+    pub(crate) experiment: Option<Name>,
+    pub(crate) family_pairs: Vec<FamilyPair>,
+    /// The server that the collector offered for this result.
+    pub(crate) server: Option<Name>,
+}
+
+/// A submission, ready to be kept and sent.
+#[derive(Debug)]
+pub(crate) struct Submitted {
+    pub(crate) id: Uuid,
+    /// One line without its line feed; never made again.
+    pub(crate) line: Vec<u8>,
+    /// Why the raw part is absent.
+    pub(crate) without_raw: Option<String>,
+    pub(crate) directory: PathBuf,
+}
+
+/// Makes the submission of the result in `directory`; `now_s` is Unix time. The id follows from the result and the
+/// agent, so that a result that is submitted twice is stored once.
+pub(crate) fn submission(
+    directory: &Path,
+    settings: &Settings,
+    material: Material,
+    now_s: u64,
+) -> Result<Submitted, Failure> {
+    let result = ResultDirectory::open(directory).map_err(Failure::bad_input)?;
+    let (directory, document) = (result.path, result.document);
+    if document.runs.is_empty() && document.reachability.is_empty() && document.mtu.is_none() {
+        return Err(Failure::bad_input(format!("{} holds no finished run: there is nothing to submit", directory.display())));
+    }
+    let found = files(&directory, settings.consent);
+    let anonymiser = match settings.consent {
+        Consent::Public => Some(anonymiser(found.as_ref().ok(), &document, &material)?),
+        Consent::Private | Consent::None => None,
+    };
+    let summary = summary(&document, settings, material, anonymiser.as_ref(), now_s);
+    let raw = found.and_then(|found| archive(&found, anonymiser.as_ref()));
+    let (raw, without_raw) = match raw {
+        Ok(raw) => (Some(BASE64.encode(&raw)), None),
+        Err(error @ (ArchiveError::Large { .. } | ArchiveError::LargeCompressed { .. })) => {
+            (None, Some(error.to_string()))
+        }
+        Err(error) => return Err(Failure::bad_input(error)),
+    };
+    let id = id(&document, settings, summary.started_ms)?;
+    let deletion_sha256 = settings.deletion_digest();
+    let (schema, agent, consent) = (SCHEMA.to_owned(), settings.agent, settings.consent);
+    let submission = Submission { schema, id, agent, consent, deletion_sha256, summary, raw };
+    let line = serde_json::to_vec(&submission).map_err(Failure::failed)?;
+    // The collector would reject it, and it must not wait for that.
+    Submission::check(&line, now_s.saturating_mul(1000)).map_err(|error| {
+        Failure::failed(format!("{}: it cannot be submitted: {error}", directory.display()))
+    })?;
+    Ok(Submitted { id, line, without_raw, directory })
+}
+
+fn id(document: &ResultDocument, settings: &Settings, started_ms: u64) -> Result<Uuid, Failure> {
+    let mut text = serde_json::to_vec(document).map_err(Failure::failed)?;
+    text.extend_from_slice(settings.agent.as_bytes());
+    let mut random = [0; 10];
+    random.copy_from_slice(&Digest::of(&text).0[..10]);
+    Ok(new_id(started_ms, &random))
+}
+
+fn summary(
+    document: &ResultDocument,
+    settings: &Settings,
+    material: Material,
+    anonymiser: Option<&Anonymiser>,
+    now_s: u64,
+) -> Summary {
+    let started_ms = unix_seconds_of(&document.host.started)
+        // A host without a battery-backed clock begins in 1970.
+        .filter(|seconds| (1_577_836_800..=now_s + 3600).contains(seconds))
+        .unwrap_or(now_s)
+        * 1000;
+    let Material { experiment, family_pairs, server } = material;
+    let networks = networks(document, settings);
+    let mut summary = Summary::of(document, Context { started_ms, experiment, networks, family_pairs });
+    if let Some(offered) = server {
+        summary.server = Some(offered);
+    } else if anonymiser.is_some() && summary.server.is_some() {
+        summary.server = Some(Name::nearest(OTHER_SERVER));
+    }
+    if let Some(anonymiser) = anonymiser {
+        anonymiser.summary(&mut summary);
+    }
+    shorten(&mut summary);
+    summary
+}
+
+/// A matrix of many variants has more groups than a summary holds.
+fn shorten(summary: &mut Summary) {
+    while summary.groups.len() > 1
+        && serde_json::to_vec(summary).is_ok_and(|text| text.len() > SUMMARY_BYTES - 1024)
+    {
+        summary.groups.truncate(summary.groups.len() * 3 / 4);
+    }
+}
+
+/// The networks of the paths, by the kinds of this host's interfaces.
+fn networks(document: &ResultDocument, settings: &Settings) -> Vec<Network> {
+    let kinds = network_kinds();
+    let mut paths: BTreeMap<&str, &str> = BTreeMap::new();
+    for path in document.runs.iter().flat_map(|run| &run.paths) {
+        paths.entry(&path.name).or_insert(&path.local);
+    }
+    let network = |(name, local): (&str, &str)| Network {
+        path: Name::nearest(name),
+        kind: kinds.get(name).copied().unwrap_or(NetworkKind::Other),
+        operator: settings.operators.get(name).cloned(),
+        prefix: (!local.is_empty()).then(|| Name::nearest(local)),
+    };
+    paths.into_iter().map(network).take(ITEMS).collect()
+}
+
+/// Knows the personal names of all documents of the result, of this host, and of servers that no collector offered.
+fn anonymiser(
+    files: Option<&Vec<PathBuf>>,
+    document: &ResultDocument,
+    material: &Material,
+) -> Result<Anonymiser, Failure> {
+    let mut anonymiser = Anonymiser::default();
+    if let Some(files) = files {
+        documents(files, |_, value| {
+            anonymiser.learn(&value);
+            None
+        })
+        .map_err(Failure::bad_input)?;
+    }
+    for name in own_names() {
+        anonymiser.learn_name(&name);
+    }
+    let offered = material.server.as_ref().map(Name::as_str);
+    let servers = document.servers.iter().flat_map(|server| {
+        [Some(server.address.as_str()), server.name.as_deref(), host_part(&server.address)]
+    });
+    let tested = document.reachability.iter().flat_map(|one| [Some(one.server.as_str()), host_part(&one.server)]);
+    let names: BTreeSet<&str> = servers.chain(tested).flatten().collect();
+    for name in names.into_iter().filter(|name| Some(*name) != offered) {
+        // Addresses are cut anyway; as names they would take prefixes of other addresses with them.
+        if !is_generic(name) && !name.starts_with(|c: char| c.is_ascii_digit() || c == '[' || c == ':') {
+            anonymiser.learn_name(name);
+        }
+    }
+    Ok(anonymiser)
+}
+
+fn host_part(server: &str) -> Option<&str> {
+    server.rsplit_once(':').map(|(host, _)| host)
+}
+
+/// The host's name, and the user's home directory in paths of files.
+fn own_names() -> Vec<String> {
+    let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let home = std::env::var("HOME").ok().filter(|home| home.len() > 1);
+    [Some(node).filter(|node| !is_generic(node)), home.filter(|home| home != "/root")].into_iter().flatten().collect()
+}
+
+/// Whether a name identifies nobody and is part of other texts, such as the names of fields.
+fn is_generic(name: &str) -> bool {
+    ["localhost", "client", "server", "root", "host", "test", "pathbench"].contains(&name)
+}
+
+/// Seconds of Unix time of `2026-11-25T09:00:00Z`.
+fn unix_seconds_of(text: &str) -> Option<u64> {
+    let text = text.strip_suffix('Z')?;
+    let (date, time) = text.split_once('T')?;
+    let mut date = date.split('-').map(|part| part.parse::<u64>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let mut time = time.split(':').map(|part| part.split('.').next()?.parse::<u64>().ok());
+    let (hours, minutes, seconds) = (time.next()??, time.next()??, time.next()??);
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Days since 1970-01-01 in a year that begins in March (H. Hinnant, "chrono-compatible low-level date algorithms").
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468;
+    Some(days * 86_400 + hours * 3600 + minutes * 60 + seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbench_record::time::rfc3339_from_unix;
+
+    #[test]
+    fn dates_are_read_as_they_are_written() {
+        for seconds in [0, 951_782_400, 951_868_800, 1_577_836_800, 1_795_597_200, 4_102_444_799] {
+            assert_eq!(unix_seconds_of(&rfc3339_from_unix(seconds)), Some(seconds.unsigned_abs()), "{seconds}");
+        }
+        for wrong in ["", "2026-11-25", "2026-13-01T00:00:00Z", "x-y-zT0:0:0Z", "2026-11-25T09:00:00"] {
+            assert_eq!(unix_seconds_of(wrong), None, "{wrong}");
+        }
+    }
+}
