@@ -1,5 +1,6 @@
 //! The command line as parsed by clap. Help texts are the users' first documentation: keep them exact.
 
+use crate::agent::AgentArgs;
 use crate::arguments::MtuArgs;
 use crate::check::CheckArgs;
 use crate::report::ReportArgs;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Serve(Box<ServeArgs>),
     /// Submit results to a collector, list what waits, delete what was submitted
     Submit(Box<SubmitArgs>),
+    /// Run a collector's experiments on schedule, or measure from a local page
+    Agent(Box<AgentArgs>),
     /// Run the collector, where `pathbench-collector` is installed
     Collect {
         /// Arguments of `pathbench-collector`, which lists them with -- --help

@@ -31,8 +31,8 @@ mod setup;
 mod signals;
 mod study;
 mod submit;
-mod supervised;
 mod suite;
+mod supervised;
 mod trace;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -87,6 +87,7 @@ fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure
         Command::Check(args) => check::check(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Submit(args) => submit::submit(&args),
+        Command::Agent(args) => agent::agent(&args),
         Command::Collect { arguments } => collect::collect(&arguments),
         Command::Report(args) => report::report(&args),
         Command::Trace(args) => trace::trace(&args),

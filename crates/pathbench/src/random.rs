@@ -24,3 +24,8 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
 pub(crate) fn seed() -> u64 {
     u64::from(u32::from_ne_bytes(bytes()))
 }
+
+/// From 0 to below 1.
+pub(crate) fn fraction() -> f64 {
+    f64::from(u32::from_ne_bytes(bytes())) / (f64::from(u32::MAX) + 1.0)
+}

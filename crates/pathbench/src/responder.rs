@@ -7,8 +7,8 @@ use pathbench_record::time::{Clock as _, Timestamp};
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -105,7 +105,10 @@ impl Response {
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        Self::json("405 Method Not Allowed", &serde_json::json!({ "error": "this method is not allowed here" }))
+        Self::json(
+            "405 Method Not Allowed",
+            &serde_json::json!({ "error": "this method is not allowed here" }),
+        )
     }
 
     fn bytes(&self, head_only: bool) -> Vec<u8> {
@@ -146,7 +149,8 @@ impl Responder {
         time: Duration,
         answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::failed(format!("listening on {address} for {purpose}: {error}"));
+        let failed =
+            |error: io::Error| Failure::failed(format!("listening on {address} for {purpose}: {error}"));
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let stopping = Arc::new(AtomicBool::new(false));
@@ -220,7 +224,9 @@ fn serve(mut stream: TcpStream, answer: &Answer, time: Duration) -> io::Result<(
             let response = answer(&request);
             response.bytes(request.method == "HEAD")
         }
-        None => Response::json("400 Bad Request", &serde_json::json!({ "error": "not a request" })).bytes(false),
+        None => {
+            Response::json("400 Bad Request", &serde_json::json!({ "error": "not a request" })).bytes(false)
+        }
     };
     let mut rest = response.as_slice();
     while !rest.is_empty() {
@@ -321,7 +327,8 @@ mod tests {
             Response::new("200 OK", "text/plain", request.body.clone())
         };
         let responder = Responder::start(anywhere, "a test", Duration::from_secs(20), answer).unwrap();
-        let _slow: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(responder.address()).unwrap()).collect();
+        let _slow: Vec<TcpStream> =
+            (0..4).map(|_| TcpStream::connect(responder.address()).unwrap()).collect();
         let exchange = |text: &str| {
             let mut stream = TcpStream::connect(responder.address()).unwrap();
             stream.write_all(text.as_bytes()).unwrap();

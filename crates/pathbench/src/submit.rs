@@ -3,8 +3,8 @@
 
 use crate::clock::unix_seconds;
 use crate::collector::{
-    Collector, CollectorAddress, CollectorArgs, CollectorError, ConsentArgs, Delivered, Material, Outbox, Settings,
-    SettingsFile, deliver, given, submission,
+    Collector, CollectorAddress, CollectorArgs, CollectorError, ConsentArgs, Delivered, Material, Outbox,
+    Settings, SettingsFile, deliver, given, submission,
 };
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -99,7 +99,10 @@ impl Submitter {
         let now = unix_seconds();
         let made = submission(directory, &self.settings, Material::default(), now)?;
         if let Some(reason) = &made.without_raw {
-            output::note(format_args!("pathbench: {}: submitted without its raw part: {reason}", directory.display()));
+            output::note(format_args!(
+                "pathbench: {}: submitted without its raw part: {reason}",
+                directory.display()
+            ));
         }
         self.outbox.keep(made.id, &self.collector.address, &made.directory, &made.line, now)?;
         Ok(made.id)
@@ -113,7 +116,9 @@ impl Submitter {
             all.rejected.extend(delivered.rejected);
             all.error = delivered.error;
             let wait = match &all.error {
-                Some(error @ CollectorError::Busy { .. }) => error.retry_after().unwrap_or(Duration::from_secs(1)),
+                Some(error @ CollectorError::Busy { .. }) => {
+                    error.retry_after().unwrap_or(Duration::from_secs(1))
+                }
                 _ => break,
             };
             if wait > SHORT_WAIT || attempt == ATTEMPTS {
@@ -200,8 +205,11 @@ fn list(args: &SubmitArgs) -> Result<Exit, Failure> {
     let mut text = String::new();
     for one in outbox.waiting() {
         let age = duration(Duration::from_secs(now.saturating_sub(one.queued_s)));
-        let _infallible =
-            writeln!(text, "{} waits {age} for {}: {} ({} bytes)", one.id, one.collector, one.result, one.bytes);
+        let _infallible = writeln!(
+            text,
+            "{} waits {age} for {}: {} ({} bytes)",
+            one.id, one.collector, one.result, one.bytes
+        );
     }
     for one in outbox.all_rejected() {
         let _infallible = writeln!(text, "{} rejected: {}", one.id, one.reason);

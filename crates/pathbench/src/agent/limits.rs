@@ -81,7 +81,9 @@ impl Limits {
                 continue;
             }
             if !self.servers.is_empty() {
-                return Err(format!("no pattern of --allow-servers or `limits.servers` matches {host} ({address})"));
+                return Err(format!(
+                    "no pattern of --allow-servers or `limits.servers` matches {host} ({address})"
+                ));
             }
             if !is_public(address) {
                 return Err(format!(
@@ -130,7 +132,9 @@ impl FromStr for ServerPattern {
         }
         let rest = text.strip_prefix("*").unwrap_or(text);
         let is_label = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        let fits = !text.is_empty() && rest.chars().all(is_label) && (rest == text || rest.is_empty() || rest.starts_with('.'));
+        let fits = !text.is_empty()
+            && rest.chars().all(is_label)
+            && (rest == text || rest.is_empty() || rest.starts_with('.'));
         if !fits {
             return Err(format!(
                 "`{text}` is no pattern of servers: write *.example.net, a host name, an address or 192.0.2.0/24"
@@ -198,8 +202,21 @@ mod tests {
             assert!(permits(&[], "server.test", address), "{address}");
         }
         for address in [
-            "127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0",
-            "224.0.0.1", "255.255.255.255", "::1", "fe80::1", "fd00::1", "ff02::1", "::ffff:10.0.0.1", "64:ff9b::a00:1",
+            "127.0.0.1",
+            "10.0.0.1",
+            "192.168.1.1",
+            "172.16.0.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "0.0.0.0",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "fe80::1",
+            "fd00::1",
+            "ff02::1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::a00:1",
         ] {
             assert!(!permits(&[], "server.test", address), "{address}");
         }

@@ -1,2 +1,222 @@
-//! The agent.
+//! `pathbench agent`: a collector's experiments on schedule, within the limits of the host's owner, and the owner's own
+//! measurements from a local page.
+//!
+//! Three threads: this one measures, the courier talks to the collector, the responders answer local requests.
+
+mod budget;
+mod courier;
+mod execution;
+mod history;
 pub(crate) mod limits;
+mod log;
+mod measurement;
+mod networks;
+mod page;
+mod schedule;
+mod state;
+mod status;
+mod target;
+
+use crate::clock::MonotonicClock;
+use crate::collector::{
+    Collector, CollectorAddress, CollectorArgs, ConsentArgs, SettingsFile, decided, given, state_directory,
+};
+use crate::exit::{Exit, Failure};
+use crate::{durable, output, random, signals};
+use budget::Budget;
+use clap::Args;
+use courier::Courier;
+use limits::{Limits, ServerPattern};
+use measurement::Measurer;
+use pathbench_api::name::Name;
+use pathbench_record::time::Clock as _;
+use rustix::fs::FlockOperation;
+use schedule::Schedule;
+use serde_json::json;
+use state::Shared;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// URL of the collector; with --ui optional
+    #[arg(value_name = "URL", required_unless_present = "ui")]
+    collector: Option<CollectorAddress>,
+    #[command(flatten)]
+    access: CollectorArgs,
+    #[command(flatten)]
+    consent: ConsentArgs,
+    /// The agent's name for itself, in a new configuration file [default: a random one]
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| Name::new(text).map_err(|error| error.to_string()))]
+    name: Option<Name>,
+    /// The only test servers: a host name, *.DOMAIN, an address or a network (repeatable) [default: `limits.servers` of the
+    /// configuration file, else all on public addresses]
+    #[arg(long, value_name = "PATTERN")]
+    allow_servers: Vec<ServerPattern>,
+    /// Check in once, run each experiment once, send the results, and end
+    #[arg(long, conflicts_with = "ui", requires = "collector")]
+    once: bool,
+    /// Answer GET /metrics (Prometheus) and GET /health over HTTP here; a loopback address is best
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Serve a page to measure and to see results
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:8384")]
+    ui: Option<SocketAddr>,
+}
+
+pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
+    let collector = args.collector.as_ref().map(|address| args.access.collector(address)).transpose()?;
+    let mut file = SettingsFile::open(args.consent.config.as_deref())?;
+    let settings = match (&collector, args.ui) {
+        (Some(_), None) => Some(given(&mut file, args.consent.consent, args.name.as_ref())?),
+        // The page asks for it.
+        _ if args.consent.consent.is_none() => file.settings.clone(),
+        _ => Some(decided(&mut file, args.consent.consent, args.name.as_ref())?),
+    };
+    let directory = state_directory()?;
+    let _alone = lock_alone(&directory)?;
+    let shared = Arc::new(Shared::new(settings));
+    let measurer = Measurer {
+        shared: Arc::clone(&shared),
+        collector: args.collector.clone(),
+        budget: Budget::open(&directory)?,
+        results: directory.join("results"),
+    };
+    let stop = Arc::clone(&shared);
+    signals::on_signal(move || {
+        if stop.is_stopping() {
+            std::process::exit(signals::INTERRUPTED);
+        }
+        stop.stop();
+    });
+    let metrics = args.metrics.map(|address| status::start(address, &shared)).transpose()?;
+    let ui = match args.ui {
+        None => None,
+        Some(address) => Some(page::start(address, &shared, file, measurer.results.clone())?),
+    };
+    announce(args, metrics.as_ref().map(|one| one.address()), ui.as_ref().map(|ui| ui.url.as_str()))?;
+    let service = Service { args, shared, measurer, collector };
+    if args.once { service.once() } else { service.run() }
+}
+
+fn announce(args: &AgentArgs, metrics: Option<SocketAddr>, ui: Option<&str>) -> Result<(), Failure> {
+    let collector = args.collector.as_ref();
+    if collector.is_some_and(CollectorAddress::is_exposed) {
+        output::note("pathbench: without https others on the path can read results and tokens");
+    }
+    let shown = collector.map(ToString::to_string);
+    log::event(
+        "started",
+        json!({ "collector": shown, "metrics": metrics, "version": env!("CARGO_PKG_VERSION") }),
+    );
+    match ui {
+        Some(url) => output::print(&format!("{url}\n")),
+        None => Ok(()),
+    }
+}
+
+/// Two agents would use the budget twice.
+fn lock_alone(directory: &Path) -> Result<File, Failure> {
+    let file = directory.join("agent.lock");
+    let failed = |error: std::io::Error| Failure::failed(format!("cannot lock {}: {error}", file.display()));
+    durable::create_directory(directory).map_err(failed)?;
+    let lock = File::options().create(true).truncate(false).write(true).open(&file).map_err(failed)?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Failure::failed(format!(
+            "another agent of this user runs: it holds {}; stop it first",
+            file.display()
+        ))),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+struct Service<'a> {
+    args: &'a AgentArgs,
+    shared: Arc<Shared>,
+    measurer: Measurer,
+    collector: Option<Collector>,
+}
+
+impl Service<'_> {
+    /// The owner's limits at this moment; the page can change the file.
+    fn limits(&self) -> Limits {
+        let settings = self.shared.with(|state| state.settings.clone());
+        let mut limits = settings.map(|settings| settings.limits).unwrap_or_default();
+        if !self.args.allow_servers.is_empty() {
+            limits.servers.clone_from(&self.args.allow_servers);
+        }
+        limits
+    }
+
+    fn run(mut self) -> Result<Exit, Failure> {
+        if let Some(collector) = self.collector.clone() {
+            let courier = Courier { collector, shared: Arc::clone(&self.shared) };
+            std::thread::Builder::new()
+                .name("courier".to_owned())
+                .spawn(move || courier.run())
+                .map_err(Failure::failed)?;
+        }
+        let mut schedule = Schedule::default();
+        let mut refused = Vec::new();
+        self.measurer.note_budget(&self.limits());
+        while !self.shared.is_stopping() {
+            let now = MonotonicClock.now();
+            let limits = self.limits();
+            let fresh = self.shared.with(|state| {
+                let answer = state.answer.as_ref().filter(|_| state.is_fresh)?;
+                let experiments = answer.experiments.clone();
+                state.is_fresh = false;
+                Some(experiments)
+            });
+            if let Some(experiments) = fresh {
+                let refusals = schedule.replace(experiments, &limits, now, random::fraction);
+                if refusals != refused {
+                    for one in &refusals {
+                        log::event("refused", json!({ "experiment": one.experiment, "reason": one.reason }));
+                    }
+                    refused = refusals;
+                }
+            }
+            if let Some(order) = self.shared.with(|state| state.order.take()) {
+                self.measurer.order(&order, &limits);
+            } else if let Some(experiment) = schedule.take_due(&limits, now, random::fraction) {
+                self.measurer.experiment(&experiment, &limits);
+            }
+            MonotonicClock.sleep_until(now + TICK);
+        }
+        log::event("stopped", json!({}));
+        Ok(Exit::Done)
+    }
+
+    fn once(mut self) -> Result<Exit, Failure> {
+        let Some(collector) = self.collector.clone() else { return Ok(Exit::BadInput) };
+        let Some(settings) = self.shared.with(|state| state.settings.clone()) else {
+            return Ok(Exit::BadInput);
+        };
+        let limits = self.limits();
+        let courier = Courier { collector, shared: Arc::clone(&self.shared) };
+        courier.check_in(&settings)?;
+        let offered =
+            self.shared.with(|state| state.answer.as_ref().map(|answer| answer.experiments.clone()));
+        let mut schedule = Schedule::default();
+        let refusals = schedule.replace(offered.unwrap_or_default(), &limits, MonotonicClock.now(), || 0.0);
+        for one in &refusals {
+            log::event("refused", json!({ "experiment": one.experiment, "reason": one.reason }));
+        }
+        for experiment in schedule.experiments() {
+            if !self.shared.is_stopping() {
+                self.measurer.experiment(experiment, &limits);
+            }
+        }
+        if let Some(error) = courier.flush(&settings)? {
+            return Err(error.into());
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -3,7 +3,7 @@
 //! `facts` reads the host, `pathbench-check` derives the findings.
 
 pub(crate) mod facts;
-mod nmcli;
+pub(crate) mod nmcli;
 mod server;
 mod summary;
 

@@ -1,28 +1,34 @@
 //! What only a running `NetworkManager` knows, by its client nmcli(1): its version, and which interfaces are metered, also by
-//! its own guess (a phone that shares its connection). Its answers need no privilege.
+//! its own guess (a phone that shares its connection); and whether a modem is roaming, by mmcli(1). The answers need no
+//! privilege.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// nmcli answers within milliseconds, unless the daemon hangs.
+/// They answer within milliseconds, unless the daemon hangs.
 const DEADLINE: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Major and minor number.
 pub(super) fn version() -> Option<(u32, u32)> {
-    parse_version(&output(&["--version"])?)
+    parse_version(&output("nmcli", &["--version"])?)
 }
 
 /// The names of the metered interfaces; empty without an answer.
-pub(super) fn metered() -> Vec<String> {
+pub(crate) fn metered() -> Vec<String> {
     let fields = ["-t", "-f", "GENERAL.DEVICE,GENERAL.METERED", "device", "show"];
-    output(&fields).map(|text| parse_metered(&text)).unwrap_or_default()
+    output("nmcli", &fields).map(|text| parse_metered(&text)).unwrap_or_default()
 }
 
-/// Standard output; `None` if nmcli is absent, fails, or does not end in time.
-fn output(arguments: &[&str]) -> Option<String> {
-    let mut command = Command::new("nmcli");
+/// Whether a modem that `ModemManager` knows is roaming.
+pub(crate) fn roaming() -> bool {
+    output("mmcli", &["-m", "any", "-K"]).is_some_and(|text| parse_roaming(&text))
+}
+
+/// Standard output; `None` if the program is absent, fails, or does not end in time.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
@@ -60,9 +66,25 @@ fn parse_metered(text: &str) -> Vec<String> {
     metered
 }
 
+/// The line `modem.3gpp.registration-state : roaming`.
+fn parse_roaming(text: &str) -> bool {
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    let mut states = fields.filter(|(name, _)| name.trim() == "modem.3gpp.registration-state");
+    states.any(|(_, state)| state.trim() == "roaming")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_roaming_modem_is_recognised() {
+        let state = |state: &str| {
+            format!("modem.generic.model : roaming\nmodem.3gpp.registration-state   : {state}\n")
+        };
+        assert!(parse_roaming(&state("roaming")));
+        assert!(!parse_roaming(&state("home")) && !parse_roaming(""));
+    }
 
     #[test]
     fn metered_interfaces_are_read() {

@@ -20,10 +20,6 @@ impl CollectorAddress {
         format!("{}{path}", self.base)
     }
 
-    pub(crate) fn host(&self) -> &str {
-        &self.host
-    }
-
     /// Whether others on the path can read the results and the token.
     pub(crate) fn is_exposed(&self) -> bool {
         let is_loopback = self.host == "localhost"
@@ -36,9 +32,7 @@ impl FromStr for CollectorAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| {
-            format!("`{}` is not the URL of a collector: {why}", printable(text, 200))
-        };
+        let wrong = |why: &str| format!("`{}` is not the URL of a collector: {why}", printable(text, 200));
         let uri: Uri = text.trim().parse().map_err(|_| wrong("write it as https://collector.example"))?;
         let is_encrypted = match uri.scheme_str() {
             Some("https") => true,
@@ -84,7 +78,15 @@ mod tests {
 
     #[test]
     fn other_texts_are_rejected() {
-        for text in ["", "c.example", "ftp://c.example", "https://", "https://u:p@c.example", "https://c?x", "https://c#x"] {
+        for text in [
+            "",
+            "c.example",
+            "ftp://c.example",
+            "https://",
+            "https://u:p@c.example",
+            "https://c?x",
+            "https://c#x",
+        ] {
             assert!(text.parse::<CollectorAddress>().is_err(), "{text}");
         }
     }
@@ -93,6 +95,8 @@ mod tests {
     fn clear_text_is_private_on_this_host_only() {
         let exposed = |text: &str| text.parse::<CollectorAddress>().unwrap().is_exposed();
         assert!(exposed("http://c.example") && exposed("http://192.0.2.1"));
-        assert!(!exposed("https://c.example") && !exposed("http://127.0.0.1:1") && !exposed("http://[::1]:1"));
+        assert!(
+            !exposed("https://c.example") && !exposed("http://127.0.0.1:1") && !exposed("http://[::1]:1")
+        );
     }
 }

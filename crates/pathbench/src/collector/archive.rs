@@ -61,7 +61,8 @@ pub(crate) fn documents(
     let mut contents = Vec::new();
     for path in files {
         let text = fs::read(path).map_err(|source| ArchiveError::Read { path: path.clone(), source })?;
-        let wrong = |error: serde_json::Error| ArchiveError::Json { path: path.clone(), problem: error.to_string() };
+        let wrong =
+            |error: serde_json::Error| ArchiveError::Json { path: path.clone(), problem: error.to_string() };
         let mut content = Vec::new();
         let is_lines = path.extension().is_some_and(|ending| ending == "jsonl");
         let parts: Vec<&[u8]> =
@@ -90,7 +91,8 @@ pub(crate) fn archive(files: &[PathBuf], anonymiser: Option<&Anonymiser>) -> Res
         })?,
         None => {
             let read = |path: &PathBuf| {
-                let content = fs::read(path).map_err(|source| ArchiveError::Read { path: path.clone(), source })?;
+                let content =
+                    fs::read(path).map_err(|source| ArchiveError::Read { path: path.clone(), source })?;
                 Ok((path.clone(), content))
             };
             files.iter().map(read).collect::<Result<_, _>>()?

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_secs(1);
-pub(crate) const LONGEST: Duration = Duration::from_secs(300);
+const LONGEST: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Backoff {

@@ -81,7 +81,9 @@ impl Collector {
         if let Some(token) = &token
             && !token.bytes().all(|byte| byte.is_ascii_graphic())
         {
-            return Err(Failure::bad_input("--collector-token: a token has no spaces and no control characters"));
+            return Err(Failure::bad_input(
+                "--collector-token: a token has no spaces and no control characters",
+            ));
         }
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)

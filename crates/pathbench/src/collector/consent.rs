@@ -46,7 +46,8 @@ pub(crate) fn given(
 }
 
 fn ask(file: &str) -> Result<Consent, Failure> {
-    let levels: Vec<String> = Consent::ALL.iter().map(|level| format!("  {level:<8} {}", level.words())).collect();
+    let levels: Vec<String> =
+        Consent::ALL.iter().map(|level| format!("  {level:<8} {}", level.words())).collect();
     output::note(format_args!(
         "May results of this host go to a collector?\n{}\nThe answer is kept in {file}, with a token that deletes the \
          results again (`pathbench submit --delete`).\nnone, private or public?",
@@ -62,5 +63,7 @@ fn ask(file: &str) -> Result<Consent, Failure> {
             (Ok(_), Err(_)) => output::note("none, private or public?"),
         }
     }
-    Err(Failure::bad_input("no answer, so nothing leaves this host; --consent none, private or public decides, too"))
+    Err(Failure::bad_input(
+        "no answer, so nothing leaves this host; --consent none, private or public decides, too",
+    ))
 }

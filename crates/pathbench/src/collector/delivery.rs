@@ -29,8 +29,7 @@ struct Line {
 /// Sends everything that waits for this collector, the oldest first, until an error.
 pub(crate) fn deliver(outbox: &Outbox, collector: &Collector) -> Result<Delivered, Failure> {
     let own = collector.address.to_string();
-    let mut queue: Vec<Waiting> =
-        outbox.waiting().into_iter().filter(|one| one.collector == own).collect();
+    let mut queue: Vec<Waiting> = outbox.waiting().into_iter().filter(|one| one.collector == own).collect();
     let mut delivered = Delivered::default();
     while !queue.is_empty() && delivered.error.is_none() {
         let batch = next_batch(outbox, &mut queue)?;

@@ -13,14 +13,14 @@ mod settings;
 mod submission;
 
 pub(crate) use address::CollectorAddress;
-pub(crate) use backoff::{Backoff, LONGEST as LONGEST_WAIT};
+pub(crate) use backoff::Backoff;
 pub(crate) use client::{Collector, CollectorError};
 pub(crate) use consent::{decided, given};
 pub(crate) use delivery::{Delivered, deliver};
 pub(crate) use networks::network_kinds;
 pub(crate) use outbox::{Outbox, state_directory};
 pub(crate) use settings::{Settings, SettingsFile};
-pub(crate) use submission::{Material, Submitted, submission};
+pub(crate) use submission::{Material, submission};
 
 use crate::exit::Failure;
 use clap::Args;

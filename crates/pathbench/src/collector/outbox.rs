@@ -167,7 +167,9 @@ impl Outbox {
     /// The collector has it.
     pub(crate) fn remove(&self, waiting: &Waiting) -> Result<(), Failure> {
         match fs::remove_file(&waiting.file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed("remove a file from", &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.failed("remove a file from", &error))
+            }
             // Without a synchronisation: after a power cut it is sent again, which changes nothing.
             _ => Ok(()),
         }
@@ -176,10 +178,15 @@ impl Outbox {
     pub(crate) fn reject(&self, waiting: &Waiting, reason: &str) -> Result<(), Failure> {
         let place = self.rejected();
         let reason = printable(reason, 500);
-        let moved = durable::write(&place.join(format!("{}.{REASON_ENDING}", waiting.id)), &[reason.as_bytes(), b"\n"])
-            .and_then(|()| durable::rename(&waiting.file, &place.join(format!("{}.{ENDING}", waiting.id))));
+        let moved = durable::write(
+            &place.join(format!("{}.{REASON_ENDING}", waiting.id)),
+            &[reason.as_bytes(), b"\n"],
+        )
+        .and_then(|()| durable::rename(&waiting.file, &place.join(format!("{}.{ENDING}", waiting.id))));
         match moved {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed("move a file within", &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.failed("move a file within", &error))
+            }
             _ => Ok(()),
         }
     }
@@ -204,7 +211,11 @@ impl Outbox {
     fn bytes(&self) -> u64 {
         let sizes = |directory: &Path| -> u64 {
             let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-            entries.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file).map(|one| one.len()).sum()
+            entries
+                .filter_map(|entry| entry.metadata().ok())
+                .filter(fs::Metadata::is_file)
+                .map(|one| one.len())
+                .sum()
         };
         sizes(&self.directory).saturating_add(sizes(&self.rejected()))
     }

@@ -54,9 +54,10 @@ impl SettingsFile {
             None => default_place("XDG_CONFIG_HOME", ".config", "/etc")?.join(FILE),
         };
         let settings = match fs::read_to_string(&path) {
-            Ok(text) => Some(parse(&text).map_err(|problem| {
-                Failure::bad_input(format!("{}: {problem}", path.display()))
-            })?),
+            Ok(text) => Some(
+                parse(&text)
+                    .map_err(|problem| Failure::bad_input(format!("{}: {problem}", path.display())))?,
+            ),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Failure::bad_input(format!("cannot read {}: {error}", path.display()))),
         };
@@ -78,8 +79,8 @@ impl SettingsFile {
 
     fn replace(&mut self, text: &str) -> Result<&Settings, Failure> {
         // An editor's other form of a line must not end in a file that cannot be read.
-        let settings = parse(text)
-            .map_err(|problem| Failure::failed(format!("{}: {problem}", self.path.display())))?;
+        let settings =
+            parse(text).map_err(|problem| Failure::failed(format!("{}: {problem}", self.path.display())))?;
         let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         directory
             .map_or(Ok(()), durable::create_directory)
@@ -89,7 +90,10 @@ impl SettingsFile {
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> Failure {
-        Failure::failed(format!("cannot {what} {}: {error}; name another file with --config", self.path.display()))
+        Failure::failed(format!(
+            "cannot {what} {}: {error}; name another file with --config",
+            self.path.display()
+        ))
     }
 }
 
@@ -223,7 +227,8 @@ mod tests {
         let first = file.decide(Consent::Public, Some(&name)).unwrap().clone();
         assert_eq!((first.consent, &first.name), (Consent::Public, &name));
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        let edited = fs::read_to_string(&path).unwrap().replace("# month = \"5GB\" ", "month = \"1GB\" # mine");
+        let edited =
+            fs::read_to_string(&path).unwrap().replace("# month = \"5GB\" ", "month = \"1GB\" # mine");
         fs::write(&path, edited).unwrap();
         let mut again = SettingsFile::open(Some(&path)).unwrap();
         let second = again.decide(Consent::None, None).unwrap().clone();

@@ -52,7 +52,10 @@ pub(crate) fn submission(
     let result = ResultDirectory::open(directory).map_err(Failure::bad_input)?;
     let (directory, document) = (result.path, result.document);
     if document.runs.is_empty() && document.reachability.is_empty() && document.mtu.is_none() {
-        return Err(Failure::bad_input(format!("{} holds no finished run: there is nothing to submit", directory.display())));
+        return Err(Failure::bad_input(format!(
+            "{} holds no finished run: there is nothing to submit",
+            directory.display()
+        )));
     }
     let found = files(&directory, settings.consent);
     let anonymiser = match settings.consent {
@@ -161,7 +164,8 @@ fn anonymiser(
     let servers = document.servers.iter().flat_map(|server| {
         [Some(server.address.as_str()), server.name.as_deref(), host_part(&server.address)]
     });
-    let tested = document.reachability.iter().flat_map(|one| [Some(one.server.as_str()), host_part(&one.server)]);
+    let tested =
+        document.reachability.iter().flat_map(|one| [Some(one.server.as_str()), host_part(&one.server)]);
     let names: BTreeSet<&str> = servers.chain(tested).flatten().collect();
     for name in names.into_iter().filter(|name| Some(*name) != offered) {
         // Addresses are cut anyway; as names they would take prefixes of other addresses with them.
@@ -180,7 +184,10 @@ fn host_part(server: &str) -> Option<&str> {
 fn own_names() -> Vec<String> {
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let home = std::env::var("HOME").ok().filter(|home| home.len() > 1);
-    [Some(node).filter(|node| !is_generic(node)), home.filter(|home| home != "/root")].into_iter().flatten().collect()
+    [Some(node).filter(|node| !is_generic(node)), home.filter(|home| home != "/root")]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Whether a name identifies nobody and is part of other texts, such as the names of fields.
@@ -213,7 +220,11 @@ mod tests {
     #[test]
     fn dates_are_read_as_they_are_written() {
         for seconds in [0, 951_782_400, 951_868_800, 1_577_836_800, 1_795_597_200, 4_102_444_799] {
-            assert_eq!(unix_seconds_of(&rfc3339_from_unix(seconds)), Some(seconds.unsigned_abs()), "{seconds}");
+            assert_eq!(
+                unix_seconds_of(&rfc3339_from_unix(seconds)),
+                Some(seconds.unsigned_abs()),
+                "{seconds}"
+            );
         }
         for wrong in ["", "2026-11-25", "2026-13-01T00:00:00Z", "x-y-zT0:0:0Z", "2026-11-25T09:00:00"] {
             assert_eq!(unix_seconds_of(wrong), None, "{wrong}");

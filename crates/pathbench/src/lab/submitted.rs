@@ -43,7 +43,8 @@ pub(crate) fn record(directory: &Path) {
     let Some(list) = std::env::var_os(VARIABLE) else { return };
     let line = [directory.as_os_str().as_bytes(), b"\n"].concat();
     // The result is complete either way; `pathbench submit DIR` submits it.
-    let _not_submitted = OpenOptions::new().append(true).open(list).and_then(|mut file| file.write_all(&line));
+    let _not_submitted =
+        OpenOptions::new().append(true).open(list).and_then(|mut file| file.write_all(&line));
 }
 
 struct List(PathBuf);

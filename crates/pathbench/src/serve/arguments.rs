@@ -1,5 +1,6 @@
 //! The arguments of `serve`.
 
+use crate::collector::CollectorAddress;
 use clap::{Args, Subcommand};
 use pathbench_record::units::{Rate, Size, Span, UnitError};
 use std::net::{IpAddr, SocketAddr};
@@ -35,9 +36,11 @@ pub(crate) struct ServeArgs {
     pub(super) open: bool,
     #[command(flatten)]
     pub(super) limits: LimitArgs,
-    /// Answer GET /health over HTTP here, for a load balancer or a monitor; a loopback address is best
+    /// Answer GET /health and GET /metrics (Prometheus) over HTTP here, for a load balancer or a monitor; a loopback address is best
     #[arg(long, value_name = "ADDR:PORT")]
     pub(super) health: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(super) report: CollectorReportArgs,
     /// Log clients' addresses
     #[arg(long)]
     pub(super) log_clients: bool,
@@ -47,6 +50,32 @@ pub(crate) struct ServeArgs {
     /// Log nothing
     #[arg(long, short)]
     pub(super) quiet: bool,
+}
+
+/// The collector that offers the server to agents.
+#[derive(Debug, Clone, Args)]
+#[allow(clippy::struct_field_names, reason = "the flags are called so")]
+pub(crate) struct CollectorReportArgs {
+    /// Report the server to the collector at this URL every 10 s, so that agents can test it; needs --token-key, and the
+    /// collector needs the same key
+    #[arg(long, value_name = "URL", requires = "collector_name")]
+    pub(super) collector: Option<CollectorAddress>,
+    /// Name of the server at the collector: letters, digits, hyphens, underscores
+    #[arg(long, value_name = "NAME", requires = "collector", value_parser = collector_name)]
+    pub(super) collector_name: Option<String>,
+    /// PEM file with the CA that signed the collector's certificate [default: the public CAs]
+    #[arg(long, value_name = "FILE", requires = "collector")]
+    pub(super) collector_ca: Option<PathBuf>,
+}
+
+/// It is part of a URL and of a token.
+fn collector_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if (1..=64).contains(&text.len()) && text.chars().all(fits) {
+        Ok(text.to_owned())
+    } else {
+        Err("a name has 1 to 64 letters, digits, hyphens and underscores".to_owned())
+    }
 }
 
 /// Limits of one client and of all. The server refuses a test beyond them, and names the limit.

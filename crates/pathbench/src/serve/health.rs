@@ -14,7 +14,11 @@ use std::time::Duration;
 const TIME: Duration = Duration::from_millis(500);
 
 /// Responds until the responder is dropped.
-pub(super) fn start(address: SocketAddr, server: &Arc<Server>, panics: PanicCount) -> Result<Responder, Failure> {
+pub(super) fn start(
+    address: SocketAddr,
+    server: &Arc<Server>,
+    panics: PanicCount,
+) -> Result<Responder, Failure> {
     let server = Arc::downgrade(server);
     Responder::start(address, "GET /health", TIME, move |request| match server.upgrade() {
         Some(server) => response(request, &server.status(), panics.get()),
@@ -53,14 +57,21 @@ fn health(status: &ServerStatus, panics: u64) -> Response {
 fn metrics(status: &ServerStatus, panics: u64) -> String {
     let mut text = String::new();
     let mut add = |name: &str, kind: &str, help: &str, value: u64| {
-        let _infallible =
-            writeln!(text, "# HELP pathbench_server_{name} {help}\n# TYPE pathbench_server_{name} {kind}\npathbench_server_{name} {value}");
+        let _infallible = writeln!(
+            text,
+            "# HELP pathbench_server_{name} {help}\n# TYPE pathbench_server_{name} {kind}\npathbench_server_{name} {value}"
+        );
     };
     add("tests", "gauge", "Running tests.", status.tests as u64);
     add("max_tests", "gauge", "Most tests at the same time.", status.max_tests as u64);
     add("connections", "gauge", "Open connections.", status.connections as u64);
     add("draining", "gauge", "1 if the server accepts no new tests.", u64::from(status.draining));
-    add("failed_listeners", "gauge", "Listeners that accept no connections any more.", status.failed.len() as u64);
+    add(
+        "failed_listeners",
+        "gauge",
+        "Listeners that accept no connections any more.",
+        status.failed.len() as u64,
+    );
     add("panics_total", "counter", "Panics of threads.", panics);
     text
 }
@@ -91,9 +102,15 @@ mod tests {
         assert!(text(&fine).contains(r#""panics":2"#) && text(&fine).contains(r#""failed_listeners":[]"#));
         let failed = vec![(Transport::Mpquic, SocketAddr::from(([192, 0, 2, 1], 4433)))];
         let failed = get("/health", &ServerStatus { failed, ..status(true) });
-        assert!(failed.status.starts_with("503") && text(&failed).contains(r#""status":"failed""#), "{failed:?}");
+        assert!(
+            failed.status.starts_with("503") && text(&failed).contains(r#""status":"failed""#),
+            "{failed:?}"
+        );
         assert!(text(&failed).contains(r#"["192.0.2.1:4433 (mpquic)"]"#), "{failed:?}");
         let metrics = text(&get("/metrics", &status(true)));
-        assert!(metrics.contains("\npathbench_server_tests 1\n") && metrics.contains("\npathbench_server_draining 1\n"));
+        assert!(
+            metrics.contains("\npathbench_server_tests 1\n")
+                && metrics.contains("\npathbench_server_draining 1\n")
+        );
     }
 }

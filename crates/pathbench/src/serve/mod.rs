@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::{output, random, signals};
 pub(crate) use arguments::ServeArgs;
 use arguments::{LimitArgs, ServeCommand};
+use heartbeat::{Description, Heartbeat};
 use log::{Log, PanicCount};
 use pathbench_host::counters::Counters;
 use pathbench_record::end::MPTCP_COUNTERS;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 mod arguments;
 mod health;
+mod heartbeat;
 mod listeners;
 mod log;
 
@@ -79,9 +81,18 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         None => None,
         Some(address) => Some(health::start(address, &server, panics)?),
     };
+    let description = Description {
+        addresses: server.addresses().to_vec(),
+        quic_ports: args.quic_ports.clone(),
+        // Agents trust a certificate by its fingerprint; one of a public CA is pinned as well.
+        fingerprint: Some(fingerprint.to_string()),
+    };
+    let key = args.token_key.as_deref().map(token_key).transpose()?;
+    let heartbeat = Heartbeat::start(&args.report, key, description, &server, &log)?;
     output::print(&listeners::announcement(args, server.addresses(), fingerprint))?;
     let failure = await_end(&server, &signals);
     wind_down(&server, &signals, &log, clock.as_ref(), longest);
+    drop(heartbeat);
     drop(health);
     drop(server);
     log.notice("stopped");

@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "these tests wait by the real clock")]
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+pub(crate) mod collector;
 pub(crate) mod help;
 pub(crate) mod machine;
 pub(crate) mod measured;

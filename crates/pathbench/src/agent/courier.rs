@@ -1,0 +1,159 @@
+//! The thread that talks to the collector: check-in, what waits in the outbox, and live reports. Measurements never wait
+//! for it.
+
+use super::log;
+use super::state::Shared;
+use crate::clock::{MonotonicClock, unix_seconds};
+use crate::collector::{Backoff, Collector, CollectorError, Outbox, Settings, deliver};
+use crate::exit::Failure;
+use crate::random;
+use pathbench_api::check_in::{CheckIn, CheckInAnswer, MOST_SERVERS};
+use pathbench_api::consent::Consent;
+use pathbench_api::name::Name;
+use pathbench_record::time::{Clock as _, Timestamp};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(200);
+const LIVE_INTERVAL: Duration = Duration::from_secs(3);
+/// Between two check-ins, whatever the collector says.
+const SHORTEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+pub(crate) struct Courier {
+    pub(crate) collector: Collector,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Courier {
+    /// Runs until the agent stops.
+    pub(crate) fn run(&self) {
+        let (mut check_in_backoff, mut outbox_backoff) = (Backoff::default(), Backoff::default());
+        let mut check_in_due = MonotonicClock.now();
+        let mut outbox_due = check_in_due;
+        let mut live_due = check_in_due;
+        while !self.shared.is_stopping() {
+            let now = MonotonicClock.now();
+            let settings = self.shared.with(|state| state.settings.clone());
+            if let Some(settings) = settings.filter(|settings| settings.consent != Consent::None) {
+                if now >= check_in_due {
+                    check_in_due = self.next_check_in(&settings, &mut check_in_backoff);
+                }
+                // A result that has just been made does not end the wait after a failure.
+                if now >= outbox_due && self.shared.take_waiting() {
+                    outbox_due = self.flush_outbox(&settings, &mut outbox_backoff);
+                }
+                if now >= live_due {
+                    live_due = now + LIVE_INTERVAL;
+                    self.report_live(&settings);
+                }
+            }
+            MonotonicClock.sleep_until(now + TICK);
+        }
+    }
+
+    fn next_check_in(&self, settings: &Settings, backoff: &mut Backoff) -> Timestamp {
+        match self.check_in(settings) {
+            Ok(next) => {
+                backoff.succeeded();
+                // A tenth of jitter, so that agents do not come together.
+                MonotonicClock.now() + next.mul_f64(0.9 + 0.2 * random::fraction())
+            }
+            Err(error) => self.after(&error, backoff, "check-in"),
+        }
+    }
+
+    fn after(&self, error: &CollectorError, backoff: &mut Backoff, event: &str) -> Timestamp {
+        let wait = backoff.failed(error.retry_after(), u64::from_ne_bytes(random::bytes()));
+        log::event(event, json!({ "error": error.to_string(), "again_in_s": wait.as_secs_f64().round() }));
+        self.shared.with(|state| {
+            state.counts.failed_requests += 1;
+            state.error = Some(error.to_string());
+        });
+        MonotonicClock.now() + wait
+    }
+
+    /// Reports the agent and takes over the answer; returns the time until the next check-in.
+    pub(crate) fn check_in(&self, settings: &Settings) -> Result<Duration, CollectorError> {
+        let (outbox, oldest_s) = self.shared.with(|state| state.outbox);
+        let request = CheckIn {
+            agent: settings.agent,
+            name: settings.name.clone(),
+            version: Name::nearest(env!("CARGO_PKG_VERSION")),
+            consent: settings.consent,
+            outbox,
+            oldest_s,
+        };
+        let mut answer: CheckInAnswer = self.collector.post("/v1/check-in", &request)?;
+        answer.servers.truncate(MOST_SERVERS);
+        let fits = |name: &Name| *name == settings.name;
+        answer.experiments.retain(|one| one.agents.is_empty() || one.agents.iter().any(fits));
+        let next = Duration::from_secs(answer.next_s.into()).clamp(SHORTEST, LONGEST);
+        log::event(
+            "check-in",
+            json!({ "servers": answer.servers.len(), "experiments": answer.experiments.len(), "next_s": next.as_secs() }),
+        );
+        self.shared.with(|state| {
+            state.answer = Some(answer);
+            state.is_fresh = true;
+            state.checked_in_s = unix_seconds();
+            state.error = None;
+            state.counts.check_ins += 1;
+        });
+        Ok(next)
+    }
+
+    fn flush_outbox(&self, settings: &Settings, backoff: &mut Backoff) -> Timestamp {
+        match self.flush(settings) {
+            Ok(None) => {
+                backoff.succeeded();
+                MonotonicClock.now()
+            }
+            Ok(Some(error)) => {
+                self.shared.something_waits();
+                self.after(&error, backoff, "outbox")
+            }
+            Err(failure) => {
+                log::event("outbox", json!({ "error": failure.message }));
+                self.shared.something_waits();
+                MonotonicClock.now() + Duration::from_secs(60)
+            }
+        }
+    }
+
+    /// Sends what waits; returns why something still waits.
+    pub(crate) fn flush(&self, settings: &Settings) -> Result<Option<CollectorError>, Failure> {
+        let outbox = Outbox::open(settings.limits.outbox.0, unix_seconds())?;
+        let delivered = deliver(&outbox, &self.collector)?;
+        for id in &delivered.acknowledged {
+            log::event("acknowledged", json!({ "id": id }));
+        }
+        for (id, reason) in &delivered.rejected {
+            log::event("rejected", json!({ "id": id, "reason": reason }));
+        }
+        self.shared.with(|state| {
+            state.counts.acknowledged += delivered.acknowledged.len() as u64;
+            state.counts.rejected += delivered.rejected.len() as u64;
+        });
+        note_outbox(&self.shared, &outbox);
+        Ok(delivered.error)
+    }
+
+    /// A lost report is replaced by the next one.
+    fn report_live(&self, settings: &Settings) {
+        let Some(report) = self.shared.live_report(&settings.name) else { return };
+        if self.collector.put("/v1/live", &report).is_err() {
+            self.shared.with(|state| state.counts.failed_requests += 1);
+        }
+    }
+}
+
+/// Puts the state of the outbox into the agent's state.
+pub(crate) fn note_outbox(shared: &Shared, outbox: &Outbox) {
+    let waiting = outbox.waiting();
+    let now = unix_seconds();
+    let oldest = waiting.first().map_or(0, |first| now.saturating_sub(first.queued_s));
+    let entry = (waiting.len() as u32, u32::try_from(oldest).unwrap_or(u32::MAX));
+    shared.with(|state| state.outbox = entry);
+}

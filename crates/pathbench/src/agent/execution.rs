@@ -1,0 +1,173 @@
+//! One execution: `pathbench test` or `roam` as a child process, within its bytes and its time.
+
+use super::networks::{counted_bytes, used_bytes};
+use super::state::Shared;
+use crate::clock::MonotonicClock;
+use crate::exit::Exit;
+use crate::supervised;
+use pathbench_record::live::LiveRecord;
+use pathbench_record::time::{Clock as _, Timestamp};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(200);
+/// Interval between two looks at the interfaces' counters.
+const COUNT: Duration = Duration::from_secs(1);
+/// Time in which a stopped child writes its result.
+const GRACE: Duration = Duration::from_secs(30);
+/// A line of live records, and what is kept of standard error.
+const LINE_BYTES: u64 = 1 << 20;
+const ERROR_BYTES: u64 = 4096;
+
+/// The command line and the bounds of an execution.
+#[derive(Debug)]
+pub(crate) struct Execution {
+    pub(crate) arguments: Vec<String>,
+    pub(crate) token: Option<String>,
+    pub(crate) directory: PathBuf,
+    /// Interface → bytes that it may still use.
+    pub(crate) left: BTreeMap<String, u64>,
+    /// Of all interfaces together.
+    pub(crate) most_bytes: u64,
+    pub(crate) longest: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// `None` if the child was killed.
+    pub(crate) exit: Option<i32>,
+    /// Why the agent stopped it.
+    pub(crate) stopped: Option<String>,
+    /// The end of its messages.
+    pub(crate) message: String,
+    /// Interface → bytes.
+    pub(crate) used: BTreeMap<String, u64>,
+}
+
+impl Outcome {
+    pub(crate) fn is_good(&self) -> bool {
+        let good = [Exit::Done, Exit::MultipathNotUsed].map(|exit| i32::from(exit.code()));
+        self.stopped.is_none() && self.exit.is_some_and(|code| good.contains(&code))
+    }
+}
+
+impl Execution {
+    pub(crate) fn run(&self, shared: &Arc<Shared>) -> io::Result<Outcome> {
+        let interfaces: Vec<String> = self.left.keys().cloned().collect();
+        let before = counted_bytes(&interfaces);
+        let mut command = supervised::command(&self.arguments);
+        command
+            // A server that a collector names must not get the owner's tokens.
+            .env_remove("PATHBENCH_TOKEN")
+            .env_remove("PATHBENCH_COLLECTOR_TOKEN")
+            .env_remove("PATHBENCH_OUT")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(token) = &self.token {
+            command.env("PATHBENCH_TOKEN", token);
+        }
+        let mut child = command.spawn()?;
+        let reader = child.stdout.take().map(|out| follow(out, Arc::clone(shared)));
+        let errors = child.stderr.take().map(keep_errors);
+        let begun = MonotonicClock.now();
+        let mut stopped: Option<(String, Timestamp)> = None;
+        let mut counted = begun;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            let now = MonotonicClock.now();
+            if stopped.is_none() {
+                let is_due = now.since(counted) >= COUNT;
+                if is_due {
+                    counted = now;
+                }
+                if let Some(reason) = self.reason_to_stop(shared, now.since(begun), is_due.then_some(&before))
+                {
+                    signal(&child, Signal::TERM);
+                    stopped = Some((reason, now));
+                }
+            } else if stopped.as_ref().is_some_and(|(_, at)| now.since(*at) > GRACE) {
+                child.kill()?;
+            }
+            MonotonicClock.sleep_until(now + TICK);
+        };
+        if let Some(reader) = reader {
+            let _panicked = reader.join();
+        }
+        let message = errors.and_then(|errors| errors.join().ok()).unwrap_or_default();
+        let used = used_bytes(&before, &counted_bytes(&interfaces));
+        Ok(Outcome { exit: status_code(status), stopped: stopped.map(|(reason, _)| reason), message, used })
+    }
+
+    fn reason_to_stop(
+        &self,
+        shared: &Shared,
+        lasted: Duration,
+        before: Option<&BTreeMap<String, u64>>,
+    ) -> Option<String> {
+        if shared.is_stopping() || shared.take_cancellation() {
+            return Some("stopped".to_owned());
+        }
+        if lasted > self.longest {
+            return Some(format!("it took longer than {} s", self.longest.as_secs()));
+        }
+        let interfaces: Vec<String> = self.left.keys().cloned().collect();
+        let used = used_bytes(before?, &counted_bytes(&interfaces));
+        if used.values().sum::<u64>() > self.most_bytes {
+            return Some(format!("it used more than {} bytes", self.most_bytes));
+        }
+        let over = used.iter().find(|(name, used)| self.left.get(*name).is_some_and(|left| *used > left));
+        over.map(|(name, _)| format!("the month's budget of {name} is used up"))
+    }
+}
+
+fn status_code(status: ExitStatus) -> Option<i32> {
+    status.code()
+}
+
+fn signal(child: &Child, signal: Signal) {
+    // It has not been waited for, so its number is its own.
+    if let Some(process) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ended = kill_process(process, signal);
+    }
+}
+
+/// Passes live records to the state of the agent.
+fn follow(out: ChildStdout, shared: Arc<Shared>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut reader = BufReader::new(out);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match reader.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            if let Ok(record) = serde_json::from_slice::<LiveRecord>(&line) {
+                shared.add_record(&record);
+            }
+        }
+    })
+}
+
+/// Reads everything, so that the child never waits, and keeps the last messages.
+fn keep_errors(mut errors: ChildStderr) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut kept: Vec<u8> = Vec::new();
+        let mut buffer = [0; 1024];
+        while let Ok(count @ 1..) = errors.read(&mut buffer) {
+            kept.extend_from_slice(&buffer[..count]);
+            let over = kept.len().saturating_sub(ERROR_BYTES as usize);
+            kept.drain(..over);
+        }
+        String::from_utf8_lossy(&kept).trim().to_owned()
+    })
+}

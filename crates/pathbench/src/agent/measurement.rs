@@ -1,0 +1,443 @@
+//! A measurement from its order to its submission: the server, the interfaces, the budget, the child process, the outbox.
+
+use super::budget::{Budget, Reservation};
+use super::courier::note_outbox;
+use super::execution::{Execution, Outcome};
+use super::limits::Limits;
+use super::networks::{NetworkState, has_mptcp_endpoint, interfaces_to};
+use super::state::{Measurement, Order, Shared};
+use super::target::{Target, named, nearest};
+use super::{history, log};
+use crate::clock::unix_seconds;
+use crate::collector::{CollectorAddress, Material, Outbox, Settings, submission};
+use crate::durable;
+use pathbench_api::check_in::OfferedServer;
+use pathbench_api::consent::Consent;
+use pathbench_api::experiment::{Experiment, ExperimentKind, Family};
+use pathbench_api::name::Name;
+use pathbench_api::summary::{FamilyPair, family_pairs};
+use pathbench_record::directory::{ResultDirectory, default_directory_name};
+use pathbench_record::time::rfc3339_from_unix;
+use pathbench_record::transport::Transport;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A measurement of the owner ends by its own rules or by the owner.
+const UNLIMITED: Duration = Duration::from_secs(86_400);
+
+pub(crate) struct Measurer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) collector: Option<CollectorAddress>,
+    pub(crate) budget: Budget,
+    /// Of all results of the agent.
+    pub(crate) results: PathBuf,
+}
+
+/// A finished child and the interfaces that it used.
+struct Done {
+    outcome: Outcome,
+    interfaces: Vec<String>,
+}
+
+impl Measurer {
+    /// Runs an experiment; the outcome goes to the log, the metrics and the outbox.
+    pub(crate) fn experiment(&mut self, experiment: &Experiment, limits: &Limits) {
+        let name = experiment.name.to_string();
+        match self.run_experiment(experiment, limits) {
+            Ok(outcome) => self.count(outcome),
+            Err(reason) => {
+                log::event("skipped", json!({ "experiment": name, "reason": reason }));
+                self.shared.with(|state| state.last = Some(format!("{name}: skipped, {reason}")));
+                self.count("skipped");
+            }
+        }
+        self.note_budget(limits);
+    }
+
+    fn count(&self, outcome: &'static str) {
+        self.shared.with(|state| *state.counts.executions.entry(outcome).or_default() += 1);
+    }
+
+    fn run_experiment(&mut self, experiment: &Experiment, limits: &Limits) -> Result<&'static str, String> {
+        let target = self.target(experiment, limits)?;
+        let mut families: Vec<Option<Family>> = Vec::new();
+        for family in experiment.families.iter().copied().map(Some) {
+            if !families.contains(&family) && target.address(family).is_some() {
+                families.push(family);
+            }
+        }
+        if families.is_empty() {
+            if !experiment.families.is_empty() {
+                return Err(format!("{} has no address of the IP version", target.name));
+            }
+            families.push(None);
+        }
+        let addresses: Vec<(Option<Family>, IpAddr)> =
+            families.into_iter().filter_map(|family| Some((family, target.address(family)?))).collect();
+        let networks = NetworkState::read();
+        let mut plans = Vec::new();
+        for (family, address) in addresses {
+            plans.push((family, address, permitted(experiment, address, &networks, limits)?));
+        }
+        let mut interfaces: Vec<String> = plans.iter().flat_map(|(.., (names, _))| names.clone()).collect();
+        interfaces.sort();
+        interfaces.dedup();
+        let left: BTreeMap<String, u64> =
+            interfaces.iter().map(|name| (name.clone(), self.budget.left(name, limits))).collect();
+        let reservation = self.budget.reserve(unix_seconds(), &interfaces, experiment.most_bytes, limits)?;
+        self.note_budget(limits);
+        let mut used: BTreeMap<String, u64> = interfaces.into_iter().map(|name| (name, 0)).collect();
+        let mut directories = Vec::new();
+        let mut worst = "done";
+        for (family, address, (names, transports)) in plans {
+            let spent: u64 = used.values().sum();
+            let arguments = arguments(experiment, &target, address, family, &names, &transports);
+            let execution = Execution {
+                arguments,
+                token: target.token.clone(),
+                directory: self.directory(experiment.name.as_str()),
+                left: names
+                    .iter()
+                    .map(|name| (name.clone(), left[name].saturating_sub(used[name])))
+                    .collect(),
+                most_bytes: experiment.most_bytes.saturating_sub(spent),
+                longest: limits.longest.0,
+            };
+            let done = self.execute(execution, Some(&experiment.name), &target.name, experiment.kind);
+            match done {
+                Ok((directory, Done { outcome, interfaces })) => {
+                    for name in interfaces {
+                        // An interface that is gone counts with all that it could have used.
+                        let bytes = outcome.used.get(&name).copied().unwrap_or(experiment.most_bytes);
+                        *used.entry(name).or_default() += bytes;
+                    }
+                    worst = if outcome.stopped.is_some() {
+                        "stopped"
+                    } else if outcome.is_good() {
+                        worst
+                    } else {
+                        "failed"
+                    };
+                    directories.push((family, directory));
+                }
+                Err(problem) => {
+                    log::event("failed", json!({ "experiment": experiment.name, "error": problem }));
+                    worst = "failed";
+                }
+            }
+            if self.shared.is_stopping() || worst == "stopped" {
+                break;
+            }
+        }
+        self.settle(&reservation, &used);
+        self.submit_all(&directories, Some(&experiment.name), Some(&target.name));
+        Ok(worst)
+    }
+
+    /// A measurement that the owner orders. The owner's limits are for collectors.
+    pub(crate) fn order(&mut self, order: &Order, limits: &Limits) {
+        let outcome = self.run_order(order);
+        let words = match outcome {
+            Ok(words) => words,
+            Err(reason) => {
+                log::event("failed", json!({ "error": reason }));
+                reason
+            }
+        };
+        self.shared.with(|state| state.last = Some(words));
+        self.note_budget(limits);
+    }
+
+    fn run_order(&mut self, order: &Order) -> Result<String, String> {
+        let offered = self.shared.servers().into_iter().find(|server| server.name.as_str() == order.server);
+        let is_offered = offered.is_some();
+        let server = offered.unwrap_or_else(|| OfferedServer {
+            name: Name::nearest(&order.server),
+            address: order.server.clone(),
+            quic_ports: Vec::new(),
+            fingerprint: order.fingerprint.clone(),
+            token: order.token.clone(),
+            load: 0.0,
+        });
+        let target = Target::unlimited(&server)?;
+        let address = target.address(None).ok_or_else(|| format!("{} has no address", target.name))?;
+        let interfaces = interfaces_to(address)?;
+        let kind = if order.mobile { ExperimentKind::Roam } else { ExperimentKind::Test };
+        let mut arguments = server_arguments(kind, &target, address);
+        if !order.mobile {
+            arguments.extend(["--repeat", "1"].map(str::to_owned));
+        }
+        let execution = Execution {
+            arguments,
+            token: target.token.clone(),
+            directory: self.directory(if order.mobile { "roam" } else { "test" }),
+            left: interfaces.iter().map(|name| (name.clone(), u64::MAX)).collect(),
+            most_bytes: u64::MAX,
+            longest: UNLIMITED,
+        };
+        let (directory, Done { outcome, interfaces }) = self.execute(execution, None, &target.name, kind)?;
+        self.settle(&Reservation { interfaces, bytes: 0 }, &outcome.used);
+        self.submit_all(&[(None, directory)], None, is_offered.then_some(&target.name));
+        self.count(if outcome.is_good() { "done" } else { "failed" });
+        let message = outcome.message.lines().last().unwrap_or_default().to_owned();
+        Ok(match (&outcome.stopped, outcome.is_good()) {
+            (Some(reason), _) => reason.clone(),
+            (None, true) => "done".to_owned(),
+            (None, false) => format!("failed: {message}"),
+        })
+    }
+
+    /// The nearest permitted server of an experiment.
+    fn target(&self, experiment: &Experiment, limits: &Limits) -> Result<Target, String> {
+        let servers = self.shared.servers();
+        let offered = named(&servers, &experiment.servers);
+        if offered.is_empty() {
+            return Err("the collector offers no server for it".to_owned());
+        }
+        let mut reason = String::new();
+        let mut targets = Vec::new();
+        for server in offered {
+            match Target::new(server, limits) {
+                Ok(target) => targets.push(target),
+                Err(why) => {
+                    log::event("server refused", json!({ "server": server.name, "reason": why }));
+                    reason = format!("{}: {why}", server.name);
+                }
+            }
+        }
+        nearest(targets).ok_or(reason)
+    }
+
+    fn execute(
+        &self,
+        mut execution: Execution,
+        experiment: Option<&Name>,
+        server: &Name,
+        kind: ExperimentKind,
+    ) -> Result<(PathBuf, Done), String> {
+        durable::create_directory(&self.results)
+            .map_err(|error| format!("cannot create {}: {error}", self.results.display()))?;
+        let out = execution.directory.clone();
+        execution.arguments.extend(["--json-stream", "--quiet", "--out"].map(str::to_owned));
+        execution.arguments.push(out.display().to_string());
+        if experiment.is_some() {
+            execution.arguments.push("--no-report".to_owned());
+        }
+        let title: &'static str = kind.into();
+        let measurement = Measurement {
+            title: title.to_owned(),
+            experiment: experiment.map(Name::to_string),
+            server: server.to_string(),
+            ..Measurement::default()
+        };
+        let _from_before = self.shared.take_cancellation();
+        self.shared.with(|state| state.measurement = Some(measurement));
+        log::event("begins", json!({ "experiment": experiment, "server": server, "kind": title }));
+        let ended = execution.run(&self.shared);
+        self.shared.with(|state| state.measurement = None);
+        let outcome = ended.map_err(|error| format!("cannot start the measurement: {error}"))?;
+        log::event(
+            "ended",
+            json!({ "experiment": experiment, "server": server, "exit": outcome.exit, "stopped": outcome.stopped,
+                    "bytes": outcome.used, "message": if outcome.is_good() { None } else { Some(&outcome.message) } }),
+        );
+        let interfaces = execution.left.into_keys().collect();
+        Ok((out, Done { outcome, interfaces }))
+    }
+
+    fn directory(&self, name: &str) -> PathBuf {
+        let plain: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' })
+            .take(40)
+            .collect();
+        let started = rfc3339_from_unix(i64::try_from(unix_seconds()).unwrap_or_default());
+        let mut place = default_directory_name(&self.results, &plain, &started);
+        // The second IP version begins in the same second if the first one fails at once.
+        for number in 2.. {
+            if !place.exists() {
+                break;
+            }
+            place = default_directory_name(&self.results, &format!("{plain}-{number}"), &started);
+        }
+        place
+    }
+
+    fn settle(&mut self, reservation: &Reservation, used: &BTreeMap<String, u64>) {
+        if let Err(error) = self.budget.settle(reservation, used) {
+            // On the disk the reservation stays, which is more than was used.
+            log::event("budget", json!({ "error": error.to_string() }));
+        }
+    }
+
+    pub(crate) fn note_budget(&self, limits: &Limits) {
+        let budget: BTreeMap<String, (u64, u64)> = self
+            .budget
+            .interfaces()
+            .map(|(name, bytes)| (name.to_owned(), (bytes, limits.month_of(name))))
+            .collect();
+        self.shared.with(|state| state.budget = budget);
+    }
+
+    /// Puts the results into the outbox. The second one of two IP versions gets their pairs.
+    fn submit_all(
+        &self,
+        results: &[(Option<Family>, PathBuf)],
+        experiment: Option<&Name>,
+        server: Option<&Name>,
+    ) {
+        let settings = self.shared.with(|state| state.settings.clone());
+        if let (Some(settings), Some(collector)) = (settings, &self.collector)
+            && settings.consent != Consent::None
+        {
+            for (index, (_, directory)) in results.iter().enumerate() {
+                let pairs = if index == 1 { pairs(results) } else { Vec::new() };
+                let material = Material {
+                    experiment: experiment.cloned(),
+                    family_pairs: pairs,
+                    server: server.cloned(),
+                };
+                if let Err(problem) = self.keep(directory, &settings, collector, material) {
+                    log::event(
+                        "not submitted",
+                        json!({ "result": directory.display().to_string(), "error": problem }),
+                    );
+                }
+            }
+            self.shared.something_waits();
+        }
+        history::prune(&self.results);
+    }
+
+    fn keep(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        collector: &CollectorAddress,
+        material: Material,
+    ) -> Result<(), String> {
+        if !directory.exists() {
+            // The measurement failed before its first run.
+            return Ok(());
+        }
+        let now = unix_seconds();
+        let made = submission(directory, settings, material, now).map_err(|failure| failure.message)?;
+        if let Some(reason) = &made.without_raw {
+            log::event("without raw part", json!({ "id": made.id, "reason": reason }));
+        }
+        let outbox = Outbox::open(settings.limits.outbox.0, now).map_err(|failure| failure.message)?;
+        outbox
+            .keep(made.id, collector, &made.directory, &made.line, now)
+            .map_err(|failure| failure.message)?;
+        note_outbox(&self.shared, &outbox);
+        Ok(())
+    }
+}
+
+/// The pairs of completion times over IPv4 and IPv6.
+fn pairs(results: &[(Option<Family>, PathBuf)]) -> Vec<FamilyPair> {
+    let document = |family| {
+        let (_, directory) = results.iter().find(|(one, _)| *one == Some(family))?;
+        ResultDirectory::open(directory).ok().map(|result| result.document)
+    };
+    match (document(Family::Ipv4), document(Family::Ipv6)) {
+        (Some(ipv4), Some(ipv6)) => family_pairs(&ipv4, &ipv6),
+        _ => Vec::new(),
+    }
+}
+
+/// The interfaces and the transports of an execution, or why there are none.
+fn permitted(
+    experiment: &Experiment,
+    address: IpAddr,
+    networks: &NetworkState,
+    limits: &Limits,
+) -> Result<(Vec<String>, Vec<Transport>), String> {
+    let all = interfaces_to(address)?;
+    if all.is_empty() {
+        return Err(format!("no route to host {address}"));
+    }
+    let mut forbidden = Vec::new();
+    let mut names = Vec::new();
+    let mut reason = String::new();
+    for name in all {
+        match networks.objection(&name, experiment.metered, limits) {
+            Some(why) => {
+                reason = why;
+                forbidden.push(name);
+            }
+            None if names.contains(&name) => {}
+            None => names.push(name),
+        }
+    }
+    if names.is_empty() {
+        return Err(reason);
+    }
+    let mut transports = experiment.transports.clone();
+    if transports.is_empty() {
+        transports = Transport::ALL.to_vec();
+    }
+    // The kernel opens subflows over all interfaces with an endpoint.
+    if !forbidden.is_empty() && has_mptcp_endpoint(&forbidden) {
+        transports.retain(|transport| *transport != Transport::Mptcp);
+    }
+    if transports.is_empty() {
+        return Err(format!("{reason}, and mptcp would use it"));
+    }
+    // Those that do not work are left out, unless all are named.
+    let is_all = Transport::ALL.iter().all(|transport| transports.contains(transport));
+    if is_all && experiment.transports.is_empty() {
+        transports.clear();
+    }
+    Ok((names, transports))
+}
+
+fn server_arguments(kind: ExperimentKind, target: &Target, address: IpAddr) -> Vec<String> {
+    let command: &'static str = kind.into();
+    let mut arguments = vec![command.to_owned(), target.argument(address)];
+    if let Some(fingerprint) = &target.fingerprint {
+        arguments.extend(["--fingerprint".to_owned(), fingerprint.clone()]);
+    }
+    for port in &target.quic_ports {
+        arguments.extend(["--quic-port".to_owned(), port.to_string()]);
+    }
+    arguments
+}
+
+fn arguments(
+    experiment: &Experiment,
+    target: &Target,
+    address: IpAddr,
+    family: Option<Family>,
+    interfaces: &[String],
+    transports: &[Transport],
+) -> Vec<String> {
+    let mut arguments = server_arguments(experiment.kind, target, address);
+    for name in interfaces {
+        arguments.extend(["--path".to_owned(), name.clone()]);
+    }
+    if !transports.is_empty() {
+        let names: Vec<&str> = transports.iter().map(|transport| transport.name()).collect();
+        arguments.extend(["--transports".to_owned(), names.join(",")]);
+    }
+    match family {
+        Some(Family::Ipv4) => arguments.push("--ipv4".to_owned()),
+        Some(Family::Ipv6) => arguments.push("--ipv6".to_owned()),
+        None => {}
+    }
+    arguments.extend(["--duration".to_owned(), format!("{}s", experiment.duration_s)]);
+    if experiment.kind == ExperimentKind::Test {
+        arguments.extend(["--repeat".to_owned(), experiment.repeat.to_string()]);
+        arguments.extend(["--bulk-bytes".to_owned(), format!("{}B", experiment.bulk_bytes)]);
+        if !experiment.patterns.is_empty() {
+            let names: Vec<&'static str> =
+                experiment.patterns.iter().map(|&pattern| pattern.into()).collect();
+            arguments.extend(["--patterns".to_owned(), names.join(",")]);
+        }
+    }
+    arguments
+}

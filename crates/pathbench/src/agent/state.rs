@@ -1,0 +1,296 @@
+//! What the threads of the agent share: its settings, the collector's last answer, and the running measurement.
+
+use crate::collector::Settings;
+use crate::responder::label;
+use pathbench_api::check_in::{CheckInAnswer, OfferedServer};
+use pathbench_api::live::{LivePath, LiveReport, MOST_PATHS};
+use pathbench_api::name::Name;
+use pathbench_record::live::LiveRecord;
+use pathbench_record::transport::TransportLabel;
+use pathbench_transport::lock;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Seconds of the chart.
+const SECONDS: usize = 120;
+
+/// A measurement that the owner starts from the page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) mobile: bool,
+    /// The name of an offered server, or an address.
+    pub(crate) server: String,
+    pub(crate) fingerprint: Option<String>,
+    pub(crate) token: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Measurement {
+    pub(crate) title: String,
+    pub(crate) experiment: Option<String>,
+    pub(crate) server: String,
+    pub(crate) label: String,
+    pub(crate) pattern: String,
+    pub(crate) runs_done: u32,
+    pub(crate) runs_planned: u32,
+    /// Path → goodput of the last seconds, in Mbit/s.
+    pub(crate) paths: BTreeMap<String, Vec<f64>>,
+    /// Latest median delay.
+    pub(crate) delay_ms: Option<f64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) executions: BTreeMap<&'static str, u64>,
+    pub(crate) check_ins: u64,
+    pub(crate) failed_requests: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) rejected: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    /// `None` before the owner's decision.
+    pub(crate) settings: Option<Settings>,
+    pub(crate) answer: Option<CheckInAnswer>,
+    /// An answer that the schedule has not taken over.
+    pub(crate) is_fresh: bool,
+    /// Unix time of the last successful check-in.
+    pub(crate) checked_in_s: u64,
+    pub(crate) error: Option<String>,
+    /// Submissions that wait, and the age of the oldest one.
+    pub(crate) outbox: (u32, u32),
+    pub(crate) measurement: Option<Measurement>,
+    pub(crate) last: Option<String>,
+    pub(crate) order: Option<Order>,
+    pub(crate) counts: Counts,
+    /// Interface → bytes used in this month, and the limit.
+    pub(crate) budget: BTreeMap<String, (u64, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    stopping: AtomicBool,
+    cancelled: AtomicBool,
+    /// Something waits in the outbox.
+    waiting: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Option<Settings>) -> Self {
+        let state = State {
+            settings,
+            answer: None,
+            is_fresh: false,
+            checked_in_s: 0,
+            error: None,
+            outbox: (0, 0),
+            measurement: None,
+            last: None,
+            order: None,
+            counts: Counts::default(),
+            budget: BTreeMap::new(),
+        };
+        Self {
+            state: Mutex::new(state),
+            stopping: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            waiting: AtomicBool::new(true),
+        }
+    }
+
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut lock(&self.state))
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Stops the running measurement.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn take_cancellation(&self) -> bool {
+        self.cancelled.swap(false, Ordering::SeqCst)
+    }
+
+    pub(crate) fn something_waits(&self) {
+        self.waiting.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn take_waiting(&self) -> bool {
+        self.waiting.swap(false, Ordering::SeqCst)
+    }
+
+    pub(crate) fn servers(&self) -> Vec<OfferedServer> {
+        self.with(|state| state.answer.as_ref().map(|answer| answer.servers.clone()).unwrap_or_default())
+    }
+
+    /// Takes over a live record of the running child.
+    pub(crate) fn add_record(&self, record: &LiveRecord) {
+        self.with(|state| {
+            let Some(measurement) = &mut state.measurement else { return };
+            match record {
+                LiveRecord::Start(start) => measurement.runs_planned = start.runs,
+                LiveRecord::RunStart(start) => {
+                    measurement.label.clone_from(&start.label);
+                    measurement.pattern.clone_from(&start.pattern);
+                }
+                LiveRecord::Interval(interval) => {
+                    for path in &interval.paths {
+                        measurement.add_rate(&path.name, path.rate_mbps);
+                    }
+                    measurement.delay_ms = interval.delay_ms.as_ref().and_then(|delay| delay.median);
+                }
+                LiveRecord::RunEnd(_) => measurement.runs_done += 1,
+                _ => {}
+            }
+        });
+    }
+
+    /// The report of the running measurement for the collector.
+    pub(crate) fn live_report(&self, agent: &Name) -> Option<LiveReport> {
+        self.with(|state| state.measurement.as_ref().map(|measurement| measurement.report(agent)))
+    }
+
+    pub(crate) fn metrics(&self, now_s: u64) -> String {
+        self.with(|state| metrics(state, now_s))
+    }
+}
+
+impl Measurement {
+    fn add_rate(&mut self, path: &str, rate_mbps: f64) {
+        if !self.paths.contains_key(path) && self.paths.len() >= MOST_PATHS {
+            return;
+        }
+        let rates = self.paths.entry(path.to_owned()).or_default();
+        rates.push(if rate_mbps.is_finite() { rate_mbps.clamp(0.0, 1e6) } else { 0.0 });
+        let over = rates.len().saturating_sub(SECONDS);
+        rates.drain(..over);
+    }
+
+    fn report(&self, agent: &Name) -> LiveReport {
+        let path = |(name, rates): (&String, &Vec<f64>)| LivePath {
+            name: Name::nearest(name),
+            goodput_mbps: rates.last().copied().unwrap_or(0.0),
+        };
+        LiveReport {
+            agent: agent.clone(),
+            experiment: self.experiment.as_deref().map(Name::nearest),
+            // Servers that the collector did not offer have no business there.
+            server: self.experiment.as_ref().map(|_| Name::nearest(&self.server)),
+            transport: self.label.parse::<TransportLabel>().ok().map(|label| label.transport),
+            pattern: (!self.pattern.is_empty()).then(|| Name::nearest(&self.pattern)),
+            runs_done: self.runs_done,
+            runs_planned: self.runs_planned,
+            paths: self.paths.iter().map(path).take(MOST_PATHS).collect(),
+        }
+    }
+}
+
+/// The state in the text format of Prometheus.
+fn metrics(state: &State, now_s: u64) -> String {
+    let mut text = String::new();
+    let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
+        let _infallible =
+            writeln!(text, "# HELP pathbench_agent_{name} {help}\n# TYPE pathbench_agent_{name} {kind}");
+        for (labels, value) in values {
+            let _infallible = writeln!(text, "pathbench_agent_{name}{labels} {value}");
+        }
+    };
+    let one = |value: f64| vec![(String::new(), value)];
+    let Counts { executions, check_ins, failed_requests, acknowledged, rejected } = &state.counts;
+    let by_outcome: Vec<(String, f64)> =
+        executions.iter().map(|(name, count)| (format!("{{outcome=\"{name}\"}}"), *count as f64)).collect();
+    add("executions_total", "counter", "Executions of experiments by outcome.", &by_outcome);
+    add(
+        "running",
+        "gauge",
+        "1 while a measurement runs.",
+        &one(f64::from(u8::from(state.measurement.is_some()))),
+    );
+    add("check_ins_total", "counter", "Successful check-ins.", &one(*check_ins as f64));
+    add(
+        "failed_requests_total",
+        "counter",
+        "Requests to the collector that failed.",
+        &one(*failed_requests as f64),
+    );
+    if state.checked_in_s > 0 {
+        let age = now_s.saturating_sub(state.checked_in_s) as f64;
+        add("check_in_age_seconds", "gauge", "Time since the last successful check-in.", &one(age));
+    }
+    add(
+        "acknowledged_total",
+        "counter",
+        "Results that the collector has acknowledged.",
+        &one(*acknowledged as f64),
+    );
+    add("rejected_total", "counter", "Results that the collector has rejected.", &one(*rejected as f64));
+    add("outbox", "gauge", "Results that wait in the outbox.", &one(f64::from(state.outbox.0)));
+    add("outbox_oldest_seconds", "gauge", "Age of the oldest of them.", &one(f64::from(state.outbox.1)));
+    let of = |pick: fn(&(u64, u64)) -> u64| -> Vec<(String, f64)> {
+        let value = |(name, bytes): (&String, &(u64, u64))| {
+            (format!("{{interface=\"{}\"}}", label(name)), pick(bytes) as f64)
+        };
+        state.budget.iter().map(value).collect()
+    };
+    add("budget_used_bytes", "gauge", "Bytes of measurements in this month.", &of(|bytes| bytes.0));
+    add("budget_limit_bytes", "gauge", "Most bytes of measurements in a month.", &of(|bytes| bytes.1));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn live_records_become_a_bounded_report() {
+        let shared = Shared::new(None);
+        let agent = Name::new("a").unwrap();
+        assert!(shared.live_report(&agent).is_none());
+        let experiment = Some("e".to_owned());
+        shared.with(|state| {
+            state.measurement =
+                Some(Measurement { experiment, server: "s".into(), ..Measurement::default() });
+        });
+        let paths: Vec<_> = (0..20)
+            .map(|n| json!({ "name": format!("eth{n}"), "bytes": 1, "rate_mbps": 7.5, "retransmitted_bytes": 0, "cwnd_bytes": 1 }))
+            .collect();
+        for record in [
+            json!({ "type": "start", "name": "test", "runs": 3, "seed": 1, "started": "", "interval_ms": 1000.0 }),
+            json!({ "type": "run-start", "run": "r", "number": 1, "runs": 3, "label": "mptcp", "pattern": "bulk",
+                    "variant": {}, "repetition": 1 }),
+            json!({ "type": "interval", "run": "r", "from_ms": 0.0, "to_ms": 1000.0, "upload_bytes": 1,
+                    "download_bytes": 1, "rate_mbps": 1.0, "paths": paths }),
+        ] {
+            let record = serde_json::from_value(record).unwrap();
+            (0..200).for_each(|_| shared.add_record(&record));
+        }
+        let report = shared.live_report(&agent).unwrap();
+        assert_eq!((report.problem(), report.paths.len(), report.runs_planned), (None, MOST_PATHS, 3));
+        assert!(shared.with(|state| state.measurement.as_ref().unwrap().paths["eth0"].len()) <= SECONDS);
+    }
+
+    #[test]
+    fn metrics_have_help_and_escaped_labels() {
+        let shared = Shared::new(None);
+        shared.with(|state| state.budget.insert("a\"b".to_owned(), (5, 10)));
+        let text = shared.metrics(7);
+        assert!(text.contains("pathbench_agent_budget_used_bytes{interface=\"a\\\"b\"} 5\n"), "{text}");
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            assert!(line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<f64>().is_ok()), "{line}");
+        }
+    }
+}
