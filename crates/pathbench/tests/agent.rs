@@ -1,0 +1,335 @@
+//! The agent: check-in, experiments within the owner's limits, live reports, and collectors that lie.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_api::consent::Consent;
+use pathbench_api::summary::Mode;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Child;
+use std::time::Duration;
+use support::collector::{FakeCollector, Manner};
+use support::standing::Server;
+use support::{Finished, Workplace, captured, finish, processes, within};
+
+pathbench_kerneltest::unprivileged_too!();
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Limits for tests on the loopback interface.
+const LIMITS: &str = "[limits]\nshortest_interval = \"10s\"\nservers = [\"127.0.0.0/8\", \"::1\"]\n";
+
+struct Host {
+    work: Workplace,
+    collector: FakeCollector,
+}
+
+impl Host {
+    /// With consent, and these limits instead of the defaults.
+    fn new(limits: &str) -> Self {
+        let work = Workplace::new();
+        let config = work.path().join("config/pathbench");
+        fs::create_dir_all(&config).unwrap();
+        let text = format!(
+            "consent = \"private\"\nagent = \"2b0b8c9e-8a3d-4a58-9c4e-0d1d7a3a0b11\"\nname = \"tester\"\n\
+             deletion_token = \"{}\"\n{limits}",
+            "ab".repeat(32)
+        );
+        fs::write(config.join("collector.toml"), text).unwrap();
+        Self { work, collector: FakeCollector::start(Manner::Honest) }
+    }
+
+    fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = self.work.pathbench(&[&["agent", &self.collector.url], arguments].concat());
+        command
+            .env("XDG_CONFIG_HOME", self.work.path().join("config"))
+            .env("XDG_STATE_HOME", self.work.path().join("state"))
+            .env("PATHBENCH_TOKEN", "owner-token")
+            .env_remove("PATHBENCH_COLLECTOR_TOKEN");
+        command
+    }
+
+    fn once(&self, options: &[&str]) -> Finished {
+        finish(&mut self.command(&[&["--once"], options].concat()))
+    }
+
+    fn budget(&self) -> Value {
+        let text = fs::read_to_string(self.work.path().join("state/pathbench/budget.json"));
+        text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
+    }
+}
+
+fn has_word(process: &processes::Process, word: &str) -> bool {
+    process.arguments().iter().any(|one| one == word)
+}
+
+fn server(address: &str, fingerprint: &str) -> Value {
+    json!([{ "name": "near", "address": address, "quic_ports": [], "fingerprint": fingerprint, "load": 0.0 }])
+}
+
+/// One ping over tcp.
+fn experiment(changes: &Value) -> Value {
+    let mut experiment = json!({
+        "name": "ping", "kind": "test", "schedule": { "every_s": 10 }, "transports": ["tcp"], "patterns": ["ping"],
+        "most_bytes": 100_000_000,
+    });
+    experiment.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    experiment
+}
+
+fn stop(mut child: Child) -> Finished {
+    processes::signal(i32::try_from(child.id()).unwrap(), Signal::TERM);
+    assert!(within(PATIENCE, || child.try_wait().unwrap().is_some()), "it does not end");
+    child.wait_with_output().unwrap().into()
+}
+
+#[test]
+fn an_experiment_runs_once_and_its_result_is_submitted() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&json!({}))]));
+    let finished = host.once(&["--collector-token", "secret"]).expect(0);
+    let stored = host.collector.stored();
+    assert_eq!(stored.len(), 1, "{finished:#?}");
+    let summary = &stored[0].summary;
+    assert_eq!((stored[0].consent, summary.mode), (Consent::Private, Mode::Stable));
+    assert_eq!(summary.experiment.as_ref().unwrap().as_str(), "ping");
+    assert_eq!(summary.server.as_ref().unwrap().as_str(), "near");
+    let check_in: Value = serde_json::from_slice(&host.collector.requests("/v1/check-in")[0].body).unwrap();
+    assert_eq!((&check_in["name"], &check_in["consent"]), (&json!("tester"), &json!("private")));
+    assert!(host.collector.requests("").iter().all(|one| one.token.as_deref() == Some("secret")));
+    // The log is JSON, one object a line.
+    for line in finished.stderr.lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["event"].is_string() && line["time"].is_string(), "{line}");
+    }
+    assert!(!finished.stderr.contains("secret"), "{}", finished.stderr);
+    let budget = host.budget();
+    assert_eq!(budget["executions"], 1);
+    let used = budget["interfaces"]["lo"].as_u64().unwrap();
+    assert!((1000..100_000_000).contains(&used), "the use replaces the reservation: {budget}");
+    assert!(host.work.left_behind().iter().all(|one| has_word(one, "serve")));
+}
+
+#[test]
+fn both_ip_versions_are_compared_in_the_second_result() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        return;
+    }
+    let host = Host::new(LIMITS);
+    let mut serve =
+        host.work.pathbench(&["serve", "--open", "--port", "0", "--listen", "127.0.0.1", "--listen", "::1"]);
+    let serving = Server::started(&mut serve);
+    let families = json!({ "families": ["ipv4", "ipv6"], "patterns": ["bulk"], "bulk_bytes": 100_000 });
+    let offered = server(&format!("localhost:{}", serving.port()), &serving.fingerprint);
+    host.collector.offer(&offered, &json!([experiment(&families)]));
+    let finished = host.once(&["--allow-servers", "localhost"]).expect(0);
+    let stored = host.collector.stored();
+    // Where the name has one address only, there is one result.
+    if stored.len() == 1 {
+        assert!(stored[0].summary.family_pairs.is_empty(), "{finished:#?}");
+        return;
+    }
+    let pairs: usize = stored.iter().map(|one| one.summary.family_pairs.len()).sum();
+    assert_eq!((stored.len(), pairs), (2, 1), "{finished:#?}");
+}
+
+#[test]
+fn a_lying_collector_cannot_make_the_agent_test_a_third_party() {
+    // What listens here must not get a connection.
+    let third_party = TcpListener::bind("127.0.0.1:0").unwrap();
+    third_party.set_nonblocking(true).unwrap();
+    let place = third_party.local_addr().unwrap().to_string();
+    for (limits, address, reason) in [
+        ("", place.as_str(), "not a public address"),
+        ("[limits]\nservers = [\"*.example.net\"]\n", &place, "no pattern"),
+        (LIMITS, "169.254.169.254:80", "no pattern"),
+        (LIMITS, "--out=/tmp/x", "not"),
+        (LIMITS, "127.0.0.1:1/../x", "names no server"),
+    ] {
+        let host = Host::new(limits);
+        host.collector.offer(&server(address, &"ab".repeat(32)), &json!([experiment(&json!({}))]));
+        let finished = host.once(&[]).expect(0).reports(&["skipped"]);
+        assert!(finished.stderr.contains(reason), "{address}: {finished:#?}");
+        assert!(host.collector.stored().is_empty());
+    }
+    assert!(third_party.accept().is_err(), "it got a connection");
+}
+
+#[test]
+fn experiments_beyond_the_owners_limits_are_refused() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let many: Vec<Value> = (0..300)
+        .map(|n| experiment(&json!({ "name": format!("m{n}"), "most_bytes": 2_000_000_000_000_u64 })))
+        .collect();
+    let absurd = [
+        experiment(&json!({ "name": "long", "duration_s": 80_000 })),
+        experiment(&json!({ "name": "often", "schedule": { "every_s": 1 } })),
+        experiment(&json!({ "name": "other agents", "agents": ["somebody"] })),
+    ];
+    let all: Vec<Value> = absurd.into_iter().chain(many).collect();
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &all.into());
+    let finished = host.once(&[]).expect(0).reports(&["limits.longest", "every_s", "limits.execution"]);
+    assert!(finished.stderr.lines().count() < 50, "{}", finished.stderr.lines().count());
+    assert!(!finished.stderr.contains("other agents") && host.collector.stored().is_empty());
+    assert_eq!(host.budget(), Value::Null, "nothing ran");
+}
+
+#[test]
+fn an_execution_that_uses_more_than_it_says_is_stopped() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let greedy = json!({ "patterns": ["throughput-upload"], "duration_s": 30, "most_bytes": 3_000_000 });
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&greedy)]));
+    host.once(&[]).expect(0).reports(&["it used more than 3000000 bytes", "\"stopped\""]);
+    assert!(host.budget()["interfaces"]["lo"].as_u64().unwrap() > 3_000_000);
+}
+
+#[test]
+fn a_used_budget_and_a_metered_network_forbid_executions() {
+    let host = Host::new(&format!("{LIMITS}month = \"50MB\"\n"));
+    let serving = Server::on_loopback(&host.work);
+    let offered = server(&serving.address, &serving.fingerprint);
+    host.collector.offer(&offered, &json!([experiment(&json!({}))]));
+    host.once(&[]).expect(0).reports(&["the month's budget of lo"]);
+    host.collector.offer(&offered, &json!([experiment(&json!({ "most_bytes": 40_000_000 }))]));
+    host.once(&[]).expect(0);
+    assert_eq!(host.collector.stored().len(), 1);
+    let metered = Host::new(&format!("{LIMITS}[limits.networks]\nmetered = [\"lo\"]\n"));
+    metered.collector.offer(&offered, &json!([experiment(&json!({ "metered": true }))]));
+    metered.once(&[]).expect(0).reports(&["lo is metered"]);
+    assert!(metered.collector.stored().is_empty());
+}
+
+#[test]
+fn the_exit_code_of_one_round_names_the_collectors_answer() {
+    let host = Host::new(LIMITS);
+    for (manner, code) in [
+        (Manner::Closing, 3),
+        (Manner::Huge, 3),
+        (Manner::Garbage, 3),
+        (Manner::Unauthorised, 4),
+        (Manner::Redirecting, 4),
+    ] {
+        host.collector.set(manner.clone());
+        host.once(&[]).expect(code);
+    }
+    let config = host.work.path().join("config/pathbench/collector.toml");
+    let text = fs::read_to_string(&config).unwrap().replace("\"private\"", "\"none\"");
+    fs::write(&config, text).unwrap();
+    let before = host.collector.requests("").len();
+    host.once(&[]).expect(2).reports(&["consent is `none`"]);
+    assert_eq!(host.collector.requests("").len(), before, "nothing was sent");
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_service_measures_on_schedule_reports_live_and_survives_an_outage() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    host.collector.check_in_again_in(10);
+    let measuring = experiment(&json!({ "patterns": ["interactive"], "duration_s": 5 }));
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([measuring]));
+    let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let agent = captured(&mut host.command(&["--metrics", &metrics.to_string()]));
+    assert!(within(PATIENCE, || !host.collector.requests("/v1/live").is_empty()), "no live report");
+    let report: Value = serde_json::from_slice(&host.collector.requests("/v1/live")[0].body).unwrap();
+    assert_eq!((&report["agent"], &report["server"]), (&json!("tester"), &json!("near")));
+    // A second agent would use the budget twice.
+    host.once(&[]).expect(1).reports(&["another agent"]);
+    host.collector.set(Manner::Busy(1));
+    assert!(
+        within(PATIENCE, || get(metrics, "/metrics").contains("\npathbench_agent_outbox 1\n")),
+        "{}",
+        get(metrics, "/metrics")
+    );
+    host.collector.set(Manner::Honest);
+    host.collector.wait_for(1);
+    assert!(get(metrics, "/health").contains(r#""status":"ok""#));
+    assert!(get(metrics, "/metrics").contains("pathbench_agent_budget_used_bytes{interface=\"lo\"}"));
+    // While a measurement runs.
+    let lives = host.collector.requests("/v1/live").len();
+    assert!(within(PATIENCE, || host.collector.requests("/v1/live").len() > lives));
+    stop(agent).expect(0).reports(&["\"stopped\""]);
+    assert!(host.work.left_behind().iter().all(|one| has_word(one, "serve")));
+}
+
+#[test]
+fn a_killed_agent_leaves_no_process_and_no_free_budget() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let measuring = experiment(&json!({ "patterns": ["interactive"], "duration_s": 60 }));
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([measuring]));
+    let mut agent = captured(&mut host.command(&["--once"]));
+    let is_testing = || host.work.processes().iter().any(|one| has_word(one, "interactive"));
+    assert!(within(PATIENCE, is_testing));
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert!(within(PATIENCE, || !is_testing()), "the test goes on without its agent");
+    assert_eq!(host.budget()["interfaces"]["lo"], 100_000_000, "the reservation stays");
+}
+
+#[test]
+fn the_collector_is_started_where_it_is_installed() {
+    let work = Workplace::new();
+    let mut command = work.pathbench(&["collect", "--database", "x"]);
+    finish(command.env("PATH", "/nonexistent")).expect(7).reports(&["pathbench-collector", "cargo build"]);
+    let program = work.path().join("pathbench-collector");
+    fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 4\n").unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/bin:/usr/bin", work.path().display());
+    let mut command = work.pathbench(&["collect", "backup", "--database", "x"]);
+    let finished = finish(command.env("PATH", path));
+    // A collector beside the program under test wins.
+    if !support::binary().with_file_name("pathbench-collector").exists() {
+        assert_eq!((finished.code, finished.stdout.as_str()), (Some(4), "backup --database x\n"));
+    }
+}
+
+#[test]
+fn the_shipped_unit_is_hardened_and_its_options_exist() {
+    let unit = pathbench_kerneltest::checkout().join("packaging/pathbench-agent.service");
+    let text = fs::read_to_string(&unit).unwrap();
+    for hardening in [
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "StateDirectory=pathbench",
+        "RestrictAddressFamilies=",
+        "SystemCallFilter=@system-service",
+        "MemoryMax=",
+        "KillSignal=SIGTERM",
+    ] {
+        assert!(text.contains(hardening), "{hardening}");
+    }
+    let options = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/pathbench ")).unwrap();
+    let work = Workplace::new();
+    let words: Vec<&str> = options.split_whitespace().map(|word| word.trim_matches('"')).collect();
+    let words: Vec<&str> = words
+        .into_iter()
+        .map(|word| if word == "${COLLECTOR}" { "https://c.example" } else { word })
+        .collect();
+    let mut command = work.pathbench(&words);
+    command.env("XDG_STATE_HOME", work.path()).env("XDG_CONFIG_HOME", work.path());
+    // Only the decision is missing.
+    finish(&mut command).expect(2).reports(&["consent"]);
+    let systemd =
+        std::process::Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit).output();
+    let Ok(verified) = systemd else { return };
+    let finished: Finished = verified.into();
+    let wrong: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("Unknown")).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
