@@ -5,7 +5,9 @@
 
 use crate::command::options::{DemoArgs, PlaceArgs};
 use crate::command::{Exit, Failure};
-use rustix::process::{Pid, Signal, kill_process};
+use data_encoding::HEXLOWER;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
@@ -22,6 +24,12 @@ const EXPERIMENTS: [(&str, &str); 2] =
     [("suite.toml", include_str!("suite.toml")), ("walk.toml", include_str!("walk.toml"))];
 
 const AGENTS: [&str; 3] = ["anna", "ben", "cleo"];
+const OPERATORS: [[(&str, &str); 2]; 3] = [
+    [("wlan", "Home Fibre"), ("lte", "Example Mobile")],
+    [("wlan", "City Cafes"), ("lte", "Example Mobile")],
+    [("wlan", "City Cafes"), ("leo", "Sky Link")],
+];
+
 /// The router's ends of the agents' Wi-Fi links.
 const WIFI: [&str; 3] = ["aw", "bw", "cw"];
 const SERVERS: [(&str, &str); 2] = [("server1", "10.20.1.2"), ("server2", "10.20.2.2")];
@@ -92,6 +100,22 @@ fn pathbench() -> Result<PathBuf, Failure> {
     })
 }
 
+/// An agent's file, with limits for a network of which nobody pays the bytes.
+fn configuration(agent: &str, operators: [(&str, &str); 2]) -> Result<String, Failure> {
+    let mut random = [0; 48];
+    SystemRandom::new().fill(&mut random).map_err(|_| Failure::failed("the kernel gives no random bytes"))?;
+    let [id, token] = [&random[..16], &random[16..]];
+    let id = uuid::Builder::from_random_bytes(id.try_into().map_err(Failure::failed)?).into_uuid();
+    let token = HEXLOWER.encode(token);
+    let [(first, one), (second, other)] = operators;
+    Ok(format!(
+        "consent = \"public\"\nagent = \"{id}\"\nname = \"{agent}\"\ndeletion_token = \"{token}\"\n\n\
+         [limits]\nmonth = \"10TB\"\nexecution = \"100GB\"\nday = \"1TB\"\nexecutions_per_day = 10000\n\
+         shortest_interval = \"10s\"\nmetered = true\nservers = [\"10.20.0.0/16\"]\n\n\
+         [operators]\n{first} = \"{one}\"\n{second} = \"{other}\"\n"
+    ))
+}
+
 impl Demo {
     fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let file = self.dir.join(name);
@@ -147,23 +171,12 @@ impl Demo {
             let words: Vec<&OsStr> = words.into_iter().chain([server.as_ref(), "--quiet".as_ref()]).collect();
             self.spawn(server, &words, &[], Stdio::null())?;
         }
-        for agent in AGENTS {
+        for (agent, operators) in AGENTS.into_iter().zip(OPERATORS) {
             let home = self.dir.join(agent);
             fs::create_dir_all(&home).map_err(Failure::failed)?;
-            let config = home.join("collector.toml").into_os_string();
-            let words: [&OsStr; 11] = [
-                &program,
-                "agent".as_ref(),
-                url.as_ref(),
-                "--consent".as_ref(),
-                "public".as_ref(),
-                "--config".as_ref(),
-                &config,
-                "--name".as_ref(),
-                agent.as_ref(),
-                "--allow-servers".as_ref(),
-                "10.0.0.0/8".as_ref(),
-            ];
+            let config = self.write(&format!("{agent}/collector.toml"), &configuration(agent, operators)?)?;
+            let words: [&OsStr; 5] =
+                [&program, "agent".as_ref(), url.as_ref(), "--config".as_ref(), config.as_os_str()];
             self.spawn(agent, &words, &[("XDG_STATE_HOME", &home), ("HOME", &home)], Stdio::null())?;
         }
         Ok(())
@@ -287,13 +300,15 @@ impl Demo {
     /// Agents first, then servers, then the collector.
     fn end(&mut self) {
         while let Some((_, mut child)) = self.children.pop() {
-            let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+            // `lab exec` and the program that it runs.
+            let group = Pid::from_child(&child);
+            let _ = kill_process_group(group, Signal::TERM);
             let mut waited = Duration::ZERO;
             while waited < GRACE && matches!(child.try_wait(), Ok(None)) {
                 std::thread::sleep(CHECK_INTERVAL);
                 waited += CHECK_INTERVAL;
             }
-            let _ = child.kill();
+            let _ = kill_process_group(group, Signal::KILL);
             let _ = child.wait();
         }
         if std::mem::take(&mut self.is_up) {
