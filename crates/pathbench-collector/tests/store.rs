@@ -229,15 +229,52 @@ fn make_postgres_golden() {
 }
 
 #[test]
-fn postgres_without_tls_refuses_to_pretend() {
-    for url in [
-        "postgres://u:secret@192.0.2.1/d?sslmode=require",
-        "postgres://u:secret@192.0.2.1/d?sslmode=verify-full",
-    ] {
-        let refused = Postgres::connect(url, Options::default()).unwrap_err().to_string();
-        assert!(refused.contains("sslmode"), "{refused}");
-        assert!(!refused.contains("secret"), "{refused}");
+fn postgres_by_tls_verifies_the_server() {
+    let signed = |name: &str| rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    let (certified, other) = (signed("127.0.0.1"), signed("127.0.0.1"));
+    let server = Server::encrypted(&certified.cert.pem(), &certified.signing_key.serialize_pem());
+    server.database("encrypted");
+    let work = tempfile::tempdir().unwrap();
+    let connect = |host: &str, options: &str| {
+        let url = format!("postgres://t@{host}:{}/encrypted?{options}", server.port());
+        Postgres::connect(&url, Options::default())
+    };
+    let roots = |certified: &rcgen::CertifiedKey<rcgen::KeyPair>| {
+        let path = work.path().join("roots.pem");
+        std::fs::write(&path, certified.cert.pem()).unwrap();
+        format!("sslrootcert={}", path.display())
+    };
+    for mode in ["require", "verify-full"] {
+        let database = connect("127.0.0.1", &format!("{}&sslmode={mode}", roots(&certified))).unwrap();
+        database.insert(&[result(id_at(NOW_MS), "x")]).unwrap();
+        let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+                         WHERE application_name = 'pathbench-collector'";
+        assert_eq!(server.sql("encrypted", encrypted), "t");
     }
+    let refused = |host: &str, options: &str| connect(host, options).unwrap_err().to_string();
+    let unknown = refused("127.0.0.1", &format!("sslmode=require&{}", roots(&other)));
+    assert!(unknown.contains("certificate"), "{unknown}");
+    let public = refused("127.0.0.1", "sslmode=require");
+    assert!(public.contains("certificate"), "{public}");
+    let name = refused("localhost", &format!("sslmode=require&{}", roots(&certified)));
+    assert!(name.contains("certificate"), "{name}");
+    let missing = refused("127.0.0.1", "sslmode=require&sslrootcert=/nonexistent");
+    assert!(missing.contains("sslrootcert /nonexistent"), "{missing}");
+    connect("127.0.0.1", "sslmode=disable").unwrap();
+}
+
+#[test]
+fn postgres_elsewhere_needs_a_decision_on_tls() {
+    let refused = |url: &str| Postgres::connect(url, Options::default()).unwrap_err().to_string();
+    let undecided = refused("postgres://u:secret@192.0.2.1/d");
+    assert!(undecided.contains("add sslmode=require"), "{undecided}");
+    assert!(!undecided.contains("secret"), "{undecided}");
+    let unknown = refused("postgres://u:secret@192.0.2.1/d?sslmode=perhaps");
+    assert!(unknown.contains("not a valid URL") && !unknown.contains("secret"), "{unknown}");
+    let server = Server::start();
+    let url = server.database("plain");
+    // As with libpq, no TLS on a Unix socket.
+    Postgres::connect(&format!("{url}&sslmode=require"), Options::default()).unwrap();
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use super::within;
 use rustix::process::{Pid, Signal, kill_process};
-use std::os::unix::fs::chown;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub(crate) struct Server {
     process: Option<Child>,
     /// Whether commits are written to disk.
     durable: bool,
+    /// Port of 127.0.0.1 for TLS.
+    port: Option<u16>,
 }
 
 fn program(name: &str) -> PathBuf {
@@ -54,9 +57,30 @@ impl Server {
             .current_dir(work.path())
             .status();
         assert!(made.unwrap().success(), "initdb failed");
-        let mut server = Self { work, process: None, durable };
+        let mut server = Self { work, process: None, durable, port: None };
         server.run();
         server
+    }
+
+    /// A server that accepts TLS on 127.0.0.1 as well.
+    pub(crate) fn encrypted(certificate: &str, key: &str) -> Self {
+        let mut server = Self::start();
+        server.stop();
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let path = server.work.path().join("data").join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            if rustix::process::geteuid().is_root() {
+                chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        server.port = Some(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+        server.run();
+        server
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port.unwrap()
     }
 
     /// Starts the server process, and waits until it answers.
@@ -64,11 +88,18 @@ impl Server {
         let directory = self.directory();
         let log =
             std::fs::File::options().create(true).append(true).open(self.work.path().join("log")).unwrap();
-        let process = as_ordinary_user()
-            .arg(program("postgres"))
+        let mut command = as_ordinary_user();
+        command.arg(program("postgres"));
+        match self.port {
+            Some(port) => command
+                .args(["-c", "listen_addresses=127.0.0.1", "-c", "ssl=on", "-c"])
+                .arg(format!("port={port}")),
+            None => command.args(["-c", "listen_addresses="]),
+        };
+        let process = command
             .arg("-D")
             .arg(self.work.path().join("data"))
-            .args(["-c", "listen_addresses=", "-c", "max_connections=60"])
+            .args(["-c", "max_connections=60"])
             .args(["-c", if self.durable { "fsync=on" } else { "fsync=off" }])
             .arg("-c")
             .arg(format!("unix_socket_directories={directory}"))
@@ -76,9 +107,10 @@ impl Server {
             .current_dir(self.work.path())
             .spawn();
         self.process = Some(process.unwrap());
+        let port = self.port.unwrap_or(5_432).to_string();
         let answers = || {
             let mut ready = Command::new(program("pg_isready"));
-            let ready = ready.args(["-q", "-h", &directory]).status();
+            let ready = ready.env("PGPORT", &port).args(["-q", "-h", &directory]).status();
             ready.unwrap().success().then_some(())
         };
         let log = || std::fs::read_to_string(self.work.path().join("log")).unwrap_or_default();
@@ -92,7 +124,8 @@ impl Server {
     /// An empty database.
     pub(crate) fn database(&self, name: &str) -> String {
         let mut command = Command::new(program("createdb"));
-        let made = command.args(["-h", &self.directory(), "-U", "t", name]).status();
+        let port = self.port.unwrap_or(5_432).to_string();
+        let made = command.env("PGPORT", port).args(["-h", &self.directory(), "-U", "t", name]).status();
         assert!(made.unwrap().success(), "createdb failed");
         format!("postgres:///{name}?host={}&user=t", self.directory())
     }
@@ -101,6 +134,7 @@ impl Server {
     pub(crate) fn sql(&self, database: &str, script: &str) -> String {
         let mut command = Command::new(program("psql"));
         command.args(["-h", &self.directory(), "-U", "t", "-d", database, "-qAtX", "-v", "ON_ERROR_STOP=1"]);
+        command.env("PGPORT", self.port.unwrap_or(5_432).to_string());
         let output = command.args(["-c", script]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()

@@ -1,6 +1,7 @@
 //! One connection, its settings and its prepared statements.
 
 use super::Options;
+use super::tls::Tls;
 use std::collections::HashMap;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
@@ -19,10 +20,17 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Must run on the runtime that drives the connection.
-    pub(super) async fn open(config: &Config, options: &Options) -> Result<Self, Error> {
-        let (client, connection) = config.connect(NoTls).await?;
-        // It ends with the client or the server; the client reports the error.
-        drop(tokio::spawn(connection));
+    pub(super) async fn open(config: &Config, tls: Option<&Tls>, options: &Options) -> Result<Self, Error> {
+        // The spawned task ends with the client or the server; the client reports the error.
+        let client = if let Some(tls) = tls {
+            let (client, connection) = config.connect(tls.clone()).await?;
+            drop(tokio::spawn(connection));
+            client
+        } else {
+            let (client, connection) = config.connect(NoTls).await?;
+            drop(tokio::spawn(connection));
+            client
+        };
         let statement_ms = options.statement_timeout.as_millis();
         // A server that acknowledges commits before they are on disk does not do so for this collector.
         client

@@ -1,14 +1,17 @@
 //! The database in `PostgreSQL`, for several collectors and many clients.
 
+mod address;
 mod connection;
 mod maintenance;
 mod migrations;
 mod partitions;
 mod read;
+mod tls;
 mod write;
 
 use super::pool::Pool;
 use super::{Change, Database, Deletion, Document, Inserted, Kind, NewResult, StoreError, StoredResult};
+use address::Address;
 use connection::Connection;
 use partitions::Partitions;
 use pathbench_api::Uuid;
@@ -17,8 +20,8 @@ use std::error::Error as _;
 use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
+use tls::Tls;
 use tokio::runtime::Runtime;
-use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Error};
 
@@ -48,6 +51,7 @@ pub struct Postgres {
     /// Host and database, without the password.
     place: String,
     config: Config,
+    tls: Option<Tls>,
     options: Options,
     pool: Pool<Connection>,
     partitions: Mutex<Partitions>,
@@ -79,21 +83,9 @@ enum Failure {
 }
 
 impl Postgres {
-    /// Connects to `postgres://…` and brings the database to the newest schema.
+    /// Connects to `postgres://…`, by TLS with `sslmode=require`, and brings the database to the newest schema.
     pub fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
-        // The parser's message can hold parts of the URL, and so the password.
-        let parsed = url.parse::<Config>();
-        let mut config = parsed.map_err(|_| StoreError::Failed {
-            place: "PostgreSQL".to_owned(),
-            problem: "not a valid URL: postgres://USER:PASSWORD@HOST/DATABASE; sslmode is disable or prefer"
-                .to_owned(),
-        })?;
-        let place = place(&config);
-        if config.get_ssl_mode() == SslMode::Require {
-            let problem = "sslmode=require: this collector has no TLS for PostgreSQL; use a Unix socket, a private \
-                           network or a tunnel, with sslmode=disable";
-            return Err(StoreError::Failed { place, problem: problem.to_owned() });
-        }
+        let Address { mut config, tls, place } = Address::parse(url)?;
         config
             .connect_timeout(options.connect_timeout)
             .tcp_user_timeout(options.deadline)
@@ -111,6 +103,7 @@ impl Postgres {
         let database = Self {
             place,
             config,
+            tls,
             options,
             pool: Pool::new(options.connections),
             partitions: Mutex::default(),
@@ -154,7 +147,7 @@ impl Postgres {
                     outcome => return outcome.map(|value| (connection, value)),
                 }
             }
-            let mut connection = Connection::open(&self.config, &self.options).await?;
+            let mut connection = Connection::open(&self.config, self.tls.as_ref(), &self.options).await?;
             let value = task(&mut connection).await?;
             Ok((connection, value))
         };
@@ -225,15 +218,6 @@ impl Database for Postgres {
     fn check(&self) -> Result<(), StoreError> {
         self.call(async |connection| write::check(connection).await)
     }
-}
-
-fn place(config: &Config) -> String {
-    let host = |host: &Host| match host {
-        Host::Tcp(name) => name.clone(),
-        Host::Unix(path) => path.display().to_string(),
-    };
-    let hosts: Vec<String> = config.get_hosts().iter().map(host).collect();
-    format!("PostgreSQL {}/{}", hosts.join(","), config.get_dbname().unwrap_or_default())
 }
 
 fn signed(value: u64) -> i64 {
