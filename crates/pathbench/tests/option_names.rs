@@ -12,7 +12,7 @@ use support::help::{HelpPage, pages};
 pathbench_kerneltest::privilege_independent!();
 
 /// Options of other programs, named in the text together with the program.
-const FOREIGN: [(&str, &[&str]); 10] = [
+const FOREIGN: [(&str, &[&str]); 11] = [
     ("example gallery", &["--only", "--results"]),
     ("kubectl", &["--filename", "--for", "--from-file", "--timeout"]),
     ("nsenter", &["--target", "--net"]),
@@ -23,6 +23,7 @@ const FOREIGN: [(&str, &[&str]); 10] = [
     ("sbatch", &["--array", "--dependency", "--parsable", "--wrap"]),
     ("ss", &["--kill"]),
     ("systemctl", &["--now"]),
+    ("useradd", &["--system"]),
 ];
 
 /// Documents and help texts.

@@ -99,16 +99,19 @@ function drawMeasurement(state) {
 }
 
 function drawChart(paths) {
-  const [width, height, left, bottom, top] = [600, 220, 48, 24, 10];
+  const [width, height, left, bottom, top] = [Math.max(240, $("lines").clientWidth), 220, 48, 24, 10];
+  $("lines").setAttribute("viewBox", `0 0 ${width} ${height}`);
   const seconds = Math.max(30, ...paths.map(([, rates]) => rates.length));
-  const most = Math.max(...paths.flatMap(([, rates]) => rates));
-  const step = [0.1, 0.2, 0.5, 1, 2, 5].flatMap((one) => [1, 10, 100, 1000, 1e4, 1e5].map((ten) => one * ten))
-    .sort((a, b) => a - b).find((one) => one * 4 >= most) ?? most / 4;
+  const highest = Math.max(...paths.flatMap(([, rates]) => rates));
+  const [scale, unit] = highest >= 1000 ? [1000, "Gbit/s"] : [1, "Mbit/s"];
+  $("unit").textContent = unit;
+  const steps = [0.01, 0.1, 1, 10, 100].flatMap((ten) => [1, 2, 5].map((one) => one * ten));
+  const step = scale * (steps.find((one) => one * 4 * scale >= highest) ?? highest / 4 / scale);
   const x = (index, count) => left + ((width - left - 4) * (seconds - count + index)) / Math.max(1, seconds - 1);
   const y = (rate) => height - bottom - ((height - bottom - top) * rate) / (4 * step);
   const grid = [0, 1, 2, 3, 4].flatMap((line) => [
     element("line", { class: "grid", x1: left, x2: width, y1: y(line * step), y2: y(line * step) }),
-    element("text", { x: left - 6, y: y(line * step) + 4, "text-anchor": "end" }, String(+(line * step).toPrecision(3))),
+    element("text", { x: left - 6, y: y(line * step) + 4, "text-anchor": "end" }, String(+((line * step) / scale).toPrecision(3))),
   ]);
   const times = [
     element("text", { x: left, y: height - 6 }, `${seconds} s ago`),
@@ -120,7 +123,7 @@ function drawChart(paths) {
   }));
   $("lines").replaceChildren(...grid, ...times, ...lines);
   $("legend").replaceChildren(...paths.map(([name, rates], number) => element("li", { class: `path-${number % 6}` },
-    element("span", {}, `${name} ${rates.at(-1).toFixed(1)} Mbit/s`))));
+    element("span", {}, `${name} ${rate(rates.at(-1))}`))));
 }
 
 function drawConsent(state) {
@@ -138,22 +141,29 @@ function drawConsent(state) {
   $("budget").textContent = budgets.join(" ");
 }
 
-const FIGURES = { goodput_mbps: "Mbit/s", fct_ms: "completion ms", ping_ms: "ping ms", delay_p50_ms: "delay ms", delay_max_ms: "max. delay ms" };
+const rate = (mbps) => (mbps >= 1000 ? `${(mbps / 1000).toFixed(2)}\u00a0Gbit/s` : `${mbps.toFixed(1)}\u00a0Mbit/s`);
+const time = (ms) => (ms >= 1000 ? `${(ms / 1000).toFixed(2)}\u00a0s` : `${ms.toFixed(1)}\u00a0ms`);
+const FIGURES = {
+  goodput_mbps: rate, fct_ms: (ms) => `in ${time(ms)}`, ping_ms: time, delay_p50_ms: (ms) => `delay ${time(ms)}`,
+  delay_max_ms: (ms) => `at most ${time(ms)}`,
+};
 
 function resultTable(groups) {
-  const columns = Object.keys(FIGURES).filter((name) => groups.some((group) => name in group.figures));
-  const head = element("tr", {}, element("th", {}, "transport"), element("th", {}, "pattern"),
-    element("th", { class: "number" }, "runs"), ...columns.map((name) => element("th", { class: "number" }, FIGURES[name])));
-  const rows = groups.map((group) => element("tr", {}, element("td", {}, group.label), element("td", {}, group.pattern),
-    element("td", { class: "number" }, `${group.completed}/${group.runs}`),
-    ...columns.map((name) => element("td", { class: "number" }, group.figures[name]?.toFixed(1) ?? "–"))));
-  return element("div", { class: "table" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+  const sorted = [...groups].sort((a, b) => a.pattern.localeCompare(b.pattern) || a.label.localeCompare(b.label));
+  const figures = ({ figures, completed, runs }) => {
+    const words = Object.keys(FIGURES).filter((name) => name in figures).map((name) => FIGURES[name](figures[name]));
+    return [...words, completed < runs ? `${completed} of ${runs} runs completed` : ""].filter(Boolean).join(", ") || "–";
+  };
+  const cells = (kind, texts) => element("tr", {}, ...texts.map((text) => element(kind, {}, text)));
+  const rows = sorted.map((group) => cells("td", [group.pattern, group.label, figures(group)]));
+  const head = cells("th", ["pattern", "transport", "median"]);
+  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
 async function refreshResults() {
   const results = await get("/api/results");
   draw("results", results, () => results.length === 0 ? [element("p", {}, "None yet.")] : results.map((one, number) => {
-    const summary = element("summary", {}, one.name,
+    const summary = element("summary", {}, element("b", {}, one.name),
       element("span", {}, [one.started.replace("T", " ").replace("Z", " UTC"), one.server].filter(Boolean).join(" · ")));
     const details = element("details", {}, summary, resultTable(one.groups));
     details.open = number === 0;
