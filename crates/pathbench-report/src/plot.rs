@@ -73,13 +73,16 @@ impl Axis {
 
 const DAY_S: f64 = 86_400.0;
 
+/// Steps between dates that fit below a plot.
+const MOST_DAYS: i64 = 5;
+
 /// Ticks at midnight, UTC.
 fn days(first: f64, last: f64) -> Scale {
     let (first, last) = (first.clamp(0.0, 4e9), last.clamp(0.0, 4e9));
     let (from, until) = ((first / DAY_S).floor() as i64, (last / DAY_S).ceil() as i64);
     let until = until.max(from + 1);
-    let step = [1, 2, 7, 14, 28, 91, 182, 364].into_iter().find(|step| (until - from) / step <= 10);
-    let step = step.unwrap_or((until - from) / 10);
+    let step = [1, 2, 7, 14, 28, 91, 182, 364].into_iter().find(|step| (until - from) / step <= MOST_DAYS);
+    let step = step.unwrap_or((until - from) / MOST_DAYS);
     let ticks = (from..=until).step_by(step as usize).map(|day| {
         let date = rfc3339_from_unix(day * 86_400);
         (day as f64 * DAY_S, Some(date.chars().take(10).collect()))
@@ -141,9 +144,15 @@ pub struct Plot {
 }
 
 const HEIGHT: f64 = 250.0;
+/// In a page, two plots are side by side.
+const WIDTH: f64 = 540.0;
 const ROW_HEIGHT: f64 = 34.0;
-const ROW_NAMES: f64 = 190.0;
-const ROW_TEXT: f64 = 70.0;
+/// Of a bar with its text.
+const BAR_HEIGHT: f64 = 13.0;
+/// Space for the names of rows.
+const ROW_NAMES: (f64, f64) = (110.0, 230.0);
+const ROW_NAME_CHARACTER: f64 = 7.4;
+const ROW_TEXT: f64 = 76.0;
 
 pub fn draw(plot: &Plot) -> Svg {
     svg::draw(&chart(plot))
@@ -155,6 +164,7 @@ fn chart(plot: &Plot) -> Chart {
         subtitle: plot.subtitle.clone(),
         caption: plot.caption.clone(),
         empty: plot.empty,
+        frame: Frame { width: WIDTH, ..Frame::default() },
         ..Chart::default()
     };
     let Some((x, y)) = &plot.axes else { return chart };
@@ -162,9 +172,15 @@ fn chart(plot: &Plot) -> Chart {
     x.title = joined(&plot.x_title, &x.title);
     y_scale.title = joined(&plot.y_title, &y_scale.title);
     let rows = y_scale.rows.len();
-    let height = if rows > 0 { ROW_HEIGHT * rows as f64 } else { HEIGHT };
+    let all_bars = bars_per_row(&plot.series, rows);
+    let most_bars = all_bars.iter().max().copied().unwrap_or_default();
+    let row_height = ROW_HEIGHT.max((most_bars as f64 + 0.3) * BAR_HEIGHT);
+    let height = if rows > 0 { row_height * rows as f64 } else { HEIGHT };
     if rows > 0 {
-        chart.frame = Frame { left: ROW_NAMES, right: ROW_TEXT, ..Frame::of_columns(1) };
+        let longest =
+            y_scale.rows.iter().map(|row| row.label.chars().count().max(row.detail.chars().count() * 3 / 4));
+        let left = longest.max().unwrap_or_default() as f64 * ROW_NAME_CHARACTER + 40.0;
+        chart.frame = Frame { left: left.clamp(ROW_NAMES.0, ROW_NAMES.1), right: ROW_TEXT, ..chart.frame };
     }
     let width = chart.frame.plot_width();
     let mut marks: Vec<Mark> = Vec::new();
@@ -178,12 +194,11 @@ fn chart(plot: &Plot) -> Chart {
     }
     marks.extend(corners(&plot.corners));
     let mut bars_of_row = vec![0; rows];
-    let all_bars = bars_per_row(&plot.series, rows);
     for series in &plot.series {
         if !series.name.is_empty() {
             chart.legend.push((key(series), series.name.clone()));
         }
-        marks.extend(series_marks(series, width, (&mut bars_of_row, &all_bars)));
+        marks.extend(series_marks(series, width, (&mut bars_of_row, &all_bars, row_height)));
     }
     chart.facets = vec![Facet::new("", x, vec![Strip::new(height, y_scale, marks)])];
     chart
@@ -236,7 +251,7 @@ fn bars_per_row(series: &[Series], rows: usize) -> Vec<usize> {
     counts
 }
 
-fn series_marks(series: &Series, width: f64, rows: (&mut [usize], &[usize])) -> Vec<Mark> {
+fn series_marks(series: &Series, width: f64, rows: (&mut [usize], &[usize], f64)) -> Vec<Mark> {
     let colour = series.hue.colour();
     let dots = |points: &[(f64, f64)], radius| {
         let points = points.iter().map(|(x, y)| Point { x: *x, y: *y, tooltip: String::new() });
@@ -264,7 +279,11 @@ fn series_marks(series: &Series, width: f64, rows: (&mut [usize], &[usize])) -> 
 }
 
 /// The bars of a row are below one another.
-fn bar_marks(series: &Series, bars: &[Bar], (drawn, all): (&mut [usize], &[usize])) -> Vec<Mark> {
+fn bar_marks(
+    series: &Series,
+    bars: &[Bar],
+    (drawn, all, row_height): (&mut [usize], &[usize], f64),
+) -> Vec<Mark> {
     let colour = series.hue.colour();
     let of_bar = |bar: &Bar| {
         let (Some(place), Some(count)) = (drawn.get_mut(bar.row), all.get(bar.row)) else {
@@ -272,7 +291,7 @@ fn bar_marks(series: &Series, bars: &[Bar], (drawn, all): (&mut [usize], &[usize
         };
         let y = bar.row as f64 + (*place as f64 + 0.5 + 0.15) / (*count as f64 + 0.3);
         *place += 1;
-        let height = (ROW_HEIGHT / (*count as f64 + 0.3) - 2.0).min(14.0);
+        let height = (row_height / (*count as f64 + 0.3) - 2.0).min(14.0);
         let tint = if bar.typical.is_some() { colour.pale() } else { colour };
         let (name, tooltip) = (series.name.clone(), bar.text.clone());
         let (from, to) = (bar.from, bar.to);

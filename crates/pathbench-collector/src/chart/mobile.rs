@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const MULTIPATH: [Transport; 2] = [Transport::Mptcp, Transport::Mpquic];
 
 /// Points of a scatter chart; more hide each other.
-const MOST_POINTS: usize = 1500;
+const MOST_POINTS: usize = 400;
 
 /// Buckets that share a point of a scatter chart: 6 % in each direction.
 const COARSE: u16 = 4;

@@ -7,7 +7,7 @@ use pathbench_record::text::{duration_ms, scaled, three_digits};
 use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, Series};
 
 /// Steps of a curve; more are finer than a pixel.
-const MOST_STEPS: usize = 300;
+const MOST_STEPS: usize = 150;
 
 /// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

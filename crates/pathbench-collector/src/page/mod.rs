@@ -55,7 +55,7 @@ impl IntoResponse for Problem {
         let content = html! {
             h1 { (title) }
             p.lead { "The answer is " (failure.status) ": " (failure.error) "." }
-            p { a href=(format!("{}/", view.prefix)) { "To the front page" } }
+            p { a href=(view.home()) { "To the front page" } }
         };
         let mut response = Shell::new(view, title).page(&content);
         *response.status_mut() = failure.code();
@@ -115,7 +115,7 @@ impl<'a> Shell<'a> {
                 body {
                     a.skip href="#content" { "Skip to the content" }
                     header.site { div {
-                        a.home href=(format!("{prefix}/")) { "Pathbench" }
+                        a.home href=(self.view.home()) { "Pathbench" }
                         nav aria-label="Pages" {
                             @for (path, name) in NAVIGATION {
                                 a href=(format!("{prefix}{path}"))

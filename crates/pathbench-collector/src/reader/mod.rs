@@ -88,6 +88,11 @@ pub struct View {
 impl View {
     pub const EVERYBODY: Self = Self { viewer: Viewer::Everybody, prefix: "" };
     pub const OPERATOR: Self = Self { viewer: Viewer::Operator, prefix: "/admin" };
+
+    /// The front page: axum serves the route `/` of a nested router at its prefix, without a slash.
+    pub const fn home(self) -> &'static str {
+        if self.prefix.is_empty() { "/" } else { self.prefix }
+    }
 }
 
 impl Reader {

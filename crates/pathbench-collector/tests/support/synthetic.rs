@@ -70,7 +70,7 @@ const DAY_MS: u64 = 86_400_000;
 /// 2026-10-01.
 pub const FIRST_MS: u64 = 1_790_812_800_000;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Campaign {
     pub seed: u64,
     pub agents: u64,
@@ -232,7 +232,11 @@ fn add_stable(summary: &mut Summary, agent: &Agent, rtt_ms: f64, random: &mut Ra
         let label = transport.name();
         let cpu = if transport.is_quic() { 0.92 } else { 1.0 };
         let used = transport.is_multipath() && random.chance(0.88);
-        let aggregate = if used { rates[0] + rates[1] * random.part().powf(0.4) } else { rates[0] };
+        let aggregate = if used {
+            rates[0] + rates[1] * random.part().powf(0.4) * if transport.is_quic() { 0.7 } else { 1.0 }
+        } else {
+            rates[0]
+        };
         for pattern in ["throughput-upload", "throughput-download"] {
             let part = if pattern == "throughput-upload" { 0.4 } else { 1.0 };
             let goodput = aggregate * cpu * part * random.around(0.93, 0.06);

@@ -45,6 +45,8 @@ impl Chart {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
+    /// Of the whole picture.
+    pub(crate) width: f64,
     pub(crate) columns: usize,
     pub(crate) left: f64,
     pub(crate) right: f64,
@@ -53,7 +55,7 @@ pub(crate) struct Frame {
 
 impl Default for Frame {
     fn default() -> Self {
-        Self { columns: 1, left: LEFT, right: RIGHT, shared_y: false }
+        Self { width: WIDTH, columns: 1, left: LEFT, right: RIGHT, shared_y: false }
     }
 }
 
@@ -68,7 +70,7 @@ impl Frame {
 
     pub(crate) fn plot_width(&self) -> f64 {
         let lefts: f64 = (0..self.columns).map(|column| self.left_of(column)).sum();
-        (WIDTH - lefts - self.columns as f64 * self.right) / self.columns as f64
+        (self.width - lefts - self.columns as f64 * self.right) / self.columns as f64
     }
 
     pub(crate) fn plot_x(&self, column: usize) -> f64 {

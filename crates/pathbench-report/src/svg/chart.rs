@@ -3,7 +3,7 @@
 use super::lettering;
 use super::picture::{Area, Svg};
 use super::plot::{MARGIN, Plot};
-use crate::chart::{Anchor, Chart, Facet, Key, Mark, Scale, Stroke, TextStyle, WIDTH};
+use crate::chart::{Anchor, Chart, Facet, Key, Mark, Scale, Stroke, TextStyle};
 use crate::narrative::ScenarioEvent;
 use crate::palette::{FRAME, HATCH, INK, MUTED, STALL};
 use crate::quantity::duration;
@@ -21,13 +21,14 @@ const MOST_EVENT_ROWS: usize = 3;
 const EVENT_LABEL: f64 = 190.0;
 
 pub(crate) fn draw(chart: &Chart) -> Svg {
-    let width = WIDTH - 2.0 * MARGIN;
+    let whole = chart.frame.width;
+    let width = whole - 2.0 * MARGIN;
     let wrapped = |paragraph: &String| lettering::wrapped(paragraph, 11.0, width);
     let caption: Vec<String> = chart.caption.iter().flat_map(wrapped).collect();
-    let mut svg = Svg::new(WIDTH, &chart.title, &caption.join(" "));
+    let mut svg = Svg::new(whole, &chart.title, &caption.join(" "));
     svg.text_within((MARGIN, 30.0), TextStyle::new(16.0, INK).bold(), &chart.title, width);
     svg.text_within((MARGIN, 49.0), TextStyle::new(11.5, MUTED), &chart.subtitle, width);
-    let mut y = 64.0 + draw_legend(&mut svg, 64.0, &chart.legend) + 6.0;
+    let mut y = 64.0 + draw_legend(&mut svg, (64.0, whole), &chart.legend) + 6.0;
     if chart.facets.is_empty() {
         svg.text((MARGIN, y + 16.0), TextStyle::new(12.0, MUTED), chart.empty);
         y += 30.0;
@@ -35,7 +36,7 @@ pub(crate) fn draw(chart: &Chart) -> Svg {
         y = draw_facets(&mut svg, chart, y);
     }
     svg.begin_caption(y);
-    svg.line((MARGIN, y), (WIDTH - MARGIN, y), Stroke::solid(FRAME, 0.6), "");
+    svg.line((MARGIN, y), (whole - MARGIN, y), Stroke::solid(FRAME, 0.6), "");
     y += 20.0;
     for line in &caption {
         svg.text((MARGIN, y), TextStyle::new(11.0, MUTED), line);
@@ -44,13 +45,13 @@ pub(crate) fn draw(chart: &Chart) -> Svg {
     svg.finished(y)
 }
 
-fn draw_legend(svg: &mut Svg, top: f64, entries: &[(Key, String)]) -> f64 {
+fn draw_legend(svg: &mut Svg, (top, whole): (f64, f64), entries: &[(Key, String)]) -> f64 {
     let (mut x, mut y) = (MARGIN, top);
     for (key, text) in entries {
         let text = lettering::fitted(text, 11.0, 220.0);
         let mark = if matches!(key, Key::Line(_)) { KEY * 1.6 } else { KEY };
         let width = mark + 6.0 + lettering::width(&text, 11.0) + 16.0;
-        if x > MARGIN && x + width > WIDTH - MARGIN {
+        if x > MARGIN && x + width > whole - MARGIN {
             (x, y) = (MARGIN, y + LEGEND_ROW);
         }
         draw_key(svg, *key, Area { x, y, width: mark, height: KEY });
@@ -118,7 +119,7 @@ fn draw_facets(svg: &mut Svg, chart: &Chart, top: f64) -> f64 {
     if let Some(title) = &chart.shared_x {
         let unit = chart.facets.first().map_or("", |facet| facet.x.title.as_str());
         let title = if unit.is_empty() { title.clone() } else { format!("{title}, {unit}") };
-        let middle = (frame.left + WIDTH - frame.right) / 2.0;
+        let middle = (frame.left + frame.width - frame.right) / 2.0;
         svg.text((middle, y + 14.0), TextStyle::new(10.5, MUTED).anchored(Anchor::Middle), &title);
         y += 28.0;
     }
