@@ -49,7 +49,12 @@ pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
     let rows: Vec<(String, String, u64)> = REASONS.iter().enumerate().map(row).collect();
     let caption = "Table I of the MultipathTester paper: the state of the first path at the first byte sent on the \
                    second; the first condition that held. Choose a transport to see one only.";
-    counts(meta.caption(caption).x("handovers"), "Reason", all, if all > 0 { &rows } else { &[] })
+    counts(
+        meta.caption(caption).x("handovers").counting("handovers"),
+        "Reason",
+        all,
+        if all > 0 { &rows } else { &[] },
+    )
 }
 
 pub(super) fn durations(scene: &Scene, meta: Meta) -> Chart {
@@ -168,6 +173,7 @@ pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
     let meta = meta
         .caption("Figure 8b of the MultipathTester paper: maximal delays of the same repetition. Near pairs share a point.")
         .x("mptcp (logarithmic)")
+        .counting("pairs")
         .corners("mpquic slower", "mptcp slower");
     let y_title = "mpquic".to_owned();
     let plot = Plot { axes, series, has_diagonal: true, y_title, ..Plot::default() };

@@ -91,12 +91,18 @@ pub(crate) struct Meta {
     caption: Vec<String>,
     x_title: &'static str,
     corners: [&'static str; 2],
+    /// What `n` counts.
+    noun: &'static str,
 }
 
 impl Meta {
     fn caption(mut self, paragraph: &str) -> Self {
         self.caption.push(paragraph.to_owned());
         self
+    }
+
+    fn counting(self, noun: &'static str) -> Self {
+        Self { noun, ..self }
     }
 
     fn x(self, x_title: &'static str) -> Self {
@@ -123,7 +129,7 @@ pub struct Chart {
 impl Chart {
     fn new(meta: Meta, n: u64, plot: Plot, table: Table) -> Self {
         let mut caption = meta.caption;
-        caption.insert(0, format!("n = {}.", table::grouped(n)));
+        caption.insert(0, format!("n = {} {}.", table::grouped(n), meta.noun));
         let axes = plot.axes.filter(|_| n > 0);
         let x_title = if plot.x_title.is_empty() { meta.x_title.to_owned() } else { plot.x_title };
         let plot = Plot {
@@ -140,7 +146,7 @@ impl Chart {
 
     /// Of a chart whose values are counted several times.
     fn set_n(&mut self, n: u64) {
-        let words = |n| format!("n = {}.", table::grouped(n));
+        let words = |n| format!("n = {} ", table::grouped(n));
         if let Some(caption) = self.plot.caption.first_mut() {
             *caption = caption.replacen(&words(self.n), &words(n), 1);
         }
@@ -230,6 +236,7 @@ impl<'a> Scene<'a> {
             caption: Vec::new(),
             x_title: "",
             corners: ["", ""],
+            noun: "values",
         };
         if self.is_withheld {
             let mut chart = Chart::new(meta, 0, Plot::default(), Table::default());

@@ -14,7 +14,7 @@ pub(super) fn totals(scene: &Scene, meta: Meta) -> Chart {
         members.members.iter().map(|one| (one.name.clone(), String::new(), one.results)).collect();
     let caption = "As in section II-C of the MultipathTester paper. Stable: pathbench test; mobile: pathbench roam. \
                    Networks: distinct /24 and /48 prefixes of clients in public results.";
-    let mut chart = counts(meta.caption(caption).x("results"), "Mode", all, &rows);
+    let mut chart = counts(meta.caption(caption).x("results").counting("results"), "Mode", all, &rows);
     let (agents, networks) = scene.columns.distinct(&scene.selection);
     let distinct =
         |dimension| scene.columns.members(&scene.selection, dimension, (0, usize::MAX >> 8)).members.len();
@@ -52,7 +52,8 @@ pub(super) fn per_day(scene: &Scene, meta: Meta) -> Chart {
     let most = results.iter().max().copied().unwrap_or_default();
     let axes = (Axis::Days(period.start_s(0), period.start_s(period.count)), Axis::Count(most as f64));
     let series = vec![Series { name: String::new(), hue: Hue::Number(0), is_dashed: false, marks }];
-    let meta = meta.caption(&format!("Results that began in each {}.", days(period.days())));
+    let meta =
+        meta.caption(&format!("Results that began in each {}.", days(period.days()))).counting("results");
     let plot = Plot { axes: Some(axes), series, y_title: "results".to_owned(), ..Plot::default() };
     Chart::new(meta, scene.selection.len() as u64, plot, table)
 }
@@ -70,5 +71,5 @@ pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
         Dimension::Server => meta,
         _ => meta.caption("A result with several networks counts in each."),
     };
-    counts(meta.x("results"), dimension.name(), scene.selection.len() as u64, &rows)
+    counts(meta.x("results").counting("results"), dimension.name(), scene.selection.len() as u64, &rows)
 }
