@@ -5,7 +5,7 @@ use pathbench_record::transport::Transport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `PUT /v1/live`: replaces the previous report of this agent; it expires after [`EXPIRY_MS`].
+/// `PUT /v1/live/AGENT`: replaces the previous report of this agent; it expires after [`EXPIRY_MS`].
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

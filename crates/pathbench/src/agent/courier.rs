@@ -143,7 +143,7 @@ impl Courier {
     /// A lost report is replaced by the next one.
     fn report_live(&self, settings: &Settings) {
         let Some(report) = self.shared.live_report(&settings.name) else { return };
-        if self.collector.put("/v1/live", &report).is_err() {
+        if self.collector.put(&format!("/v1/live/{}", settings.agent), &report).is_err() {
             self.shared.with(|state| state.counts.failed_requests += 1);
         }
     }
