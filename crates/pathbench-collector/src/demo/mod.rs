@@ -25,14 +25,19 @@ const EXPERIMENTS: [(&str, &str); 2] =
 
 const AGENTS: [&str; 3] = ["anna", "ben", "cleo"];
 const OPERATORS: [[(&str, &str); 2]; 3] = [
-    [("wlan", "Home Fibre"), ("lte", "Example Mobile")],
+    [("wlan", "City Cafes"), ("lte", "Example Mobile")],
     [("wlan", "City Cafes"), ("lte", "Example Mobile")],
     [("wlan", "City Cafes"), ("leo", "Sky Link")],
 ];
 
 /// The router's ends of the agents' Wi-Fi links.
 const WIFI: [&str; 3] = ["aw", "bw", "cw"];
-const SERVERS: [(&str, &str); 2] = [("server1", "10.20.1.2"), ("server2", "10.20.2.2")];
+/// Name and addresses.
+const SERVERS: [(&str, [&str; 2]); 2] =
+    [("server1", ["10.20.1.2", "fd20:1::2"]), ("server2", ["10.20.2.2", "fd20:2::2"])];
+/// Agents resolve the servers' names with a file of their own in place of /etc/hosts: a name has addresses of both IP
+/// versions.
+const WITH_HOSTS: &str = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
 const COLLECTOR: &str = "10.20.3.2:8380";
 
 /// How long a Wi-Fi stays, and how long it is away.
@@ -111,7 +116,7 @@ fn configuration(agent: &str, operators: [(&str, &str); 2]) -> Result<String, Fa
     Ok(format!(
         "consent = \"public\"\nagent = \"{id}\"\nname = \"{agent}\"\ndeletion_token = \"{token}\"\n\n\
          [limits]\nmonth = \"10000GB\"\nexecution = \"100GB\"\nday = \"1000GB\"\nexecutions_per_day = 10000\n\
-         shortest_interval = \"10s\"\nmetered = true\nservers = [\"10.20.0.0/16\"]\n\n\
+         shortest_interval = \"10s\"\nmetered = true\nservers = [\"10.20.0.0/16\", \"fd20::/16\"]\n\n\
          [operators]\n{first} = \"{one}\"\n{second} = \"{other}\"\n"
     ))
 }
@@ -155,28 +160,45 @@ impl Demo {
         self.spawn("collector", &collector, &[], socket.into())?;
         let url = format!("http://{COLLECTOR}");
         let program = self.pathbench.clone().into_os_string();
-        for (server, address) in SERVERS {
+        for (server, [ipv4, ipv6]) in SERVERS {
             let key = self.dir.join(format!("{server}.key")).into_os_string();
-            let words: [&OsStr; 9] = [
+            let words: [&OsStr; 13] = [
                 &program,
                 "serve".as_ref(),
+                "--quiet".as_ref(),
                 "--listen".as_ref(),
-                address.as_ref(),
+                ipv4.as_ref(),
+                "--listen".as_ref(),
+                ipv6.as_ref(),
                 "--token-key".as_ref(),
                 &key,
                 "--collector".as_ref(),
                 url.as_ref(),
                 "--collector-name".as_ref(),
+                server.as_ref(),
             ];
-            let words: Vec<&OsStr> = words.into_iter().chain([server.as_ref(), "--quiet".as_ref()]).collect();
             self.spawn(server, &words, &[], Stdio::null())?;
         }
+        let names =
+            SERVERS.map(|(server, [ipv4, ipv6])| format!("{ipv4} {server}.demo\n{ipv6} {server}.demo\n"));
+        let hosts = self.write("hosts", &format!("127.0.0.1 localhost\n{}", names.concat()))?;
         for (agent, operators) in AGENTS.into_iter().zip(OPERATORS) {
             let home = self.dir.join(agent);
             fs::create_dir_all(&home).map_err(Failure::failed)?;
             let config = self.write(&format!("{agent}/collector.toml"), &configuration(agent, operators)?)?;
-            let words: [&OsStr; 5] =
-                [&program, "agent".as_ref(), url.as_ref(), "--config".as_ref(), config.as_os_str()];
+            let words: [&OsStr; 11] = [
+                "unshare".as_ref(),
+                "--mount".as_ref(),
+                "sh".as_ref(),
+                "-c".as_ref(),
+                WITH_HOSTS.as_ref(),
+                hosts.as_os_str(),
+                &program,
+                "agent".as_ref(),
+                url.as_ref(),
+                "--config".as_ref(),
+                config.as_os_str(),
+            ];
             self.spawn(agent, &words, &[("XDG_STATE_HOME", &home), ("HOME", &home)], Stdio::null())?;
         }
         Ok(())
@@ -200,8 +222,8 @@ impl Demo {
                 Err(Failure::failed("the collector's directory is not set up"))
             }
         };
-        for (server, address) in SERVERS {
-            let (key, place) = (self.dir.join(format!("{server}.key")), format!("{address}:4433"));
+        for (server, _) in SERVERS {
+            let (key, place) = (self.dir.join(format!("{server}.key")), format!("{server}.demo:4433"));
             // A directory that is used again has it.
             let _ = fs::remove_file(&key);
             run(&[
