@@ -8,6 +8,7 @@ use pathbench_collector::raw::s3::{Location, S3, S3UrlError};
 use pathbench_collector::raw::{RawError, RawMaintenance, RawStore};
 use pathbench_collector::store::RawPlace;
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,6 +106,12 @@ fn a_directory_behaves() {
         bytes
     };
     behaves(&|| Arc::new(directory(work.path())), &stored);
+    let path = work.path().join("private");
+    directory(&path).append(&[b"x"]).unwrap();
+    let segment = std::fs::read_dir(&path).unwrap().next().unwrap().unwrap().path();
+    for (path, expected) in [(&path, 0o700), (&segment, 0o600)] {
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, expected);
+    }
 }
 
 #[test]

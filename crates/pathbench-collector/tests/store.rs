@@ -10,6 +10,7 @@ use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_collector::store::{Database, Deletion, Inserted, StoreError};
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,14 +41,18 @@ fn postgres_behaves() {
 }
 
 #[test]
-fn sqlite_writes_each_commit_to_disk() {
+fn sqlite_has_a_log_and_keeps_others_out() {
     let work = tempfile::tempdir().unwrap();
     let path = work.path().join("results.sqlite");
-    drop(Sqlite::open(&path).unwrap());
+    let _open = Sqlite::open(&path).unwrap();
     let plain = Connection::open(&path).unwrap();
     let get =
         |name: &str| plain.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0));
     assert_eq!(get("journal_mode").unwrap(), rusqlite::types::Value::Text("wal".to_owned()));
+    for file in ["results.sqlite", "results.sqlite-wal"] {
+        let mode = std::fs::metadata(work.path().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
     assert_eq!(get("page_size").unwrap(), rusqlite::types::Value::Integer(16_384));
 }
 

@@ -7,9 +7,9 @@ use pathbench_api::bounds::RAW_BYTES;
 use pathbench_api::digest::Digest;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice, Read as _, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -47,7 +47,9 @@ impl Directory {
     /// Opens the directory, or creates it.
     pub fn open(path: &Path, clock: Arc<dyn Clock>, random: Randomness) -> Result<Self, RawError> {
         let store = Self { path: path.to_owned(), clock, random, current: Mutex::new(None) };
-        fs::create_dir_all(path).map_err(|error| store.failure(&error))?;
+        // Private results are in it.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|error| store.failure(&error))?;
         Ok(store)
     }
 
@@ -90,7 +92,7 @@ impl Directory {
     fn begin(&self, now_ms: u64) -> io::Result<Current> {
         let name = new_name(now_ms, (self.random)());
         let path = self.path.join(format!("{name}{SUFFIX}"));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         sync_directory(&self.path)?;
         Ok(Current { name, file, bytes: 0, made_ms: now_ms })
     }
@@ -280,4 +282,21 @@ fn overwrite(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 /// A new or removed name is on disk only after a sync of its directory.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the file system frees no blocks.
+    #[test]
+    fn a_range_is_overwritten() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; 40_000], 0).unwrap();
+        overwrite(&file, 5, 35_000).unwrap();
+        let mut bytes = vec![9; 40_000];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        let expected = [vec![1; 5], vec![0; 35_000], vec![1; 4_995]].concat();
+        assert!(bytes == expected);
+    }
 }

@@ -12,6 +12,8 @@ use super::{
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, ffi};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -41,9 +43,10 @@ impl Sqlite {
     /// Opens the database, or creates it, and brings it to the newest schema.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let at = |error| failure(path, &error);
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // Private results are in it: only its owner reads it, and the log beside it, which has the same mode.
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        file.map_err(|error| failed(path, error.to_string()))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut writer = Connection::open_with_flags(path, flags).map_err(at)?;
         writer.busy_timeout(BUSY).map_err(at)?;
         // The page size applies to a new file only. A newer schema is refused before anything is written.
