@@ -1,7 +1,7 @@
 //! Erasure: of the raw parts of deleted results, and of those that no result refers to.
 
 use super::MaintenanceError;
-use crate::raw::RawMaintenance;
+use crate::raw::{RawMaintenance, Segment, name_time_ms};
 use crate::store::{DatabaseMaintenance, Deletion, RawPlace};
 use pathbench_api::digest::Digest;
 use std::collections::HashMap;
@@ -37,7 +37,8 @@ pub fn erase_deleted(
     raw: &dyn RawMaintenance,
 ) -> Result<Erased, MaintenanceError> {
     let mut erased = Erased::default();
-    let mut sealed = None;
+    let sealed_before_ms = raw.sealed_before_ms();
+    let sealed = |segment: &str| name_time_ms(segment).is_some_and(|made_ms| made_ms < sealed_before_ms);
     loop {
         let erasures = database.erasures(ROUND)?;
         if erasures.is_empty() {
@@ -47,12 +48,8 @@ pub fn erase_deleted(
         for erasure in &erasures {
             by_segment.entry(&erasure.place.segment).or_default().push(erasure.place.clone());
         }
-        let sealed = match &mut sealed {
-            Some(sealed) => sealed,
-            none => none.insert(sealed_segments(raw)?),
-        };
         for (segment, places) in by_segment {
-            if sealed.contains_key(segment) && database.places(segment)?.is_empty() {
+            if sealed(segment) && database.places(segment)?.is_empty() {
                 raw.remove(segment)?;
                 erased.segments += 1;
             } else {
@@ -72,25 +69,22 @@ pub fn erase_unreferenced(
     raw: &dyn RawMaintenance,
 ) -> Result<Erased, MaintenanceError> {
     let mut erased = Erased::default();
-    for (segment, bytes) in sealed_segments(raw)? {
-        let places = database.places(&segment)?;
+    let before_ms = raw.sealed_before_ms();
+    for Segment { name, bytes, made_ms } in raw.segments()? {
+        if made_ms >= before_ms {
+            continue;
+        }
+        let places = database.places(&name)?;
         if places.is_empty() {
-            raw.remove(&segment)?;
+            raw.remove(&name)?;
             erased.segments += 1;
             continue;
         }
-        let gaps = gaps(&segment, bytes, &places);
+        let gaps = gaps(&name, bytes, &places);
         raw.erase(&gaps)?;
         erased.ranges += gaps.len() as u64;
     }
     Ok(erased)
-}
-
-/// The sealed segments with their bytes; later appends go to other ones.
-fn sealed_segments(raw: &dyn RawMaintenance) -> Result<HashMap<String, u64>, MaintenanceError> {
-    let before_ms = raw.sealed_before_ms();
-    let sealed = raw.segments()?.into_iter().filter(|segment| segment.made_ms < before_ms);
-    Ok(sealed.map(|segment| (segment.name, segment.bytes)).collect())
 }
 
 /// The ranges between `places`, which are in order.

@@ -208,7 +208,8 @@ impl RawMaintenance for Directory {
 
     fn sealed_before_ms(&self) -> u64 {
         // Twice: collectors that share a directory have clocks of their own.
-        self.clock.unix_ms().saturating_sub(2 * SEALED_AFTER.as_millis() as u64)
+        let before_ms = self.clock.unix_ms().saturating_sub(2 * SEALED_AFTER.as_millis() as u64);
+        self.current().as_ref().map_or(before_ms, |current| before_ms.min(current.made_ms))
     }
 
     fn remove(&self, segment: &str) -> Result<(), RawError> {

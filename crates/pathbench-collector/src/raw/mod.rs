@@ -49,7 +49,9 @@ pub trait RawMaintenance: RawStore {
     /// All segments, by name.
     fn segments(&self) -> Result<Vec<Segment>, RawError>;
 
-    /// Unix time before which no segment in use was begun: older ones receive no more appends, of any collector.
+    /// Unix time before which no segment in use was begun: older ones receive no more appends, of any collector, and
+    /// the results of earlier appends are in the database or given up. A clock that is set forward changes nothing for
+    /// the newest segment of this collector.
     fn sealed_before_ms(&self) -> u64;
 
     /// Removes a segment without stored results.
@@ -68,7 +70,7 @@ fn new_name(now_ms: u64, random: [u8; 10]) -> String {
 }
 
 /// The time in a segment's name; `None` for any other name.
-fn name_time_ms(name: &str) -> Option<u64> {
+pub(crate) fn name_time_ms(name: &str) -> Option<u64> {
     let id = Uuid::try_parse(name).ok()?;
     (id.simple().to_string() == name).then(|| id_time_ms(id))?
 }

@@ -9,6 +9,7 @@ use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 use ureq::http::StatusCode;
@@ -99,6 +100,8 @@ pub struct S3 {
     clock: Arc<dyn Clock>,
     random: Randomness,
     agent: ureq::Agent,
+    /// Unix time of the newest object of this collector.
+    newest_ms: AtomicU64,
 }
 
 struct Response {
@@ -122,7 +125,7 @@ impl S3 {
             .http_status_as_error(false)
             .max_redirects(0)
             .build();
-        Self { location, clock, random, agent: config.into() }
+        Self { location, clock, random, agent: config.into(), newest_ms: AtomicU64::new(u64::MAX) }
     }
 
     fn failed(&self, problem: impl Into<String>) -> RawError {
@@ -226,7 +229,9 @@ impl RawStore for S3 {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
-        let segment = new_name(self.clock.unix_ms(), (self.random)());
+        let now_ms = self.clock.unix_ms();
+        let segment = new_name(now_ms, (self.random)());
+        self.newest_ms.store(now_ms, Ordering::SeqCst);
         let body = parts.concat();
         // A repeated PUT writes the same object: only this batch has its name.
         self.put(&self.key(&segment)?, &body)?;
@@ -316,7 +321,8 @@ impl RawMaintenance for S3 {
     }
 
     fn sealed_before_ms(&self) -> u64 {
-        self.clock.unix_ms().saturating_sub(IN_PROGRESS_MS)
+        let before_ms = self.clock.unix_ms().saturating_sub(IN_PROGRESS_MS);
+        before_ms.min(self.newest_ms.load(Ordering::SeqCst))
     }
 
     fn remove(&self, segment: &str) -> Result<(), RawError> {
