@@ -5,9 +5,10 @@ mod store_suite;
 mod support;
 
 use pathbench_api::Uuid;
+use pathbench_collector::clock::{Clock as _, RealClock};
 use pathbench_collector::store::postgres::{Options, Postgres};
 use pathbench_collector::store::sqlite::Sqlite;
-use pathbench_collector::store::{Database, Deletion, Inserted, StoreError};
+use pathbench_collector::store::{Database, DatabaseMaintenance as _, Deletion, Inserted, StoreError};
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::PermissionsExt as _;
@@ -66,16 +67,30 @@ fn sqlite_keeps_nothing_of_a_deleted_result() {
         let content = format!("secret-{number}-{}", "x".repeat(number * 200));
         database.insert(&[result(*id, &content)]).unwrap();
     }
+    let kept = |text: &str| {
+        let files = std::fs::read_dir(work.path()).unwrap().map(|entry| entry.unwrap().path());
+        files
+            .map(|path| std::fs::read(path).unwrap())
+            .any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
+    };
     database.delete(&Deletion::One(ids[17]), NOW_MS).unwrap();
     database.delete(&Deletion::One(ids[42]), NOW_MS).unwrap();
-    let mut kept = Vec::new();
-    for entry in std::fs::read_dir(work.path()).unwrap() {
-        kept.extend(std::fs::read(entry.unwrap().path()).unwrap());
-    }
-    let holds = |text: &str| kept.windows(text.len()).any(|window| window == text.as_bytes());
-    assert!(holds("secret-18-"));
-    assert!(!holds("secret-17-"));
-    assert!(!holds("secret-42-"));
+    assert!(kept("secret-18-"));
+    assert!(!kept("secret-17-"));
+    assert!(!kept("secret-42-"));
+
+    // A reader of an earlier state delays nobody, and the deletion is complete after it.
+    let mut reader = Connection::open(&path).unwrap();
+    let reading = reader.transaction().unwrap();
+    reading.query_row("SELECT count(*) FROM results", [], |row| row.get::<_, i64>(0)).unwrap();
+    let clock = RealClock::default();
+    database.insert(&[result(ids[17], "secret-17-"), result(id_at(NOW_MS), "secret-last-")]).unwrap();
+    database.delete(&Deletion::ReceivedBefore(u64::MAX), NOW_MS).unwrap();
+    assert!(clock.monotonic() < Duration::from_secs(5), "{:?}", clock.monotonic());
+    assert!(kept("secret-18-") && kept("secret-last-"));
+    reading.commit().unwrap();
+    database.erasures(1).unwrap();
+    assert!(!kept("secret-"));
 }
 
 #[test]

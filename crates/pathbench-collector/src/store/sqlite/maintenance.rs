@@ -5,6 +5,7 @@ use crate::store::{DatabaseMaintenance, Erasure, RawPlace, StoreError};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Row, params};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const COPY_ATTEMPTS: u32 = 100;
@@ -12,6 +13,9 @@ const COPY_PAUSE: Duration = Duration::from_millis(100);
 
 impl DatabaseMaintenance for Sqlite {
     fn erasures(&self, limit: usize) -> Result<Vec<Erasure>, StoreError> {
+        if self.log_is_due.load(Ordering::SeqCst) {
+            self.empty_log();
+        }
         let query = "SELECT number, raw_segment, raw_offset, raw_bytes, raw_digest FROM erasures
                      ORDER BY number LIMIT ?1";
         let erasure = |row: &Row<'_>| {

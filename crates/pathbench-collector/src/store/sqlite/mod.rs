@@ -15,6 +15,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row, ffi};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Sqlite {
     path: PathBuf,
     writer: Mutex<Connection>,
     readers: Pool<Connection>,
+    /// Whether the log can hold deleted results.
+    log_is_due: AtomicBool,
 }
 
 impl Sqlite {
@@ -60,7 +63,21 @@ impl Sqlite {
         writer.execute_batch(SETTINGS).map_err(at)?;
         writer.pragma_update(None, "cache_size", -65_536).map_err(at)?;
         migrations::migrate(path, &mut writer)?;
-        Ok(Self { path: path.to_owned(), writer: Mutex::new(writer), readers: Pool::new(READERS) })
+        let (path, writer, readers) = (path.to_owned(), Mutex::new(writer), Pool::new(READERS));
+        Ok(Self { path, writer, readers, log_is_due: AtomicBool::new(false) })
+    }
+
+    /// Takes deleted summaries out of the log as well. A reader of an earlier state prevents it, and then nothing waits:
+    /// the next round of maintenance tries again.
+    fn empty_log(&self) {
+        let busy = self.write(|connection| {
+            connection.busy_timeout(Duration::ZERO)?;
+            let query = "PRAGMA wal_checkpoint(TRUNCATE)";
+            let busy = connection.query_row(query, [], |row| row.get::<_, bool>(0));
+            connection.busy_timeout(BUSY)?;
+            busy
+        });
+        self.log_is_due.store(busy.unwrap_or(true), Ordering::SeqCst);
     }
 
     fn failure(&self, error: &rusqlite::Error) -> StoreError {
@@ -131,11 +148,7 @@ impl Database for Sqlite {
             }
         }
         if deleted > 0 {
-            // Deleted summaries leave the log as well. A reader can prevent it; the next checkpoint does it then.
-            let emptied = self.write(|connection| {
-                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
-            });
-            drop(emptied);
+            self.empty_log();
         }
         Ok(deleted)
     }
