@@ -150,8 +150,8 @@ const ROW_HEIGHT: f64 = 34.0;
 /// Of a bar with its text.
 const BAR_HEIGHT: f64 = 13.0;
 /// Space for the names of rows.
-const ROW_NAMES: (f64, f64) = (110.0, 230.0);
-const ROW_NAME_CHARACTER: f64 = 7.4;
+const ROW_NAMES: (f64, f64) = (110.0, 240.0);
+const ROW_NAME_CHARACTER: f64 = 8.0;
 const ROW_TEXT: f64 = 76.0;
 
 pub fn draw(plot: &Plot) -> Svg {

@@ -151,6 +151,11 @@ impl Columns {
         self.len() - self.deletions
     }
 
+    /// Those that everybody may see.
+    pub fn public_results(&self) -> usize {
+        self.public.iter().zip(&self.deleted).filter(|(public, deleted)| **public && !**deleted).count()
+    }
+
     /// Sequence number of the last change.
     pub const fn last_sequence(&self) -> u64 {
         self.last_sequence

@@ -110,7 +110,7 @@ pub(super) fn figure(view: View, chart: &Chart, filter: &Filter, is_link: bool) 
             figcaption {
                 p { (chart.caption()) }
                 @if !chart.table.rows.is_empty() {
-                    details { summary { "Table" span.hidden { " of " (chart.title()) } } (table(&chart.table, chart.title())) }
+                    details open[!is_link] { summary { "Table" span.hidden { " of " (chart.title()) } } (table(&chart.table, chart.title())) }
                 }
                 p.files {
                     @if is_link {
