@@ -79,7 +79,7 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Build the scenario's network, run its traffic and events, write and show the result
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Build the scenario's network and keep it, for other programs
     Up(UpArgs),
     /// Run a program in a host of a lab that is up (ping, iperf3, curl, tcpdump, a shell …)

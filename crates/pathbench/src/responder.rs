@@ -4,6 +4,7 @@
 use crate::clock::MonotonicClock;
 use crate::exit::Failure;
 use pathbench_record::time::{Clock as _, Timestamp};
+use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -120,7 +121,7 @@ impl Response {
             self.body.len()
         );
         for (name, value) in &self.fields {
-            text.push_str(&format!("{name}: {value}\r\n"));
+            let _infallible = write!(text, "{name}: {value}\r\n");
         }
         text.push_str("\r\n");
         let mut bytes = text.into_bytes();
@@ -285,8 +286,8 @@ pub(crate) fn label(text: &str) -> String {
 #[cfg(test)]
 impl Request {
     pub(crate) fn get(target: &str, fields: &[(&str, &str)]) -> Self {
-        let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        Self::parse(&format!("GET {target} HTTP/1.1\r\n{fields}")).unwrap().0
+        let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        Self::parse(&format!("GET {target} HTTP/1.1\r\n{}", fields.concat())).unwrap().0
     }
 
     pub(crate) fn post(target: &str, fields: &[(&str, &str)], body: &str) -> Self {

@@ -168,8 +168,11 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<Exit, Failure> {
     if let Some(error) = delivered.error {
         return Err(error.into());
     }
-    for failure in kept.into_iter().filter_map(Result::err) {
-        return Err(failure);
+    let mut failures = kept.into_iter().filter_map(Result::err);
+    if let Some(first) = failures.next() {
+        let messages: Vec<String> = failures.map(|failure| failure.message).collect();
+        let message = [vec![first.message], messages].concat().join("\n");
+        return Err(Failure { exit: first.exit, message });
     }
     Ok(if delivered.rejected.is_empty() { Exit::Done } else { Exit::Refused })
 }

@@ -1,10 +1,11 @@
 //! A measurement from its order to its submission: the server, the interfaces, the budget, the child process, the outbox.
 
+use super::arguments::{permitted, server_arguments, test_arguments};
 use super::budget::{Budget, Reservation};
 use super::courier::note_outbox;
 use super::execution::{Execution, Outcome};
 use super::limits::Limits;
-use super::networks::{NetworkState, has_mptcp_endpoint, interfaces_to};
+use super::networks::{NetworkState, interfaces_to};
 use super::state::{Measurement, Order, Shared};
 use super::target::{Target, named, nearest};
 use super::{history, log};
@@ -18,10 +19,8 @@ use pathbench_api::name::Name;
 use pathbench_api::summary::{FamilyPair, family_pairs};
 use pathbench_record::directory::{ResultDirectory, default_directory_name};
 use pathbench_record::time::rfc3339_from_unix;
-use pathbench_record::transport::Transport;
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +34,13 @@ pub(crate) struct Measurer {
     pub(crate) budget: Budget,
     /// Of all results of the agent.
     pub(crate) results: PathBuf,
+}
+
+/// One of the tests of an execution: one of each IP version.
+struct Part {
+    family: Option<Family>,
+    interfaces: Vec<String>,
+    arguments: Vec<String>,
 }
 
 /// A finished child and the interfaces that it used.
@@ -64,65 +70,40 @@ impl Measurer {
 
     fn run_experiment(&mut self, experiment: &Experiment, limits: &Limits) -> Result<&'static str, String> {
         let target = self.target(experiment, limits)?;
-        let mut families: Vec<Option<Family>> = Vec::new();
-        for family in experiment.families.iter().copied().map(Some) {
-            if !families.contains(&family) && target.address(family).is_some() {
-                families.push(family);
-            }
-        }
-        if families.is_empty() {
-            if !experiment.families.is_empty() {
-                return Err(format!("{} has no address of the IP version", target.name));
-            }
-            families.push(None);
-        }
-        let addresses: Vec<(Option<Family>, IpAddr)> =
-            families.into_iter().filter_map(|family| Some((family, target.address(family)?))).collect();
-        let networks = NetworkState::read();
-        let mut plans = Vec::new();
-        for (family, address) in addresses {
-            plans.push((family, address, permitted(experiment, address, &networks, limits)?));
-        }
-        let mut interfaces: Vec<String> = plans.iter().flat_map(|(.., (names, _))| names.clone()).collect();
-        interfaces.sort();
-        interfaces.dedup();
+        let parts = parts(experiment, &target, limits)?;
+        let interfaces: BTreeSet<&String> = parts.iter().flat_map(|part| &part.interfaces).collect();
+        let interfaces: Vec<String> = interfaces.into_iter().cloned().collect();
         let left: BTreeMap<String, u64> =
             interfaces.iter().map(|name| (name.clone(), self.budget.left(name, limits))).collect();
         let reservation = self.budget.reserve(unix_seconds(), &interfaces, experiment.most_bytes, limits)?;
         self.note_budget(limits);
         let mut used: BTreeMap<String, u64> = interfaces.into_iter().map(|name| (name, 0)).collect();
-        let mut directories = Vec::new();
+        let mut results = Vec::new();
         let mut worst = "done";
-        for (family, address, (names, transports)) in plans {
+        for part in parts {
             let spent: u64 = used.values().sum();
-            let arguments = arguments(experiment, &target, address, family, &names, &transports);
+            let own_left = |name: &String| (name.clone(), left[name].saturating_sub(used[name]));
             let execution = Execution {
-                arguments,
+                arguments: part.arguments,
                 token: target.token.clone(),
                 directory: self.directory(experiment.name.as_str()),
-                left: names
-                    .iter()
-                    .map(|name| (name.clone(), left[name].saturating_sub(used[name])))
-                    .collect(),
+                left: part.interfaces.iter().map(own_left).collect(),
                 most_bytes: experiment.most_bytes.saturating_sub(spent),
                 longest: limits.longest.0,
             };
-            let done = self.execute(execution, Some(&experiment.name), &target.name, experiment.kind);
-            match done {
+            match self.execute(execution, Some(&experiment.name), &target.name, experiment.kind) {
                 Ok((directory, Done { outcome, interfaces })) => {
                     for name in interfaces {
                         // An interface that is gone counts with all that it could have used.
                         let bytes = outcome.used.get(&name).copied().unwrap_or(experiment.most_bytes);
                         *used.entry(name).or_default() += bytes;
                     }
-                    worst = if outcome.stopped.is_some() {
-                        "stopped"
-                    } else if outcome.is_good() {
-                        worst
-                    } else {
-                        "failed"
+                    worst = match (&outcome.stopped, outcome.is_good()) {
+                        (Some(_), _) => "stopped",
+                        (None, true) => worst,
+                        (None, false) => "failed",
                     };
-                    directories.push((family, directory));
+                    results.push((part.family, directory));
                 }
                 Err(problem) => {
                     log::event("failed", json!({ "experiment": experiment.name, "error": problem }));
@@ -134,7 +115,7 @@ impl Measurer {
             }
         }
         self.settle(&reservation, &used);
-        self.submit_all(&directories, Some(&experiment.name), Some(&target.name));
+        self.submit_all(&results, Some(&experiment.name), Some(&target.name));
         Ok(worst)
     }
 
@@ -338,6 +319,27 @@ impl Measurer {
     }
 }
 
+/// The tests of an execution, or why there are none.
+fn parts(experiment: &Experiment, target: &Target, limits: &Limits) -> Result<Vec<Part>, String> {
+    let mut families: Vec<Option<Family>> = experiment.families.iter().copied().map(Some).collect();
+    families.dedup();
+    if families.is_empty() {
+        families.push(None);
+    }
+    let networks = NetworkState::read();
+    let mut parts = Vec::new();
+    for family in families {
+        let Some(address) = target.address(family) else { continue };
+        let (interfaces, transports) = permitted(experiment, address, &networks, limits)?;
+        let arguments = test_arguments(experiment, target, address, family, &interfaces, &transports);
+        parts.push(Part { family, interfaces, arguments });
+    }
+    if parts.is_empty() {
+        return Err(format!("{} has no address of the IP version", target.name));
+    }
+    Ok(parts)
+}
+
 /// The pairs of completion times over IPv4 and IPv6.
 fn pairs(results: &[(Option<Family>, PathBuf)]) -> Vec<FamilyPair> {
     let document = |family| {
@@ -348,96 +350,4 @@ fn pairs(results: &[(Option<Family>, PathBuf)]) -> Vec<FamilyPair> {
         (Some(ipv4), Some(ipv6)) => family_pairs(&ipv4, &ipv6),
         _ => Vec::new(),
     }
-}
-
-/// The interfaces and the transports of an execution, or why there are none.
-fn permitted(
-    experiment: &Experiment,
-    address: IpAddr,
-    networks: &NetworkState,
-    limits: &Limits,
-) -> Result<(Vec<String>, Vec<Transport>), String> {
-    let all = interfaces_to(address)?;
-    if all.is_empty() {
-        return Err(format!("no route to host {address}"));
-    }
-    let mut forbidden = Vec::new();
-    let mut names = Vec::new();
-    let mut reason = String::new();
-    for name in all {
-        match networks.objection(&name, experiment.metered, limits) {
-            Some(why) => {
-                reason = why;
-                forbidden.push(name);
-            }
-            None if names.contains(&name) => {}
-            None => names.push(name),
-        }
-    }
-    if names.is_empty() {
-        return Err(reason);
-    }
-    let mut transports = experiment.transports.clone();
-    if transports.is_empty() {
-        transports = Transport::ALL.to_vec();
-    }
-    // The kernel opens subflows over all interfaces with an endpoint.
-    if !forbidden.is_empty() && has_mptcp_endpoint(&forbidden) {
-        transports.retain(|transport| *transport != Transport::Mptcp);
-    }
-    if transports.is_empty() {
-        return Err(format!("{reason}, and mptcp would use it"));
-    }
-    // Those that do not work are left out, unless all are named.
-    let is_all = Transport::ALL.iter().all(|transport| transports.contains(transport));
-    if is_all && experiment.transports.is_empty() {
-        transports.clear();
-    }
-    Ok((names, transports))
-}
-
-fn server_arguments(kind: ExperimentKind, target: &Target, address: IpAddr) -> Vec<String> {
-    let command: &'static str = kind.into();
-    let mut arguments = vec![command.to_owned(), target.argument(address)];
-    if let Some(fingerprint) = &target.fingerprint {
-        arguments.extend(["--fingerprint".to_owned(), fingerprint.clone()]);
-    }
-    for port in &target.quic_ports {
-        arguments.extend(["--quic-port".to_owned(), port.to_string()]);
-    }
-    arguments
-}
-
-fn arguments(
-    experiment: &Experiment,
-    target: &Target,
-    address: IpAddr,
-    family: Option<Family>,
-    interfaces: &[String],
-    transports: &[Transport],
-) -> Vec<String> {
-    let mut arguments = server_arguments(experiment.kind, target, address);
-    for name in interfaces {
-        arguments.extend(["--path".to_owned(), name.clone()]);
-    }
-    if !transports.is_empty() {
-        let names: Vec<&str> = transports.iter().map(|transport| transport.name()).collect();
-        arguments.extend(["--transports".to_owned(), names.join(",")]);
-    }
-    match family {
-        Some(Family::Ipv4) => arguments.push("--ipv4".to_owned()),
-        Some(Family::Ipv6) => arguments.push("--ipv6".to_owned()),
-        None => {}
-    }
-    arguments.extend(["--duration".to_owned(), format!("{}s", experiment.duration_s)]);
-    if experiment.kind == ExperimentKind::Test {
-        arguments.extend(["--repeat".to_owned(), experiment.repeat.to_string()]);
-        arguments.extend(["--bulk-bytes".to_owned(), format!("{}B", experiment.bulk_bytes)]);
-        if !experiment.patterns.is_empty() {
-            let names: Vec<&'static str> =
-                experiment.patterns.iter().map(|&pattern| pattern.into()).collect();
-            arguments.extend(["--patterns".to_owned(), names.join(",")]);
-        }
-    }
-    arguments
 }

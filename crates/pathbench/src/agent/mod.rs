@@ -3,6 +3,7 @@
 //!
 //! Three threads: this one measures, the courier talks to the collector, the responders answer local requests.
 
+mod arguments;
 mod budget;
 mod courier;
 mod execution;
@@ -22,6 +23,7 @@ use crate::collector::{
     Collector, CollectorAddress, CollectorArgs, ConsentArgs, SettingsFile, decided, given, state_directory,
 };
 use crate::exit::{Exit, Failure};
+use crate::responder::Responder;
 use crate::{durable, output, random, signals};
 use budget::Budget;
 use clap::Args;
@@ -99,7 +101,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
         None => None,
         Some(address) => Some(page::start(address, &shared, file, measurer.results.clone())?),
     };
-    announce(args, metrics.as_ref().map(|one| one.address()), ui.as_ref().map(|ui| ui.url.as_str()))?;
+    announce(args, metrics.as_ref().map(Responder::address), ui.as_ref().map(|ui| ui.url.as_str()))?;
     let service = Service { args, shared, measurer, collector };
     if args.once { service.once() } else { service.run() }
 }

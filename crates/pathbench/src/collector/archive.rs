@@ -81,22 +81,21 @@ pub(crate) fn documents(
 
 /// The archive of `files`, in the anonymous form if `anonymiser` is given.
 pub(crate) fn archive(files: &[PathBuf], anonymiser: Option<&Anonymiser>) -> Result<Vec<u8>, ArchiveError> {
-    let contents = match anonymiser {
-        Some(anonymiser) => documents(files, |path, mut value| {
+    let contents = if let Some(anonymiser) = anonymiser {
+        documents(files, |path, mut value| {
             if path.ends_with(DOCUMENT) {
                 hide_origin(&mut value);
             }
             anonymiser.apply(&mut value);
             Some(value)
-        })?,
-        None => {
-            let read = |path: &PathBuf| {
-                let content =
-                    fs::read(path).map_err(|source| ArchiveError::Read { path: path.clone(), source })?;
-                Ok((path.clone(), content))
-            };
-            files.iter().map(read).collect::<Result<_, _>>()?
-        }
+        })?
+    } else {
+        let read = |path: &PathBuf| {
+            let content =
+                fs::read(path).map_err(|source| ArchiveError::Read { path: path.clone(), source })?;
+            Ok((path.clone(), content))
+        };
+        files.iter().map(read).collect::<Result<_, _>>()?
     };
     let mut tar = tar::Builder::new(Vec::new());
     for (path, content) in &contents {

@@ -193,7 +193,7 @@ impl Collector {
             Err(_) => status.canonical_reason().unwrap_or("no reason given").to_owned(),
         };
         match status.as_u16() {
-            404 | 405 => Err(self.no_answer(path, &format!("{} is not there", path))),
+            404 | 405 => Err(self.no_answer(path, &"it is not there")),
             status @ (408 | 425 | 429 | 500..=599) => {
                 let retry_after = header("retry-after").and_then(|text| text.trim().parse().ok());
                 let retry_after = retry_after.map(Duration::from_secs);

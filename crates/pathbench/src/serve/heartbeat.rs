@@ -103,7 +103,7 @@ impl Reporter {
                 }
                 Ok(()) => {}
                 Err(problem) => {
-                    if failures % LOGGED == 0 {
+                    if failures.is_multiple_of(LOGGED) {
                         self.log.notice(&problem);
                     }
                     failures = failures.saturating_add(1);

@@ -148,9 +148,10 @@ fn serve(mut stream: TcpStream, shared: &Mutex<State>) -> Option<()> {
 
 fn flood(stream: &mut TcpStream, head: &[u8]) -> Option<()> {
     stream.write_all(head).ok()?;
+    let spaces = vec![b' '; 65_536];
     // Until the client has had enough.
     for _ in 0..100_000 {
-        stream.write_all(&[b' '; 65_536]).ok()?;
+        stream.write_all(&spaces).ok()?;
     }
     None
 }
@@ -183,8 +184,7 @@ fn results(manner: &Manner, body: &[u8], shared: &Mutex<State>) -> String {
         let mut state = shared.lock().unwrap();
         let status = match (manner, state.stored.get(&id)) {
             (Manner::Answers(status), _) => *status,
-            (Manner::OtherIds | Manner::NoAnswers, _) => LineStatus::Created,
-            (_, None) => LineStatus::Created,
+            (Manner::OtherIds | Manner::NoAnswers, _) | (_, None) => LineStatus::Created,
             (_, Some(known)) if Digest::of(known) == checked.digest => LineStatus::Known,
             (_, Some(_)) => LineStatus::Conflict,
         };
