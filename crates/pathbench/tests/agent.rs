@@ -1,18 +1,21 @@
 //! The agent: check-in, experiments within the owner's limits, live reports, and collectors that lie.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "a test is an outermost shell")]
 
 mod support;
 
+use pathbench_api::check_in::ServerReport;
 use pathbench_api::consent::Consent;
 use pathbench_api::summary::Mode;
+use pathbench_token::TokenKey;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Child;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use support::collector::{FakeCollector, Manner};
 use support::standing::Server;
 use support::{Finished, Workplace, captured, finish, processes, within};
@@ -281,6 +284,46 @@ fn a_killed_agent_leaves_no_process_and_no_free_budget() {
     agent.wait().unwrap();
     assert!(within(PATIENCE, || !is_testing()), "the test goes on without its agent");
     assert_eq!(host.budget()["interfaces"]["lo"], 100_000_000, "the reservation stays");
+}
+
+#[test]
+fn a_server_reports_itself_with_a_token_of_its_own_key() {
+    let host = Host::new(LIMITS);
+    host.work.run(&["serve", "key", "tokens.key"]).expect(0);
+    let key = TokenKey::from_text(&fs::read_to_string(host.work.path().join("tokens.key")).unwrap()).unwrap();
+    let health = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (url, health_text) = (host.collector.url.clone(), health.to_string());
+    let options = ["serve", "--port", "0", "--listen", "127.0.0.1", "--token-key", "tokens.key"];
+    let report = ["--collector", &url, "--collector-name", "near-1", "--health", &health_text];
+    let serving = Server::started(&mut host.work.pathbench(&[&options[..], &report].concat()));
+    let reports = || host.collector.requests("/v1/servers/near-1");
+    assert!(within(PATIENCE, || !reports().is_empty()));
+    let first = &reports()[0];
+    let report: ServerReport = serde_json::from_slice(&first.body).unwrap();
+    assert_eq!(
+        (report.address.as_str(), report.tests, report.draining),
+        (serving.address.as_str(), 0, false)
+    );
+    assert_eq!(report.fingerprint.as_ref(), Some(&serving.fingerprint));
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    assert_eq!(key.check(first.token.as_ref().unwrap(), now), Ok("near-1"));
+    assert!(get(health, "/metrics").contains("\npathbench_server_max_tests 8\n"));
+    // A collector that fails does not end the server.
+    host.collector.set(Manner::Garbage);
+    let before = reports().len();
+    assert!(within(PATIENCE, || reports().len() > before));
+    assert!(get(health, "/health").contains(r#""status":"ok""#));
+}
+
+#[test]
+fn a_server_without_a_key_cannot_report_itself() {
+    let host = Host::new(LIMITS);
+    let serve = ["serve", "--open", "--port", "0", "--collector", &host.collector.url];
+    host.work.run(&serve).expect(2).reports(&["--collector-name"]);
+    let named = [&serve[..], &["--collector-name", "a b"]].concat();
+    host.work.run(&named).expect(2).reports(&["letters"]);
+    let named = [&serve[..], &["--collector-name", "near"]].concat();
+    host.work.run(&named).expect(2).reports(&["--token-key"]);
 }
 
 #[test]

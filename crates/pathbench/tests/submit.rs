@@ -9,13 +9,21 @@ use pathbench_api::consent::Consent;
 use pathbench_api::problem::LineStatus;
 use pathbench_api::submission::Submission;
 use pathbench_api::summary::{Mode, NetworkKind};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use ruzstd::decoding::StreamingDecoder;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Read as _;
-use std::path::PathBuf;
-use std::process::Command;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::collector::{FakeCollector, Manner};
 use support::standing::Server;
@@ -249,6 +257,88 @@ fn a_silent_collector_ends_with_the_deadline() {
     host.submit(&collector, &["--delete"]).expect(3).reports(&["no collector answers"]);
     let took = begun.elapsed();
     assert!((25..60).contains(&took.as_secs()), "{took:?}");
+}
+
+#[test]
+fn a_full_disk_leaves_no_partial_file_and_the_result_where_it_is() {
+    let host = Host::new();
+    let collector = FakeCollector::start(Manner::Honest);
+    let result = host.result("one");
+    host.submit(&collector, &["--consent", "private"]).expect(0);
+    // No file can grow beyond 512 bytes (EFBIG, as SIGXFSZ is ignored).
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    host.0.prepare(&mut command);
+    command
+        .args(["-c", script])
+        .arg(support::binary())
+        .args(["submit", "--collector", &collector.url, "one"])
+        .env("XDG_CONFIG_HOME", host.0.path().join("config"))
+        .env("XDG_STATE_HOME", host.0.path().join("state"));
+    finish(&mut command).expect(1).reports(&["cannot write", "the result stays in"]);
+    let left = fs::read_dir(host.0.path().join("state/pathbench/outbox")).unwrap().count();
+    assert_eq!(left, 1, "only `rejected` is there");
+    assert!(result.join("run.json").exists() && collector.stored().is_empty());
+    host.submit(&collector, &["one"]).expect(0);
+    assert_eq!(collector.stored().len(), 1);
+}
+
+#[test]
+fn a_collector_with_its_own_ca_is_trusted_by_the_ca_only() {
+    let host = Host::new();
+    host.result("one");
+    let made = ["serve", "certificate", "--cert", "ca.pem", "--key", "key.pem", "127.0.0.1"];
+    host.run(&made).expect(0);
+    let pem = |name: &str| host.0.path().join(name);
+    let chain = CertificateDer::pem_file_iter(pem("ca.pem")).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(pem("key.pem")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let tls = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let collector = FakeCollector::start_encrypted(Manner::Honest, tls);
+    host.submit(&collector, &["one", "--consent", "private"]).expect(3).reports(&["no collector answers"]);
+    assert!(collector.stored().is_empty());
+    host.submit(&collector, &["--collector-ca", "ca.pem"]).expect(0);
+    assert_eq!(collector.stored().len(), 1);
+    host.submit(&collector, &["--collector-ca", "key.pem"]).expect(2).reports(&["no certificate"]);
+    host.submit(&collector, &["--collector-ca", "absent.pem"]).expect(2).reports(&["absent.pem"]);
+}
+
+#[test]
+fn on_a_terminal_the_command_asks_for_consent_once() {
+    let host = Host::new();
+    let collector = FakeCollector::start(Manner::Honest);
+    host.result("one");
+    let (master, terminal) = terminal();
+    let mut command = host.command(&["submit", "--collector", &collector.url, "one"]);
+    let both = terminal.try_clone().unwrap();
+    let mut child =
+        command.stdin(Stdio::from(terminal)).stderr(Stdio::from(both)).stdout(Stdio::null()).spawn().unwrap();
+    drop(command);
+    let mut master = File::from(master);
+    master.write_all(b"perhaps\nprivate\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(collector.stored()[0].consent, Consent::Private);
+    let mut shown = vec![0; 4096];
+    let count = master.read(&mut shown).unwrap();
+    let shown = String::from_utf8_lossy(&shown[..count]).into_owned();
+    for level in Consent::ALL {
+        assert!(shown.contains(level.name()), "{shown}");
+    }
+    // Not again.
+    host.submit(&collector, &["one"]).expect(0);
+}
+
+/// Both ends of a terminal.
+fn terminal() -> (OwnedFd, File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let path = Path::new(OsStr::from_bytes(name.as_bytes()));
+    let terminal = File::options().read(true).write(true).open(path).unwrap();
+    (master, terminal)
 }
 
 #[test]

@@ -4,11 +4,12 @@ use super::within;
 use pathbench_api::problem::{BatchAnswer, LineAnswer, LineStatus};
 use pathbench_api::submission::Submission;
 use pathbench_api::{Uuid, digest::Digest};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use ruzstd::decoding::StreamingDecoder;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{Read, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -61,8 +62,18 @@ pub(crate) struct FakeCollector {
 
 impl FakeCollector {
     pub(crate) fn start(manner: Manner) -> Self {
+        Self::listen(manner, None)
+    }
+
+    /// Over TLS.
+    pub(crate) fn start_encrypted(manner: Manner, tls: ServerConfig) -> Self {
+        Self::listen(manner, Some(Arc::new(tls)))
+    }
+
+    fn listen(manner: Manner, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let check_in = json!({
             "version": "0", "now_ms": 0, "servers": [], "experiments": [], "next_s": 60, "privacy": "/v1/privacy"
         });
@@ -71,8 +82,18 @@ impl FakeCollector {
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let shared = Arc::clone(&shared);
-                std::thread::spawn(move || serve(stream.unwrap(), &shared));
+                let (shared, tls) = (Arc::clone(&shared), tls.clone());
+                std::thread::spawn(move || {
+                    let stream = stream.unwrap();
+                    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                    match tls {
+                        None => serve(stream, &shared),
+                        Some(tls) => {
+                            let connection = ServerConnection::new(tls).unwrap();
+                            serve(StreamOwned::new(connection, stream), &shared)
+                        }
+                    }
+                });
             }
         });
         Self { url, state }
@@ -113,8 +134,7 @@ impl FakeCollector {
     }
 }
 
-fn serve(mut stream: TcpStream, shared: &Mutex<State>) -> Option<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+fn serve(mut stream: impl Read + Write, shared: &Mutex<State>) -> Option<()> {
     let request = read(&mut stream)?;
     let (manner, check_in) = {
         let mut state = shared.lock().unwrap();
@@ -143,10 +163,10 @@ fn serve(mut stream: TcpStream, shared: &Mutex<State>) -> Option<()> {
             _ => problem("404 Not Found", "", "not here"),
         },
     };
-    stream.write_all(answer.as_bytes()).ok()
+    stream.write_all(answer.as_bytes()).and_then(|()| stream.flush()).ok()
 }
 
-fn flood(stream: &mut TcpStream, head: &[u8]) -> Option<()> {
+fn flood(stream: &mut impl Write, head: &[u8]) -> Option<()> {
     stream.write_all(head).ok()?;
     let spaces = vec![b' '; 65_536];
     // Until the client has had enough.
@@ -211,7 +231,7 @@ fn delete(body: &[u8], shared: &Mutex<State>) -> String {
     good(&json!({ "deleted": before - state.stored.len() }))
 }
 
-fn read(stream: &mut TcpStream) -> Option<Received> {
+fn read(stream: &mut impl Read) -> Option<Received> {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 65_536];
     let end = loop {
