@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "an example ends at the first error")]
 #![allow(clippy::print_stdout, reason = "the output of a benchmark")]
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[path = "../tests/support"]
+#[allow(dead_code, unreachable_pub, reason = "the example uses a part")]
+mod support {
+    pub mod synthetic;
+}
 
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
