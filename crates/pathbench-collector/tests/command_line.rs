@@ -43,7 +43,9 @@ fn a_backup_of_a_running_collector_restores_results_and_tokens() {
     for segment in std::fs::read_dir(collector.dir.join("raw")).unwrap() {
         let segment = segment.unwrap().path();
         let mut bytes = std::fs::read(&segment).unwrap();
-        bytes.iter_mut().for_each(|byte| *byte ^= 1);
+        for byte in &mut bytes {
+            *byte ^= 1;
+        }
         std::fs::write(&segment, bytes).unwrap();
     }
     let output = run(&["check", "--digests", "--dir", collector.dir.to_str().unwrap()]);

@@ -173,7 +173,7 @@ fn a_segment_is_sealed_by_size_and_age() {
         store.segments().unwrap().into_iter().filter(|segment| segment.made_ms >= sealed).count()
     };
     // The newest one receives no more appends either, but nothing says so yet.
-    assert_eq!((store.segments().unwrap().len(), unsealed(&store)), (4, 1));
+    assert_eq!((store.segments().unwrap().len(), unsealed(&store)), (3, 1));
     assert_eq!(unsealed(&Directory::open(work.path(), clock, random).unwrap()), 0);
 }
 

@@ -159,6 +159,11 @@ impl Demo {
         let socket = OwnedFd::from(listener.try_clone().map_err(Failure::failed)?);
         self.spawn("collector", &collector, &[], socket.into())?;
         let url = format!("http://{COLLECTOR}");
+        self.start_servers(&url)?;
+        self.start_agents(&url)
+    }
+
+    fn start_servers(&mut self, url: &str) -> Result<(), Failure> {
         let program = self.pathbench.clone().into_os_string();
         for (server, [ipv4, ipv6]) in SERVERS {
             let key = self.dir.join(format!("{server}.key")).into_os_string();
@@ -179,6 +184,11 @@ impl Demo {
             ];
             self.spawn(server, &words, &[], Stdio::null())?;
         }
+        Ok(())
+    }
+
+    fn start_agents(&mut self, url: &str) -> Result<(), Failure> {
+        let program = self.pathbench.clone().into_os_string();
         let names =
             SERVERS.map(|(server, [ipv4, ipv6])| format!("{ipv4} {server}.demo\n{ipv6} {server}.demo\n"));
         let hosts = self.write("hosts", &format!("127.0.0.1 localhost\n{}", names.concat()))?;
