@@ -20,7 +20,9 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use support::demo::{Demo, NOW_MS, golden, packed};
+use std::sync::Arc;
+use std::time::Duration;
+use support::demo::{Demo, ManualClock, NOW_MS, golden, packed};
 use support::memory::new_result;
 use support::synthetic::Campaign;
 use tower::ServiceExt as _;
@@ -438,6 +440,25 @@ async fn the_report_of_a_deleted_result_is_gone() {
     demo.load();
     assert_eq!(get(&app, &address).await.status, StatusCode::NOT_FOUND);
     assert_eq!(get(&app, &format!("/results/{id}")).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_chart_is_kept_while_nothing_changes_and_for_five_seconds() {
+    let clock = Arc::new(ManualClock::default());
+    let demo = Demo::with_clock(Campaign { public: 1.0, ..Campaign::default() }, 20, Arc::clone(&clock) as _);
+    let count = |demo: &Demo| demo.reader.chart(&Filter::new(Viewer::Everybody), "usage").unwrap().n;
+    assert_eq!(count(&demo), 20);
+    let more = new_result(&Campaign { public: 1.0, ..Campaign::default() }.checked(700), None);
+    demo.database.insert(&[more]).unwrap();
+    demo.load();
+    clock.advance(Duration::from_millis(4_900));
+    assert_eq!(count(&demo), 20);
+    clock.advance(Duration::from_millis(200));
+    assert_eq!(count(&demo), 21);
+    clock.advance(Duration::from_secs(3600));
+    let filter = Filter::new(Viewer::Everybody);
+    let [one, other] = [(); 2].map(|()| demo.reader.chart(&filter, "usage").unwrap());
+    assert!(Arc::ptr_eq(&one, &other));
 }
 
 #[tokio::test]

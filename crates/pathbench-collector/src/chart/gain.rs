@@ -5,7 +5,7 @@ use super::shape::{Curve, Group, Unit, course, distributions, percent, quartiles
 use super::table::Cell;
 use super::{Chart, MOST_GROUPS, Meta, Scene, hue};
 use crate::columns::{Dimension, Histogram};
-use crate::facts::{GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
+use crate::facts::{Bucket, GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
 use pathbench_record::transport::Transport;
 use pathbench_report::plot::Hue;
 
@@ -32,7 +32,7 @@ pub(super) fn histogram(scene: &Scene, transport: usize) -> Histogram {
     let mut all = Histogram::default();
     for pattern in 0..GAIN_PATTERNS.len() {
         let column = scene.columns.gain(gain_index(pattern, transport));
-        scene.selection.for_each(|row| all.add(column[row]));
+        scene.selection.for_each_of(column, |gain| all.add(gain));
     }
     all
 }
@@ -60,14 +60,20 @@ pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
     let members = scene.columns.members(&scene.selection, dimension, (least, MOST_GROUPS));
     let shown = shown(scene);
     let mut values = vec![vec![Histogram::default(); shown.len()]; members.members.len()];
-    for (place, (index, _, _)) in shown.iter().enumerate() {
-        for pattern in 0..GAIN_PATTERNS.len() {
-            let column = scene.columns.gain(gain_index(pattern, *index));
-            scene.columns.for_each_member(&scene.selection, &members, |row, member| {
-                values[member][place].add(column[row]);
-            });
+    let patterns = 0..GAIN_PATTERNS.len();
+    let columns: Vec<(usize, &[Bucket])> = shown
+        .iter()
+        .enumerate()
+        .flat_map(|(place, (index, _, _))| {
+            patterns.clone().map(move |pattern| (place, gain_index(pattern, *index)))
+        })
+        .map(|(place, index)| (place, scene.columns.gain(index)))
+        .collect();
+    scene.columns.for_each_member(&scene.selection, &members, |row, member| {
+        for (place, column) in &columns {
+            values[member][*place].add(column[row]);
         }
-    }
+    });
     let groups = members.members.iter().zip(values).map(|(member, values)| Group {
         name: member.name.clone(),
         detail: format!("n = {}", values.iter().map(Histogram::total).sum::<u64>()),

@@ -75,12 +75,10 @@ pub(super) fn max_delay_by_kind(scene: &Scene, meta: Meta) -> Chart {
     let members = scene.columns.members(&scene.selection, Dimension::Kind, (0, MOST_GROUPS));
     let mut values = vec![vec![Histogram::default(); scene.transports.len()]; members.members.len()];
     let measure = measure("interactive", "delay_max_ms").unwrap_or_default();
-    for (place, transport) in scene.transports.iter().enumerate() {
-        let column = scene.columns.figure(measure, *transport);
-        scene.columns.for_each_member(&scene.selection, &members, |row, member| {
-            values[member][place].add(column[row]);
-        });
-    }
+    let columns: Vec<_> = scene.transports.iter().map(|one| scene.columns.figure(measure, *one)).collect();
+    scene.columns.for_each_member(&scene.selection, &members, |row, member| {
+        values[member].iter_mut().zip(&columns).for_each(|(values, column)| values.add(column[row]));
+    });
     let groups = members.members.iter().zip(values).map(|(member, values)| Group {
         name: member.name.clone(),
         detail: format!("n = {}", values.iter().map(Histogram::total).sum::<u64>()),

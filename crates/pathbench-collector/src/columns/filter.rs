@@ -72,9 +72,34 @@ impl Selection {
     #[inline]
     pub fn for_each(&self, mut visit: impl FnMut(usize)) {
         for (index, &word) in self.words.iter().enumerate() {
+            let first = index * 64;
+            if word == u64::MAX {
+                (first..first + 64).for_each(&mut visit);
+                continue;
+            }
             let mut rest = word;
             while rest != 0 {
-                visit(index * 64 + rest.trailing_zeros() as usize);
+                visit(first + rest.trailing_zeros() as usize);
+                rest &= rest - 1;
+            }
+        }
+    }
+
+    /// The values of a column in the selected rows.
+    #[inline]
+    pub fn for_each_of<T: Copy>(&self, column: &[T], mut visit: impl FnMut(T)) {
+        for (&word, values) in self.words.iter().zip(column.chunks(64)) {
+            if word == u64::MAX {
+                for value in values {
+                    visit(*value);
+                }
+                continue;
+            }
+            let mut rest = word;
+            while rest != 0 {
+                if let Some(value) = values.get(rest.trailing_zeros() as usize) {
+                    visit(*value);
+                }
                 rest &= rest - 1;
             }
         }

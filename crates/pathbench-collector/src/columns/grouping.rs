@@ -100,31 +100,46 @@ impl Period {
 }
 
 impl Columns {
-    /// Calls `visit` with each value that a row has of a dimension.
+    /// Calls `visit` with each selected row and each value that it has of a dimension; absent values are
+    /// [`NONE`].
     #[inline]
-    fn values(&self, dimension: Dimension, row: usize, mut visit: impl FnMut(usize)) {
-        match dimension {
-            Dimension::Server => visit(self.server[row].into()),
-            Dimension::Experiment => visit(self.experiment[row].into()),
-            Dimension::Scenario => visit(self.scenario[row].into()),
-            Dimension::Kernel => visit(self.kernel[row].into()),
+    fn for_each_value(
+        &self,
+        selection: &Selection,
+        dimension: Dimension,
+        mut visit: impl FnMut(usize, usize),
+    ) {
+        let column = match dimension {
+            Dimension::Server => &self.server,
+            Dimension::Experiment => &self.experiment,
+            Dimension::Scenario => &self.scenario,
+            Dimension::Kernel => &self.kernel,
             Dimension::Operator => {
-                let [one, other] = self.operator[row];
-                visit(one.into());
-                if other != one && other != NONE {
-                    visit(other.into());
-                }
+                return selection.for_each(|row| {
+                    let [one, other] = self.operator[row];
+                    visit(row, one.into());
+                    if other != one && other != NONE {
+                        visit(row, other.into());
+                    }
+                });
             }
             Dimension::Kind => {
-                (0..KINDS.len())
-                    .filter(|bit| self.kinds[row] & (1 << bit) != 0)
-                    .for_each(|bit| visit(bit + 1));
+                return selection.for_each(|row| {
+                    let mut kinds = self.kinds[row];
+                    while kinds != 0 {
+                        visit(row, kinds.trailing_zeros() as usize + 1);
+                        kinds &= kinds - 1;
+                    }
+                });
             }
             Dimension::Mode => {
-                let mode = MODES.iter().position(|mode| *mode == self.mode[row]);
-                visit(mode.map_or(0, |position| position + 1));
+                return selection.for_each(|row| {
+                    let mode = MODES.iter().position(|mode| *mode == self.mode[row]);
+                    visit(row, mode.map_or(0, |position| position + 1));
+                });
             }
-        }
+        };
+        selection.for_each(|row| visit(row, column[row].into()));
     }
 
     fn names_of(&self, dimension: Dimension) -> Option<&Names> {
@@ -177,13 +192,12 @@ impl Columns {
     fn results_by_value(&self, selection: &Selection, dimension: Dimension) -> Vec<u64> {
         let all = self.names_of(dimension).map_or(KINDS.len().max(MODES.len()) + 1, Names::count_numbers);
         let mut results = vec![0_u64; all];
-        selection.for_each(|row| {
-            self.values(dimension, row, |value| {
-                if let Some(results) = results.get_mut(value) {
-                    *results += u64::from(value != usize::from(NONE));
-                }
-            });
+        self.for_each_value(selection, dimension, |_, value| {
+            if let Some(results) = results.get_mut(value) {
+                *results += 1;
+            }
         });
+        results[usize::from(NONE)] = 0;
         results
     }
 
@@ -211,12 +225,10 @@ impl Columns {
         let mut places = vec![None; all];
         values.iter().enumerate().for_each(|(place, value)| places[*value] = Some(place));
         let mut agents = vec![KeySet::default(); values.len()];
-        selection.for_each(|row| {
-            self.values(dimension, row, |value| {
-                if let Some(place) = places.get(value).copied().flatten() {
-                    agents[place].insert(self.agent[row]);
-                }
-            });
+        self.for_each_value(selection, dimension, |row, value| {
+            if let Some(place) = places.get(value).copied().flatten() {
+                agents[place].insert(self.agent[row]);
+            }
         });
         agents.iter().map(KeySet::count).collect()
     }
@@ -228,12 +240,10 @@ impl Columns {
         members: &Members,
         mut visit: impl FnMut(usize, usize),
     ) {
-        selection.for_each(|row| {
-            self.values(members.dimension, row, |value| {
-                if let Some(place) = members.places.get(value).copied().flatten() {
-                    visit(row, place.into());
-                }
-            });
+        self.for_each_value(selection, members.dimension, |row, value| {
+            if let Some(place) = members.places.get(value).copied().flatten() {
+                visit(row, place.into());
+            }
         });
     }
 

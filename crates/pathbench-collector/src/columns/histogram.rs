@@ -3,17 +3,22 @@
 use crate::facts::Bucket;
 use crate::facts::bucket::BUCKETS;
 
+/// Slots for the buckets of one sign.
+const HALF: usize = 4096;
+
+const _: () = assert!(BUCKETS <= HALF);
+
 /// The distribution of a figure over results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// Negative buckets from the furthest to the nearest, then the others.
-    counts: Vec<u32>,
-    total: u64,
+    /// By bucket, then by negative bucket. Absent figures are in slot 0, so that counting needs no branch.
+    counts: Box<[u32; 2 * HALF]>,
 }
 
+#[expect(clippy::large_stack_arrays, reason = "32 KiB; the length of the type saves a check for each value")]
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: vec![0; 2 * BUCKETS], total: 0 }
+        Self { counts: Box::new([0; 2 * HALF]) }
     }
 }
 
@@ -21,36 +26,27 @@ impl Histogram {
     /// Absent figures do not count.
     #[inline]
     pub fn add(&mut self, bucket: Bucket) {
-        if bucket.is_present() {
-            let index =
-                if bucket.is_negative() { BUCKETS - 1 - bucket.index() } else { BUCKETS + bucket.index() };
-            if let Some(count) = self.counts.get_mut(index) {
-                *count += 1;
-                self.total += 1;
-            }
-        }
+        let sign = if bucket.is_negative() { HALF } else { 0 };
+        self.counts[(bucket.index() & (HALF - 1)) | sign] += 1;
     }
 
-    pub const fn total(&self) -> u64 {
-        self.total
+    pub fn total(&self) -> u64 {
+        self.entries().map(|(_, count)| count).sum()
     }
 
     /// The middle of each bucket with its count, from the lowest.
     pub fn entries(&self) -> impl Iterator<Item = (f64, u64)> {
-        let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        used.map(|(index, count)| {
-            let value = if index < BUCKETS {
-                Bucket((BUCKETS - 1 - index) as u16).value().map(|value| -value)
-            } else {
-                Bucket((index - BUCKETS) as u16).value()
-            };
-            (value.unwrap_or_default(), u64::from(*count))
+        let slots = (HALF + 1..2 * HALF).rev().chain(1..HALF);
+        let used = slots.map(|slot| (slot, self.counts[slot])).filter(|(_, count)| *count > 0);
+        used.map(|(slot, count)| {
+            let value = Bucket((slot & (HALF - 1)) as u16).value().unwrap_or_default();
+            (if slot > HALF { -value } else { value }, u64::from(count))
         })
     }
 
     /// The lowest value with at least the part `q` of all values at or below it.
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        let wanted = ((self.total as f64 * q.clamp(0.0, 1.0)).ceil() as u64).max(1);
+        let wanted = ((self.total() as f64 * q.clamp(0.0, 1.0)).ceil() as u64).max(1);
         let mut below = 0;
         self.entries().find_map(|(value, count)| {
             below += count;
@@ -60,10 +56,10 @@ impl Histogram {
 
     /// Values, each with the part of all values up to it.
     pub fn cumulative(&self) -> Vec<(f64, f64)> {
-        let mut below = 0;
+        let (mut below, total) = (0, self.total());
         let of = |(value, count): (f64, u64)| {
             below += count;
-            (value, below as f64 / self.total as f64)
+            (value, below as f64 / total as f64)
         };
         self.entries().map(of).collect()
     }
@@ -71,6 +67,7 @@ impl Histogram {
     /// The part of all values that `is_wanted` accepts; `None` without values.
     pub fn part(&self, is_wanted: impl Fn(f64) -> bool) -> Option<f64> {
         let wanted: u64 = self.entries().filter(|(value, _)| is_wanted(*value)).map(|(_, count)| count).sum();
-        (self.total > 0).then(|| wanted as f64 / self.total as f64)
+        let total = self.total();
+        (total > 0).then(|| wanted as f64 / total as f64)
     }
 }

@@ -310,8 +310,7 @@ impl Columns {
     /// Unix time of the first and the last start, in seconds.
     pub fn span_s(&self, selection: &Selection) -> Option<(u32, u32)> {
         let mut span: Option<(u32, u32)> = None;
-        selection.for_each(|row| {
-            let at = self.started_s[row];
+        selection.for_each_of(&self.started_s, |at| {
             span = Some(span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
         });
         span
@@ -320,16 +319,15 @@ impl Columns {
     /// Numbers of distinct agents, and of distinct networks of clients.
     pub fn distinct(&self, selection: &Selection) -> (u64, u64) {
         let (mut agents, mut networks) = (KeySet::default(), KeySet::default());
-        selection.for_each(|row| {
-            agents.insert(self.agent[row]);
-            self.network[row].iter().for_each(|network| networks.insert(*network));
-        });
+        selection.for_each_of(&self.agent, |agent| agents.insert(agent));
+        selection
+            .for_each_of(&self.network, |pair| pair.into_iter().for_each(|network| networks.insert(network)));
         (agents.count(), networks.count())
     }
 
     pub fn histogram(&self, selection: &Selection, column: &[Bucket]) -> Histogram {
         let mut histogram = Histogram::default();
-        selection.for_each(|row| histogram.add(column[row]));
+        selection.for_each_of(column, |bucket| histogram.add(bucket));
         histogram
     }
 

@@ -38,7 +38,7 @@ const MOST_READS: usize = 16;
 /// Reports and raw parts that are unpacked at the same time.
 const MOST_UNPACKED: usize = 2;
 
-/// Charts are computed again after this time.
+/// Charts are computed again after this time if there are changes.
 const CHART_AGE: Duration = Duration::from_secs(5);
 
 /// Choices of filters are collected again after this time.
@@ -62,7 +62,7 @@ pub struct Reader {
     pub failures: AtomicU64,
     reads: Arc<Semaphore>,
     unpacking: Arc<Semaphore>,
-    charts: Cache<(Filter, String), Chart>,
+    charts: Cache<(Filter, String), Drawn>,
     reports: Cache<(Uuid, Viewer), String>,
     options: Cache<Viewer, Options>,
 }
@@ -74,6 +74,14 @@ pub struct Options {
     pub operator: Vec<String>,
     pub experiment: Vec<String>,
     pub scenario: Vec<String>,
+}
+
+/// A chart, and the state of the columns and the time at which it was computed.
+#[derive(Debug)]
+struct Drawn {
+    chart: Arc<Chart>,
+    sequence: u64,
+    at: Duration,
 }
 
 /// Who reads, and below which prefix the routes are; a layer puts it into the request's extensions. Without it, the
@@ -124,19 +132,24 @@ impl Reader {
     pub fn charts(&self, filter: &Filter, names: &[&str]) -> Vec<Arc<Chart>> {
         let now = self.clock.monotonic();
         let key = |name: &str| (filter.clone(), name.to_owned());
-        let known: Vec<Option<Arc<Chart>>> =
-            names.iter().map(|name| self.charts.get(&key(name), now, CHART_AGE)).collect();
-        if known.iter().all(Option::is_some) {
-            return known.into_iter().flatten().collect();
-        }
         let columns = self.columns();
+        let sequence = columns.last_sequence();
+        let is_valid =
+            |drawn: &Arc<Drawn>| drawn.sequence == sequence || now.saturating_sub(drawn.at) < CHART_AGE;
+        let known = |name: &&str| self.charts.get(&key(name), now, Duration::MAX).filter(is_valid);
+        let known: Vec<Option<Arc<Drawn>>> = names.iter().map(known).collect();
+        if known.iter().all(Option::is_some) {
+            return known.into_iter().flatten().map(|drawn| Arc::clone(&drawn.chart)).collect();
+        }
         let scene = Scene::new(&columns, filter);
         let made = names.iter().zip(known).filter_map(|(name, known)| {
-            known.or_else(|| {
-                let chart = Arc::new(scene.chart(name)?);
-                self.charts.put(key(name), now, Arc::clone(&chart));
-                Some(chart)
-            })
+            if let Some(known) = known {
+                return Some(Arc::clone(&known.chart));
+            }
+            let chart = Arc::new(scene.chart(name)?);
+            let drawn = Drawn { chart: Arc::clone(&chart), sequence, at: now };
+            self.charts.put(key(name), now, Arc::new(drawn));
+            Some(chart)
         });
         made.collect()
     }

@@ -9,22 +9,29 @@ use pathbench_collector::raw::RawStore;
 use pathbench_collector::reader::{Reader, load};
 use pathbench_collector::store::{Database, Document, Kind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-/// 2026-11-20, 50 days after the first synthetic result.
-#[derive(Debug)]
-pub struct FixedClock;
+/// A clock that a test moves.
+#[derive(Debug, Default)]
+pub struct ManualClock(Mutex<Duration>);
 
+impl ManualClock {
+    pub fn advance(&self, by: Duration) {
+        *self.0.lock().unwrap() += by;
+    }
+}
+
+/// 2026-11-20, 50 days after the first synthetic result.
 pub const NOW_MS: u64 = FIRST_MS + 50 * 86_400_000;
 
-impl Clock for FixedClock {
+impl Clock for ManualClock {
     fn unix_ms(&self) -> u64 {
         NOW_MS
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::from_secs(100)
+        *self.0.lock().unwrap()
     }
 }
 
@@ -58,6 +65,10 @@ impl Default for Demo {
 
 impl Demo {
     pub fn new(campaign: Campaign, results: u64) -> Self {
+        Self::with_clock(campaign, results, Arc::new(ManualClock::default()))
+    }
+
+    pub fn with_clock(campaign: Campaign, results: u64, clock: Arc<dyn Clock>) -> Self {
         let (database, raw) = (Arc::new(MemoryDatabase::default()), Arc::new(MemoryRawStore::default()));
         let raw_part = packed(&golden("v1-messages"), "result/");
         let places = raw.append(&[&raw_part]).unwrap();
@@ -69,7 +80,7 @@ impl Demo {
             Arc::clone(&database) as Arc<dyn Database>,
             Arc::clone(&raw) as Arc<dyn RawStore>,
             columns,
-            Arc::new(FixedClock),
+            clock,
         );
         let demo = Self { database, raw, reader: Arc::new(reader) };
         demo.load();
