@@ -5,7 +5,8 @@ use pathbench_record::transport::Transport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `PUT /v1/live/AGENT`: replaces the previous report of this agent; it expires after [`EXPIRY_MS`].
+/// `PUT /v1/live/AGENT`: replaces the previous report of this agent; it expires after [`EXPIRY_MS`]. Agents with the consent
+/// `private` report as well: only the collector's operator may see their reports.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

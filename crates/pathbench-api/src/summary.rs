@@ -171,6 +171,8 @@ pub struct Context {
     pub experiment: Option<Name>,
     pub networks: Vec<Network>,
     pub family_pairs: Vec<FamilyPair>,
+    /// Of the same test over the other IP version.
+    pub other_reachability: Vec<ReachabilitySummary>,
 }
 
 impl Summary {
@@ -189,6 +191,9 @@ impl Summary {
             networks = emulated_networks(&document.runs);
         }
         networks.truncate(ITEMS);
+        let mut reachability = reachability(document);
+        reachability.extend(context.other_reachability);
+        reachability.truncate(ITEMS);
         Self {
             mode,
             scenario: Name::nearest(&document.scenario.name),
@@ -200,7 +205,7 @@ impl Summary {
             experiment: context.experiment,
             networks,
             groups: groups(document),
-            reachability: reachability(document),
+            reachability,
             handovers: handovers(&document.runs),
             delay_pairs: delay_pairs(&document.runs),
             family_pairs: context.family_pairs,
@@ -315,7 +320,8 @@ fn groups(document: &ResultDocument) -> Vec<GroupSummary> {
     document.summary.groups.iter().take(GROUPS).map(of_group).collect()
 }
 
-fn reachability(document: &ResultDocument) -> Vec<ReachabilitySummary> {
+/// Which transports reached the server.
+pub fn reachability(document: &ResultDocument) -> Vec<ReachabilitySummary> {
     let summary = |one: &pathbench_record::document::Reachability| ReachabilitySummary {
         transport: one.transport,
         family: one.family,

@@ -24,8 +24,17 @@ pathbench_kerneltest::unprivileged_too!();
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Limits for tests on the loopback interface.
-const LIMITS: &str = "[limits]\nshortest_interval = \"10s\"\nservers = [\"127.0.0.0/8\", \"::1\"]\n";
+/// Limits for tests on the loopback interface, whose counters have the bytes of all programs of this host.
+const LIMITS: &str = r#"
+[limits]
+shortest_interval = "10s"
+servers = ["127.0.0.0/8", "::1"]
+execution = "9000GB"
+day = "90000GB"
+"#;
+const MONTH: &str = "month = \"90000GB\"\n";
+/// More than all programs send while a test runs.
+const MOST_BYTES: u64 = 1_000_000_000_000;
 
 struct Host {
     work: Workplace,
@@ -35,12 +44,13 @@ struct Host {
 impl Host {
     /// With consent, and these limits instead of the defaults.
     fn new(limits: &str) -> Self {
+        let month = if limits == LIMITS { MONTH } else { "" };
         let work = Workplace::new();
         let config = work.path().join("config/pathbench");
         fs::create_dir_all(&config).unwrap();
         let text = format!(
             "consent = \"private\"\nagent = \"2b0b8c9e-8a3d-4a58-9c4e-0d1d7a3a0b11\"\nname = \"tester\"\n\
-             deletion_token = \"{}\"\n{limits}",
+             deletion_token = \"{}\"\n{limits}{month}",
             "ab".repeat(32)
         );
         fs::write(config.join("collector.toml"), text).unwrap();
@@ -79,7 +89,7 @@ fn server(address: &str, fingerprint: &str) -> Value {
 fn experiment(changes: &Value) -> Value {
     let mut experiment = json!({
         "name": "ping", "kind": "test", "schedule": { "every_s": 10 }, "transports": ["tcp"], "patterns": ["ping"],
-        "most_bytes": 100_000_000,
+        "most_bytes": MOST_BYTES,
     });
     experiment.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     experiment
@@ -115,8 +125,23 @@ fn an_experiment_runs_once_and_its_result_is_submitted() {
     let budget = host.budget();
     assert_eq!(budget["executions"], 1);
     let used = budget["interfaces"]["lo"].as_u64().unwrap();
-    assert!((1000..100_000_000).contains(&used), "the use replaces the reservation: {budget}");
+    assert!((1000..MOST_BYTES).contains(&used), "the use replaces the reservation: {budget}");
     assert!(host.work.left_behind().iter().all(|one| has_word(one, "serve")));
+}
+
+#[test]
+fn a_mobile_experiment_runs_for_its_duration() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let roam = json!({ "kind": "roam", "patterns": [], "duration_s": 3 });
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&roam)]));
+    let finished = host.once(&[]).expect(0);
+    let stored = host.collector.stored();
+    assert_eq!(
+        stored.iter().map(|one| one.summary.mode).collect::<Vec<_>>(),
+        [Mode::Mobile],
+        "{finished:#?}"
+    );
 }
 
 #[test]
@@ -156,7 +181,8 @@ fn a_lying_collector_cannot_make_the_agent_test_a_third_party() {
         (LIMITS, "127.0.0.1:1/../x", "names no server"),
     ] {
         let host = Host::new(limits);
-        host.collector.offer(&server(address, &"ab".repeat(32)), &json!([experiment(&json!({}))]));
+        let small = experiment(&json!({ "most_bytes": 1_000_000 }));
+        host.collector.offer(&server(address, &"ab".repeat(32)), &json!([small]));
         let finished = host.once(&[]).expect(0).reports(&["skipped"]);
         assert!(finished.stderr.contains(reason), "{address}: {finished:#?}");
         assert!(host.collector.stored().is_empty());
@@ -169,7 +195,7 @@ fn experiments_beyond_the_owners_limits_are_refused() {
     let host = Host::new(LIMITS);
     let serving = Server::on_loopback(&host.work);
     let many: Vec<Value> = (0..300)
-        .map(|n| experiment(&json!({ "name": format!("m{n}"), "most_bytes": 2_000_000_000_000_u64 })))
+        .map(|n| experiment(&json!({ "name": format!("m{n}"), "most_bytes": 20 * MOST_BYTES })))
         .collect();
     let absurd = [
         experiment(&json!({ "name": "long", "duration_s": 80_000 })),
@@ -196,15 +222,15 @@ fn an_execution_that_uses_more_than_it_says_is_stopped() {
 
 #[test]
 fn a_used_budget_and_a_metered_network_forbid_executions() {
-    let host = Host::new(&format!("{LIMITS}month = \"50MB\"\n"));
+    let host = Host::new(&format!("{LIMITS}month = \"2000GB\"\n"));
     let serving = Server::on_loopback(&host.work);
     let offered = server(&serving.address, &serving.fingerprint);
-    host.collector.offer(&offered, &json!([experiment(&json!({}))]));
+    host.collector.offer(&offered, &json!([experiment(&json!({ "most_bytes": 3 * MOST_BYTES }))]));
     host.once(&[]).expect(0).reports(&["the month's budget of lo"]);
-    host.collector.offer(&offered, &json!([experiment(&json!({ "most_bytes": 40_000_000 }))]));
+    host.collector.offer(&offered, &json!([experiment(&json!({}))]));
     host.once(&[]).expect(0);
     assert_eq!(host.collector.stored().len(), 1);
-    let metered = Host::new(&format!("{LIMITS}[limits.networks]\nmetered = [\"lo\"]\n"));
+    let metered = Host::new(&format!("{LIMITS}{MONTH}[limits.networks]\nmetered = [\"lo\"]\n"));
     metered.collector.offer(&offered, &json!([experiment(&json!({ "metered": true }))]));
     metered.once(&[]).expect(0).reports(&["lo is metered"]);
     assert!(metered.collector.stored().is_empty());
@@ -283,7 +309,7 @@ fn a_killed_agent_leaves_no_process_and_no_free_budget() {
     agent.kill().unwrap();
     agent.wait().unwrap();
     assert!(within(PATIENCE, || !is_testing()), "the test goes on without its agent");
-    assert_eq!(host.budget()["interfaces"]["lo"], 100_000_000, "the reservation stays");
+    assert_eq!(host.budget()["interfaces"]["lo"], MOST_BYTES, "the reservation stays");
 }
 
 #[test]

@@ -60,7 +60,16 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 fn help_names_every_command_and_the_exit_codes() {
     let work = Workplace::new();
     let help = work.run(&["--help"]).expect(0);
-    for text in ["lab", "mtu", "report", "Exit codes", "6 a requested multipath transport"] {
+    for text in [
+        "lab",
+        "mtu",
+        "report",
+        "submit",
+        "agent",
+        "collect",
+        "Exit codes",
+        "6 a requested multipath transport",
+    ] {
         assert!(help.stdout.contains(text), "{text}: {}", help.stdout);
     }
     assert!(!help.stdout.contains("__"), "internal commands are shown: {}", help.stdout);

@@ -28,7 +28,7 @@ use std::time::Duration;
 const TOKEN_VALIDITY: Duration = Duration::from_secs(1800);
 
 /// When an agent checks in again.
-const NEXT_S: u32 = 300;
+const NEXT_S: u32 = 60;
 
 /// The longest list of ports in a report.
 const MOST_PORTS: usize = 8;

@@ -10,8 +10,9 @@ use pathbench_record::time::{Clock as _, Timestamp};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -67,6 +68,8 @@ impl Execution {
             .env_remove("PATHBENCH_TOKEN")
             .env_remove("PATHBENCH_COLLECTOR_TOKEN")
             .env_remove("PATHBENCH_OUT")
+            // Ctrl-C is for the agent, which stops the child.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -104,7 +107,7 @@ impl Execution {
         }
         let message = errors.and_then(|errors| errors.join().ok()).unwrap_or_default();
         let used = used_bytes(&before, &counted_bytes(&interfaces));
-        Ok(Outcome { exit: status_code(status), stopped: stopped.map(|(reason, _)| reason), message, used })
+        Ok(Outcome { exit: status.code(), stopped: stopped.map(|(reason, _)| reason), message, used })
     }
 
     fn reason_to_stop(
@@ -127,10 +130,6 @@ impl Execution {
         let over = used.iter().find(|(name, used)| self.left.get(*name).is_some_and(|left| *used > left));
         over.map(|(name, _)| format!("the month's budget of {name} is used up"))
     }
-}
-
-fn status_code(status: ExitStatus) -> Option<i32> {
-    status.code()
 }
 
 fn signal(child: &Child, signal: Signal) {

@@ -16,7 +16,7 @@ use pathbench_api::check_in::OfferedServer;
 use pathbench_api::consent::Consent;
 use pathbench_api::experiment::{Experiment, ExperimentKind, Family};
 use pathbench_api::name::Name;
-use pathbench_api::summary::{FamilyPair, family_pairs};
+use pathbench_api::summary::{FamilyPair, ReachabilitySummary, family_pairs, reachability};
 use pathbench_record::directory::{ResultDirectory, default_directory_name};
 use pathbench_record::time::rfc3339_from_unix;
 use serde_json::json;
@@ -276,10 +276,12 @@ impl Measurer {
             && settings.consent != Consent::None
         {
             for (index, (_, directory)) in results.iter().enumerate() {
-                let pairs = if index == 1 { pairs(results) } else { Vec::new() };
+                let (family_pairs, other_reachability) =
+                    if index == 1 { both_families(results) } else { (Vec::new(), Vec::new()) };
                 let material = Material {
                     experiment: experiment.cloned(),
-                    family_pairs: pairs,
+                    family_pairs,
+                    other_reachability,
                     server: server.cloned(),
                 };
                 if let Err(problem) = self.keep(directory, &settings, collector, material) {
@@ -340,14 +342,16 @@ fn parts(experiment: &Experiment, target: &Target, limits: &Limits) -> Result<Ve
     Ok(parts)
 }
 
-/// The pairs of completion times over IPv4 and IPv6.
-fn pairs(results: &[(Option<Family>, PathBuf)]) -> Vec<FamilyPair> {
+/// The pairs of completion times over IPv4 and IPv6, and the reachability over the version of the first result.
+fn both_families(results: &[(Option<Family>, PathBuf)]) -> (Vec<FamilyPair>, Vec<ReachabilitySummary>) {
     let document = |family| {
         let (_, directory) = results.iter().find(|(one, _)| *one == Some(family))?;
         ResultDirectory::open(directory).ok().map(|result| result.document)
     };
-    match (document(Family::Ipv4), document(Family::Ipv6)) {
-        (Some(ipv4), Some(ipv6)) => family_pairs(&ipv4, &ipv6),
-        _ => Vec::new(),
-    }
+    let (Some(ipv4), Some(ipv6)) = (document(Family::Ipv4), document(Family::Ipv6)) else {
+        return (Vec::new(), Vec::new());
+    };
+    let is_ipv4_first = results.first().is_some_and(|(family, _)| *family == Some(Family::Ipv4));
+    let other = reachability(if is_ipv4_first { &ipv4 } else { &ipv6 });
+    (family_pairs(&ipv4, &ipv6), other)
 }

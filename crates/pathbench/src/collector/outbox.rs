@@ -7,6 +7,7 @@ use crate::durable::{self, TEMPORARY};
 use crate::exit::Failure;
 use pathbench_api::Uuid;
 use pathbench_api::bounds::LINE_BYTES;
+use pathbench_api::digest::Digest;
 use pathbench_api::submission::id_time_ms;
 use pathbench_record::text::printable;
 use serde::{Deserialize, Serialize};
@@ -101,7 +102,7 @@ impl Outbox {
         line: &[u8],
         now_s: u64,
     ) -> Result<(), Failure> {
-        let file = self.directory.join(format!("{id}.{ENDING}"));
+        let file = self.directory.join(file_name(id, &collector.to_string()));
         if file.exists() {
             // Made earlier from the same result.
             return Ok(());
@@ -182,7 +183,9 @@ impl Outbox {
             &place.join(format!("{}.{REASON_ENDING}", waiting.id)),
             &[reason.as_bytes(), b"\n"],
         )
-        .and_then(|()| durable::rename(&waiting.file, &place.join(format!("{}.{ENDING}", waiting.id))));
+        .and_then(|()| {
+            durable::rename(&waiting.file, &place.join(file_name(waiting.id, &waiting.collector)))
+        });
         match moved {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(self.failed("move a file within", &error))
@@ -221,6 +224,12 @@ impl Outbox {
     }
 }
 
+/// A result can wait for several collectors.
+fn file_name(id: Uuid, collector: &str) -> String {
+    let digest = Digest::of(collector.as_bytes()).to_string();
+    format!("{id}.{}.{ENDING}", &digest[..8])
+}
+
 /// Where this program keeps its state.
 pub(crate) fn state_directory() -> Result<PathBuf, Failure> {
     let place = default_place("XDG_STATE_HOME", ".local/state", "/var/lib")?;
@@ -232,7 +241,7 @@ fn read_header(file: &Path) -> Option<Waiting> {
     if file.extension()? != ENDING {
         return None;
     }
-    let id: Uuid = file.file_stem()?.to_str()?.parse().ok()?;
+    let id: Uuid = file.file_stem()?.to_str()?.split('.').next()?.parse().ok()?;
     id_time_ms(id)?;
     let opened = File::open(file).ok()?;
     let bytes = opened.metadata().ok()?.len();
@@ -261,7 +270,7 @@ mod tests {
         for (id, at) in ids.iter().zip([30, 20, 10]) {
             box_one.keep(*id, &collector, Path::new("here"), b"{\"a\":1}", at).unwrap();
         }
-        let full = box_one.keep(new_id(1, &[9; 10]), &collector, Path::new("here"), &[b'x'; 600], 40);
+        let full = box_one.keep(new_id(1, &[9; 10]), &collector, Path::new("here"), &[b'x'; 900], 40);
         assert!(full.unwrap_err().message.contains("full"));
         let found = outbox(home.path(), 1000).waiting();
         assert_eq!(found.iter().map(|one| one.id).collect::<Vec<_>>(), [ids[2], ids[1], ids[0]]);

@@ -248,7 +248,7 @@ mod tests {
         assert!(parse(&good).is_ok());
         assert!(wrong(&good.replace("\"private\"", "\"pubic\"")).contains("pubic"));
         assert!(wrong(&good.replace("[operators]", "colour = 1\n[operators]")).contains("colour"));
-        assert!(wrong(&good.replace("# day = \"2GB\"", "day = \"2\"")).contains("day"));
+        assert!(wrong(&good.replace("# day = \"2GB\"", "day = \"2 stones\"")).contains("day"));
         assert!(wrong("consent = \"none\"").contains("agent"));
     }
 }

@@ -26,6 +26,8 @@ const OTHER_SERVER: &str = "other";
 pub(crate) struct Material {
     pub(crate) experiment: Option<Name>,
     pub(crate) family_pairs: Vec<FamilyPair>,
+    /// Of the same test over the other IP version.
+    pub(crate) other_reachability: Vec<ReachabilitySummary>,
     /// The server that the collector offered for this result.
     pub(crate) server: Option<Name>,
 }
@@ -103,9 +105,10 @@ fn summary(
         .filter(|seconds| (1_577_836_800..=now_s + 3600).contains(seconds))
         .unwrap_or(now_s)
         * 1000;
-    let Material { experiment, family_pairs, server } = material;
+    let Material { experiment, family_pairs, other_reachability, server } = material;
     let networks = networks(document, settings);
-    let mut summary = Summary::of(document, Context { started_ms, experiment, networks, family_pairs });
+    let context = Context { started_ms, experiment, networks, family_pairs, other_reachability };
+    let mut summary = Summary::of(document, context);
     if let Some(offered) = server {
         summary.server = Some(offered);
     } else if anonymiser.is_some() && summary.server.is_some() {

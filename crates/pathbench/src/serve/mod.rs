@@ -150,6 +150,11 @@ fn wind_down(server: &Server, signals: &Receiver<()>, log: &Log, clock: &dyn Clo
 }
 
 fn access(args: &ServeArgs) -> Result<Access, Failure> {
+    if args.report.collector.is_some() && args.token_key.is_none() {
+        return Err(Failure::bad_input(
+            "--collector: the collector checks the server's reports with its key for tokens: give --token-key FILE",
+        ));
+    }
     match (&args.token_key, args.open) {
         (Some(file), _) => Ok(Access::Token { key: token_key(file)?, wall_clock: unix_seconds }),
         (None, true) => Ok(Access::Open),

@@ -159,7 +159,7 @@ fn serve(mut stream: impl Read + Write, shared: &Mutex<State>) -> Option<()> {
             ("POST", "/v1/results") => results(&manner, &request.body, shared),
             ("POST", "/v1/check-in") => good(&check_in),
             ("POST", "/v1/deletions") => delete(&request.body, shared),
-            ("PUT", path) if path == "/v1/live" || path.starts_with("/v1/servers/") => good(&json!({})),
+            ("PUT", path) if path.starts_with("/v1/live/") || path.starts_with("/v1/servers/") => good(&json!({})),
             _ => problem("404 Not Found", "", "not here"),
         },
     };
