@@ -117,7 +117,8 @@ fn configuration(agent: &str, operators: [(&str, &str); 2]) -> Result<String, Fa
         "consent = \"public\"\nagent = \"{id}\"\nname = \"{agent}\"\ndeletion_token = \"{token}\"\n\n\
          [limits]\nmonth = \"10000GB\"\nexecution = \"100GB\"\nday = \"1000GB\"\nexecutions_per_day = 10000\n\
          shortest_interval = \"10s\"\nmetered = true\nservers = [\"10.20.0.0/16\", \"fd20::/16\"]\n\n\
-         [operators]\n{first} = \"{one}\"\n{second} = \"{other}\"\n"
+         [operators]\n{first} = \"{one}\"\n{second} = \"{other}\"\n\n\
+         [kinds]\n{first} = \"wifi\"\nlte = \"cellular\"\n"
     ))
 }
 

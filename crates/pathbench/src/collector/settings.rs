@@ -9,6 +9,7 @@ use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
+use pathbench_api::summary::NetworkKind;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,6 +32,9 @@ pub(crate) struct Settings {
     /// Interface → operator of its network, as the owner names it.
     #[serde(default)]
     pub(crate) operators: BTreeMap<String, Name>,
+    /// Interface → kind of its network, where the owner knows better than the kernel.
+    #[serde(default)]
+    pub(crate) kinds: BTreeMap<String, NetworkKind>,
 }
 
 impl Settings {
@@ -202,6 +206,10 @@ deletion_token = "{token}"
 # Operators of your networks, for the figures
 [operators]
 # wlan0 = "Example Telecom"
+
+# ethernet, wifi, cellular or other, where the kernel does not know: a phone that shares its connection over USB
+[kinds]
+# usb0 = "cellular"
 "#
     )
 }

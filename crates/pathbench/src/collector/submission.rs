@@ -12,7 +12,7 @@ use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
 use pathbench_api::submission::{SCHEMA, Submission, new_id};
-use pathbench_api::summary::{Context, FamilyPair, Network, NetworkKind, Summary};
+use pathbench_api::summary::{Context, FamilyPair, Network, NetworkKind, ReachabilitySummary, Summary};
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::ResultDocument;
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +139,7 @@ fn networks(document: &ResultDocument, settings: &Settings) -> Vec<Network> {
     }
     let network = |(name, local): (&str, &str)| Network {
         path: Name::nearest(name),
-        kind: kinds.get(name).copied().unwrap_or(NetworkKind::Other),
+        kind: settings.kinds.get(name).or(kinds.get(name)).copied().unwrap_or(NetworkKind::Other),
         operator: settings.operators.get(name).cloned(),
         prefix: (!local.is_empty()).then(|| Name::nearest(local)),
     };
