@@ -18,7 +18,7 @@ use std::process::Child;
 use std::time::{Duration, SystemTime};
 use support::collector::{FakeCollector, Manner};
 use support::standing::Server;
-use support::{Finished, Workplace, captured, finish, processes, within};
+use support::{Dice, Finished, Workplace, captured, finish, processes, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -310,6 +310,59 @@ fn a_killed_agent_leaves_no_process_and_no_free_budget() {
     agent.wait().unwrap();
     assert!(within(PATIENCE, || !is_testing()), "the test goes on without its agent");
     assert_eq!(host.budget()["interfaces"]["lo"], MOST_BYTES, "the reservation stays");
+}
+
+/// `PATHBENCH_KILLS=1000` for more.
+#[test]
+fn kills_of_the_agent_lose_and_double_no_result() {
+    let kills: u64 = std::env::var("PATHBENCH_KILLS").map_or(20, |text| text.parse().unwrap());
+    let host = Host::new(&format!("{LIMITS}{MONTH}executions_per_day = 100000\n"));
+    let serving = Server::on_loopback(&host.work);
+    host.collector.offer(
+        &server(&serving.address, &serving.fingerprint),
+        &json!([experiment(&json!({ "repeat": 1 }))]),
+    );
+    let mut dice = Dice(7);
+    for _ in 0..kills {
+        let mut agent = captured(&mut host.command(&["--once"]));
+        std::thread::sleep(Duration::from_millis(dice.below(900)));
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+    }
+    host.once(&[]).expect(0);
+    let results = host.work.path().join("state/pathbench/results");
+    let finished = fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path());
+    // The agent keeps the latest 50.
+    let finished: Vec<_> = finished.filter(|path| path.join("run.json").exists()).collect();
+    let stored = host.collector.stored();
+    assert!(!stored.is_empty() && stored.len() >= finished.len(), "{} of {}", stored.len(), finished.len());
+    let starts: Vec<u64> = stored.iter().map(|one| one.summary.started_ms).collect();
+    for path in finished {
+        let document: Value =
+            serde_json::from_str(&fs::read_to_string(path.join("run.json")).unwrap()).unwrap();
+        let seed = document["seed"].clone();
+        let same = |one: &&pathbench_api::submission::Submission| seed_of(one) == seed;
+        assert_eq!(stored.iter().filter(same).count(), 1, "{} among {starts:?}", path.display());
+    }
+    let state = host.work.path().join("state/pathbench");
+    assert_eq!(fs::read_dir(state.join("outbox/rejected")).unwrap().count(), 0);
+    let pending = fs::read_dir(results).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(pending.filter(|path| path.extension().is_some_and(|ending| ending == "pending")).count(), 0);
+}
+
+/// Random in each result.
+fn seed_of(submission: &pathbench_api::submission::Submission) -> Value {
+    let raw = data_encoding::BASE64.decode(submission.raw.as_ref().unwrap().as_bytes()).unwrap();
+    let mut archive = tar::Archive::new(ruzstd::decoding::StreamingDecoder::new(raw.as_slice()).unwrap());
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        if entry.path().unwrap().ends_with("run.json") {
+            let mut text = String::new();
+            entry.read_to_string(&mut text).unwrap();
+            return serde_json::from_str::<Value>(&text).unwrap()["seed"].clone();
+        }
+    }
+    Value::Null
 }
 
 #[test]

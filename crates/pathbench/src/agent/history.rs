@@ -1,5 +1,6 @@
 //! The results of the agent on this host: the latest ones, for the page, and the removal of old ones.
 
+use super::pending;
 use pathbench_record::directory::{ResultDirectory, holds_result};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -57,7 +58,8 @@ pub(crate) fn report(directory: &Path, name: &str) -> Option<PathBuf> {
 }
 
 pub(crate) fn prune(directory: &Path) {
-    for old in all(directory).into_iter().skip(KEPT) {
+    // A result that could not be put into the outbox stays.
+    for old in all(directory).into_iter().skip(KEPT).filter(|old| !pending::is_noted(old)) {
         let _stays = fs::remove_dir_all(old);
     }
 }

@@ -6,6 +6,7 @@ use super::courier::note_outbox;
 use super::execution::{Execution, Outcome};
 use super::limits::Limits;
 use super::networks::{NetworkState, interfaces_to};
+use super::pending::{self, Pending};
 use super::state::{Measurement, Order, Shared};
 use super::target::{Target, named, nearest};
 use super::{history, log};
@@ -91,7 +92,7 @@ impl Measurer {
                 most_bytes: experiment.most_bytes.saturating_sub(spent),
                 longest: limits.longest.0,
             };
-            match self.execute(execution, Some(&experiment.name), &target.name, experiment.kind) {
+            match self.execute(execution, Some(&experiment.name), (&target.name, true), experiment.kind) {
                 Ok((directory, Done { outcome, interfaces })) => {
                     for name in interfaces {
                         // An interface that is gone counts with all that it could have used.
@@ -160,7 +161,8 @@ impl Measurer {
             most_bytes: u64::MAX,
             longest: UNLIMITED,
         };
-        let (directory, Done { outcome, interfaces }) = self.execute(execution, None, &target.name, kind)?;
+        let (directory, Done { outcome, interfaces }) =
+            self.execute(execution, None, (&target.name, is_offered), kind)?;
         self.settle(&Reservation { interfaces, bytes: 0 }, &outcome.used);
         self.submit_all(&[(None, directory)], None, is_offered.then_some(&target.name));
         self.count(if outcome.is_good() { "done" } else { "failed" });
@@ -197,7 +199,7 @@ impl Measurer {
         &self,
         mut execution: Execution,
         experiment: Option<&Name>,
-        server: &Name,
+        (server, is_offered): (&Name, bool),
         kind: ExperimentKind,
     ) -> Result<(PathBuf, Done), String> {
         durable::create_directory(&self.results)
@@ -208,6 +210,12 @@ impl Measurer {
         if experiment.is_some() {
             execution.arguments.push("--no-report".to_owned());
         }
+        let note = Pending {
+            directory: out.clone(),
+            experiment: experiment.cloned(),
+            server: is_offered.then(|| server.clone()),
+        };
+        note.note().map_err(|error| format!("cannot write to {}: {error}", self.results.display()))?;
         let title: &'static str = kind.into();
         let measurement = Measurement {
             title: title.to_owned(),
@@ -284,40 +292,63 @@ impl Measurer {
                     other_reachability,
                     server: server.cloned(),
                 };
-                if let Err(problem) = self.keep(directory, &settings, collector, material) {
-                    log::event(
-                        "not submitted",
-                        json!({ "result": directory.display().to_string(), "error": problem }),
-                    );
-                }
+                self.submit_one(directory, &settings, collector, material);
             }
             self.shared.something_waits();
+        } else {
+            for (_, directory) in results {
+                pending::forget(directory);
+            }
         }
         history::prune(&self.results);
     }
 
-    fn keep(
+    /// Submits what an earlier agent could not put into the outbox before its end.
+    pub(crate) fn submit_pending(&self) {
+        for Pending { directory, experiment, server } in Pending::all(&self.results) {
+            log::event("recovered", json!({ "result": directory.display().to_string() }));
+            self.submit_all(&[(None, directory)], experiment.as_ref(), server.as_ref());
+        }
+    }
+
+    fn submit_one(
         &self,
         directory: &Path,
         settings: &Settings,
         collector: &CollectorAddress,
         material: Material,
-    ) -> Result<(), String> {
+    ) {
+        // A measurement that failed before its first run has no directory.
         if !directory.exists() {
-            // The measurement failed before its first run.
-            return Ok(());
+            return pending::forget(directory);
         }
+        let failed = |problem: &str| {
+            log::event(
+                "not submitted",
+                json!({ "result": directory.display().to_string(), "error": problem }),
+            );
+        };
         let now = unix_seconds();
-        let made = submission(directory, settings, material, now).map_err(|failure| failure.message)?;
+        let made = match submission(directory, settings, material, now) {
+            Ok(made) => made,
+            Err(failure) => {
+                failed(&failure.message);
+                return pending::forget(directory);
+            }
+        };
         if let Some(reason) = &made.without_raw {
             log::event("without raw part", json!({ "id": made.id, "reason": reason }));
         }
-        let outbox = Outbox::open(settings.limits.outbox.0, now).map_err(|failure| failure.message)?;
-        outbox
-            .keep(made.id, collector, &made.directory, &made.line, now)
-            .map_err(|failure| failure.message)?;
-        note_outbox(&self.shared, &outbox);
-        Ok(())
+        let kept = Outbox::open(settings.limits.outbox.0, now).and_then(|outbox| {
+            outbox.keep(made.id, collector, &made.directory, &made.line, now)?;
+            note_outbox(&self.shared, &outbox);
+            Ok(())
+        });
+        match kept {
+            Ok(()) => pending::forget(directory),
+            // The outbox or the disk is full: the next start tries again.
+            Err(failure) => failed(&failure.message),
+        }
     }
 }
 

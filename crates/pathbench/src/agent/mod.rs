@@ -13,6 +13,7 @@ mod log;
 mod measurement;
 mod networks;
 mod page;
+mod pending;
 mod schedule;
 mod state;
 mod status;
@@ -102,6 +103,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
         Some(address) => Some(page::start(address, &shared, file, measurer.results.clone())?),
     };
     announce(args, metrics.as_ref().map(Responder::address), ui.as_ref().map(|ui| ui.url.as_str()))?;
+    measurer.submit_pending();
     let service = Service { args, shared, measurer, collector };
     if args.once { service.once() } else { service.run() }
 }
