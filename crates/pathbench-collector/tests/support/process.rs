@@ -86,7 +86,7 @@ pub(crate) fn line(submission: &Submission) -> String {
 }
 
 /// The collector's program; where an ordinary user runs the tests, a copy that it can read.
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     let copy = std::env::var_os("PATHBENCH_COLLECTOR_BIN").map(PathBuf::from);
     copy.unwrap_or_else(|| env!("CARGO_BIN_EXE_pathbench-collector").into())
 }
@@ -155,12 +155,7 @@ impl Collector {
     }
 
     pub(crate) fn request(&self, method: &str, path: &str) -> Request {
-        Request {
-            method: method.to_owned(),
-            url: format!("{}{path}", self.url),
-            headers: Vec::new(),
-            body: Vec::new(),
-        }
+        Request::to(method, format!("{}{path}", self.url))
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {
@@ -209,6 +204,10 @@ impl Answer {
 }
 
 impl Request {
+    pub(crate) fn to(method: &str, url: String) -> Self {
+        Self { method: method.to_owned(), url, headers: Vec::new(), body: Vec::new() }
+    }
+
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
