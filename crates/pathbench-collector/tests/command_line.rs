@@ -24,6 +24,10 @@ fn a_backup_of_a_running_collector_restores_results_and_tokens() {
     let admin = collector.command(&["token", "--admin"]);
     collector.command(&["backup", &path("backup")]);
     assert_eq!(collector.command(&["check", "--digests"]), "no problem found\n");
+    let exported = path("export");
+    assert!(collector.command(&["export", &exported]).ends_with("1 day\n"));
+    let part = std::path::Path::new(&exported).join("date=2026-11-25/part.parquet");
+    assert!(std::fs::read(&part).unwrap().starts_with(b"PAR1"), "{}", part.display());
     // A second backup does not overwrite the first.
     let (code, message) =
         failure(&run(&["backup", &path("backup"), "--dir", collector.dir.to_str().unwrap()]));

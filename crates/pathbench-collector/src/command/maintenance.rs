@@ -4,9 +4,12 @@ use super::options::PlaceArgs;
 use super::stores::{self, Stores};
 use super::{Failure, secret};
 use crate::clock::Clock;
+use crate::columns::{Columns, Filter};
 use crate::maintenance::{self, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY, Source};
+use crate::reader::{self, Reader};
+use crate::viewer::Viewer;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 type Print<'a> = &'a mut dyn FnMut(&str);
 
@@ -33,7 +36,7 @@ pub(super) fn backup(
     let source = stores.sqlite.as_deref().map_or(Source::Postgres, Source::Sqlite);
     let made = maintenance::backup(source, stores.raw.as_ref(), to, clock.unix_ms())?;
     secret::write(&to.join(secret::FILE), &secret)?;
-    print(&format!("{}: database, {} segments, secret key\n", to.display(), made.segments));
+    print(&format!("{}: database, {}, secret key\n", to.display(), counted(made.segments, "segment")));
     Ok(())
 }
 
@@ -48,7 +51,7 @@ pub(super) fn restore(place: &PlaceArgs, from: &Path, print: Print<'_>) -> Resul
     let restored =
         maintenance::restore(from, &directory.join(DATABASE_FILE), &directory.join(RAW_DIRECTORY))?;
     secret::write(&secret::path(place)?, &secret)?;
-    print(&format!("{}: restored with {} segments\n", directory.display(), restored.segments));
+    print(&format!("{}: restored with {}\n", directory.display(), counted(restored.segments, "segment")));
     Ok(())
 }
 
@@ -72,4 +75,25 @@ pub(super) fn check(
         "{} problems found; restore a backup, or delete the results",
         problems.len()
     )))
+}
+
+pub(super) fn export(
+    place: &PlaceArgs,
+    to: &Path,
+    all: bool,
+    clock: &Arc<dyn Clock>,
+    print: Print<'_>,
+) -> Result<(), Failure> {
+    let stores = Stores::open(place, clock)?;
+    let columns = Arc::new(RwLock::new(Columns::default()));
+    reader::load(stores.database.as_ref(), &columns).map_err(Failure::failed)?;
+    let reader = Reader::new(stores.database, stores.raw, columns, Arc::clone(clock));
+    let viewer = if all { Viewer::Operator } else { Viewer::Everybody };
+    let days = reader.export(&Filter::new(viewer), to).map_err(Failure::failed)?;
+    print(&format!("{}: {}\n", to.display(), counted(days as u64, "day")));
+    Ok(())
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -65,6 +65,7 @@ pub fn run(cli: &Cli, clock: &Arc<dyn Clock>, print: &mut dyn FnMut(&str)) -> Re
         Some(Action::Backup { to }) => maintenance::backup(place, to, clock, print),
         Some(Action::Restore { from }) => maintenance::restore(place, from, print),
         Some(Action::Check { digests }) => maintenance::check(place, *digests, clock, print),
+        Some(Action::Export { to, all }) => maintenance::export(place, to, *all, clock, print),
         Some(Action::Demo(args)) => crate::demo::demo(place, args, &stop_flag()?, print),
         Some(Action::Openapi) => {
             let document = crate::http::openapi::document();

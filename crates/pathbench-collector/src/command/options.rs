@@ -130,6 +130,15 @@ pub enum Action {
         #[arg(long)]
         digests: bool,
     },
+    /// Write the summaries as Parquet files by date, for DuckDB, Spark and ClickHouse
+    Export {
+        /// New directory; it gets a subdirectory date=YYYY-MM-DD for each day
+        #[arg(value_name = "DIR")]
+        to: PathBuf,
+        /// All results as submitted [default: public results in the anonymous form]
+        #[arg(long)]
+        all: bool,
+    },
     /// Show all of it: a collector, two test servers and three agents in a lab on this machine, until Ctrl-C
     Demo(DemoArgs),
     /// Print the OpenAPI description of the HTTP API

@@ -43,7 +43,7 @@ pub(super) async fn page(view: View) -> Answer {
                 ". All results: " a href=(format!("{prefix}/v1/results")) { "JSON" } ", "
                 a href=(format!("{prefix}/v1/results.csv")) { "CSV" } ", "
                 a href=(format!("{prefix}/v1/results.parquet")) { "Parquet" } ". "
-                a href="/privacy" { "Privacy" } "." }
+                a href="/v1/privacy" { "Privacy" } "." }
         }
     };
     Ok(Shell::new(view, "About").at("/about").page(&content))

@@ -35,8 +35,17 @@ pub(super) static LIVE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("live", "js", "text/javascript; charset=utf-8", text)
 });
 
+/// Browsers ask for `/favicon.ico` on pages that name no icon, as the report is one.
+pub(super) static ICON: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new("icon", "svg", "image/svg+xml", include_str!("../../assets/icon.svg").to_owned())
+});
+
+pub(super) async fn icon() -> Response {
+    typed(ICON.kind, ICON.text.clone())
+}
+
 pub(super) async fn asset(Path(name): Path<String>) -> Result<Response, Failure> {
-    let all: [&Asset; 2] = [&STYLE, &LIVE];
+    let all: [&Asset; 3] = [&STYLE, &LIVE, &ICON];
     let found = all.into_iter().find(|one| one.name == name).ok_or_else(|| Failure::not_found("asset"))?;
     let mut response = typed(found.kind, found.text.clone());
     let for_ever = HeaderValue::from_static("public, max-age=31536000, immutable");

@@ -41,6 +41,7 @@ pub fn routes() -> Router<Arc<Reader>> {
         .route("/servers", get(servers::page))
         .route("/about", get(about::page))
         .route("/assets/{name}", get(assets::asset))
+        .route("/favicon.ico", get(assets::icon))
 }
 
 /// A problem as a page.
@@ -107,6 +108,7 @@ impl<'a> Shell<'a> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     title { (self.title) " – Pathbench" }
+                    link rel="icon" type="image/svg+xml" href=(format!("{prefix}/assets/{}", assets::ICON.name));
                     link rel="stylesheet" href=(format!("{prefix}/assets/{}", assets::STYLE.name));
                     @if self.has_live {
                         script src=(format!("{prefix}/assets/{}", assets::LIVE.name)) defer {}
@@ -127,7 +129,7 @@ impl<'a> Shell<'a> {
                     main #content tabindex="-1" { (content) }
                     footer { p {
                         "Measured with Pathbench. "
-                        a href="/privacy" { "Privacy" } " · "
+                        a href="/v1/privacy" { "Privacy" } " · "
                         a href=(format!("{prefix}/about")) { "What the figures mean" }
                     } }
                 }
