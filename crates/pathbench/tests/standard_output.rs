@@ -117,6 +117,8 @@ impl Stage {
             vec!["check", "127.0.0.1", "--port", port, "--json"],
             vec!["setup"],
             vec!["run", "--json", "--", "true"],
+            vec!["submit", "--list"],
+            vec!["agent", "--ui", "127.0.0.1:0"],
             vec!["report", "result", "--out", "out"],
             vec!["report", "result", "--json"],
             vec!["trace", "capture.pcap"],
@@ -131,7 +133,7 @@ impl Stage {
 }
 
 /// Commands that write nothing to standard output by themselves, or that another test covers.
-const OTHERS: [&str; 2] = ["lab exec", "lab down"];
+const OTHERS: [&str; 3] = ["lab exec", "lab down", "collect"];
 
 /// Checks the end of a command, and that no process remains.
 #[track_caller]

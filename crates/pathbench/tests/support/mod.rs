@@ -93,6 +93,8 @@ impl Workplace {
         command
             .current_dir(self.path())
             .env(MARK, self.path())
+            .env("XDG_CONFIG_HOME", self.path().join("config"))
+            .env("XDG_STATE_HOME", self.path().join("state"))
             .env_remove("PATHBENCH_OUT")
             .env_remove("NO_COLOR")
             .stdin(Stdio::null());
