@@ -3,14 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `POST /v1/deletions`: deletes all results whose `deletion_sha256` is the SHA-256 digest of the bytes of this text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DeletionRequest {
-    pub deletion_token: String,
-}
-
-/// The answer, after the deletion is durable.
+/// The answer to `DELETE /v1/results`, after the deletion is durable. The credential is the deletion token, and all
+/// results go whose `deletion_sha256` is the digest of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeletionAnswer {
     /// Deleted results.

@@ -91,13 +91,15 @@ fn fill(database: &dyn Database, results: u64) {
     println!("summaries of {} bytes in the mean", summary_bytes / results.max(1));
 }
 
+/// The path of a request in a round.
+type Path<'a> = &'a dyn Fn(u64) -> String;
+
 /// Requests of each kind with other filters each time.
 fn requests(collector: &Collector, engine: &str) {
     let day = |number: u64| {
         let seconds = FIRST_MS / 1000 + number * 86_400;
         pathbench_record::time::rfc3339_from_unix(seconds as i64)[..10].to_owned()
     };
-    type Path<'a> = &'a dyn Fn(u64) -> String;
     let kinds: [(&str, Path<'_>); 7] = [
         ("front page", &|_| "/".to_owned()),
         ("front page, of the operator's other days", &|round| format!("/?since={}", day(round))),

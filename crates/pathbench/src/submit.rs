@@ -11,7 +11,7 @@ use crate::output;
 use clap::Args;
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
-use pathbench_api::deletion::{DeletionAnswer, DeletionRequest};
+use pathbench_api::deletion::DeletionAnswer;
 use pathbench_record::text::duration;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -191,8 +191,8 @@ fn delete(args: &SubmitArgs, collector: &Collector) -> Result<Exit, Failure> {
     for waiting in outbox.waiting().iter().filter(|one| one.collector == address) {
         outbox.remove(waiting)?;
     }
-    let request = DeletionRequest { deletion_token: settings.deletion_token.clone() };
-    let answer: DeletionAnswer = collector.post("/v1/deletions", &request)?;
+    let owner = collector.with_token(settings.deletion_token.clone());
+    let answer: DeletionAnswer = owner.delete("/v1/results")?;
     output::print(&format!("deleted: {}\n", answer.deleted))?;
     if settings.consent != Consent::None {
         output::note(format_args!("consent stays `{}`: --consent none ends it", settings.consent));

@@ -132,8 +132,8 @@ fn a_result_of_the_lab_is_submitted_when_it_is_written() {
     // The same result again is the same submission.
     host.submit(&collector, &["one"]).expect(0);
     assert_eq!(collector.stored().len(), 1);
-    host.submit(&collector, &["--delete"]).expect(0);
-    assert!(collector.stored().is_empty());
+    let deleted = host.submit(&collector, &["--delete"]).expect(0).stdout;
+    assert!(deleted == "deleted: 1\n" && collector.stored().is_empty(), "{deleted}");
 }
 
 #[test]

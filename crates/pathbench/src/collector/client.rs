@@ -121,6 +121,11 @@ impl Collector {
         self.json(Method::PUT, path, body).map(drop)
     }
 
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CollectorError> {
+        let answer = self.send(Method::DELETE, path, &[], &[], REQUEST)?;
+        self.parsed(path, &answer)
+    }
+
     fn json(&self, method: Method, path: &str, body: &impl Serialize) -> Result<Vec<u8>, CollectorError> {
         let body = serde_json::to_vec(body).map_err(|error| self.no_answer(path, &error))?;
         let headers = [("Content-Type", "application/json")];

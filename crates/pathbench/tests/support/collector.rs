@@ -158,7 +158,7 @@ fn serve(mut stream: impl Read + Write, shared: &Mutex<State>) -> Option<()> {
         manner => match (request.method.as_str(), request.path.as_str()) {
             ("POST", "/v1/results") => results(&manner, &request.body, shared),
             ("POST", "/v1/check-in") => good(&check_in),
-            ("POST", "/v1/deletions") => delete(&request.body, shared),
+            ("DELETE", "/v1/results") => delete(&request.token.unwrap_or_default(), shared),
             ("PUT", path) if path.starts_with("/v1/live/") || path.starts_with("/v1/servers/") => good(&json!({})),
             _ => problem("404 Not Found", "", "not here"),
         },
@@ -219,9 +219,8 @@ fn results(manner: &Manner, body: &[u8], shared: &Mutex<State>) -> String {
     good(&serde_json::to_value(&answer).unwrap())
 }
 
-fn delete(body: &[u8], shared: &Mutex<State>) -> String {
-    let request: Value = serde_json::from_slice(body).unwrap();
-    let digest = Digest::of(request["deletion_token"].as_str().unwrap().as_bytes()).to_string();
+fn delete(token: &str, shared: &Mutex<State>) -> String {
+    let digest = Digest::of(token.as_bytes()).to_string();
     let mut state = shared.lock().unwrap();
     let before = state.stored.len();
     state.stored.retain(|_, line| {
