@@ -262,10 +262,8 @@ mod tests {
         for own in ["127.0.0.1:8384", "localhost:8384", "LOCALHOST", "[::1]:8384", "[::1]", "192.0.2.7"] {
             assert!(is_own_name(own), "{own}");
         }
-        for other in
-            ["", "evil.test", "evil.test:8384", "127.0.0.1.evil.test:8384", "localhost.evil.test", "[::1"]
-        {
-            assert!(!is_own_name(other) || other == "[::1", "{other}");
+        for other in ["", "evil.test", "evil.test:8384", "127.0.0.1.evil.test:8384", "localhost.evil.test"] {
+            assert!(!is_own_name(other), "{other}");
         }
     }
 
