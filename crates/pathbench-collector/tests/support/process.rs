@@ -115,7 +115,12 @@ impl Collector {
     }
 
     pub(crate) fn start_in(dir: &Path, options: &[&str]) -> Self {
+        Self::start_with(dir, options, &[])
+    }
+
+    pub(crate) fn start_with(dir: &Path, options: &[&str], environment: &[(&str, String)]) -> Self {
         let mut child = Command::new(program())
+            .envs(environment.iter().cloned())
             .args(["--listen", "127.0.0.1:0", "--dir"])
             .arg(dir)
             .args(options)
