@@ -2,6 +2,10 @@
 //!
 //! [`METRICS`] has every name with its labels; the parts of the collector fill an [`Exposition`] when Prometheus asks.
 
+mod durations;
+
+pub use durations::Durations;
+
 use crate::reader::Reader;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
@@ -50,76 +54,31 @@ use Kind::{Counter, Gauge, Histogram};
 pub const METRICS: [Metric; 29] = [
     metric("pathbench_collector_agents", Gauge, &[], "Agents that checked in within the last day."),
     metric("pathbench_collector_build_info", Gauge, &["version"], "1, with the version of the collector."),
-    metric("pathbench_collector_check_ins_total", Counter, &["status"], "Check-ins by HTTP status."),
-    metric(
-        "pathbench_collector_commit_duration_seconds",
-        Histogram,
-        &[],
-        "Time of a commit, raw parts included.",
-    ),
-    metric("pathbench_collector_committed_results_total", Counter, &[], "Results of all commits."),
-    metric("pathbench_collector_database_bytes", Gauge, &[], "Size of the database."),
-    metric(
-        "pathbench_collector_deletions_total",
-        Counter,
-        &["cause"],
-        "Deleted results: token, operator, retention.",
-    ),
+    metric("pathbench_collector_commit_duration_seconds", Histogram, &[], "Time of a commit, raw parts included."),
+    metric("pathbench_collector_committed_results_total", Counter, &[], "New results of all commits."),
+    metric("pathbench_collector_deletions_total", Counter, &["cause"], "Results deleted by this collector: token, operator, retention."),
+    metric("pathbench_collector_failed_commits_total", Counter, &[], "Commits that the database or the raw store failed."),
     metric("pathbench_collector_follow_errors_total", Counter, &[], "Failed reads of the change feed."),
-    metric(
-        "pathbench_collector_follow_sequence",
-        Gauge,
-        &[],
-        "Sequence number of the last change in the columns.",
-    ),
+    metric("pathbench_collector_follow_sequence", Gauge, &[], "Sequence number of the last change in the columns."),
     metric("pathbench_collector_http_connections", Gauge, &[], "Open connections."),
-    metric("pathbench_collector_http_refused_total", Counter, &["reason"], "Connections closed at a limit."),
-    metric(
-        "pathbench_collector_http_request_duration_seconds",
-        Histogram,
-        &["route"],
-        "Time from a request's head to its answer.",
-    ),
-    metric(
-        "pathbench_collector_http_requests_total",
-        Counter,
-        &["route", "status"],
-        "Requests by route and status.",
-    ),
+    metric("pathbench_collector_http_refused_total", Counter, &["reason"], "Connections closed at a limit: connections, client, tls, time."),
+    metric("pathbench_collector_http_request_duration_seconds", Histogram, &["route"], "Time from a request's head to the head of its answer."),
+    metric("pathbench_collector_http_requests_total", Counter, &["route", "status"], "Requests by route and status."),
     metric("pathbench_collector_lines_total", Counter, &["status"], "Submitted lines by their fate."),
     metric("pathbench_collector_live_measurements", Gauge, &[], "Running measurements with a report."),
-    metric("pathbench_collector_panics_total", Counter, &[], "Panics that were contained."),
-    metric(
-        "pathbench_collector_queue_capacity_submissions",
-        Gauge,
-        &[],
-        "Submissions that the queue can hold.",
-    ),
-    metric("pathbench_collector_queue_submissions", Gauge, &[], "Submissions that wait for the writer."),
-    metric("pathbench_collector_rate_limited_total", Counter, &["route"], "Requests answered with 429."),
+    metric("pathbench_collector_panics_total", Counter, &[], "Contained panics of requests and of the writer."),
+    metric("pathbench_collector_queue_bytes", Gauge, &[], "Bytes that wait for the writer."),
+    metric("pathbench_collector_queue_capacity_groups", Gauge, &[], "Groups that the queue can hold."),
+    metric("pathbench_collector_queue_groups", Gauge, &[], "Groups of submissions that wait for the writer."),
+    metric("pathbench_collector_rate_limited_total", Counter, &["route"], "Requests above the rate of their client."),
     metric("pathbench_collector_raw_bytes_total", Counter, &[], "Bytes of stored raw parts."),
-    metric("pathbench_collector_read_failures_total", Counter, &[], "Pages and files answered with 500."),
-    metric(
-        "pathbench_collector_received_bytes_total",
-        Counter,
-        &[],
-        "Bytes of bodies, before decompression.",
-    ),
+    metric("pathbench_collector_read_failures_total", Counter, &[], "Pages and files that failed."),
+    metric("pathbench_collector_received_bytes_total", Counter, &[], "Bytes of bodies, before decompression."),
+    metric("pathbench_collector_refused_groups_total", Counter, &[], "Groups for which the queue had no room."),
     metric("pathbench_collector_results", Gauge, &["consent"], "Results in the columns."),
-    metric("pathbench_collector_servers", Gauge, &["state"], "Test servers: ready, busy, draining, expired."),
+    metric("pathbench_collector_servers", Gauge, &["state"], "Registered test servers: ready, busy, draining, expired."),
     metric("pathbench_collector_start_time_seconds", Gauge, &[], "Unix time of the start."),
-    metric(
-        "pathbench_collector_store_errors_total",
-        Counter,
-        &["store"],
-        "Errors of the database and the raw store.",
-    ),
-    metric(
-        "pathbench_collector_syncs_total",
-        Counter,
-        &["store"],
-        "fsync calls and PUTs of the raw store, and commits.",
-    ),
+    metric("pathbench_collector_summary_bytes_total", Counter, &[], "Bytes of stored summaries."),
     metric("pathbench_collector_tokens_total", Counter, &["server"], "Tokens for test servers."),
     metric("pathbench_collector_unreadable_results", Gauge, &[], "Results whose facts cannot be read."),
 ];
@@ -128,7 +87,7 @@ pub fn find(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|one| one.name == name)
 }
 
-/// Samples, in the order of [`METRICS`]. A name that is not in the list, or with other labels, is left out: a test of
+/// Samples, in the order of [`METRICS`]; a metric without samples has its help and type. A name that is not in the list, or with other labels, is left out: a test of
 /// its caller finds that.
 #[derive(Debug, Clone, Default)]
 pub struct Exposition {
@@ -176,7 +135,7 @@ impl Exposition {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for metric in METRICS {
-            let Some(lines) = self.samples.get(metric.name) else { continue };
+            let lines = self.samples.get(metric.name).map_or("", String::as_str);
             let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
             let kind = metric.kind.name();
             let _ = write!(text, "# HELP {} {help}\n# TYPE {} {kind}\n{lines}", metric.name, metric.name);
@@ -244,16 +203,20 @@ mod tests {
         // Unknown names and wrong labels are left out.
         exposition.add("pathbench_collector_nothing", &[], 1.0);
         exposition.add("pathbench_collector_agents", &["x"], 1.0);
-        assert_eq!(
-            exposition.text(),
+        let text = exposition.text();
+        for part in [
             "# HELP pathbench_collector_agents Agents that checked in within the last day.\n\
              # TYPE pathbench_collector_agents gauge\n\
              pathbench_collector_agents +Inf\n\
-             # HELP pathbench_collector_tokens_total Tokens for test servers.\n\
-             # TYPE pathbench_collector_tokens_total counter\n\
+             # HELP pathbench_collector_build_info ",
+            "# TYPE pathbench_collector_tokens_total counter\n\
              pathbench_collector_tokens_total{server=\"a\\\"b\\\\c\\nd\"} 2\n\
-             pathbench_collector_tokens_total{server=\"e\"} 1000000000000000\n"
-        );
+             pathbench_collector_tokens_total{server=\"e\"} 1000000000000000\n",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(text.matches("# TYPE ").count(), METRICS.len());
+        assert_eq!(text.lines().filter(|line| !line.starts_with('#')).count(), 3);
     }
 
     #[test]
@@ -262,7 +225,7 @@ mod tests {
         let buckets = Buckets { bounds: vec![(0.1, 3), (1.0, 4)], sum: 7.5, count: 6 };
         exposition.add_histogram("pathbench_collector_http_request_duration_seconds", &["/"], &buckets);
         let text = exposition.text();
-        let lines: Vec<&str> = text.lines().skip(2).collect();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let name = "pathbench_collector_http_request_duration_seconds";
         assert_eq!(
             lines,

@@ -81,9 +81,11 @@ pub(super) fn serve(
                 acceptance.clone(),
                 stopping.clone(),
                 log.clone(),
+                Arc::clone(&app.metrics),
             ));
         }
-        server::serve(listener, acceptor, router(Arc::clone(&app)), acceptance, stopping, log).await;
+        let (router, metrics) = (router(Arc::clone(&app)), Arc::clone(&app.metrics));
+        server::serve(listener, acceptor, router, acceptance, stopping, log, metrics).await;
         Ok(())
     });
     // Blocking work ends by the deadlines of the stores.
@@ -106,7 +108,10 @@ fn follow(app: &Arc<App>) -> std::io::Result<Sender<()>> {
             let Some(app) = app.upgrade() else { return };
             match followed {
                 Followed::Applied(_) => app.is_loaded.store(true, Ordering::SeqCst),
-                Followed::Failed(error) => app.log.error("follow", json!({ "error": error.to_string() })),
+                Followed::Failed(error) => {
+                    app.metrics.count_follow_error();
+                    app.log.error("follow", json!({ "error": error.to_string() }));
+                }
             }
         });
     })?;
@@ -119,7 +124,7 @@ fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stor
     let log = Log::new(Arc::clone(clock), crate::output::standard_error());
     let writer_log = log.clone();
     let report = move |line: &str| writer_log.error("writer", json!({ "error": line }));
-    let options = Options { log: Arc::new(report), ..Options::default() };
+    let options = Options { log: Arc::new(report), clock: Arc::clone(clock), ..Options::default() };
     let writer = Writer::start(Arc::clone(&database), Arc::clone(&raw), options).map_err(Failure::failed)?;
     let submit = if args.open { SubmitAccess::Open } else { SubmitAccess::Token };
     let columns = Arc::new(RwLock::new(Columns::default()));
@@ -133,7 +138,7 @@ fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stor
         gate: Gate { keys, submit },
         rate: RateLimit::new(args.rate_limit),
         memory: MemoryBudget::new((args.body_memory as usize) << 20),
-        metrics: Metrics::default(),
+        metrics: Arc::new(Metrics::new(clock.as_ref())),
         log,
         operator: args.operator.clone(),
         retention: args.retention.map(|time| time.0),

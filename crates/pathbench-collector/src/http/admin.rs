@@ -48,7 +48,7 @@ pub(super) async fn put_experiment(
     Path(name): Path<String>,
     body: Body,
 ) -> Result<StatusCode, Refusal> {
-    let experiment: Experiment = body::json(body, &app.memory).await?;
+    let experiment: Experiment = body::json(body, &app).await?;
     if experiment.name.as_str() != name {
         return Err(Refusal::invalid(format!("`name` is `{}`, and the path names another", experiment.name)));
     }
@@ -144,7 +144,7 @@ pub(super) async fn put_server(
     body: Body,
 ) -> Result<Json<ServerKey>, Refusal> {
     let name = Name::new(name).map_err(Refusal::bad_request)?;
-    let NewServer { address } = body::json(body, &app.memory).await?;
+    let NewServer { address } = body::json(body, &app).await?;
     if let Some(address) = &address {
         ServerName::parse(address, 4433).map_err(Refusal::invalid)?;
     }
@@ -208,7 +208,7 @@ pub(super) struct NewTokenAnswer {
 }
 
 pub(super) async fn token(State(app): State<Arc<App>>, body: Body) -> Result<Json<NewTokenAnswer>, Refusal> {
-    let NewToken { name, valid_s } = body::json(body, &app.memory).await?;
+    let NewToken { name, valid_s } = body::json(body, &app).await?;
     let key = app.gate.keys.token_key(Purpose::Submit);
     let token = key.mint(&name, app.clock.unix_ms() / 1000, Duration::from_secs(valid_s));
     Ok(Json(NewTokenAnswer { token: token.map_err(Refusal::invalid)? }))

@@ -1,6 +1,7 @@
 //! Bodies of requests: bounded in bytes, in memory of all together, and in time.
 
-use super::limits::{MemoryBudget, MemoryShare};
+use super::App;
+use super::limits::MemoryShare;
 use super::problem::Refusal;
 use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, header};
@@ -27,14 +28,14 @@ const BUSY: Duration = Duration::from_secs(2);
 pub(super) async fn batch(
     headers: &HeaderMap,
     body: Body,
-    budget: &MemoryBudget,
+    app: &App,
 ) -> Result<ReadBody, Refusal> {
     let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
-    let read = whole(body, BATCH_BYTES, budget).await?;
+    let read = whole(body, BATCH_BYTES, app).await?;
     match encoding.as_deref() {
         None | Some(b"identity") => Ok(read),
         Some(b"zstd") => {
-            let share = budget.share();
+            let share = app.memory.share();
             blocking(move || {
                 let decoder =
                     zstd::stream::read::Decoder::new(read.bytes.as_slice()).and_then(|mut decoder| {
@@ -51,7 +52,7 @@ pub(super) async fn batch(
             .await
         }
         Some(b"gzip") => {
-            let share = budget.share();
+            let share = app.memory.share();
             blocking(move || {
                 decompress(flate2::read::MultiGzDecoder::new(read.bytes.as_slice()), "gzip", share)
             })
@@ -67,28 +68,29 @@ pub(super) async fn batch(
 }
 
 /// Any other body: JSON of at most 64 KiB.
-pub(super) async fn json<T: DeserializeOwned>(body: Body, budget: &MemoryBudget) -> Result<T, Refusal> {
-    let read = whole(body, BODY_BYTES, budget).await?;
+pub(super) async fn json<T: DeserializeOwned>(body: Body, app: &App) -> Result<T, Refusal> {
+    let read = whole(body, BODY_BYTES, app).await?;
     serde_json::from_slice(&read.bytes).map_err(|error| Refusal::invalid(format!("the body: {error}")))
 }
 
-async fn whole(body: Body, most: usize, budget: &MemoryBudget) -> Result<ReadBody, Refusal> {
-    let collected = tokio::time::timeout(TIME, collect(body, most, budget)).await;
+async fn whole(body: Body, most: usize, app: &App) -> Result<ReadBody, Refusal> {
+    let collected = tokio::time::timeout(TIME, collect(body, most, app)).await;
     collected.unwrap_or_else(|_| {
         Err(Refusal::too_slow(format!("the body did not arrive within {} s", TIME.as_secs())))
     })
 }
 
-async fn collect(mut body: Body, most: usize, budget: &MemoryBudget) -> Result<ReadBody, Refusal> {
+async fn collect(mut body: Body, most: usize, app: &App) -> Result<ReadBody, Refusal> {
     let too_large = || Refusal::too_large(format!("the body has more than {most} bytes"));
     if body.size_hint().lower() > most as u64 {
         return Err(too_large());
     }
-    let mut share = budget.share();
+    let mut share = app.memory.share();
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|error| Refusal::bad_request(format!("the body: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
+        app.metrics.count_received(data.len());
         if bytes.len() + data.len() > most {
             return Err(too_large());
         }

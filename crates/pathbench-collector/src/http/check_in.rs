@@ -60,7 +60,7 @@ pub(super) async fn check_in(
 ) -> Result<Json<CheckInAnswer>, Refusal> {
     let now_ms = app.clock.unix_ms();
     app.gate.submitter(&headers, now_ms / 1000)?;
-    let check_in: CheckIn = body::json(body, &app.memory).await?;
+    let check_in: CheckIn = body::json(body, &app).await?;
     let shared = Arc::clone(&app);
     let answer = blocking(move || answer(&shared, check_in, now_ms)).await?;
     Ok(Json(answer))
@@ -71,10 +71,12 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
     let experiments = experiments_of(database, &check_in.name)?;
     let token_name = check_in.agent.simple().to_string();
     put(database, Kind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
+    let servers = offered(database, &app.gate.keys, &token_name, now_ms)?;
+    servers.iter().for_each(|server| app.metrics.count_token(server.name.as_str()));
     Ok(CheckInAnswer {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         now_ms,
-        servers: offered(database, &app.gate.keys, &token_name, now_ms)?,
+        servers,
         experiments,
         next_s: NEXT_S,
         privacy: "/v1/privacy".to_owned(),
@@ -159,7 +161,7 @@ pub(super) async fn report(
     let now_ms = app.clock.unix_ms();
     let name = Name::new(name).map_err(Refusal::bad_request)?;
     app.gate.server(&name, &headers, now_ms / 1000)?;
-    let report: ServerReport = body::json(body, &app.memory).await?;
+    let report: ServerReport = body::json(body, &app).await?;
     let is_fingerprint =
         |text: &String| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if report.quic_ports.len() > MOST_PORTS || !report.fingerprint.iter().all(is_fingerprint) {
@@ -199,7 +201,7 @@ pub(super) async fn live(
 ) -> Result<StatusCode, Refusal> {
     let now_ms = app.clock.unix_ms();
     app.gate.submitter(&headers, now_ms / 1000)?;
-    let report: LiveReport = body::json(body, &app.memory).await?;
+    let report: LiveReport = body::json(body, &app).await?;
     if let Some(problem) = report.problem() {
         return Err(Refusal::invalid(problem));
     }

@@ -5,6 +5,7 @@ mod admin;
 mod body;
 pub mod check_in;
 pub mod limits;
+pub mod metrics;
 pub mod openapi;
 mod privacy;
 pub mod problem;
@@ -12,14 +13,14 @@ mod results;
 pub mod server;
 
 use crate::clock::Clock;
-use crate::ingest::{Figures, Writer};
+use crate::ingest::Writer;
 use crate::log::Log;
 use crate::raw::RawStore;
 use crate::reader::{self, Reader, View};
 use crate::store::Database;
 use access::Gate;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -27,13 +28,12 @@ use axum::routing::{delete, get, post, put};
 use axum::{Extension, Json, Router};
 use body::blocking;
 use limits::{MemoryBudget, RateLimit};
-use pathbench_api::problem::LineAnswer;
+pub use metrics::Metrics;
 use problem::Refusal;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The client of a request.
@@ -51,81 +51,13 @@ pub struct App {
     pub gate: Gate,
     pub rate: RateLimit,
     pub memory: MemoryBudget,
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
     pub log: Log,
     /// The name in the text about privacy.
     pub operator: Option<String>,
     pub retention: Option<Duration>,
     /// Whether the columns have followed all changes that the database had at the start.
     pub is_loaded: AtomicBool,
-}
-
-/// Counts since the start, for `/metrics`.
-#[derive(Debug, Default)]
-pub struct Metrics {
-    requests: [AtomicU64; 5],
-    /// By [`LineAnswer::code`].
-    lines: [AtomicU64; 7],
-    limited: AtomicU64,
-    panics: AtomicU64,
-}
-
-const LINE_CODES: [(u16, &str); 7] = [
-    (201, "created"),
-    (200, "known"),
-    (409, "conflict"),
-    (410, "deleted"),
-    (422, "invalid"),
-    (413, "large"),
-    (503, "busy"),
-];
-
-impl Metrics {
-    fn count_lines(&self, answers: &[LineAnswer]) {
-        for answer in answers {
-            if let Some(index) = LINE_CODES.iter().position(|(code, _)| *code == answer.code) {
-                self.lines[index].fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn count_answer(&self, status: StatusCode) {
-        let class = usize::from(status.as_u16() / 100).clamp(1, 5) - 1;
-        self.requests[class].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The text format of Prometheus, version 0.0.4.
-    fn text(&self) -> String {
-        let mut text = String::new();
-        let mut family = |name: &str, help: &str| {
-            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} counter\n");
-            name.to_owned()
-        };
-        let requests = family("pathbench_collector_requests_total", "Requests by the class of their status.");
-        for (index, count) in self.requests.iter().enumerate() {
-            let _ =
-                writeln!(text, "{requests}{{status=\"{}xx\"}} {}", index + 1, count.load(Ordering::Relaxed));
-        }
-        let mut family = |name: &str, help: &str| {
-            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} counter\n");
-            name.to_owned()
-        };
-        let lines = family("pathbench_collector_submissions_total", "Submissions by their fate.");
-        for ((_, fate), count) in LINE_CODES.iter().zip(&self.lines) {
-            let _ = writeln!(text, "{lines}{{fate=\"{fate}\"}} {}", count.load(Ordering::Relaxed));
-        }
-        for (name, help, count) in [
-            ("pathbench_collector_rate_limited_total", "Requests beyond a client's rate.", &self.limited),
-            ("pathbench_collector_panics_total", "Requests that ended in a panic.", &self.panics),
-        ] {
-            let _ = write!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} counter\n{name} {}\n",
-                count.load(Ordering::Relaxed)
-            );
-        }
-        text
-    }
 }
 
 /// All routes, behind the limits that hold for every request.
@@ -153,7 +85,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/admin", get(async || Redirect::permanent("/admin/")))
         .route("/health", get(async || Json(json!({ "status": "ok" }))))
         .route("/ready", get(ready))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics::metrics))
         .with_state(Arc::clone(&app));
     own.merge(pages(View::EVERYBODY))
         .nest("/admin/", operator)
@@ -171,16 +103,20 @@ fn not_allowed(method: &Method) -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, Json(problem)).into_response()
 }
 
-/// The rate of a client, panics, and headers of every answer.
+/// The rate of a client, panics, counts, and headers of every answer.
 async fn guard(State(app): State<Arc<App>>, request: Request<Body>, next: Next) -> Response {
+    let started = app.clock.monotonic();
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
-    let mut response = if let Err(wait) = app.rate.take(peer, app.clock.monotonic()) {
-        app.metrics.limited.fetch_add(1, Ordering::Relaxed);
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let limited = app.rate.take(peer, started).err();
+    let mut response = if let Some(wait) = limited {
         Refusal::too_many("too many requests from your address", wait).into_response()
     } else {
         contained(&app, request, next).await
     };
-    app.metrics.count_answer(response.status());
+    let route = route.as_ref().map_or("other", MatchedPath::as_str);
+    let duration = app.clock.monotonic().saturating_sub(started);
+    app.metrics.count_request(route, response.status(), duration, limited.is_some());
     secure(&mut response);
     response
 }
@@ -191,7 +127,7 @@ async fn contained(app: &App, request: Request<Body>, next: Next) -> Response {
     match tokio::spawn(next.run(request)).await {
         Ok(response) => response,
         Err(error) => {
-            app.metrics.panics.fetch_add(1, Ordering::Relaxed);
+            app.metrics.count_panic();
             app.log.error("panic", json!({ "request": place, "error": error.to_string() }));
             Refusal::failed("this request failed in the collector; its log has the reason").into_response()
         }
@@ -227,39 +163,4 @@ async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
         Ok(Json(json!({ "status": "ready" })))
     })
     .await
-}
-
-/// The writer's part of `/metrics`.
-fn writer_text(figures: &Figures) -> String {
-    let mut text = String::new();
-    for (name, kind, help, value) in [
-        ("commits_total", "counter", "Commits of the writer.", figures.commits),
-        (
-            "failed_commits_total",
-            "counter",
-            "Commits that the database or the raw store failed.",
-            figures.failed_commits,
-        ),
-        (
-            "refused_groups_total",
-            "counter",
-            "Groups for which the queue had no room.",
-            figures.refused_groups,
-        ),
-        ("summary_bytes_total", "counter", "Bytes of stored summaries.", figures.summary_bytes),
-        ("raw_bytes_total", "counter", "Bytes of stored raw parts.", figures.raw_bytes),
-        ("writer_panics_total", "counter", "Panics of the writer.", figures.panics),
-        ("queue_groups", "gauge", "Groups that wait for the writer.", figures.queue_groups),
-        ("queue_bytes", "gauge", "Bytes that wait for the writer.", figures.queue_bytes),
-    ] {
-        let name = format!("pathbench_collector_{name}");
-        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
-    }
-    text
-}
-
-async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let mut text = app.metrics.text();
-    text.push_str(&writer_text(&app.writer.figures()));
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

@@ -39,7 +39,7 @@ pub(super) async fn post(
 ) -> Result<Response, Refusal> {
     let received_ms = app.clock.unix_ms();
     app.gate.submitter(&headers, received_ms / 1000)?;
-    let read = body::batch(&headers, body, &app.memory).await?;
+    let read = body::batch(&headers, body, &app).await?;
     let parsed = if read.bytes.len() > PARSED_IN_PLACE_BYTES {
         let (parsed, _read) = blocking(move || Ok((parse(&read.bytes, received_ms), read))).await?;
         parsed?
@@ -175,6 +175,13 @@ pub(super) async fn delete_all(
 pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Deleted>, Refusal> {
     let now_ms = app.clock.unix_ms();
     let database = Arc::clone(&app.database);
-    let deleted = blocking(move || database.delete(&which, now_ms).map_err(Refusal::failed)).await?;
+    let shared = Arc::clone(app);
+    // The client can be gone before the answer: the count is part of the work.
+    let deleted = blocking(move || {
+        let deleted = database.delete(&which, now_ms).map_err(Refusal::failed)?;
+        shared.metrics.count_deleted(&which, deleted);
+        Ok(deleted)
+    })
+    .await?;
     Ok(Json(Deleted { deleted }))
 }

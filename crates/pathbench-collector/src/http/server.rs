@@ -1,6 +1,7 @@
 //! The accept loop: connections within bounds, TLS, deadlines, and a graceful end.
 
 use super::Peer;
+use super::metrics::{Metrics, Refused};
 use crate::log::Log;
 use axum::Router;
 use axum::extract::Request;
@@ -44,8 +45,9 @@ pub struct Acceptance {
 }
 
 /// Connections by client; a slot is released by its drop.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Connections {
+    metrics: Arc<Metrics>,
     all: AtomicUsize,
     by_client: Mutex<HashMap<Client, usize>>,
 }
@@ -57,21 +59,22 @@ struct Slot {
 }
 
 impl Connections {
-    fn slot(self: &Arc<Self>, address: IpAddr, acceptance: &Acceptance) -> Option<Slot> {
+    fn slot(self: &Arc<Self>, address: IpAddr, acceptance: &Acceptance) -> Result<Slot, Refused> {
         let client = Client::from(address);
         if self.all.load(Ordering::SeqCst) >= acceptance.max_connections {
-            return None;
+            return Err(Refused::Connections);
         }
         let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         let of_client = by_client.entry(client).or_insert(0);
         // A proxy carries the connections of all clients.
         let is_proxy = acceptance.trusted_proxies.contains(&address.to_canonical());
         if !is_proxy && *of_client >= acceptance.max_connections_per_client {
-            return None;
+            return Err(Refused::Client);
         }
         *of_client += 1;
         self.all.fetch_add(1, Ordering::SeqCst);
-        Some(Slot { connections: Arc::clone(self), client })
+        self.metrics.connection_opened();
+        Ok(Slot { connections: Arc::clone(self), client })
     }
 }
 
@@ -85,6 +88,7 @@ impl Drop for Slot {
             }
         }
         self.connections.all.fetch_sub(1, Ordering::SeqCst);
+        self.connections.metrics.connection_closed();
     }
 }
 
@@ -96,8 +100,10 @@ pub async fn serve(
     acceptance: Acceptance,
     mut stopping: watch::Receiver<bool>,
     log: Log,
+    metrics: Arc<Metrics>,
 ) {
-    let connections = Arc::new(Connections::default());
+    let (all, by_client) = (AtomicUsize::new(0), Mutex::default());
+    let connections = Arc::new(Connections { metrics: Arc::clone(&metrics), all, by_client });
     let acceptance = Arc::new(acceptance);
     loop {
         let accepted = tokio::select! {
@@ -113,12 +119,18 @@ pub async fn serve(
                 continue;
             }
         };
-        let Some(slot) = connections.slot(peer.ip(), &acceptance) else { continue };
+        let slot = match connections.slot(peer.ip(), &acceptance) {
+            Ok(slot) => slot,
+            Err(reason) => {
+                metrics.count_refused(reason);
+                continue;
+            }
+        };
         let (tls, router, stopping) = (tls.clone(), router.clone(), stopping.clone());
-        let acceptance = Arc::clone(&acceptance);
+        let (acceptance, metrics) = (Arc::clone(&acceptance), Arc::clone(&metrics));
         tokio::spawn(async move {
             // An error of a connection is its client's alone.
-            let _ = connection(stream, tls, router, peer, &acceptance, stopping).await;
+            let _ = connection(stream, tls, router, peer, &acceptance, stopping, metrics).await;
             drop(slot);
         });
     }
@@ -138,13 +150,16 @@ async fn connection(
     peer: SocketAddr,
     acceptance: &Acceptance,
     stopping: watch::Receiver<bool>,
+    metrics: Arc<Metrics>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     match tls {
-        None => requests(stream, router, peer, acceptance, stopping).await,
+        None => requests(stream, router, peer, acceptance, stopping, metrics).await,
         Some(tls) => {
-            let stream = tokio::time::timeout(HEAD_TIME, tls.accept(stream)).await??;
-            requests(stream, router, peer, acceptance, stopping).await
+            let shaken = tokio::time::timeout(HEAD_TIME, tls.accept(stream)).await;
+            let shaken = shaken.unwrap_or_else(|elapsed| Err(elapsed.into()));
+            let stream = shaken.inspect_err(|_| metrics.count_refused(Refused::Tls))?;
+            requests(stream, router, peer, acceptance, stopping, metrics).await
         }
     }
 }
@@ -155,17 +170,21 @@ async fn requests(
     peer: SocketAddr,
     acceptance: &Acceptance,
     mut stopping: watch::Receiver<bool>,
+    metrics: Arc<Metrics>,
 ) -> io::Result<()> {
     let proxies = acceptance.trusted_proxies.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let client = client_address(peer.ip(), request.headers(), &proxies);
         request.extensions_mut().insert(Peer(client));
-        let router = router.clone();
+        let (router, metrics) = (router.clone(), Arc::clone(&metrics));
         async move {
             let answer = router.oneshot(request.map(axum::body::Body::new));
             match tokio::time::timeout(REQUEST_TIME, answer).await {
                 Ok(answer) => answer.map_err(|never| match never {}),
-                Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+                Err(_) => {
+                    metrics.count_refused(Refused::Time);
+                    Err(io::Error::from(io::ErrorKind::TimedOut))
+                }
             }
         }
     });

@@ -2,8 +2,10 @@
 
 use super::commit::Committed;
 use super::{Group, NotWritten, Written};
+use crate::metrics::{Buckets, Durations};
 use pathbench_api::problem::LineStatus;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 #[derive(Debug, Default)]
 pub(super) struct Counters {
@@ -19,10 +21,11 @@ pub(super) struct Counters {
     summary_bytes: AtomicU64,
     raw_bytes: AtomicU64,
     panics: AtomicU64,
+    commit_durations: Durations,
 }
 
 /// Totals since the start, and the queue now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Figures {
     /// Groups that were stored.
     pub groups: u64,
@@ -43,6 +46,10 @@ pub struct Figures {
     pub panics: u64,
     pub queue_groups: u64,
     pub queue_bytes: u64,
+    /// Groups that the queue can hold.
+    pub queue_capacity_groups: u64,
+    /// Of all commits, failed ones included.
+    pub commit_durations: Buckets,
 }
 
 impl Counters {
@@ -54,7 +61,8 @@ impl Counters {
         self.panics.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn committed(&self, committed: &Committed) {
+    pub(super) fn committed(&self, committed: &Committed, duration: Duration) {
+        self.commit_durations.add(duration);
         let counter = if committed.failure.is_none() { &self.commits } else { &self.failed_commits };
         counter.fetch_add(1, Relaxed);
         self.summary_bytes.fetch_add(committed.summary_bytes, Relaxed);
@@ -80,7 +88,7 @@ impl Counters {
         }
     }
 
-    pub(super) fn figures(&self, queue_groups: usize, queue_bytes: usize) -> Figures {
+    pub(super) fn figures(&self, (queue_groups, queue_bytes): (usize, usize), most_groups: usize) -> Figures {
         Figures {
             groups: self.groups.load(Relaxed),
             failed_groups: self.failed_groups.load(Relaxed),
@@ -96,6 +104,8 @@ impl Counters {
             panics: self.panics.load(Relaxed),
             queue_groups: queue_groups as u64,
             queue_bytes: queue_bytes as u64,
+            queue_capacity_groups: most_groups as u64,
+            commit_durations: self.commit_durations.buckets(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod queue;
 
 pub use figures::Figures;
 
+use crate::clock::{Clock, RealClock};
 use crate::raw::RawStore;
 use crate::store::Database;
 use commit::Commit;
@@ -62,6 +63,8 @@ pub struct Options {
     pub commit_bytes: usize,
     pub retry_after: Duration,
     pub log: Log,
+    /// For the durations of commits.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for Options {
@@ -73,6 +76,7 @@ impl Default for Options {
             commit_bytes: 32 << 20,
             retry_after: Duration::from_secs(2),
             log: Arc::new(|_| ()),
+            clock: Arc::new(RealClock::default()),
         }
     }
 }
@@ -133,8 +137,7 @@ impl Writer {
     }
 
     pub fn figures(&self) -> Figures {
-        let (groups, bytes) = self.shared.queue.length();
-        self.shared.counters.figures(groups, bytes)
+        self.shared.counters.figures(self.shared.queue.length(), self.shared.options.queue_groups)
     }
 
     /// Accepts no more groups, stores those that wait, and ends the thread.
@@ -197,6 +200,7 @@ fn write_alone(shared: &Shared, commit: &Commit, group: &Group) -> Result<Writte
 /// `None`: a panic, which is counted and logged.
 fn guarded(shared: &Shared, commit: &Commit, groups: &[Group]) -> Option<Vec<Result<Written, NotWritten>>> {
     // After a panic only the database and the raw store are used again; both recover from poisoned locks.
+    let started = shared.options.clock.monotonic();
     let caught = catch_unwind(AssertUnwindSafe(|| commit.write(groups)));
     let committed = match caught {
         Ok(committed) => committed,
@@ -208,7 +212,8 @@ fn guarded(shared: &Shared, commit: &Commit, groups: &[Group]) -> Option<Vec<Res
             return None;
         }
     };
-    shared.counters.committed(&committed);
+    let duration = shared.options.clock.monotonic().saturating_sub(started);
+    shared.counters.committed(&committed, duration);
     if let Some(problem) = &committed.failure {
         (shared.options.log)(&format!("a commit failed: {problem}"));
     }

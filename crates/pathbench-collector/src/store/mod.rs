@@ -162,6 +162,9 @@ pub trait Database: Send + Sync + Debug {
     /// All documents of a kind, by key.
     fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError>;
 
+    /// The number of documents of a kind that were written at or after this Unix time.
+    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError>;
+
     fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError>;
 
     /// Whether there was one.

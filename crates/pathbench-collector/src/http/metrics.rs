@@ -1,0 +1,328 @@
+//! The counts of the HTTP API, and `GET /metrics`.
+
+use super::App;
+use super::body::blocking;
+use super::check_in::{KnownServer, documents};
+use super::problem::Refusal;
+use crate::clock::Clock;
+use crate::ingest::Figures;
+use crate::metrics::{CONTENT_TYPE, Durations, Exposition};
+use crate::store::{Database, Deletion, Document, Kind};
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use pathbench_api::check_in::SERVER_EXPIRY_MS;
+use pathbench_api::live::EXPIRY_MS;
+use pathbench_api::problem::LineAnswer;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Documents are counted again after this time, however often Prometheus asks.
+const DOCUMENTS_AGE: Duration = Duration::from_secs(10);
+
+/// Time for counting them; without them, the answer has the other metrics.
+const DOCUMENTS_TIME: Duration = Duration::from_secs(3);
+
+/// Agents that checked in within this time are counted.
+const AGENT_AGE_MS: u64 = 24 * 3600 * 1000;
+
+/// Names of servers with a count of their own. The operator registers them; this bounds years of changes.
+const MOST_SERVERS: usize = 1_000;
+
+const LINE_CODES: [(u16, &str); 7] = [
+    (201, "created"),
+    (200, "known"),
+    (409, "conflict"),
+    (410, "deleted"),
+    (422, "invalid"),
+    (413, "large"),
+    (503, "busy"),
+];
+
+/// Why a connection was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// As many are open as may be.
+    Connections,
+    /// As many are open of this client.
+    Client,
+    /// The TLS handshake failed or lasted too long.
+    Tls,
+    /// A request lasted too long.
+    Time,
+}
+
+impl Refused {
+    const ALL: [(Self, &str); 4] =
+        [(Self::Connections, "connections"), (Self::Client, "client"), (Self::Tls, "tls"), (Self::Time, "time")];
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Token,
+    Operator,
+    Retention,
+}
+
+impl Cause {
+    const ALL: [(Self, &str); 3] =
+        [(Self::Token, "token"), (Self::Operator, "operator"), (Self::Retention, "retention")];
+
+    fn of(deletion: &Deletion) -> Self {
+        match deletion {
+            Deletion::One(_) => Self::Operator,
+            Deletion::OneWithToken(..) | Deletion::AllWithToken(_) => Self::Token,
+            Deletion::ReceivedBefore(_) => Self::Retention,
+        }
+    }
+}
+
+/// Counts since the start.
+#[derive(Debug)]
+pub struct Metrics {
+    start_ms: u64,
+    /// By route: as many as the router has, and one for all other requests.
+    routes: Mutex<BTreeMap<String, Route>>,
+    /// By [`LineAnswer::code`].
+    lines: [AtomicU64; LINE_CODES.len()],
+    panics: AtomicU64,
+    received_bytes: AtomicU64,
+    connections: AtomicU64,
+    refused: [AtomicU64; Refused::ALL.len()],
+    follow_errors: AtomicU64,
+    deleted: [AtomicU64; Cause::ALL.len()],
+    tokens: Mutex<BTreeMap<String, u64>>,
+    documents: Mutex<Option<(Duration, Option<Documents>)>>,
+}
+
+#[derive(Debug, Default)]
+struct Route {
+    statuses: BTreeMap<u16, u64>,
+    limited: u64,
+    durations: Durations,
+}
+
+/// From the documents of the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Documents {
+    agents: u64,
+    live: u64,
+    ready: u64,
+    busy: u64,
+    draining: u64,
+    expired: u64,
+}
+
+impl Metrics {
+    pub fn new(clock: &dyn Clock) -> Self {
+        Self {
+            start_ms: clock.unix_ms(),
+            routes: Mutex::default(),
+            lines: Default::default(),
+            panics: AtomicU64::default(),
+            received_bytes: AtomicU64::default(),
+            connections: AtomicU64::default(),
+            refused: Default::default(),
+            follow_errors: AtomicU64::default(),
+            deleted: Default::default(),
+            tokens: Mutex::default(),
+            documents: Mutex::default(),
+        }
+    }
+
+    pub(super) fn count_lines(&self, answers: &[LineAnswer]) {
+        for answer in answers {
+            if let Some(index) = LINE_CODES.iter().position(|(code, _)| *code == answer.code) {
+                self.lines[index].fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    pub(super) fn count_request(&self, route: &str, status: StatusCode, duration: Duration, is_limited: bool) {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !routes.contains_key(route) {
+            routes.insert(route.to_owned(), Route::default());
+        }
+        let Some(counts) = routes.get_mut(route) else { return };
+        *counts.statuses.entry(status.as_u16()).or_default() += 1;
+        counts.limited += u64::from(is_limited);
+        counts.durations.add(duration);
+    }
+
+    pub(super) fn count_panic(&self) {
+        self.panics.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_received(&self, bytes: usize) {
+        self.received_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(super) fn connection_opened(&self) {
+        self.connections.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn connection_closed(&self) {
+        self.connections.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn count_refused(&self, reason: Refused) {
+        if let Some(index) = Refused::ALL.iter().position(|(one, _)| *one == reason) {
+            self.refused[index].fetch_add(1, Relaxed);
+        }
+    }
+
+    pub fn count_follow_error(&self) {
+        self.follow_errors.fetch_add(1, Relaxed);
+    }
+
+    pub fn count_deleted(&self, deletion: &Deletion, results: u64) {
+        let cause = Cause::of(deletion);
+        if let Some(index) = Cause::ALL.iter().position(|(one, _)| *one == cause) {
+            self.deleted[index].fetch_add(results, Relaxed);
+        }
+    }
+
+    pub(super) fn count_token(&self, server: &str) {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = tokens.len() < MOST_SERVERS || tokens.contains_key(server);
+        *tokens.entry(if is_own { server } else { "other" }.to_owned()).or_default() += 1;
+    }
+
+    fn add_to(&self, exposition: &mut Exposition) {
+        let mut add = |name: &str, labels: &[&str], value: u64| {
+            exposition.add(&format!("pathbench_collector_{name}"), labels, value as f64);
+        };
+        add("build_info", &[env!("CARGO_PKG_VERSION")], 1);
+        add("follow_errors_total", &[], self.follow_errors.load(Relaxed));
+        add("http_connections", &[], self.connections.load(Relaxed));
+        add("received_bytes_total", &[], self.received_bytes.load(Relaxed));
+        for ((_, fate), count) in LINE_CODES.iter().zip(&self.lines) {
+            add("lines_total", &[fate], count.load(Relaxed));
+        }
+        for ((_, reason), count) in Refused::ALL.iter().zip(&self.refused) {
+            add("http_refused_total", &[reason], count.load(Relaxed));
+        }
+        for ((_, cause), count) in Cause::ALL.iter().zip(&self.deleted) {
+            add("deletions_total", &[cause], count.load(Relaxed));
+        }
+        for (server, count) in self.tokens.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            add("tokens_total", &[server], *count);
+        }
+        exposition.add("pathbench_collector_start_time_seconds", &[], self.start_ms as f64 / 1e3);
+        self.add_routes(exposition);
+    }
+
+    fn add_routes(&self, exposition: &mut Exposition) {
+        for (route, counts) in self.routes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            for (status, count) in &counts.statuses {
+                let labels = [route.as_str(), &status.to_string()];
+                exposition.add("pathbench_collector_http_requests_total", &labels, *count as f64);
+            }
+            exposition.add("pathbench_collector_rate_limited_total", &[route], counts.limited as f64);
+            let durations = counts.durations.buckets();
+            exposition.add_histogram("pathbench_collector_http_request_duration_seconds", &[route], &durations);
+        }
+    }
+}
+
+impl Documents {
+    fn read(database: &dyn Database, now_ms: u64) -> Result<Self, Refusal> {
+        let since = |age_ms: u64| now_ms.saturating_sub(age_ms);
+        let count = |kind, age_ms| database.count_documents(kind, since(age_ms)).map_err(Refusal::failed);
+        let mut counts = Self {
+            agents: count(Kind::Agent, AGENT_AGE_MS)?,
+            live: count(Kind::Live, EXPIRY_MS)?,
+            ..Self::default()
+        };
+        let reports: Vec<(Document, KnownServer)> = documents(database, Kind::ServerReport)?;
+        let reports: BTreeMap<String, (u64, KnownServer)> = reports
+            .into_iter()
+            .map(|(document, known)| (document.key, (document.updated_ms, known)))
+            .collect();
+        for server in database.documents(Kind::Server).map_err(Refusal::failed)? {
+            let count = match reports.get(&server.key) {
+                Some((at_ms, known)) if *at_ms > since(SERVER_EXPIRY_MS) => match &known.report {
+                    report if report.draining => &mut counts.draining,
+                    report if report.tests >= report.max_tests => &mut counts.busy,
+                    _ => &mut counts.ready,
+                },
+                _ => &mut counts.expired,
+            };
+            *count += 1;
+        }
+        Ok(counts)
+    }
+
+    fn add_to(self, exposition: &mut Exposition) {
+        let mut add = |name: &str, labels: &[&str], value: u64| {
+            exposition.add(&format!("pathbench_collector_{name}"), labels, value as f64);
+        };
+        add("agents", &[], self.agents);
+        add("live_measurements", &[], self.live);
+        for (state, count) in [
+            ("ready", self.ready),
+            ("busy", self.busy),
+            ("draining", self.draining),
+            ("expired", self.expired),
+        ] {
+            add("servers", &[state], count);
+        }
+    }
+}
+
+fn add_writer(figures: &Figures, exposition: &mut Exposition) {
+    for (name, value) in [
+        ("committed_results_total", figures.created),
+        ("failed_commits_total", figures.failed_commits),
+        ("queue_bytes", figures.queue_bytes),
+        ("queue_capacity_groups", figures.queue_capacity_groups),
+        ("queue_groups", figures.queue_groups),
+        ("raw_bytes_total", figures.raw_bytes),
+        ("refused_groups_total", figures.refused_groups),
+        ("summary_bytes_total", figures.summary_bytes),
+    ] {
+        exposition.add(&format!("pathbench_collector_{name}"), &[], value as f64);
+    }
+    exposition.add_histogram(
+        "pathbench_collector_commit_duration_seconds",
+        &[],
+        &figures.commit_durations,
+    );
+}
+
+/// At most one query in [`DOCUMENTS_AGE`], also while the database fails or is slow; `None` then.
+async fn counted_documents(app: &Arc<App>) -> Option<Documents> {
+    let now = app.clock.monotonic();
+    {
+        let mut documents = app.metrics.documents.lock().unwrap_or_else(PoisonError::into_inner);
+        match *documents {
+            Some((at, known)) if now.saturating_sub(at) < DOCUMENTS_AGE => return known,
+            _ => {
+                // Requests until the answer get the earlier counts.
+                let earlier = documents.and_then(|(_, known)| known);
+                *documents = Some((now, earlier));
+            }
+        }
+    }
+    let (database, now_ms) = (Arc::clone(&app.database), app.clock.unix_ms());
+    let read = blocking(move || Documents::read(database.as_ref(), now_ms));
+    let read = tokio::time::timeout(DOCUMENTS_TIME, read).await.ok().and_then(Result::ok);
+    *app.metrics.documents.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, read));
+    read
+}
+
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let mut exposition = Exposition::default();
+    if let Some(documents) = counted_documents(&app).await {
+        documents.add_to(&mut exposition);
+    }
+    let figures = app.writer.figures();
+    add_writer(&figures, &mut exposition);
+    let panics = app.metrics.panics.load(Relaxed) + figures.panics;
+    exposition.add("pathbench_collector_panics_total", &[], panics as f64);
+    app.metrics.add_to(&mut exposition);
+    app.reader.add_metrics(&mut exposition);
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], exposition.text()).into_response()
+}
