@@ -69,7 +69,7 @@ fn metrics_exist_and_each_of_them_is_shown() {
                 let metric = base.or_else(|| find(name)).unwrap_or_else(|| panic!("{name} in {expression}"));
                 shown.insert(metric.name);
                 if metric.kind == Kind::Counter {
-                    let counted = ["rate(", "increase("].map(|function| format!("{function}{name}["));
+                    let counted = ["rate(", "increase("].map(|function| format!("{function}{name}"));
                     assert!(counted.iter().any(|text| expression.contains(text)), "{expression}");
                 }
                 // Labels that the expression groups by are labels of its metric.

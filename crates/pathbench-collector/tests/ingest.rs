@@ -77,6 +77,10 @@ impl Database for Faulty {
         self.inner.documents(kind)
     }
 
+    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+        self.inner.count_documents(kind, since_ms)
+    }
+
     fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
         self.inner.put_document(kind, document)
     }

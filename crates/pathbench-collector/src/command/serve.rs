@@ -187,8 +187,8 @@ impl Upkeep {
     async fn run(self, app: Arc<App>) {
         let upkeep = Arc::new(self);
         for round in 0_u32.. {
-            let (upkeep, retention, now_ms) = (Arc::clone(&upkeep), app.retention, app.clock.unix_ms());
-            let work = move || upkeep.round(retention, round.is_multiple_of(ROUNDS_PER_DAY), now_ms);
+            let (upkeep, shared) = (Arc::clone(&upkeep), Arc::clone(&app));
+            let work = move || upkeep.round(&shared, round.is_multiple_of(ROUNDS_PER_DAY));
             match tokio::task::spawn_blocking(work).await {
                 Ok(Ok((0, erased))) if erased == Erased::default() => {}
                 Ok(Ok((deleted, erased))) => app.log.info(
@@ -202,17 +202,13 @@ impl Upkeep {
         }
     }
 
-    fn round(
-        &self,
-        retention: Option<Duration>,
-        is_daily: bool,
-        now_ms: u64,
-    ) -> Result<(u64, Erased), MaintenanceError> {
+    fn round(&self, app: &App, is_daily: bool) -> Result<(u64, Erased), MaintenanceError> {
         let (database, raw) = (self.database.as_ref(), self.raw.as_ref());
-        let deleted = match retention {
-            Some(keep) => maintenance::retain(database, raw, keep, now_ms)?,
+        let deleted = match app.retention {
+            Some(keep) => maintenance::retain(database, raw, keep, app.clock.unix_ms())?,
             None => 0,
         };
+        app.metrics.count_retention(deleted);
         let mut erased = maintenance::erase_deleted(database, raw)?;
         if is_daily {
             let unreferenced = maintenance::erase_unreferenced(database, raw)?;

@@ -25,11 +25,7 @@ const TIME: Duration = Duration::from_secs(60);
 const BUSY: Duration = Duration::from_secs(2);
 
 /// The body of a batch, decompressed.
-pub(super) async fn batch(
-    headers: &HeaderMap,
-    body: Body,
-    app: &App,
-) -> Result<ReadBody, Refusal> {
+pub(super) async fn batch(headers: &HeaderMap, body: Body, app: &App) -> Result<ReadBody, Refusal> {
     let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
     let read = whole(body, BATCH_BYTES, app).await?;
     match encoding.as_deref() {

@@ -55,8 +55,8 @@ pub enum Refused {
 }
 
 impl Refused {
-    const ALL: [(Self, &str); 4] =
-        [(Self::Connections, "connections"), (Self::Client, "client"), (Self::Tls, "tls"), (Self::Time, "time")];
+    /// In the order of the variants.
+    const LABELS: [&str; Self::Time as usize + 1] = ["connections", "client", "tls", "time"];
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +67,8 @@ enum Cause {
 }
 
 impl Cause {
-    const ALL: [(Self, &str); 3] =
-        [(Self::Token, "token"), (Self::Operator, "operator"), (Self::Retention, "retention")];
+    /// In the order of the variants.
+    const LABELS: [&str; Self::Retention as usize + 1] = ["token", "operator", "retention"];
 
     fn of(deletion: &Deletion) -> Self {
         match deletion {
@@ -90,9 +90,9 @@ pub struct Metrics {
     panics: AtomicU64,
     received_bytes: AtomicU64,
     connections: AtomicU64,
-    refused: [AtomicU64; Refused::ALL.len()],
+    refused: [AtomicU64; Refused::LABELS.len()],
     follow_errors: AtomicU64,
-    deleted: [AtomicU64; Cause::ALL.len()],
+    deleted: [AtomicU64; Cause::LABELS.len()],
     tokens: Mutex<BTreeMap<String, u64>>,
     documents: Mutex<Option<(Duration, Option<Documents>)>>,
 }
@@ -140,7 +140,13 @@ impl Metrics {
         }
     }
 
-    pub(super) fn count_request(&self, route: &str, status: StatusCode, duration: Duration, is_limited: bool) {
+    pub(super) fn count_request(
+        &self,
+        route: &str,
+        status: StatusCode,
+        duration: Duration,
+        is_limited: bool,
+    ) {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if !routes.contains_key(route) {
             routes.insert(route.to_owned(), Route::default());
@@ -168,9 +174,7 @@ impl Metrics {
     }
 
     pub(super) fn count_refused(&self, reason: Refused) {
-        if let Some(index) = Refused::ALL.iter().position(|(one, _)| *one == reason) {
-            self.refused[index].fetch_add(1, Relaxed);
-        }
+        self.refused[reason as usize].fetch_add(1, Relaxed);
     }
 
     pub fn count_follow_error(&self) {
@@ -178,10 +182,11 @@ impl Metrics {
     }
 
     pub fn count_deleted(&self, deletion: &Deletion, results: u64) {
-        let cause = Cause::of(deletion);
-        if let Some(index) = Cause::ALL.iter().position(|(one, _)| *one == cause) {
-            self.deleted[index].fetch_add(results, Relaxed);
-        }
+        self.deleted[Cause::of(deletion) as usize].fetch_add(results, Relaxed);
+    }
+
+    pub fn count_retention(&self, results: u64) {
+        self.deleted[Cause::Retention as usize].fetch_add(results, Relaxed);
     }
 
     pub(super) fn count_token(&self, server: &str) {
@@ -201,10 +206,10 @@ impl Metrics {
         for ((_, fate), count) in LINE_CODES.iter().zip(&self.lines) {
             add("lines_total", &[fate], count.load(Relaxed));
         }
-        for ((_, reason), count) in Refused::ALL.iter().zip(&self.refused) {
+        for (reason, count) in Refused::LABELS.iter().zip(&self.refused) {
             add("http_refused_total", &[reason], count.load(Relaxed));
         }
-        for ((_, cause), count) in Cause::ALL.iter().zip(&self.deleted) {
+        for (cause, count) in Cause::LABELS.iter().zip(&self.deleted) {
             add("deletions_total", &[cause], count.load(Relaxed));
         }
         for (server, count) in self.tokens.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -222,7 +227,11 @@ impl Metrics {
             }
             exposition.add("pathbench_collector_rate_limited_total", &[route], counts.limited as f64);
             let durations = counts.durations.buckets();
-            exposition.add_histogram("pathbench_collector_http_request_duration_seconds", &[route], &durations);
+            exposition.add_histogram(
+                "pathbench_collector_http_request_duration_seconds",
+                &[route],
+                &durations,
+            );
         }
     }
 }
@@ -285,11 +294,7 @@ fn add_writer(figures: &Figures, exposition: &mut Exposition) {
     ] {
         exposition.add(&format!("pathbench_collector_{name}"), &[], value as f64);
     }
-    exposition.add_histogram(
-        "pathbench_collector_commit_duration_seconds",
-        &[],
-        &figures.commit_durations,
-    );
+    exposition.add_histogram("pathbench_collector_commit_duration_seconds", &[], &figures.commit_durations);
 }
 
 /// At most one query in [`DOCUMENTS_AGE`], also while the database fails or is slow; `None` then.

@@ -154,6 +154,8 @@ fn documents(open: Open<'_>) {
     database.put_document(Kind::Server, &document(hostile, hostile, 2)).unwrap();
     database.put_document(Kind::Agent, &document("b", "{\"agent\":1}", 3)).unwrap();
     database.put_document(Kind::Server, &document("b", "{\"new\":1}", 4)).unwrap();
+    let counts = [0, 3, 5].map(|since_ms| database.count_documents(Kind::Server, since_ms).unwrap());
+    assert_eq!(counts, [2, 1, 0]);
     assert_eq!(
         open().documents(Kind::Server).unwrap(),
         [document(hostile, hostile, 2), document("b", "{\"new\":1}", 4)]

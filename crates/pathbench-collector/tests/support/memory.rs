@@ -149,6 +149,10 @@ impl Database for MemoryDatabase {
         Ok(of_kind.map(|(_, document)| document.clone()).collect())
     }
 
+    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+        Ok(self.documents(kind)?.iter().filter(|one| one.updated_ms >= since_ms).count() as u64)
+    }
+
     fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
         self.tables().documents.insert((kind.name(), document.key.clone()), document.clone());
         Ok(())

@@ -207,6 +207,10 @@ impl Database for Postgres {
         self.call(async |connection| read::documents(connection, kind).await)
     }
 
+    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+        self.call(async |connection| read::count_documents(connection, kind, since_ms).await)
+    }
+
     fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
         self.call(async |connection| write::put_document(connection, kind, document).await)
     }

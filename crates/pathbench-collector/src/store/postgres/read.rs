@@ -127,3 +127,14 @@ pub(super) async fn documents(connection: &mut Connection, kind: Kind) -> Result
     let query = "SELECT key, body, updated_ms FROM documents WHERE kind = $1 ORDER BY key";
     connection.query(query, &[&kind.name()]).await?.iter().map(document_of).collect()
 }
+
+pub(super) async fn count_documents(
+    connection: &mut Connection,
+    kind: Kind,
+    since_ms: u64,
+) -> Result<u64, Error> {
+    let query = "SELECT count(*) FROM documents WHERE kind = $1 AND updated_ms >= $2";
+    let rows = connection.query(query, &[&kind.name(), &(since_ms as i64)]).await?;
+    let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+    Ok(count.unsigned_abs())
+}

@@ -161,6 +161,10 @@ impl Database for Sqlite {
         self.read(|connection| read::documents(connection, kind))
     }
 
+    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+        self.read(|connection| read::count_documents(connection, kind, since_ms))
+    }
+
     fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
         self.write(|connection| write::put_document(connection, kind, document))
     }

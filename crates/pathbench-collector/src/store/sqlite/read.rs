@@ -98,3 +98,10 @@ pub(super) fn documents(connection: &Connection, kind: Kind) -> rusqlite::Result
     let query = "SELECT key, body, updated_ms FROM documents WHERE kind = ?1 ORDER BY key";
     connection.prepare_cached(query)?.query_map([kind.name()], document_of)?.collect()
 }
+
+pub(super) fn count_documents(connection: &Connection, kind: Kind, since_ms: u64) -> rusqlite::Result<u64> {
+    let query = "SELECT count(*) FROM documents WHERE kind = ?1 AND updated_ms >= ?2";
+    let counted: rusqlite::Result<i64> =
+        connection.prepare_cached(query)?.query_row((kind.name(), since_ms as i64), |row| row.get(0));
+    counted.map(i64::unsigned_abs)
+}
