@@ -5,15 +5,15 @@
 //! prefix may still identify a household, which `GET /v1/privacy` says. Names of Wi-Fi networks and link-layer addresses
 //! go, wherever the same result repeats them. Applying it twice changes nothing more.
 
+mod address;
+
+pub use address::addresses;
+
 use crate::name::Name;
 use crate::summary::Summary;
-use pathbench_record::network::network;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-const IPV4_PREFIX: u8 = 24;
-const IPV6_PREFIX: u8 = 48;
 
 /// Fields whose value identifies a person, a place or a device; it is removed, here and in every other text.
 const PERSONAL: [&str; 14] = [
@@ -39,10 +39,18 @@ pub const REMOVED: &str = "(removed)";
 /// Shorter texts are removed from their field only: they are part of too many words.
 const SHORTEST_REPEATED: usize = 3;
 
+/// Distinct personal names of one result. A host sees a few dozen networks in a run; thousands are made to keep the
+/// collector busy.
+pub const MOST_NAMES: usize = 1_000;
+
+/// A number as an identity (IMEI, IMSI) has more digits than a figure.
+const SHORTEST_NUMBER: usize = 8;
+
 /// Anonymises the documents of one result. Names that one of them holds are removed from all.
 #[derive(Debug, Clone, Default)]
 pub struct Anonymiser {
     names: BTreeSet<String>,
+    is_full: bool,
 }
 
 impl Anonymiser {
@@ -51,10 +59,7 @@ impl Anonymiser {
         match value {
             Value::Object(object) => {
                 for (key, value) in object {
-                    match value {
-                        Value::String(text) if is_personal(key) => self.learn_name(text),
-                        other => self.learn(other),
-                    }
+                    if is_personal(key) { self.learn_all(value) } else { self.learn(value) }
                 }
             }
             Value::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -62,10 +67,40 @@ impl Anonymiser {
         }
     }
 
-    pub fn learn_name(&mut self, name: &str) {
-        if name.chars().count() >= SHORTEST_REPEATED && name != REMOVED {
-            self.names.insert(name.to_owned());
+    /// Every text below a personal field.
+    fn learn_all(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.learn_name(text),
+            Value::Number(number) => {
+                let text = number.to_string();
+                if text.len() >= SHORTEST_NUMBER {
+                    self.learn_name(&text);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.learn_all(item)),
+            Value::Object(object) => object.values().for_each(|value| self.learn_all(value)),
+            _ => {}
         }
+    }
+
+    pub fn learn_name(&mut self, name: &str) {
+        // `/24` is part of every anonymous form.
+        let is_prefix = name.contains('/')
+            && name.chars().all(|one| one.is_ascii_hexdigit() || matches!(one, '/' | '.' | ':'));
+        let name = visible(name);
+        if name.chars().count() < SHORTEST_REPEATED || is_prefix || REMOVED.contains(&*name) {
+            return;
+        }
+        if self.names.len() < MOST_NAMES {
+            self.names.insert(name.into_owned());
+        } else {
+            self.is_full |= !self.names.contains(&*name);
+        }
+    }
+
+    /// Whether there were more names than [`MOST_NAMES`]: the documents cannot be anonymised.
+    pub const fn is_full(&self) -> bool {
+        self.is_full
     }
 
     pub fn apply(&self, value: &mut Value) {
@@ -95,13 +130,42 @@ impl Anonymiser {
 
     /// `text` without personal names and with prefixes instead of addresses.
     pub fn text(&self, text: &str) -> String {
+        // A name can be part of an anonymous form: `2.0` of 192.0.2.0/24.
+        const PASSES: usize = 4;
         let mut text = text.to_owned();
-        for name in &self.names {
-            if text.contains(name.as_str()) {
-                text = text.replace(name.as_str(), REMOVED);
+        for _ in 0..PASSES {
+            let anonymous = addresses(&self.without_names(&visible(&text)));
+            if anonymous == text {
+                break;
+            }
+            text = anonymous;
+        }
+        text
+    }
+
+    /// The longest name at each place becomes [`REMOVED`]; `REMOVED` itself stays.
+    fn without_names(&self, text: &str) -> String {
+        if self.names.is_empty() {
+            return text.to_owned();
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let kept = if rest.starts_with(REMOVED) { REMOVED.len() } else { 0 };
+            // Names with this first character, the longest of them last.
+            let from = first.to_string();
+            let names = self.names.range(from..).take_while(|name| name.starts_with(first));
+            let found = names.filter(|name| rest.starts_with(name.as_str())).map(String::len).max();
+            if let Some(length) = found.filter(|length| *length > kept) {
+                out.push_str(REMOVED);
+                rest = &rest[length..];
+            } else {
+                let length = kept.max(first.len_utf8());
+                out.push_str(&rest[..length]);
+                rest = &rest[length..];
             }
         }
-        addresses(&text)
+        out
     }
 
     pub fn summary(&self, summary: &mut Summary) {
@@ -140,121 +204,8 @@ fn is_personal(key: &str) -> bool {
     PERSONAL.iter().any(|personal| key.eq_ignore_ascii_case(personal))
 }
 
-/// Prefixes instead of all addresses in `text`, IP and link-layer.
-///
-/// Digits of other scripts count as digits: `１９２.０.２.７` is an address to a reader.
-pub fn addresses(text: &str) -> String {
-    let normal: Vec<(char, char)> = text.chars().map(|character| (character, plain(character))).collect();
-    let mut out = String::with_capacity(text.len());
-    let mut from = 0;
-    while from < normal.len() {
-        let before = from.checked_sub(1).map(|before| normal[before].1);
-        let found = match before {
-            Some(before) if before.is_ascii_digit() => None,
-            // A letter can end a word before an IPv4 address: `a192.0.2.7`.
-            Some(before) if before.is_ascii_hexdigit() => {
-                found_at(&normal, from).filter(|(_, replacement)| !replacement.contains(':'))
-            }
-            _ => found_at(&normal, from),
-        };
-        if let Some((length, replacement)) = found {
-            out.push_str(&replacement);
-            from += length;
-        } else {
-            out.push(normal[from].0);
-            from += 1;
-        }
-    }
-    out
-}
-
-/// Full-width forms and other decimal digits as ASCII.
-fn plain(character: char) -> char {
-    match character {
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(character) - 0xfee0).unwrap_or(character),
-        '\u{3002}' | '\u{ff61}' => '.',
-        '\u{0660}'..='\u{0669}' => digit(character, 0x0660),
-        '\u{06f0}'..='\u{06f9}' => digit(character, 0x06f0),
-        '\u{0966}'..='\u{096f}' => digit(character, 0x0966),
-        _ => character,
-    }
-}
-
-fn digit(character: char, zero: u32) -> char {
-    char::from_digit(u32::from(character) - zero, 10).unwrap_or(character)
-}
-
-/// The longest address that begins at `from`: its length in characters, and what replaces it.
-fn found_at(text: &[(char, char)], from: usize) -> Option<(usize, String)> {
-    // An IPv6 address with an embedded IPv4 address has at most 45 characters.
-    const LONGEST: usize = 45;
-    let rest = &text[from..];
-    if !rest.first().is_some_and(|(_, first)| first.is_ascii_hexdigit() || *first == ':') {
-        return None;
-    }
-    let is_part = |&&(_, character): &&(char, char)| {
-        character.is_ascii_hexdigit() || matches!(character, '.' | ':' | '-')
-    };
-    let length = rest.iter().take(LONGEST).take_while(is_part).count();
-    let candidate: String = rest[..length].iter().map(|(_, character)| *character).collect();
-    (2..=candidate.len()).rev().find_map(|length| {
-        // What follows must not continue a number: 192.0.2.77 is not 192.0.2.7 and a digit.
-        let next = rest.get(length).map(|(_, next)| *next);
-        // And `d::` of `std::net` is no address.
-        let is_word = candidate[..length].contains("::") && next.is_some_and(char::is_alphanumeric);
-        if is_word || next.is_some_and(|next| next.is_ascii_hexdigit()) {
-            return None;
-        }
-        let prefix = prefix_length(&rest[length..]);
-        // `::` alone is no address of a host; `::/48` is the anonymous form of one.
-        if &candidate[..length] == "::" && prefix == 0 {
-            return None;
-        }
-        replacement(&candidate[..length]).map(|replacement| (length + prefix, replacement))
-    })
-}
-
-/// The length of `/24` after an address: a prefix that is cut again stays as it is, and a longer one is cut.
-fn prefix_length(rest: &[(char, char)]) -> usize {
-    if rest.first().is_none_or(|(_, slash)| *slash != '/') {
-        return 0;
-    }
-    let digits = rest[1..].iter().take_while(|(_, digit)| digit.is_ascii_digit()).count();
-    if digits == 0 { 0 } else { digits + 1 }
-}
-
-fn replacement(text: &str) -> Option<String> {
-    if let Some(address) = ipv4(text) {
-        return Some(network(IpAddr::V4(address), IPV4_PREFIX, IPV6_PREFIX).to_string());
-    }
-    if text.matches(':').count() >= 2
-        && let Ok(address) = text.parse::<Ipv6Addr>()
-    {
-        return Some(ipv6(address));
-    }
-    is_link_layer(text).then(|| REMOVED.to_owned())
-}
-
-/// An IPv4 address may hide in the last 32 bits (RFC 4291, section 2.5.5; RFC 6052).
-fn ipv6(address: Ipv6Addr) -> String {
-    network(IpAddr::V6(address), IPV4_PREFIX, IPV6_PREFIX).to_string()
-}
-
-/// Four decimal numbers between dots or hyphens (as in `ip-192-0-2-7`), leading zeros allowed.
-fn ipv4(text: &str) -> Option<Ipv4Addr> {
-    let separator = if text.contains('.') { '.' } else { '-' };
-    let mut octets = [0; 4];
-    let mut parts = text.split(separator);
-    for octet in &mut octets {
-        let part = parts.next().filter(|part| (1..=3).contains(&part.len()))?;
-        *octet = part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok()).flatten()?;
-    }
-    parts.next().is_none().then(|| octets.into())
-}
-
-/// Six bytes in hexadecimal between colons or hyphens.
-fn is_link_layer(text: &str) -> bool {
-    let separator = if text.contains(':') { ':' } else { '-' };
-    let is_byte = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    text.split(separator).count() == 6 && text.split(separator).all(is_byte)
+/// Without characters that no reader sees, which could hide an address or a name from the search.
+fn visible(text: &str) -> Cow<'_, str> {
+    let is_invisible = |one: char| matches!(one, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
+    if text.contains(is_invisible) { text.replace(is_invisible, "").into() } else { text.into() }
 }

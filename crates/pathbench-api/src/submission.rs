@@ -1,7 +1,7 @@
 //! A result as it is submitted: one line of a batch.
 
 use crate::Uuid;
-use crate::bounds::{LINE_BYTES, RAW_BYTES};
+use crate::bounds::{LINE_BYTES, RAW_BYTES, SUMMARY_BYTES};
 use crate::consent::Consent;
 use crate::digest::Digest;
 use crate::summary::Summary;
@@ -48,6 +48,8 @@ pub enum SubmissionError {
     NoConsent,
     #[error("`summary`: {0}")]
     Summary(String),
+    #[error("the line has {bytes} bytes beside `raw`; at most {SUMMARY_LINE_BYTES} are accepted")]
+    LargeSummary { bytes: usize },
     #[error("`raw` is not base64")]
     RawEncoding,
     #[error("`raw` has more than {RAW_BYTES} bytes")]
@@ -70,6 +72,9 @@ pub struct Checked {
 const EARLIEST_MS: u64 = 1_577_836_800_000;
 const DAY_MS: u64 = 86_400_000;
 
+/// A line without its raw part: the summary and the other fields.
+const SUMMARY_LINE_BYTES: usize = SUMMARY_BYTES + 1024;
+
 /// Magic number of a zstd frame (RFC 8878, section 3.1.1), little-endian.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
@@ -80,6 +85,10 @@ impl Submission {
             return Err(SubmissionError::Large { bytes: line.len() });
         }
         let mut submission: Self = serde_json::from_slice(line)?;
+        let bytes = line.len() - submission.raw.as_ref().map_or(0, String::len).min(line.len());
+        if bytes > SUMMARY_LINE_BYTES {
+            return Err(SubmissionError::LargeSummary { bytes });
+        }
         if submission.schema != SCHEMA {
             return Err(SubmissionError::Schema { found: submission.schema.chars().take(40).collect() });
         }

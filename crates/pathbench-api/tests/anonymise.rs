@@ -90,3 +90,65 @@ proptest! {
         prop_assert_eq!(addresses(&once), once);
     }
 }
+
+#[test]
+fn an_address_before_a_word_is_found() {
+    for (text, expected) in [
+        ("192.0.2.7dev eth0", "192.0.2.0/24dev eth0"),
+        ("192.0.2.7eth0", "192.0.2.0/24eth0"),
+        ("2001:db8:1:2::3wlan0", "2001:db8:1::/48wlan0"),
+    ] {
+        assert_eq!(addresses(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn addresses_in_other_spellings_are_found() {
+    for (text, expected) in [
+        ("aabb.ccdd.eeff", REMOVED),
+        ("aa-bb-cc-dd-ee-ff-00-11", REMOVED),
+        ("2001-db8-1-2--3.ipv6-literal.net", "2001:db8:1::/48.ipv6-literal.net"),
+        ("3.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.0.0.0.1.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa", "(removed).ip6.arpa"),
+        ("𝟏𝟗𝟐.0.2.𝟕", "192.0.2.0/24"),
+        ("192‐0‐2‐7", "192.0.2.0/24"),
+        ("192.0.2.7/255.255.255.0", "192.0.2.0/24/255.255.255.0/24"),
+    ] {
+        assert_eq!(addresses(text), expected, "{text}");
+    }
+    assert_eq!(Anonymiser::default().text("192.0.2.\u{200b}7"), "192.0.2.0/24");
+}
+
+#[test]
+fn the_longest_of_several_names_goes_as_a_whole() {
+    let mut anonymiser = Anonymiser::default();
+    anonymiser.learn(&json!({ "ssid": "Anna", "more": { "SSID": ["Anna's home", { "name": "Attic" }] }, "imsi": 262_011_234_567_890_u64 }));
+    assert_eq!(
+        anonymiser.text("left Anna's home for Attic, 262011234567890"),
+        "left (removed) for (removed), (removed)"
+    );
+}
+
+#[test]
+fn names_that_are_part_of_anonymous_forms_do_not_make_texts_grow() {
+    let mut anonymiser = Anonymiser::default();
+    for name in ["/24", "mov", "(removed) x", "2.0", "::/48"] {
+        anonymiser.learn_name(name);
+    }
+    for text in ["192.0.2.7", "(removed) x", "2001:db8:1:2::3", "172.16.2.7", "mov"] {
+        let once = anonymiser.text(text);
+        assert_eq!(anonymiser.text(&once), once, "{text}");
+    }
+}
+
+#[test]
+fn a_flood_of_names_is_noticed_and_costs_little() {
+    let mut anonymiser = Anonymiser::default();
+    let names: Vec<_> = (0..200_000).map(|index| json!({ "ssid": format!("net-{index}") })).collect();
+    anonymiser.learn(&json!(names));
+    assert!(anonymiser.is_full());
+    let begin = std::time::Instant::now();
+    for text in ["net-199999 ".repeat(10_000), "1:".repeat(50_000), "1.".repeat(50_000)] {
+        let _ = anonymiser.text(&text);
+    }
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+}

@@ -116,7 +116,9 @@ fn parse(bytes: &[u8], now_ms: u64) -> Result<Parsed, Refusal> {
             }
             Err(error) => {
                 let status = match error {
-                    SubmissionError::Large { .. } | SubmissionError::RawSize => LineStatus::Large,
+                    SubmissionError::Large { .. }
+                    | SubmissionError::LargeSummary { .. }
+                    | SubmissionError::RawSize => LineStatus::Large,
                     _ => LineStatus::Invalid,
                 };
                 parsed.answers.push(LineAnswer::new(number, id_of(line), status, Some(error.to_string())));

@@ -20,7 +20,7 @@ impl From<UnpackError> for Failure {
     fn from(error: UnpackError) -> Self {
         match error {
             UnpackError::Damaged(_) | UnpackError::Json { .. } => Self::new(422, error.to_string()),
-            UnpackError::Large => Self::new(413, error.to_string()),
+            UnpackError::Large | UnpackError::Names => Self::new(413, error.to_string()),
             UnpackError::Io(_) => {
                 Self::new(503, "the collector cannot unpack the raw part now; try again in 5 s")
             }

@@ -4,7 +4,7 @@
 //! of it. Links, devices and unknown files are left out, packet captures among them.
 
 use crate::viewer::Viewer;
-use pathbench_api::anonymise::Anonymiser;
+use pathbench_api::anonymise::{Anonymiser, MOST_NAMES};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -47,6 +47,8 @@ pub enum UnpackError {
     Damaged(io::Error),
     #[error("the raw part has more than {MOST_ENTRIES} files or {} MB", MOST_BYTES >> 20)]
     Large,
+    #[error("the raw part names more than {MOST_NAMES} networks, places or devices")]
+    Names,
     #[error("cannot write a temporary file: {0}")]
     Io(io::Error),
     #[error("`{file}` is not JSON")]
@@ -118,6 +120,9 @@ impl Unpacked {
                 anonymiser.learn(&value);
                 Ok(())
             })?;
+        }
+        if anonymiser.is_full() {
+            return Err(UnpackError::Names);
         }
         for name in self.files.clone() {
             let new = format!("{name}.anonymous");

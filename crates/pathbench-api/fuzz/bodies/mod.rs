@@ -1,0 +1,9 @@
+//! The bodies of the fuzz targets. The ordinary tests run them, too (`tests/fuzz_bodies.rs`).
+
+#![allow(dead_code, reason = "each target uses its part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a finding panics")]
+
+pub(crate) mod anonymiser;
+#[path = "../../../pathbench-traffic/fuzz/bodies/input.rs"]
+mod input;
+pub(crate) mod submission;
