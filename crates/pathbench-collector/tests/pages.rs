@@ -120,7 +120,7 @@ async fn every_page_and_file_answers_without_inline_code() {
                     // Links of the operator's pages stay below the prefix, except the shared page on privacy.
                     for link in text.split(" href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
                         let is_inside =
-                            link == "/privacy" || link.starts_with('#') || link.starts_with(prefix);
+                            link == "/v1/privacy" || link.starts_with('#') || link.starts_with(prefix);
                         assert!(is_inside, "{link} in {address}");
                     }
                 }

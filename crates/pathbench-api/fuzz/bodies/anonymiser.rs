@@ -100,7 +100,8 @@ fn no_address(anonymous: &str, text: &str) {
     let is_v6 = |one: char| one.is_ascii_hexdigit() || one == ':';
     for (at, word) in words(&rest, is_v6) {
         let is_alone = |one: Option<char>| one.is_none_or(|one| !one.is_alphanumeric() && one != '.');
-        if !is_alone(rest[at + word.len()..].chars().next()) {
+        // `/24a0:…` continues a group.
+        if !is_alone(rest[at + word.len()..].chars().next()) || rest[..at].ends_with('\0') {
             continue;
         }
         if let Ok(address) = word.parse::<Ipv6Addr>() {

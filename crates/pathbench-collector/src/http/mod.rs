@@ -30,7 +30,9 @@ use body::blocking;
 use limits::{MemoryBudget, RateLimit};
 pub use metrics::Metrics;
 use problem::Refusal;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,7 +85,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/openapi.json", get(async || Json(openapi::document())))
         .nest("/v1/admin", admin)
         .route("/admin", get(async || Redirect::permanent("/admin/")))
-        .route("/health", get(async || Json(json!({ "status": "ok" }))))
+        .route("/health", get(async || Json(Status { status: "ok" })))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics::metrics))
         .with_state(Arc::clone(&app));
@@ -114,11 +116,40 @@ async fn guard(State(app): State<Arc<App>>, request: Request<Body>, next: Next) 
     } else {
         contained(&app, request, next).await
     };
+    if is_rejection(&response) {
+        response = problem_of(response).await;
+    }
     let route = route.as_ref().map_or("other", MatchedPath::as_str);
     let duration = app.clock.monotonic().saturating_sub(started);
     app.metrics.count_request(route, response.status(), duration, limited.is_some());
     secure(&mut response);
     response
+}
+
+/// Whether the framework rejected the request, in plain text: a path without a UUID, for instance.
+fn is_rejection(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    response.status().as_u16() >= 400 && (kind.is_empty() || kind.starts_with(b"text/plain"))
+}
+
+async fn problem_of(response: Response) -> Response {
+    const MOST_BYTES: usize = 1024;
+    let (parts, body) = response.into_parts();
+    let text = axum::body::to_bytes(body, MOST_BYTES).await.unwrap_or_default();
+    let error = String::from_utf8_lossy(&text);
+    let error = if error.is_empty() { parts.status.canonical_reason().unwrap_or_default() } else { &error };
+    let problem = pathbench_api::problem::Problem {
+        status: parts.status.as_u16(),
+        error: error.to_owned(),
+        retryable: false,
+    };
+    let mut answer = (parts.status, Json(problem)).into_response();
+    for name in [header::ALLOW, header::RETRY_AFTER] {
+        if let Some(value) = parts.headers.get(&name) {
+            answer.headers_mut().insert(name, value.clone());
+        }
+    }
+    answer
 }
 
 /// A task of its own contains a panic.
@@ -152,7 +183,14 @@ async fn privacy_text(State(app): State<Arc<App>>) -> String {
     privacy::text(app.operator.as_deref(), app.retention, app.gate.submit == access::SubmitAccess::Open)
 }
 
-async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
+/// The state of the collector.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Status {
+    /// `ok` or `ready`
+    status: &'static str,
+}
+
+async fn ready(State(app): State<Arc<App>>) -> Result<Json<Status>, Refusal> {
     if !app.is_loaded.load(Ordering::SeqCst) {
         return Err(Refusal::busy("the collector still loads its figures", Duration::from_secs(2)));
     }
@@ -160,7 +198,7 @@ async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
     blocking(move || {
         database.check().map_err(Refusal::failed)?;
         raw.check().map_err(Refusal::failed)?;
-        Ok(Json(json!({ "status": "ready" })))
+        Ok(Json(Status { status: "ready" }))
     })
     .await
 }

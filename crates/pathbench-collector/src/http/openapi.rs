@@ -2,6 +2,8 @@
 
 use super::admin;
 use super::results::Deleted;
+use crate::reader::api;
+use crate::reader::live::Live;
 use axum::http::StatusCode;
 use pathbench_api::check_in::{CheckIn, CheckInAnswer, ServerReport};
 use pathbench_api::experiment::Experiment;
@@ -31,6 +33,9 @@ pub enum Credential {
     Operator,
 }
 
+/// A parameter of the query: name, JSON Schema, description.
+pub type Parameter = (&'static str, &'static str, &'static str);
+
 /// One operation of the API.
 #[derive(Clone, Copy)]
 pub struct Endpoint {
@@ -41,8 +46,7 @@ pub struct Endpoint {
     pub summary: &'static str,
     pub credential: Credential,
     pub request: Option<(&'static str, SchemaOf)>,
-    /// Parameters of the query: name, JSON type, description.
-    pub query: &'static [(&'static str, &'static str, &'static str)],
+    pub query: &'static [Parameter],
     pub success: u16,
     pub answer: Option<(&'static str, Option<SchemaOf>)>,
     /// Further statuses; each has a `Problem`.
@@ -65,7 +69,7 @@ impl Endpoint {
             query: &[],
             success: 200,
             answer: None,
-            errors: &[400, 404, 408, 429, 503],
+            errors: &[400, 404, 408, 413, 422, 429, 503],
         }
     }
 
@@ -89,38 +93,85 @@ impl Endpoint {
         Self { success: 204, answer: None, ..self }
     }
 
-    const fn query(self, query: &'static [(&'static str, &'static str, &'static str)]) -> Self {
+    const fn query(self, query: &'static [Parameter]) -> Self {
         Self { query, ..self }
     }
 }
 
 /// Filters of the reading endpoints.
-pub const FILTERS: &[(&str, &str, &str)] = &[
-    ("transport", "string", "tcp, mptcp, quic or mpquic"),
-    ("server", "string", "Name of a test server"),
-    ("network", "string", "ethernet, wifi, cellular, emulated or other"),
-    ("operator", "string", "Network operator"),
-    ("experiment", "string", "Name of an experiment"),
-    ("scenario", "string", "Name of a scenario"),
-    ("mode", "string", "stable, mobile, lab or other"),
-    ("since", "string", "First day, YYYY-MM-DD"),
-    ("until", "string", "Last day, YYYY-MM-DD"),
-    ("search", "string", "Text in the names of a result"),
+pub const FILTERS: &[Parameter] = &[
+    (
+        "transport",
+        r#"{"type":"array","maxItems":4,"items":{"type":"string","enum":["tcp","mptcp","quic","mpquic"]}}"#,
+        "Results with any of these transports",
+    ),
+    ("server", r#"{"type":"string","maxLength":128}"#, "Name of a test server"),
+    (
+        "network",
+        r#"{"type":"string","enum":["ethernet","wifi","cellular","emulated","other"]}"#,
+        "Kind of network",
+    ),
+    ("operator", r#"{"type":"string","maxLength":128}"#, "Network operator"),
+    ("experiment", r#"{"type":"string","maxLength":128}"#, "Name of an experiment"),
+    ("scenario", r#"{"type":"string","maxLength":128}"#, "Name of a scenario"),
+    ("mode", r#"{"type":"string","enum":["stable","mobile","lab","other"]}"#, "Kind of measurement"),
+    ("since", r#"{"type":"string","format":"date"}"#, "First day (UTC), or a Unix time in seconds"),
+    ("until", r#"{"type":"string","format":"date"}"#, "Last day (UTC), or a Unix time in seconds"),
+    ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
 ];
 
-const PAGED: &[(&str, &str, &str)] = &[
-    ("transport", "string", "tcp, mptcp, quic or mpquic"),
-    ("server", "string", "Name of a test server"),
-    ("network", "string", "ethernet, wifi, cellular, emulated or other"),
-    ("operator", "string", "Network operator"),
-    ("experiment", "string", "Name of an experiment"),
-    ("scenario", "string", "Name of a scenario"),
-    ("mode", "string", "stable, mobile, lab or other"),
-    ("since", "string", "First day, YYYY-MM-DD"),
-    ("until", "string", "Last day, YYYY-MM-DD"),
-    ("search", "string", "Text in the names of a result"),
-    ("cursor", "string", "`next` of the previous page"),
-    ("limit", "integer", "Results of a page, 1 to 1000"),
+const PAGED: &[Parameter] = &[
+    (
+        "transport",
+        r#"{"type":"array","maxItems":4,"items":{"type":"string","enum":["tcp","mptcp","quic","mpquic"]}}"#,
+        "Results with any of these transports",
+    ),
+    ("server", r#"{"type":"string","maxLength":128}"#, "Name of a test server"),
+    (
+        "network",
+        r#"{"type":"string","enum":["ethernet","wifi","cellular","emulated","other"]}"#,
+        "Kind of network",
+    ),
+    ("operator", r#"{"type":"string","maxLength":128}"#, "Network operator"),
+    ("experiment", r#"{"type":"string","maxLength":128}"#, "Name of an experiment"),
+    ("scenario", r#"{"type":"string","maxLength":128}"#, "Name of a scenario"),
+    ("mode", r#"{"type":"string","enum":["stable","mobile","lab","other"]}"#, "Kind of measurement"),
+    ("since", r#"{"type":"string","format":"date"}"#, "First day (UTC), or a Unix time in seconds"),
+    ("until", r#"{"type":"string","format":"date"}"#, "Last day (UTC), or a Unix time in seconds"),
+    ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
+    (
+        "cursor",
+        r#"{"type":"integer","minimum":0}"#,
+        "`next_cursor`, or the header `x-next-cursor`, of the previous page",
+    ),
+    ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a page, usually 50; at most 200"),
+];
+
+const FILE: &[Parameter] = &[
+    (
+        "transport",
+        r#"{"type":"array","maxItems":4,"items":{"type":"string","enum":["tcp","mptcp","quic","mpquic"]}}"#,
+        "Results with any of these transports",
+    ),
+    ("server", r#"{"type":"string","maxLength":128}"#, "Name of a test server"),
+    (
+        "network",
+        r#"{"type":"string","enum":["ethernet","wifi","cellular","emulated","other"]}"#,
+        "Kind of network",
+    ),
+    ("operator", r#"{"type":"string","maxLength":128}"#, "Network operator"),
+    ("experiment", r#"{"type":"string","maxLength":128}"#, "Name of an experiment"),
+    ("scenario", r#"{"type":"string","maxLength":128}"#, "Name of a scenario"),
+    ("mode", r#"{"type":"string","enum":["stable","mobile","lab","other"]}"#, "Kind of measurement"),
+    ("since", r#"{"type":"string","format":"date"}"#, "First day (UTC), or a Unix time in seconds"),
+    ("until", r#"{"type":"string","format":"date"}"#, "Last day (UTC), or a Unix time in seconds"),
+    ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
+    (
+        "cursor",
+        r#"{"type":"integer","minimum":0}"#,
+        "`next_cursor`, or the header `x-next-cursor`, of the previous page",
+    ),
+    ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a file, usually 2000, which is the most"),
 ];
 
 use Credential::{Deletion, Operator, Server, Submit};
@@ -135,23 +186,27 @@ pub const ENDPOINTS: &[Endpoint] = &[
     .method("post", Submit)
     .body(NDJSON, of::<Submission>)
     .json(of::<BatchAnswer>),
-    Endpoint::get("/v1/results", "results", "Results, the newest first").query(PAGED).media(JSON),
-    Endpoint::get("/v1/results.csv", "results_csv", "Results as CSV").query(PAGED).media("text/csv"),
-    Endpoint::get("/v1/results.parquet", "results_parquet", "Results as Parquet")
+    Endpoint::get("/v1/results", "results", "Results, the newest first")
         .query(PAGED)
+        .json(of::<api::ResultsAnswer>),
+    Endpoint::get("/v1/results.csv", "results_csv", "Results as CSV").query(FILE).media("text/csv"),
+    Endpoint::get("/v1/results.parquet", "results_parquet", "Results as Parquet")
+        .query(FILE)
         .media("application/vnd.apache.parquet"),
     Endpoint::get("/v1/results", "delete_all", "Delete all results that have this deletion token")
         .method("delete", Deletion)
         .json(of::<Deleted>),
-    Endpoint::get("/v1/results/{id}", "result", "One result").media(JSON),
+    Endpoint::get("/v1/results/{id}", "result", "One result").json(of::<api::ResultEntry>),
     Endpoint::get("/v1/results/{id}/raw", "raw", "The raw part of a result, a .tar.zst file")
         .media("application/zstd"),
     Endpoint::get("/v1/results/{id}", "delete", "Delete one result")
         .method("delete", Deletion)
         .json(of::<Deleted>),
-    Endpoint::get("/v1/charts", "charts", "The names and titles of all charts").media(JSON),
-    Endpoint::get("/v1/charts/{name}", "chart", "A chart: NAME.json, NAME.csv or NAME.svg").query(FILTERS),
-    Endpoint::get("/v1/live", "live", "What runs now").media(JSON),
+    Endpoint::get("/v1/charts", "charts", "The names and titles of all charts").json(of::<api::ChartsAnswer>),
+    Endpoint::get("/v1/charts/{name}", "chart", "A chart: NAME.json, NAME.csv or NAME.svg")
+        .query(FILTERS)
+        .json(of::<api::ChartDocument>),
+    Endpoint::get("/v1/live", "live", "What runs now").json(of::<Live>),
     Endpoint::get("/v1/live/{agent}", "report_live", "Report what an agent measures now")
         .method("put", Submit)
         .body(JSON, of::<LiveReport>)
@@ -197,8 +252,9 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint::get("/v1/admin/results/{id}", "admin_delete", "Delete a result")
         .method("delete", Operator)
         .json(of::<Deleted>),
-    Endpoint::get("/health", "health", "Whether the collector runs").media(JSON),
-    Endpoint::get("/ready", "ready", "Whether the collector can store and show results").media(JSON),
+    Endpoint::get("/health", "health", "Whether the collector runs").json(of::<super::Status>),
+    Endpoint::get("/ready", "ready", "Whether the collector can store and show results")
+        .json(of::<super::Status>),
     Endpoint::get("/metrics", "metrics", "Figures for Prometheus").media(TEXT),
 ];
 
@@ -258,8 +314,10 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Sch
             json!({ "name": name, "in": "path", "required": true, "schema": schema })
         })
         .collect();
-    parameters.extend(endpoint.query.iter().map(|(name, kind, description)| {
-        json!({ "name": name, "in": "query", "description": description, "schema": { "type": kind } })
+    parameters.extend(endpoint.query.iter().map(|(name, schema, description)| {
+        let schema: Value =
+            serde_json::from_str(schema).unwrap_or_else(|error| unreachable!("{schema}: {error}"));
+        json!({ "name": name, "in": "query", "description": description, "schema": schema })
     }));
     let mut operation = json!({
         "operationId": endpoint.id,
@@ -292,6 +350,11 @@ fn responses(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Sch
     if let Some((media, schema)) = endpoint.answer {
         let schema = schema.map_or_else(|| json!({}), |schema| schema(generator).to_value());
         success["content"] = json!({ media: { "schema": schema } });
+        if endpoint.id == "chart" {
+            for media in ["text/csv", "image/svg+xml"] {
+                success["content"][media] = json!({ "schema": { "type": "string" } });
+            }
+        }
     }
     let mut responses = Map::new();
     responses.insert(endpoint.success.to_string(), success);

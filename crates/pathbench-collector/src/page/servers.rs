@@ -1,6 +1,7 @@
 //! The test servers and their load.
 
 use super::{Answer, Shell, problem};
+use crate::http::check_in::KnownServer;
 use crate::reader::answer::read;
 use crate::reader::{Failure, Reader, View};
 use crate::store::Kind;
@@ -8,7 +9,7 @@ use crate::viewer::Viewer;
 use axum::extract::State;
 use maud::{Markup, html};
 use pathbench_api::anonymise::Anonymiser;
-use pathbench_api::check_in::{SERVER_EXPIRY_MS, ServerReport};
+use pathbench_api::check_in::SERVER_EXPIRY_MS;
 use pathbench_record::text::duration_ms;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ const MOST_SERVERS: usize = 500;
 
 struct Server {
     name: String,
-    report: ServerReport,
+    known: KnownServer,
     age_ms: u64,
 }
 
@@ -35,8 +36,8 @@ fn servers(reader: &Reader) -> Result<Vec<Server>, Failure> {
     let now_ms = reader.clock.unix_ms();
     let documents = reader.database.documents(Kind::ServerReport)?;
     let of = |document: crate::store::Document| {
-        let report = serde_json::from_str(&document.body).ok()?;
-        Some(Server { name: document.key, report, age_ms: now_ms.saturating_sub(document.updated_ms) })
+        let known = serde_json::from_str(&document.body).ok()?;
+        Some(Server { name: document.key, known, age_ms: now_ms.saturating_sub(document.updated_ms) })
     };
     Ok(documents.into_iter().filter_map(of).take(MOST_SERVERS).collect())
 }
@@ -57,7 +58,7 @@ fn table(view: View, servers: &[Server]) -> Markup {
 
 fn row(is_operator: bool, one: &Server) -> Markup {
     let text = |text: &str| if is_operator { text.to_owned() } else { Anonymiser::default().text(text) };
-    let report = &one.report;
+    let KnownServer { address, report } = &one.known;
     let state = match () {
         () if one.age_ms > SERVER_EXPIRY_MS => format!("no report for {}", duration_ms(one.age_ms as f64)),
         () if report.draining => "draining".to_owned(),
@@ -76,7 +77,7 @@ fn row(is_operator: bool, one: &Server) -> Markup {
             }
             td { (transports.join(", ")) }
             td { (text(report.version.as_str())) }
-            @if is_operator { td { (report.address) } }
+            @if is_operator { td { (address) } }
         }
     }
 }

@@ -12,7 +12,11 @@ use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
 use axum::response::Response;
 use pathbench_api::Uuid;
-use serde_json::{Value, json};
+use pathbench_api::consent::Consent;
+use pathbench_api::summary::Summary;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 type Answer = Result<Response, Failure>;
@@ -23,8 +27,9 @@ const MOST_RESULTS: usize = 200;
 /// Results of a file; the header `x-next-cursor` continues it.
 const MOST_ROWS: usize = 2_000;
 
-pub(super) fn json_answer(value: &Value) -> Response {
-    let mut response = typed("application/json", value.to_string());
+fn json_answer(value: &impl Serialize) -> Response {
+    // Neither maps with other keys than texts nor failing writers.
+    let mut response = typed("application/json", serde_json::to_string(value).unwrap_or_default());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
@@ -34,29 +39,98 @@ fn id(text: &str) -> Result<Uuid, Failure> {
 }
 
 /// A result as the viewer may see it.
-fn result_json(result: &StoredResult, view: View) -> Value {
-    let summary = rows::summary(result, view.viewer);
-    let mut value = json!({
-        "id": result.id,
-        "received_ms": result.received_ms,
-        "consent": result.consent,
-        "raw": result.raw.is_some(),
-        "page": format!("{}/results/{}", view.prefix, result.id),
-        "summary": summary,
-    });
-    if view.viewer == Viewer::Operator {
-        value["agent"] = json!(result.agent);
-        value["sequence"] = json!(result.sequence);
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ResultEntry {
+    id: Uuid,
+    /// Unix time in milliseconds.
+    received_ms: u64,
+    consent: Consent,
+    /// Whether it was submitted with its raw part.
+    raw: bool,
+    /// Path of its page.
+    page: String,
+    /// Absent if it is damaged.
+    summary: Option<Summary>,
+    /// Only for the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<Uuid>,
+    /// Only for the operator: the number of the change that added it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u64>,
+}
+
+/// Results from the newest.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ResultsAnswer {
+    /// Results that pass the filter.
+    all: u64,
+    results: Vec<ResultEntry>,
+    /// `cursor` of the next page; null after the last one.
+    next_cursor: Option<u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChartEntry {
+    name: &'static str,
+    title: &'static str,
+    /// Path of its page.
+    page: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChartsAnswer {
+    charts: Vec<ChartEntry>,
+}
+
+/// A chart as data.
+#[derive(Debug, JsonSchema)]
+#[expect(dead_code, reason = "the schema of what `Chart::json` makes")]
+pub(crate) struct ChartDocument {
+    name: String,
+    title: String,
+    caption: String,
+    /// Values that the chart is drawn from.
+    n: u64,
+    table: ChartTable,
+    series: Vec<ChartSeries>,
+}
+
+/// Rows with one cell for each column: text, number or null.
+#[derive(Debug, JsonSchema)]
+#[expect(dead_code, reason = "the schema of what `Table::json` makes")]
+pub(crate) struct ChartTable {
+    columns: Vec<String>,
+    rows: Vec<Vec<Value>>,
+}
+
+/// A curve, or points.
+#[derive(Debug, JsonSchema)]
+#[expect(dead_code, reason = "the schema of what `Chart::json` makes")]
+pub(crate) struct ChartSeries {
+    name: String,
+    points: Vec<(f64, f64)>,
+}
+
+fn entry(result: &StoredResult, view: View) -> ResultEntry {
+    let is_operator = view.viewer == Viewer::Operator;
+    ResultEntry {
+        id: result.id,
+        received_ms: result.received_ms,
+        consent: result.consent,
+        raw: result.raw.is_some(),
+        page: format!("{}/results/{}", view.prefix, result.id),
+        summary: rows::summary(result, view.viewer),
+        agent: is_operator.then_some(result.agent),
+        sequence: is_operator.then_some(result.sequence),
     }
-    value
 }
 
 pub(super) async fn results(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
     let filter = fields.filter(view.viewer)?;
     let place = (fields.cursor()?, fields.limit(RESULTS, MOST_RESULTS)?);
     let page = read(&reader, move |reader| Ok(reader.page(&filter, place)?)).await?;
-    let results: Vec<Value> = page.results.iter().map(|one| result_json(one, view)).collect();
-    Ok(json_answer(&json!({ "all": page.all, "results": results, "next_cursor": page.next })))
+    let results = page.results.iter().map(|one| entry(one, view)).collect();
+    Ok(json_answer(&ResultsAnswer { all: page.all, results, next_cursor: page.next }))
 }
 
 pub(super) async fn result(
@@ -67,7 +141,7 @@ pub(super) async fn result(
     let id = id(&text)?;
     let found = read(&reader, move |reader| Ok(reader.result(view.viewer, id)?)).await?;
     let found = found.ok_or_else(|| Failure::not_found("result"))?;
-    Ok(json_answer(&result_json(&found, view)))
+    Ok(json_answer(&entry(&found, view)))
 }
 
 fn file(kind: &'static str, name: &str, body: Vec<u8>, next: Option<u64>) -> Response {
@@ -136,8 +210,8 @@ pub(super) async fn raw(State(reader): State<Arc<Reader>>, view: View, Path(text
 }
 
 pub(super) async fn charts(view: View) -> Response {
-    let one = |(name, title): (&str, &str)| json!({ "name": name, "title": title, "page": format!("{}/charts/{name}", view.prefix) });
-    json_answer(&json!({ "charts": chart::all().map(one).collect::<Vec<_>>() }))
+    let one = |(name, title)| ChartEntry { name, title, page: format!("{}/charts/{name}", view.prefix) };
+    json_answer(&ChartsAnswer { charts: chart::all().map(one).collect() })
 }
 
 /// `NAME.json`, `NAME.csv` or `NAME.svg`.
@@ -172,5 +246,5 @@ pub(super) async fn chart(
 
 pub(super) async fn live(State(reader): State<Arc<Reader>>, view: View) -> Answer {
     let live = read(&reader, move |reader| Ok(reader.live(view.viewer)?)).await?;
-    Ok(json_answer(&json!(live)))
+    Ok(json_answer(&live))
 }

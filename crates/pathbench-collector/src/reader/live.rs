@@ -7,13 +7,14 @@ use pathbench_api::anonymise::Anonymiser;
 use pathbench_api::consent::Consent;
 use pathbench_api::live::{EXPIRY_MS, LiveReport, MOST_PATHS};
 use pathbench_api::name::Name;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 /// Reports in an answer.
 const MOST_REPORTS: usize = 200;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Live {
     /// Unix time of the collector, in milliseconds.
     pub now_ms: u64,

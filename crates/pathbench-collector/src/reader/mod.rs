@@ -4,7 +4,7 @@
 //! behind a credential, for the operator. Nothing here writes to the database.
 
 pub(crate) mod answer;
-mod api;
+pub(crate) mod api;
 mod cache;
 mod follow;
 pub mod live;

@@ -113,6 +113,7 @@ impl Demo {
             "address": address, "transports": ["tcp", "mptcp", "quic", "mpquic"], "tests": tests, "max_tests": 4,
             "draining": false, "version": "0.1.0",
         });
-        self.put(Kind::ServerReport, name, report.to_string());
+        let known = serde_json::json!({ "address": address, "report": report });
+        self.put(Kind::ServerReport, name, known.to_string());
     }
 }
