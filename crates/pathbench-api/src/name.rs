@@ -11,7 +11,15 @@ use thiserror::Error;
 /// It can hold any markup: whoever prints it escapes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-pub struct Name(#[schemars(length(min = 1, max = 64))] String);
+pub struct Name(
+    #[schemars(
+        length(min = 1, max = 64),
+        regex(
+            pattern = r"^[^\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]*$"
+        )
+    )]
+    String,
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("a name has 1 to {NAME_BYTES} bytes and no control characters")]

@@ -89,7 +89,9 @@ fn raw() -> String {
     std::fs::write(&file, document.to_string()).unwrap();
     let events = place.path().join("events.jsonl");
     let mut text = std::fs::read_to_string(&events).unwrap();
-    text.push_str(&format!("{}\n", json!({ "kind": "wlan", "detail": { "ssid": SSID, "text": all } })));
+    let mut event: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    event["detail"] = json!({ "ssid": SSID, "text": all });
+    text.push_str(&format!("{event}\n"));
     std::fs::write(&events, text).unwrap();
     data_encoding::BASE64.encode(&packed(place.path(), ""))
 }

@@ -5,7 +5,9 @@
 
 mod support;
 
-use pathbench_kerneltest::test_tools;
+use pathbench_api::Uuid;
+use pathbench_api::submission::Submission;
+use pathbench_kerneltest::{checkout, test_tools};
 use serde_json::json;
 use std::process::Command;
 use support::process::{Collector, line, submission};
@@ -19,11 +21,15 @@ const EXAMPLES: &str = "40";
 fn answers_are_as_described() {
     let collector = Collector::start(&["--open", "--rate-limit", "0"]);
     let admin = collector.command(&["token", "--admin", "--valid", "1h"]);
-    seed(&collector, &admin);
+    let id = seed(&collector, &admin);
     let place = tempfile::tempdir().unwrap();
     let output = Command::new(test_tools().join("venv/bin/schemathesis"))
         .current_dir(place.path())
         .env("HOME", place.path())
+        .env("PYTHONPATH", checkout().join("crates/pathbench-collector/tests/schemathesis"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("SCHEMATHESIS_HOOKS", "hooks")
+        .env("PATHBENCH_RESULT", id.to_string())
         .args(["run", &format!("{}/v1/openapi.json", collector.url), "--no-color", "--seed", "1"])
         .args(["--max-examples", EXAMPLES, "--request-timeout", "20", "--phases", "examples,coverage,fuzzing"])
         .args(["--generation-database", "none", "--suppress-health-check", "all"])
@@ -45,8 +51,9 @@ fn answers_are_as_described() {
 }
 
 /// Results, an experiment and a server, so that there is something to find.
-fn seed(collector: &Collector, admin: &str) {
-    let lines: Vec<String> = (0..20).map(|_| line(&submission())).collect();
+fn seed(collector: &Collector, admin: &str) -> Uuid {
+    let results: Vec<Submission> = (0..20).map(|_| submission()).collect();
+    let lines: Vec<String> = results.iter().map(line).collect();
     assert_eq!(collector.submit(&lines).status, 201);
     let put = |path: &str, body: serde_json::Value| {
         let answer = collector.request("PUT", path).bearer(admin).json(&body).send();
@@ -57,4 +64,5 @@ fn seed(collector: &Collector, admin: &str) {
         "/v1/admin/experiments/hourly",
         json!({ "name": "hourly", "kind": "test", "schedule": { "every_s": 3600 }, "most_bytes": 1_000_000 }),
     );
+    results[0].id
 }

@@ -196,8 +196,10 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Json<Agents>, 
 #[serde(deny_unknown_fields)]
 pub(super) struct NewToken {
     /// 1 to 64 letters, digits, hyphens, underscores.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,64}$"))]
     name: String,
     /// Validity in seconds, at most 90 days.
+    #[schemars(range(min = 1, max = 7_776_000))]
     valid_s: u64,
 }
 

@@ -309,6 +309,9 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Sch
         .map(|name| {
             let schema = match name {
                 "id" | "agent" => json!({ "type": "string", "format": "uuid" }),
+                "name" if endpoint.id == "chart" => {
+                    json!({ "type": "string", "pattern": "^[a-z0-9-]+\\.(csv|json|svg)$" })
+                }
                 _ => json!({ "type": "string", "minLength": 1, "maxLength": 64 }),
             };
             json!({ "name": name, "in": "path", "required": true, "schema": schema })
