@@ -159,7 +159,7 @@ fn server(collector: &Collector, admin: &str, poison: &str) {
 }
 
 fn addresses(prefix: &str, ids: &[Uuid]) -> Vec<String> {
-    let mut all = vec![if prefix.is_empty() { "/".to_owned() } else { prefix.to_owned() }];
+    let mut all = vec![format!("{prefix}/")];
     let pages = ["/charts", "/results", "/live", "/servers", "/about", "/v1/results?limit=200"];
     let files = ["/v1/results.csv", "/v1/results.parquet", "/v1/charts", "/v1/live"];
     all.extend(pages.into_iter().chain(files).map(|path| format!("{prefix}{path}")));

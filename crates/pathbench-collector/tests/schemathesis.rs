@@ -10,12 +10,13 @@ use pathbench_api::submission::Submission;
 use pathbench_kerneltest::{checkout, test_tools};
 use serde_json::json;
 use std::process::Command;
+use support::demo::{golden, packed};
 use support::process::{Collector, line, submission};
 
 pathbench_kerneltest::unprivileged_too!();
 
 /// Cases of each operation; together they take about a minute.
-const EXAMPLES: &str = "40";
+const EXAMPLES: &str = "150";
 
 #[test]
 fn answers_are_as_described() {
@@ -37,7 +38,7 @@ fn answers_are_as_described() {
         .args([
             "--checks",
             "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
-             response_schema_conformance",
+             response_schema_conformance,negative_data_rejection",
         ])
         .output()
         .unwrap();
@@ -52,7 +53,9 @@ fn answers_are_as_described() {
 
 /// Results, an experiment and a server, so that there is something to find.
 fn seed(collector: &Collector, admin: &str) -> Uuid {
-    let results: Vec<Submission> = (0..20).map(|_| submission()).collect();
+    let raw = data_encoding::BASE64.encode(&packed(&golden("v1-messages"), ""));
+    let with_raw = || Submission { raw: Some(raw.clone()), ..submission() };
+    let results: Vec<Submission> = (0..20).map(|_| with_raw()).collect();
     let lines: Vec<String> = results.iter().map(line).collect();
     assert_eq!(collector.submit(&lines).status, 201);
     let put = |path: &str, body: serde_json::Value| {

@@ -98,11 +98,15 @@ impl Endpoint {
     }
 }
 
-/// Filters of the reading endpoints.
+/// A day, or a Unix time in seconds; without a value as without the parameter.
+const DAY: &str =
+    r#"{"anyOf":[{"type":"string","format":"date"},{"type":"string","pattern":"^[0-9]{0,10}$"}]}"#;
+
+/// Filters of the reading endpoints. Each without a value counts as absent.
 pub const FILTERS: &[Parameter] = &[
     (
         "transport",
-        r#"{"type":"array","maxItems":4,"items":{"type":"string","enum":["tcp","mptcp","quic","mpquic"]}}"#,
+        r#"{"type":"array","items":{"type":"string","enum":["","tcp","mptcp","quic","mpquic"]}}"#,
         "Results with any of these transports",
     ),
     ("server", r#"{"type":"string","maxLength":128}"#, "Name of a test server"),
@@ -115,15 +119,15 @@ pub const FILTERS: &[Parameter] = &[
     ("experiment", r#"{"type":"string","maxLength":128}"#, "Name of an experiment"),
     ("scenario", r#"{"type":"string","maxLength":128}"#, "Name of a scenario"),
     ("mode", r#"{"type":"string","enum":["stable","mobile","lab","other"]}"#, "Kind of measurement"),
-    ("since", r#"{"type":"string","format":"date"}"#, "First day (UTC), or a Unix time in seconds"),
-    ("until", r#"{"type":"string","format":"date"}"#, "Last day (UTC), or a Unix time in seconds"),
+    ("since", DAY, "First day (UTC), or a Unix time in seconds"),
+    ("until", DAY, "Last day (UTC), or a Unix time in seconds"),
     ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
 ];
 
 const PAGED: &[Parameter] = &[
     (
         "transport",
-        r#"{"type":"array","maxItems":4,"items":{"type":"string","enum":["tcp","mptcp","quic","mpquic"]}}"#,
+        r#"{"type":"array","items":{"type":"string","enum":["","tcp","mptcp","quic","mpquic"]}}"#,
         "Results with any of these transports",
     ),
     ("server", r#"{"type":"string","maxLength":128}"#, "Name of a test server"),
@@ -136,8 +140,8 @@ const PAGED: &[Parameter] = &[
     ("experiment", r#"{"type":"string","maxLength":128}"#, "Name of an experiment"),
     ("scenario", r#"{"type":"string","maxLength":128}"#, "Name of a scenario"),
     ("mode", r#"{"type":"string","enum":["stable","mobile","lab","other"]}"#, "Kind of measurement"),
-    ("since", r#"{"type":"string","format":"date"}"#, "First day (UTC), or a Unix time in seconds"),
-    ("until", r#"{"type":"string","format":"date"}"#, "Last day (UTC), or a Unix time in seconds"),
+    ("since", DAY, "First day (UTC), or a Unix time in seconds"),
+    ("until", DAY, "Last day (UTC), or a Unix time in seconds"),
     ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
     (
         "cursor",
@@ -150,7 +154,7 @@ const PAGED: &[Parameter] = &[
 const FILE: &[Parameter] = &[
     (
         "transport",
-        r#"{"type":"array","maxItems":4,"items":{"type":"string","enum":["tcp","mptcp","quic","mpquic"]}}"#,
+        r#"{"type":"array","items":{"type":"string","enum":["","tcp","mptcp","quic","mpquic"]}}"#,
         "Results with any of these transports",
     ),
     ("server", r#"{"type":"string","maxLength":128}"#, "Name of a test server"),
@@ -163,8 +167,8 @@ const FILE: &[Parameter] = &[
     ("experiment", r#"{"type":"string","maxLength":128}"#, "Name of an experiment"),
     ("scenario", r#"{"type":"string","maxLength":128}"#, "Name of a scenario"),
     ("mode", r#"{"type":"string","enum":["stable","mobile","lab","other"]}"#, "Kind of measurement"),
-    ("since", r#"{"type":"string","format":"date"}"#, "First day (UTC), or a Unix time in seconds"),
-    ("until", r#"{"type":"string","format":"date"}"#, "Last day (UTC), or a Unix time in seconds"),
+    ("since", DAY, "First day (UTC), or a Unix time in seconds"),
+    ("until", DAY, "Last day (UTC), or a Unix time in seconds"),
     ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
     (
         "cursor",

@@ -104,13 +104,26 @@ fn one_of<T: Copy>(all: &[T], name: &str, name_of: fn(T) -> &'static str) -> Opt
 
 /// `2026-10-25`, `into_day` seconds after midnight UTC, or Unix time in seconds.
 fn time_s(text: &str, into_day: u32) -> Option<u32> {
-    if let Ok(seconds) = text.parse() {
+    // `parse` alone accepts a sign.
+    let number = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u32>().ok()).flatten()
+    };
+    if text.len() <= 10
+        && let Some(seconds) = number(text)
+    {
         return Some(seconds);
     }
-    let mut parts = text.splitn(3, '-');
-    let mut part = || parts.next()?.parse::<u32>().ok();
-    let (year, month, day) = (part()?, part()?, part()?);
-    if !(1970..2100).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    let mut parts = text.split('-');
+    let mut part = |digits: usize| number(parts.next().filter(|part| part.len() == digits)?);
+    let (year, month, day) = (part(4)?, part(2)?, part(2)?);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + u32::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    let is_date = (1970..2100).contains(&year) && (1..=12).contains(&month) && (1..=days).contains(&day);
+    if !is_date || parts.next().is_some() {
         return None;
     }
     // Days from 0000-03-01 (Hinnant, "chrono-compatible low-level date algorithms").
@@ -174,7 +187,20 @@ mod tests {
             assert_eq!(date(expected), text);
         }
         assert_eq!(time_s("1790812800", 5), Some(1_790_812_800));
-        for odd in ["", "2026-13-01", "2026-00-10", "x-y-z", "2026-10-01-1", "99999999999", "-1"] {
+        for odd in [
+            "",
+            "2026",
+            "2026-13-01",
+            "2026-00-10",
+            "x-y-z",
+            "2026-10-01-1",
+            "99999999999",
+            "-1",
+            "+1",
+            "2026-2-3",
+            "2026-02-29",
+            "+026-01-01",
+        ] {
             assert_eq!(time_s(odd, 0), None, "{odd}");
         }
     }
