@@ -51,7 +51,7 @@ const fn metric(
 use Kind::{Counter, Gauge, Histogram};
 
 /// Every metric of the collector, by name.
-pub const METRICS: [Metric; 29] = [
+pub const METRICS: [Metric; 28] = [
     metric("pathbench_collector_agents", Gauge, &[], "Agents that checked in within the last day."),
     metric("pathbench_collector_build_info", Gauge, &["version"], "1, with the version of the collector."),
     metric(
@@ -116,7 +116,6 @@ pub const METRICS: [Metric; 29] = [
         &["route"],
         "Requests above the rate of their client.",
     ),
-    metric("pathbench_collector_raw_bytes_total", Counter, &[], "Bytes of stored raw parts."),
     metric("pathbench_collector_read_failures_total", Counter, &[], "Pages and files that failed."),
     metric(
         "pathbench_collector_received_bytes_total",
@@ -138,7 +137,12 @@ pub const METRICS: [Metric; 29] = [
         "Registered test servers: ready, busy, draining, expired.",
     ),
     metric("pathbench_collector_start_time_seconds", Gauge, &[], "Unix time of the start."),
-    metric("pathbench_collector_summary_bytes_total", Counter, &[], "Bytes of stored summaries."),
+    metric(
+        "pathbench_collector_stored_bytes_total",
+        Counter,
+        &["part"],
+        "Stored bytes of new results: raw, summary.",
+    ),
     metric("pathbench_collector_tokens_total", Counter, &["server"], "Tokens for test servers."),
     metric("pathbench_collector_unreadable_results", Gauge, &[], "Results whose facts cannot be read."),
 ];

@@ -13,6 +13,7 @@ mod collect;
 mod collector;
 mod durable;
 mod exit;
+mod exposition;
 mod journal;
 mod lab;
 mod live;

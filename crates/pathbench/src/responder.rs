@@ -3,6 +3,7 @@
 
 use crate::clock::MonotonicClock;
 use crate::exit::Failure;
+use crate::exposition::Exposition;
 use pathbench_record::time::{Clock as _, Timestamp};
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
@@ -97,8 +98,8 @@ impl Response {
     }
 
     /// The text format of Prometheus 0.0.4.
-    pub(crate) fn metrics(text: String) -> Self {
-        Self::new("200 OK", "text/plain; version=0.0.4; charset=utf-8", text)
+    pub(crate) fn metrics(exposition: Exposition) -> Self {
+        Self::new("200 OK", "text/plain; version=0.0.4; charset=utf-8", exposition.text())
     }
 
     pub(crate) fn not_found(places: &str) -> Self {
@@ -276,11 +277,6 @@ fn read(stream: &mut TcpStream, deadline: Timestamp) -> io::Result<Option<Reques
     body.truncate(length);
     request.body = body;
     Ok(Some(request))
-}
-
-/// A value of a label in the text format of Prometheus.
-pub(crate) fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -72,7 +72,9 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
     let token_name = check_in.agent.simple().to_string();
     put(database, Kind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
     let servers = offered(database, &app.gate.keys, &token_name, now_ms)?;
-    servers.iter().for_each(|server| app.metrics.count_token(server.name.as_str()));
+    for server in &servers {
+        app.metrics.count_token(server.name.as_str());
+    }
     Ok(CheckInAnswer {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         now_ms,

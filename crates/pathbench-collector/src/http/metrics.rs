@@ -288,11 +288,12 @@ fn add_writer(figures: &Figures, exposition: &mut Exposition) {
         ("queue_bytes", figures.queue_bytes),
         ("queue_capacity_groups", figures.queue_capacity_groups),
         ("queue_groups", figures.queue_groups),
-        ("raw_bytes_total", figures.raw_bytes),
         ("refused_groups_total", figures.refused_groups),
-        ("summary_bytes_total", figures.summary_bytes),
     ] {
         exposition.add(&format!("pathbench_collector_{name}"), &[], value as f64);
+    }
+    for (part, bytes) in [("raw", figures.raw_bytes), ("summary", figures.summary_bytes)] {
+        exposition.add("pathbench_collector_stored_bytes_total", &[part], bytes as f64);
     }
     exposition.add_histogram("pathbench_collector_commit_duration_seconds", &[], &figures.commit_durations);
 }

@@ -179,13 +179,11 @@ async fn requests(
         let (router, metrics) = (router.clone(), Arc::clone(&metrics));
         async move {
             let answer = router.oneshot(request.map(axum::body::Body::new));
-            match tokio::time::timeout(REQUEST_TIME, answer).await {
-                Ok(answer) => answer.map_err(|never| match never {}),
-                Err(_) => {
-                    metrics.count_refused(Refused::Time);
-                    Err(io::Error::from(io::ErrorKind::TimedOut))
-                }
+            if let Ok(answer) = tokio::time::timeout(REQUEST_TIME, answer).await {
+                return answer.map_err(|never| match never {});
             }
+            metrics.count_refused(Refused::Time);
+            Err(io::Error::from(io::ErrorKind::TimedOut))
         }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();

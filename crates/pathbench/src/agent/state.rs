@@ -1,7 +1,7 @@
 //! What the threads of the agent share: its settings, the collector's last answer, and the running measurement.
 
 use crate::collector::Settings;
-use crate::responder::label;
+use crate::exposition::Exposition;
 use pathbench_api::check_in::{CheckInAnswer, OfferedServer};
 use pathbench_api::live::{LivePath, LiveReport, MOST_PATHS};
 use pathbench_api::name::Name;
@@ -10,7 +10,6 @@ use pathbench_record::transport::TransportLabel;
 use pathbench_transport::lock;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -163,7 +162,7 @@ impl Shared {
         self.with(|state| state.measurement.as_ref().map(|measurement| measurement.report(agent)))
     }
 
-    pub(crate) fn metrics(&self, now_s: u64) -> String {
+    pub(crate) fn metrics(&self, now_s: u64) -> Exposition {
         self.with(|state| metrics(state, now_s))
     }
 }
@@ -198,56 +197,26 @@ impl Measurement {
     }
 }
 
-/// The state in the text format of Prometheus.
-fn metrics(state: &State, now_s: u64) -> String {
-    let mut text = String::new();
-    let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
-        let _infallible =
-            writeln!(text, "# HELP pathbench_agent_{name} {help}\n# TYPE pathbench_agent_{name} {kind}");
-        for (labels, value) in values {
-            let _infallible = writeln!(text, "pathbench_agent_{name}{labels} {value}");
-        }
-    };
-    let one = |value: f64| vec![(String::new(), value)];
+fn metrics(state: &State, now_s: u64) -> Exposition {
+    let mut metrics = Exposition::new("pathbench_agent");
     let Counts { executions, check_ins, failed_requests, acknowledged, rejected } = &state.counts;
-    let by_outcome: Vec<(String, f64)> =
-        executions.iter().map(|(name, count)| (format!("{{outcome=\"{name}\"}}"), *count as f64)).collect();
-    add("executions_total", "counter", "Executions of experiments by outcome.", &by_outcome);
-    add(
-        "running",
-        "gauge",
-        "1 while a measurement runs.",
-        &one(f64::from(u8::from(state.measurement.is_some()))),
-    );
-    add("check_ins_total", "counter", "Successful check-ins.", &one(*check_ins as f64));
-    add(
-        "failed_requests_total",
-        "counter",
-        "Requests to the collector that failed.",
-        &one(*failed_requests as f64),
-    );
-    if state.checked_in_s > 0 {
-        let age = now_s.saturating_sub(state.checked_in_s) as f64;
-        add("check_in_age_seconds", "gauge", "Time since the last successful check-in.", &one(age));
-    }
-    add(
-        "acknowledged_total",
-        "counter",
-        "Results that the collector has acknowledged.",
-        &one(*acknowledged as f64),
-    );
-    add("rejected_total", "counter", "Results that the collector has rejected.", &one(*rejected as f64));
-    add("outbox", "gauge", "Results that wait in the outbox.", &one(f64::from(state.outbox.0)));
-    add("outbox_oldest_seconds", "gauge", "Age of the oldest of them.", &one(f64::from(state.outbox.1)));
-    let of = |pick: fn(&(u64, u64)) -> u64| -> Vec<(String, f64)> {
-        let value = |(name, bytes): (&String, &(u64, u64))| {
-            (format!("{{interface=\"{}\"}}", label(name)), pick(bytes) as f64)
-        };
-        state.budget.iter().map(value).collect()
-    };
-    add("budget_used_bytes", "gauge", "Bytes of measurements in this month.", &of(|bytes| bytes.0));
-    add("budget_limit_bytes", "gauge", "Most bytes of measurements in a month.", &of(|bytes| bytes.1));
-    text
+    let by_outcome = executions.iter().map(|(name, count)| (*name, *count as f64));
+    metrics.add("executions_total", "Executions of experiments by outcome.", Some("outcome"), by_outcome);
+    let running = f64::from(u8::from(state.measurement.is_some()));
+    metrics.one("running", "1 while a measurement runs.", running);
+    metrics.one("check_ins_total", "Successful check-ins.", *check_ins as f64);
+    metrics.one("failed_requests_total", "Requests to the collector that failed.", *failed_requests as f64);
+    let age = (state.checked_in_s > 0).then(|| ("", now_s.saturating_sub(state.checked_in_s) as f64));
+    metrics.add("check_in_age_seconds", "Time since the last successful check-in.", None, age);
+    metrics.one("acknowledged_total", "Results that the collector has acknowledged.", *acknowledged as f64);
+    metrics.one("rejected_total", "Results that the collector has rejected.", *rejected as f64);
+    metrics.one("outbox", "Results that wait in the outbox.", f64::from(state.outbox.0));
+    metrics.one("outbox_oldest_seconds", "Age of the oldest of them.", f64::from(state.outbox.1));
+    let used = state.budget.iter().map(|(name, bytes)| (name.as_str(), bytes.0 as f64));
+    metrics.add("budget_used_bytes", "Bytes of measurements in this month.", Some("interface"), used);
+    let limits = state.budget.iter().map(|(name, bytes)| (name.as_str(), bytes.1 as f64));
+    metrics.add("budget_limit_bytes", "Most bytes of measurements in a month.", Some("interface"), limits);
+    metrics
 }
 
 #[cfg(test)]
@@ -287,7 +256,8 @@ mod tests {
     fn metrics_have_help_and_escaped_labels() {
         let shared = Shared::new(None);
         shared.with(|state| state.budget.insert("a\"b".to_owned(), (5, 10)));
-        let text = shared.metrics(7);
+        let text = shared.metrics(7).text();
+        crate::exposition::assert_documented(&text, "agent.md");
         assert!(text.contains("pathbench_agent_budget_used_bytes{interface=\"a\\\"b\"} 5\n"), "{text}");
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             assert!(line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<f64>().is_ok()), "{line}");

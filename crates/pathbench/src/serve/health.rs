@@ -2,10 +2,10 @@
 
 use super::log::PanicCount;
 use crate::exit::Failure;
+use crate::exposition::Exposition;
 use crate::responder::{Request, Responder, Response};
 use pathbench_traffic::server::{Server, ServerStatus};
 use serde_json::json;
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,26 +54,16 @@ fn health(status: &ServerStatus, panics: u64) -> Response {
     Response::json(code, &document)
 }
 
-fn metrics(status: &ServerStatus, panics: u64) -> String {
-    let mut text = String::new();
-    let mut add = |name: &str, kind: &str, help: &str, value: u64| {
-        let _infallible = writeln!(
-            text,
-            "# HELP pathbench_server_{name} {help}\n# TYPE pathbench_server_{name} {kind}\npathbench_server_{name} {value}"
-        );
-    };
-    add("tests", "gauge", "Running tests.", status.tests as u64);
-    add("max_tests", "gauge", "Most tests at the same time.", status.max_tests as u64);
-    add("connections", "gauge", "Open connections.", status.connections as u64);
-    add("draining", "gauge", "1 if the server accepts no new tests.", u64::from(status.draining));
-    add(
-        "failed_listeners",
-        "gauge",
-        "Listeners that accept no connections any more.",
-        status.failed.len() as u64,
-    );
-    add("panics_total", "counter", "Panics of threads.", panics);
-    text
+fn metrics(status: &ServerStatus, panics: u64) -> Exposition {
+    let mut metrics = Exposition::new("pathbench_server");
+    let failed = status.failed.len() as f64;
+    metrics.one("tests", "Running tests.", status.tests as f64);
+    metrics.one("max_tests", "Most tests at the same time.", status.max_tests as f64);
+    metrics.one("connections", "Open connections.", status.connections as f64);
+    metrics.one("draining", "1 if the server accepts no new tests.", f64::from(u8::from(status.draining)));
+    metrics.one("failed_listeners", "Listeners that accept no connections any more.", failed);
+    metrics.one("panics_total", "Panics of threads.", panics as f64);
+    metrics
 }
 
 #[cfg(test)]
@@ -108,6 +98,7 @@ mod tests {
         );
         assert!(text(&failed).contains(r#"["192.0.2.1:4433 (mpquic)"]"#), "{failed:?}");
         let metrics = text(&get("/metrics", &status(true)));
+        crate::exposition::assert_documented(&metrics, "serve.md");
         assert!(
             metrics.contains("\npathbench_server_tests 1\n")
                 && metrics.contains("\npathbench_server_draining 1\n")
