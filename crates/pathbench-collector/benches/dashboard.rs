@@ -102,7 +102,7 @@ fn requests(collector: &Collector, engine: &str) {
     };
     let kinds: [(&str, Path<'_>); 7] = [
         ("front page", &|_| "/".to_owned()),
-        ("front page, of the operator's other days", &|round| format!("/?since={}", day(round))),
+        ("list of charts", &|round| format!("/charts?since={}", day(round))),
         ("chart of a server", &|round| format!("/charts/gain?server=asia.example&since={}", day(round))),
         ("chart as JSON", &|round| format!("/v1/charts/goodput.json?since={}", day(round))),
         ("chart as SVG, 30 days", &|round| {

@@ -134,7 +134,7 @@ async fn assets_are_kept_for_ever_and_their_links_work() {
     let app = app(&Demo::default());
     let page = get(&app, "/live").await.text();
     let assets: Vec<&str> = page.split('"').filter(|text| text.starts_with("/assets/")).collect();
-    assert_eq!(assets.len(), 2);
+    assert_eq!(assets.len(), 3);
     for asset in assets {
         let answer = get(&app, asset).await;
         assert_eq!(answer.status, StatusCode::OK);

@@ -49,21 +49,22 @@ pub(super) async fn index(
 ) -> Answer {
     let fields = fields.map_err(problem(view))?;
     let filter = fields.filter(view.viewer).map_err(problem(view))?;
-    let of_work = filter.clone();
-    let made = read(&reader, move |reader| {
-        let names: Vec<&str> = chart::all().map(|(name, _)| name).collect();
-        Ok((reader.charts(&of_work, &names), reader.options(of_work.viewer)))
-    });
-    let (charts, options) = made.await.map_err(problem(view))?;
-    let named = |name: &str| charts.iter().find(|chart| chart.name == name);
+    let viewer = filter.viewer;
+    let options = read(&reader, move |reader| Ok(reader.options(viewer))).await.map_err(problem(view))?;
+    let (prefix, suffix) = (view.prefix, suffix(&filter));
     let content = html! {
         h1 { "Charts" }
-        (form(view, &filter, &options, &format!("{}/charts", view.prefix)))
+        (form(view, &filter, &options, &format!("{prefix}/charts")))
         @for (heading, names) in SECTIONS {
             section {
                 h2 { (heading) }
-                div.grid { @for chart in names.iter().filter_map(|name| named(name)) {
-                    (figure(view, chart, &filter, true))
+                // Each is drawn when it comes into view: all of them at once would keep the first one waiting.
+                div.grid { @for (name, title) in chart::all().filter(|(name, _)| names.contains(name)) {
+                    figure {
+                        a href=(format!("{prefix}/charts/{name}{suffix}")) {
+                            img loading="lazy" src=(format!("{prefix}/v1/charts/{name}.svg{suffix}")) alt=(title);
+                        }
+                    }
                 } }
             }
         }
