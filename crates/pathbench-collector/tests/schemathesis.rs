@@ -16,7 +16,7 @@ use support::process::{Collector, line, submission};
 pathbench_kerneltest::unprivileged_too!();
 
 /// Cases of each operation; together they take about a minute.
-const EXAMPLES: &str = "150";
+const EXAMPLES: &str = "80";
 
 #[test]
 fn answers_are_as_described() {

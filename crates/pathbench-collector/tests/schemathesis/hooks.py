@@ -27,3 +27,9 @@ def map_path_parameters(ctx, path_parameters):
     if name.endswith((".json", ".csv", ".svg")):
         path_parameters["name"] = CHARTS[len(name) % len(CHARTS)]
     return path_parameters
+
+
+@schemathesis.hook
+def filter_query(ctx, query):
+    # A parameter without a value counts as absent: the pages' forms send such fields.
+    return all(value not in ("", {}, [], None) for value in (query or {}).values())
