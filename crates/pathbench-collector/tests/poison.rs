@@ -38,7 +38,7 @@ const ADDRESSES: [&str; 6] =
     ["192.0.2.77", "192-0-2-77", "db8:1:2::3", "aa:bb:cc:dd:ee:ff", "aabb.ccdd.eeff", "192.0.2.99"];
 const SSID: &str = "Anna's attic";
 /// In no page, picture or report.
-const MARKUP: [&str; 4] = ["<img", "<script>a", "<svg/onload", "\u{202e}"];
+const MARKUP: [&str; 4] = ["<img src=x", "<script>a", "<svg/onload", "\u{202e}"];
 
 fn poisoned(index: usize, consent: Consent, raw: &str) -> Submission {
     let name = Name::nearest(POISON[index % POISON.len()]);
@@ -91,7 +91,8 @@ fn raw() -> String {
     let mut text = std::fs::read_to_string(&events).unwrap();
     let mut event: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     event["detail"] = json!({ "ssid": SSID, "text": all });
-    text.push_str(&format!("{event}\n"));
+    text.push_str(&event.to_string());
+    text.push('\n');
     std::fs::write(&events, text).unwrap();
     data_encoding::BASE64.encode(&packed(place.path(), ""))
 }
@@ -140,7 +141,8 @@ fn agent(collector: &Collector, poison: &str) {
 }
 
 fn server(collector: &Collector, admin: &str, poison: &str) {
-    let name: String = poison.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let bytes: Vec<String> = poison.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let name = bytes.concat();
     let made = collector
         .request("PUT", &format!("/v1/admin/servers/{name}"))
         .bearer(admin)

@@ -47,7 +47,6 @@ fn answers_are_as_described() {
     assert!(text.contains("generated"), "{text}");
     let metrics = collector.get("/metrics").text();
     assert!(metrics.contains("pathbench_collector_panics_total 0"), "{metrics}");
-    assert!(metrics.contains("pathbench_collector_writer_panics_total 0"), "{metrics}");
     assert_eq!(collector.get("/v1/results").status, 200);
 }
 
