@@ -10,6 +10,7 @@ use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
 use pathbench_api::submission::Submission;
 use pathbench_collector::chart;
+use pathbench_collector::reader::query::encoded;
 use serde_json::{Value, json};
 use std::time::Duration;
 use support::demo::{golden, packed};
@@ -141,8 +142,7 @@ fn agent(collector: &Collector, poison: &str) {
 }
 
 fn server(collector: &Collector, admin: &str, poison: &str) {
-    let bytes: Vec<String> = poison.bytes().map(|byte| format!("%{byte:02X}")).collect();
-    let name = bytes.concat();
+    let name = encoded(poison);
     let made = collector
         .request("PUT", &format!("/v1/admin/servers/{name}"))
         .bearer(admin)

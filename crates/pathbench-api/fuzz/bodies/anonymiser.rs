@@ -33,7 +33,8 @@ pub(crate) fn run(bytes: &[u8]) {
     {
         no_address(left, &text);
     }
-    assert_eq!(document["ssid"], REMOVED);
+    // A network named `ssid` takes the key away.
+    assert!(document.get("ssid").is_none_or(|value| value == REMOVED));
     if names.is_empty() {
         assert_eq!(anonymiser.text(&once), once, "{text:?}");
     }
