@@ -100,7 +100,7 @@ impl Endpoint {
 
 /// A day, or a Unix time in seconds; without a value as without the parameter.
 const DAY: &str =
-    r#"{"anyOf":[{"type":"string","format":"date"},{"type":"string","pattern":"^[0-9]{0,10}$"}]}"#;
+    r#"{"anyOf":[{"type":"string","format":"date"},{"type":"string","pattern":"^([0-9]{9,10})?$"}]}"#;
 
 /// Filters of the reading endpoints. Each without a value counts as absent.
 pub const FILTERS: &[Parameter] = &[

@@ -108,7 +108,8 @@ fn time_s(text: &str, into_day: u32) -> Option<u32> {
     let number = |text: &str| {
         text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u32>().ok()).flatten()
     };
-    if text.len() <= 10
+    // Since 1973.
+    if (9..=10).contains(&text.len())
         && let Some(seconds) = number(text)
     {
         return Some(seconds);
