@@ -1,4 +1,4 @@
-//! Deletion: whoever has the deletion token of results can delete them.
+//! Deletion: the deletion token of results is the credential.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

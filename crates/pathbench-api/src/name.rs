@@ -8,7 +8,7 @@ use std::fmt;
 use thiserror::Error;
 
 /// A name of 1 to [`NAME_BYTES`] bytes without control characters and characters that change the reading direction.
-/// It can hold any markup: whoever prints it escapes it.
+/// It can hold any markup: every output escapes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The text for the collector's settings.
 pub(super) fn text(operator: Option<&str>, retention: Option<Duration>, is_open: bool) -> String {
     let mut text = String::from("What this collector keeps, and who sees it\n\n");
-    let operator = operator.unwrap_or("whoever gave you its address (the operator has not entered a name)");
+    let operator = operator.unwrap_or("not named; ask the person who gave you the address of this collector");
     let submitters = if is_open {
         "Everybody may submit results."
     } else {

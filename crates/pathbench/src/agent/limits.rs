@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Experiments that an agent runs; a collector that offers more is not believed.
+/// Experiments that an agent runs; of a longer list it takes the first ones.
 pub(crate) const MOST_EXPERIMENTS: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
