@@ -133,6 +133,8 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
+        // The task of the request counts it and writes it to the log.
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(error) => Err(Refusal::failed(format!("this collector: {error}"))),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn text(operator: Option<&str>, retention: Option<Duration>, is_open:
     };
     text.push_str(
         "Deletion: `pathbench submit --delete` deletes all results of an agent; it uses the deletion token, which only the agent \
-         has. Backups and exports that others have copied are out of reach.\n",
+         has. The id of a deleted result stays, so that no repetition brings the result back. Backups and exports that others have copied are out of reach.\n",
     );
     text
 }

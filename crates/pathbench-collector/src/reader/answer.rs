@@ -124,7 +124,11 @@ async fn blocking<T: Send + 'static>(
         let _permit = permit;
         work(&of_work)
     });
-    done.await.unwrap_or_else(|_| {
+    done.await.unwrap_or_else(|error| {
+        if error.is_panic() {
+            // The task of the request counts it and writes it to the log.
+            std::panic::resume_unwind(error.into_panic());
+        }
         reader.failures.fetch_add(1, Ordering::Relaxed);
         Err(Failure::new(500, "the collector failed at this request"))
     })

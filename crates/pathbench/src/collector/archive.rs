@@ -1,7 +1,7 @@
 //! The raw part of a submission: the files of a result directory as a `.tar.zst` file. The same files give the same
 //! bytes: sorted names, and no times or owners.
 
-use pathbench_api::anonymise::Anonymiser;
+use pathbench_api::anonymise::{Anonymiser, MOST_NAMES};
 use pathbench_api::bounds::RAW_BYTES;
 use pathbench_api::consent::Consent;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -21,6 +21,8 @@ pub(crate) enum ArchiveError {
     Large { bytes: u64 },
     #[error("its files have {bytes} bytes compressed; at most {RAW_BYTES} are submitted")]
     LargeCompressed { bytes: usize },
+    #[error("its files hold more than {MOST_NAMES} names of networks and hosts; they cannot be anonymised")]
+    Names,
     #[error("cannot read {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{}: {problem}; it cannot be anonymised", path.display())]

@@ -65,12 +65,18 @@ pub(crate) fn submission(
         Consent::Private | Consent::None => None,
     };
     let summary = summary(&document, settings, material, anonymiser.as_ref(), now_s);
-    let raw = found.and_then(|found| archive(&found, anonymiser.as_ref()));
+    let is_full = anonymiser.as_ref().is_some_and(Anonymiser::is_full);
+    let raw =
+        found.and_then(
+            |found| {
+                if is_full { Err(ArchiveError::Names) } else { archive(&found, anonymiser.as_ref()) }
+            },
+        );
     let (raw, without_raw) = match raw {
         Ok(raw) => (Some(BASE64.encode(&raw)), None),
-        Err(error @ (ArchiveError::Large { .. } | ArchiveError::LargeCompressed { .. })) => {
-            (None, Some(error.to_string()))
-        }
+        Err(
+            error @ (ArchiveError::Large { .. } | ArchiveError::LargeCompressed { .. } | ArchiveError::Names),
+        ) => (None, Some(error.to_string())),
         Err(error) => return Err(Failure::bad_input(error)),
     };
     let id = id(&document, settings, summary.started_ms)?;
