@@ -21,6 +21,7 @@ pub mod output;
 pub mod page;
 pub mod raw;
 pub mod reader;
+pub mod refusal;
 pub mod store;
 pub mod viewer;
 

@@ -77,7 +77,7 @@ fn a_request_in_progress_is_finished_at_the_end() {
 
 #[test]
 fn several_collectors_share_a_database_a_bucket_and_a_secret() {
-    let database = postgres::Server::start();
+    let mut database = postgres::Server::start();
     let bucket = s3::Server::start();
     let place = tempfile::tempdir().unwrap();
     let secret = place.path().join("secret.key");
@@ -112,6 +112,17 @@ fn several_collectors_share_a_database_a_bucket_and_a_secret() {
     let gone = within(PATIENCE, || (one.get("/v1/results").json()["all"] == 0).then_some(()));
     assert!(gone.is_some(), "the first collector forgets the result");
     assert_eq!(one.submit(&[line(&submitted)]).status, 410);
+
+    // Without its database a collector keeps nothing, says when to come again, and names no place.
+    database.stop();
+    let submitted = with_raw_part();
+    for answer in [one.submit(&[line(&submitted)]), one.get("/ready"), one.get(&path)] {
+        assert_eq!(answer.status, 503, "{}", answer.text());
+        assert!(answer.headers.contains_key("retry-after"), "{:?}", answer.headers);
+        let text = answer.text();
+        assert!(!text.contains("/tmp") && !text.contains("postgres"), "{text}");
+    }
+    assert_eq!(one.get("/health").status, 200);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Who may do what: the credential of a request.
 
-use super::problem::Refusal;
 use crate::keys::{Keys, Purpose};
+use crate::refusal::Refusal;
 use axum::http::{HeaderMap, header};
 use data_encoding::BASE64;
 use pathbench_api::digest::Digest;

@@ -3,9 +3,9 @@
 use super::App;
 use super::body::{self, blocking};
 use super::check_in::{KnownAgent, KnownServer, RegisteredServer, documents, put};
-use super::problem::Refusal;
 use super::results::{Deleted, delete};
 use crate::keys::Purpose;
+use crate::refusal::Refusal;
 use crate::store::{Deletion, Document, Kind};
 use axum::Json;
 use axum::body::Body;
@@ -74,7 +74,7 @@ async fn remove_one(app: &Arc<App>, kind: Kind, key: String) -> Result<StatusCod
     blocking(move || match database.delete_document(kind, &key) {
         Ok(true) => Ok(StatusCode::NO_CONTENT),
         Ok(false) => Err(Refusal::not_found(format!("there is no {} `{key}`", kind.name()))),
-        Err(error) => Err(Refusal::failed(error)),
+        Err(error) => Err(error.into()),
     })
     .await
 }

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::limits::MemoryShare;
-use super::problem::Refusal;
+use crate::refusal::Refusal;
 use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, header};
 use pathbench_api::bounds::{BATCH_BYTES, BODY_BYTES};

@@ -1,9 +1,9 @@
 //! `POST /v1/check-in`, `PUT /v1/servers/{name}` and `PUT /v1/live/{agent}`.
 
 use super::body::{self, blocking};
-use super::problem::Refusal;
 use super::{App, Peer};
 use crate::keys::{Keys, Purpose};
+use crate::refusal::Refusal;
 use crate::store::{Database, Document, Kind};
 use axum::Json;
 use axum::body::Body;
@@ -90,7 +90,7 @@ pub fn documents<T: DeserializeOwned>(
     database: &dyn Database,
     kind: Kind,
 ) -> Result<Vec<(Document, T)>, Refusal> {
-    let found = database.documents(kind).map_err(Refusal::failed)?;
+    let found = database.documents(kind)?;
     let parsed = found.into_iter().filter_map(|document| {
         let body = serde_json::from_str(&document.body).ok()?;
         Some((document, body))
@@ -107,7 +107,7 @@ pub fn put(
 ) -> Result<(), Refusal> {
     let body = serde_json::to_string(body).map_err(Refusal::failed)?;
     let document = Document { key: key.to_owned(), body, updated_ms: now_ms };
-    database.put_document(kind, &document).map_err(Refusal::failed)
+    Ok(database.put_document(kind, &document)?)
 }
 
 fn experiments_of(database: &dyn Database, agent: &Name) -> Result<Vec<Experiment>, Refusal> {
@@ -173,7 +173,7 @@ pub(super) async fn report(
     }
     let database = Arc::clone(&app.database);
     blocking(move || {
-        let registered = database.document(Kind::Server, name.as_str()).map_err(Refusal::failed)?;
+        let registered = database.document(Kind::Server, name.as_str())?;
         let registered =
             registered.and_then(|found| serde_json::from_str::<RegisteredServer>(&found.body).ok());
         let Some(registered) = registered else {

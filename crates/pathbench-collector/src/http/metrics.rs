@@ -3,10 +3,10 @@
 use super::App;
 use super::body::blocking;
 use super::check_in::{KnownServer, documents};
-use super::problem::Refusal;
 use crate::clock::Clock;
 use crate::ingest::Figures;
 use crate::metrics::{CONTENT_TYPE, Durations, Exposition};
+use crate::refusal::Refusal;
 use crate::store::{Database, Deletion, Document, Kind};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -242,7 +242,7 @@ impl Metrics {
 impl Documents {
     fn read(database: &dyn Database, now_ms: u64) -> Result<Self, Refusal> {
         let since = |age_ms: u64| now_ms.saturating_sub(age_ms);
-        let count = |kind, age_ms| database.count_documents(kind, since(age_ms)).map_err(Refusal::failed);
+        let count = |kind, age_ms| database.count_documents(kind, since(age_ms)).map_err(Refusal::from);
         let mut counts = Self {
             agents: count(Kind::Agent, AGENT_AGE_MS)?,
             live: count(Kind::Live, EXPIRY_MS)?,
@@ -253,7 +253,7 @@ impl Documents {
             .into_iter()
             .map(|(document, known)| (document.key, (document.updated_ms, known)))
             .collect();
-        for server in database.documents(Kind::Server).map_err(Refusal::failed)? {
+        for server in database.documents(Kind::Server)? {
             let count = match reports.get(&server.key) {
                 Some((at_ms, known)) if *at_ms > since(SERVER_EXPIRY_MS) => match &known.report {
                     report if report.draining => &mut counts.draining,

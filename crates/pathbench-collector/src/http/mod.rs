@@ -8,7 +8,6 @@ pub mod limits;
 pub mod metrics;
 pub mod openapi;
 mod privacy;
-pub mod problem;
 mod results;
 pub mod server;
 
@@ -17,6 +16,7 @@ use crate::ingest::Writer;
 use crate::log::Log;
 use crate::raw::RawStore;
 use crate::reader::{self, Reader, View};
+use crate::refusal::{Cause, Refusal};
 use crate::store::Database;
 use access::Gate;
 use axum::body::Body;
@@ -29,7 +29,6 @@ use axum::{Extension, Json, Router};
 use body::blocking;
 use limits::{MemoryBudget, RateLimit};
 pub use metrics::Metrics;
-use problem::Refusal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -116,6 +115,12 @@ async fn guard(State(app): State<Arc<App>>, request: Request<Body>, next: Next) 
     } else {
         contained(&app, request, next).await
     };
+    if let Some(Cause(cause)) = response.extensions().get() {
+        app.log.error(
+            "request failed",
+            json!({ "route": route.as_ref().map(MatchedPath::as_str), "error": cause }),
+        );
+    }
     if is_rejection(&response) {
         response = problem_of(response).await;
     }
@@ -196,8 +201,8 @@ async fn ready(State(app): State<Arc<App>>) -> Result<Json<Status>, Refusal> {
     }
     let (database, raw) = (Arc::clone(&app.database), Arc::clone(&app.raw));
     blocking(move || {
-        database.check().map_err(Refusal::failed)?;
-        raw.check().map_err(Refusal::failed)?;
+        database.check()?;
+        raw.check()?;
         Ok(Json(Status { status: "ready" }))
     })
     .await

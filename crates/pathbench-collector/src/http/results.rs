@@ -3,8 +3,8 @@
 use super::App;
 use super::access::Gate;
 use super::body::{self, blocking};
-use super::problem::Refusal;
 use crate::ingest::{Group, NotWritten};
+use crate::refusal::Refusal;
 use crate::store::Deletion;
 use axum::Json;
 use axum::body::Body;
@@ -73,9 +73,11 @@ pub(super) async fn post(
 }
 
 async fn write(app: &App, group: Group) -> Result<Vec<LineStatus>, (String, Duration)> {
-    let refused = |not_written: NotWritten| match &not_written {
-        NotWritten::Busy { retry_after } | NotWritten::Failed { retry_after, .. } => {
-            (not_written.to_string(), *retry_after)
+    let refused = |not_written: NotWritten| match not_written {
+        NotWritten::Busy { retry_after } => (not_written.to_string(), retry_after),
+        // The writer's log has the reason; where the stores are is nothing for clients.
+        NotWritten::Failed { retry_after, .. } => {
+            ("the collector cannot store results now".to_owned(), retry_after)
         }
     };
     let receiver = app.writer.submit(group).map_err(refused)?;
@@ -180,7 +182,7 @@ pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Delet
     let shared = Arc::clone(app);
     // The client can be gone before the answer: the count is part of the work.
     let deleted = blocking(move || {
-        let deleted = database.delete(&which, now_ms).map_err(Refusal::failed)?;
+        let deleted = database.delete(&which, now_ms)?;
         shared.metrics.count_deleted(&which, deleted);
         Ok(deleted)
     })

@@ -1,8 +1,8 @@
 //! Style sheet and scripts, from memory. Their names contain a hash of their content, so that browsers keep them for
 //! ever.
 
-use crate::reader::Failure;
 use crate::reader::answer::typed;
+use crate::refusal::Refusal;
 use axum::extract::Path;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
@@ -44,9 +44,10 @@ pub(super) async fn icon() -> Response {
     typed(ICON.kind, ICON.text.clone())
 }
 
-pub(super) async fn asset(Path(name): Path<String>) -> Result<Response, Failure> {
+pub(super) async fn asset(Path(name): Path<String>) -> Result<Response, Refusal> {
     let all: [&Asset; 3] = [&STYLE, &LIVE, &ICON];
-    let found = all.into_iter().find(|one| one.name == name).ok_or_else(|| Failure::not_found("asset"))?;
+    let found =
+        all.into_iter().find(|one| one.name == name).ok_or_else(|| Refusal::not_found("no such asset"))?;
     let mut response = typed(found.kind, found.text.clone());
     let for_ever = HeaderValue::from_static("public, max-age=31536000, immutable");
     response.headers_mut().insert(CACHE_CONTROL, for_ever);

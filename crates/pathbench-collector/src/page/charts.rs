@@ -5,7 +5,8 @@ use super::{Answer, Problem, Shell, problem};
 use crate::chart;
 use crate::reader::answer::read;
 use crate::reader::query::Fields;
-use crate::reader::{Failure, Reader, View};
+use crate::reader::{Reader, View};
+use crate::refusal::Refusal;
 use axum::extract::{Path, State};
 use maud::html;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ const SECTIONS: [(&str, &[&str]); 4] = [
 pub(super) async fn index(
     State(reader): State<Arc<Reader>>,
     view: View,
-    fields: Result<Fields, Failure>,
+    fields: Result<Fields, Refusal>,
 ) -> Answer {
     let fields = fields.map_err(problem(view))?;
     let filter = fields.filter(view.viewer).map_err(problem(view))?;
@@ -76,7 +77,7 @@ pub(super) async fn one(
     State(reader): State<Arc<Reader>>,
     view: View,
     Path(name): Path<String>,
-    fields: Result<Fields, Failure>,
+    fields: Result<Fields, Refusal>,
 ) -> Answer {
     let fields = fields.map_err(problem(view))?;
     let filter = fields.filter(view.viewer).map_err(problem(view))?;
@@ -86,7 +87,7 @@ pub(super) async fn one(
         Ok((chart, reader.options(of_work.viewer)))
     });
     let (chart, options) = made.await.map_err(problem(view))?;
-    let chart = chart.ok_or_else(|| Problem(view, Failure::not_found("chart")))?;
+    let chart = chart.ok_or_else(|| Problem(view, Refusal::not_found("no such chart")))?;
     let action = format!("{}/charts/{}", view.prefix, chart.name);
     let all = suffix(&filter);
     let content = html! {

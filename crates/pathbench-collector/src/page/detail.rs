@@ -6,7 +6,8 @@ use crate::chart::{Cell, Table};
 use crate::reader::answer::{read, typed};
 use crate::reader::query::{kind_name, mode_name};
 use crate::reader::rows::summary;
-use crate::reader::{Failure, Reader, View, report as reports};
+use crate::reader::{Reader, View, report as reports};
+use crate::refusal::Refusal;
 use crate::store::StoredResult;
 use crate::viewer::Viewer;
 use axum::extract::{Path, State};
@@ -19,14 +20,14 @@ use pathbench_report::quantity::{percent, rate};
 use std::sync::Arc;
 
 fn id(view: View, text: &str) -> Result<Uuid, Problem> {
-    Uuid::parse_str(text).map_err(|_| Problem(view, Failure::not_found("result")))
+    Uuid::parse_str(text).map_err(|_| Problem(view, Refusal::not_found("no such result")))
 }
 
 pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View, Path(text): Path<String>) -> Answer {
     let id = id(view, &text)?;
     let found =
         read(&reader, move |reader| Ok(reader.result(view.viewer, id)?)).await.map_err(problem(view))?;
-    let missing = || Problem(view, Failure::not_found("result"));
+    let missing = || Problem(view, Refusal::not_found("no such result"));
     let result = found.ok_or_else(missing)?;
     let title = format!("Result {id}");
     let content = html! {

@@ -12,7 +12,8 @@ mod servers;
 
 use crate::chart::{Cell, Table};
 use crate::reader::answer::typed;
-use crate::reader::{Failure, Reader, View};
+use crate::reader::{Reader, View};
+use crate::refusal::Refusal;
 use crate::viewer::Viewer;
 use axum::Router;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
@@ -45,28 +46,28 @@ pub fn routes() -> Router<Arc<Reader>> {
 }
 
 /// A problem as a page.
-pub(super) struct Problem(View, Failure);
+pub(super) struct Problem(View, Refusal);
 
 type Answer = Result<Response, Problem>;
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let Self(view, failure) = self;
-        let title = failure.code().canonical_reason().unwrap_or("Problem");
+        let title = failure.status().canonical_reason().unwrap_or("Problem");
         let content = html! {
             h1 { (title) }
-            p.lead { "The answer is " (failure.status) ": " (failure.error) "." }
+            p.lead { "The answer is " (failure.status().as_u16()) ": " (failure.error()) "." }
             p { a href=(view.home()) { "To the front page" } }
         };
         let mut response = Shell::new(view, title).page(&content);
-        *response.status_mut() = failure.code();
-        failure.add_headers(response.headers_mut());
+        *response.status_mut() = failure.status();
+        failure.complete(&mut response);
         response
     }
 }
 
 /// For `map_err`.
-fn problem(view: View) -> impl Fn(Failure) -> Problem {
+fn problem(view: View) -> impl Fn(Refusal) -> Problem {
     move |failure| Problem(view, failure)
 }
 

@@ -6,7 +6,8 @@ use crate::chart::table::grouped;
 use crate::reader::answer::read;
 use crate::reader::query::{Fields, kind_name, mode_name, of_filter};
 use crate::reader::rows::summary;
-use crate::reader::{Failure, Reader, View};
+use crate::reader::{Reader, View};
+use crate::refusal::Refusal;
 use crate::store::StoredResult;
 use crate::viewer::Viewer;
 use axum::extract::State;
@@ -23,7 +24,7 @@ const MOST: usize = 100;
 pub(super) async fn page(
     State(reader): State<Arc<Reader>>,
     view: View,
-    fields: Result<Fields, Failure>,
+    fields: Result<Fields, Refusal>,
 ) -> Answer {
     let fields = fields.map_err(problem(view))?;
     let filter = fields.filter(view.viewer).map_err(problem(view))?;

@@ -3,7 +3,8 @@
 use super::{Answer, Shell, problem};
 use crate::http::check_in::KnownServer;
 use crate::reader::answer::read;
-use crate::reader::{Failure, Reader, View};
+use crate::reader::{Reader, View};
+use crate::refusal::Refusal;
 use crate::store::Kind;
 use crate::viewer::Viewer;
 use axum::extract::State;
@@ -32,7 +33,7 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answe
     Ok(Shell::new(view, "Test servers").at("/servers").page(&content))
 }
 
-fn servers(reader: &Reader) -> Result<Vec<Server>, Failure> {
+fn servers(reader: &Reader) -> Result<Vec<Server>, Refusal> {
     let now_ms = reader.clock.unix_ms();
     let documents = reader.database.documents(Kind::ServerReport)?;
     let of = |document: crate::store::Document| {

@@ -1,10 +1,11 @@
 //! The read-only API.
 
-use super::answer::{Failure, read, typed, unpack};
+use super::answer::{read, typed, unpack};
 use super::query::Fields;
 use super::rows::{self, RowWriter};
 use super::{Reader, View, report};
 use crate::chart;
+use crate::refusal::Refusal;
 use crate::store::StoredResult;
 use crate::viewer::Viewer;
 use axum::extract::{Path, State};
@@ -19,7 +20,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 
-type Answer = Result<Response, Failure>;
+type Answer = Result<Response, Refusal>;
 
 const RESULTS: usize = 50;
 const MOST_RESULTS: usize = 200;
@@ -34,8 +35,8 @@ fn json_answer(value: &impl Serialize) -> Response {
     response
 }
 
-fn id(text: &str) -> Result<Uuid, Failure> {
-    Uuid::parse_str(text).map_err(|_| Failure::not_found("result"))
+fn id(text: &str) -> Result<Uuid, Refusal> {
+    Uuid::parse_str(text).map_err(|_| Refusal::not_found("no such result"))
 }
 
 /// A result as the viewer may see it.
@@ -140,7 +141,7 @@ pub(super) async fn result(
 ) -> Answer {
     let id = id(&text)?;
     let found = read(&reader, move |reader| Ok(reader.result(view.viewer, id)?)).await?;
-    let found = found.ok_or_else(|| Failure::not_found("result"))?;
+    let found = found.ok_or_else(|| Refusal::not_found("no such result"))?;
     Ok(json_answer(&entry(&found, view)))
 }
 
@@ -162,7 +163,7 @@ async fn table(
     reader: &Arc<Reader>,
     view: View,
     fields: &Fields,
-) -> Result<(chart::Table, Option<u64>), Failure> {
+) -> Result<(chart::Table, Option<u64>), Refusal> {
     let filter = fields.filter(view.viewer)?;
     let (before, limit) = (fields.cursor()?, fields.limit(MOST_ROWS, MOST_ROWS)?);
     read(reader, move |reader| {
@@ -185,7 +186,7 @@ pub(super) async fn results_csv(State(reader): State<Arc<Reader>>, view: View, f
 pub(super) async fn results_parquet(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
     let (table, next) = table(&reader, view, &fields).await?;
     let body = read(&reader, move |_| {
-        let failed = |_| Failure::new(500, "cannot write Parquet");
+        let failed = |_| Refusal::internal("cannot write Parquet");
         let mut body = Vec::new();
         let mut writer = RowWriter::new(&mut body).map_err(failed)?;
         writer.write(&table).map_err(failed)?;
@@ -201,8 +202,9 @@ pub(super) async fn raw(State(reader): State<Arc<Reader>>, view: View, Path(text
     let body = unpack(&reader, move |reader| match view.viewer {
         Viewer::Everybody => Ok(report::unpacked(reader, view.viewer, id)?.packed()?),
         Viewer::Operator => {
-            let result = reader.result(view.viewer, id)?.ok_or_else(|| Failure::not_found("result"))?;
-            let no_raw = || Failure::new(404, "the result was submitted without its raw part");
+            let result =
+                reader.result(view.viewer, id)?.ok_or_else(|| Refusal::not_found("no such result"))?;
+            let no_raw = || Refusal::not_found("the result was submitted without its raw part");
             Ok(reader.raw.read(&result.raw.ok_or_else(no_raw)?)?)
         }
     });
@@ -222,7 +224,7 @@ pub(super) async fn chart(
     fields: Fields,
 ) -> Answer {
     let filter = fields.filter(view.viewer)?;
-    let missing = || Failure::not_found("chart");
+    let missing = || Refusal::not_found("no such chart");
     let (stem, extension) = name.rsplit_once('.').ok_or_else(missing)?;
     let (stem, extension) = (stem.to_owned(), extension.to_owned());
     read(&reader, move |reader| {

@@ -13,7 +13,6 @@ pub mod report;
 pub mod rows;
 pub mod unpacked;
 
-pub use answer::Failure;
 pub use follow::{Followed, follow, load};
 
 use crate::chart::{Chart, Scene};

@@ -1,7 +1,7 @@
 //! Filters as query strings, both ways: a page with a filter has a permanent address.
 
-use super::Failure;
 use crate::columns::Filter;
+use crate::refusal::Refusal;
 use crate::viewer::Viewer;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
@@ -20,18 +20,18 @@ const MOST_FIELDS: usize = 32;
 pub struct Fields(Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Fields {
-    type Rejection = Failure;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let fields = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
-        let Query(mut fields) = fields.map_err(|_| Failure::new(400, "the query string is malformed"))?;
+        let Query(mut fields) = fields.map_err(|_| Refusal::bad_request("the query string is malformed"))?;
         fields.retain(|(_, value)| !value.is_empty());
         if fields.len() > MOST_FIELDS {
-            return Err(Failure::new(400, format!("more than {MOST_FIELDS} fields in the query string")));
+            return Err(Refusal::bad_request(format!("more than {MOST_FIELDS} fields in the query string")));
         }
         if let Some((name, _)) = fields.iter().find(|(_, value)| value.len() > MOST_BYTES) {
             let name: String = name.chars().take(40).collect();
-            return Err(Failure::new(400, format!("`{name}` has more than {MOST_BYTES} bytes")));
+            return Err(Refusal::bad_request(format!("`{name}` has more than {MOST_BYTES} bytes")));
         }
         Ok(Self(fields))
     }
@@ -46,27 +46,29 @@ impl Fields {
         self.get(name).map(str::to_owned)
     }
 
-    fn parsed<T>(&self, name: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Failure> {
+    fn parsed<T>(&self, name: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Refusal> {
         self.get(name)
-            .map(|value| parse(value).ok_or_else(|| Failure::new(400, format!("`{name}` has no such value"))))
+            .map(|value| {
+                parse(value).ok_or_else(|| Refusal::bad_request(format!("`{name}` has no such value")))
+            })
             .transpose()
     }
 
     /// The sequence number before which a page begins.
-    pub fn cursor(&self) -> Result<Option<u64>, Failure> {
+    pub fn cursor(&self) -> Result<Option<u64>, Refusal> {
         self.parsed("cursor", |value| value.parse().ok())
     }
 
     /// From 1 to `most`.
-    pub fn limit(&self, usual: usize, most: usize) -> Result<usize, Failure> {
+    pub fn limit(&self, usual: usize, most: usize) -> Result<usize, Refusal> {
         let limit = self.parsed("limit", |value| value.parse().ok().filter(|limit| *limit > 0))?;
         Ok(limit.unwrap_or(usual).min(most))
     }
 
-    pub fn filter(&self, viewer: Viewer) -> Result<Filter, Failure> {
+    pub fn filter(&self, viewer: Viewer) -> Result<Filter, Refusal> {
         let mut transports = Vec::new();
         for (_, value) in self.0.iter().filter(|(name, _)| name == "transport") {
-            transports.push(value.parse().map_err(|error| Failure::new(400, format!("{error}")))?);
+            transports.push(value.parse().map_err(|error| Refusal::bad_request(format!("{error}")))?);
         }
         transports.sort_unstable();
         transports.dedup();

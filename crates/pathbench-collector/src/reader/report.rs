@@ -1,8 +1,8 @@
 //! The interactive report of a result, from its raw part.
 
-use super::answer::Failure;
 use super::unpacked::{UnpackError, Unpacked};
 use super::{Reader, answer};
+use crate::refusal::Refusal;
 use crate::viewer::Viewer;
 use pathbench_api::Uuid;
 use pathbench_record::directory::ResultDirectory;
@@ -16,32 +16,32 @@ const AGE: Duration = Duration::from_secs(300);
 /// A larger page is not kept.
 const MOST_KEPT_BYTES: usize = 16 << 20;
 
-impl From<UnpackError> for Failure {
+impl From<UnpackError> for Refusal {
     fn from(error: UnpackError) -> Self {
         match error {
-            UnpackError::Damaged(_) | UnpackError::Json { .. } => Self::new(422, error.to_string()),
-            UnpackError::Large | UnpackError::Names => Self::new(413, error.to_string()),
+            UnpackError::Damaged(_) | UnpackError::Json { .. } => Self::invalid(error),
+            UnpackError::Large | UnpackError::Names => Self::too_large(error),
             UnpackError::Io(_) => {
-                Self::new(503, "the collector cannot unpack the raw part now; try again in 5 s")
+                Self::busy("the collector cannot unpack the raw part now", Duration::from_secs(5))
             }
         }
     }
 }
 
 /// The files of a result that the viewer may see.
-pub(super) fn unpacked(reader: &Reader, viewer: Viewer, id: Uuid) -> Result<Unpacked, Failure> {
-    let result = reader.result(viewer, id)?.ok_or_else(|| Failure::not_found("result"))?;
+pub(super) fn unpacked(reader: &Reader, viewer: Viewer, id: Uuid) -> Result<Unpacked, Refusal> {
+    let result = reader.result(viewer, id)?.ok_or_else(|| Refusal::not_found("no such result"))?;
     let place =
-        result.raw.ok_or_else(|| Failure::new(404, "the result was submitted without its raw part"))?;
+        result.raw.ok_or_else(|| Refusal::not_found("the result was submitted without its raw part"))?;
     Ok(Unpacked::of(&reader.raw.read(&place)?, viewer)?)
 }
 
-pub async fn page(reader: &Arc<Reader>, viewer: Viewer, id: Uuid) -> Result<Arc<String>, Failure> {
+pub async fn page(reader: &Arc<Reader>, viewer: Viewer, id: Uuid) -> Result<Arc<String>, Refusal> {
     let now = reader.clock.monotonic();
     if let Some(page) = reader.reports.get(&(id, viewer), now, AGE) {
         // Deleted results have no report.
         let is_there = answer::read(reader, move |reader| Ok(reader.result(viewer, id)?.is_some())).await?;
-        return if is_there { Ok(page) } else { Err(Failure::not_found("result")) };
+        return if is_there { Ok(page) } else { Err(Refusal::not_found("no such result")) };
     }
     answer::unpack(reader, move |reader| {
         let unpacked = unpacked(reader, viewer, id)?;
@@ -54,9 +54,9 @@ pub async fn page(reader: &Arc<Reader>, viewer: Viewer, id: Uuid) -> Result<Arc<
     .await
 }
 
-fn rendered(unpacked: &Unpacked) -> Result<String, Failure> {
+fn rendered(unpacked: &Unpacked) -> Result<String, Refusal> {
     // The message names a temporary directory.
-    let no_result = |_| Failure::new(422, "the raw part holds no readable result");
+    let no_result = |_| Refusal::invalid("the raw part holds no readable result");
     let directory = ResultDirectory::open(unpacked.path()).map_err(no_result)?;
     let (mut set, _) = ResultSet::read(directory).map_err(no_result)?;
     set.directory = None;

@@ -1,5 +1,7 @@
-//! Errors as answers.
+//! Why a request has no answer: an error as a JSON problem or on a page.
 
+use crate::raw::RawError;
+use crate::store::StoreError;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -14,11 +16,17 @@ pub struct Refusal {
     retry_after: Option<Duration>,
     /// Whether a browser shall ask for a name and a password.
     asks: bool,
+    /// For the log: where the stores are is nothing for clients.
+    cause: Option<String>,
 }
+
+/// What the log gets of an answer, in its extensions.
+#[derive(Debug, Clone)]
+pub struct Cause(pub String);
 
 impl Refusal {
     fn new(status: StatusCode, error: impl Display) -> Self {
-        Self { status, error: error.to_string(), retry_after: None, asks: false }
+        Self { status, error: error.to_string(), retry_after: None, asks: false, cause: None }
     }
 
     pub fn bad_request(error: impl Display) -> Self {
@@ -45,6 +53,11 @@ impl Refusal {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, error)
     }
 
+    /// A failure of the collector itself, which its log has.
+    pub fn internal(error: impl Display) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, error)
+    }
+
     pub fn too_slow(error: impl Display) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, error)
     }
@@ -65,16 +78,16 @@ impl Refusal {
     pub fn status(&self) -> StatusCode {
         self.status
     }
-}
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let problem = Problem {
-            status: self.status.as_u16(),
-            error: self.error,
-            retryable: self.retry_after.is_some() || self.status == StatusCode::REQUEST_TIMEOUT,
-        };
-        let mut response = (self.status, Json(problem)).into_response();
+    pub fn error(&self) -> &str {
+        &self.error
+    }
+
+    /// Completes an answer in any form: its headers, and what the log gets.
+    pub fn complete(&self, response: &mut Response) {
+        if let Some(cause) = &self.cause {
+            response.extensions_mut().insert(Cause(cause.clone()));
+        }
         let headers = response.headers_mut();
         if let Some(time) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(time.as_secs().max(1)));
@@ -83,6 +96,31 @@ impl IntoResponse for Refusal {
             let ask = HeaderValue::from_static("Basic realm=\"pathbench collector\", charset=\"UTF-8\"");
             headers.insert(header::WWW_AUTHENTICATE, ask);
         }
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self { cause: Some(error.to_string()), ..Self::failed("the database does not answer") }
+    }
+}
+
+impl From<RawError> for Refusal {
+    fn from(error: RawError) -> Self {
+        Self { cause: Some(error.to_string()), ..Self::failed("the raw store does not answer") }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let problem = Problem {
+            status: self.status.as_u16(),
+            error: self.error.clone(),
+            retryable: self.retry_after.is_some() || self.status == StatusCode::REQUEST_TIMEOUT,
+        };
+        let mut response = (self.status, Json(problem)).into_response();
+        self.complete(&mut response);
         response
     }
 }
