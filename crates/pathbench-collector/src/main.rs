@@ -9,6 +9,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+#[cfg(test)]
+pathbench_kerneltest::privilege_independent!();
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -408,18 +408,30 @@ fn a_server_without_a_key_cannot_report_itself() {
 #[test]
 fn the_collector_is_started_where_it_is_installed() {
     let work = Workplace::new();
-    let mut command = work.pathbench(&["collect", "--database", "x"]);
-    finish(command.env("PATH", "/nonexistent")).expect(7).reports(&["pathbench-collector", "cargo build"]);
-    let program = work.path().join("pathbench-collector");
-    fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 4\n").unwrap();
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // Away from the collector that this workspace builds.
+    let alone = work.path().join("alone");
+    fs::create_dir(&alone).unwrap();
+    let own = alone.join("pathbench");
+    fs::copy(support::binary(), &own).unwrap();
+    let run = |arguments: &[&str], path: &str| {
+        let mut command = std::process::Command::new(&own);
+        finish(command.args(arguments).env("PATH", path))
+    };
+    run(&["collect", "--database", "x"], "/nonexistent")
+        .expect(7)
+        .reports(&["pathbench-collector", "cargo build"]);
+    let program = |place: &std::path::Path, code: u8| {
+        let program = place.join("pathbench-collector");
+        fs::write(&program, format!("#!/bin/sh\necho \"$@\"\nexit {code}\n")).unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    program(work.path(), 4);
     let path = format!("{}:/bin:/usr/bin", work.path().display());
-    let mut command = work.pathbench(&["collect", "backup", "--database", "x"]);
-    let finished = finish(command.env("PATH", path));
-    // A collector beside the program under test wins.
-    if !support::binary().with_file_name("pathbench-collector").exists() {
-        assert_eq!((finished.code, finished.stdout.as_str()), (Some(4), "backup --database x\n"));
-    }
+    let finished = run(&["collect", "backup", "--database", "x"], &path);
+    assert_eq!((finished.code, finished.stdout.as_str()), (Some(4), "backup --database x\n"));
+    // The one beside the program wins.
+    program(&alone, 5);
+    assert_eq!(run(&["collect", "backup"], &path).code, Some(5));
 }
 
 #[test]
