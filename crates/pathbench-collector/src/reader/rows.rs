@@ -135,7 +135,7 @@ pub enum ExportError {
 /// Results that are read at once, and one row group of a file.
 const GROUP_RESULTS: usize = 500;
 
-/// Parquet, one row group for each [`GROUP_RESULTS`] results.
+/// Parquet, one row group for each `GROUP_RESULTS` results.
 pub struct RowWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     kinds: Vec<Kind>,
