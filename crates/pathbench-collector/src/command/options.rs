@@ -53,8 +53,8 @@ pub struct ServeArgs {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8380")]
     pub listen: SocketAddr,
-    /// Accept connections also on the socket that is standard input
-    #[arg(long, hide = true)]
+    /// Accept connections also on the listening socket that is standard input, as a parent passes it
+    #[arg(long)]
     pub listen_stdin: bool,
     /// Let everybody submit results, within the limits [default: agents with a token]
     #[arg(long, action = ArgAction::SetTrue)]

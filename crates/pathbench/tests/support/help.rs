@@ -2,6 +2,7 @@
 
 use super::{binary, finish};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 /// A command by its words after `pathbench`; without words, the program itself.
@@ -22,11 +23,22 @@ impl HelpPage {
 
 /// Every command with a help page.
 pub(crate) fn pages() -> Vec<HelpPage> {
-    pages_from(&[])
+    pages_from(&binary(), &[])
 }
 
-fn pages_from(words: &[String]) -> Vec<HelpPage> {
-    let help = finish(Command::new(binary()).args(words).arg("--help")).expect(0).stdout;
+/// The commands of the collector, which `pathbench collect` starts.
+pub(crate) fn collector_pages() -> Vec<HelpPage> {
+    let program = binary().with_file_name("pathbench-collector");
+    assert!(program.exists(), "{} is missing: cargo build -p pathbench-collector", program.display());
+    let mut pages = pages_from(&program, &[]);
+    for page in &mut pages {
+        page.words.insert(0, "collect".to_owned());
+    }
+    pages
+}
+
+fn pages_from(program: &Path, words: &[String]) -> Vec<HelpPage> {
+    let help = finish(Command::new(program).args(words).arg("--help")).expect(0).stdout;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     // Continuation lines of a description have a deeper indentation.
     let names = listed
@@ -42,7 +54,7 @@ fn pages_from(words: &[String]) -> Vec<HelpPage> {
         options: options.map(str::to_owned).collect(),
         is_group: help.lines().any(|line| line.starts_with("Usage: ") && line.ends_with("<COMMAND>")),
     };
-    let inner = names.flat_map(|name| pages_from(&[words, &[name.to_owned()]].concat()));
+    let inner = names.flat_map(|name| pages_from(program, &[words, &[name.to_owned()]].concat()));
     let inner: Vec<HelpPage> = inner.collect();
     std::iter::once(own).chain(inner).collect()
 }
