@@ -129,6 +129,10 @@ fn without_open_agents_need_a_token_and_the_operator_another() {
     let request =
         collector.request("GET", "/v1/admin/agents").header("Authorization", &format!("Basic {basic}"));
     assert_eq!(request.send().status, 200);
+    // A browser's stored password changes nothing: pages of others could start such a request.
+    let foreign = collector.request("POST", "/v1/admin/tokens");
+    let foreign = foreign.header("Authorization", &format!("Basic {basic}"));
+    assert_eq!(foreign.json(&json!({ "name": "lab-2", "valid_s": 60 })).send().status, 401);
     let made = collector.request("POST", "/v1/admin/tokens").bearer(&admin);
     let made = made.json(&json!({ "name": "lab-2", "valid_s": 60 })).send().json();
     assert_eq!(submit().bearer(made["token"].as_str().unwrap()).send().status, 201);

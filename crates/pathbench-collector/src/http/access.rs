@@ -2,7 +2,7 @@
 
 use crate::keys::{Keys, Purpose};
 use crate::refusal::Refusal;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use data_encoding::BASE64;
 use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
@@ -22,6 +22,12 @@ pub fn credential(headers: &HeaderMap) -> Option<String> {
     }
     let decoded = String::from_utf8(BASE64.decode(rest.trim().as_bytes()).ok()?).ok()?;
     decoded.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+/// Whether the credential is a name and a password (RFC 7617).
+pub fn is_basic(headers: &HeaderMap) -> bool {
+    let scheme = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    scheme.is_some_and(|value| value.len() >= 6 && value[..6].eq_ignore_ascii_case(b"basic "))
 }
 
 /// Who may submit results and check in.

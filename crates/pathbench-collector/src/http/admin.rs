@@ -1,6 +1,7 @@
 //! `/v1/admin/…`: experiments, servers, agents, tokens and deletions, for the operator.
 
 use super::App;
+use super::access::is_basic;
 use super::body::{self, blocking};
 use super::check_in::{KnownAgent, KnownServer, RegisteredServer, documents, put};
 use super::results::{Deleted, delete};
@@ -25,6 +26,11 @@ use std::time::Duration;
 /// Lets only the operator pass.
 pub(super) async fn only_operator(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let now = app.clock.unix_ms() / 1000;
+    // Browsers send a stored password with requests that pages of others start.
+    if !request.method().is_safe() && is_basic(request.headers()) {
+        let how = "changes need the operator's token as `Authorization: Bearer TOKEN`; a password reads only";
+        return Refusal::unauthorized(how).into_response();
+    }
     match app.gate.operator(request.headers(), now) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
