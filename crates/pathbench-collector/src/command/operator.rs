@@ -3,8 +3,8 @@
 use super::options::{ExperimentAction, PlaceArgs, ServerAction, TokenArgs};
 use super::{Failure, secret, stores};
 use crate::clock::Clock;
-use crate::http::check_in::{KnownAgent, KnownServer, RegisteredServer};
 use crate::keys::Purpose;
+use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records};
 use crate::store::{Database, Deletion, Document, Kind};
 use pathbench_api::Uuid;
 use pathbench_api::experiment::Experiment;
@@ -43,18 +43,11 @@ fn put(
     body: &impl Serialize,
     clock: &Arc<dyn Clock>,
 ) -> Result<(), Failure> {
-    let body = serde_json::to_string(body).map_err(Failure::failed)?;
-    let document = Document { key: key.to_string(), body, updated_ms: clock.unix_ms() };
-    database.put_document(kind, &document).map_err(Failure::failed)
+    put_record(database, kind, key.as_str(), body, clock.unix_ms()).map_err(Failure::failed)
 }
 
 fn all<T: DeserializeOwned>(database: &dyn Database, kind: Kind) -> Result<Vec<(Document, T)>, Failure> {
-    let found = database.documents(kind).map_err(Failure::failed)?;
-    let parsed = found.into_iter().filter_map(|document| {
-        let body = serde_json::from_str(&document.body).ok()?;
-        Some((document, body))
-    });
-    Ok(parsed.collect())
+    records(database, kind).map_err(Failure::failed)
 }
 
 fn remove(database: &dyn Database, kind: Kind, name: &Name) -> Result<(), Failure> {

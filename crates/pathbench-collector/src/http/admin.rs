@@ -3,10 +3,10 @@
 use super::App;
 use super::access::is_basic;
 use super::body::{self, blocking};
-use super::check_in::{KnownAgent, KnownServer, RegisteredServer, documents, put};
 use super::results::{Deleted, delete};
 use crate::keys::Purpose;
 use crate::refusal::Refusal;
+use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records};
 use crate::store::{Deletion, Document, Kind};
 use axum::Json;
 use axum::body::Body;
@@ -45,7 +45,7 @@ pub(super) struct Experiments {
 pub(super) async fn experiments(State(app): State<Arc<App>>) -> Result<Json<Experiments>, Refusal> {
     let database = Arc::clone(&app.database);
     let found: Vec<(Document, Experiment)> =
-        blocking(move || documents(database.as_ref(), Kind::Experiment)).await?;
+        blocking(move || Ok(records(database.as_ref(), Kind::Experiment)?)).await?;
     Ok(Json(Experiments { experiments: found.into_iter().map(|(_, experiment)| experiment).collect() }))
 }
 
@@ -71,7 +71,7 @@ async fn put_one(
     value: impl Serialize + Send + 'static,
 ) -> Result<StatusCode, Refusal> {
     let (database, now_ms) = (Arc::clone(&app.database), app.clock.unix_ms());
-    blocking(move || put(database.as_ref(), kind, &key, &value, now_ms)).await?;
+    blocking(move || Ok(put_record(database.as_ref(), kind, &key, &value, now_ms)?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -113,8 +113,8 @@ pub(super) struct Servers {
 pub(super) async fn servers(State(app): State<Arc<App>>) -> Result<Json<Servers>, Refusal> {
     let database = Arc::clone(&app.database);
     blocking(move || {
-        let registered: Vec<(Document, RegisteredServer)> = documents(database.as_ref(), Kind::Server)?;
-        let reports: Vec<(Document, KnownServer)> = documents(database.as_ref(), Kind::ServerReport)?;
+        let registered: Vec<(Document, RegisteredServer)> = records(database.as_ref(), Kind::Server)?;
+        let reports: Vec<(Document, KnownServer)> = records(database.as_ref(), Kind::ServerReport)?;
         let entry = |(document, registered): (Document, RegisteredServer)| {
             let report = reports.iter().find(|(report, _)| report.key == document.key);
             ServerEntry {
@@ -186,7 +186,7 @@ pub(super) struct Agents {
 pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Json<Agents>, Refusal> {
     let database = Arc::clone(&app.database);
     let found: Vec<(Document, KnownAgent)> =
-        blocking(move || documents(database.as_ref(), Kind::Agent)).await?;
+        blocking(move || Ok(records(database.as_ref(), Kind::Agent)?)).await?;
     let entry = |(document, known): (Document, KnownAgent)| AgentEntry {
         id: document.key,
         name: known.check_in.name,

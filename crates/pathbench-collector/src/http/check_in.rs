@@ -4,6 +4,7 @@ use super::body::{self, blocking};
 use super::{App, Peer};
 use crate::keys::{Keys, Purpose};
 use crate::refusal::Refusal;
+use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, record, records};
 use crate::store::{Database, Document, Kind};
 use axum::Json;
 use axum::body::Body;
@@ -17,8 +18,6 @@ use pathbench_api::experiment::Experiment;
 use pathbench_api::live::LiveReport;
 use pathbench_api::name::Name;
 use pathbench_record::network::ServerName;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,26 +31,6 @@ const NEXT_S: u32 = 60;
 
 /// The longest list of ports in a report.
 const MOST_PORTS: usize = 8;
-
-/// A registered test server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RegisteredServer {
-    /// `HOST:PORT` as the operator gives it; absent: the address from which its reports come, with their port.
-    pub address: Option<String>,
-}
-
-/// The last report of a server, as the collector keeps it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KnownServer {
-    pub address: String,
-    pub report: ServerReport,
-}
-
-/// An agent as the collector keeps it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KnownAgent {
-    pub check_in: CheckIn,
-}
 
 pub(super) async fn check_in(
     State(app): State<Arc<App>>,
@@ -70,7 +49,7 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
     let database = app.database.as_ref();
     let experiments = experiments_of(database, &check_in.name)?;
     let token_name = check_in.agent.simple().to_string();
-    put(database, Kind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
+    put_record(database, Kind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
     let servers = offered(database, &app.gate.keys, &token_name, now_ms)?;
     for server in &servers {
         app.metrics.count_token(server.name.as_str());
@@ -85,33 +64,8 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
     })
 }
 
-/// All documents of a kind that can be read as `T`; others are of an older or newer version.
-pub fn documents<T: DeserializeOwned>(
-    database: &dyn Database,
-    kind: Kind,
-) -> Result<Vec<(Document, T)>, Refusal> {
-    let found = database.documents(kind)?;
-    let parsed = found.into_iter().filter_map(|document| {
-        let body = serde_json::from_str(&document.body).ok()?;
-        Some((document, body))
-    });
-    Ok(parsed.collect())
-}
-
-pub fn put(
-    database: &dyn Database,
-    kind: Kind,
-    key: &str,
-    body: &impl Serialize,
-    now_ms: u64,
-) -> Result<(), Refusal> {
-    let body = serde_json::to_string(body).map_err(Refusal::failed)?;
-    let document = Document { key: key.to_owned(), body, updated_ms: now_ms };
-    Ok(database.put_document(kind, &document)?)
-}
-
 fn experiments_of(database: &dyn Database, agent: &Name) -> Result<Vec<Experiment>, Refusal> {
-    let all: Vec<(Document, Experiment)> = documents(database, Kind::Experiment)?;
+    let all: Vec<(Document, Experiment)> = records(database, Kind::Experiment)?;
     let of_agent = all.into_iter().map(|(_, experiment)| experiment);
     // The list of the others is nothing for this agent.
     let own = of_agent
@@ -127,7 +81,7 @@ fn offered(
     token_name: &str,
     now_ms: u64,
 ) -> Result<Vec<OfferedServer>, Refusal> {
-    let reports: Vec<(Document, KnownServer)> = documents(database, Kind::ServerReport)?;
+    let reports: Vec<(Document, KnownServer)> = records(database, Kind::ServerReport)?;
     let running = reports.into_iter().filter(|(document, known)| {
         now_ms.saturating_sub(document.updated_ms) < SERVER_EXPIRY_MS && !known.report.draining
     });
@@ -173,14 +127,18 @@ pub(super) async fn report(
     }
     let database = Arc::clone(&app.database);
     blocking(move || {
-        let registered = database.document(Kind::Server, name.as_str())?;
-        let registered =
-            registered.and_then(|found| serde_json::from_str::<RegisteredServer>(&found.body).ok());
+        let registered: Option<RegisteredServer> = record(database.as_ref(), Kind::Server, name.as_str())?;
         let Some(registered) = registered else {
             return Err(Refusal::unauthorized(format!("server {name} is not registered (any more)")));
         };
         let address = address(&registered, &report, peer)?;
-        put(database.as_ref(), Kind::ServerReport, name.as_str(), &KnownServer { address, report }, now_ms)?;
+        put_record(
+            database.as_ref(),
+            Kind::ServerReport,
+            name.as_str(),
+            &KnownServer { address, report },
+            now_ms,
+        )?;
         Ok(StatusCode::NO_CONTENT)
     })
     .await
@@ -208,6 +166,7 @@ pub(super) async fn live(
         return Err(Refusal::invalid(problem));
     }
     let database = Arc::clone(&app.database);
-    blocking(move || put(database.as_ref(), Kind::Live, &agent.to_string(), &report, now_ms)).await?;
+    blocking(move || Ok(put_record(database.as_ref(), Kind::Live, &agent.to_string(), &report, now_ms)?))
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }

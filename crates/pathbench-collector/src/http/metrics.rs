@@ -2,11 +2,11 @@
 
 use super::App;
 use super::body::blocking;
-use super::check_in::{KnownServer, documents};
 use crate::clock::Clock;
 use crate::ingest::Figures;
 use crate::metrics::{CONTENT_TYPE, Durations, Exposition};
 use crate::refusal::Refusal;
+use crate::store::record::{KnownServer, records};
 use crate::store::{Database, Deletion, Document, Kind};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -248,7 +248,7 @@ impl Documents {
             live: count(Kind::Live, EXPIRY_MS)?,
             ..Self::default()
         };
-        let reports: Vec<(Document, KnownServer)> = documents(database, Kind::ServerReport)?;
+        let reports: Vec<(Document, KnownServer)> = records(database, Kind::ServerReport)?;
         let reports: BTreeMap<String, (u64, KnownServer)> = reports
             .into_iter()
             .map(|(document, known)| (document.key, (document.updated_ms, known)))

@@ -1,11 +1,11 @@
 //! The test servers and their load.
 
 use super::{Answer, Shell, problem};
-use crate::http::check_in::KnownServer;
 use crate::reader::answer::read;
 use crate::reader::{Reader, View};
 use crate::refusal::Refusal;
-use crate::store::Kind;
+use crate::store::record::{KnownServer, records};
+use crate::store::{Document, Kind};
 use crate::viewer::Viewer;
 use axum::extract::State;
 use maud::{Markup, html};
@@ -35,12 +35,12 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answe
 
 fn servers(reader: &Reader) -> Result<Vec<Server>, Refusal> {
     let now_ms = reader.clock.unix_ms();
-    let documents = reader.database.documents(Kind::ServerReport)?;
-    let of = |document: crate::store::Document| {
-        let known = serde_json::from_str(&document.body).ok()?;
-        Some(Server { name: document.key, known, age_ms: now_ms.saturating_sub(document.updated_ms) })
+    let reports = records(reader.database.as_ref(), Kind::ServerReport)?.into_iter();
+    let of = |(document, known): (Document, KnownServer)| {
+        let age_ms = now_ms.saturating_sub(document.updated_ms);
+        Server { name: document.key, known, age_ms }
     };
-    Ok(documents.into_iter().filter_map(of).take(MOST_SERVERS).collect())
+    Ok(reports.map(of).take(MOST_SERVERS).collect())
 }
 
 fn table(view: View, servers: &[Server]) -> Markup {

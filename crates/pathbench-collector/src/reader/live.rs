@@ -1,6 +1,7 @@
 //! What agents measure at this moment.
 
 use super::Reader;
+use crate::store::record::{KnownAgent, record};
 use crate::store::{Kind, StoreError};
 use crate::viewer::Viewer;
 use pathbench_api::anonymise::Anonymiser;
@@ -9,7 +10,6 @@ use pathbench_api::live::{EXPIRY_MS, LiveReport, MOST_PATHS};
 use pathbench_api::name::Name;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 /// Reports in an answer.
 const MOST_REPORTS: usize = 200;
@@ -41,16 +41,9 @@ impl Reader {
     }
 
     fn is_public(&self, agent: &str) -> Result<bool, StoreError> {
-        let document = self.database.document(Kind::Agent, agent)?;
-        let value = document.and_then(|one| serde_json::from_str::<Value>(&one.body).ok());
-        Ok(value.is_some_and(|value| consent(&value) == Some(Consent::Public.name())))
+        let known: Option<KnownAgent> = record(self.database.as_ref(), Kind::Agent, agent)?;
+        Ok(known.is_some_and(|known| known.check_in.consent == Consent::Public))
     }
-}
-
-/// The field `consent`, at the top or in the record of the check-in.
-fn consent(agent: &Value) -> Option<&str> {
-    let inner = || agent.as_object()?.values().find_map(|value| value.get("consent"));
-    agent.get("consent").or_else(inner)?.as_str()
 }
 
 fn anonymous(report: LiveReport) -> LiveReport {

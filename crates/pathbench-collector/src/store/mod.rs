@@ -2,6 +2,7 @@
 
 mod pool;
 pub mod postgres;
+pub mod record;
 pub mod sqlite;
 
 use pathbench_api::Uuid;

@@ -1,0 +1,64 @@
+//! The documents of servers, agents and experiments, with their types.
+
+use super::{Database, Document, Kind, StoreError};
+use pathbench_api::check_in::{CheckIn, ServerReport};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A registered test server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisteredServer {
+    /// `HOST:PORT` as the operator gives it; absent: the address from which its reports come, with their port.
+    pub address: Option<String>,
+}
+
+/// The last report of a server, as the collector keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KnownServer {
+    pub address: String,
+    pub report: ServerReport,
+}
+
+/// An agent as the collector keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KnownAgent {
+    pub check_in: CheckIn,
+}
+
+/// All documents of a kind that can be read as `T`; others are of an older or newer version.
+pub fn records<T: DeserializeOwned>(
+    database: &dyn Database,
+    kind: Kind,
+) -> Result<Vec<(Document, T)>, StoreError> {
+    let found = database.documents(kind)?;
+    let parsed = found.into_iter().filter_map(|document| {
+        let body = serde_json::from_str(&document.body).ok()?;
+        Some((document, body))
+    });
+    Ok(parsed.collect())
+}
+
+/// One document, if it can be read as `T`.
+pub fn record<T: DeserializeOwned>(
+    database: &dyn Database,
+    kind: Kind,
+    key: &str,
+) -> Result<Option<T>, StoreError> {
+    let found = database.document(kind, key)?;
+    Ok(found.and_then(|document| serde_json::from_str(&document.body).ok()))
+}
+
+pub fn put_record(
+    database: &dyn Database,
+    kind: Kind,
+    key: &str,
+    record: &impl Serialize,
+    now_ms: u64,
+) -> Result<(), StoreError> {
+    let failed = |error: serde_json::Error| StoreError::Failed {
+        place: format!("{} {key}", kind.name()),
+        problem: error.to_string(),
+    };
+    let body = serde_json::to_string(record).map_err(failed)?;
+    database.put_document(kind, &Document { key: key.to_owned(), body, updated_ms: now_ms })
+}
