@@ -1,6 +1,6 @@
 //! What the figures need of one result, in a compact form that a collector loads at its start.
 //!
-//! The names of public results are in the anonymous form, whatever the client sent.
+//! The names of public results are in the anonymous form: the collector makes it, too.
 
 pub mod bucket;
 mod coding;

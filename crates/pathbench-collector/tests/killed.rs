@@ -233,7 +233,7 @@ fn ingesting_one_by_one() {
     }
 }
 
-/// One sync of the segment, one of the database's log; and no more, whatever the number of results in a group.
+/// One sync of the segment, one of the database's log; and no more for any number of results in a group.
 #[test]
 fn each_answer_comes_after_two_syncs() {
     let work = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ fn tls_with_certificate_files_serves_clients_that_trust_them_only() {
     assert!(!distrusted.status.success(), "{}", String::from_utf8_lossy(&distrusted.stderr));
     let trusted = submit(&["--collector-ca", &path("cert.pem")]);
     assert!(trusted.status.success(), "{}", String::from_utf8_lossy(&trusted.stderr));
-    // Plain HTTP gets no answer, and harms nobody.
+    // Plain HTTP gets no answer, and other clients are served.
     let mut plain = TcpStream::connect(collector.address()).unwrap();
     plain.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = Vec::new();

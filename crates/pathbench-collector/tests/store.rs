@@ -79,7 +79,7 @@ fn sqlite_keeps_nothing_of_a_deleted_result() {
     assert!(!kept("secret-17-"));
     assert!(!kept("secret-42-"));
 
-    // A reader of an earlier state delays nobody, and the deletion is complete after it.
+    // A reader of an earlier state does not delay the writer, and the deletion is complete after it.
     let mut reader = Connection::open(&path).unwrap();
     let reading = reader.transaction().unwrap();
     reading.query_row("SELECT count(*) FROM results", [], |row| row.get::<_, i64>(0)).unwrap();

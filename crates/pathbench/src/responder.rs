@@ -1,5 +1,5 @@
 //! A small HTTP/1.1 server (RFC 9112) for status pages: one request per connection, a deadline for each, bounded requests
-//! and threads. A slow client delays nobody but itself.
+//! and threads. A slow client delays only itself.
 
 use crate::clock::MonotonicClock;
 use crate::exit::Failure;

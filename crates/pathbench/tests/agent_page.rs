@@ -116,7 +116,7 @@ fn beyond_the_loopback_interface_the_printed_key_is_needed() {
     let cookie = rest.split("Set-Cookie: ").nth(1).unwrap().split(';').next().unwrap();
     let (first, _) = agent.request(&format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\n\r\n"));
     assert!(first.contains("200"), "{first}");
-    // A client that sends nothing delays nobody.
+    // A client that sends nothing delays no other client.
     let place = agent.url.trim_start_matches("http://").split('/').next().unwrap();
     let port = place.rsplit(':').next().unwrap().parse::<u16>().unwrap();
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();

@@ -384,7 +384,7 @@ fn a_sigkill_loses_and_doubles_no_result() {
         std::thread::sleep(Duration::from_micros(dice.below(15_000)));
         processes::signal(i32::try_from(child.id()).unwrap(), rustix::process::Signal::KILL);
         killed += u64::from(child.wait().unwrap().code().is_none());
-        // Whatever is in the outbox is whole.
+        // Every file in the outbox is complete.
         for file in host.outbox() {
             assert!(fs::read(&file).unwrap().ends_with(b"}\n"), "{}", file.display());
         }

@@ -1,4 +1,4 @@
-//! Backup of an `SQLite` database and its raw parts to a directory, while the collector runs, and the way back.
+//! Backup of an SQLite database and its raw parts to a directory, while the collector runs, and its restoration.
 
 use super::{MaintenanceError, at};
 use crate::raw::directory::sync_directory;

@@ -1,6 +1,6 @@
 //! Raw parts, unpacked: the known files of a result directory, in bounded memory and disk space.
 //!
-//! A file is written under its known name into a new directory, whatever the path in the archive: no path can lead out
+//! A file is written under its known name into a new directory, not under the path in the archive: no path can lead out
 //! of it. Links, devices and unknown files are left out, packet captures among them.
 
 use crate::viewer::Viewer;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(200);
 const LIVE_INTERVAL: Duration = Duration::from_secs(3);
-/// Between two check-ins, whatever the collector says.
+/// Bounds of the time between two check-ins, which the collector names.
 const SHORTEST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(3600);
 

@@ -1,4 +1,4 @@
-//! The limits that the owner of a host sets. They hold whatever a collector asks for.
+//! The limits that the owner of a host sets. They hold for every experiment of a collector.
 
 use ipnet::IpNet;
 use pathbench_record::units::{Size, Span};

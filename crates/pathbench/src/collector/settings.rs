@@ -181,7 +181,7 @@ name = {name}
 # Secret. Who has it can delete the results of this host from a collector; `pathbench submit --delete` does.
 deletion_token = "{token}"
 
-# Limits of `pathbench agent`, whatever a collector asks for. Those without a # differ from the defaults.
+# Limits of `pathbench agent` for the experiments of every collector. Those without a # differ from the defaults.
 [limits]
 # month = "5GB"               # of one interface, both directions
 # execution = "1GB"           # of one execution of an experiment

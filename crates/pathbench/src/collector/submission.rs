@@ -199,7 +199,7 @@ fn own_names() -> Vec<String> {
         .collect()
 }
 
-/// Whether a name identifies nobody and is part of other texts, such as the names of fields.
+/// Whether a name identifies no person or host and is part of other texts, such as the names of fields.
 fn is_generic(name: &str) -> bool {
     ["localhost", "client", "server", "root", "host", "test", "pathbench"].contains(&name)
 }
