@@ -15,14 +15,17 @@
 
 mod processes;
 mod schemas;
+mod units;
 
 #[doc(hidden)]
 pub use libtest_mimic;
 pub use processes::{
-    Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, run, test_tools, trial, wrong_user,
+    Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, output, run, test_tools, trial,
+    wrong_user,
 };
 
 pub use schemas::{finished_results, validate_results};
+pub use units::command_of_unit;
 
 use pathbench_record::sample::{PathFigures, Sample, Side};
 use pathbench_record::time::{Clock, Timestamp};

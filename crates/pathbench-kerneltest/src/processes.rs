@@ -4,10 +4,10 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print")]
 
 use libtest_mimic::{Arguments, Trial};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus, Output};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -51,6 +51,25 @@ pub fn trial(module: &str, name: &str, test: impl FnOnce() -> Outcome + Send + '
         });
         test()
     })
+}
+
+/// What a child printed and how it ended; it is killed when it exceeds the time limit of a test.
+///
+/// # Panics
+/// It was killed, or its output cannot be read.
+#[track_caller]
+pub fn output(child: Child) -> Output {
+    let process = Pid::from_child(&child);
+    let (over, ended) = channel::<()>();
+    let watch = std::thread::spawn(move || {
+        let late = ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+        late && kill_process(process, Signal::KILL).is_ok()
+    });
+    let output = child.wait_with_output().expect("its output can be read");
+    drop(over);
+    let killed = watch.join().unwrap_or(true);
+    assert!(!killed, "it was not over after {PATIENCE:?}: {output:#?}");
+    output
 }
 
 /// The source directory, for tests that read the sources: a copy where an ordinary user cannot access the original.

@@ -160,7 +160,7 @@ fn lab_up_ends_when_its_keeper_dies_at_birth() {
             let born = std::fs::read_to_string(&children).unwrap_or_default();
             born.split_whitespace().for_each(|child| signal(child.parse().unwrap(), Signal::KILL));
         }
-        Finished::from(front.wait_with_output().unwrap()).expect(1).reports(&["the lab's orchestrator"]);
+        support::ended(front).expect(1).reports(&["the lab's orchestrator"]);
         let left = work.left_behind();
         assert!(left.is_empty(), "{left:?}");
     }
@@ -206,7 +206,7 @@ impl Study {
             let processes = self.work.processes();
             panic!("it did not end: {processes:?}");
         }
-        let finished = Finished::from(self.front.wait_with_output().unwrap());
+        let finished = support::ended(self.front);
         let left = self.work.left_behind();
         assert!(left.is_empty(), "{left:?}");
         (self.work, finished)

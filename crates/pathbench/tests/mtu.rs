@@ -347,7 +347,7 @@ fn a_watch_whose_output_is_closed_undoes_its_changes() {
     assert_ne!(image(&lab), before, "nothing was changed");
     let begun = Instant::now();
     drop(lines);
-    let ended: Finished = running.wait_with_output().unwrap().into();
+    let ended = support::ended(running);
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(20), "it took {took:?}: {ended:#?}");
     assert_eq!(ended.code, Some(141), "{ended:#?}");
@@ -366,7 +366,7 @@ fn a_full_disk_ends_a_watch_which_undoes_its_changes() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let begun = Instant::now();
     let running = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
-    let ended: Finished = running.wait_with_output().unwrap().into();
+    let ended = support::ended(running);
     assert!(begun.elapsed() < Duration::from_secs(30), "it took {:?}: {ended:#?}", begun.elapsed());
     let ended = ended.expect(1).reports(&["cannot write to standard output: No space left on device"]);
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");

@@ -50,7 +50,7 @@ impl<'a> Roaming<'a> {
         let mut child = captured(&mut roam(lab, server, out, options));
         let mut progress = BufReader::new(child.stderr.take().unwrap()).lines();
         let begun = progress.by_ref().map_while(Result::ok).any(|line| line.starts_with("roaming with"));
-        assert!(begun, "it never began: {:#?}", Finished::from(child.wait_with_output().unwrap()));
+        assert!(begun, "it never began: {:#?}", support::ended(child));
         Self { lab, child, progress, out: lab.work.path().join(out) }
     }
 
@@ -68,7 +68,7 @@ impl<'a> Roaming<'a> {
     /// Waits for the end; returns the progress since the start.
     fn end(self) -> Finished {
         let progress: Vec<String> = self.progress.map_while(Result::ok).collect();
-        Finished { stderr: progress.join("\n"), ..Finished::from(self.child.wait_with_output().unwrap()) }
+        Finished { stderr: progress.join("\n"), ..support::ended(self.child) }
     }
 
     fn measured(self) -> Measured {

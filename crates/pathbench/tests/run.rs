@@ -241,7 +241,7 @@ fn ten_thousand_short_connections_leak_nothing() {
     let child = captured(&mut run(&work, &["--json"], &step("short_connections", &[])));
     let supervisor = supervisor(&work, "short_connections").id;
     // The document is larger than a pipe.
-    let ended = std::thread::spawn(move || Finished::from(child.wait_with_output().unwrap()));
+    let ended = std::thread::spawn(move || support::ended(child));
     let (mut memory_kb, mut descriptors) = (0, 0);
     while !ended.is_finished() {
         let now = size(supervisor);
@@ -277,7 +277,7 @@ fn a_killed_program_leaves_nothing_behind() {
     // The others go on, and so does their supervisor, until it receives SIGTERM.
     assert!(child.try_wait().unwrap().is_none());
     signal(supervisor.id, Signal::TERM);
-    let finished = Finished::from(child.wait_with_output().unwrap()).expect(137);
+    let finished = support::ended(child).expect(137);
     assert!(finished.stdout.contains("ready"), "{finished:#?}");
     assert!(work.left_behind().is_empty(), "{:#?}", work.left_behind());
 }
@@ -300,7 +300,7 @@ fn exit_code_signals_and_streams_belong_to_the_program() {
     let child = captured(&mut run(&work, &[], &trap));
     assert!(within(SOON, || work.path().join("waiting").exists()));
     signal(child.id() as i32, Signal::TERM);
-    Finished::from(child.wait_with_output().unwrap()).expect(9);
+    support::ended(child).expect(9);
     assert!(work.left_behind().is_empty());
 }
 

@@ -53,7 +53,7 @@ impl Sink {
         let child = command.stdout(Stdio::from(self.open())).stderr(Stdio::piped()).spawn().unwrap();
         // Drop this process's copy of the descriptor; the child keeps its own.
         command.stdout(Stdio::null());
-        child.wait_with_output().unwrap().into()
+        support::ended(child)
     }
 }
 
@@ -237,7 +237,7 @@ fn left_by_its_reader(command: &mut Command) -> (Finished, Duration) {
     assert!(running.try_wait().unwrap().is_none(), "it ended by itself");
     let begun = Instant::now();
     drop(running.stdout.take());
-    let ended = running.wait_with_output().unwrap().into();
+    let ended = support::ended(running);
     (ended, begun.elapsed())
 }
 
@@ -282,7 +282,7 @@ fn a_closed_standard_error_ends_nothing() {
     for (sink, out) in [(Sink::Closed, "one"), (Sink::Full, "two")] {
         let mut command = work.pathbench(&["lab", "run", "quick.toml", "--no-calibration", "--out", out]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::from(sink.open())).spawn().unwrap();
-        let ended: Finished = child.wait_with_output().unwrap().into();
+        let ended = support::ended(child);
         let ended = ended.expect(0);
         assert!(ended.stdout.contains("quick"), "{ended:#?}");
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use support::measured::{Measured, goodput, path};
 use support::processes::{Process, signal};
 use support::standing::{Lab, SERVER, Server};
-use support::{Finished, TWO_PATHS, Workplace, binary, captured, finish, within};
+use support::{TWO_PATHS, Workplace, binary, captured, finish, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -203,7 +203,7 @@ fn a_change_of_the_network_marks_the_run_it_falls_into() {
     let less = "echo 1 > /proc/sys/net/ipv6/conf/wlan/disable_ipv6";
     finish(&mut lab.exec("client", &["sh", "-c", less])).expect(0);
     let lines: Vec<String> = progress.collect();
-    let finished = Finished::from(test.wait_with_output().unwrap());
+    let finished = support::ended(test);
     let measured = Measured::read(&lab.work.path().join("changed"), finished).expect(0);
     assert!(lines.iter().any(|line| line.contains("the network changed: wlan address")), "{lines:#?}");
     let [first, second] = &measured.document.runs[..] else { panic!("{:?}", measured.document.runs) };
@@ -227,7 +227,7 @@ fn a_lost_server_ends_the_suite_and_keeps_the_finished_runs() {
         process.kill();
     }
     let lines: Vec<String> = progress.collect();
-    let finished = Finished::from(test.wait_with_output().unwrap());
+    let finished = support::ended(test);
     let measured = Measured::read(&lab.work.path().join("lost"), finished).expect(3);
     let runs = &measured.document.runs;
     assert!(runs[0].completed && runs.len() < 20 && !runs[runs.len() - 1].completed, "{runs:#?}");
@@ -279,7 +279,7 @@ fn an_interrupt_keeps_the_finished_runs() {
     let process = lab.work.processes().into_iter().find(of_test).unwrap();
     signal(process.id, Signal::INT);
     lines.extend(progress);
-    let finished = Finished::from(test.wait_with_output().unwrap());
+    let finished = support::ended(test);
     let measured = Measured::read(&lab.work.path().join("stopped"), finished).expect(1);
     let made = measured.document.runs.len();
     assert!((2..50).contains(&made), "{made}: {lines:#?}");

@@ -92,7 +92,7 @@ fn standard_input_is_a_capture() {
     let work = Workplace::new();
     let capture = recorded("checksums.pcap");
     let mut command = work.pathbench(&["trace", "-", "--json"]);
-    let read = finish(command.stdin(Stdio::from(File::open(&capture).unwrap()))).expect(0);
+    let read = support::ended(captured(command.stdin(File::open(&capture).unwrap()))).expect(0);
     let (read, named) = (document(&read.stdout), document(&work.run(&["trace", &capture, "--json"]).stdout));
     assert_eq!(read.captures[0].file, "standard input");
     assert_eq!(read.connections, named.connections);
@@ -117,7 +117,7 @@ fn a_signal_ends_standard_input_and_the_result_is_printed() {
     };
     assert!(within(Duration::from_secs(20), handled));
     kill_process(pid, Signal::INT).unwrap();
-    let ended = Finished::from(child.wait_with_output().unwrap()).expect(0);
+    let ended = support::ended(child).expect(0);
     assert_eq!(document(&ended.stdout).totals.mptcp_connections, 1);
     drop(pipe);
 }
@@ -273,7 +273,7 @@ fn standard_input_has_no_graphs() {
     let capture = recorded("checksums.pcap");
     let run = |arguments: &[&str]| {
         let mut command = work.pathbench(arguments);
-        finish(command.stdin(Stdio::from(File::open(&capture).unwrap())))
+        support::ended(captured(command.stdin(File::open(&capture).unwrap())))
     };
     run(&["trace", "-", "--out", "refused", "--pcapng"])
         .expect(2)
@@ -328,7 +328,7 @@ fn transfer(bytes: usize) {
 }
 
 fn ended(capture: Child, mut errors: BufReader<std::process::ChildStderr>) -> Finished {
-    let mut finished: Finished = capture.wait_with_output().unwrap().into();
+    let mut finished = support::ended(capture);
     errors.read_to_string(&mut finished.stderr).unwrap();
     finished.expect(0)
 }

@@ -9,6 +9,7 @@ use pathbench_api::summary::{GroupSummary, Mode, Network, NetworkKind, Summary};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -92,8 +93,10 @@ pub(crate) fn program() -> PathBuf {
 }
 
 /// Runs the program to its end.
-pub(crate) fn run(arguments: &[&str]) -> Output {
-    Command::new(program()).args(arguments).output().unwrap()
+pub(crate) fn run(arguments: &[impl AsRef<OsStr>]) -> Output {
+    let mut command = Command::new(program());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    pathbench_kerneltest::output(command.spawn().unwrap())
 }
 
 /// Killed when it is dropped.
@@ -144,7 +147,8 @@ impl Collector {
 
     /// Runs a subcommand on this collector's directory, and returns what it prints.
     pub(crate) fn command(&self, arguments: &[&str]) -> String {
-        let output = Command::new(program()).args(arguments).arg("--dir").arg(&self.dir).output().unwrap();
+        let dir = self.dir.display().to_string();
+        let output = run(&[arguments, &["--dir", &dir]].concat());
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }

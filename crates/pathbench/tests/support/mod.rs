@@ -183,16 +183,22 @@ impl Finished {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end, without standard input.
 pub(crate) fn finish(command: &mut Command) -> Finished {
-    command.output().unwrap().into()
+    ended(captured(command.stdin(Stdio::null())))
+}
+
+/// Waits for the end of a captured command.
+#[track_caller]
+pub(crate) fn ended(child: Child) -> Finished {
+    pathbench_kerneltest::output(child).into()
 }
 
 /// Runs a command to its end, with `input` on its standard input.
 pub(crate) fn finish_with_input(command: &mut Command, input: &str) -> Finished {
     let mut child = captured(command.stdin(Stdio::piped()));
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap().into()
+    ended(child)
 }
 
 /// Starts a command and captures its output.

@@ -1,6 +1,6 @@
 //! A running lab, and a server in it.
 
-use super::{Finished, TWO_PATHS, Workplace, binary, captured};
+use super::{TWO_PATHS, Workplace, binary, captured, ended};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -82,7 +82,7 @@ impl Server {
             })
             .find_map(word);
         let (Some(fingerprint), Some(address)) = (fingerprint, address) else {
-            let finished = Finished::from(process.wait_with_output().unwrap());
+            let finished = ended(process);
             panic!("it did not start: {finished:#?}");
         };
         Self { process, fingerprint, address }
