@@ -12,7 +12,7 @@ use support::help::{HelpPage, collector_pages, pages};
 pathbench_kerneltest::privilege_independent!();
 
 /// Options of other programs, named in the text together with the program.
-const FOREIGN: [(&str, &[&str]); 14] = [
+const FOREIGN: [(&str, &[&str]); 15] = [
     ("example gallery", &["--only", "--results"]),
     ("kubectl", &["--filename", "--for", "--from-file", "--timeout"]),
     ("nsenter", &["--target", "--net"]),
@@ -25,6 +25,7 @@ const FOREIGN: [(&str, &[&str]); 14] = [
     ("sbatch", &["--array", "--dependency", "--parsable", "--wrap"]),
     ("ss", &["--kill"]),
     ("systemctl", &["--now"]),
+    ("systemd-analyze", &["--man"]),
     ("unshare", &["--mount"]),
     ("useradd", &["--system"]),
 ];
