@@ -6,8 +6,8 @@ mod support;
 use pathbench_collector::clock::Clock as _;
 use pathbench_collector::ingest::{Group, Options, Writer};
 use pathbench_collector::maintenance::{
-    DATABASE_FILE, Depth, Erased, MaintenanceError, RAW_DIRECTORY, Source, backup, check, erase_deleted,
-    erase_unreferenced, restore, retain,
+    DATABASE_FILE, Depth, Erased, MaintenanceError, RAW_DIRECTORY, Source, backup, check, check_pair,
+    erase_deleted, erase_unreferenced, pair, restore, retain,
 };
 use pathbench_collector::raw::RawMaintenance;
 use pathbench_collector::raw::directory::{Directory, SEALED_AFTER};
@@ -149,6 +149,75 @@ fn postgres_with_a_bucket() {
     behaves(&database, &raw, &clock, &|part| contains(&bucket.stored(), part));
 }
 
+/// Collectors that start together with new stores.
+fn agree(database: &dyn DatabaseMaintenance, raw: &dyn RawMaintenance) {
+    std::thread::scope(|scope| {
+        let starts = [(); 4].map(|()| scope.spawn(|| pair(database, raw, random, 1)));
+        for start in starts {
+            start.join().unwrap().unwrap();
+        }
+    });
+    check_pair(database, raw).unwrap();
+}
+
+/// `raw` holds nothing; `other` is empty.
+fn belongs_to_one_database(
+    database: &Arc<dyn DatabaseMaintenance>,
+    other: &dyn DatabaseMaintenance,
+    raw: &Arc<dyn RawMaintenance>,
+    clock: &MovedClock,
+) {
+    let refused = check_pair(&**database, &**raw).unwrap_err();
+    assert!(matches!(refused, MaintenanceError::NoCollector), "{refused}");
+    // Of a collector without identities.
+    store(database, raw, clock, 2);
+    let is_refused = || {
+        for _ in 0..2 {
+            let refused = pair(other, &**raw, random, 1).unwrap_err();
+            assert!(matches!(refused, MaintenanceError::OtherDatabase { .. }), "{refused}");
+            assert!(refused.to_string().contains(&raw.place()), "{refused}");
+        }
+    };
+    is_refused();
+    assert_eq!(raw.identity().unwrap(), None);
+    for _ in 0..2 {
+        pair(&**database, &**raw, random, 1).unwrap();
+        check_pair(&**database, &**raw).unwrap();
+    }
+    is_refused();
+}
+
+#[test]
+fn a_directory_belongs_to_one_database() {
+    let work = tempfile::tempdir().unwrap();
+    let clock = Arc::new(MovedClock::default());
+    let sqlite = |name: &str| Arc::new(Sqlite::open(&work.path().join(name)).unwrap());
+    let directory = |name: &str| Directory::open(&work.path().join(name), clock.clone(), random).unwrap();
+    let database: Arc<dyn DatabaseMaintenance> = sqlite("db");
+    let raw: Arc<dyn RawMaintenance> = Arc::new(directory("raw"));
+    belongs_to_one_database(&database, &*sqlite("other"), &raw, &clock);
+    agree(&*sqlite("new"), &directory("new raw"));
+    // An empty raw store is not that of a database with raw parts either.
+    let refused = pair(&*database, &directory("empty"), random, 1).unwrap_err();
+    assert!(matches!(refused, MaintenanceError::OtherDatabase { .. }), "{refused}");
+}
+
+#[test]
+fn a_bucket_belongs_to_one_database() {
+    let (server, bucket) = (Server::start(), s3::Server::start());
+    let clock = Arc::new(MovedClock::default());
+    let postgres = |name: &str| {
+        Arc::new(Postgres::connect(&server.database(name), postgres::Options::default()).unwrap())
+    };
+    let s3 = |prefix: &str| S3::new(bucket.location(prefix), clock.clone(), random);
+    let database: Arc<dyn DatabaseMaintenance> = postgres("results");
+    let raw: Arc<dyn RawMaintenance> = Arc::new(s3("raw"));
+    belongs_to_one_database(&database, &*postgres("other"), &raw, &clock);
+    let (new, new_raw) = (postgres("new"), s3("new"));
+    pair(&*new, &new_raw, random, 1).unwrap();
+    check_pair(&*new, &new_raw).unwrap();
+}
+
 #[test]
 fn a_backup_of_a_running_collector_is_complete() {
     let work = tempfile::tempdir().unwrap();
@@ -157,6 +226,7 @@ fn a_backup_of_a_running_collector_is_complete() {
     let database: Arc<dyn DatabaseMaintenance> = original.clone();
     let raw: Arc<dyn RawMaintenance> =
         Arc::new(Directory::open(&work.path().join("raw"), clock.clone(), random).unwrap());
+    pair(&*database, &*raw, random, clock.unix_ms()).unwrap();
     let before = store(&database, &raw, &clock, 50);
     let target = work.path().join("backup");
     let during = std::thread::scope(|scope| {
@@ -174,6 +244,7 @@ fn a_backup_of_a_running_collector_is_complete() {
     assert!(matches!(again, MaintenanceError::NotEmpty(_)), "{again}");
     let restored = Sqlite::open(&file).unwrap();
     let restored_raw = Directory::open(&directory, clock.clone(), random).unwrap();
+    check_pair(&restored, &restored_raw).unwrap();
     is_in_order(&restored, &restored_raw);
     assert!(before.ids.iter().all(|id| restored.result(*id).unwrap().is_some()));
     // Those stored meanwhile are in it up to one moment.
@@ -183,8 +254,8 @@ fn a_backup_of_a_running_collector_is_complete() {
     let restored_raw: Arc<dyn RawMaintenance> = Arc::new(restored_raw);
     store(&restored, &restored_raw, &clock, 2);
 
-    let segment = std::fs::read_dir(target.join(RAW_DIRECTORY)).unwrap().next().unwrap().unwrap().path();
-    std::fs::write(&segment, "short").unwrap();
+    let segment = raw.segments().unwrap().remove(0).name;
+    std::fs::write(target.join(RAW_DIRECTORY).join(segment + ".segment"), "short").unwrap();
     let (file, directory) = (work.path().join("r2/db"), work.path().join("r2/raw"));
     let incomplete = restore(&target, &file, &directory).unwrap_err();
     assert!(matches!(incomplete, MaintenanceError::Incomplete { found: 5, .. }), "{incomplete}");

@@ -8,9 +8,11 @@ use pathbench_collector::raw::s3::{Location, S3, S3UrlError};
 use pathbench_collector::raw::{RawError, RawMaintenance, RawStore};
 use pathbench_collector::store::RawPlace;
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{MovedClock, random, s3};
 
@@ -139,6 +141,56 @@ fn a_bucket_behaves() {
     let failed = many.append(&[b"x"]).unwrap_err();
     assert!(matches!(failed, RawError::Failed { .. }), "{failed}");
     assert!(!failed.to_string().contains("Signature"), "{failed}");
+}
+
+/// Forwards connections to `port`, and runs `task` before the first PUT.
+fn before_a_put(port: u16, task: impl FnOnce() + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own_port = listener.local_addr().unwrap().port();
+    let task = Arc::new(Mutex::new(Some(task)));
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, task) = (client.unwrap(), task.clone());
+            let mut server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let (mut answers, mut back) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut answers, &mut back);
+                let _ = back.shutdown(Shutdown::Both);
+            });
+            std::thread::spawn(move || {
+                let mut buffer = vec![0; 1 << 16];
+                while let Some(read) = client.read(&mut buffer).ok().filter(|read| *read > 0) {
+                    if buffer.starts_with(b"PUT ")
+                        && let Some(task) = task.lock().unwrap().take()
+                    {
+                        task();
+                    }
+                    if server.write_all(&buffer[..read]).is_err() {
+                        break;
+                    }
+                }
+                let _ = server.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    own_port
+}
+
+#[test]
+fn an_erasure_in_a_bucket_brings_no_erased_part_back() {
+    let server = s3::Server::start();
+    let open = |location| S3::new(location, Arc::new(MovedClock::default()), random);
+    let parts = [part(1, 5_000), part(2, 5_000), part(3, 5_000)];
+    let other = open(server.location("shared"));
+    let places = other.append(&[&parts[0], &parts[1], &parts[2]]).unwrap();
+    let of_other = places[1].clone();
+    let port = before_a_put(server.port, move || other.erase(&[of_other]).unwrap());
+    let url = format!("s3://results/shared?endpoint=http://127.0.0.1:{port}");
+    let one = open(Location::parse(&url, s3::credentials).unwrap());
+    one.erase(&places[..1]).unwrap();
+    let stored = server.stored();
+    assert!(!contains(&stored, &parts[0][..64]) && !contains(&stored, &parts[1][..64]));
+    assert_eq!(one.read(&places[2]).unwrap(), parts[2]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{MaintenanceError, at};
 use crate::raw::directory::sync_directory;
-use crate::raw::{RawError, RawMaintenance};
+use crate::raw::{IDENTITY, RawError, RawMaintenance};
 use crate::store::sqlite::Sqlite;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -65,6 +65,11 @@ pub fn backup(
             }
         }
     }
+    if let Some(identity) = raw.identity()? {
+        let path = directory.join(IDENTITY);
+        new_file(&path)?.write_all(identity.as_bytes()).map_err(at(&path))?;
+        sync(&path)?;
+    }
     sync_directory(&directory).map_err(at(&directory))?;
     let manifest = target.join(MANIFEST);
     let mut file = new_file(&manifest)?;
@@ -83,15 +88,23 @@ pub fn restore(source: &Path, database: &Path, raw: &Path) -> Result<Backup, Mai
     if manifest.schema != SCHEMA {
         return Err(no_backup());
     }
-    if fs::symlink_metadata(database).is_ok() {
-        return Err(MaintenanceError::NotEmpty(database.to_owned()));
+    // SQLite would write a log of another database to this one.
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(MaintenanceError::NotEmpty(path.into()));
+        }
     }
     make_empty(raw)?;
     let directory = source.join(RAW_DIRECTORY);
     let mut found = 0;
     for entry in fs::read_dir(&directory).map_err(at(&directory))? {
         let entry = entry.map_err(at(&directory))?;
-        found += copy(&entry.path(), &raw.join(entry.file_name()))?;
+        let bytes = copy(&entry.path(), &raw.join(entry.file_name()))?;
+        if entry.file_name() != IDENTITY {
+            found += bytes;
+        }
     }
     if found != manifest.segment_bytes {
         let (path, expected) = (source.to_owned(), manifest.segment_bytes);

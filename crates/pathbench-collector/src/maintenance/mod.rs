@@ -6,12 +6,14 @@
 mod backup;
 mod check;
 mod erasure;
+mod identity;
 
 pub use backup::{Backup, DATABASE_FILE, RAW_DIRECTORY, Source, backup, restore};
 pub use check::{Depth, check};
 pub use erasure::{Erased, erase_deleted, erase_unreferenced, retain};
+pub use identity::{check_pair, pair, raw_store_of};
 
-use crate::raw::RawError;
+use crate::raw::{IDENTITY, RawError};
 use crate::store::StoreError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,13 @@ pub enum MaintenanceError {
     NoBackup(PathBuf),
     #[error("{} lacks parts of the backup: {found} of {expected} bytes in segments", path.display())]
     Incomplete { path: PathBuf, expected: u64, found: u64 },
+    #[error(
+        "the raw store {place} belongs to another database: name the right ones with --dir, --database and --raw; if \
+         they belong together nevertheless, write {identity} to its {IDENTITY}"
+    )]
+    OtherDatabase { place: String, identity: String },
+    #[error("no collector has started with the database: name another one with --dir or --database")]
+    NoCollector,
     #[error(
         "PostgreSQL has its own backup: pg_dump --format=custom --file=FILE URL, and pg_restore; copy the raw \
          store after it"

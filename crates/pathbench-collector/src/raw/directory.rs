@@ -1,6 +1,6 @@
 //! The raw store in a directory: segments to which batches are appended.
 
-use super::{Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
+use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
 use crate::clock::Clock;
 use crate::store::RawPlace;
 use pathbench_api::bounds::RAW_BYTES;
@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tempfile::NamedTempFile;
 
 /// A segment with as many bytes receives no more appends.
 pub const SEALED_BYTES: u64 = 64 << 20;
@@ -55,10 +56,6 @@ impl Directory {
 
     fn current(&self) -> MutexGuard<'_, Option<Current>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn place(&self) -> String {
-        self.path.display().to_string()
     }
 
     fn failure(&self, error: &io::Error) -> RawError {
@@ -229,6 +226,27 @@ impl RawMaintenance for Directory {
                 return Ok(());
             }
             to.write_all(&buffer[..read]).map_err(|error| self.failure(&error))?;
+        }
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn identity(&self) -> Result<Option<String>, RawError> {
+        match fs::read_to_string(self.path.join(IDENTITY)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            text => text.map(|text| Some(text.trim().to_owned())).map_err(|error| self.failure(&error)),
+        }
+    }
+
+    fn set_identity(&self, identity: &str) -> Result<(), RawError> {
+        let at = |error: io::Error| self.failure(&error);
+        let mut file = NamedTempFile::new_in(&self.path).map_err(at)?;
+        writeln!(file, "{identity}").and_then(|()| file.as_file().sync_all()).map_err(at)?;
+        match file.persist_noclobber(self.path.join(IDENTITY)) {
+            Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => Err(at(failed.error)),
+            _ => sync_directory(&self.path).map_err(at),
         }
     }
 }

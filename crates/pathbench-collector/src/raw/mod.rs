@@ -44,6 +44,9 @@ pub struct Segment {
     pub made_ms: u64,
 }
 
+/// The file, or the object, that ties a raw store to its database.
+pub const IDENTITY: &str = "store.id";
+
 /// What maintenance needs of a raw store, beside what requests need.
 pub trait RawMaintenance: RawStore {
     /// All segments, by name.
@@ -59,13 +62,22 @@ pub trait RawMaintenance: RawStore {
 
     /// Copies a segment.
     fn copy(&self, segment: &str, to: &mut dyn Write) -> Result<(), RawError>;
+
+    /// The directory, or the URL, for messages.
+    fn place(&self) -> String;
+
+    /// The text of [`IDENTITY`].
+    fn identity(&self) -> Result<Option<String>, RawError>;
+
+    /// Writes [`IDENTITY`], unless there is one.
+    fn set_identity(&self, identity: &str) -> Result<(), RawError>;
 }
 
 /// 10 random bytes.
 pub type Randomness = fn() -> [u8; 10];
 
 /// The name of a new segment: a `UUIDv7`, so names are in the order of time and collectors never share one.
-fn new_name(now_ms: u64, random: [u8; 10]) -> String {
+pub(crate) fn new_name(now_ms: u64, random: [u8; 10]) -> String {
     new_id(now_ms, &random).simple().to_string()
 }
 

@@ -1,6 +1,6 @@
 //! The raw store in a bucket of any S3-compatible server: one object for each batch, so collectors keep no state.
 
-use super::{Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
+use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
 use crate::clock::Clock;
 use crate::store::RawPlace;
 use pathbench_api::digest::Digest;
@@ -21,6 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pauses before the second attempt and those after it.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
+/// Of a change of an object that other collectors change at the same time.
+const ERASE_ATTEMPTS: u32 = 20;
 /// The largest object that a batch of raw parts makes, and the largest other answer.
 const LARGEST_OBJECT: u64 = 256 << 20;
 const LARGEST_ANSWER: u64 = 4 << 20;
@@ -106,12 +108,22 @@ pub struct S3 {
 
 struct Response {
     status: StatusCode,
+    etag: Option<String>,
     body: Vec<u8>,
+}
+
+/// The state of an object in which it is written (RFC 9110, section 13.1).
+#[derive(Clone, Copy)]
+enum Condition<'a> {
+    Any,
+    Absent,
+    /// It has this `ETag`.
+    Unchanged(&'a str),
 }
 
 /// A request that can be sent again.
 enum Request<'a> {
-    Put(&'a [u8]),
+    Put(&'a [u8], Condition<'a>),
     /// A range, and the bytes that are accepted.
     Get(Option<String>, u64),
     Delete,
@@ -129,11 +141,11 @@ impl S3 {
     }
 
     fn failed(&self, problem: impl Into<String>) -> RawError {
-        RawError::Failed { place: self.location.url.clone(), problem: problem.into() }
+        RawError::Failed { place: self.place(), problem: problem.into() }
     }
 
     fn missing(&self, segment: &str) -> RawError {
-        RawError::Missing { place: self.location.url.clone(), segment: segment.to_owned() }
+        RawError::Missing { place: self.place(), segment: segment.to_owned() }
     }
 
     fn key(&self, segment: &str) -> Result<String, RawError> {
@@ -150,7 +162,10 @@ impl S3 {
             let outcome = self.attempt(action.sign(SIGNED_FOR).as_str(), request);
             let again = match &outcome {
                 Ok(response) => {
-                    response.status.is_server_error() || response.status == StatusCode::TOO_MANY_REQUESTS
+                    let status = response.status;
+                    status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
+                        || status == StatusCode::TOO_MANY_REQUESTS
+                        || status == StatusCode::CONFLICT
                 }
                 Err(_) => true,
             };
@@ -163,7 +178,15 @@ impl S3 {
 
     fn attempt(&self, url: &str, request: &Request<'_>) -> Result<Response, ureq::Error> {
         let (mut response, limit) = match request {
-            Request::Put(body) => (self.agent.put(url).send(*body)?, LARGEST_ANSWER),
+            Request::Put(body, condition) => {
+                let put = self.agent.put(url);
+                let put = match condition {
+                    Condition::Any => put,
+                    Condition::Absent => put.header("If-None-Match", "*"),
+                    Condition::Unchanged(etag) => put.header("If-Match", *etag),
+                };
+                (put.send(*body)?, LARGEST_ANSWER)
+            }
             Request::Get(range, limit) => {
                 let mut get = self.agent.get(url);
                 if let Some(range) = range {
@@ -175,13 +198,43 @@ impl S3 {
         };
         // One byte more: ureq reports a body that reaches the limit as too large.
         let body = response.body_mut().with_config().limit(limit + 1).read_to_vec()?;
-        Ok(Response { status: response.status(), body })
+        let etag = response.headers().get("ETag").and_then(|etag| Some(etag.to_str().ok()?.to_owned()));
+        Ok(Response { status: response.status(), etag, body })
     }
 
-    fn put(&self, key: &str, body: &[u8]) -> Result<(), RawError> {
+    /// Returns `false` if the object is not in the state of the condition.
+    fn put(&self, key: &str, body: &[u8], condition: Condition<'_>) -> Result<bool, RawError> {
         let action = self.location.bucket.put_object(Some(&self.location.credentials), key);
-        let response = self.send(&action, &Request::Put(body))?;
-        self.expect_success(&response)
+        let mut response = self.send(&action, &Request::Put(body, condition))?;
+        if response.status == StatusCode::NOT_IMPLEMENTED {
+            // A server that knows no conditions.
+            response = self.send(&action, &Request::Put(body, Condition::Any))?;
+        }
+        if response.status == StatusCode::PRECONDITION_FAILED {
+            return Ok(false);
+        }
+        // Of `If-Match`, if the object is gone.
+        if response.status == StatusCode::NOT_FOUND && matches!(condition, Condition::Unchanged(_)) {
+            return Ok(false);
+        }
+        self.expect_success(&response).map(|()| true)
+    }
+
+    /// Returns `false` if another collector changed the object meanwhile: its erased parts must not come back.
+    fn erase_in_object(&self, key: &str, places: &[&RawPlace]) -> Result<bool, RawError> {
+        let Some(Response { mut body, etag, .. }) = self.get(key, None, LARGEST_OBJECT)? else {
+            return Ok(true);
+        };
+        let mut changed = false;
+        for place in places {
+            let begin = usize::try_from(place.offset).unwrap_or(usize::MAX);
+            let end = begin.saturating_add(usize::try_from(place.bytes).unwrap_or(usize::MAX));
+            let (begin, end) = (begin.min(body.len()), end.min(body.len()));
+            changed |= body[begin..end].iter().any(|byte| *byte != 0);
+            body[begin..end].fill(0);
+        }
+        let condition = etag.as_deref().map_or(Condition::Any, Condition::Unchanged);
+        Ok(!changed || self.put(key, &body, condition)?)
     }
 
     fn delete(&self, key: &str) -> Result<(), RawError> {
@@ -191,14 +244,14 @@ impl S3 {
     }
 
     /// `None`: there is no such object.
-    fn get(&self, key: &str, range: Option<String>, limit: u64) -> Result<Option<Vec<u8>>, RawError> {
+    fn get(&self, key: &str, range: Option<String>, limit: u64) -> Result<Option<Response>, RawError> {
         let action = self.location.bucket.get_object(Some(&self.location.credentials), key);
         let response = self.send(&action, &Request::Get(range, limit))?;
         if response.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
         self.expect_success(&response)?;
-        Ok(Some(response.body))
+        Ok(Some(response))
     }
 
     fn expect_success(&self, response: &Response) -> Result<(), RawError> {
@@ -211,7 +264,7 @@ impl S3 {
             || code.contains("StorageFull")
             || code.contains("QuotaExceeded");
         if full {
-            return Err(RawError::Full { place: self.location.url.clone() });
+            return Err(RawError::Full { place: self.place() });
         }
         let code: String = code.chars().filter(char::is_ascii_graphic).take(64).collect();
         Err(self.failed(format!("the server answers {} {code}", response.status.as_u16())))
@@ -234,7 +287,7 @@ impl RawStore for S3 {
         self.newest_ms.store(now_ms, Ordering::SeqCst);
         let body = parts.concat();
         // A repeated PUT writes the same object: only this batch has its name.
-        self.put(&self.key(&segment)?, &body)?;
+        self.put(&self.key(&segment)?, &body, Condition::Any)?;
         let mut offset = 0;
         let place = |part: &&[u8]| {
             let bytes = part.len() as u64;
@@ -252,15 +305,12 @@ impl RawStore for S3 {
         }
         let last = place.offset.saturating_add(place.bytes - 1);
         let range = format!("bytes={}-{last}", place.offset);
-        let part = self.get(&key, Some(range), place.bytes)?.ok_or_else(|| self.missing(&place.segment))?;
+        let part =
+            self.get(&key, Some(range), place.bytes)?.ok_or_else(|| self.missing(&place.segment))?.body;
         if Digest::of(&part) == place.digest {
             return Ok(part);
         }
-        Err(RawError::Damaged {
-            place: self.location.url.clone(),
-            segment: place.segment.clone(),
-            offset: place.offset,
-        })
+        Err(RawError::Damaged { place: self.place(), segment: place.segment.clone(), offset: place.offset })
     }
 
     /// Rewrites the object. Objects without any other result are better removed.
@@ -269,24 +319,18 @@ impl RawStore for S3 {
         sorted.sort_by_key(|place| (&place.segment, place.offset));
         for group in sorted.chunk_by(|a, b| a.segment == b.segment) {
             let key = self.key(&group[0].segment)?;
-            let Some(mut body) = self.get(&key, None, LARGEST_OBJECT)? else { continue };
-            let mut changed = false;
-            for place in group {
-                let begin = usize::try_from(place.offset).unwrap_or(usize::MAX);
-                let end = begin.saturating_add(usize::try_from(place.bytes).unwrap_or(usize::MAX));
-                let (begin, end) = (begin.min(body.len()), end.min(body.len()));
-                changed |= body[begin..end].iter().any(|byte| *byte != 0);
-                body[begin..end].fill(0);
-            }
-            if changed {
-                self.put(&key, &body)?;
+            let mut attempts = 0..ERASE_ATTEMPTS;
+            while !self.erase_in_object(&key, group)? {
+                attempts
+                    .next()
+                    .ok_or_else(|| self.failed("other collectors change an object all the time"))?;
             }
         }
         Ok(())
     }
 
     fn check(&self) -> Result<(), RawError> {
-        self.put(&format!("{}check", self.location.prefix), b"check")
+        self.put(&format!("{}check", self.location.prefix), b"check", Condition::Any).map(drop)
     }
 }
 
@@ -331,7 +375,21 @@ impl RawMaintenance for S3 {
 
     fn copy(&self, segment: &str, to: &mut dyn Write) -> Result<(), RawError> {
         let body = self.get(&self.key(segment)?, None, LARGEST_OBJECT)?;
-        let body = body.ok_or_else(|| self.missing(segment))?;
+        let body = body.ok_or_else(|| self.missing(segment))?.body;
         to.write_all(&body).map_err(|error: io::Error| self.failed(error.to_string()))
+    }
+
+    fn place(&self) -> String {
+        self.location.url.clone()
+    }
+
+    fn identity(&self) -> Result<Option<String>, RawError> {
+        let found = self.get(&format!("{}{IDENTITY}", self.location.prefix), None, LARGEST_ANSWER)?;
+        Ok(found.map(|found| String::from_utf8_lossy(&found.body).trim().to_owned()))
+    }
+
+    fn set_identity(&self, identity: &str) -> Result<(), RawError> {
+        let key = format!("{}{IDENTITY}", self.location.prefix);
+        self.put(&key, identity.as_bytes(), Condition::Absent).map(drop)
     }
 }

@@ -189,6 +189,9 @@ pub trait DatabaseMaintenance: Database {
     /// The places of stored results in a segment, by offset.
     fn places(&self, segment: &str) -> Result<Vec<RawPlace>, StoreError>;
 
+    /// Stores a document, unless there is one with its key.
+    fn add_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError>;
+
     /// Reads the whole database and reports every inconsistency, at most 100.
     fn verify(&self) -> Result<Vec<String>, StoreError>;
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 pub(crate) struct Server {
     work: TempDir,
     process: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Server {

@@ -1,8 +1,8 @@
 //! Erasures, places and verification.
 
-use super::connection::Connection;
+use super::connection::{Arguments, Connection};
 use super::{Postgres, read, signed, unsigned};
-use crate::store::{DatabaseMaintenance, Erasure, RawPlace, StoreError};
+use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, StoreError};
 use pathbench_api::Uuid;
 use tokio_postgres::Error;
 
@@ -41,6 +41,15 @@ impl DatabaseMaintenance for Postgres {
         self.call(async |connection| {
             let rows = connection.query(query, &[&segment]).await?;
             rows.iter().filter_map(|row| read::place(row, 0).transpose()).collect()
+        })
+    }
+
+    fn add_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+        let query = "INSERT INTO documents VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+        let updated_ms = signed(document.updated_ms);
+        self.call(async |connection| {
+            let values: Arguments<'_> = &[&kind.name(), &document.key, &document.body, &updated_ms];
+            connection.execute(query, values).await.map(|_| ())
         })
     }
 

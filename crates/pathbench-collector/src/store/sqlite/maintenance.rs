@@ -1,7 +1,7 @@
 //! Erasures, places, verification, and the copy for a backup.
 
 use super::{Sqlite, failed, failure, place, signed, unsigned, write};
-use crate::store::{DatabaseMaintenance, Erasure, RawPlace, StoreError};
+use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, StoreError};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Row, params};
 use std::path::Path;
@@ -50,6 +50,13 @@ impl DatabaseMaintenance for Sqlite {
             let rows = statement.query_map([segment], |row| place(row, 0))?;
             rows.filter_map(Result::transpose).collect()
         })
+    }
+
+    fn add_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+        let query = "INSERT INTO documents VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+        let Document { key, body, updated_ms } = document;
+        let values = params![kind.name(), key, body, signed(*updated_ms)];
+        self.write(|connection| connection.execute(query, values).map(|_| ()))
     }
 
     fn verify(&self) -> Result<Vec<String>, StoreError> {
