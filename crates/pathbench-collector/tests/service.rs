@@ -138,8 +138,12 @@ fn the_shipped_unit_is_hardened_and_its_options_exist() {
             "SystemCallFilter=@system-service",
             "MemoryMax=",
             "KillSignal=SIGTERM",
+            // As the default of --dir for root.
+            "StateDirectory=pathbench-collector\n",
         ],
     );
+    let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    assert!(help.contains("/var/lib/pathbench-collector for root"), "{help}");
     // The first unknown option is the only one that is reported.
     words.push("--unknown".to_owned());
     let output = run(&words);

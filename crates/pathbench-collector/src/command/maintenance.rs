@@ -1,7 +1,7 @@
 //! Backup, restoration and check of a collector's data.
 
 use super::options::PlaceArgs;
-use super::stores::{self, Stores};
+use super::stores::{Opening, Stores, within_directory};
 use super::{Failure, secret};
 use crate::clock::Clock;
 use crate::columns::{Columns, Filter};
@@ -16,10 +16,11 @@ type Print<'a> = &'a mut dyn FnMut(&str);
 impl From<MaintenanceError> for Failure {
     fn from(error: MaintenanceError) -> Self {
         match error {
-            MaintenanceError::NotEmpty(_) | MaintenanceError::NoBackup(_) | MaintenanceError::UsePgDump => {
-                Self::bad_input(error)
-            }
-            _ => Self::failed(error),
+            MaintenanceError::Store(_)
+            | MaintenanceError::Raw(_)
+            | MaintenanceError::File { .. }
+            | MaintenanceError::Incomplete { .. } => Self::failed(error),
+            _ => Self::bad_input(error),
         }
     }
 }
@@ -31,8 +32,8 @@ pub(super) fn backup(
     print: Print<'_>,
 ) -> Result<(), Failure> {
     // A backup without the key makes all tokens invalid.
-    let secret = secret::text(&secret::path(place)?)?;
-    let stores = Stores::open(place, clock)?;
+    let secret = secret::text(&secret::path(place, Opening::Existing)?)?;
+    let stores = Stores::open(place, Opening::Existing, clock)?;
     let source = stores.sqlite.as_deref().map_or(Source::Postgres, Source::Sqlite);
     let made = maintenance::backup(source, stores.raw.as_ref(), to, clock.unix_ms())?;
     secret::write(&to.join(secret::FILE), &secret)?;
@@ -46,12 +47,21 @@ pub(super) fn restore(place: &PlaceArgs, from: &Path, print: Print<'_>) -> Resul
             "restore fills a directory: use it without --database and --raw, or pg_restore",
         ));
     }
-    let directory = stores::directory(place)?;
     let secret = secret::text(&from.join(secret::FILE))?;
-    let restored =
-        maintenance::restore(from, &directory.join(DATABASE_FILE), &directory.join(RAW_DIRECTORY))?;
-    secret::write(&secret::path(place)?, &secret)?;
-    print(&format!("{}: restored with {}\n", directory.display(), counted(restored.segments, "segment")));
+    let key = secret::path(place, Opening::Create)?;
+    let database = within_directory(place, DATABASE_FILE, Opening::Create)?;
+    // Before the data: a start without the key would make another one.
+    if !key.exists() {
+        secret::write(&key, &secret)?;
+    } else if secret::text(&key)?.trim() != secret.trim() {
+        return Err(Failure::bad_input(format!(
+            "{} is not the key of the backup: name a new directory, or another file with --secret",
+            key.display()
+        )));
+    }
+    let raw = within_directory(place, RAW_DIRECTORY, Opening::Create)?;
+    let restored = maintenance::restore(from, &database, &raw)?;
+    print(&format!("{}: restored with {}\n", database.display(), counted(restored.segments, "segment")));
     Ok(())
 }
 
@@ -61,7 +71,7 @@ pub(super) fn check(
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let stores = Stores::open(place, clock)?;
+    let stores = Stores::open(place, Opening::Existing, clock)?;
     let depth = if digests { Depth::Digests } else { Depth::Places };
     let problems = maintenance::check(stores.database.as_ref(), stores.raw.as_ref(), depth)?;
     if problems.is_empty() {
@@ -84,7 +94,7 @@ pub(super) fn export(
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let stores = Stores::open(place, clock)?;
+    let stores = Stores::open(place, Opening::Existing, clock)?;
     let columns = Arc::new(RwLock::new(Columns::default()));
     reader::load(stores.database.as_ref(), &columns).map_err(Failure::failed)?;
     let reader = Reader::new(stores.database, stores.raw, columns, Arc::clone(clock));

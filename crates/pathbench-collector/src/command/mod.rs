@@ -5,7 +5,7 @@ mod operator;
 pub mod options;
 mod secret;
 mod serve;
-mod stores;
+pub(crate) mod stores;
 mod tls;
 
 use crate::clock::Clock;
@@ -66,7 +66,7 @@ pub fn run(cli: &Cli, clock: &Arc<dyn Clock>, print: &mut dyn FnMut(&str)) -> Re
         Some(Action::Restore { from }) => maintenance::restore(place, from, print),
         Some(Action::Check { digests }) => maintenance::check(place, *digests, clock, print),
         Some(Action::Export { to, all }) => maintenance::export(place, to, *all, clock, print),
-        Some(Action::Demo(args)) => crate::demo::demo(place, args, &stop_flag()?, print),
+        Some(Action::Demo(args)) => crate::demo::demo(place, args, clock, &stop_flag()?, print),
         Some(Action::Openapi) => {
             let document = crate::http::openapi::document();
             print(&format!("{document:#}\n"));

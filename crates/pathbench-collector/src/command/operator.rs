@@ -1,7 +1,8 @@
 //! Tokens, servers, experiments, agents and deletions, on the collector's host.
 
 use super::options::{ExperimentAction, PlaceArgs, ServerAction, TokenArgs};
-use super::{Failure, secret, stores};
+use super::stores::{self, Opening};
+use super::{Failure, secret};
 use crate::clock::Clock;
 use crate::keys::Purpose;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records};
@@ -30,7 +31,7 @@ pub(super) fn token(
     print: Print<'_>,
 ) -> Result<(), Failure> {
     let purpose = if args.admin { Purpose::Admin } else { Purpose::Submit };
-    let key = secret::keys(place)?.token_key(purpose);
+    let key = secret::keys(place, Opening::Existing)?.token_key(purpose);
     let token = key.mint(&args.name, clock.unix_ms() / 1000, args.valid.0).map_err(Failure::bad_input)?;
     print(&format!("{token}\n"));
     Ok(())
@@ -76,7 +77,7 @@ pub(super) fn server(
             if let Some(address) = address {
                 ServerName::parse(address, 4433).map_err(Failure::bad_input)?;
             }
-            let text = secret::keys(place)?.text(Purpose::Server(name));
+            let text = secret::keys(place, Opening::Existing)?.text(Purpose::Server(name));
             if let Some(file) = key {
                 secret::write(file, &format!("{text}\n"))?;
             }

@@ -32,7 +32,7 @@ pub struct Cli {
 /// Where the collector keeps its data; the same for all subcommands.
 #[derive(Debug, Clone, Args)]
 pub struct PlaceArgs {
-    /// Directory of the database, the raw parts and the secret key [default: /var/lib/pathbench/collector for root,
+    /// Directory of the database, the raw parts and the secret key [default: /var/lib/pathbench-collector for root,
     /// else pathbench/collector in `$XDG_DATA_HOME` or ~/.local/share]
     #[arg(long, global = true, value_name = "DIR", env = "PATHBENCH_COLLECTOR_DIR")]
     pub dir: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::options::PlaceArgs;
-use super::stores::directory;
+use super::stores::{Opening, within_directory};
 use crate::keys::Keys;
 use data_encoding::HEXLOWER;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 pub(super) const FILE: &str = "secret.key";
 
 /// The key; the first start makes it.
-pub(super) fn keys(place: &PlaceArgs) -> Result<Keys, Failure> {
-    let path = path(place)?;
-    if !path.exists() {
+pub(super) fn keys(place: &PlaceArgs, opening: Opening) -> Result<Keys, Failure> {
+    let path = path(place, opening)?;
+    if opening == Opening::Create && !path.exists() {
         make(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
     }
     parse(&text(&path)?).ok_or_else(|| {
@@ -24,10 +24,10 @@ pub(super) fn keys(place: &PlaceArgs) -> Result<Keys, Failure> {
     })
 }
 
-pub(super) fn path(place: &PlaceArgs) -> Result<PathBuf, Failure> {
+pub(super) fn path(place: &PlaceArgs, opening: Opening) -> Result<PathBuf, Failure> {
     match &place.secret {
         Some(path) => Ok(path.clone()),
-        None => Ok(directory(place)?.join(FILE)),
+        None => within_directory(place, FILE, opening),
     }
 }
 

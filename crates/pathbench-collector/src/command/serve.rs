@@ -1,7 +1,7 @@
 //! The collector from its start to its end.
 
 use super::options::{PlaceArgs, ServeArgs};
-use super::stores::Stores;
+use super::stores::{Opening, Stores};
 use super::{Failure, secret, tls};
 use crate::clock::Clock;
 use crate::columns::Columns;
@@ -43,7 +43,7 @@ pub(super) fn serve(
         _ => None,
     };
     raise_descriptor_limit();
-    let stores = Stores::open(place, clock)?;
+    let stores = Stores::open(place, Opening::Create, clock)?;
     let upkeep = Upkeep { database: Arc::clone(&stores.database), raw: Arc::clone(&stores.raw) };
     let app = Arc::new(app(place, args, clock, stores)?);
     let followed = follow(&app).map_err(Failure::failed)?;
@@ -119,7 +119,7 @@ fn follow(app: &Arc<App>) -> std::io::Result<Sender<()>> {
 }
 
 fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stores) -> Result<App, Failure> {
-    let keys = secret::keys(place)?;
+    let keys = secret::keys(place, Opening::Create)?;
     let (database, raw): (Arc<dyn Database>, Arc<dyn RawStore>) = (stores.database, stores.raw);
     let log = Log::new(Arc::clone(clock), crate::output::standard_error());
     let writer_log = log.clone();

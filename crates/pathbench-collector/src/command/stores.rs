@@ -1,9 +1,9 @@
 //! The directory, the secret key, the database and the raw store that the options name.
 
-use super::Failure;
 use super::options::PlaceArgs;
+use super::{Failure, secret};
 use crate::clock::Clock;
-use crate::maintenance::{DATABASE_FILE, RAW_DIRECTORY};
+use crate::maintenance::{self, DATABASE_FILE, MaintenanceError, RAW_DIRECTORY};
 use crate::raw::RawMaintenance;
 use crate::raw::directory::Directory;
 use crate::raw::s3::{Location, S3};
@@ -16,21 +16,37 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The collector's directory; it is created if necessary, for its owner alone.
-pub(super) fn directory(place: &PlaceArgs) -> Result<PathBuf, Failure> {
-    let path = match &place.dir {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Missing parts are created.
+    Create,
+    Existing,
+}
+
+/// A file or directory in the collector's directory, which is created for its owner alone.
+pub(super) fn within_directory(place: &PlaceArgs, name: &str, opening: Opening) -> Result<PathBuf, Failure> {
+    let directory = match &place.dir {
         Some(path) => path.clone(),
         None => default_directory()?,
     };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|error| {
-        Failure::failed(format!("cannot create {}: {error}; name another one with --dir", path.display()))
-    })?;
+    let path = directory.join(name);
+    if opening == Opening::Create {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
+            let directory = directory.display();
+            Failure::failed(format!("cannot create {directory}: {error}; name another one with --dir"))
+        })?;
+    } else if !path.exists() {
+        return Err(Failure::bad_input(format!(
+            "there is no collector in {}, which lacks {name}: name its directory with --dir",
+            directory.display()
+        )));
+    }
     Ok(path)
 }
 
 fn default_directory() -> Result<PathBuf, Failure> {
     if rustix::process::geteuid().is_root() {
-        return Ok("/var/lib/pathbench/collector".into());
+        return Ok("/var/lib/pathbench-collector".into());
     }
     let data = std::env::var_os("XDG_DATA_HOME").filter(|path| Path::new(path).is_absolute());
     let data = data.map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".local/share")));
@@ -48,30 +64,55 @@ pub(super) struct Stores {
 }
 
 impl Stores {
-    pub(super) fn open(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
-        let raw = raw_store(place, clock)?;
+    pub(super) fn open(place: &PlaceArgs, opening: Opening, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
+        let stores = Self::unpaired(place, opening, clock)?;
+        let (database, raw) = (stores.database.as_ref(), stores.raw.as_ref());
+        match opening {
+            Opening::Create => maintenance::pair(database, raw, random, clock.unix_ms())?,
+            Opening::Existing => maintenance::check_pair(database, raw)?,
+        }
+        Ok(stores)
+    }
+
+    fn unpaired(place: &PlaceArgs, opening: Opening, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
         if let Some(url) = &place.database {
+            let raw = raw_store(place, opening, clock)?;
             let database = Postgres::connect(url, postgres::Options::default()).map_err(Failure::failed)?;
             return Ok(Self { database: Arc::new(database), sqlite: None, raw });
         }
-        let path = directory(place)?.join(DATABASE_FILE);
+        let path = within_directory(place, DATABASE_FILE, opening)?;
+        let raw = raw_store(place, opening, clock)?;
         let sqlite = Arc::new(Sqlite::open(&path).map_err(Failure::failed)?);
         Ok(Self { database: Arc::<Sqlite>::clone(&sqlite), sqlite: Some(sqlite), raw })
     }
 }
 
-/// The database alone.
+/// The database of a collector alone; its raw store need not answer.
 pub(super) fn database(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Database>, Failure> {
-    Ok(Stores::open(place, clock)?.database)
+    let database = Stores::unpaired(place, Opening::Existing, clock)?.database;
+    match maintenance::raw_store_of(database.as_ref()).map_err(Failure::failed)? {
+        Some(_) => Ok(database),
+        None => Err(MaintenanceError::NoCollector.into()),
+    }
 }
 
-fn raw_store(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Arc<dyn RawMaintenance>, Failure> {
+/// Makes a collector that has not started yet.
+pub(crate) fn create(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
+    Stores::open(place, Opening::Create, clock)?;
+    secret::keys(place, Opening::Create).map(drop)
+}
+
+fn raw_store(
+    place: &PlaceArgs,
+    opening: Opening,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn RawMaintenance>, Failure> {
     if let Some(url) = &place.raw {
         let environment = |name: &str| std::env::var(name).ok();
         let location = Location::parse(url, environment).map_err(Failure::bad_input)?;
         return Ok(Arc::new(S3::new(location, Arc::clone(clock), random)));
     }
-    let path = directory(place)?.join(RAW_DIRECTORY);
+    let path = within_directory(place, RAW_DIRECTORY, opening)?;
     Ok(Arc::new(Directory::open(&path, Arc::clone(clock), random).map_err(Failure::failed)?))
 }
 

@@ -3,7 +3,9 @@
 //! The collector runs in the lab, where the agents reach it, and accepts connections on a socket of this host as well, where
 //! a browser reaches it: a socket stays in the network namespace in which it was made.
 
+use crate::clock::Clock;
 use crate::command::options::{DemoArgs, PlaceArgs};
+use crate::command::stores;
 use crate::command::{Exit, Failure};
 use data_encoding::HEXLOWER;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -62,6 +64,7 @@ struct Demo {
 pub(crate) fn demo(
     place: &PlaceArgs,
     args: &DemoArgs,
+    clock: &Arc<dyn Clock>,
     stop: &Arc<AtomicBool>,
     print: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
@@ -78,7 +81,7 @@ pub(crate) fn demo(
     let address = listener.local_addr().map_err(Failure::failed)?;
     let lab = format!("collect-demo-{}", std::process::id());
     let mut demo = Demo { pathbench: pathbench()?, dir, lab, is_up: false, children: Vec::new() };
-    demo.start(&listener)?;
+    demo.start(&listener, clock)?;
     drop(listener);
     print(&format!(
         "Dashboard  http://{address}/\nAgents     {}, each with two paths; data in {}\nEnd        Ctrl-C\n",
@@ -129,7 +132,7 @@ impl Demo {
         Ok(file)
     }
 
-    fn start(&mut self, listener: &TcpListener) -> Result<(), Failure> {
+    fn start(&mut self, listener: &TcpListener, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
         let scenario = self.write("campaign.toml", SCENARIO)?;
         let up = Command::new(&self.pathbench)
             .args(["lab", "up", "--name", &self.lab])
@@ -143,7 +146,7 @@ impl Demo {
             return Err(Failure { exit, message: "the lab does not start".to_owned() });
         }
         self.is_up = true;
-        self.configure()?;
+        self.configure(clock)?;
         let own = std::env::current_exe().map_err(Failure::failed)?;
         let dir = self.dir.join("collector").into_os_string();
         let collector: [&OsStr; 9] = [
@@ -216,9 +219,11 @@ impl Demo {
     }
 
     /// Registers servers and experiments, before the collector starts.
-    fn configure(&self) -> Result<(), Failure> {
+    fn configure(&self, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
         let own = std::env::current_exe().map_err(Failure::failed)?;
         let dir = self.dir.join("collector");
+        let place = PlaceArgs { dir: Some(dir.clone()), database: None, raw: None, secret: None };
+        stores::create(&place, clock)?;
         let run = |arguments: &[&OsStr]| {
             let status = Command::new(&own)
                 .args(arguments)
