@@ -172,7 +172,7 @@ pub(super) async fn delete_document(
     connection.execute(query, &[&kind.name(), &key]).await.map(|removed| removed > 0)
 }
 
-/// A write that is rolled back: a standby or a full disk fails.
+/// A write that is rolled back: a standby fails; a full disk can pass, since nothing is flushed.
 pub(super) async fn check(connection: &mut Connection) -> Result<(), Error> {
     let script = "BEGIN; INSERT INTO documents VALUES ('check', '', '', 0) ON CONFLICT DO NOTHING; ROLLBACK";
     connection.client.batch_execute(script).await

@@ -5,7 +5,6 @@ use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, Store
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Row, params};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const COPY_ATTEMPTS: u32 = 100;
@@ -13,9 +12,8 @@ const COPY_PAUSE: Duration = Duration::from_millis(100);
 
 impl DatabaseMaintenance for Sqlite {
     fn erasures(&self, limit: usize) -> Result<Vec<Erasure>, StoreError> {
-        if self.log_is_due.load(Ordering::SeqCst) {
-            self.empty_log();
-        }
+        // Another process may have deleted results.
+        self.empty_log();
         let query = "SELECT number, raw_segment, raw_offset, raw_bytes, raw_digest FROM erasures
                      ORDER BY number LIMIT ?1";
         let erasure = |row: &Row<'_>| {

@@ -15,7 +15,6 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row, ffi};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,8 +37,6 @@ pub struct Sqlite {
     path: PathBuf,
     writer: Mutex<Connection>,
     readers: Pool<Connection>,
-    /// Whether the log can hold deleted results.
-    log_is_due: AtomicBool,
 }
 
 impl Sqlite {
@@ -64,20 +61,19 @@ impl Sqlite {
         writer.pragma_update(None, "cache_size", -65_536).map_err(at)?;
         migrations::migrate(path, &mut writer)?;
         let (path, writer, readers) = (path.to_owned(), Mutex::new(writer), Pool::new(READERS));
-        Ok(Self { path, writer, readers, log_is_due: AtomicBool::new(false) })
+        Ok(Self { path, writer, readers })
     }
 
     /// Takes deleted summaries out of the log as well. A reader of an earlier state prevents it, and then nothing waits:
-    /// the next round of maintenance tries again.
+    /// the next round of maintenance tries again, of whichever process.
     fn empty_log(&self) {
-        let busy = self.write(|connection| {
+        let _ = self.write(|connection| {
             connection.busy_timeout(Duration::ZERO)?;
             let query = "PRAGMA wal_checkpoint(TRUNCATE)";
-            let busy = connection.query_row(query, [], |row| row.get::<_, bool>(0));
+            let outcome = connection.query_row(query, [], |_| Ok(()));
             connection.busy_timeout(BUSY)?;
-            busy
+            outcome
         });
-        self.log_is_due.store(busy.unwrap_or(true), Ordering::SeqCst);
     }
 
     fn failure(&self, error: &rusqlite::Error) -> StoreError {
