@@ -94,6 +94,29 @@ fn sqlite_keeps_nothing_of_a_deleted_result() {
 }
 
 #[test]
+fn sqlite_keeps_nothing_that_another_process_deleted() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("results.sqlite");
+    let database = Sqlite::open(&path).unwrap();
+    let id = id_at(NOW_MS);
+    database.insert(&[result(id, "secret-one-")]).unwrap();
+    database.erasures(1).unwrap();
+    database.insert(&[result(id_at(NOW_MS), "secret-two-")]).unwrap();
+    let mut reader = Connection::open(&path).unwrap();
+    let reading = reader.transaction().unwrap();
+    reading.query_row("SELECT count(*) FROM results", [], |row| row.get::<_, i64>(0)).unwrap();
+    let other = Sqlite::open(&path).unwrap();
+    other.delete(&Deletion::ReceivedBefore(u64::MAX), NOW_MS).unwrap();
+    drop(other);
+    reading.commit().unwrap();
+    database.erasures(1).unwrap();
+    for file in std::fs::read_dir(work.path()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(7).any(|window| window == b"secret-"));
+    }
+}
+
+#[test]
 fn sqlite_refuses_other_schemas() {
     let work = tempfile::tempdir().unwrap();
     let newer = work.path().join("newer.sqlite");
@@ -256,7 +279,8 @@ fn postgres_by_tls_verifies_the_server() {
     server.database("encrypted");
     let work = tempfile::tempdir().unwrap();
     let connect = |host: &str, options: &str| {
-        let url = format!("postgres://t@{host}:{}/encrypted?{options}", server.port());
+        let port = if host.is_empty() { String::new() } else { format!(":{}", server.port()) };
+        let url = format!("postgres://t@{host}{port}/encrypted?{options}");
         Postgres::connect(&url, Options::default())
     };
     let roots = |certified: &rcgen::CertifiedKey<rcgen::KeyPair>| {
@@ -280,15 +304,25 @@ fn postgres_by_tls_verifies_the_server() {
     assert!(name.contains("certificate"), "{name}");
     let missing = refused("127.0.0.1", "sslmode=require&sslrootcert=/nonexistent");
     assert!(missing.contains("sslrootcert /nonexistent"), "{missing}");
+    // There is no name that the certificate could have.
+    let nameless = refused("", &format!("hostaddr=127.0.0.1&port={}&sslmode=require", server.port()));
+    assert!(nameless.contains("invalid dns name"), "{nameless}");
     connect("127.0.0.1", "sslmode=disable").unwrap();
 }
 
 #[test]
 fn postgres_elsewhere_needs_a_decision_on_tls() {
     let refused = |url: &str| Postgres::connect(url, Options::default()).unwrap_err().to_string();
-    let undecided = refused("postgres://u:secret@192.0.2.1/d");
-    assert!(undecided.contains("add sslmode=require"), "{undecided}");
-    assert!(!undecided.contains("secret"), "{undecided}");
+    for url in [
+        "postgres://u:secret@192.0.2.1/d",
+        "postgres://u:secret@192.0.2.1/d?sslmode=prefer",
+        "postgres://u:secret@localhost/d?hostaddr=192.0.2.1",
+        "postgres://u:secret@/d?hostaddr=192.0.2.1",
+    ] {
+        let undecided = refused(url);
+        assert!(undecided.contains("add sslmode=require"), "{undecided}");
+        assert!(!undecided.contains("secret"), "{undecided}");
+    }
     let unknown = refused("postgres://u:secret@192.0.2.1/d?sslmode=perhaps");
     assert!(unknown.contains("not a valid URL") && !unknown.contains("secret"), "{unknown}");
     let server = Server::start();

@@ -2,6 +2,7 @@
 
 use super::tls::Tls;
 use crate::store::StoreError;
+use std::net::IpAddr;
 use std::path::Path;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -38,16 +39,18 @@ impl Address {
         // The parser's message can hold parts of the URL, and so the password.
         let parsed = format!("{base}{separator}{}", kept.join("&")).parse::<Config>();
         let mut config = parsed.map_err(|_| failed("PostgreSQL", SYNTAX))?;
-        if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
+        let addresses = config.get_hostaddrs();
+        if addresses.is_empty() && config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             // As libpq does.
             config.ssl_mode(SslMode::Disable);
         }
         let place = place(&config);
-        let tls = match (config.get_ssl_mode(), mode) {
-            (SslMode::Require, _) => {
+        let tls = match config.get_ssl_mode() {
+            SslMode::Require => {
                 Some(Tls::new(roots.map(Path::new)).map_err(|problem| failed(&place, &problem))?)
             }
-            (_, None) if config.get_hosts().iter().any(is_remote) => {
+            // Also without `sslmode`.
+            SslMode::Prefer if is_remote(&config) => {
                 let problem =
                     "add sslmode=require to the URL, or sslmode=disable for a connection without encryption";
                 return Err(failed(&place, problem));
@@ -62,11 +65,16 @@ fn failed(place: &str, problem: &str) -> StoreError {
     StoreError::Failed { place: place.to_owned(), problem: problem.to_owned() }
 }
 
-fn is_remote(host: &Host) -> bool {
-    match host {
+/// A `hostaddr` is what is connected to; the host beside it is a name for TLS.
+fn is_remote(config: &Config) -> bool {
+    let is_remote_host = |host: &Host| match host {
         Host::Tcp(name) if name == "localhost" => false,
-        Host::Tcp(name) => !name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback()),
+        Host::Tcp(name) => !name.parse().is_ok_and(|address: IpAddr| address.is_loopback()),
         Host::Unix(_) => false,
+    };
+    match config.get_hostaddrs() {
+        [] => config.get_hosts().iter().any(is_remote_host),
+        addresses => !addresses.iter().all(IpAddr::is_loopback),
     }
 }
 
