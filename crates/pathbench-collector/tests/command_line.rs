@@ -165,7 +165,7 @@ fn a_restoration_keeps_a_log_and_a_key() {
         let file = format!("results.sqlite{suffix}");
         let (code, message, dir) = restore(suffix, &file, b"x");
         assert!(code == Some(2) && message.contains(&file), "{message}");
-        assert!(!dir.join("results.sqlite").exists());
+        assert!(!dir.join("results.sqlite").exists() && !dir.join("secret.key").exists());
     }
     let (code, message, dir) = restore("other key", "secret.key", &[b'0'; 64]);
     assert!(code == Some(2) && message.contains("is not the key of the backup"), "{message}");

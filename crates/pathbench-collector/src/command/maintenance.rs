@@ -8,6 +8,7 @@ use crate::columns::{Columns, Filter};
 use crate::maintenance::{self, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY, Source};
 use crate::reader::{self, Reader};
 use crate::viewer::Viewer;
+use std::fs;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 
@@ -51,7 +52,8 @@ pub(super) fn restore(place: &PlaceArgs, from: &Path, print: Print<'_>) -> Resul
     let key = secret::path(place, Opening::Create)?;
     let database = within_directory(place, DATABASE_FILE, Opening::Create)?;
     // Before the data: a start without the key would make another one.
-    if !key.exists() {
+    let is_new = !key.exists();
+    if is_new {
         secret::write(&key, &secret)?;
     } else if secret::text(&key)?.trim() != secret.trim() {
         return Err(Failure::bad_input(format!(
@@ -60,7 +62,11 @@ pub(super) fn restore(place: &PlaceArgs, from: &Path, print: Print<'_>) -> Resul
         )));
     }
     let raw = within_directory(place, RAW_DIRECTORY, Opening::Create)?;
-    let restored = maintenance::restore(from, &database, &raw)?;
+    let restored = maintenance::restore(from, &database, &raw).inspect_err(|_| {
+        if is_new {
+            let _ = fs::remove_file(&key);
+        }
+    })?;
     print(&format!("{}: restored with {}\n", database.display(), counted(restored.segments, "segment")));
     Ok(())
 }
