@@ -71,7 +71,7 @@ pub const METRICS: [Metric; 28] = [
         "pathbench_collector_failed_commits_total",
         Counter,
         &[],
-        "Commits that the database or the raw store failed.",
+        "Commits that failed in the database or the raw store.",
     ),
     metric("pathbench_collector_follow_errors_total", Counter, &[], "Failed reads of the change feed."),
     metric(
@@ -85,7 +85,7 @@ pub const METRICS: [Metric; 28] = [
         "pathbench_collector_http_refused_total",
         Counter,
         &["reason"],
-        "Connections closed at a limit: connections, client, tls, time.",
+        "Connections that the collector closed, by reason: connections, client, tls (failed handshake), time.",
     ),
     metric(
         "pathbench_collector_http_request_duration_seconds",
@@ -99,7 +99,12 @@ pub const METRICS: [Metric; 28] = [
         &["route", "status"],
         "Requests by route and status.",
     ),
-    metric("pathbench_collector_lines_total", Counter, &["status"], "Submitted lines by their fate."),
+    metric(
+        "pathbench_collector_lines_total",
+        Counter,
+        &["status"],
+        "Submitted lines by status: created, known, conflict, deleted, invalid, large, busy.",
+    ),
     metric("pathbench_collector_live_measurements", Gauge, &[], "Running measurements with a report."),
     metric(
         "pathbench_collector_panics_total",

@@ -186,7 +186,7 @@ impl Measurement {
         LiveReport {
             agent: agent.clone(),
             experiment: self.experiment.as_deref().map(Name::nearest),
-            // Servers that the collector did not offer have no business there.
+            // Omit servers that the collector did not offer.
             server: self.experiment.as_ref().map(|_| Name::nearest(&self.server)),
             transport: self.label.parse::<TransportLabel>().ok().map(|label| label.transport),
             pattern: (!self.pattern.is_empty()).then(|| Name::nearest(&self.pattern)),
@@ -201,7 +201,12 @@ fn metrics(state: &State, now_s: u64) -> Exposition {
     let mut metrics = Exposition::new("pathbench_agent");
     let Counts { executions, check_ins, failed_requests, acknowledged, rejected } = &state.counts;
     let by_outcome = executions.iter().map(|(name, count)| (*name, *count as f64));
-    metrics.add("executions_total", "Executions of experiments by outcome.", Some("outcome"), by_outcome);
+    metrics.add(
+        "executions_total",
+        "Finished measurements by outcome: done, failed, stopped, skipped.",
+        Some("outcome"),
+        by_outcome,
+    );
     let running = f64::from(u8::from(state.measurement.is_some()));
     metrics.one("running", "1 while a measurement runs.", running);
     metrics.one("check_ins_total", "Successful check-ins.", *check_ins as f64);
@@ -215,7 +220,12 @@ fn metrics(state: &State, now_s: u64) -> Exposition {
     let used = state.budget.iter().map(|(name, bytes)| (name.as_str(), bytes.0 as f64));
     metrics.add("budget_used_bytes", "Bytes of measurements in this month.", Some("interface"), used);
     let limits = state.budget.iter().map(|(name, bytes)| (name.as_str(), bytes.1 as f64));
-    metrics.add("budget_limit_bytes", "Most bytes of measurements in a month.", Some("interface"), limits);
+    metrics.add(
+        "budget_limit_bytes",
+        "Limit for the bytes of measurements in a month.",
+        Some("interface"),
+        limits,
+    );
     metrics
 }
 

@@ -58,7 +58,7 @@ fn metrics(status: &ServerStatus, panics: u64) -> Exposition {
     let mut metrics = Exposition::new("pathbench_server");
     let failed = status.failed.len() as f64;
     metrics.one("tests", "Running tests.", status.tests as f64);
-    metrics.one("max_tests", "Most tests at the same time.", status.max_tests as f64);
+    metrics.one("max_tests", "Maximum number of concurrent tests.", status.max_tests as f64);
     metrics.one("connections", "Open connections.", status.connections as f64);
     metrics.one("draining", "1 if the server accepts no new tests.", f64::from(u8::from(status.draining)));
     metrics.one("failed_listeners", "Listeners that accept no connections any more.", failed);
