@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct CheckIn {
     /// Random, made once by the agent.
     pub agent: Uuid,
-    /// The agent's name for itself.
+    /// Name of the agent.
     pub name: Name,
     /// Version of Pathbench.
     pub version: Name,
@@ -67,7 +67,8 @@ pub struct OfferedServer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerReport {
-    /// `HOST:PORT`; a host of `0.0.0.0` or `::` stands for the address from which the report comes.
+    /// `HOST:PORT`, of which the collector uses only the port. The host is the one that the operator registered, else the source
+    /// address of the report.
     pub address: String,
     #[serde(default)]
     pub quic_ports: Vec<u16>,

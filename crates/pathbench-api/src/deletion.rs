@@ -7,6 +7,5 @@ use serde::{Deserialize, Serialize};
 /// results go whose `deletion_sha256` is the digest of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeletionAnswer {
-    /// Deleted results.
     pub deleted: u64,
 }

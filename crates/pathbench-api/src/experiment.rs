@@ -17,10 +17,10 @@ pub struct Experiment {
     #[serde(default)]
     pub description: String,
     pub kind: ExperimentKind,
-    /// Names of test servers; the nearest is tested. Empty: all servers of the collector.
+    /// Names of test servers; each execution tests the nearest. Empty: the nearest of all servers.
     #[serde(default)]
     pub servers: Vec<Name>,
-    /// Names of agents that run it; empty: all. With `servers` this makes a mesh: who tests to whom.
+    /// Names of the agents that run it; empty: all.
     #[serde(default)]
     pub agents: BTreeSet<Name>,
     pub schedule: Schedule,
@@ -39,7 +39,7 @@ pub struct Experiment {
     /// Size of the bulk download.
     #[serde(default = "ten_megabytes")]
     pub bulk_bytes: u64,
-    /// IP versions, one test each; empty: the host's choice. With both, their completion times are compared.
+    /// IP versions, one test each; empty: the host's choice. With both, their flow completion times are compared.
     #[serde(default)]
     pub families: Vec<Family>,
     /// The most bytes that one execution transfers in both directions; an agent whose budget has less left skips it.

@@ -5,21 +5,19 @@ use pathbench_record::transport::Transport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `PUT /v1/live/AGENT`: replaces the previous report of this agent; it expires after [`EXPIRY_MS`]. Agents with the consent
+/// `PUT /v1/live/AGENT`: replaces the previous report of this agent; it expires after 15 s. Agents with the consent
 /// `private` report as well: only the collector's operator may see their reports.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LiveReport {
-    /// The agent's name for itself; shown as it is.
+    /// Name of the agent; shown as it is.
     pub agent: Name,
     pub experiment: Option<Name>,
     pub server: Option<Name>,
     pub transport: Option<Transport>,
     pub pattern: Option<Name>,
-    /// Finished runs.
     pub runs_done: u32,
-    /// Planned runs.
     pub runs_planned: u32,
     /// Goodput of each path in the last second; at most 8 paths.
     pub paths: Vec<LivePath>,

@@ -68,7 +68,7 @@ pub struct LineAnswer {
     /// The submission's id, if the line had one.
     pub id: Option<Uuid>,
     pub status: LineStatus,
-    /// [`LineStatus::code`]
+    /// The HTTP status of this line.
     pub code: u16,
     /// Whether the same line can succeed later.
     pub retryable: bool,

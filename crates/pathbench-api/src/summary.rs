@@ -44,7 +44,7 @@ pub struct Summary {
     /// Largest message delays of mptcp and mpquic in the same repetition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delay_pairs: Vec<DelayPair>,
-    /// Completion times of the same transfer over IPv4 and IPv6.
+    /// Flow completion times of the same transfer over IPv4 and IPv6.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub family_pairs: Vec<FamilyPair>,
 }
@@ -356,7 +356,7 @@ fn delay_pairs(runs: &[RunRecord]) -> Vec<DelayPair> {
     Direction::BOTH.into_iter().flat_map(of_direction).take(ITEMS).collect()
 }
 
-/// The pairs of completion times of two results of the same test, one over each IP version.
+/// The pairs of flow completion times of two results of the same test, one over each IP version.
 pub fn family_pairs(ipv4: &ResultDocument, ipv6: &ResultDocument) -> Vec<FamilyPair> {
     let completion = |document: &ResultDocument, transport| {
         let fitting = |run: &&RunRecord| run.valid && run.completed && run.transport == transport;

@@ -148,7 +148,7 @@ const PAGED: &[Parameter] = &[
         r#"{"type":"integer","minimum":0}"#,
         "`next_cursor`, or the header `x-next-cursor`, of the previous page",
     ),
-    ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a page, usually 50; at most 200"),
+    ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a page; default 50, maximum 200"),
 ];
 
 const FILE: &[Parameter] = &[
@@ -175,7 +175,7 @@ const FILE: &[Parameter] = &[
         r#"{"type":"integer","minimum":0}"#,
         "`next_cursor`, or the header `x-next-cursor`, of the previous page",
     ),
-    ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a file, usually 2000, which is the most"),
+    ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a file; default and maximum 2000"),
 ];
 
 use Credential::{Deletion, Operator, Server, Submit};
@@ -210,8 +210,8 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint::get("/v1/charts/{name}", "chart", "A chart: NAME.json, NAME.csv or NAME.svg")
         .query(FILTERS)
         .json(of::<api::ChartDocument>),
-    Endpoint::get("/v1/live", "live", "What runs now").json(of::<Live>),
-    Endpoint::get("/v1/live/{agent}", "report_live", "Report what an agent measures now")
+    Endpoint::get("/v1/live", "live", "Running measurements").json(of::<Live>),
+    Endpoint::get("/v1/live/{agent}", "report_live", "Report the running measurement of an agent")
         .method("put", Submit)
         .body(JSON, of::<LiveReport>)
         .empty(),
@@ -223,8 +223,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         .method("put", Server)
         .body(JSON, of::<ServerReport>)
         .empty(),
-    Endpoint::get("/v1/privacy", "privacy", "What is kept, for how long, and who sees it, in words")
-        .media(TEXT),
+    Endpoint::get("/v1/privacy", "privacy", "Privacy statement: kept data, retention, readers").media(TEXT),
     Endpoint::get("/v1/openapi.json", "openapi", "This description").media(JSON),
     Endpoint::get("/v1/admin/experiments", "admin_experiments", "All experiments")
         .method("get", Operator)
@@ -256,13 +255,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint::get("/v1/admin/results/{id}", "admin_delete", "Delete a result")
         .method("delete", Operator)
         .json(of::<Deleted>),
-    Endpoint::get("/health", "health", "Whether the collector runs").json(of::<super::Status>),
-    Endpoint::get("/ready", "ready", "Whether the collector can store and show results")
-        .json(of::<super::Status>),
-    Endpoint::get("/metrics", "metrics", "Figures for Prometheus").media(TEXT),
+    Endpoint::get("/health", "health", "Liveness").json(of::<super::Status>),
+    Endpoint::get("/ready", "ready", "Readiness").json(of::<super::Status>),
+    Endpoint::get("/metrics", "metrics", "Prometheus metrics").media(TEXT),
 ];
 
-/// The description of the API.
 pub fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
@@ -282,7 +279,7 @@ pub fn document() -> Value {
         "info": {
             "title": "Pathbench collector",
             "version": "1",
-            "description": "Results of many hosts. docs/collect.md describes the use.",
+            "description": "API of a collector of Pathbench results; see docs/collect.md.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
