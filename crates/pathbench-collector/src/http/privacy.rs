@@ -1,4 +1,4 @@
-//! `GET /v1/privacy`: what is kept, in words.
+//! `GET /v1/privacy`: kept data, retention, readers.
 
 use pathbench_api::consent::Consent;
 use std::fmt::Write as _;
@@ -21,7 +21,10 @@ pub(super) fn text(operator: Option<&str>, retention: Option<Duration>, is_open:
     text.push_str(
         "\nKept of each result: its id, a random id of the agent, the time of arrival, the level of consent, a summary (figures, \
          names of networks, servers and scenarios, versions), and the files of the result.\n\
-         Kept of each agent: its name for itself, its version, the time of its last check-in.\n\
+         Kept of each agent: its id, its name, its version, its level of consent, the number and age of the results that wait in \
+         its outbox, and the time of its last check-in.\n\
+         Kept of a running measurement: the agent's name, experiment, server, transport, pattern and the goodput of each path. \
+         The page of running measurements shows those of agents with the consent `public`, in the anonymous form.\n\
          Not kept: the address from which a result or a check-in comes. Addresses are used in memory to limit the rate of \
          requests.\n\n\
          Public results have /24 (IPv4) and /48 (IPv6) prefixes instead of addresses everywhere, and no names of Wi-Fi \
