@@ -43,7 +43,7 @@
     });
     if (live.running.length === 0) {
       var row = document.createElement("tr");
-      cell(row, "Nothing runs now.").colSpan = 6;
+      cell(row, "No measurement is running.").colSpan = 6;
       rows.appendChild(row);
     }
     body.replaceChildren(rows);

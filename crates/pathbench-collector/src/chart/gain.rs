@@ -1,4 +1,4 @@
-//! What a second path is worth: goodput of a multipath transport ÷ goodput of the single-path transport of the same
+//! Gain of a second path: goodput of a multipath transport ÷ goodput of the single-path transport of the same
 //! protocol on its best path, in the same result and pattern.
 
 use super::shape::{Curve, Group, Unit, course, distributions, percent, quartiles};

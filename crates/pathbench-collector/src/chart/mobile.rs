@@ -98,10 +98,10 @@ pub(super) fn delays(scene: &Scene, meta: Meta) -> Chart {
     }
     let meta = meta
         .caption(
-            "Figure 7 of the MultipathTester paper, for both multipath transports: the maximal delay of a message in each \
+            "Figure 7 of the MultipathTester paper, for both multipath transports: the maximum delay of a message in each \
              mobile result.",
         )
-        .x("maximal delay (logarithmic)");
+        .x("maximum delay (logarithmic)");
     distributions(meta, Unit::Milliseconds, curves, None)
 }
 
@@ -116,7 +116,7 @@ pub(super) fn ratio(scene: &Scene, meta: Meta) -> Chart {
         Curve::new("download", Hue::Download, download).dashed(),
     ];
     let meta = meta
-        .caption("Figure 8a of the MultipathTester paper: maximal delays of the same repetition.")
+        .caption("Figure 8a of the MultipathTester paper: maximum delays of the same repetition.")
         .x("mptcp ÷ mpquic (logarithmic)")
         .corners("left of 1: mptcp is faster", "right of 1: mpquic is faster");
     distributions(meta, Unit::Ratio, curves, Some(1.0))
@@ -171,7 +171,7 @@ pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
     }
     let axes = ends.map(|(low, high)| (Axis::Milliseconds(low, high), Axis::Milliseconds(low, high)));
     let meta = meta
-        .caption("Figure 8b of the MultipathTester paper: maximal delays of the same repetition. Near pairs share a point.")
+        .caption("Figure 8b of the MultipathTester paper: maximum delays of the same repetition. Near pairs share a point.")
         .x("mptcp (logarithmic)")
         .counting("pairs")
         .corners("mpquic slower", "mptcp slower");

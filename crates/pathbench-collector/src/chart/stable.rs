@@ -62,7 +62,7 @@ pub(super) fn completion(scene: &Scene, meta: Meta) -> Chart {
     let curves = curves.map(|(transport, values)| Curve::new(transport.name(), hue(transport), values));
     let meta = meta
         .caption(
-            "Figure 4 of the MultipathTester paper: completion time of the same file over IPv4 ÷ over IPv6.",
+            "Figure 4 of the MultipathTester paper: flow completion time of the same file over IPv4 ÷ over IPv6.",
         )
         .caption("Choose a server to compare continents.")
         .x("ratio (logarithmic)")
@@ -70,7 +70,7 @@ pub(super) fn completion(scene: &Scene, meta: Meta) -> Chart {
     distributions(meta, Unit::Ratio, curves.collect(), Some(1.0))
 }
 
-/// Duration, goodput and maximal delay of Multipath TCP ÷ Multipath QUIC in the same result.
+/// Duration, goodput and maximum delay of Multipath TCP ÷ Multipath QUIC in the same result.
 pub(super) fn ratios(scene: &Scene, meta: Meta) -> Chart {
     let of = |patterns: &[(&str, &str)], name: &str, number: usize| {
         let mut all = Histogram::default();
@@ -87,9 +87,9 @@ pub(super) fn ratios(scene: &Scene, meta: Meta) -> Chart {
     };
     let goodput = ["throughput", "throughput-upload", "throughput-download"].map(|one| (one, "goodput_mbps"));
     let curves = vec![
-        of(&[("bulk", "fct_ms")], "completion time", 0),
+        of(&[("bulk", "fct_ms")], "flow completion time", 0),
         of(&goodput, "goodput", 5),
-        of(&[("interactive", "delay_max_ms")], "maximal delay", 2).dashed(),
+        of(&[("interactive", "delay_max_ms")], "maximum delay", 2).dashed(),
     ];
     let words =
         "As in section III of the MultipathTester paper: figures of the same result, without mobile runs.";

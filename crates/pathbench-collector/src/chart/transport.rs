@@ -47,19 +47,20 @@ pub(super) fn goodput(scene: &Scene, meta: Meta) -> Chart {
 }
 
 pub(super) fn stall(scene: &Scene, meta: Meta) -> Chart {
-    let words = "Stall: the longest time in which the receiving application got no byte although the sender had some \
-                 to send; one median a result and pattern.";
+    let words = "Stall: the longest time without a byte for the receiving application while the sender has data \
+                 outstanding; one median a result and pattern.";
     let meta = meta.caption(words).caption(MULTIPATH).x("stall");
     by_pattern(scene, meta, Unit::Milliseconds, &PATTERNS, "stall_ms")
 }
 
 pub(super) fn completion_time(scene: &Scene, meta: Meta) -> Chart {
-    let words = "Time from the request of a file to its last byte (bulk); one median a result.";
-    let meta = meta.caption(words).caption(MULTIPATH).x("completion time");
+    let words = "Flow completion time (FCT): from the opening of the connection to the last verified byte of a bulk transfer. It \
+                 includes the handshake; one median a result.";
+    let meta = meta.caption(words).caption(MULTIPATH).x("flow completion time");
     by_pattern(scene, meta, Unit::Milliseconds, &[("bulk", "bulk")], "fct_ms")
 }
 
-/// The maximal delays of a transport in both directions.
+/// The maximum delays of a transport in both directions.
 const DELAYS: [(&str, &str); 2] = [("delay_max_upload_ms", "upload"), ("delay_max_download_ms", "download")];
 
 pub(super) fn max_delay(scene: &Scene, meta: Meta) -> Chart {
@@ -67,7 +68,7 @@ pub(super) fn max_delay(scene: &Scene, meta: Meta) -> Chart {
                  maximum of each run, one median a result.";
     let of = |(figure, name)| group(scene, ("interactive", name), figure);
     let groups: Vec<Group> = DELAYS.into_iter().filter_map(of).collect();
-    let meta = meta.caption(words).caption(BARS).x("maximal delay");
+    let meta = meta.caption(words).caption(BARS).x("maximum delay");
     quartiles(meta, (Unit::Milliseconds, "Direction"), &series(scene), &groups, None)
 }
 
@@ -85,7 +86,7 @@ pub(super) fn max_delay_by_kind(scene: &Scene, meta: Meta) -> Chart {
         values,
     });
     let words = "The larger of both directions. A result with networks of several kinds counts in each.";
-    let meta = meta.caption(words).caption(BARS).x("maximal delay");
+    let meta = meta.caption(words).caption(BARS).x("maximum delay");
     quartiles(meta, (Unit::Milliseconds, "Network"), &series(scene), &groups.collect::<Vec<_>>(), None)
 }
 

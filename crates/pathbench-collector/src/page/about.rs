@@ -18,13 +18,14 @@ pub(super) async fn page(view: View) -> Answer {
                                     QUIC, in the same result, pattern and variant. Only results in which several paths \
                                     carried data count: a connection that fell back is not multipath." }
                 dt { "Goodput" } dd { "Bytes delivered to the receiving application per second." }
-                dt { "Stall" } dd { "The longest time in which the receiving application got no byte although the sender \
-                                     had some to send." }
-                dt { "Completion time" } dd { "From the request of a file to its last byte." }
-                dt { "Maximal delay" } dd { "The largest delay of a message of the interactive pattern in a run, from the \
+                dt { "Stall" } dd { "The longest time without a byte for the receiving application while the sender has \
+                                     data outstanding." }
+                dt { "Flow completion time (FCT)" } dd { "From the opening of the connection to the last verified byte of a \
+                                                          bulk transfer. It includes the handshake." }
+                dt { "Maximum delay" } dd { "The largest delay of a message of the interactive pattern in a run, from the \
                                              moment it was due to its acknowledgement; a message that was never \
                                              acknowledged counts with the time to the end of its run." }
-                dt { "Handover" } dd { "From the first data on the second path to the last activity on the first one; \
+                dt { "Handover duration" } dd { "From the first data on the second path to the last activity on the first one; \
                                         negative if the first path had stopped before." }
             }
         }
@@ -40,7 +41,7 @@ pub(super) async fn page(view: View) -> Answer {
         section {
             h2 { "Data" }
             p { "Every chart is also a file: " a href=(format!("{prefix}/v1/charts")) { "list of charts" }
-                ". All results: " a href=(format!("{prefix}/v1/results")) { "JSON" } ", "
+                ". Newest results: " a href=(format!("{prefix}/v1/results")) { "JSON" } ", "
                 a href=(format!("{prefix}/v1/results.csv")) { "CSV" } ", "
                 a href=(format!("{prefix}/v1/results.parquet")) { "Parquet" } ". "
                 a href="/v1/privacy" { "Privacy" } "." }

@@ -1,5 +1,5 @@
 //! Style sheet and scripts, from memory. Their names contain a hash of their content, so that browsers keep them for
-//! ever.
+//! a year.
 
 use crate::reader::answer::typed;
 use crate::refusal::Refusal;

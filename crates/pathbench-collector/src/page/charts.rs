@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Charts below one heading.
 const SECTIONS: [(&str, &[&str]); 4] = [
     (
-        "What multipath is worth",
+        "Gain of multipath",
         &[
             "gain",
             "gain-by-network",

@@ -72,8 +72,8 @@ fn content(view: View, result: &StoredResult, summary: &Summary) -> Markup {
         (section("Networks", &network_table(summary)))
         (section("Reachability", &reachability(summary)))
         (section("Handovers", &handovers(summary)))
-        (section("Maximal delays, Multipath TCP and Multipath QUIC", &delay_pairs(summary)))
-        (section("Completion times, IPv4 and IPv6", &family_pairs(summary)))
+        (section("Maximum delays, Multipath TCP and Multipath QUIC", &delay_pairs(summary)))
+        (section("Flow completion times, IPv4 and IPv6", &family_pairs(summary)))
     }
 }
 

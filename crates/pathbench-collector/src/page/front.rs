@@ -1,4 +1,4 @@
-//! The front page: what multipath is worth, what runs now, and the main charts.
+//! The front page: the gain of multipath, running measurements, and the main charts.
 
 use super::filters::figure;
 use super::{Answer, Shell, live, problem};
@@ -31,14 +31,14 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answe
     let front = front.await.map_err(problem(view))?;
     let gain = front.charts.first();
     let content = html! {
-        h1 { "What a second path is worth" }
+        h1 { "Gain of a second path" }
         (verdict(gain.map(AsRef::as_ref)))
         (tiles(view, &front))
         (running(view, &front.live))
         div.grid { @for chart in &front.charts { (figure(view, chart, &filter, true)) } }
         p { a.button href=(format!("{}/charts", view.prefix)) { "All charts" } }
     };
-    Ok(Shell::new(view, "What a second path is worth").page(&content))
+    Ok(Shell::new(view, "Gain of a second path").page(&content))
 }
 
 /// A cell of the chart's table by its column's name.
@@ -65,8 +65,8 @@ fn sentence(chart: &Chart, row: &[Cell]) -> Markup {
     };
     html! {
         p.verdict {
-            (multipath) " carries a median of " b { (shown("p50")) } " the goodput of " (single)
-            " on its best path; in " b { (shown("helped")) } " of " (shown("n")) " comparisons it is faster."
+            (multipath) " reaches a median of " b { (shown("p50")) } " the goodput of " (single)
+            " on its best path, and is faster in " b { (shown("helped")) } " of " (shown("n")) " comparisons."
         }
     }
 }

@@ -36,7 +36,7 @@ fn table(running: &[LiveReport], address: Option<&str>) -> Markup {
                     th scope="col" { "Goodput of paths" }
                 } }
                 tbody id=[address.map(|_| "live-rows")] data-address=[address] {
-                    @if running.is_empty() { tr { td colspan="6" { "Nothing runs now." } } }
+                    @if running.is_empty() { tr { td colspan="6" { "No measurement is running." } } }
                     @for one in running { (row(one)) }
                 }
             }

@@ -56,7 +56,7 @@ impl IntoResponse for Problem {
         let title = failure.status().canonical_reason().unwrap_or("Problem");
         let content = html! {
             h1 { (title) }
-            p.lead { "The answer is " (failure.status().as_u16()) ": " (failure.error()) "." }
+            p.lead { (failure.status().as_u16()) ": " (failure.error()) "." }
             p { a href=(view.home()) { "To the front page" } }
         };
         let mut response = Shell::new(view, title).page(&content);

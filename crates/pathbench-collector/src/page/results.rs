@@ -54,7 +54,7 @@ pub(super) async fn page(
             @if place.0.is_some() { a.button href=(format!("{action}{}", suffix(&filter))) { "Newest" } }
             @if let Some(next) = next { a.button rel="next" href=(next) { "Older" } }
             span.muted {
-                "As file: "
+                "Files (the newest 2,000 results): "
                 a href=(format!("{}/v1/results.csv{}", view.prefix, suffix(&filter))) { "CSV" } " · "
                 a href=(format!("{}/v1/results.parquet{}", view.prefix, suffix(&filter))) { "Parquet" } " · "
                 a href=(format!("{}/v1/results{}", view.prefix, suffix(&filter))) { "JSON" }

@@ -89,7 +89,7 @@ function drawMeasurement(state) {
   const delay = now?.delay_ms != null ? `delay ${now.delay_ms.toFixed(1)} ms` : "";
   $("running").textContent = now
     ? [...parts, done, delay].filter(Boolean).join(" · ")
-    : state.is_ordered ? "Starting…" : "No measurement runs.";
+    : state.is_ordered ? "Starting…" : "No measurement is running.";
   $("last").textContent = !isRunning && state.last ? `Last measurement: ${state.last}` : "";
   const paths = Object.entries(now?.paths ?? {});
   $("chart").hidden = paths.length === 0;
