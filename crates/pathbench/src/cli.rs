@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Run the test server
     Serve(Box<ServeArgs>),
-    /// Submit results to a collector, list what waits, delete what was submitted
+    /// Submit results to a collector, list the outbox, delete submitted results
     Submit(Box<SubmitArgs>),
     /// Run a collector's experiments on schedule, or measure from a local page
     Agent(Box<AgentArgs>),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const EXIT_CODES: &str =
     "Exit codes: 0 done; 1 failed; 2 usage or bad input; 7 this host lacks a feature or privilege.";
 
-/// Take the results of many hosts, keep them, and serve their figures
+/// Store the results of many hosts, and serve charts of them over HTTP
 #[derive(Debug, Parser)]
 #[command(
     name = "pathbench collect",
@@ -59,13 +59,13 @@ pub struct ServeArgs {
     /// Let everybody submit results, within the limits [default: agents with a token]
     #[arg(long, action = ArgAction::SetTrue)]
     pub open: bool,
-    /// PEM file with the certificate chain; without it the collector speaks plain HTTP, for a proxy before it
+    /// PEM file with the certificate chain; without it the collector serves plain HTTP, for use behind a proxy
     #[arg(long, value_name = "FILE", requires = "key")]
     pub cert: Option<PathBuf>,
     /// PEM file with the certificate's private key
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
-    /// Your name in the text about privacy
+    /// Name of the operator in GET /v1/privacy
     #[arg(long, value_name = "TEXT", value_parser = operator_name)]
     pub operator: Option<String>,
     /// Delete results this long after their arrival, e.g. 365d [default: never]
@@ -139,7 +139,7 @@ pub enum Action {
         #[arg(long)]
         all: bool,
     },
-    /// Show all of it: a collector, two test servers and three agents in a lab on this machine, until Ctrl-C
+    /// Start a collector, two test servers and three agents in a lab on this machine, until Ctrl-C
     Demo(DemoArgs),
     /// Print the OpenAPI description of the HTTP API
     Openapi,
@@ -147,13 +147,13 @@ pub enum Action {
 
 #[derive(Debug, Clone, Args)]
 pub struct TokenArgs {
-    /// A token of the operator: everything can be read and changed with it
+    /// Make a token of the operator, which can read and change everything
     #[arg(long)]
     pub admin: bool,
-    /// How long it is valid, at most 90d
+    /// Validity, at most 90d
     #[arg(long, value_name = "TIME", default_value = "30d")]
     pub valid: Span,
-    /// A name in it, for your own records
+    /// Name in the token, for your records
     #[arg(long, value_name = "NAME", default_value = "agent")]
     pub name: String,
 }

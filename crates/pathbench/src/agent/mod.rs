@@ -54,7 +54,7 @@ pub(crate) struct AgentArgs {
     access: CollectorArgs,
     #[command(flatten)]
     consent: ConsentArgs,
-    /// The agent's name for itself, in a new configuration file [default: a random one]
+    /// Name of the agent, in a new configuration file [default: a random one]
     #[arg(long, value_name = "NAME", value_parser = |text: &str| Name::new(text).map_err(|error| error.to_string()))]
     name: Option<Name>,
     /// The only test servers: a host name, *.DOMAIN, an address or a network (repeatable) [default: `limits.servers` of the
