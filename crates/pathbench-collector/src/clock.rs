@@ -1,11 +1,10 @@
 //! The real clocks. Only this module reads them.
-#![expect(clippy::disallowed_methods, reason = "this module is the clock that everybody else is passed")]
+#![expect(clippy::disallowed_methods, reason = "other modules get a clock as a parameter")]
 
 use std::time::{Duration, Instant, SystemTime};
 
 /// Unix time and monotonic time; tests pass their own.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// Unix time in milliseconds.
     fn unix_ms(&self) -> u64;
 
     /// Time since a fixed moment.

@@ -46,7 +46,7 @@ impl Log {
         let mut text = json!(line).to_string();
         text.push('\n');
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody is left to whom a failure could be reported.
+        // A failed write to the log has no other output.
         let _ = sink.write_all(text.as_bytes());
     }
 }

@@ -16,7 +16,7 @@ pub struct Refusal {
     retry_after: Option<Duration>,
     /// Whether a browser shall ask for a name and a password.
     asks: bool,
-    /// For the log: where the stores are is nothing for clients.
+    /// For the log. Clients do not get the locations of the stores.
     cause: Option<String>,
 }
 

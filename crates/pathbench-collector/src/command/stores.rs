@@ -54,7 +54,6 @@ fn default_directory() -> Result<PathBuf, Failure> {
     Ok(data.join("pathbench/collector"))
 }
 
-/// Database and raw store.
 #[derive(Debug)]
 pub(super) struct Stores {
     pub(super) database: Arc<dyn DatabaseMaintenance>,

@@ -108,7 +108,7 @@ fn pathbench() -> Result<PathBuf, Failure> {
     })
 }
 
-/// An agent's file, with limits for a network of which nobody pays the bytes.
+/// An agent's file, with limits for the unmetered network of the lab.
 fn configuration(agent: &str, operators: [(&str, &str); 2]) -> Result<String, Failure> {
     let mut random = [0; 48];
     SystemRandom::new().fill(&mut random).map_err(|_| Failure::failed("the kernel gives no random bytes"))?;

@@ -22,8 +22,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Validity of a token for a test server: an agent checks in again before each experiment, and a test of all transports
-/// takes up to 20 min.
+/// Validity of a token for a test server. Agents check in every [`NEXT_S`] seconds, and a test of all transports takes up
+/// to 20 min.
 const TOKEN_VALIDITY: Duration = Duration::from_secs(1800);
 
 /// When an agent checks in again.
@@ -67,7 +67,7 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
 fn experiments_of(database: &dyn Database, agent: &Name) -> Result<Vec<Experiment>, Refusal> {
     let all: Vec<(Document, Experiment)> = records(database, Kind::Experiment)?;
     let of_agent = all.into_iter().map(|(_, experiment)| experiment);
-    // The list of the others is nothing for this agent.
+    // An agent does not get the names of other agents.
     let own = of_agent
         .filter(|experiment| experiment.agents.is_empty() || experiment.agents.contains(agent))
         .map(|experiment| Experiment { agents: std::iter::empty().collect(), ..experiment });

@@ -75,7 +75,7 @@ pub(super) async fn post(
 async fn write(app: &App, group: Group) -> Result<Vec<LineStatus>, (String, Duration)> {
     let refused = |not_written: NotWritten| match not_written {
         NotWritten::Busy { retry_after } => (not_written.to_string(), retry_after),
-        // The writer's log has the reason; where the stores are is nothing for clients.
+        // The writer's log has the reason. Clients do not get the locations of the stores.
         NotWritten::Failed { retry_after, .. } => {
             ("the collector cannot store results now".to_owned(), retry_after)
         }

@@ -48,7 +48,7 @@ pub struct Erasure {
     pub place: RawPlace,
 }
 
-/// What became of a new result.
+/// The outcome of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserted {
     Created,
@@ -135,7 +135,9 @@ pub enum StoreError {
     Failed { place: String, problem: String },
     #[error("the database at {place} is full: free some space")]
     Full { place: String },
-    #[error("the database at {place} has schema {found}; this collector knows {known}: update it")]
+    #[error(
+        "the database at {place} has schema {found}; this collector supports {known}: update the collector"
+    )]
     Newer { place: String, found: u32, known: u32 },
 }
 

@@ -1,4 +1,4 @@
-//! The address of a collector: `https://HOST[:PORT][/PATH]`, or `http://` where nobody else is on the path.
+//! The address of a collector: `https://HOST[:PORT][/PATH]`, or `http://` on a trusted network.
 
 use pathbench_record::text::printable;
 use std::fmt;

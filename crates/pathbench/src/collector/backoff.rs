@@ -15,7 +15,7 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// The wait after a failure. `retry_after` is the collector's wish, `random` a random number: half of the wait is
+    /// The wait after a failure. `retry_after` is the collector's `Retry-After`, `random` a random number: half of the wait is
     /// jitter, so that agents do not return together.
     pub(crate) fn failed(&mut self, retry_after: Option<Duration>, random: u64) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);

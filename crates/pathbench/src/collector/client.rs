@@ -1,5 +1,5 @@
-//! HTTP requests to a collector. Every request has a deadline and every answer a largest size, which no collector can
-//! move; redirects are not followed, because a token would go with them.
+//! HTTP requests to a collector. Every request has a deadline and every answer a largest size, independent of the
+//! collector; redirects are not followed, because a token would go with them.
 
 use super::address::CollectorAddress;
 use crate::exit::{Exit, Failure};
@@ -59,7 +59,6 @@ impl From<CollectorError> for Failure {
     }
 }
 
-/// A collector.
 #[derive(Debug, Clone)]
 pub(crate) struct Collector {
     pub(crate) address: CollectorAddress,

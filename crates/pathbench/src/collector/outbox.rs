@@ -35,7 +35,6 @@ struct Header {
     result: String,
 }
 
-/// A submission that waits.
 #[derive(Debug, Clone)]
 pub(crate) struct Waiting {
     pub(crate) id: Uuid,

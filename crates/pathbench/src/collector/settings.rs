@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     /// Interface → operator of its network, as the owner names it.
     #[serde(default)]
     pub(crate) operators: BTreeMap<String, Name>,
-    /// Interface → kind of its network, where the owner knows better than the kernel.
+    /// Interface → kind of its network, which overrides the kernel's.
     #[serde(default)]
     pub(crate) kinds: BTreeMap<String, NetworkKind>,
 }
