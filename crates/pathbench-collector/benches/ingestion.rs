@@ -31,7 +31,7 @@ struct Arguments {
 }
 
 fn arguments() -> Arguments {
-    let mut found = Arguments { databases: Vec::new(), seconds: 10, clients: 64, batch: 1 };
+    let mut found = Arguments { databases: Vec::new(), seconds: 6, clients: 64, batch: 1 };
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         let mut value = || words.next().expect("a value follows the option");

@@ -94,7 +94,7 @@ fn three_agents_fill_the_dashboard_and_nothing_is_left_behind() {
         (has_data && modes.len() >= 2).then_some(results)
     });
     let results = filled.unwrap_or_else(|| panic!("the charts stay empty\n{}", logs()));
-    // What runs now is visible while it runs.
+    // A running measurement is visible.
     let live = within(PATIENCE, || {
         let live = get(&format!("{}/v1/live", demo.url))?;
         (!live["running"].as_array()?.is_empty()).then_some(live)
