@@ -5,17 +5,21 @@
 mod support;
 
 use pathbench_kerneltest::test_tools;
+use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
+use support::collector::{FakeCollector, Manner};
 use support::standing::Server;
 use support::{Workplace, captured, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// An agent with a page, without a collector.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An agent with a page.
 struct Agent {
     process: Child,
     url: String,
@@ -23,7 +27,11 @@ struct Agent {
 
 impl Agent {
     fn start(work: &Workplace, address: &str) -> Self {
-        let mut command = work.pathbench(&["agent", "--ui", address]);
+        Self::run(work, &["--ui", address])
+    }
+
+    fn run(work: &Workplace, arguments: &[&str]) -> Self {
+        let mut command = work.pathbench(&[&["agent"], arguments].concat());
         command
             .env("XDG_CONFIG_HOME", work.path().join("config"))
             .env("XDG_STATE_HOME", work.path().join("state"));
@@ -38,13 +46,35 @@ impl Agent {
         let place = self.url.trim_start_matches("http://").split('/').next().unwrap();
         let port = place.rsplit(':').next().unwrap().parse::<u16>().unwrap();
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (first, rest) = answer.split_once("\r\n").unwrap_or_default();
         (first.to_owned(), rest.to_owned())
     }
+
+    fn state(&self) -> Value {
+        let (_, rest) = self.request("GET /api/state HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        serde_json::from_str(rest.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// Orders a measurement and returns its outcome.
+    fn measure(&self, order: &Value) -> String {
+        let (_, page) = self.request("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let (token, body) = (csrf(&page), order.to_string());
+        let length = body.len();
+        let (first, rest) = self.request(&format!(
+            "POST /api/start HTTP/1.1\r\nHost: localhost\r\nX-Pathbench-Token: {token}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        assert!(first.contains("200"), "{first} {rest}");
+        assert!(within(PATIENCE, || self.state()["last"].is_string()), "{}", self.state());
+        self.state()["last"].as_str().unwrap().to_owned()
+    }
+}
+
+fn csrf(page: &str) -> &str {
+    page.split("name=\"pathbench-token\" content=\"").nth(1).unwrap().split('"').next().unwrap()
 }
 
 impl Drop for Agent {
@@ -79,6 +109,29 @@ fn the_owner_measures_sees_results_and_decides() {
 }
 
 #[test]
+fn a_collector_cannot_choose_the_server_that_the_owner_tests() {
+    let work = Workplace::new();
+    let collector = FakeCollector::start(Manner::Honest);
+    let [own, other] = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let place = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+    // A host of the owner's network, under the address that the owner writes.
+    let offered = json!([{ "name": place(&own), "address": place(&other), "quic_ports": [], "load": 0.0 }]);
+    collector.offer(&offered, &json!([]));
+    let agent = Agent::run(&work, &[&collector.url, "--consent", "private", "--ui", "127.0.0.1:0"]);
+    assert!(within(PATIENCE, || agent.state()["servers"][0].is_object()), "{}", agent.state());
+    let refused = agent.measure(&json!({ "mobile": false, "offered": place(&own) }));
+    assert!(refused.contains("not a public address"), "{refused}");
+    let gone = agent.measure(&json!({ "mobile": false, "offered": "gone" }));
+    assert!(gone.contains("does not offer gone"), "{gone}");
+    own.set_nonblocking(true).unwrap();
+    other.set_nonblocking(true).unwrap();
+    assert!(own.accept().is_err(), "the offered server is not the one with this address");
+    agent.measure(&json!({ "mobile": false, "address": place(&own), "fingerprint": "ab".repeat(32) }));
+    assert!(own.accept().is_ok(), "the owner's address is tested");
+    assert!(other.accept().is_err(), "the offered server got a connection");
+}
+
+#[test]
 fn pages_of_other_hosts_are_refused() {
     let work = Workplace::new();
     let agent = Agent::start(&work, "127.0.0.1:0");
@@ -86,7 +139,7 @@ fn pages_of_other_hosts_are_refused() {
     let (first, page) = get("127.0.0.1");
     assert!(first.contains("200"), "{first}");
     assert!(page.contains("Content-Security-Policy: default-src 'none'; script-src 'self'"), "{page}");
-    let token = page.split("name=\"pathbench-token\" content=\"").nth(1).unwrap().split('"').next().unwrap();
+    let token = csrf(&page);
     assert!(get("evil.test").0.contains("403"), "a name that leads here by DNS rebinding");
     let post = |fields: &str| {
         agent.request(&format!("POST /api/consent HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n{fields}\r\n{{\"consent\":\"public\"}}"))

@@ -73,8 +73,13 @@ impl Limits {
     }
 
     /// Whether the agent may test a server with this host name and these addresses, of which all must fit; the reason
-    /// if not.
-    pub(crate) fn permit_server(&self, host: &str, addresses: &[IpAddr]) -> Result<(), String> {
+    /// if not. `own` are the prefixes of this host's interfaces.
+    pub(crate) fn permit_server(
+        &self,
+        host: &str,
+        addresses: &[IpAddr],
+        own: &[IpNet],
+    ) -> Result<(), String> {
         for &address in addresses {
             let fits = |pattern: &ServerPattern| pattern.matches(host, address);
             if self.servers.iter().any(fits) {
@@ -85,9 +90,10 @@ impl Limits {
                     "no pattern of --allow-servers or `limits.servers` matches {host} ({address})"
                 ));
             }
-            if !is_public(address) {
+            if !is_public(address, own) {
                 return Err(format!(
-                    "{host} is at {address}, which is not a public address; allow it with --allow-servers {host}"
+                    "{host} is at {address}, which is not a public address outside this host's networks; allow it with \
+                     --allow-servers {host}"
                 ));
             }
         }
@@ -144,9 +150,14 @@ impl FromStr for ServerPattern {
     }
 }
 
-/// Whether the address belongs to the public Internet, as far as its range tells (RFC 6890).
-fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
+/// Whether the address belongs to the public Internet, as far as its range tells (RFC 6890), and to none of this host's
+/// networks: their hosts can have public addresses.
+fn is_public(address: IpAddr, own: &[IpNet]) -> bool {
+    let address = address.to_canonical();
+    if own.iter().any(|prefix| prefix.contains(&address)) {
+        return false;
+    }
+    match address {
         IpAddr::V4(address) => {
             let [first, second, ..] = address.octets();
             let is_shared = first == 100 && (64..128).contains(&second);
@@ -164,9 +175,11 @@ fn is_public(address: IpAddr) -> bool {
             let segments = address.segments();
             if segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
                 let [.., a, b, c, d] = address.octets();
-                return is_public(IpAddr::V4(Ipv4Addr::new(a, b, c, d)));
+                return is_public(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), own);
             }
-            segments[0] & 0xe000 == 0x2000
+            // 6to4 (RFC 3056) and Teredo (RFC 4380) lead to IPv4 addresses, too.
+            let is_tunnel = segments[0] == 0x2002 || segments[..2] == [0x2001, 0];
+            segments[0] & 0xe000 == 0x2000 && !is_tunnel
         }
     }
 }
@@ -193,7 +206,7 @@ mod tests {
 
     fn permits(servers: &[&str], host: &str, address: &str) -> bool {
         let servers = servers.iter().map(|pattern| pattern.parse().unwrap()).collect();
-        Limits { servers, ..Limits::default() }.permit_server(host, &[address.parse().unwrap()]).is_ok()
+        Limits { servers, ..Limits::default() }.permit_server(host, &[address.parse().unwrap()], &[]).is_ok()
     }
 
     #[test]
@@ -217,10 +230,26 @@ mod tests {
             "ff02::1",
             "::ffff:10.0.0.1",
             "64:ff9b::a00:1",
+            "2002:a00:1::1",
+            "2001:0:a00:1::1",
         ] {
             assert!(!permits(&[], "server.test", address), "{address}");
         }
-        assert!(Limits::default().permit_server("server.test", &[]).is_err());
+        assert!(Limits::default().permit_server("server.test", &[], &[]).is_err());
+    }
+
+    #[test]
+    fn hosts_of_the_own_networks_need_a_pattern() {
+        let own = ["198.51.100.9/24".parse().unwrap(), "2001:db8:1::9/64".parse().unwrap()];
+        let permits = |limits: &Limits, address: &str| {
+            limits.permit_server("server.test", &[address.parse().unwrap()], &own).is_ok()
+        };
+        for address in ["198.51.100.7", "2001:db8:1::7", "64:ff9b::c633:6407", "::ffff:198.51.100.7"] {
+            assert!(!permits(&Limits::default(), address), "{address}");
+        }
+        assert!(permits(&Limits::default(), "203.0.113.7") && permits(&Limits::default(), "2001:db8:2::7"));
+        let named = Limits { servers: vec!["server.test".parse().unwrap()], ..Limits::default() };
+        assert!(permits(&named, "198.51.100.7"));
     }
 
     #[test]
@@ -241,6 +270,6 @@ mod tests {
     #[test]
     fn every_address_of_a_server_must_be_permitted() {
         let addresses = ["198.51.100.7", "10.0.0.1"].map(|address| address.parse().unwrap());
-        assert!(Limits::default().permit_server("server.test", &addresses).is_err());
+        assert!(Limits::default().permit_server("server.test", &addresses, &[]).is_err());
     }
 }

@@ -7,7 +7,7 @@ use super::execution::{Execution, Outcome};
 use super::limits::Limits;
 use super::networks::{NetworkState, interfaces_to};
 use super::pending::{self, Pending};
-use super::state::{Measurement, Order, Shared};
+use super::state::{Choice, Measurement, Order, Shared};
 use super::target::{Target, named, nearest};
 use super::{history, log};
 use crate::clock::unix_seconds;
@@ -120,9 +120,9 @@ impl Measurer {
         Ok(worst)
     }
 
-    /// A measurement that the owner orders. The owner's limits are for collectors.
+    /// A measurement that the owner orders. The owner's limits are for collectors, and for the servers that they offer.
     pub(crate) fn order(&mut self, order: &Order, limits: &Limits) {
-        let outcome = self.run_order(order);
+        let outcome = self.run_order(order, limits);
         let words = match outcome {
             Ok(words) => words,
             Err(reason) => {
@@ -134,18 +134,24 @@ impl Measurer {
         self.note_budget(limits);
     }
 
-    fn run_order(&mut self, order: &Order) -> Result<String, String> {
-        let offered = self.shared.servers().into_iter().find(|server| server.name.as_str() == order.server);
-        let is_offered = offered.is_some();
-        let server = offered.unwrap_or_else(|| OfferedServer {
-            name: Name::nearest(&order.server),
-            address: order.server.clone(),
-            quic_ports: Vec::new(),
-            fingerprint: order.fingerprint.clone(),
-            token: order.token.clone(),
-            load: 0.0,
-        });
-        let target = Target::unlimited(&server)?;
+    fn run_order(&mut self, order: &Order, limits: &Limits) -> Result<String, String> {
+        let is_offered = matches!(order.server, Choice::Offered { .. });
+        let target = match &order.server {
+            Choice::Offered { name } => {
+                let offered = self.shared.servers().into_iter().find(|server| server.name.as_str() == name);
+                let offered =
+                    offered.ok_or_else(|| format!("the collector does not offer {name} any more"))?;
+                Target::new(&offered, limits)?
+            }
+            Choice::Own { address, fingerprint, token } => Target::unlimited(&OfferedServer {
+                name: Name::nearest(address),
+                address: address.clone(),
+                quic_ports: Vec::new(),
+                fingerprint: fingerprint.clone(),
+                token: token.clone(),
+                load: 0.0,
+            })?,
+        };
         let address = target.address(None).ok_or_else(|| format!("{} has no address", target.name))?;
         let interfaces = interfaces_to(address)?;
         let kind = if order.mobile { ExperimentKind::Roam } else { ExperimentKind::Test };

@@ -5,7 +5,7 @@
 //! interface every request also needs the key in the URL that the agent prints.
 
 use super::history;
-use super::state::{Order, Shared, State};
+use super::state::{Choice, Order, Shared, State};
 use crate::collector::SettingsFile;
 use crate::exit::Failure;
 use crate::random;
@@ -158,21 +158,30 @@ impl Service {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Start {
-            server: String,
             mobile: bool,
+            /// The name of an offered server; without one `address`.
+            #[serde(default)]
+            offered: String,
+            #[serde(default)]
+            address: String,
             #[serde(default)]
             fingerprint: String,
             #[serde(default)]
             token: String,
         }
-        let Ok(Start { server, mobile, fingerprint, token }) = serde_json::from_slice(body) else {
+        let Ok(Start { mobile, offered, address, fingerprint, token }) = serde_json::from_slice(body) else {
             return bad("not a measurement");
         };
         let given = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        let Some(server) = given(server).filter(|server| server.len() <= 255) else {
-            return bad("choose a server, or write its address");
+        let address = given(address).filter(|address| address.len() <= 255);
+        let server = match (given(offered), address) {
+            (Some(name), _) => Choice::Offered { name },
+            (None, Some(address)) => {
+                Choice::Own { address, fingerprint: given(fingerprint), token: given(token) }
+            }
+            (None, None) => return bad("choose a server, or write its address"),
         };
-        let order = Order { mobile, server, fingerprint: given(fingerprint), token: given(token) };
+        let order = Order { mobile, server };
         let is_free = self.shared.with(|state| {
             let is_free = state.measurement.is_none() && state.order.is_none();
             if is_free {

@@ -20,10 +20,14 @@ const SECONDS: usize = 120;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) mobile: bool,
-    /// The name of an offered server, or an address.
-    pub(crate) server: String,
-    pub(crate) fingerprint: Option<String>,
-    pub(crate) token: Option<String>,
+    pub(crate) server: Choice,
+}
+
+/// The owner's choice of a server. A collector can name its server like an address that the owner writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Offered { name: String },
+    Own { address: String, fingerprint: Option<String>, token: Option<String> },
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -100,6 +104,10 @@ impl Shared {
             cancelled: AtomicBool::new(false),
             waiting: AtomicBool::new(true),
         }
+    }
+
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        self.with(|state| state.settings.clone())
     }
 
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {

@@ -3,9 +3,11 @@
 
 use super::limits::Limits;
 use crate::clock::MonotonicClock;
+use ipnet::IpNet;
 use pathbench_api::check_in::{MOST_SERVERS, OfferedServer};
 use pathbench_api::experiment::Family;
 use pathbench_api::name::Name;
+use pathbench_host::paths::HostNetwork;
 use pathbench_record::network::ServerName;
 use pathbench_record::time::Clock as _;
 use pathbench_transport::CertificateFingerprint;
@@ -38,7 +40,9 @@ impl Target {
     /// Checks an offered server; the reason if it must not be tested.
     pub(crate) fn new(offered: &OfferedServer, limits: &Limits) -> Result<Self, String> {
         let target = Self::unlimited(offered)?;
-        limits.permit_server(&target.host, &target.addresses)?;
+        let network = HostNetwork::read().map_err(|error| error.to_string())?;
+        let own: Vec<IpNet> = network.addresses.iter().map(|address| address.network).collect();
+        limits.permit_server(&target.host, &target.addresses, &own)?;
         Ok(target)
     }
 
@@ -47,7 +51,7 @@ impl Target {
         let ServerName { host, port, .. } = ServerName::parse(&offered.address, PORT)?;
         // An option on the command line of the test.
         if host.starts_with('-') || host.len() > 253 {
-            return Err("its address is no host name".to_owned());
+            return Err("its address is not a valid host name".to_owned());
         }
         if offered.quic_ports.len() > MOST_QUIC_PORTS || offered.quic_ports.contains(&0) {
             return Err(format!("`quic_ports` has more than {MOST_QUIC_PORTS} ports, or port 0"));
@@ -55,7 +59,9 @@ impl Target {
         let is_token =
             |token: &String| token.len() <= TOKEN_BYTES && token.bytes().all(|byte| byte.is_ascii_graphic());
         if !offered.token.iter().all(is_token) {
-            return Err("its token is none".to_owned());
+            return Err(format!(
+                "its token is longer than {TOKEN_BYTES} bytes or has characters that are not printable ASCII"
+            ));
         }
         if let Some(text) = &offered.fingerprint
             && text.parse::<CertificateFingerprint>().is_err()

@@ -197,9 +197,10 @@ async function refresh() {
 $("order").onsubmit = (event) => {
   event.preventDefault();
   const isOwn = chosen("server") === OWN;
-  const server = isOwn ? $("address").value : chosen("server");
-  const own = isOwn ? { fingerprint: $("fingerprint").value, token: $("token").value } : {};
-  act("/api/start", { server, mobile: chosen("mode") === "mobile", ...own });
+  const server = isOwn
+    ? { address: $("address").value, fingerprint: $("fingerprint").value, token: $("token").value }
+    : { offered: chosen("server") };
+  act("/api/start", { mobile: chosen("mode") === "mobile", ...server });
 };
 $("stop").onclick = () => act("/api/stop", {});
 $("consent").onchange = () => act("/api/consent", { consent: chosen("consent") });
