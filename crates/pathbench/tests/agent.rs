@@ -237,6 +237,27 @@ fn a_used_budget_and_a_metered_network_forbid_executions() {
 }
 
 #[test]
+fn a_network_that_becomes_metered_ends_the_execution() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let roam = json!({ "kind": "roam", "patterns": [], "duration_s": 100 });
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&roam)]));
+    // In place of NetworkManager's client.
+    let programs = host.work.path().join("programs");
+    fs::create_dir(&programs).unwrap();
+    let script = "#!/bin/sh\necho GENERAL.DEVICE:lo\necho GENERAL.METERED:$(cat \"${0%/*}/metered\")\n";
+    fs::write(programs.join("nmcli"), script).unwrap();
+    fs::set_permissions(programs.join("nmcli"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::write(programs.join("metered"), "no\n").unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let mut agent = captured(host.command(&["--once"]).env("PATH", path));
+    assert!(within(PATIENCE, || host.work.processes().iter().any(|one| has_word(one, "roam"))));
+    fs::write(programs.join("metered"), "yes (guessed)\n").unwrap();
+    assert!(within(2 * PATIENCE, || agent.try_wait().unwrap().is_some()), "the test goes on");
+    support::ended(agent).expect(0).reports(&["lo is metered", "\"stopped\""]);
+}
+
+#[test]
 fn the_exit_code_of_one_round_names_the_collectors_answer() {
     let host = Host::new(LIMITS);
     for (manner, code) in [

@@ -37,7 +37,8 @@ pub(crate) struct Budget {
 /// What an execution may use, until its use is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reservation {
-    pub(crate) interfaces: Vec<String>,
+    /// Interface → bytes that were left of the month's budget.
+    pub(crate) left: BTreeMap<String, u64>,
     pub(crate) bytes: u64,
 }
 
@@ -82,16 +83,18 @@ impl Budget {
         }
     }
 
-    pub(crate) fn used(&self, interface: &str) -> u64 {
+    fn used(&self, interface: &str) -> u64 {
         self.record.interfaces.get(interface).copied().unwrap_or(0)
     }
 
-    pub(crate) fn interfaces(&self) -> impl Iterator<Item = (&str, u64)> {
+    /// Interface → bytes used in this month.
+    pub(crate) fn interfaces(&mut self, now_s: u64) -> impl Iterator<Item = (&str, u64)> {
+        self.turn(now_s);
         self.record.interfaces.iter().map(|(name, bytes)| (name.as_str(), *bytes))
     }
 
     /// Bytes that are left in this month.
-    pub(crate) fn left(&self, interface: &str, limits: &Limits) -> u64 {
+    fn left(&self, interface: &str, limits: &Limits) -> u64 {
         limits.month_of(interface).saturating_sub(self.used(interface))
     }
 
@@ -105,21 +108,20 @@ impl Budget {
     ) -> Result<Reservation, String> {
         self.turn(now_s);
         if self.record.executions >= limits.executions_per_day {
-            return Err(format!("the {} executions of this day are used up", limits.executions_per_day));
+            return Err(format!("`limits.executions_per_day` is reached ({})", limits.executions_per_day));
         }
         if self.record.day_bytes.saturating_add(bytes) > limits.day.0 {
             return Err(format!(
-                "of the {} of this day {} bytes are used",
+                "`limits.day` is {}: {} bytes are used, and the experiment needs {bytes}",
                 limits.day, self.record.day_bytes
             ));
         }
-        for interface in interfaces {
-            let left = self.left(interface, limits);
-            if left < bytes {
-                return Err(format!(
-                    "of the month's budget of {interface} {left} bytes are left, and it needs {bytes}"
-                ));
-            }
+        let left: BTreeMap<String, u64> =
+            interfaces.iter().map(|name| (name.clone(), self.left(name, limits))).collect();
+        if let Some((interface, left)) = left.iter().find(|(_, left)| **left < bytes) {
+            return Err(format!(
+                "{left} bytes are left of the month's budget of {interface}, and the experiment needs {bytes}"
+            ));
         }
         let before = self.record.clone();
         self.record.executions += 1;
@@ -132,17 +134,19 @@ impl Budget {
             self.record = before;
             return Err(format!("cannot write {}: {error}", self.file.display()));
         }
-        Ok(Reservation { interfaces: interfaces.to_vec(), bytes })
+        Ok(Reservation { left, bytes })
     }
 
     /// Replaces a reservation by the use. An interface whose use is unknown keeps the reservation.
     pub(crate) fn settle(
         &mut self,
+        now_s: u64,
         reservation: &Reservation,
         used: &BTreeMap<String, u64>,
     ) -> io::Result<()> {
+        self.turn(now_s);
         let mut total = 0_u64;
-        for interface in &reservation.interfaces {
+        for interface in reservation.left.keys() {
             let bytes = used.get(interface).copied().unwrap_or(reservation.bytes);
             total = total.saturating_add(bytes);
             // After the turn of the month there is no reservation left.
@@ -188,10 +192,10 @@ mod tests {
             300,
             "it is written before the execution"
         );
-        budget.settle(&reserved, &BTreeMap::from([("eth0".to_owned(), 100)])).unwrap();
+        budget.settle(NOVEMBER, &reserved, &BTreeMap::from([("eth0".to_owned(), 100)])).unwrap();
         let mut again = Budget::open(home.path()).unwrap();
         assert_eq!((again.used("eth0"), again.used("wwan0")), (100, 300));
-        assert!(again.reserve(NOVEMBER, &both, 201, &limits()).unwrap_err().contains("this day"));
+        assert!(again.reserve(NOVEMBER, &both, 201, &limits()).unwrap_err().contains("limits.day"));
         assert!(again.reserve(NOVEMBER + DAY, &both, 600, &limits()).is_ok());
         assert!(again.reserve(NOVEMBER + 2 * DAY, &both, 200, &limits()).unwrap_err().contains("wwan0"));
         assert!(again.reserve(NOVEMBER + 2 * DAY, &names(&["eth0"]), 200, &limits()).is_ok());
@@ -206,8 +210,25 @@ mod tests {
         budget.reserve(NOVEMBER, &one, 900, &limits).unwrap();
         assert!(budget.reserve(NOVEMBER, &one, 200, &limits).is_err());
         assert!(budget.reserve(0, &one, 200, &limits).is_err(), "1970");
-        assert!(budget.reserve(NOVEMBER + 7 * DAY, &one, 200, &limits).is_ok(), "December");
+        let december = NOVEMBER + 7 * DAY;
+        let reserved = budget.reserve(december, &one, 200, &limits).unwrap();
+        assert_eq!(reserved.left["eth0"], 1000, "the use of November is gone");
         assert_eq!(budget.used("eth0"), 200);
+    }
+
+    #[test]
+    fn measurements_of_the_owner_begin_a_new_month() {
+        let home = tempfile::tempdir().unwrap();
+        let mut budget = Budget::open(home.path()).unwrap();
+        let used = |bytes| BTreeMap::from([("eth0".to_owned(), bytes)]);
+        let order = Reservation { left: used(u64::MAX), bytes: 0 };
+        budget.settle(NOVEMBER, &order, &used(700)).unwrap();
+        budget.settle(NOVEMBER + DAY, &order, &used(200)).unwrap();
+        assert_eq!(budget.used("eth0"), 900);
+        let december = NOVEMBER + 7 * DAY;
+        assert_eq!(budget.interfaces(december).count(), 0, "nothing is used in December");
+        budget.settle(december, &order, &used(30)).unwrap();
+        assert_eq!(Budget::open(home.path()).unwrap().used("eth0"), 30);
     }
 
     #[test]

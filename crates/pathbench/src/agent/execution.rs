@@ -1,6 +1,6 @@
 //! One execution: `pathbench test` or `roam` as a child process, within its bytes and its time.
 
-use super::networks::{counted_bytes, used_bytes};
+use super::networks::{Meter, NetworkRules};
 use super::state::Shared;
 use crate::clock::MonotonicClock;
 use crate::exit::Exit;
@@ -14,12 +14,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(200);
 /// Interval between two looks at the interfaces' counters.
 const COUNT: Duration = Duration::from_secs(1);
+/// Interval between two looks at the networks.
+const NETWORKS: Duration = Duration::from_secs(10);
 /// Time in which a stopped child writes its result.
 const GRACE: Duration = Duration::from_secs(30);
 /// A line of live records, and what is kept of standard error.
@@ -36,7 +39,11 @@ pub(crate) struct Execution {
     pub(crate) left: BTreeMap<String, u64>,
     /// Of all interfaces together.
     pub(crate) most_bytes: u64,
+    /// Since `begun`, the start of the first of several tests.
     pub(crate) longest: Duration,
+    pub(crate) begun: Timestamp,
+    /// `None` if it may use every network.
+    pub(crate) networks: Option<NetworkRules>,
 }
 
 #[derive(Debug)]
@@ -61,7 +68,7 @@ impl Outcome {
 impl Execution {
     pub(crate) fn run(&self, shared: &Arc<Shared>) -> io::Result<Outcome> {
         let interfaces: Vec<String> = self.left.keys().cloned().collect();
-        let before = counted_bytes(&interfaces);
+        let mut meter = Meter::new(interfaces.clone());
         let mut command = supervised::command(&self.arguments);
         command
             // A server that a collector names must not get the owner's tokens.
@@ -79,9 +86,9 @@ impl Execution {
         let mut child = command.spawn()?;
         let reader = child.stdout.take().map(|out| follow(out, Arc::clone(shared)));
         let errors = child.stderr.take().map(keep_errors);
-        let begun = MonotonicClock.now();
+        let (_ends_with_the_child, objections) = self.watch_networks(interfaces);
         let mut stopped: Option<(String, Timestamp)> = None;
-        let mut counted = begun;
+        let mut counted = MonotonicClock.now();
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break status;
@@ -89,11 +96,12 @@ impl Execution {
             let now = MonotonicClock.now();
             if stopped.is_none() {
                 let is_due = now.since(counted) >= COUNT;
+                let used = is_due.then(|| meter.read());
                 if is_due {
                     counted = now;
                 }
-                if let Some(reason) = self.reason_to_stop(shared, now.since(begun), is_due.then_some(&before))
-                {
+                let reason = objections.try_recv().ok().or_else(|| self.reason_to_stop(shared, now, used));
+                if let Some(reason) = reason {
                     signal(&child, Signal::TERM);
                     stopped = Some((reason, now));
                 }
@@ -106,24 +114,40 @@ impl Execution {
             let _panicked = reader.join();
         }
         let message = errors.and_then(|errors| errors.join().ok()).unwrap_or_default();
-        let used = used_bytes(&before, &counted_bytes(&interfaces));
+        let used = meter.read();
         Ok(Outcome { exit: status.code(), stopped: stopped.map(|(reason, _)| reason), message, used })
+    }
+
+    /// Reports the first objection to a network, until the sender is dropped. nmcli(1) can take seconds.
+    fn watch_networks(&self, interfaces: Vec<String>) -> (Sender<()>, Receiver<String>) {
+        let (end, ended) = channel();
+        let (sender, objections) = channel();
+        if let Some(rules) = self.networks.clone() {
+            thread::spawn(move || {
+                while ended.recv_timeout(NETWORKS) == Err(RecvTimeoutError::Timeout) {
+                    if let Some(reason) = rules.objection(&interfaces) {
+                        let _ended = sender.send(reason);
+                        return;
+                    }
+                }
+            });
+        }
+        (end, objections)
     }
 
     fn reason_to_stop(
         &self,
         shared: &Shared,
-        lasted: Duration,
-        before: Option<&BTreeMap<String, u64>>,
+        now: Timestamp,
+        used: Option<BTreeMap<String, u64>>,
     ) -> Option<String> {
         if shared.is_stopping() || shared.take_cancellation() {
             return Some("stopped".to_owned());
         }
-        if lasted > self.longest {
+        if now.since(self.begun) > self.longest {
             return Some(format!("it took longer than {} s", self.longest.as_secs()));
         }
-        let interfaces: Vec<String> = self.left.keys().cloned().collect();
-        let used = used_bytes(before?, &counted_bytes(&interfaces));
+        let used = used?;
         if used.values().sum::<u64>() > self.most_bytes {
             return Some(format!("it used more than {} bytes", self.most_bytes));
         }
@@ -169,4 +193,29 @@ fn keep_errors(mut errors: ChildStderr) -> JoinHandle<String> {
         }
         String::from_utf8_lossy(&kept).trim().to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ip_versions_together_take_no_longer_than_the_owner_allows() {
+        let at = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
+        // The second test of an execution that began at 100 s.
+        let execution = Execution {
+            arguments: Vec::new(),
+            token: None,
+            directory: PathBuf::new(),
+            left: BTreeMap::new(),
+            most_bytes: 1,
+            longest: Duration::from_secs(60),
+            begun: at(100),
+            networks: None,
+        };
+        let shared = Shared::new(None);
+        assert_eq!(execution.reason_to_stop(&shared, at(159), None), None);
+        let reason = execution.reason_to_stop(&shared, at(161), None);
+        assert_eq!(reason.as_deref(), Some("it took longer than 60 s"));
+    }
 }

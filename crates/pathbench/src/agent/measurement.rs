@@ -5,12 +5,12 @@ use super::budget::{Budget, Reservation};
 use super::courier::note_outbox;
 use super::execution::{Execution, Outcome};
 use super::limits::Limits;
-use super::networks::{NetworkState, interfaces_to};
+use super::networks::{NetworkRules, NetworkState, interfaces_to};
 use super::pending::{self, Pending};
 use super::state::{Choice, Measurement, Order, Shared};
 use super::target::{Target, named, nearest};
 use super::{history, log};
-use crate::clock::unix_seconds;
+use crate::clock::{MonotonicClock, unix_seconds};
 use crate::collector::{CollectorAddress, Material, Outbox, Settings, submission};
 use crate::durable;
 use pathbench_api::check_in::OfferedServer;
@@ -19,7 +19,7 @@ use pathbench_api::experiment::{Experiment, ExperimentKind, Family};
 use pathbench_api::name::Name;
 use pathbench_api::summary::{FamilyPair, ReachabilitySummary, family_pairs, reachability};
 use pathbench_record::directory::{ResultDirectory, default_directory_name};
-use pathbench_record::time::rfc3339_from_unix;
+use pathbench_record::time::{Clock as _, rfc3339_from_unix};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -62,7 +62,6 @@ impl Measurer {
                 self.count("skipped");
             }
         }
-        self.note_budget(limits);
     }
 
     fn count(&self, outcome: &'static str) {
@@ -71,19 +70,20 @@ impl Measurer {
 
     fn run_experiment(&mut self, experiment: &Experiment, limits: &Limits) -> Result<&'static str, String> {
         let target = self.target(experiment, limits)?;
-        let parts = parts(experiment, &target, limits)?;
+        let kinds = self.shared.settings().map(|settings| settings.kinds).unwrap_or_default();
+        let rules = NetworkRules { metered: experiment.metered, limits: limits.clone(), kinds };
+        let parts = parts(experiment, &target, &rules)?;
         let interfaces: BTreeSet<&String> = parts.iter().flat_map(|part| &part.interfaces).collect();
         let interfaces: Vec<String> = interfaces.into_iter().cloned().collect();
-        let left: BTreeMap<String, u64> =
-            interfaces.iter().map(|name| (name.clone(), self.budget.left(name, limits))).collect();
         let reservation = self.budget.reserve(unix_seconds(), &interfaces, experiment.most_bytes, limits)?;
         self.note_budget(limits);
         let mut used: BTreeMap<String, u64> = interfaces.into_iter().map(|name| (name, 0)).collect();
         let mut results = Vec::new();
         let mut worst = "done";
+        let begun = MonotonicClock.now();
         for part in parts {
             let spent: u64 = used.values().sum();
-            let own_left = |name: &String| (name.clone(), left[name].saturating_sub(used[name]));
+            let own_left = |name: &String| (name.clone(), reservation.left[name].saturating_sub(used[name]));
             let execution = Execution {
                 arguments: part.arguments,
                 token: target.token.clone(),
@@ -91,6 +91,8 @@ impl Measurer {
                 left: part.interfaces.iter().map(own_left).collect(),
                 most_bytes: experiment.most_bytes.saturating_sub(spent),
                 longest: limits.longest.0,
+                begun,
+                networks: Some(rules.clone()),
             };
             match self.execute(execution, Some(&experiment.name), (&target.name, true), experiment.kind) {
                 Ok((directory, Done { outcome, interfaces })) => {
@@ -131,7 +133,6 @@ impl Measurer {
             }
         };
         self.shared.with(|state| state.last = Some(words));
-        self.note_budget(limits);
     }
 
     fn run_order(&mut self, order: &Order, limits: &Limits) -> Result<String, String> {
@@ -159,17 +160,20 @@ impl Measurer {
         if !order.mobile {
             arguments.extend(["--repeat", "1"].map(str::to_owned));
         }
+        let left: BTreeMap<String, u64> = interfaces.into_iter().map(|name| (name, u64::MAX)).collect();
         let execution = Execution {
             arguments,
             token: target.token.clone(),
             directory: self.directory(if order.mobile { "roam" } else { "test" }),
-            left: interfaces.iter().map(|name| (name.clone(), u64::MAX)).collect(),
+            left: left.clone(),
             most_bytes: u64::MAX,
             longest: UNLIMITED,
+            begun: MonotonicClock.now(),
+            networks: None,
         };
-        let (directory, Done { outcome, interfaces }) =
+        let (directory, Done { outcome, .. }) =
             self.execute(execution, None, (&target.name, is_offered), kind)?;
-        self.settle(&Reservation { interfaces, bytes: 0 }, &outcome.used);
+        self.settle(&Reservation { left, bytes: 0 }, &outcome.used);
         self.submit_all(&[(None, directory)], None, is_offered.then_some(&target.name));
         self.count(if outcome.is_good() { "done" } else { "failed" });
         let message = outcome.message.lines().last().unwrap_or_default().to_owned();
@@ -263,16 +267,16 @@ impl Measurer {
     }
 
     fn settle(&mut self, reservation: &Reservation, used: &BTreeMap<String, u64>) {
-        if let Err(error) = self.budget.settle(reservation, used) {
+        if let Err(error) = self.budget.settle(unix_seconds(), reservation, used) {
             // On the disk the reservation stays, which is more than was used.
             log::event("budget", json!({ "error": error.to_string() }));
         }
     }
 
-    pub(crate) fn note_budget(&self, limits: &Limits) {
+    pub(crate) fn note_budget(&mut self, limits: &Limits) {
         let budget: BTreeMap<String, (u64, u64)> = self
             .budget
-            .interfaces()
+            .interfaces(unix_seconds())
             .map(|(name, bytes)| (name.to_owned(), (bytes, limits.month_of(name))))
             .collect();
         self.shared.with(|state| state.budget = budget);
@@ -359,17 +363,17 @@ impl Measurer {
 }
 
 /// The tests of an execution, or why there are none.
-fn parts(experiment: &Experiment, target: &Target, limits: &Limits) -> Result<Vec<Part>, String> {
+fn parts(experiment: &Experiment, target: &Target, rules: &NetworkRules) -> Result<Vec<Part>, String> {
     let mut families: Vec<Option<Family>> = experiment.families.iter().copied().map(Some).collect();
     families.dedup();
     if families.is_empty() {
         families.push(None);
     }
-    let networks = NetworkState::read();
+    let networks = NetworkState::read(&rules.kinds);
     let mut parts = Vec::new();
     for family in families {
         let Some(address) = target.address(family) else { continue };
-        let (interfaces, transports) = permitted(experiment, address, &networks, limits)?;
+        let (interfaces, transports) = permitted(experiment, address, &networks, &rules.limits)?;
         let arguments = test_arguments(experiment, target, address, family, &interfaces, &transports);
         parts.push(Part { family, interfaces, arguments });
     }

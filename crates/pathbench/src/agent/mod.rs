@@ -168,10 +168,10 @@ impl Service<'_> {
         }
         let mut schedule = Schedule::default();
         let mut refused = Vec::new();
-        self.measurer.note_budget(&self.limits());
         while !self.shared.is_stopping() {
             let now = MonotonicClock.now();
             let limits = self.limits();
+            self.measurer.note_budget(&limits);
             let fresh = self.shared.with(|state| {
                 let answer = state.answer.as_ref().filter(|_| state.is_fresh)?;
                 let experiments = answer.experiments.clone();

@@ -19,9 +19,29 @@ pub(crate) struct NetworkState {
     pub(crate) roaming: bool,
 }
 
+/// Which networks a measurement may use.
+#[derive(Debug, Clone)]
+pub(crate) struct NetworkRules {
+    /// Whether the experiment allows metered networks.
+    pub(crate) metered: bool,
+    pub(crate) limits: Limits,
+    /// The owner's knowledge.
+    pub(crate) kinds: BTreeMap<String, NetworkKind>,
+}
+
+impl NetworkRules {
+    /// Why one of the interfaces must not be used at this moment.
+    pub(crate) fn objection(&self, interfaces: &[String]) -> Option<String> {
+        let networks = NetworkState::read(&self.kinds);
+        interfaces.iter().find_map(|name| networks.objection(name, self.metered, &self.limits))
+    }
+}
+
 impl NetworkState {
-    pub(crate) fn read() -> Self {
-        let kinds = network_kinds();
+    /// `own_kinds` are the owner's, who knows better than the kernel.
+    pub(crate) fn read(own_kinds: &BTreeMap<String, NetworkKind>) -> Self {
+        let mut kinds = network_kinds();
+        kinds.extend(own_kinds.clone());
         let cellular: BTreeSet<String> = kinds
             .into_iter()
             .filter(|(_, kind)| *kind == NetworkKind::Cellular)
@@ -69,28 +89,48 @@ pub(crate) fn has_mptcp_endpoint(interfaces: &[String]) -> bool {
     endpoints.iter().any(|endpoint| own.contains(&endpoint.address))
 }
 
+/// Interface → bytes in both directions since a meter was made.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    interfaces: Vec<String>,
+    /// The counters at the last reading, without those of interfaces that were gone.
+    last: BTreeMap<String, u64>,
+    used: BTreeMap<String, u64>,
+}
+
+impl Meter {
+    pub(crate) fn new(interfaces: Vec<String>) -> Self {
+        let last = counted_bytes(&interfaces).unwrap_or_default();
+        Self { interfaces, last, used: BTreeMap::new() }
+    }
+
+    /// Reads the counters, each second: they begin anew with an interface that is created anew, such as ppp0. An
+    /// interface that is gone is absent.
+    pub(crate) fn read(&mut self) -> BTreeMap<String, u64> {
+        counted_bytes(&self.interfaces).map_or_else(BTreeMap::new, |now| self.add(now))
+    }
+
+    fn add(&mut self, now: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+        for (name, now) in &now {
+            let before = self.last.get(name).copied().unwrap_or(0);
+            let used = self.used.entry(name.clone()).or_default();
+            *used = used.saturating_add(now.checked_sub(before).unwrap_or(*now));
+        }
+        self.last = now;
+        self.last.keys().map(|name| (name.clone(), self.used[name])).collect()
+    }
+}
+
 /// Bytes of each interface in both directions since it was created; an interface that is gone is absent.
-pub(crate) fn counted_bytes(interfaces: &[String]) -> BTreeMap<String, u64> {
-    let Ok(mut socket) = RouteSocket::open() else { return BTreeMap::new() };
-    let links = socket.links().unwrap_or_default();
+fn counted_bytes(interfaces: &[String]) -> Option<BTreeMap<String, u64>> {
+    let mut socket = RouteSocket::open().ok()?;
+    let links = socket.links().ok()?;
     let wanted = links.into_iter().filter(|link| interfaces.contains(&link.name));
     let bytes = wanted.filter_map(|link| {
         let counted = socket.statistics(link.index).ok()?;
         Some((link.name, counted.rx_bytes.saturating_add(counted.tx_bytes)))
     });
-    bytes.collect()
-}
-
-/// The use between two counts. Counters begin anew with an interface that was created anew.
-pub(crate) fn used_bytes(
-    before: &BTreeMap<String, u64>,
-    now: &BTreeMap<String, u64>,
-) -> BTreeMap<String, u64> {
-    let used = now.iter().map(|(name, now)| {
-        let before = before.get(name).copied().unwrap_or(0);
-        (name.clone(), now.checked_sub(before).unwrap_or(*now))
-    });
-    used.collect()
+    Some(bytes.collect())
 }
 
 #[cfg(test)]
@@ -129,10 +169,20 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_begin_anew_count_from_zero() {
-        let map = |bytes: u64| BTreeMap::from([("eth0".to_owned(), bytes)]);
-        assert_eq!(used_bytes(&map(100), &map(250)), map(150));
-        assert_eq!(used_bytes(&map(1000), &map(30)), map(30));
-        assert_eq!(used_bytes(&BTreeMap::new(), &map(30)), map(30));
+    fn the_owners_kind_of_a_network_makes_it_metered() {
+        let kinds = BTreeMap::from([("lo".to_owned(), NetworkKind::Cellular)]);
+        let limits = Limits::default();
+        assert!(NetworkState::read(&BTreeMap::new()).objection("lo", true, &limits).is_none());
+        assert!(NetworkState::read(&kinds).objection("lo", true, &limits).is_some());
+    }
+
+    #[test]
+    fn counters_that_begin_anew_lose_no_bytes() {
+        let map = |bytes: u64| BTreeMap::from([("ppp0".to_owned(), bytes)]);
+        let mut meter = Meter { interfaces: Vec::new(), last: map(1000), used: BTreeMap::new() };
+        assert_eq!(meter.add(map(1100)), map(100));
+        assert_eq!(meter.add(map(5)), map(105), "the modem connects again");
+        assert_eq!(meter.add(BTreeMap::new()), BTreeMap::new(), "it is gone");
+        assert_eq!(meter.add(map(7)), map(112));
     }
 }
