@@ -71,6 +71,14 @@ impl Host {
         finish(&mut self.command(&[&["--once"], options].concat()))
     }
 
+    /// Replaces a part of the configuration.
+    fn change(&self, from: &str, to: &str) {
+        let file = self.work.path().join("config/pathbench/collector.toml");
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(file, text.replacen(from, to, 1)).unwrap();
+    }
+
     fn budget(&self) -> Value {
         let text = fs::read_to_string(self.work.path().join("state/pathbench/budget.json"));
         text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
@@ -258,6 +266,81 @@ fn a_network_that_becomes_metered_ends_the_execution() {
 }
 
 #[test]
+fn results_wait_for_a_network_that_the_owner_allows() {
+    let host = Host::new(&format!("{LIMITS}{MONTH}"));
+    let serving = Server::on_loopback(&host.work);
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&json!({}))]));
+    host.collector.set(Manner::Busy(1));
+    host.once(&[]).expect(4);
+    host.collector.set(Manner::Honest);
+    host.collector.offer(&json!([]), &json!([]));
+    let attempts = host.collector.requests("/v1/results").len();
+    host.change("[limits]", "[kinds]\nlo = \"cellular\"\n[limits]");
+    host.once(&[]).expect(0).reports(&["lo is metered"]);
+    assert_eq!(host.collector.requests("/v1/results").len(), attempts, "a batch was sent");
+    host.change("[limits]", "[limits]\nmetered = true");
+    host.once(&[]).expect(0);
+    assert_eq!(host.collector.stored().len(), 1);
+}
+
+#[test]
+fn nothing_is_uploaded_while_a_measurement_runs() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let offered = server(&serving.address, &serving.fingerprint);
+    host.collector.offer(&offered, &json!([experiment(&json!({}))]));
+    host.collector.set(Manner::Busy(1));
+    host.once(&[]).expect(4);
+    // Longer than its interval: the next one is due at its end.
+    let measuring = json!({ "kind": "roam", "patterns": [], "duration_s": 12 });
+    host.collector.offer(&offered, &json!([experiment(&measuring)]));
+    let agent = captured(&mut host.command(&[]));
+    let is_measuring = || host.work.processes().iter().any(|one| has_word(one, "roam"));
+    assert!(within(PATIENCE, is_measuring));
+    host.collector.set(Manner::Honest);
+    let attempts = host.collector.requests("/v1/results").len();
+    while is_measuring() {
+        let now = host.collector.requests("/v1/results").len();
+        assert!(now == attempts || !is_measuring(), "a batch was sent");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    host.collector.wait_for(2);
+    stop(agent).expect(0);
+}
+
+#[test]
+fn experiments_wait_for_space_in_the_outbox() {
+    let host = Host::new(&format!("{LIMITS}{MONTH}outbox = \"1B\"\n"));
+    let serving = Server::on_loopback(&host.work);
+    let two = ["ping", "pong"].map(|name| experiment(&json!({ "name": name })));
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!(two));
+    host.once(&[]).expect(0).reports(&["is full", "\"skipped\",\"experiment\":\"pong\""]);
+    host.once(&[]).expect(0).reports(&["\"skipped\",\"experiment\":\"ping\""]);
+    assert_eq!(host.budget()["executions"], 1);
+    host.change("outbox = \"1B\"", "outbox = \"100MB\"");
+    host.once(&[]).expect(0);
+    assert_eq!(host.collector.stored().len(), 3, "the first result is not lost");
+}
+
+#[test]
+fn space_in_the_outbox_is_used_at_once() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let offered = server(&serving.address, &serving.fingerprint);
+    host.collector.offer(&offered, &json!([experiment(&json!({}))]));
+    host.collector.set(Manner::Busy(1));
+    host.once(&[]).expect(4);
+    let outbox = host.work.path().join("state/pathbench/outbox");
+    let files = fs::read_dir(&outbox).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+    let held: u64 = files.filter(fs::Metadata::is_file).map(|file| file.len()).sum();
+    // Not for a second result.
+    host.change(MONTH, &format!("{MONTH}outbox = \"{}B\"\n", held + held / 2));
+    host.collector.set(Manner::Honest);
+    host.once(&[]).expect(0).reports(&["is full"]);
+    assert_eq!(host.collector.stored().len(), 2);
+}
+
+#[test]
 fn the_exit_code_of_one_round_names_the_collectors_answer() {
     let host = Host::new(LIMITS);
     for (manner, code) in [
@@ -270,9 +353,7 @@ fn the_exit_code_of_one_round_names_the_collectors_answer() {
         host.collector.set(manner.clone());
         host.once(&[]).expect(code);
     }
-    let config = host.work.path().join("config/pathbench/collector.toml");
-    let text = fs::read_to_string(&config).unwrap().replace("\"private\"", "\"none\"");
-    fs::write(&config, text).unwrap();
+    host.change("\"private\"", "\"none\"");
     let before = host.collector.requests("").len();
     host.once(&[]).expect(2).reports(&["consent is `none`"]);
     assert_eq!(host.collector.requests("").len(), before, "nothing was sent");

@@ -1,8 +1,10 @@
-//! The thread that talks to the collector: check-in, what waits in the outbox, and live reports. Measurements never wait
-//! for it.
+//! The thread that talks to the collector: check-in, what waits in the outbox, and live reports. A measurement waits
+//! only for a batch that is being sent.
 
 use super::log;
+use super::networks::{NetworkRules, interfaces_used};
 use super::state::Shared;
+use super::target::resolve;
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::collector::{Backoff, Collector, CollectorError, Outbox, Settings, deliver};
 use crate::exit::Failure;
@@ -12,14 +14,28 @@ use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
 use pathbench_record::time::{Clock as _, Timestamp};
 use serde_json::json;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(200);
+/// For the resolver only.
+const HTTPS: u16 = 443;
 const LIVE_INTERVAL: Duration = Duration::from_secs(3);
+/// Interval between two looks at a network over which results must not go.
+const FORBIDDEN: Duration = Duration::from_secs(300);
 /// Bounds of the time between two check-ins, which the collector names.
 const SHORTEST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(3600);
+
+/// What ended the sending.
+pub(crate) enum Flushed {
+    /// The end of the outbox, or a measurement.
+    Done,
+    Failed(CollectorError),
+    /// The network to the collector.
+    Forbidden,
+}
 
 pub(crate) struct Courier {
     pub(crate) collector: Collector,
@@ -106,11 +122,12 @@ impl Courier {
 
     fn flush_outbox(&self, settings: &Settings, backoff: &mut Backoff) -> Timestamp {
         match self.flush(settings) {
-            Ok(None) => {
+            Ok(Flushed::Done) => {
                 backoff.succeeded();
                 MonotonicClock.now()
             }
-            Ok(Some(error)) => {
+            Ok(Flushed::Forbidden) => MonotonicClock.now() + FORBIDDEN,
+            Ok(Flushed::Failed(error)) => {
                 self.shared.something_waits();
                 self.after(&error, backoff, "outbox")
             }
@@ -122,10 +139,22 @@ impl Courier {
         }
     }
 
-    /// Sends what waits; returns why something still waits.
-    pub(crate) fn flush(&self, settings: &Settings) -> Result<Option<CollectorError>, Failure> {
+    /// Sends what waits.
+    pub(crate) fn flush(&self, settings: &Settings) -> Result<Flushed, Failure> {
         let outbox = Outbox::open(settings.limits.outbox.0, unix_seconds())?;
-        let delivered = deliver(&outbox, &self.collector)?;
+        let objection = Cell::new(None);
+        let may_send = || {
+            let reason = self.shared.begin_upload().then(|| self.objection(settings));
+            let may_send = matches!(reason, Some(None));
+            if !may_send {
+                self.shared.something_waits();
+            }
+            objection.set(reason.flatten());
+            may_send
+        };
+        let delivered = deliver(&outbox, &self.collector, may_send);
+        self.shared.with(|state| state.is_uploading = false);
+        let delivered = delivered?;
         for id in &delivered.acknowledged {
             log::event("acknowledged", json!({ "id": id }));
         }
@@ -135,9 +164,24 @@ impl Courier {
         self.shared.with(|state| {
             state.counts.acknowledged += delivered.acknowledged.len() as u64;
             state.counts.rejected += delivered.rejected.len() as u64;
+            state.outbox_shrank |= !delivered.acknowledged.is_empty();
         });
         note_outbox(&self.shared, &outbox);
-        Ok(delivered.error)
+        if let Some(reason) = objection.take() {
+            log::event("outbox", json!({ "waits": reason }));
+            self.shared.with(|state| state.error = Some(format!("results wait: {reason}")));
+            return Ok(Flushed::Forbidden);
+        }
+        Ok(delivered.error.map_or(Flushed::Done, Flushed::Failed))
+    }
+
+    /// Why results must not go over the network to the collector.
+    fn objection(&self, settings: &Settings) -> Option<String> {
+        let Settings { limits, kinds, .. } = settings.clone();
+        let rules = NetworkRules { metered: true, limits, kinds };
+        // Without an address the request itself fails.
+        let addresses = resolve(self.collector.address.host(), HTTPS).unwrap_or_default();
+        rules.objection(&interfaces_used(&addresses))
     }
 
     /// A lost report is replaced by the next one.

@@ -28,6 +28,9 @@ use std::time::Duration;
 
 /// A measurement of the owner ends by its own rules or by the owner.
 const UNLIMITED: Duration = Duration::from_secs(86_400);
+/// A measurement waits so long for an upload that has begun; a batch has a shorter deadline.
+const UPLOAD: Duration = Duration::from_secs(200);
+const TICK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Measurer {
     pub(crate) shared: Arc<Shared>,
@@ -69,6 +72,7 @@ impl Measurer {
     }
 
     fn run_experiment(&mut self, experiment: &Experiment, limits: &Limits) -> Result<&'static str, String> {
+        self.retry_full_outbox()?;
         let target = self.target(experiment, limits)?;
         let kinds = self.shared.settings().map(|settings| settings.kinds).unwrap_or_default();
         let rules = NetworkRules { metered: experiment.metered, limits: limits.clone(), kinds };
@@ -80,7 +84,7 @@ impl Measurer {
         let mut used: BTreeMap<String, u64> = interfaces.into_iter().map(|name| (name, 0)).collect();
         let mut results = Vec::new();
         let mut worst = "done";
-        let begun = MonotonicClock.now();
+        let mut lasted = Duration::ZERO;
         for part in parts {
             let spent: u64 = used.values().sum();
             let own_left = |name: &String| (name.clone(), reservation.left[name].saturating_sub(used[name]));
@@ -91,11 +95,12 @@ impl Measurer {
                 left: part.interfaces.iter().map(own_left).collect(),
                 most_bytes: experiment.most_bytes.saturating_sub(spent),
                 longest: limits.longest.0,
-                begun,
+                spent: lasted,
                 networks: Some(rules.clone()),
             };
             match self.execute(execution, Some(&experiment.name), (&target.name, true), experiment.kind) {
                 Ok((directory, Done { outcome, interfaces })) => {
+                    lasted += outcome.lasted;
                     for name in interfaces {
                         // An interface that is gone counts with all that it could have used.
                         let bytes = outcome.used.get(&name).copied().unwrap_or(experiment.most_bytes);
@@ -168,7 +173,7 @@ impl Measurer {
             left: left.clone(),
             most_bytes: u64::MAX,
             longest: UNLIMITED,
-            begun: MonotonicClock.now(),
+            spent: Duration::ZERO,
             networks: None,
         };
         let (directory, Done { outcome, .. }) =
@@ -235,6 +240,7 @@ impl Measurer {
         };
         let _from_before = self.shared.take_cancellation();
         self.shared.with(|state| state.measurement = Some(measurement));
+        self.wait_for_upload();
         log::event("begins", json!({ "experiment": experiment, "server": server, "kind": title }));
         let ended = execution.run(&self.shared);
         self.shared.with(|state| state.measurement = None);
@@ -246,6 +252,17 @@ impl Measurer {
         );
         let interfaces = execution.left.into_keys().collect();
         Ok((out, Done { outcome, interfaces }))
+    }
+
+    /// No other one begins while `state.measurement` is set.
+    fn wait_for_upload(&self) {
+        let deadline = MonotonicClock.now() + UPLOAD;
+        while self.shared.with(|state| state.is_uploading)
+            && !self.shared.is_stopping()
+            && MonotonicClock.now() < deadline
+        {
+            MonotonicClock.sleep_until(MonotonicClock.now() + TICK);
+        }
     }
 
     fn directory(&self, name: &str) -> PathBuf {
@@ -313,12 +330,20 @@ impl Measurer {
         history::prune(&self.results);
     }
 
-    /// Submits what an earlier agent could not put into the outbox before its end.
+    /// Submits what could not be put into the outbox before.
     pub(crate) fn submit_pending(&self) {
         for Pending { directory, experiment, server } in Pending::all(&self.results) {
             log::event("recovered", json!({ "result": directory.display().to_string() }));
             self.submit_all(&[(None, directory)], experiment.as_ref(), server.as_ref());
         }
+    }
+
+    /// Puts the results for which the outbox had no space into it; the reason if it still has none.
+    pub(crate) fn retry_full_outbox(&self) -> Result<(), String> {
+        if self.shared.with(|state| state.outbox_problem.take()).is_some() {
+            self.submit_pending();
+        }
+        self.shared.with(|state| state.outbox_problem.clone()).map_or(Ok(()), Err)
     }
 
     fn submit_one(
@@ -356,8 +381,11 @@ impl Measurer {
         });
         match kept {
             Ok(()) => pending::forget(directory),
-            // The outbox or the disk is full: the next start tries again.
-            Err(failure) => failed(&failure.message),
+            // The outbox or the disk is full.
+            Err(failure) => {
+                failed(&failure.message);
+                self.shared.with(|state| state.outbox_problem = Some(failure.message));
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::responder::Responder;
 use crate::{durable, output, random, signals};
 use budget::Budget;
 use clap::Args;
-use courier::Courier;
+use courier::{Courier, Flushed};
 use limits::{Limits, ServerPattern};
 use measurement::Measurer;
 use pathbench_api::name::Name;
@@ -44,6 +44,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(200);
+/// Shortest time between two executions.
+const GAP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
@@ -187,10 +189,16 @@ impl Service<'_> {
                     refused = refusals;
                 }
             }
+            if self.shared.with(|state| std::mem::take(&mut state.outbox_shrank)) {
+                // If it is still full, the next experiment is skipped.
+                let _still_full = self.measurer.retry_full_outbox();
+            }
             if let Some(order) = self.shared.with(|state| state.order.take()) {
                 self.measurer.order(&order, &limits);
             } else if let Some(experiment) = schedule.take_due(&limits, now, random::fraction) {
                 self.measurer.experiment(&experiment, &limits);
+                // The courier sends a batch, even if the next experiment is due.
+                MonotonicClock.sleep_until(MonotonicClock.now() + GAP);
             }
             MonotonicClock.sleep_until(now + TICK);
         }
@@ -218,9 +226,16 @@ impl Service<'_> {
                 self.measurer.experiment(experiment, &limits);
             }
         }
-        if let Some(error) = courier.flush(&settings)? {
-            return Err(error.into());
+        loop {
+            let was_full = self.shared.with(|state| state.outbox_problem.is_some());
+            if let Flushed::Failed(error) = courier.flush(&settings)? {
+                return Err(error.into());
+            }
+            let has_shrunk = self.shared.with(|state| std::mem::take(&mut state.outbox_shrank));
+            if !(was_full && has_shrunk) {
+                return Ok(Exit::Done);
+            }
+            let _still_full = self.measurer.retry_full_outbox();
         }
-        Ok(Exit::Done)
     }
 }

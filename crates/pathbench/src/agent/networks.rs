@@ -8,7 +8,7 @@ use pathbench_host::mptcp::PathManager;
 use pathbench_host::netlink::RouteSocket;
 use pathbench_host::paths::HostNetwork;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What is known about the networks of this host at one moment.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +72,17 @@ impl NetworkState {
 pub(crate) fn interfaces_to(server: IpAddr) -> Result<Vec<String>, String> {
     let network = HostNetwork::read().map_err(|error| error.to_string())?;
     Ok(network.paths_to(server, None).into_iter().map(|path| path.interface).collect())
+}
+
+/// The interfaces over which this host sends to one of the addresses.
+pub(crate) fn interfaces_used(addresses: &[IpAddr]) -> Vec<String> {
+    let Ok(network) = HostNetwork::read() else { return Vec::new() };
+    let first = |address: &IpAddr| {
+        // Routes do not depend on the port.
+        let paths = network.paths_over(&[], SocketAddr::new(*address, 443)).ok()?;
+        paths.into_iter().next().map(|path| path.interface)
+    };
+    addresses.iter().filter_map(first).collect()
 }
 
 /// Whether the kernel could open MPTCP subflows over one of these interfaces on its own.

@@ -66,6 +66,12 @@ pub(crate) struct State {
     pub(crate) error: Option<String>,
     /// Submissions that wait, and the age of the oldest one.
     pub(crate) outbox: (u32, u32),
+    /// Why the last result is not in the outbox.
+    pub(crate) outbox_problem: Option<String>,
+    /// The collector has acknowledged results since the last look.
+    pub(crate) outbox_shrank: bool,
+    /// The courier sends a batch.
+    pub(crate) is_uploading: bool,
     pub(crate) measurement: Option<Measurement>,
     pub(crate) last: Option<String>,
     pub(crate) order: Option<Order>,
@@ -92,6 +98,9 @@ impl Shared {
             checked_in_s: 0,
             error: None,
             outbox: (0, 0),
+            outbox_problem: None,
+            outbox_shrank: false,
+            is_uploading: false,
             measurement: None,
             last: None,
             order: None,
@@ -135,8 +144,17 @@ impl Shared {
         self.waiting.store(true, Ordering::SeqCst);
     }
 
+    /// Whether something waits, while no measurement runs: an upload would share the measured link.
     pub(crate) fn take_waiting(&self) -> bool {
-        self.waiting.swap(false, Ordering::SeqCst)
+        self.with(|state| state.measurement.is_none()) && self.waiting.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether a batch may be sent, which a measurement then waits for.
+    pub(crate) fn begin_upload(&self) -> bool {
+        self.with(|state| {
+            state.is_uploading = state.measurement.is_none();
+            state.is_uploading
+        })
     }
 
     pub(crate) fn servers(&self) -> Vec<OfferedServer> {

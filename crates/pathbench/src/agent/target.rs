@@ -121,7 +121,7 @@ pub(crate) fn nearest(mut targets: Vec<Target>) -> Option<Target> {
 }
 
 /// getaddrinfo(3) has no deadline, so another thread waits for it.
-fn resolve(host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
+pub(super) fn resolve(host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![address]);
     }

@@ -20,6 +20,11 @@ impl CollectorAddress {
         format!("{}{path}", self.base)
     }
 
+    /// A name or an address, without brackets.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Whether others on the path can read the results and the token.
     pub(crate) fn is_exposed(&self) -> bool {
         let is_loopback = self.host == "localhost"

@@ -26,12 +26,17 @@ struct Line {
     text: Vec<u8>,
 }
 
-/// Sends everything that waits for this collector, the oldest first, until an error.
-pub(crate) fn deliver(outbox: &Outbox, collector: &Collector) -> Result<Delivered, Failure> {
+/// Sends everything that waits for this collector, the oldest first, until an error. `may_send` is asked before each
+/// batch.
+pub(crate) fn deliver(
+    outbox: &Outbox,
+    collector: &Collector,
+    may_send: impl Fn() -> bool,
+) -> Result<Delivered, Failure> {
     let own = collector.address.to_string();
     let mut queue: Vec<Waiting> = outbox.waiting().into_iter().filter(|one| one.collector == own).collect();
     let mut delivered = Delivered::default();
-    while !queue.is_empty() && delivered.error.is_none() {
+    while !queue.is_empty() && delivered.error.is_none() && may_send() {
         let batch = next_batch(outbox, &mut queue)?;
         if !batch.is_empty() {
             send(outbox, collector, batch, &mut delivered)?;
