@@ -12,8 +12,9 @@ use pathbench_api::name::Name;
 use pathbench_api::summary::NetworkKind;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "pathbench/collector.toml";
@@ -44,11 +45,20 @@ impl Settings {
 }
 
 /// The file, and what it says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct SettingsFile {
     pub(crate) path: PathBuf,
     /// `None` before the owner was asked.
     pub(crate) settings: Option<Settings>,
+    /// Of the file that was read; `None` if there was none.
+    version: Option<Version>,
+}
+
+/// Tells a changed file from one that was read: device, inode, size, time of the last change.
+type Version = (u64, u64, u64, i64, i64);
+
+fn version(metadata: &Metadata) -> Version {
+    (metadata.dev(), metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec())
 }
 
 impl SettingsFile {
@@ -57,40 +67,61 @@ impl SettingsFile {
             Some(given) => given.to_owned(),
             None => default_place("XDG_CONFIG_HOME", ".config", "/etc")?.join(FILE),
         };
-        let settings = match fs::read_to_string(&path) {
-            Ok(text) => Some(
-                parse(&text)
-                    .map_err(|problem| Failure::bad_input(format!("{}: {problem}", path.display())))?,
-            ),
+        let mut file = Self { path, settings: None, version: None };
+        file.read()?;
+        Ok(file)
+    }
+
+    /// Reads the file again if it has changed, and returns whether it has. After an error nothing is consented to.
+    pub(crate) fn refresh(&mut self) -> Result<bool, Failure> {
+        let found = fs::metadata(&self.path).ok().as_ref().map(version);
+        if found == self.version {
+            return Ok(false);
+        }
+        self.read().map(|()| true)
+    }
+
+    fn read(&mut self) -> Result<(), Failure> {
+        self.settings = None;
+        // First: a file that changes while it is read is read again.
+        self.version = fs::metadata(&self.path).ok().as_ref().map(version);
+        let wrong = |problem: String| Failure::bad_input(format!("{}: {problem}", self.path.display()));
+        self.settings = match fs::read_to_string(&self.path) {
+            Ok(text) => Some(parse(&text).map_err(wrong)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Failure::bad_input(format!("cannot read {}: {error}", path.display()))),
+            Err(error) => {
+                return Err(Failure::bad_input(format!("cannot read {}: {error}", self.path.display())));
+            }
         };
-        Ok(Self { path, settings })
+        Ok(())
     }
 
     /// Records the owner's decision, with a new identity if there is none.
     pub(crate) fn decide(&mut self, consent: Consent, name: Option<&Name>) -> Result<&Settings, Failure> {
-        let text = match self.settings {
-            None => new_text(consent, name),
-            Some(_) => with_line(&self.text()?, "consent", &format!("consent = \"{consent}\"")),
-        };
-        self.replace(&text)
+        // Another process may have made the file since it was read, and may make it now.
+        self.read()?;
+        if self.settings.is_none() {
+            match self.put(&new_text(consent, name), durable::write_new) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                written => written.map_err(|error| self.failed("write", &error))?,
+            }
+            self.read()?;
+        }
+        if self.settings.as_ref().is_none_or(|settings| settings.consent != consent) {
+            let text = fs::read_to_string(&self.path).map_err(|error| self.failed("read", &error))?;
+            let text = with_line(&text, "consent", &format!("consent = \"{consent}\""));
+            // An editor's other form of a line must not end in a file that cannot be read.
+            parse(&text).map_err(|problem| Failure::failed(format!("{}: {problem}", self.path.display())))?;
+            self.put(&text, durable::write).map_err(|error| self.failed("write", &error))?;
+            self.read()?;
+        }
+        self.settings.as_ref().ok_or_else(|| self.failed("read", &io::ErrorKind::NotFound.into()))
     }
 
-    fn text(&self) -> Result<String, Failure> {
-        fs::read_to_string(&self.path).map_err(|error| self.failed("read", &error))
-    }
-
-    fn replace(&mut self, text: &str) -> Result<&Settings, Failure> {
-        // An editor's other form of a line must not end in a file that cannot be read.
-        let settings =
-            parse(text).map_err(|problem| Failure::failed(format!("{}: {problem}", self.path.display())))?;
+    fn put(&self, text: &str, write: fn(&Path, &[&[u8]]) -> io::Result<()>) -> io::Result<()> {
         let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        directory
-            .map_or(Ok(()), durable::create_directory)
-            .and_then(|()| durable::write(&self.path, &[text.as_bytes()]))
-            .map_err(|error| self.failed("write", &error))?;
-        Ok(self.settings.insert(settings))
+        directory.map_or(Ok(()), durable::create_directory)?;
+        write(&self.path, &[text.as_bytes()])
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> Failure {
@@ -223,7 +254,6 @@ fn toml_text(text: &str) -> String {
 mod tests {
     use super::*;
     use pathbench_record::units::Size;
-    use std::os::unix::fs::MetadataExt as _;
 
     #[test]
     fn the_file_is_made_once_and_keeps_what_its_owner_writes() {
@@ -247,6 +277,47 @@ mod tests {
         for level in Consent::ALL {
             assert!(new_text(level, None).contains(level.words()), "the file says what {level} means");
         }
+    }
+
+    #[test]
+    fn processes_that_make_the_file_at_the_same_time_have_one_identity() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("collector.toml");
+        let early = SettingsFile::open(Some(&path)).unwrap();
+        let decide = |mut file: SettingsFile, consent| file.decide(consent, None).unwrap().clone();
+        let made: Vec<Settings> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    let file = early.clone();
+                    scope.spawn(move || decide(file, Consent::Private))
+                })
+                .collect();
+            threads.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        let later = decide(early, Consent::Public);
+        assert_eq!(later.consent, Consent::Public);
+        for one in &made {
+            assert_eq!((one.agent, &one.deletion_token), (later.agent, &later.deletion_token));
+        }
+    }
+
+    #[test]
+    fn a_changed_file_is_read_again_and_a_broken_one_is_no_consent() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("collector.toml");
+        let mut file = SettingsFile::open(Some(&path)).unwrap();
+        assert!(!file.refresh().unwrap());
+        SettingsFile::open(Some(&path)).unwrap().decide(Consent::Public, None).unwrap();
+        assert!(file.refresh().unwrap() && !file.refresh().unwrap());
+        assert_eq!(file.settings.as_ref().unwrap().consent, Consent::Public);
+        SettingsFile::open(Some(&path)).unwrap().decide(Consent::None, None).unwrap();
+        assert!(file.refresh().unwrap());
+        assert_eq!(file.settings.as_ref().unwrap().consent, Consent::None);
+        fs::write(&path, "consent = ").unwrap();
+        assert!(file.refresh().is_err() && file.settings.is_none());
+        assert!(!file.refresh().unwrap() && file.settings.is_none(), "the error is reported once");
+        fs::remove_file(&path).unwrap();
+        assert!(file.refresh().unwrap() && file.settings.is_none());
     }
 
     #[test]
