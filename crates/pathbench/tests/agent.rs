@@ -79,6 +79,16 @@ impl Host {
         fs::write(file, text.replacen(from, to, 1)).unwrap();
     }
 
+    /// The owner's later decision.
+    fn decide(&self, consent: &str) -> Finished {
+        let mut command =
+            self.work.pathbench(&["submit", "--collector", &self.collector.url, "--consent", consent]);
+        command
+            .env("XDG_CONFIG_HOME", self.work.path().join("config"))
+            .env("XDG_STATE_HOME", self.work.path().join("elsewhere"));
+        finish(&mut command)
+    }
+
     fn budget(&self) -> Value {
         let text = fs::read_to_string(self.work.path().join("state/pathbench/budget.json"));
         text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
@@ -397,6 +407,59 @@ fn the_service_measures_on_schedule_reports_live_and_survives_an_outage() {
     assert!(within(PATIENCE, || host.collector.requests("/v1/live").len() > lives));
     stop(agent).expect(0).reports(&["\"stopped\""]);
     assert!(host.work.left_behind().iter().all(|one| has_word(one, "serve")));
+}
+
+#[test]
+fn a_running_agent_sends_nothing_once_the_consent_is_withdrawn() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let measuring = experiment(&json!({ "patterns": ["interactive"], "duration_s": 60 }));
+    host.collector.check_in_again_in(10);
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([measuring]));
+    let agent = captured(&mut host.command(&[]));
+    assert!(within(PATIENCE, || !host.collector.requests("/v1/live").is_empty()), "no live report");
+    host.decide("none").expect(2);
+    // A request in progress ends.
+    std::thread::sleep(Duration::from_secs(2));
+    let sent = host.collector.requests("").len();
+    std::thread::sleep(Duration::from_secs(9));
+    assert_eq!(host.collector.requests("").len(), sent, "{:?}", host.collector.requests("").last());
+    host.decide("private").expect(0);
+    assert!(within(PATIENCE, || host.collector.requests("").len() > sent));
+    stop(agent).expect(0).reports(&[r#""consent":"none""#]);
+}
+
+#[test]
+fn a_pending_result_goes_only_where_its_owner_consented_when_it_was_measured() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&json!({}))]));
+    host.once(&[]).expect(0);
+    host.collector.offer(&json!([]), &json!([]));
+    let results = host.work.path().join("state/pathbench/results");
+    let result =
+        fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+    let result = result.unwrap();
+    let note = result.with_extension("pending");
+    // Another result each time, by its seed.
+    let text = fs::read_to_string(result.join("run.json")).unwrap();
+    let mut document: Value = serde_json::from_str(&text).unwrap();
+    for (number, collector, consent, is_submitted, is_left) in [
+        (1, json!(host.collector.url), "none", false, false),
+        (2, Value::Null, "private", false, false),
+        (3, json!("https://other.example"), "private", false, true),
+        (4, json!(host.collector.url), "private", true, false),
+    ] {
+        document["seed"] = number.into();
+        fs::write(result.join("run.json"), document.to_string()).unwrap();
+        let pending = json!({ "directory": result, "experiment": "ping", "server": "near", "collector": collector,
+                              "consent": consent });
+        fs::write(&note, pending.to_string()).unwrap();
+        let before = host.collector.stored().len();
+        host.once(&[]).expect(0);
+        let after = host.collector.stored().len();
+        assert_eq!((after - before, note.exists()), (usize::from(is_submitted), is_left), "{pending}");
+    }
 }
 
 #[test]

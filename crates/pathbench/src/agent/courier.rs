@@ -10,7 +10,6 @@ use crate::collector::{Backoff, Collector, CollectorError, Outbox, Settings, del
 use crate::exit::Failure;
 use crate::random;
 use pathbench_api::check_in::{CheckIn, CheckInAnswer, MOST_SERVERS};
-use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
 use pathbench_record::time::{Clock as _, Timestamp};
 use serde_json::json;
@@ -51,19 +50,24 @@ impl Courier {
         let mut live_due = check_in_due;
         while !self.shared.is_stopping() {
             let now = MonotonicClock.now();
-            let settings = self.shared.with(|state| state.settings.clone());
-            if let Some(settings) = settings.filter(|settings| settings.consent != Consent::None) {
-                if now >= check_in_due {
-                    check_in_due = self.next_check_in(&settings, &mut check_in_backoff);
-                }
-                // A result that has just been made does not end the wait after a failure.
-                if now >= outbox_due && self.shared.take_waiting() {
-                    outbox_due = self.flush_outbox(&settings, &mut outbox_backoff);
-                }
-                if now >= live_due {
-                    live_due = now + LIVE_INTERVAL;
-                    self.report_live(&settings);
-                }
+            // The owner can withdraw the consent while a request takes its time.
+            if now >= check_in_due
+                && let Some(settings) = self.shared.consented()
+            {
+                check_in_due = self.next_check_in(&settings, &mut check_in_backoff);
+            }
+            // A result that has just been made does not end the wait after a failure.
+            if now >= outbox_due
+                && let Some(settings) = self.shared.consented()
+                && self.shared.take_waiting()
+            {
+                outbox_due = self.flush_outbox(&settings, &mut outbox_backoff);
+            }
+            if now >= live_due
+                && let Some(settings) = self.shared.consented()
+            {
+                live_due = now + LIVE_INTERVAL;
+                self.report_live(&settings);
             }
             MonotonicClock.sleep_until(now + TICK);
         }
@@ -145,7 +149,7 @@ impl Courier {
         let objection = Cell::new(None);
         let may_send = || {
             let reason = self.shared.begin_upload().then(|| self.objection(settings));
-            let may_send = matches!(reason, Some(None));
+            let may_send = matches!(reason, Some(None)) && self.shared.consented().is_some();
             if !may_send {
                 self.shared.something_waits();
             }

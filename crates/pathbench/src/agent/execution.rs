@@ -204,6 +204,7 @@ fn keep_errors(mut errors: ChildStderr) -> JoinHandle<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collector::SettingsFile;
 
     #[test]
     fn both_ip_versions_together_take_no_longer_than_the_owner_allows() {
@@ -217,7 +218,7 @@ mod tests {
             spent: Duration::from_secs(40),
             networks: None,
         };
-        let shared = Shared::new(None);
+        let shared = Shared::new(SettingsFile::default());
         assert_eq!(execution.reason_to_stop(&shared, Duration::from_secs(19), None), None);
         let reason = execution.reason_to_stop(&shared, Duration::from_secs(21), None);
         assert_eq!(reason.as_deref(), Some("it took longer than 60 s"));

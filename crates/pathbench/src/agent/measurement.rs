@@ -6,7 +6,7 @@ use super::courier::note_outbox;
 use super::execution::{Execution, Outcome};
 use super::limits::Limits;
 use super::networks::{NetworkRules, NetworkState, interfaces_to};
-use super::pending::{self, Pending};
+use super::pending::{self, Fate, Pending};
 use super::state::{Choice, Measurement, Order, Shared};
 use super::target::{Target, named, nearest};
 use super::{history, log};
@@ -217,6 +217,10 @@ impl Measurer {
         (server, is_offered): (&Name, bool),
         kind: ExperimentKind,
     ) -> Result<(PathBuf, Done), String> {
+        let consent = self.shared.settings().map_or(Consent::None, |settings| settings.consent);
+        if experiment.is_some() && consent == Consent::None {
+            return Err("the owner has withdrawn the consent".to_owned());
+        }
         durable::create_directory(&self.results)
             .map_err(|error| format!("cannot create {}: {error}", self.results.display()))?;
         let out = execution.directory.clone();
@@ -229,6 +233,8 @@ impl Measurer {
             directory: out.clone(),
             experiment: experiment.cloned(),
             server: is_offered.then(|| server.clone()),
+            collector: self.collector.as_ref().map(ToString::to_string),
+            consent,
         };
         note.note().map_err(|error| format!("cannot write to {}: {error}", self.results.display()))?;
         let title: &'static str = kind.into();
@@ -306,25 +312,24 @@ impl Measurer {
         experiment: Option<&Name>,
         server: Option<&Name>,
     ) {
-        let settings = self.shared.with(|state| state.settings.clone());
-        if let (Some(settings), Some(collector)) = (settings, &self.collector)
-            && settings.consent != Consent::None
-        {
-            for (index, (_, directory)) in results.iter().enumerate() {
-                let (family_pairs, other_reachability) =
-                    if index == 1 { both_families(results) } else { (Vec::new(), Vec::new()) };
-                let material = Material {
-                    experiment: experiment.cloned(),
-                    family_pairs,
-                    other_reachability,
-                    server: server.cloned(),
-                };
-                self.submit_one(directory, &settings, collector, material);
-            }
-            self.shared.something_waits();
-        } else {
-            for (_, directory) in results {
-                pending::forget(directory);
+        for (index, (_, directory)) in results.iter().enumerate() {
+            let settings = self.shared.settings();
+            let fate = Pending::of(directory).map(|note| note.fate(self.collector.as_ref(), settings));
+            match (fate, &self.collector) {
+                (Some(Fate::Submitted(settings)), Some(collector)) => {
+                    let (family_pairs, other_reachability) =
+                        if index == 1 { both_families(results) } else { (Vec::new(), Vec::new()) };
+                    let material = Material {
+                        experiment: experiment.cloned(),
+                        family_pairs,
+                        other_reachability,
+                        server: server.cloned(),
+                    };
+                    self.submit_one(directory, &settings, collector, material);
+                    self.shared.something_waits();
+                }
+                (Some(Fate::Waits), _) => {}
+                _ => pending::forget(directory),
             }
         }
         history::prune(&self.results);
@@ -332,7 +337,7 @@ impl Measurer {
 
     /// Submits what could not be put into the outbox before.
     pub(crate) fn submit_pending(&self) {
-        for Pending { directory, experiment, server } in Pending::all(&self.results) {
+        for Pending { directory, experiment, server, .. } in Pending::all(&self.results) {
             log::event("recovered", json!({ "result": directory.display().to_string() }));
             self.submit_all(&[(None, directory)], experiment.as_ref(), server.as_ref());
         }

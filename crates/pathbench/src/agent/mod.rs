@@ -21,7 +21,8 @@ mod target;
 
 use crate::clock::MonotonicClock;
 use crate::collector::{
-    Collector, CollectorAddress, CollectorArgs, ConsentArgs, SettingsFile, decided, given, state_directory,
+    Collector, CollectorAddress, CollectorArgs, ConsentArgs, Settings, SettingsFile, decided, given,
+    state_directory,
 };
 use crate::exit::{Exit, Failure};
 use crate::responder::Responder;
@@ -31,6 +32,7 @@ use clap::Args;
 use courier::{Courier, Flushed};
 use limits::{Limits, ServerPattern};
 use measurement::Measurer;
+use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
 use pathbench_record::time::Clock as _;
 use rustix::fs::FlockOperation;
@@ -77,15 +79,15 @@ pub(crate) struct AgentArgs {
 pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
     let collector = args.collector.as_ref().map(|address| args.access.collector(address)).transpose()?;
     let mut file = SettingsFile::open(args.consent.config.as_deref())?;
-    let settings = match (&collector, args.ui) {
-        (Some(_), None) => Some(given(&mut file, args.consent.consent, args.name.as_ref())?),
+    match (&collector, args.ui) {
+        (Some(_), None) => drop(given(&mut file, args.consent.consent, args.name.as_ref())?),
         // The page asks for it.
-        _ if args.consent.consent.is_none() => file.settings.clone(),
-        _ => Some(decided(&mut file, args.consent.consent, args.name.as_ref())?),
-    };
+        _ if args.consent.consent.is_none() => {}
+        _ => drop(decided(&mut file, args.consent.consent, args.name.as_ref())?),
+    }
     let directory = state_directory()?;
     let _alone = lock_alone(&directory)?;
-    let shared = Arc::new(Shared::new(settings));
+    let shared = Arc::new(Shared::new(file));
     let measurer = Measurer {
         shared: Arc::clone(&shared),
         collector: args.collector.clone(),
@@ -102,7 +104,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
     let metrics = args.metrics.map(|address| status::start(address, &shared)).transpose()?;
     let ui = match args.ui {
         None => None,
-        Some(address) => Some(page::start(address, &shared, file, measurer.results.clone())?),
+        Some(address) => Some(page::start(address, &shared, measurer.results.clone())?),
     };
     announce(args, metrics.as_ref().map(Responder::address), ui.as_ref().map(|ui| ui.url.as_str()))?;
     measurer.submit_pending();
@@ -150,9 +152,8 @@ struct Service<'a> {
 }
 
 impl Service<'_> {
-    /// The owner's limits at this moment; the page can change the file.
-    fn limits(&self) -> Limits {
-        let settings = self.shared.with(|state| state.settings.clone());
+    /// The limits in the owner's settings.
+    fn limits(&self, settings: Option<Settings>) -> Limits {
         let mut limits = settings.map(|settings| settings.limits).unwrap_or_default();
         if !self.args.allow_servers.is_empty() {
             limits.servers.clone_from(&self.args.allow_servers);
@@ -172,10 +173,12 @@ impl Service<'_> {
         let mut refused = Vec::new();
         while !self.shared.is_stopping() {
             let now = MonotonicClock.now();
-            let limits = self.limits();
+            let settings = self.shared.settings();
+            let consents = settings.as_ref().is_some_and(|settings| settings.consent != Consent::None);
+            let limits = self.limits(settings);
             self.measurer.note_budget(&limits);
             let fresh = self.shared.with(|state| {
-                let answer = state.answer.as_ref().filter(|_| state.is_fresh)?;
+                let answer = state.answer.as_ref().filter(|_| state.is_fresh && consents)?;
                 let experiments = answer.experiments.clone();
                 state.is_fresh = false;
                 Some(experiments)
@@ -195,7 +198,7 @@ impl Service<'_> {
             }
             if let Some(order) = self.shared.with(|state| state.order.take()) {
                 self.measurer.order(&order, &limits);
-            } else if let Some(experiment) = schedule.take_due(&limits, now, random::fraction) {
+            } else if consents && let Some(experiment) = schedule.take_due(&limits, now, random::fraction) {
                 self.measurer.experiment(&experiment, &limits);
                 // The courier sends a batch, even if the next experiment is due.
                 MonotonicClock.sleep_until(MonotonicClock.now() + GAP);
@@ -208,10 +211,8 @@ impl Service<'_> {
 
     fn once(mut self) -> Result<Exit, Failure> {
         let Some(collector) = self.collector.clone() else { return Ok(Exit::BadInput) };
-        let Some(settings) = self.shared.with(|state| state.settings.clone()) else {
-            return Ok(Exit::BadInput);
-        };
-        let limits = self.limits();
+        let Some(settings) = self.shared.consented() else { return Ok(Exit::BadInput) };
+        let limits = self.limits(Some(settings.clone()));
         let courier = Courier { collector, shared: Arc::clone(&self.shared) };
         courier.check_in(&settings)?;
         let offered =

@@ -6,20 +6,19 @@
 
 use super::history;
 use super::state::{Choice, Order, Shared, State};
-use crate::collector::SettingsFile;
+use crate::collector::Settings;
 use crate::exit::Failure;
 use crate::random;
 use crate::responder::{Request, Responder, Response};
 use data_encoding::HEXLOWER;
 use pathbench_api::consent::Consent;
 use pathbench_record::text::printable;
-use pathbench_transport::lock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 const HTML: &str = include_str!("ui/page.html");
@@ -52,20 +51,14 @@ struct Access {
 struct Service {
     access: Access,
     shared: Arc<Shared>,
-    file: Mutex<SettingsFile>,
     results: PathBuf,
 }
 
-pub(crate) fn start(
-    address: SocketAddr,
-    shared: &Arc<Shared>,
-    file: SettingsFile,
-    results: PathBuf,
-) -> Result<Page, Failure> {
+pub(crate) fn start(address: SocketAddr, shared: &Arc<Shared>, results: PathBuf) -> Result<Page, Failure> {
     let secret = || HEXLOWER.encode(&random::bytes::<16>());
     let key = (!address.ip().is_loopback()).then(secret);
     let access = Access { csrf: secret(), key: key.clone() };
-    let service = Service { access, shared: Arc::clone(shared), file: Mutex::new(file), results };
+    let service = Service { access, shared: Arc::clone(shared), results };
     let responder = Responder::start(address, "the page", TIME, move |request| service.answer(request))?;
     let address = responder.address();
     let url = match key {
@@ -120,7 +113,7 @@ impl Service {
             }
             (true, "/page.js") => Response::new("200 OK", "text/javascript; charset=utf-8", SCRIPT),
             (true, "/page.css") => Response::new("200 OK", "text/css; charset=utf-8", STYLE),
-            (true, "/api/state") => Response::json("200 OK", &self.shared.with(|state| document(state))),
+            (true, "/api/state") => Response::json("200 OK", &self.state()),
             (true, "/api/results") => Response::json("200 OK", &history::latest(&self.results)),
             (true, path) => {
                 match path.strip_prefix("/results/").and_then(|rest| rest.strip_suffix("/report.html")) {
@@ -139,6 +132,11 @@ impl Service {
         response.fields.push(("Content-Security-Policy", POLICY.to_owned()));
         response.fields.push(("Referrer-Policy", "no-referrer".to_owned()));
         response
+    }
+
+    fn state(&self) -> Value {
+        let settings = self.shared.settings();
+        self.shared.with(|state| document(state, settings.as_ref()))
     }
 
     fn report(&self, name: &str) -> Response {
@@ -205,12 +203,8 @@ impl Service {
         let Ok(Decision { consent }) = serde_json::from_slice(body) else {
             return bad("none, private or public?");
         };
-        let mut file = lock(&self.file);
-        match file.decide(consent, None).cloned() {
-            Ok(settings) => {
-                self.shared.with(|state| state.settings = Some(settings));
-                Response::json("200 OK", &json!({}))
-            }
+        match self.shared.decide(consent) {
+            Ok(()) => Response::json("200 OK", &json!({})),
             Err(failure) => Response::json("500 Internal Server Error", &json!({ "error": failure.message })),
         }
     }
@@ -235,13 +229,12 @@ fn has_cookie(request: &Request, key: &str) -> bool {
 }
 
 /// The state for the page, without tokens.
-fn document(state: &State) -> Value {
+fn document(state: &State, settings: Option<&Settings>) -> Value {
     let servers: Vec<Value> = state.answer.iter().flat_map(|answer| &answer.servers).map(|server| {
         json!({ "name": server.name, "address": printable(&server.address, 100), "load": server.load })
     }).collect();
     let levels: Vec<Value> =
         Consent::ALL.iter().map(|level| json!({ "level": level, "words": level.words() })).collect();
-    let settings = state.settings.as_ref();
     json!({
         "agent": settings.map(|settings| settings.name.as_str()),
         "consent": settings.map(|settings| settings.consent),

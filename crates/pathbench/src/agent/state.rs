@@ -1,14 +1,18 @@
 //! What the threads of the agent share: its settings, the collector's last answer, and the running measurement.
 
-use crate::collector::Settings;
+use super::log;
+use crate::collector::{Settings, SettingsFile};
+use crate::exit::Failure;
 use crate::exposition::Exposition;
 use pathbench_api::check_in::{CheckInAnswer, OfferedServer};
+use pathbench_api::consent::Consent;
 use pathbench_api::live::{LivePath, LiveReport, MOST_PATHS};
 use pathbench_api::name::Name;
 use pathbench_record::live::LiveRecord;
 use pathbench_record::transport::TransportLabel;
 use pathbench_transport::lock;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,8 +60,6 @@ pub(crate) struct Counts {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    /// `None` before the owner's decision.
-    pub(crate) settings: Option<Settings>,
     pub(crate) answer: Option<CheckInAnswer>,
     /// An answer that the schedule has not taken over.
     pub(crate) is_fresh: bool,
@@ -82,6 +84,7 @@ pub(crate) struct State {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
+    file: Mutex<SettingsFile>,
     state: Mutex<State>,
     stopping: AtomicBool,
     cancelled: AtomicBool,
@@ -90,9 +93,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Option<Settings>) -> Self {
+    pub(crate) fn new(file: SettingsFile) -> Self {
         let state = State {
-            settings,
             answer: None,
             is_fresh: false,
             checked_in_s: 0,
@@ -108,6 +110,7 @@ impl Shared {
             budget: BTreeMap::new(),
         };
         Self {
+            file: Mutex::new(file),
             state: Mutex::new(state),
             stopping: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -115,8 +118,25 @@ impl Shared {
         }
     }
 
+    /// The owner's settings at this moment, `None` without a decision. Other processes and editors change the file.
     pub(crate) fn settings(&self) -> Option<Settings> {
-        self.with(|state| state.settings.clone())
+        let mut file = lock(&self.file);
+        let consent = |file: &SettingsFile| file.settings.as_ref().map(|settings| settings.consent);
+        match file.refresh() {
+            Ok(false) => {}
+            Ok(true) => log::event("settings", json!({ "consent": consent(&file) })),
+            Err(failure) => log::event("settings", json!({ "error": failure.message, "consent": null })),
+        }
+        file.settings.clone()
+    }
+
+    /// The settings while the owner consents to submissions.
+    pub(crate) fn consented(&self) -> Option<Settings> {
+        self.settings().filter(|settings| settings.consent != Consent::None)
+    }
+
+    pub(crate) fn decide(&self, consent: Consent) -> Result<(), Failure> {
+        lock(&self.file).decide(consent, None).map(drop)
     }
 
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
@@ -258,11 +278,10 @@ fn metrics(state: &State, now_s: u64) -> Exposition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn live_records_become_a_bounded_report() {
-        let shared = Shared::new(None);
+        let shared = Shared::new(SettingsFile::default());
         let agent = Name::new("a").unwrap();
         assert!(shared.live_report(&agent).is_none());
         let experiment = Some("e".to_owned());
@@ -290,7 +309,7 @@ mod tests {
 
     #[test]
     fn metrics_have_help_and_escaped_labels() {
-        let shared = Shared::new(None);
+        let shared = Shared::new(SettingsFile::default());
         shared.with(|state| state.budget.insert("a\"b".to_owned(), (5, 10)));
         let text = shared.metrics(7).text();
         crate::exposition::assert_documented(&text, "agent.md");
