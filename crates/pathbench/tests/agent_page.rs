@@ -13,7 +13,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 use support::collector::{FakeCollector, Manner};
 use support::standing::Server;
-use support::{Workplace, captured, within};
+use support::{Workplace, captured, finish, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -41,6 +41,31 @@ impl Agent {
         Self { process, url: url.trim().to_owned() }
     }
 
+    /// The header field that a browser sends after it has opened the printed URL, with `Host: 127.0.0.1`.
+    fn cookie(&self) -> String {
+        let query = self.url.split_once('?').unwrap().1;
+        let (first, rest) = self.request(&format!("GET /?{query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
+        assert!(first.contains("303") && rest.contains("HttpOnly; SameSite=Strict"), "{first} {rest}");
+        let cookie = rest.split("Set-Cookie: ").nth(1).unwrap().split(';').next().unwrap();
+        format!("Cookie: {cookie}\r\n")
+    }
+
+    /// `POST /api/consent` with these header fields.
+    fn consent(&self, fields: &str) -> String {
+        let head = "POST /api/consent HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20";
+        self.request(&format!("{head}\r\n{fields}\r\n{{\"consent\":\"public\"}}")).0
+    }
+
+    /// The header field with the page's token.
+    fn token(&self) -> String {
+        let cookie = self.cookie();
+        let (first, page) = self.request(&format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n{cookie}\r\n"));
+        assert!(first.contains("200"), "{first}");
+        assert!(page.contains("Content-Security-Policy: default-src 'none'; script-src 'self'"), "{page}");
+        let token = page.split("name=\"pathbench-token\" content=\"").nth(1).unwrap();
+        format!("X-Pathbench-Token: {}\r\n", token.split('"').next().unwrap())
+    }
+
     /// The first line and the rest of an answer.
     fn request(&self, request: &str) -> (String, String) {
         let place = self.url.trim_start_matches("http://").split('/').next().unwrap();
@@ -55,26 +80,20 @@ impl Agent {
     }
 
     fn state(&self) -> Value {
-        let (_, rest) = self.request("GET /api/state HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let cookie = self.cookie();
+        let (_, rest) = self.request(&format!("GET /api/state HTTP/1.1\r\nHost: localhost\r\n{cookie}\r\n"));
         serde_json::from_str(rest.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
-    /// Orders a measurement and returns its outcome.
-    fn measure(&self, order: &Value) -> String {
-        let (_, page) = self.request("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let (token, body) = (csrf(&page), order.to_string());
-        let length = body.len();
-        let (first, rest) = self.request(&format!(
-            "POST /api/start HTTP/1.1\r\nHost: localhost\r\nX-Pathbench-Token: {token}\r\nContent-Length: {length}\r\n\r\n{body}"
-        ));
+    /// Starts a measurement and returns its outcome.
+    fn measure(&self, start: &Value) -> String {
+        let (cookie, token, body) = (self.cookie(), self.token(), start.to_string());
+        let head = format!("POST /api/start HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}", body.len());
+        let (first, rest) = self.request(&format!("{head}\r\n{cookie}{token}\r\n{body}"));
         assert!(first.contains("200"), "{first} {rest}");
         assert!(within(PATIENCE, || self.state()["last"].is_string()), "{}", self.state());
         self.state()["last"].as_str().unwrap().to_owned()
     }
-}
-
-fn csrf(page: &str) -> &str {
-    page.split("name=\"pathbench-token\" content=\"").nth(1).unwrap().split('"').next().unwrap()
 }
 
 impl Drop for Agent {
@@ -135,41 +154,55 @@ fn a_collector_cannot_choose_the_server_that_the_owner_tests() {
 fn pages_of_other_hosts_are_refused() {
     let work = Workplace::new();
     let agent = Agent::start(&work, "127.0.0.1:0");
-    let get = |host: &str| agent.request(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-    let (first, page) = get("127.0.0.1");
-    assert!(first.contains("200"), "{first}");
-    assert!(page.contains("Content-Security-Policy: default-src 'none'; script-src 'self'"), "{page}");
-    let token = csrf(&page);
-    assert!(get("evil.test").0.contains("403"), "a name that leads here by DNS rebinding");
-    let post = |fields: &str| {
-        agent.request(&format!("POST /api/consent HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n{fields}\r\n{{\"consent\":\"public\"}}"))
-    };
-    assert!(post("").0.contains("403"));
-    assert!(post(&format!("X-Pathbench-Token: {token}\r\nOrigin: http://evil.test\r\n")).0.contains("403"));
+    let (cookie, token) = (agent.cookie(), agent.token());
+    let rebound = agent.request(&format!("GET / HTTP/1.1\r\nHost: evil.test\r\n{cookie}\r\n"));
+    assert!(rebound.0.contains("403"), "a name that leads here by DNS rebinding");
+    assert!(agent.consent(&cookie).contains("403"));
+    assert!(agent.consent(&format!("{cookie}{token}Origin: http://evil.test\r\n")).contains("403"));
+    assert!(agent.consent(&token).contains("403"), "another user of this host");
     assert!(!work.path().join("config/pathbench/collector.toml").exists());
-    assert!(post(&format!("X-Pathbench-Token: {token}\r\nOrigin: http://localhost\r\n")).0.contains("200"));
+    assert!(agent.consent(&format!("{cookie}{token}Origin: http://localhost\r\n")).contains("200"));
     assert!(work.path().join("config/pathbench/collector.toml").exists());
     for path in ["/results/../../../../etc/passwd/report.html", "/results/%2e%2e/report.html", "/etc/passwd"]
     {
-        let (first, _) = agent.request(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        let (first, _) = agent.request(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{cookie}\r\n"));
         assert!(first.contains("404"), "{path}: {first}");
     }
 }
 
 #[test]
-fn beyond_the_loopback_interface_the_printed_key_is_needed() {
+fn a_decision_on_the_page_keeps_the_identity_that_another_command_made() {
     let work = Workplace::new();
-    let agent = Agent::start(&work, "0.0.0.0:0");
-    assert!(agent.url.contains("/?key="), "{}", agent.url);
-    let (first, _) = agent.request("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
-    assert!(first.contains("403"), "{first}");
-    let query = agent.url.split_once('?').unwrap().1;
-    let (first, rest) = agent.request(&format!("GET /?{query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
-    assert!(first.contains("303") && rest.contains("HttpOnly; SameSite=Strict"), "{first} {rest}");
-    let cookie = rest.split("Set-Cookie: ").nth(1).unwrap().split(';').next().unwrap();
-    let (first, _) = agent.request(&format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\n\r\n"));
-    assert!(first.contains("200"), "{first}");
-    // A client that sends nothing delays no other client.
+    let agent = Agent::start(&work, "127.0.0.1:0");
+    let mut submit = work.pathbench(&["submit", "--collector", "http://127.0.0.1:1", "--consent", "private"]);
+    submit
+        .env("XDG_CONFIG_HOME", work.path().join("config"))
+        .env("XDG_STATE_HOME", work.path().join("state"));
+    finish(&mut submit).expect(0);
+    let file = work.path().join("config/pathbench/collector.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    assert!(agent.consent(&format!("{}{}", agent.cookie(), agent.token())).contains("200"));
+    let after = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(after, before.replace("consent = \"private\"", "consent = \"public\""));
+}
+
+#[test]
+fn every_address_needs_the_printed_key() {
+    let work = Workplace::new();
+    for address in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let agent = Agent::start(&work, address);
+        for path in ["/", "/api/state", "/api/results"] {
+            let (first, rest) = agent.request(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            assert!(first.contains("403") && !rest.contains("pathbench-token"), "{path}: {first}");
+        }
+        agent.token();
+    }
+}
+
+#[test]
+fn a_silent_client_delays_no_other_one() {
+    let work = Workplace::new();
+    let agent = Agent::start(&work, "127.0.0.1:0");
     let place = agent.url.trim_start_matches("http://").split('/').next().unwrap();
     let port = place.rsplit(':').next().unwrap().parse::<u16>().unwrap();
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();

@@ -1,8 +1,8 @@
 //! The local page: choose a server and a mode, start and stop, the chart of the running measurement, results, consent.
 //!
 //! Any page in the user's browser can send requests to a local address. So each request must name this host by an address
-//! or as `localhost` (DNS rebinding), and each change needs a token that only this page knows. Beyond the loopback
-//! interface every request also needs the key in the URL that the agent prints.
+//! or as `localhost` (DNS rebinding), and each change needs a token that only this page knows. Every request also needs the
+//! key in the URL that the agent prints: other users of this host reach the loopback interface, too.
 
 use super::history;
 use super::state::{Choice, Order, Shared, State};
@@ -30,7 +30,6 @@ const CSRF_PLACE: &str = "{{csrf}}";
 /// A report of many runs has megabytes.
 const TIME: Duration = Duration::from_secs(15);
 const REPORT_BYTES: u64 = 64 << 20;
-const COOKIE: &str = "pathbench";
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
 base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// A report brings its own policy; it must not reach this page.
@@ -44,8 +43,7 @@ pub(crate) struct Page {
 
 struct Access {
     csrf: String,
-    /// Beyond the loopback interface.
-    key: Option<String>,
+    key: String,
 }
 
 struct Service {
@@ -56,31 +54,25 @@ struct Service {
 
 pub(crate) fn start(address: SocketAddr, shared: &Arc<Shared>, results: PathBuf) -> Result<Page, Failure> {
     let secret = || HEXLOWER.encode(&random::bytes::<16>());
-    let key = (!address.ip().is_loopback()).then(secret);
+    let key = secret();
     let access = Access { csrf: secret(), key: key.clone() };
     let service = Service { access, shared: Arc::clone(shared), results };
     let responder = Responder::start(address, "the page", TIME, move |request| service.answer(request))?;
-    let address = responder.address();
-    let url = match key {
-        None => format!("http://{address}/"),
-        Some(key) => format!("http://{address}/?key={key}"),
-    };
-    Ok(Page { url, _responder: responder })
+    Ok(Page { url: format!("http://{}/?key={key}", responder.address()), _responder: responder })
 }
 
 impl Access {
     /// The refusal of a request that must not be answered.
     fn refusal(&self, request: &Request) -> Option<Response> {
         let refused = |status, error: &str| Some(Response::json(status, &json!({ "error": error })));
-        if !request.field("host").is_some_and(is_own_name) {
+        let Some(host) = request.field("host").filter(|host| is_own_name(host)) else {
             return refused("403 Forbidden", "open this page by its address or as localhost");
-        }
-        if let Some(key) = &self.key
-            && !has_cookie(request, key)
-        {
+        };
+        let (cookie, key) = (cookie_name(host), &self.key);
+        if !has_cookie(request, &cookie, key) {
             if request.path == "/" && request.query == format!("key={key}") {
                 let mut response = Response::new("303 See Other", "text/plain", "");
-                let cookie = format!("{COOKIE}={key}; HttpOnly; SameSite=Strict; Path=/");
+                let cookie = format!("{cookie}={key}; HttpOnly; SameSite=Strict; Path=/");
                 response.fields = vec![("Location", "/".to_owned()), ("Set-Cookie", cookie)];
                 return Some(response);
             }
@@ -92,8 +84,8 @@ impl Access {
         if request.method != "POST" {
             return Some(Response::method_not_allowed());
         }
-        let own = request.field("host").map(|host| format!("http://{host}"));
-        let is_foreign = request.field("origin").is_some_and(|origin| Some(origin) != own.as_deref());
+        let own = format!("http://{host}");
+        let is_foreign = request.field("origin").is_some_and(|origin| origin != own);
         if is_foreign || request.field("x-pathbench-token") != Some(self.csrf.as_str()) {
             return refused("403 Forbidden", "reload the page");
         }
@@ -223,9 +215,15 @@ fn is_own_name(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
-fn has_cookie(request: &Request, key: &str) -> bool {
+/// With the port: all ports of a host share their cookies (RFC 6265, section 8.5).
+fn cookie_name(host: &str) -> String {
+    let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).unwrap_or(80);
+    format!("pathbench-{port}")
+}
+
+fn has_cookie(request: &Request, cookie: &str, key: &str) -> bool {
     let cookies = request.field("cookie").unwrap_or_default().split(';').map(str::trim);
-    cookies.filter_map(|cookie| cookie.split_once('=')).any(|(name, value)| name == COOKIE && value == key)
+    cookies.filter_map(|one| one.split_once('=')).any(|(name, value)| name == cookie && value == key)
 }
 
 /// The state for the page, without tokens.
@@ -255,8 +253,8 @@ fn document(state: &State, settings: Option<&Settings>) -> Value {
 mod tests {
     use super::*;
 
-    fn access(key: Option<&str>) -> Access {
-        Access { csrf: "t".to_owned(), key: key.map(str::to_owned) }
+    fn access() -> Access {
+        Access { csrf: "t".to_owned(), key: "k".to_owned() }
     }
 
     #[test]
@@ -271,12 +269,14 @@ mod tests {
 
     #[test]
     fn changes_need_the_token_and_no_foreign_origin() {
-        let access = access(None);
-        let host = ("Host", "127.0.0.1:1");
-        let refused =
-            |fields: &[(&str, &str)]| access.refusal(&Request::post("/api/stop", fields, "")).is_some();
-        assert!(access.refusal(&Request::get("/", &[host])).is_none());
-        assert!(access.refusal(&Request::get("/", &[])).is_some());
+        let access = access();
+        let (host, cookie) = (("Host", "127.0.0.1:1"), ("Cookie", "pathbench-1=k"));
+        let refused = |fields: &[(&str, &str)]| {
+            let fields = [fields, &[cookie]].concat();
+            access.refusal(&Request::post("/api/stop", &fields, "")).is_some()
+        };
+        assert!(access.refusal(&Request::get("/", &[host, cookie])).is_none());
+        assert!(access.refusal(&Request::get("/", &[cookie])).is_some());
         assert!(!refused(&[host, ("X-Pathbench-Token", "t")]));
         assert!(!refused(&[host, ("X-Pathbench-Token", "t"), ("Origin", "http://127.0.0.1:1")]));
         assert!(refused(&[host]));
@@ -286,9 +286,9 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_loopback_interface_a_key_is_needed() {
-        let access = access(Some("k"));
-        let host = ("Host", "192.0.2.7:1");
+    fn every_request_needs_the_key() {
+        let access = access();
+        let host = ("Host", "127.0.0.1:1");
         let status = |target: &str, fields: &[(&str, &str)]| {
             access.refusal(&Request::get(target, fields)).map(|response| response.status)
         };
@@ -296,7 +296,9 @@ mod tests {
         assert_eq!(status("/?key=x", &[host]), Some("403 Forbidden"));
         assert_eq!(status("/api/state?key=k", &[host]), Some("403 Forbidden"));
         assert_eq!(status("/?key=k", &[host]), Some("303 See Other"));
-        assert_eq!(status("/api/state", &[host, ("Cookie", "a=b; pathbench=k")]), None);
-        assert_eq!(status("/api/state", &[host, ("Cookie", "pathbench=kk")]), Some("403 Forbidden"));
+        assert_eq!(status("/api/state", &[host, ("Cookie", "a=b; pathbench-1=k")]), None);
+        assert_eq!(status("/api/state", &[host, ("Cookie", "pathbench-1=kk")]), Some("403 Forbidden"));
+        // Of an agent at another port.
+        assert_eq!(status("/api/state", &[host, ("Cookie", "pathbench-2=k")]), Some("403 Forbidden"));
     }
 }
