@@ -3,7 +3,7 @@
 //! It works on the text of every string, keys included, because addresses are not only in fields for addresses: events,
 //! notes, error messages and traces hold them too. IPv4 addresses become their /24 and IPv6 addresses their /48; a
 //! prefix may still identify a household, which `GET /v1/privacy` says. Names of Wi-Fi networks and link-layer addresses
-//! go, wherever the same result repeats them. Applying it twice changes nothing more.
+//! go, wherever the same result repeats them; of an interface that is named by its address the kind stays. Applying it twice changes nothing more.
 
 mod address;
 
@@ -50,6 +50,8 @@ const SHORTEST_NUMBER: usize = 8;
 #[derive(Debug, Clone, Default)]
 pub struct Anonymiser {
     names: BTreeSet<String>,
+    /// Named by their link-layer address.
+    interfaces: BTreeSet<String>,
     is_full: bool,
 }
 
@@ -57,14 +59,30 @@ impl Anonymiser {
     /// Collects the personal names in `value`. Do this for all documents of a result first.
     pub fn learn(&mut self, value: &Value) {
         match value {
+            Value::String(text) => self.learn_interfaces(text),
             Value::Object(object) => {
                 for (key, value) in object {
+                    self.learn_interfaces(key);
                     if is_personal(key) { self.learn_all(value) } else { self.learn(value) }
                 }
             }
             Value::Array(items) => items.iter().for_each(|item| self.learn(item)),
             _ => {}
         }
+    }
+
+    /// The names of interfaces in `text`, so that they stay distinct.
+    pub fn learn_interfaces(&mut self, text: &str) {
+        for name in address::interfaces(text) {
+            if self.interfaces.len() < MOST_NAMES && !self.interfaces.contains(name) {
+                self.interfaces.insert(name.to_owned());
+            }
+        }
+    }
+
+    /// `None` for the first one and for unknown ones.
+    fn interface_number(&self, name: &str) -> Option<usize> {
+        self.interfaces.iter().position(|one| one == name).filter(|index| *index > 0).map(|index| index + 1)
     }
 
     /// Every text below a personal field.
@@ -134,7 +152,8 @@ impl Anonymiser {
         const PASSES: usize = 4;
         let mut text = text.to_owned();
         for _ in 0..PASSES {
-            let anonymous = addresses(&self.without_names(&visible(&text)));
+            let plain = self.without_names(&visible(&text));
+            let anonymous = address::replaced(&plain, |name| self.interface_number(name));
             if anonymous == text {
                 break;
             }

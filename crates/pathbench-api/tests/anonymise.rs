@@ -25,6 +25,9 @@ fn addresses_become_prefixes_wherever_they_are() {
         ("aa:bb:cc:dd:ee:ff", REMOVED),
         ("AA-BB-CC-DD-EE-FF left", "(removed) left"),
         ("a192.0.2.7", "a192.0.2.0/24"),
+        ("tcp@enx0a1b2c3d4e5f", "tcp@enx(removed)"),
+        ("no route from wlx0A1B2C3D4E5F, wwx0a1b2c3d4e5f", "no route from wlx(removed), wwx(removed)"),
+        ("enp3s0f0 enx0a1b2c", "enp3s0f0 enx0a1b2c"),
         // None of these is an address.
         ("6.18.5", "6.18.5"),
         ("12:30:59", "12:30:59"),
@@ -53,6 +56,22 @@ fn names_of_networks_go_from_every_text() {
         "paths": { "192.0.2.0/24": 1 },
     });
     assert_eq!(document, expected);
+}
+
+#[test]
+fn interfaces_that_are_named_by_their_address_stay_distinct() {
+    let (first, second) = ("enx0a1b2c3d4e5f", "enx0a1b2c3d4e60");
+    let mut document = json!({ "paths": { (second): 2, (first): 1 }, "label": format!("tcp@{second}") });
+    let mut anonymiser = Anonymiser::default();
+    anonymiser.learn(&document);
+    anonymiser.apply(&mut document);
+    let expected =
+        json!({ "paths": { "enx(removed)": 1, "enx(removed)2": 2 }, "label": "tcp@enx(removed)2" });
+    assert_eq!(document, expected);
+    let mut again = Anonymiser::default();
+    again.learn(&document);
+    again.apply(&mut document);
+    assert_eq!(document, expected, "the collector applies it again");
 }
 
 proptest! {

@@ -203,6 +203,41 @@ fn a_public_result_holds_no_address_and_no_name() {
 }
 
 #[test]
+fn a_public_result_holds_no_link_layer_address_in_a_name_and_no_host_name_with_a_digit() {
+    let host = Host::new();
+    let collector = FakeCollector::start(Manner::Honest);
+    let result = host.result("one");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(result.join("run.json")).unwrap();
+    let mut document: Value = serde_json::from_str(&text).unwrap();
+    let names = ["wwx0a1b2c3d4e5f", "wwx0a1b2c3d4e60"];
+    for run in document["runs"].as_array_mut().unwrap() {
+        let mut path = run["paths"][0].clone();
+        run["label"] = format!("tcp@{}", names[0]).into();
+        run["paths"][0]["name"] = names[0].into();
+        path["name"] = names[1].into();
+        run["paths"].as_array_mut().unwrap().push(path);
+    }
+    for group in document["summary"]["groups"].as_array_mut().unwrap() {
+        group["label"] = format!("tcp@{}", names[0]).into();
+    }
+    document["servers"] =
+        serde_json::json!([{ "address": "4home.example.net:4433", "lost": 0, "chosen": true }]);
+    document["notes"] = serde_json::json!(["no route to 4home.example.net from wlx0a1b2c3d4e61"]);
+    fs::write(elsewhere.path().join("run.json"), document.to_string()).unwrap();
+    host.submit(&collector, &[&elsewhere.path().display().to_string(), "--consent", "public"]).expect(0);
+    let submission = collector.stored().remove(0);
+    let mut all = raw(&submission).into_values().collect::<String>();
+    all.push_str(&serde_json::to_string(&submission.summary).unwrap());
+    for secret in ["0a1b2c3d4e", "4home"] {
+        assert!(!all.contains(secret), "{secret}: {all}");
+    }
+    let paths: Vec<&str> = submission.summary.networks.iter().map(|network| network.path.as_str()).collect();
+    assert_eq!(paths, ["wwx(removed)2", "wwx(removed)3"], "distinct");
+    assert_eq!(submission.summary.groups[0].label.as_str(), "tcp@wwx(removed)2");
+}
+
+#[test]
 fn what_a_collector_never_accepts_is_set_aside() {
     let host = Host::new();
     let collector = FakeCollector::start(Manner::Answers(LineStatus::Invalid));

@@ -1,4 +1,4 @@
-//! Addresses in texts: IPv4 and IPv6 become prefixes, link-layer addresses are removed.
+//! Addresses in texts: IPv4 and IPv6 become prefixes, link-layer addresses are removed, also from names of interfaces.
 
 use super::REMOVED;
 use pathbench_record::network::network;
@@ -11,10 +11,22 @@ const IPV6_PREFIX: u8 = 48;
 ///
 /// Digits of other scripts count as digits: `１９２.０.２.７` is an address to a reader.
 pub fn addresses(text: &str) -> String {
+    replaced(text, |_| None)
+}
+
+/// As [`addresses`]; `number` tells the names of interfaces of one result apart.
+pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>) -> String {
     let normal: Vec<(char, char)> = text.chars().map(|character| (character, plain(character))).collect();
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     while from < normal.len() {
+        if let Some(name) = interface_at(&normal[from..]) {
+            out.push_str(&name[..KIND]);
+            out.push_str(REMOVED);
+            out.extend(number(&name).map(|number| number.to_string()));
+            from += name.len();
+            continue;
+        }
         let before = from.checked_sub(1).map(|before| normal[before].0);
         let found = match before {
             Some(before) if before.is_ascii_digit() => None,
@@ -30,6 +42,35 @@ pub fn addresses(text: &str) -> String {
         }
     }
     out
+}
+
+/// Characters of `enx`.
+const KIND: usize = 3;
+/// A name with the six bytes of a link-layer address.
+const INTERFACE: usize = KIND + 12;
+
+/// Whether it is the name that systemd gives an interface by its link-layer address: `enx0a1b2c3d4e5f`
+/// (systemd.net-naming-scheme(7)).
+fn is_interface(name: &str) -> bool {
+    name.len() == INTERFACE
+        && ["enx", "ibx", "slx", "wlx", "wwx"].iter().any(|kind| name.starts_with(kind))
+        && name[KIND..].bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn interface_at(rest: &[(char, char)]) -> Option<String> {
+    if rest.len() < INTERFACE || rest[KIND - 1].1 != 'x' {
+        return None;
+    }
+    let name: String = rest[..INTERFACE].iter().map(|(_, character)| *character).collect();
+    is_interface(&name).then_some(name)
+}
+
+/// The names of interfaces with a link-layer address in `text`.
+pub(super) fn interfaces(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('x').filter_map(|(at, _)| {
+        let begin = (at + 1).checked_sub(KIND)?;
+        text.get(begin..begin + INTERFACE).filter(|name| is_interface(name))
+    })
 }
 
 /// Full-width forms and other decimal digits as ASCII.

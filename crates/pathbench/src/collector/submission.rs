@@ -16,6 +16,7 @@ use pathbench_api::summary::{Context, FamilyPair, Network, NetworkKind, Reachabi
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::ResultDocument;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// A server that no collector offered, in public results.
@@ -169,6 +170,9 @@ fn anonymiser(
     for name in own_names() {
         anonymiser.learn_name(&name);
     }
+    for path in document.runs.iter().flat_map(|run| &run.paths) {
+        anonymiser.learn_interfaces(&path.name);
+    }
     let offered = material.server.as_ref().map(Name::as_str);
     let servers = document.servers.iter().flat_map(|server| {
         [Some(server.address.as_str()), server.name.as_deref(), host_part(&server.address)]
@@ -178,15 +182,22 @@ fn anonymiser(
     let names: BTreeSet<&str> = servers.chain(tested).flatten().collect();
     for name in names.into_iter().filter(|name| Some(*name) != offered) {
         // Addresses are cut anyway; as names they would take prefixes of other addresses with them.
-        if !is_generic(name) && !name.starts_with(|c: char| c.is_ascii_digit() || c == '[' || c == ':') {
+        if !is_generic(name) && !is_address(name) {
             anonymiser.learn_name(name);
         }
     }
     Ok(anonymiser)
 }
 
+/// `HOST` of `HOST:PORT`, where it is no IPv6 address.
 fn host_part(server: &str) -> Option<&str> {
-    server.rsplit_once(':').map(|(host, _)| host)
+    server.split_once(':').filter(|(_, port)| !port.contains(':')).map(|(host, _)| host)
+}
+
+/// With or without a port.
+fn is_address(server: &str) -> bool {
+    let is_ipv4 = host_part(server).unwrap_or(server).parse::<Ipv4Addr>().is_ok();
+    is_ipv4 || server.starts_with('[') || server.matches(':').count() > 1
 }
 
 /// The host's name, and the user's home directory in paths of files.
@@ -225,6 +236,20 @@ fn unix_seconds_of(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use pathbench_record::time::rfc3339_from_unix;
+
+    #[test]
+    fn names_of_servers_are_told_from_addresses() {
+        for address in
+            ["192.0.2.7", "192.0.2.7:4433", "2001:db8::1", "fe80::1%eth0", "[2001:db8::1]:4433", "::1"]
+        {
+            assert!(is_address(address), "{address}");
+            assert!(host_part(address).is_none_or(is_address), "{address}");
+        }
+        for name in ["4home.example.net", "4home.example.net:4433", "192.0.2.example:1", "dead", "a:1"] {
+            assert!(!is_address(name), "{name}");
+        }
+        assert_eq!(host_part("4home.example.net:4433"), Some("4home.example.net"));
+    }
 
     #[test]
     fn dates_are_read_as_they_are_written() {
