@@ -69,7 +69,7 @@ pub struct Checked {
 }
 
 /// 2020-01-01, in milliseconds of Unix time.
-const EARLIEST_MS: u64 = 1_577_836_800_000;
+pub const EARLIEST_MS: u64 = 1_577_836_800_000;
 const DAY_MS: u64 = 86_400_000;
 
 /// A line without its raw part: the summary and the other fields.

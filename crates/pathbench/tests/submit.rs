@@ -238,6 +238,33 @@ fn a_public_result_holds_no_link_layer_address_in_a_name_and_no_host_name_with_a
 }
 
 #[test]
+fn a_cut_line_costs_a_public_result_the_line_and_a_broken_one_the_files() {
+    let host = Host::new();
+    let collector = FakeCollector::start(Manner::Honest);
+    let result = host.result("one");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let place = elsewhere.path();
+    for name in ["run.json", "samples.jsonl"] {
+        fs::copy(result.join(name), place.join(name)).unwrap();
+    }
+    let path = place.display().to_string();
+    let lines = fs::read_to_string(place.join("samples.jsonl")).unwrap();
+    // As a SIGKILL leaves it.
+    fs::write(place.join("samples.jsonl"), format!("{lines}{{\"run\":\"")).unwrap();
+    host.submit(&collector, &[&path, "--consent", "public"]).expect(0);
+    let files = raw(&collector.stored()[0]);
+    assert_eq!(files["samples.jsonl"].lines().count(), lines.lines().count());
+    fs::write(place.join("samples.jsonl"), format!("{{\"run\":\"\n{lines}")).unwrap();
+    let mut document: Value =
+        serde_json::from_str(&fs::read_to_string(place.join("run.json")).unwrap()).unwrap();
+    document["seed"] = 77.into();
+    fs::write(place.join("run.json"), document.to_string()).unwrap();
+    host.submit(&collector, &[&path]).expect(0).reports(&["without its raw part", "samples.jsonl"]);
+    let stored = collector.stored();
+    assert_eq!(stored.iter().filter(|one| one.raw.is_none()).count(), 1);
+}
+
+#[test]
 fn what_a_collector_never_accepts_is_set_aside() {
     let host = Host::new();
     let collector = FakeCollector::start(Manner::Answers(LineStatus::Invalid));

@@ -13,6 +13,7 @@ use super::{history, log};
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::collector::{CollectorAddress, Material, Outbox, Settings, submission};
 use crate::durable;
+use crate::exit::Exit;
 use pathbench_api::check_in::OfferedServer;
 use pathbench_api::consent::Consent;
 use pathbench_api::experiment::{Experiment, ExperimentKind, Family};
@@ -373,7 +374,11 @@ impl Measurer {
             Ok(made) => made,
             Err(failure) => {
                 failed(&failure.message);
-                return pending::forget(directory);
+                // After an error of the disk or the clock the next start tries again.
+                if failure.exit == Exit::BadInput {
+                    pending::forget(directory);
+                }
+                return;
             }
         };
         if let Some(reason) = &made.without_raw {

@@ -55,7 +55,7 @@ pub(crate) fn files(directory: &Path, consent: Consent) -> Result<Vec<PathBuf>, 
     Ok(files)
 }
 
-/// Reads all JSON documents and lines in `files`.
+/// Reads all JSON documents and lines in `files`, without a last line that is cut.
 pub(crate) fn documents(
     files: &[PathBuf],
     mut each: impl FnMut(&Path, Value) -> Option<Value>,
@@ -69,8 +69,13 @@ pub(crate) fn documents(
         let is_lines = path.extension().is_some_and(|ending| ending == "jsonl");
         let parts: Vec<&[u8]> =
             if is_lines { text.split(|byte| *byte == b'\n').collect() } else { vec![&text] };
-        for part in parts.into_iter().filter(|part| !part.trim_ascii().is_empty()) {
-            let value = serde_json::from_slice(part).map_err(wrong)?;
+        let last = parts.len() - 1;
+        for (index, part) in parts.into_iter().enumerate().filter(|(_, part)| !part.trim_ascii().is_empty()) {
+            let value = match serde_json::from_slice(part) {
+                // The writer was killed: the line has no line feed.
+                Err(_) if is_lines && index == last => continue,
+                read => read.map_err(wrong)?,
+            };
             if let Some(value) = each(path, value) {
                 serde_json::to_writer(&mut content, &value).map_err(wrong)?;
                 content.push(b'\n');

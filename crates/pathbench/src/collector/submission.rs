@@ -11,10 +11,11 @@ use pathbench_api::bounds::{ITEMS, SUMMARY_BYTES};
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
-use pathbench_api::submission::{SCHEMA, Submission, new_id};
+use pathbench_api::submission::{EARLIEST_MS, SCHEMA, Submission, SubmissionError, new_id};
 use pathbench_api::summary::{Context, FamilyPair, Network, NetworkKind, ReachabilitySummary, Summary};
-use pathbench_record::directory::ResultDirectory;
+use pathbench_record::directory::{ReadError, ResultDirectory};
 use pathbench_record::document::ResultDocument;
+use pathbench_record::time::rfc3339_from_unix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -45,14 +46,18 @@ pub(crate) struct Submitted {
 }
 
 /// Makes the submission of the result in `directory`; `now_s` is Unix time. The id follows from the result and the
-/// agent, so that a result that is submitted twice is stored once.
+/// agent alone, so that a result that is submitted twice is stored once. [`Exit::BadInput`](crate::exit::Exit) is for
+/// good: every later attempt fails, too.
 pub(crate) fn submission(
     directory: &Path,
     settings: &Settings,
     material: Material,
     now_s: u64,
 ) -> Result<Submitted, Failure> {
-    let result = ResultDirectory::open(directory).map_err(Failure::bad_input)?;
+    let result = ResultDirectory::open(directory).map_err(|error| match error {
+        ReadError::Io { .. } => Failure::failed(error),
+        _ => Failure::bad_input(error),
+    })?;
     let (directory, document) = (result.path, result.document);
     if document.runs.is_empty() && document.reachability.is_empty() && document.mtu.is_none() {
         return Err(Failure::bad_input(format!(
@@ -65,7 +70,7 @@ pub(crate) fn submission(
         Consent::Public => Some(anonymiser(found.as_ref().ok(), &document, &material)?),
         Consent::Private | Consent::None => None,
     };
-    let summary = summary(&document, settings, material, anonymiser.as_ref(), now_s);
+    let summary = summary(&document, settings, material, anonymiser.as_ref());
     let is_full = anonymiser.as_ref().is_some_and(Anonymiser::is_full);
     let raw =
         found.and_then(
@@ -75,10 +80,10 @@ pub(crate) fn submission(
         );
     let (raw, without_raw) = match raw {
         Ok(raw) => (Some(BASE64.encode(&raw)), None),
-        Err(
-            error @ (ArchiveError::Large { .. } | ArchiveError::LargeCompressed { .. } | ArchiveError::Names),
-        ) => (None, Some(error.to_string())),
-        Err(error) => return Err(Failure::bad_input(error)),
+        Err(error @ (ArchiveError::Read { .. } | ArchiveError::Write(_))) => {
+            return Err(Failure::failed(error));
+        }
+        Err(error) => (None, Some(error.to_string())),
     };
     let id = id(&document, settings, summary.started_ms)?;
     let deletion_sha256 = settings.deletion_digest();
@@ -86,8 +91,14 @@ pub(crate) fn submission(
     let submission = Submission { schema, id, agent, consent, deletion_sha256, summary, raw };
     let line = serde_json::to_vec(&submission).map_err(Failure::failed)?;
     // The collector would reject it, and it must not wait for that.
-    Submission::check(&line, now_s.saturating_mul(1000)).map_err(|error| {
-        Failure::failed(format!("{}: it cannot be submitted: {error}", directory.display()))
+    Submission::check(&line, now_s.saturating_mul(1000)).map_err(|error| match error {
+        SubmissionError::Id => Failure::failed(format!(
+            "{}: it began at {}, and the clock of this host shows {}: set the clock",
+            directory.display(),
+            document.host.started,
+            rfc3339_from_unix(i64::try_from(now_s).unwrap_or(i64::MAX))
+        )),
+        error => Failure::bad_input(format!("{}: it cannot be submitted: {error}", directory.display())),
     })?;
     Ok(Submitted { id, line, without_raw, directory })
 }
@@ -105,13 +116,9 @@ fn summary(
     settings: &Settings,
     material: Material,
     anonymiser: Option<&Anonymiser>,
-    now_s: u64,
 ) -> Summary {
-    let started_ms = unix_seconds_of(&document.host.started)
-        // A host without a battery-backed clock begins in 1970.
-        .filter(|seconds| (1_577_836_800..=now_s + 3600).contains(seconds))
-        .unwrap_or(now_s)
-        * 1000;
+    // A host without a battery-backed clock begins in 1970. The present is no substitute: the id would differ each time.
+    let started_ms = (unix_seconds_of(&document.host.started).unwrap_or_default() * 1000).max(EARLIEST_MS);
     let Material { experiment, family_pairs, other_reachability, server } = material;
     let networks = networks(document, settings);
     let context = Context { started_ms, experiment, networks, family_pairs, other_reachability };
@@ -160,18 +167,20 @@ fn anonymiser(
     material: &Material,
 ) -> Result<Anonymiser, Failure> {
     let mut anonymiser = Anonymiser::default();
+    anonymiser.learn(&serde_json::to_value(document).map_err(Failure::failed)?);
     if let Some(files) = files {
-        documents(files, |_, value| {
+        let read = documents(files, |_, value| {
             anonymiser.learn(&value);
             None
-        })
-        .map_err(Failure::bad_input)?;
+        });
+        match read {
+            // The files are left out.
+            Ok(_) | Err(ArchiveError::Json { .. }) => {}
+            Err(error) => return Err(Failure::failed(error)),
+        }
     }
     for name in own_names() {
         anonymiser.learn_name(&name);
-    }
-    for path in document.runs.iter().flat_map(|run| &run.paths) {
-        anonymiser.learn_interfaces(&path.name);
     }
     let offered = material.server.as_ref().map(Name::as_str);
     let servers = document.servers.iter().flat_map(|server| {
@@ -235,7 +244,58 @@ fn unix_seconds_of(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_record::time::rfc3339_from_unix;
+    use crate::collector::SettingsFile;
+    use crate::exit::Exit;
+    use pathbench_record::document::Reachability;
+    use pathbench_record::network::AddressFamily;
+    use pathbench_record::transport::Transport;
+    use std::fs;
+
+    /// The id of a result that began at `started`, submitted at `now_s`.
+    fn id_of(home: &Path, settings: &Settings, started: &str, now_s: u64) -> Result<Uuid, Failure> {
+        let mut document = ResultDocument::default();
+        document.host.started = started.to_owned();
+        document.reachability.push(Reachability {
+            server: "a".to_owned(),
+            transport: Transport::Tcp,
+            family: AddressFamily::Ipv4,
+            port: 1,
+            reachable: true,
+            rtt_ms: None,
+            error: None,
+            error_kind: None,
+        });
+        fs::write(home.join("run.json"), serde_json::to_vec(&document).unwrap()).unwrap();
+        submission(home, settings, Material::default(), now_s).map(|made| made.id)
+    }
+
+    #[test]
+    fn a_corrected_clock_changes_no_id() {
+        const DAY: u64 = 86_400;
+        const NOW: u64 = 1_795_597_200;
+        let home = tempfile::tempdir().unwrap();
+        let mut file = SettingsFile::open(Some(&home.path().join("collector.toml.d"))).unwrap();
+        let settings = file.decide(Consent::Private, None).unwrap().clone();
+        let started = |at: u64| rfc3339_from_unix(at.cast_signed());
+        for at in [7, NOW - DAY, NOW, NOW + 7200] {
+            let ids = [NOW, NOW + DAY, NOW + 400 * DAY];
+            let ids = ids.map(|now_s| id_of(home.path(), &settings, &started(at), now_s).unwrap());
+            assert!(ids.iter().all(|id| *id == ids[0]), "{at}: {ids:?}");
+            // The clock begins in 1970, or at the time of the build.
+            for wrong in [7, 1_577_836_800 + 365 * DAY] {
+                let made = id_of(home.path(), &settings, &started(at), wrong);
+                match made {
+                    Ok(id) => assert_eq!(id, ids[0], "{at} {wrong}"),
+                    Err(failure) => {
+                        assert!(
+                            failure.exit == Exit::Failed && failure.message.contains("set the clock"),
+                            "{failure:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn names_of_servers_are_told_from_addresses() {
