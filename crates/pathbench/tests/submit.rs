@@ -280,6 +280,32 @@ fn what_a_collector_never_accepts_is_set_aside() {
 }
 
 #[test]
+fn the_answer_of_a_proxy_rejects_no_result() {
+    let host = Host::new();
+    let collector = FakeCollector::start(Manner::Honest);
+    let result = host.result("large");
+    for status in ["400 Bad Request", "413 Content Too Large", "422 Unprocessable Content"] {
+        collector.set(Manner::Proxy(status, 0));
+        let said = [&status[..3], "is not a Pathbench collector", "check the URL"];
+        host.submit(&collector, &["large", "--consent", "private"]).expect(3).reports(&said);
+        assert_eq!((host.outbox().len(), host.rejected()), (1, 0), "{status}");
+    }
+    // A line that is too large for the proxy stops no other.
+    let small = tempfile::tempdir().unwrap();
+    let mut document: Value =
+        serde_json::from_str(&fs::read_to_string(result.join("run.json")).unwrap()).unwrap();
+    document["seed"] = 77.into();
+    fs::write(small.path().join("run.json"), document.to_string()).unwrap();
+    let most = usize::try_from(fs::metadata(&host.outbox()[0]).unwrap().len()).unwrap() / 2;
+    collector.set(Manner::Proxy("413 Content Too Large", most));
+    host.submit(&collector, &[&small.path().display().to_string()]).expect(3).reports(&["413"]);
+    assert_eq!((host.outbox().len(), host.rejected(), collector.stored().len()), (1, 0, 1));
+    collector.set(Manner::Honest);
+    host.submit(&collector, &[]).expect(0);
+    assert_eq!(collector.stored().len(), 2);
+}
+
+#[test]
 fn a_hostile_collector_costs_bounded_time_and_memory_and_no_result() {
     let host = Host::new();
     let collector = FakeCollector::start(Manner::Honest);
@@ -316,7 +342,7 @@ fn a_silent_collector_ends_with_the_deadline() {
     host.result("one");
     host.submit(&collector, &["one", "--consent", "none"]).expect(2);
     let begun = now();
-    host.submit(&collector, &["--delete"]).expect(3).reports(&["no collector answers"]);
+    host.submit(&collector, &["--delete"]).expect(3).reports(&["cannot reach the collector"]);
     let took = begun.elapsed();
     assert!((25..60).contains(&took.as_secs()), "{took:?}");
 }
@@ -359,7 +385,9 @@ fn a_collector_with_its_own_ca_is_trusted_by_the_ca_only() {
         ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let tls = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
     let collector = FakeCollector::start_encrypted(Manner::Honest, tls);
-    host.submit(&collector, &["one", "--consent", "private"]).expect(3).reports(&["no collector answers"]);
+    host.submit(&collector, &["one", "--consent", "private"])
+        .expect(3)
+        .reports(&["cannot reach the collector"]);
     assert!(collector.stored().is_empty());
     host.submit(&collector, &["--collector-ca", "ca.pem"]).expect(0);
     assert_eq!(collector.stored().len(), 1);
@@ -414,7 +442,7 @@ fn a_full_outbox_refuses_new_results_and_drops_no_old_one() {
     let limit = format!("outbox = \"{}B\" #", size + size / 2);
     fs::write(&config, fs::read_to_string(&config).unwrap().replace("# outbox", &limit)).unwrap();
     host.result("two");
-    host.submit(&collector, &["two"]).expect(3).reports(&["no collector answers"]);
+    host.submit(&collector, &["two"]).expect(3).reports(&["cannot reach the collector"]);
     assert_eq!(host.outbox().len(), 1);
     collector.set(Manner::Honest);
     host.submit(&collector, &["two"]).expect(1).reports(&["full", "stays in"]);

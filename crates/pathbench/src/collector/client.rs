@@ -20,7 +20,7 @@ use ureq::{Agent, Body};
 const CONNECT: Duration = Duration::from_secs(10);
 /// Of a whole request, with its answer.
 const REQUEST: Duration = Duration::from_secs(30);
-/// Of a batch: 16 MiB at 1 Mbit/s.
+/// Of a batch, as long as a collector waits for its body: 16 MiB at 1 Mbit/s.
 const BATCH: Duration = Duration::from_secs(180);
 /// Largest answer to any request.
 const ANSWER_BYTES: u64 = 1 << 20;
@@ -30,11 +30,11 @@ const MESSAGE: usize = 300;
 
 #[derive(Debug, Error)]
 pub(crate) enum CollectorError {
-    #[error("no collector answers at {url}: {problem}")]
+    #[error("cannot reach the collector at {url}: {problem}")]
     Unreachable { url: String, problem: String },
-    #[error("{url} does not answer as a collector: {problem}")]
-    Answer { url: String, problem: String },
-    #[error("the collector at {url} refuses it ({status}): {problem}")]
+    #[error("{url} is not a Pathbench collector: {problem}")]
+    Answer { url: String, status: Option<u16>, problem: String },
+    #[error("the collector at {url} rejects the request ({status}): {problem}")]
     Refused { url: String, status: u16, problem: String },
     #[error("the collector at {url} is busy ({status}): {problem}")]
     Busy { url: String, status: u16, problem: String, retry_after: Option<Duration> },
@@ -187,17 +187,27 @@ impl Collector {
         }
         let url = self.address.to_string();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let problem = match serde_json::from_slice::<Problem>(&answer) {
-            Ok(problem) => printable(&problem.error, MESSAGE),
-            Err(_) if status.is_redirection() => {
+        let own = serde_json::from_slice::<Problem>(&answer).ok();
+        let own = own.filter(|problem| problem.status == status.as_u16());
+        let is_own = own.is_some();
+        let problem = match own {
+            Some(problem) => printable(&problem.error, MESSAGE),
+            None if status.is_redirection() => {
                 let place = header("location").unwrap_or("another place");
                 let place = printable(place, MESSAGE);
                 format!("it redirects to {place}; give the URL of the collector itself")
             }
-            Err(_) => status.canonical_reason().unwrap_or("no reason given").to_owned(),
+            None => status.canonical_reason().unwrap_or("no reason given").to_owned(),
         };
         match status.as_u16() {
-            404 | 405 => Err(self.no_answer(path, &"it is not there")),
+            404 | 405 => Err(self.no_answer(path, &format_args!("{status}; check the URL"))),
+            // Of a proxy with a limit, or of another server.
+            code @ (400 | 413 | 422) if !is_own => {
+                let problem = format!(
+                    "{path}: {status}; check the URL, and the limits of the proxies before the collector"
+                );
+                Err(CollectorError::Answer { url, status: Some(code), problem })
+            }
             status @ (408 | 425 | 429 | 500..=599) => {
                 let retry_after = header("retry-after").and_then(|text| text.trim().parse().ok());
                 let retry_after = retry_after.map(Duration::from_secs);
@@ -209,7 +219,7 @@ impl Collector {
 
     fn no_answer(&self, path: &str, problem: &dyn std::fmt::Display) -> CollectorError {
         let problem = printable(&format!("{path}: {problem}"), MESSAGE);
-        CollectorError::Answer { url: self.address.to_string(), problem }
+        CollectorError::Answer { url: self.address.to_string(), status: None, problem }
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Delivered {
     pub(crate) rejected: Vec<(String, String)>,
     /// Why the rest still waits.
     pub(crate) error: Option<CollectorError>,
+    /// Of a line that is too large for a proxy; others may pass.
+    too_large: Option<CollectorError>,
 }
 
 struct Line {
@@ -42,6 +44,7 @@ pub(crate) fn deliver(
             send(outbox, collector, batch, &mut delivered)?;
         }
     }
+    delivered.error = delivered.error.or(delivered.too_large.take());
     Ok(delivered)
 }
 
@@ -79,7 +82,10 @@ fn send(
     match collector.post_lines::<BatchAnswer>(RESULTS, &body) {
         Ok(answer) => settle(outbox, collector, &batch, &answer, delivered),
         // The batch as a whole: one line of it may be the reason.
-        Err(CollectorError::Refused { status: 400 | 413 | 415 | 422, .. }) if batch.len() > 1 => {
+        Err(
+            CollectorError::Refused { status: 400 | 413 | 415 | 422, .. }
+            | CollectorError::Answer { status: Some(413), .. },
+        ) if batch.len() > 1 => {
             let mut lines = batch;
             let second = lines.split_off(lines.len() / 2);
             send(outbox, collector, lines, delivered)?;
@@ -88,6 +94,10 @@ fn send(
         Err(CollectorError::Refused { status: 400 | 413 | 422, problem, .. }) => {
             let Some(line) = batch.first() else { return Ok(()) };
             reject(outbox, line, &problem, delivered)
+        }
+        Err(error @ CollectorError::Answer { status: Some(413), .. }) => {
+            delivered.too_large = Some(error);
+            Ok(())
         }
         Err(error) => {
             delivered.error = Some(error);

@@ -185,11 +185,27 @@ impl Outbox {
         .and_then(|()| {
             durable::rename(&waiting.file, &place.join(file_name(waiting.id, &waiting.collector)))
         });
+        self.prune_rejected();
         match moved {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(self.failed("move a file within", &error))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Removes the oldest rejected ones beyond a quarter of the outbox's bound. Their reasons were reported.
+    fn prune_rejected(&self) {
+        let mut files = files(&self.rejected());
+        // The names begin with the time of the result.
+        files.sort();
+        let mut bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        for (file, length) in files {
+            if bytes <= self.most_bytes / 4 {
+                break;
+            }
+            let _stays = fs::remove_file(file);
+            bytes -= length;
         }
     }
 
@@ -209,18 +225,20 @@ impl Outbox {
         all
     }
 
-    /// Bytes of all files, the rejected ones included.
+    /// Bytes of all that wait.
     fn bytes(&self) -> u64 {
-        let sizes = |directory: &Path| -> u64 {
-            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-            entries
-                .filter_map(|entry| entry.metadata().ok())
-                .filter(fs::Metadata::is_file)
-                .map(|one| one.len())
-                .sum()
-        };
-        sizes(&self.directory).saturating_add(sizes(&self.rejected()))
+        files(&self.directory).iter().map(|(_, bytes)| bytes).sum()
     }
+}
+
+/// The files of a directory with their bytes.
+fn files(directory: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let file = |entry: fs::DirEntry| {
+        let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some((entry.path(), metadata.len()))
+    };
+    entries.filter_map(file).collect()
 }
 
 /// A result can wait for several collectors.
@@ -282,6 +300,23 @@ mod tests {
         let rejected = box_one.all_rejected();
         assert!(rejected.len() == 1 && rejected[0].reason.contains("old"), "{rejected:?}");
         assert!(!rejected[0].reason.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn rejected_files_are_bounded_and_take_no_place_of_those_that_wait() {
+        let home = tempfile::tempdir().unwrap();
+        let collector: CollectorAddress = "https://c.example".parse().unwrap();
+        let outbox = outbox(home.path(), 4000);
+        let ids: Vec<Uuid> = (1..=8).map(|n| new_id(1_700_000_000_000 + n, &[n as u8; 10])).collect();
+        for id in &ids {
+            outbox.keep(*id, &collector, Path::new("here"), &[b'x'; 300], 40).unwrap();
+            outbox.reject(&outbox.waiting()[0], "too old").unwrap();
+        }
+        let rejected = outbox.all_rejected();
+        assert!((1..4).contains(&rejected.len()), "{rejected:?}");
+        assert_eq!(rejected.last().unwrap().id, ids[7].to_string(), "the latest stay");
+        assert!(files(&outbox.rejected()).iter().map(|(_, bytes)| bytes).sum::<u64>() <= 1000);
+        outbox.keep(new_id(1, &[9; 10]), &collector, Path::new("here"), &[b'x'; 3900], 40).unwrap();
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) enum Manner {
     NoAnswers,
     Unauthorised,
     Redirecting,
+    /// A proxy that answers bodies of more bytes itself, with this status.
+    Proxy(&'static str, usize),
     /// An answer without end.
     Huge,
     /// A header without end.
@@ -155,6 +157,9 @@ fn serve(mut stream: impl Read + Write, shared: &Mutex<State>) -> Option<()> {
             "HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
                 .to_owned()
         }
+        Manner::Proxy(status, most) if request.body.len() > most => {
+            format!("HTTP/1.1 {status}\r\nContent-Length: 4\r\nConnection: close\r\n\r\n<p>\n")
+        }
         manner => match (request.method.as_str(), request.path.as_str()) {
             ("POST", "/v1/results") => results(&manner, &request.body, shared),
             ("POST", "/v1/check-in") => good(&check_in),
@@ -212,7 +217,7 @@ fn results(manner: &Manner, body: &[u8], shared: &Mutex<State>) -> String {
         if *manner != Manner::NoAnswers {
             answer.results.push(LineAnswer::new(number, Some(shown), status, None));
         }
-        if *manner == Manner::Honest && status == LineStatus::Created {
+        if matches!(manner, Manner::Honest | Manner::Proxy(..)) && status == LineStatus::Created {
             state.stored.insert(id, line.to_vec());
         }
     }
