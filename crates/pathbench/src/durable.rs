@@ -57,8 +57,8 @@ fn create(file: &Path, parts: &[&[u8]], earlier: Option<&Metadata>) -> io::Resul
     if let Some(earlier) = earlier {
         let (owner, group) = (Uid::from_raw(earlier.uid()), Gid::from_raw(earlier.gid()));
         match rustix::fs::fchown(&created, Some(owner), Some(group)) {
-            // Only a privileged process gives a file away; another one becomes its owner.
-            Ok(()) | Err(Errno::PERM) => {}
+            // Only a privileged process gives a file away, in a user namespace to known ids; another one becomes its owner.
+            Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
             Err(error) => return Err(error.into()),
         }
     }
