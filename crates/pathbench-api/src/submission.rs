@@ -84,11 +84,11 @@ impl Submission {
         if line.len() > LINE_BYTES {
             return Err(SubmissionError::Large { bytes: line.len() });
         }
-        let mut submission: Self = serde_json::from_slice(line)?;
-        let bytes = line.len() - submission.raw.as_ref().map_or(0, String::len).min(line.len());
+        let bytes = bytes_beside_raw(line)?;
         if bytes > SUMMARY_LINE_BYTES {
             return Err(SubmissionError::LargeSummary { bytes });
         }
+        let mut submission: Self = serde_json::from_slice(line)?;
         if submission.schema != SCHEMA {
             return Err(SubmissionError::Schema { found: submission.schema.chars().take(40).collect() });
         }
@@ -108,6 +108,19 @@ impl Submission {
     }
 }
 
+/// Counted before the summary is parsed: its lists and maps take about 12 times its bytes.
+fn bytes_beside_raw(line: &[u8]) -> serde_json::Result<usize> {
+    #[derive(Deserialize)]
+    struct WithRaw {
+        raw: Option<String>,
+    }
+    if line.len() <= SUMMARY_LINE_BYTES {
+        return Ok(line.len());
+    }
+    let WithRaw { raw } = serde_json::from_slice(line)?;
+    Ok(line.len() - raw.map_or(0, |raw| raw.len()).min(line.len()))
+}
+
 fn decode_raw(text: &str) -> Result<Vec<u8>, SubmissionError> {
     if text.len() > RAW_BYTES.div_ceil(3) * 4 {
         return Err(SubmissionError::RawSize);
@@ -125,4 +138,20 @@ pub fn new_id(now_ms: u64, random: &[u8; 10]) -> Uuid {
 pub fn id_time_ms(id: Uuid) -> Option<u64> {
     let is_version_7 = id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122;
     is_version_7.then(|| u64::try_from(id.as_u128() >> 80).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_bounded_before_its_summary_is_parsed() {
+        let line = |numbers: usize, raw: usize| {
+            format!(r#"{{"summary":[{}0],"raw":"{}"}}"#, "0,".repeat(numbers), "A".repeat(raw))
+        };
+        let large = Submission::check(line(SUMMARY_BYTES, 0).as_bytes(), 0);
+        assert!(matches!(large, Err(SubmissionError::LargeSummary { bytes }) if bytes > SUMMARY_LINE_BYTES));
+        let within_bounds = Submission::check(line(1_000, SUMMARY_BYTES * 2).as_bytes(), 0);
+        assert!(matches!(within_bounds, Err(SubmissionError::Json(_))));
+    }
 }

@@ -5,7 +5,7 @@ mod support;
 
 use pathbench_api::Uuid;
 use pathbench_api::problem::LineStatus::{Created, Known};
-use pathbench_collector::ingest::{Group, NotWritten, Options, Writer};
+use pathbench_collector::ingest::{NotWritten, Options, Writer};
 use pathbench_collector::maintenance::{Depth, check};
 use pathbench_collector::raw::directory::Directory;
 use pathbench_collector::raw::{RawError, RawStore as _};
@@ -14,7 +14,7 @@ use pathbench_collector::store::{Database as _, StoreError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use support::results::{NOW_MS, checked, id_at};
+use support::results::{NOW_MS, checked, group, id_at};
 use support::{MovedClock, random};
 
 pathbench_kerneltest::unprivileged_too!();
@@ -77,7 +77,7 @@ fn fill(directory: &Path, raw_bytes: usize, culprit: &str) {
     let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
     let submit = |id: Uuid| {
         let submissions = vec![checked(id, &id.to_string(), vec![7; raw_bytes])];
-        writer.submit(Group { submissions, received_ms: NOW_MS }).unwrap().blocking_recv().unwrap()
+        writer.submit(group(submissions, NOW_MS)).unwrap().blocking_recv().unwrap()
     };
     let (mut acknowledged, mut failed) = (Vec::new(), Vec::new());
     // Several failures, so that those after the first one are tested as well.

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::postgres::Server;
 use support::results::{NOW_MS, checked, id_at};
-use support::{MovedClock, random, s3, within};
+use support::{MovedClock, random, results, s3, within};
 use tempfile::TempDir;
 
 pathbench_kerneltest::unprivileged_too!();
@@ -157,7 +157,7 @@ impl Bench {
 }
 
 fn group(submissions: Vec<Checked>) -> Group {
-    Group { submissions, received_ms: NOW_MS }
+    results::group(submissions, NOW_MS)
 }
 
 fn statuses(outcome: Result<Written, NotWritten>) -> Vec<LineStatus> {
@@ -226,7 +226,7 @@ fn a_full_queue_refuses_and_loses_nothing() {
     for by_bytes in [false, true] {
         let bench = Bench::new(|options| {
             if by_bytes {
-                options.queue_bytes = 10 * 20_000;
+                options.queue_bytes = 10 * 4_000;
             } else {
                 options.queue_groups = 10;
             }
@@ -255,6 +255,33 @@ fn a_full_queue_refuses_and_loses_nothing() {
         for answer in answers {
             assert_eq!(statuses(answer.blocking_recv().unwrap()), [Created]);
         }
+    }
+}
+
+#[test]
+fn the_queue_counts_the_bytes_of_the_largest_summaries() {
+    let large = || {
+        let mut one = new_result();
+        let groups = &mut one.submission.summary.groups;
+        for figure in 0..32 {
+            groups[0].figures.insert(results::name(&format!("figure {figure}")), 1234.5);
+        }
+        *groups = vec![groups[0].clone(); 64];
+        one
+    };
+    let json_bytes = serde_json::to_vec(&large().submission.summary).unwrap().len() as u64;
+    assert!(json_bytes > 50_000);
+    let bench = Bench::new(|options| options.commit_submissions = 1);
+    let gate = bench.close_gate();
+    let mut answers = vec![bench.writer.submit(group(vec![new_result()])).unwrap()];
+    let waiting = || (bench.database.inserts.load(Ordering::SeqCst) == 1).then_some(());
+    assert!(within(Duration::from_secs(10), waiting).is_some());
+    answers.extend((0..10).map(|_| bench.writer.submit(group(vec![large()])).unwrap()));
+    let queue_bytes = bench.writer.figures().queue_bytes;
+    assert!((10 * json_bytes..30 * json_bytes).contains(&queue_bytes), "{queue_bytes}");
+    for answer in answers {
+        gate.send(()).unwrap();
+        assert_eq!(statuses(answer.blocking_recv().unwrap()), [Created]);
     }
 }
 

@@ -7,7 +7,7 @@ mod support;
 use pathbench_api::Uuid;
 use pathbench_api::problem::LineStatus;
 use pathbench_api::submission::Checked;
-use pathbench_collector::ingest::{Group, Options, Writer};
+use pathbench_collector::ingest::{Options, Writer};
 use pathbench_collector::maintenance::{Depth, check};
 use pathbench_collector::raw::RawMaintenance;
 use pathbench_collector::raw::directory::Directory;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::postgres::Server;
-use support::results::{NOW_MS, checked, id_at};
+use support::results::{self, NOW_MS, checked, id_at};
 use support::{MovedClock, random, within};
 
 pathbench_kerneltest::unprivileged_too!();
@@ -88,7 +88,7 @@ impl Client {
                 self.sent.write_all(lines.concat().as_bytes()).unwrap();
             }
             let submissions = group.iter().copied().map(submission).collect();
-            let answer = writer.submit(Group { submissions, received_ms: NOW_MS }).unwrap();
+            let answer = writer.submit(results::group(submissions, NOW_MS)).unwrap();
             let Ok(written) = answer.blocking_recv().unwrap() else {
                 // The server is down.
                 std::thread::sleep(Duration::from_millis(20));
@@ -227,7 +227,7 @@ fn ingesting_one_by_one() {
     writeln!(marks, "{MARK}").unwrap();
     for _ in 0..GROUPS {
         let submissions = (0..5).map(|_| submission(id_at(NOW_MS))).collect();
-        let answer = writer.submit(Group { submissions, received_ms: NOW_MS }).unwrap();
+        let answer = writer.submit(results::group(submissions, NOW_MS)).unwrap();
         assert_eq!(answer.blocking_recv().unwrap().unwrap().statuses, [LineStatus::Created; 5]);
         writeln!(marks, "{MARK}").unwrap();
     }

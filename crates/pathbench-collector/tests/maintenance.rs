@@ -4,7 +4,7 @@
 mod support;
 
 use pathbench_collector::clock::Clock as _;
-use pathbench_collector::ingest::{Group, Options, Writer};
+use pathbench_collector::ingest::{Options, Writer};
 use pathbench_collector::maintenance::{
     DATABASE_FILE, Depth, Erased, MaintenanceError, RAW_DIRECTORY, Source, backup, check, check_pair,
     erase_deleted, erase_unreferenced, pair, restore, retain,
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use support::postgres::Server;
-use support::results::{checked, id_at};
+use support::results::{checked, group, id_at};
 use support::{MovedClock, random, s3};
 
 pathbench_kerneltest::unprivileged_too!();
@@ -44,7 +44,7 @@ fn store(
     let submissions = (0..count).map(|number| {
         let id = id_at(received_ms);
         let submission = checked(id, &id.to_string(), vec![number + 1; 5_000]);
-        let answer = writer.submit(Group { submissions: vec![submission], received_ms }).unwrap();
+        let answer = writer.submit(group(vec![submission], received_ms)).unwrap();
         assert!(answer.blocking_recv().unwrap().unwrap().statuses[0].is_stored());
         id
     });

@@ -3,7 +3,7 @@
 use super::App;
 use super::access::Gate;
 use super::body::{self, blocking};
-use crate::ingest::{Group, NotWritten};
+use crate::ingest::{Group, NotWritten, Submitted};
 use crate::refusal::Refusal;
 use crate::store::Deletion;
 use axum::Json;
@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use pathbench_api::Uuid;
 use pathbench_api::bounds::BATCH_LINES;
 use pathbench_api::problem::{BatchAnswer, LineAnswer, LineStatus};
-use pathbench_api::submission::{Checked, Submission, SubmissionError};
+use pathbench_api::submission::{Submission, SubmissionError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const WRITING_TIME: Duration = Duration::from_secs(30);
 struct Parsed {
     answers: Vec<LineAnswer>,
     /// With their index in `answers`.
-    valid: Vec<(usize, Checked)>,
+    valid: Vec<(usize, Submitted)>,
 }
 
 pub(super) async fn post(
@@ -47,11 +47,11 @@ pub(super) async fn post(
         parse(&read.bytes, received_ms)?
     };
     let Parsed { mut answers, valid } = parsed;
-    let (places, submissions): (Vec<usize>, Vec<Checked>) = valid.into_iter().unzip();
+    let (places, submissions): (Vec<usize>, Vec<Submitted>) = valid.into_iter().unzip();
     let retry_after = if submissions.is_empty() {
         None
     } else {
-        match write(&app, Group { submissions, received_ms }).await {
+        match write(&app, Group { submissions }).await {
             Ok(statuses) => {
                 for (place, status) in places.into_iter().zip(statuses) {
                     answers[place] =
@@ -109,12 +109,11 @@ fn parse(bytes: &[u8], now_ms: u64) -> Result<Parsed, Refusal> {
             return Err(Refusal::too_large(format!("the batch has more than {BATCH_LINES} lines")));
         }
         let number = u32::try_from(parsed.answers.len() + 1).unwrap_or(u32::MAX);
-        match Submission::check(line, now_ms) {
-            Ok(checked) => {
-                let id = Some(checked.submission.id);
-                parsed.valid.push((parsed.answers.len(), checked));
+        match submitted(line, now_ms) {
+            Ok((id, submitted)) => {
+                parsed.valid.push((parsed.answers.len(), submitted));
                 // Until the writer has stored it.
-                parsed.answers.push(LineAnswer::new(number, id, LineStatus::Busy, None));
+                parsed.answers.push(LineAnswer::new(number, Some(id), LineStatus::Busy, None));
             }
             Err(error) => {
                 let status = match error {
@@ -131,6 +130,11 @@ fn parse(bytes: &[u8], now_ms: u64) -> Result<Parsed, Refusal> {
         return Err(Refusal::bad_request("the batch has no line: send one submission per line (NDJSON)"));
     }
     Ok(parsed)
+}
+
+fn submitted(line: &[u8], now_ms: u64) -> Result<(Uuid, Submitted), SubmissionError> {
+    let checked = Submission::check(line, now_ms)?;
+    Ok((checked.submission.id, Submitted::new(checked, now_ms)?))
 }
 
 /// The id in a line that is no submission, so that the client can find it.

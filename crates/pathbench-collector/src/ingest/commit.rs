@@ -1,13 +1,11 @@
 //! One commit: raw parts into the raw store, then one transaction for all groups.
 
-use super::Group;
-use crate::facts;
+use super::{Group, Submitted};
 use crate::raw::RawStore;
 use crate::store::{Database, Inserted, NewResult, RawPlace};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use pathbench_api::problem::LineStatus;
-use pathbench_api::submission::Checked;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -50,11 +48,6 @@ enum Slot {
     Different(usize),
 }
 
-struct New<'a> {
-    submission: &'a Checked,
-    received_ms: u64,
-}
-
 fn compared(stored: Digest, submitted: Digest) -> LineStatus {
     if stored == submitted { LineStatus::Known } else { LineStatus::Conflict }
 }
@@ -62,7 +55,7 @@ fn compared(stored: Digest, submitted: Digest) -> LineStatus {
 impl Commit {
     pub(super) fn write(&self, groups: &[Group]) -> Committed {
         let all = || groups.iter().flat_map(|group| &group.submissions);
-        let mut ids: Vec<Uuid> = all().map(|submission| submission.submission.id).collect();
+        let mut ids: Vec<Uuid> = all().map(|submission| submission.result.id).collect();
         ids.sort_unstable();
         ids.dedup();
         let known = match self.database.known(&ids) {
@@ -74,7 +67,7 @@ impl Commit {
         let mut new = Vec::new();
         let mut slots = Vec::with_capacity(groups.len());
         for group in groups {
-            let slot = |submission| slot(&mut ids, &mut new, submission, group.received_ms);
+            let slot = |submission| slot(&mut ids, &mut new, submission);
             slots.push(group.submissions.iter().map(slot).collect::<Vec<Slot>>());
         }
         let stored = self.store(&new);
@@ -85,17 +78,13 @@ impl Commit {
         Committed { groups, failure: stored.err(), summary_bytes, raw_bytes }
     }
 
-    fn store(&self, new: &[New<'_>]) -> Result<Stored, String> {
+    fn store(&self, new: &[&Submitted]) -> Result<Stored, String> {
         if new.is_empty() {
             return Ok(Stored { inserted: Vec::new(), summary_bytes: 0, raw_bytes: 0 });
         }
-        // Before anything is written: a panic here leaves nothing behind.
-        let mut batch = Vec::with_capacity(new.len());
-        for one in new {
-            batch.push(result_of(one).map_err(|error| format!("a summary is no JSON: {error}"))?);
-        }
-        let with_raw: Vec<usize> = (0..new.len()).filter(|at| !new[*at].submission.raw.is_empty()).collect();
-        let parts: Vec<&[u8]> = with_raw.iter().map(|at| new[*at].submission.raw.as_slice()).collect();
+        let mut batch: Vec<NewResult> = new.iter().map(|one| one.result.clone()).collect();
+        let with_raw: Vec<usize> = (0..new.len()).filter(|at| !new[*at].raw.is_empty()).collect();
+        let parts: Vec<&[u8]> = with_raw.iter().map(|at| new[*at].raw.as_slice()).collect();
         let places: Vec<RawPlace> = self.raw.append(&parts).map_err(|error| error.to_string())?;
         for (at, place) in with_raw.into_iter().zip(places) {
             batch[at].raw = Some(place);
@@ -116,36 +105,16 @@ struct Stored {
     raw_bytes: u64,
 }
 
-fn result_of(new: &New<'_>) -> serde_json::Result<NewResult> {
-    let submission = &new.submission.submission;
-    Ok(NewResult {
-        id: submission.id,
-        digest: new.submission.digest,
-        agent: submission.agent,
-        consent: submission.consent,
-        deletion: submission.deletion_sha256,
-        received_ms: new.received_ms,
-        summary: serde_json::to_vec(&submission.summary)?,
-        facts: facts::encode(new.submission),
-        raw: None,
-    })
-}
-
-fn slot<'a>(
-    ids: &mut HashMap<Uuid, Id>,
-    new: &mut Vec<New<'a>>,
-    submission: &'a Checked,
-    received_ms: u64,
-) -> Slot {
-    let id = submission.submission.id;
+fn slot<'a>(ids: &mut HashMap<Uuid, Id>, new: &mut Vec<&'a Submitted>, submission: &'a Submitted) -> Slot {
+    let NewResult { id, digest, .. } = submission.result;
     match ids.get(&id) {
         Some(Id::Deleted) => Slot::Status(LineStatus::Deleted),
-        Some(Id::Stored(digest)) => Slot::Status(compared(*digest, submission.digest)),
-        Some(Id::New(first)) if new[*first].submission.digest == submission.digest => Slot::Same(*first),
+        Some(Id::Stored(stored)) => Slot::Status(compared(*stored, digest)),
+        Some(Id::New(first)) if new[*first].result.digest == digest => Slot::Same(*first),
         Some(Id::New(first)) => Slot::Different(*first),
         None => {
             ids.insert(id, Id::New(new.len()));
-            new.push(New { submission, received_ms });
+            new.push(submission);
             Slot::New(new.len() - 1)
         }
     }

@@ -7,8 +7,9 @@ mod queue;
 pub use figures::Figures;
 
 use crate::clock::{Clock, RealClock};
+use crate::facts;
 use crate::raw::RawStore;
-use crate::store::Database;
+use crate::store::{Database, NewResult};
 use commit::Commit;
 use figures::Counters;
 use pathbench_api::problem::LineStatus;
@@ -39,12 +40,46 @@ pub enum NotWritten {
     Failed { problem: String, retry_after: Duration },
 }
 
+/// A submission on its way to the writer, encoded: a parsed summary takes about 12 times the memory.
+#[derive(Debug, Clone)]
+pub struct Submitted {
+    /// Without the place of its raw part.
+    result: NewResult,
+    raw: Vec<u8>,
+}
+
+impl Submitted {
+    /// `received_ms` is Unix time.
+    ///
+    /// # Errors
+    /// The summary cannot be written as JSON.
+    pub fn new(checked: Checked, received_ms: u64) -> serde_json::Result<Self> {
+        let submission = &checked.submission;
+        let result = NewResult {
+            id: submission.id,
+            digest: checked.digest,
+            agent: submission.agent,
+            consent: submission.consent,
+            deletion: submission.deletion_sha256,
+            received_ms,
+            summary: serde_json::to_vec(&submission.summary)?,
+            facts: facts::encode(&checked),
+            raw: None,
+        };
+        Ok(Self { result, raw: checked.raw })
+    }
+
+    /// Its memory.
+    fn bytes(&self) -> usize {
+        let Self { result, raw } = self;
+        size_of::<Self>() + result.summary.capacity() + result.facts.capacity() + raw.capacity()
+    }
+}
+
 /// A group of submissions on its way to the writer.
 #[derive(Debug)]
 pub struct Group {
-    pub submissions: Vec<Checked>,
-    /// Unix time.
-    pub received_ms: u64,
+    pub submissions: Vec<Submitted>,
 }
 
 /// The answer to one group, when it is stored durably or failed: for `await`, or `blocking_recv` on a thread.
@@ -186,7 +221,7 @@ fn write(shared: &Shared, commit: &Commit, groups: &[Group]) -> Vec<Result<Writt
 fn write_alone(shared: &Shared, commit: &Commit, group: &Group) -> Result<Written, NotWritten> {
     let mut statuses = Vec::with_capacity(group.submissions.len());
     for submission in &group.submissions {
-        let alone = Group { submissions: vec![submission.clone()], received_ms: group.received_ms };
+        let alone = Group { submissions: vec![submission.clone()] };
         let outcome = guarded(shared, commit, std::slice::from_ref(&alone)).and_then(|mut one| one.pop());
         match outcome {
             Some(Ok(written)) => statuses.extend(written.statuses),

@@ -1,7 +1,6 @@
 //! The bounded queue of groups that wait for the writer.
 
-use super::{Group, NotWritten, Written};
-use pathbench_api::submission::Checked;
+use super::{Group, NotWritten, Submitted, Written};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -13,16 +12,9 @@ pub(super) struct Waiting {
     bytes: usize,
 }
 
-/// Memory of a parsed summary, its lists and maps: an estimate.
-const SUMMARY_BYTES: usize = 16 << 10;
-
-pub(super) fn bytes_of(submission: &Checked) -> usize {
-    submission.raw.len() + SUMMARY_BYTES
-}
-
 impl Waiting {
     pub(super) fn new(group: Group, answer: oneshot::Sender<Result<Written, NotWritten>>) -> Self {
-        let bytes = group.submissions.iter().map(bytes_of).sum();
+        let bytes = group.submissions.iter().map(Submitted::bytes).sum();
         Self { group, answer, bytes }
     }
 }
