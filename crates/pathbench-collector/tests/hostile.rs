@@ -66,6 +66,26 @@ fn a_body_that_dribbles_is_given_up() {
 }
 
 #[test]
+fn a_body_at_one_megabit_per_second_has_more_than_a_minute() {
+    let collector = Collector::start(&["--open"]);
+    let mut stream = connect(&collector);
+    let line = line(&submission());
+    let (empty_lines, seconds) = (vec![b'\n'; 125_000], 64);
+    let length = empty_lines.len() * seconds + line.len();
+    let head = format!(
+        "POST /v1/results HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    for _ in 0..seconds {
+        stream.write_all(&empty_lines).unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    stream.write_all(line.as_bytes()).unwrap();
+    let answer = rest(stream);
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+}
+
+#[test]
 fn a_body_of_a_gigabyte_is_rejected_by_its_length_and_by_its_bytes() {
     let collector = Collector::start(&["--open"]);
     let mut stream = connect(&collector);

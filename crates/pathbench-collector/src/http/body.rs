@@ -16,11 +16,15 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct ReadBody {
     pub(super) bytes: Vec<u8>,
-    _share: MemoryShare,
+    share: MemoryShare,
 }
 
-/// The time for a whole body. A client at 1 Mbit/s sends 7 MB in it.
-const TIME: Duration = Duration::from_secs(60);
+/// The time for a whole body: a client at 1 Mbit/s sends a batch of 16 MiB in 134 s.
+const TIME: Duration = Duration::from_secs(180);
+
+/// The time for each [`PART_BYTES`] of a body, and for its end.
+const PART_TIME: Duration = Duration::from_secs(30);
+const PART_BYTES: usize = 64 << 10;
 
 const BUSY: Duration = Duration::from_secs(2);
 
@@ -77,23 +81,43 @@ async fn whole(body: Body, most: usize, app: &App) -> Result<ReadBody, Refusal> 
 }
 
 async fn collect(mut body: Body, most: usize, app: &App) -> Result<ReadBody, Refusal> {
-    let too_large = || Refusal::too_large(format!("the body has more than {most} bytes"));
     if body.size_hint().lower() > most as u64 {
-        return Err(too_large());
+        return Err(too_large(most));
     }
-    let mut share = app.memory.share();
-    let mut bytes = Vec::new();
-    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+    let mut read = ReadBody { bytes: Vec::new(), share: app.memory.share() };
+    loop {
+        let part = tokio::time::timeout(PART_TIME, part(&mut body, &mut read, most, app)).await;
+        let is_last = part.unwrap_or_else(|_| {
+            let (kib, seconds) = (PART_BYTES >> 10, PART_TIME.as_secs());
+            Err(Refusal::too_slow(format!("less than {kib} KiB of the body arrived within {seconds} s")))
+        })?;
+        if is_last {
+            return Ok(read);
+        }
+    }
+}
+
+/// Whether the body is complete.
+async fn part(body: &mut Body, read: &mut ReadBody, most: usize, app: &App) -> Result<bool, Refusal> {
+    let enough = read.bytes.len() + PART_BYTES;
+    while read.bytes.len() < enough {
+        let Some(frame) = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await else {
+            return Ok(true);
+        };
         let frame = frame.map_err(|error| Refusal::bad_request(format!("the body: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         app.metrics.count_received(data.len());
-        if bytes.len() + data.len() > most {
-            return Err(too_large());
+        if read.bytes.len() + data.len() > most {
+            return Err(too_large(most));
         }
-        reserve(&mut bytes, data.len(), &mut share)?;
-        bytes.extend_from_slice(&data);
+        reserve(&mut read.bytes, data.len(), &mut read.share)?;
+        read.bytes.extend_from_slice(&data);
     }
-    Ok(ReadBody { bytes, _share: share })
+    Ok(false)
+}
+
+fn too_large(most: usize) -> Refusal {
+    Refusal::too_large(format!("the body has more than {most} bytes"))
 }
 
 fn reserve(bytes: &mut Vec<u8>, more: usize, share: &mut MemoryShare) -> Result<(), Refusal> {
@@ -113,7 +137,7 @@ fn decompress(mut decoder: impl Read, name: &str, mut share: MemoryShare) -> Res
     let mut buffer = [0; 16 << 10];
     loop {
         let count = match decoder.read(&mut buffer) {
-            Ok(0) => return Ok(ReadBody { bytes, _share: share }),
+            Ok(0) => return Ok(ReadBody { bytes, share }),
             Ok(count) => count,
             Err(error) => return Err(Refusal::bad_request(format!("{name}: {error}"))),
         };

@@ -26,7 +26,10 @@ use tower::ServiceExt as _;
 const HEAD_TIME: Duration = Duration::from_secs(10);
 
 /// Time for a request and its answer. Only downloads of large answers last longer.
-const REQUEST_TIME: Duration = Duration::from_secs(120);
+const REQUEST_TIME: Duration = Duration::from_secs(240);
+
+/// An answer that its client does not read is given up with the connection.
+const CONNECTION_TIME: Duration = Duration::from_secs(1200);
 
 /// The longest head of a request.
 const HEAD_BYTES: usize = 16 << 10;
@@ -190,8 +193,7 @@ async fn requests(
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES.max(8192));
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    // An answer that its client does not read is given up with the connection.
-    let longest = tokio::time::sleep(REQUEST_TIME * 10);
+    let longest = tokio::time::sleep(CONNECTION_TIME);
     tokio::pin!(longest);
     loop {
         tokio::select! {
