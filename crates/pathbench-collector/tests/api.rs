@@ -10,6 +10,7 @@ use pathbench_token::TokenKey;
 use serde_json::{Value, json};
 use std::time::Duration;
 use support::process::{Collector, DELETION_TOKEN, line, name, random, submission};
+use support::within;
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -194,6 +195,44 @@ fn agents_get_their_experiments_and_servers_with_tokens() {
     collector.command(&["server", "remove", "nyc"]);
     assert_eq!(ask("a")["servers"], json!([]));
     assert_eq!(report("nyc", &nyc, 0), 401);
+    let shown = || collector.get("/servers").text().contains("near");
+    assert!(shown());
+    let remove = || collector.request("DELETE", "/v1/admin/servers/near").bearer(&admin).send().status;
+    assert_eq!((remove(), remove()), (204, 404));
+    assert!(!shown());
+}
+
+#[test]
+fn live_reports_are_bounded_and_old_ones_are_deleted() {
+    let place = tempfile::tempdir().unwrap();
+    let collector = Collector::start_in(place.path(), &["--open"]);
+    let report = json!({ "agent": "a", "runs_done": 1, "runs_planned": 2, "paths": [] });
+    let put = |agent: u128| {
+        let path = format!("/v1/live/{}", Uuid::from_u128(agent));
+        collector.request("PUT", &path).json(&report).send()
+    };
+    assert_eq!(put(1).status, 204);
+    let database = rusqlite::Connection::open(place.path().join("results.sqlite")).unwrap();
+    database.busy_timeout(Duration::from_secs(20)).unwrap();
+    let fill = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 999)
+                INSERT INTO documents SELECT ?1, 'filled ' || n, '{}', ?2 FROM numbers";
+    let now_ms = i64::try_from(unix_seconds() * 1000).unwrap();
+    database.execute(fill, ("live", now_ms)).unwrap();
+    let refused = put(2);
+    assert_eq!(refused.status, 503);
+    assert!(refused.headers.contains_key("retry-after"));
+    assert_eq!(put(1).status, 204);
+
+    database.execute(fill, ("agent", now_ms)).unwrap();
+    let age = "UPDATE documents SET updated_ms = updated_ms - ?1 WHERE kind = ?2 AND key LIKE 'filled %'";
+    database.execute(age, (120_000, "live")).unwrap();
+    database.execute(age, (91 * 86_400_000_i64, "agent")).unwrap();
+    assert_eq!(collector.stop(), Some(0));
+    let collector = Collector::start_in(place.path(), &["--open"]);
+    let left = || database.query_row("SELECT count(*) FROM documents", [], |row| row.get::<_, i64>(0));
+    let deleted = within(Duration::from_secs(30), || (left().unwrap() <= 1).then_some(()));
+    assert!(deleted.is_some(), "{} documents are left", left().unwrap());
+    assert_eq!(collector.stop(), Some(0));
 }
 
 fn unix_seconds() -> u64 {

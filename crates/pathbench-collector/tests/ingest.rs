@@ -73,8 +73,8 @@ impl Database for Faulty {
         self.inner.document(kind, key)
     }
 
-    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError> {
-        self.inner.documents(kind)
+    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
+        self.inner.documents_since(kind, since_ms, limit)
     }
 
     fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
@@ -101,6 +101,10 @@ struct Explosive(Directory);
 const EXPLOSIVE: &[u8] = b"explosive";
 
 impl RawStore for Explosive {
+    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+        self.inner.delete_documents(kind, before_ms)
+    }
+
     fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
         assert!(!parts.iter().any(|part| part.starts_with(EXPLOSIVE)), "the raw store explodes");
         self.0.append(parts)

@@ -5,8 +5,8 @@ use super::stores::{self, Opening};
 use super::{Failure, secret};
 use crate::clock::Clock;
 use crate::keys::Purpose;
-use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records};
-use crate::store::{Database, Deletion, Document, Kind};
+use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
+use crate::store::{Database, Deletion, Document, Kind, StoreError};
 use pathbench_api::Uuid;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
@@ -51,8 +51,8 @@ fn all<T: DeserializeOwned>(database: &dyn Database, kind: Kind) -> Result<Vec<(
     records(database, kind).map_err(Failure::failed)
 }
 
-fn remove(database: &dyn Database, kind: Kind, name: &Name) -> Result<(), Failure> {
-    match database.delete_document(kind, name.as_str()) {
+fn removed(outcome: Result<bool, StoreError>, kind: Kind, name: &Name) -> Result<(), Failure> {
+    match outcome {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::bad_input(format!("there is no {} `{name}`", kind.name()))),
         Err(error) => Err(Failure::failed(error)),
@@ -99,8 +99,7 @@ pub(super) fn server(
             Ok(())
         }
         ServerAction::Remove { name } => {
-            remove(database.as_ref(), Kind::Server, name)?;
-            database.delete_document(Kind::ServerReport, name.as_str()).map(drop).map_err(Failure::failed)
+            removed(remove_server(database.as_ref(), name.as_str()), Kind::Server, name)
         }
         ServerAction::List => {
             let reports: Vec<(Document, KnownServer)> = all(database.as_ref(), Kind::ServerReport)?;
@@ -141,7 +140,8 @@ pub(super) fn experiment(
             put(database.as_ref(), Kind::Experiment, &experiment.name, &experiment, clock)
         }
         ExperimentAction::Remove { name } => {
-            remove(stores::database(place, clock)?.as_ref(), Kind::Experiment, name)
+            let outcome = stores::database(place, clock)?.delete_document(Kind::Experiment, name.as_str());
+            removed(outcome, Kind::Experiment, name)
         }
         ExperimentAction::List => {
             for (_, experiment) in

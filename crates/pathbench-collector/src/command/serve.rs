@@ -177,7 +177,7 @@ fn stop_on_signal(stop: watch::Sender<bool>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Retention and the erasure of deleted raw parts.
+/// Retention, old live reports and agents, and the erasure of deleted raw parts.
 struct Upkeep {
     database: Arc<dyn DatabaseMaintenance>,
     raw: Arc<dyn RawMaintenance>,
@@ -211,6 +211,7 @@ impl Upkeep {
         app.metrics.count_retention(deleted);
         let mut erased = maintenance::erase_deleted(database, raw)?;
         if is_daily {
+        maintenance::delete_old_documents(database, app.retention, app.clock.unix_ms())?;
             let unreferenced = maintenance::erase_unreferenced(database, raw)?;
             erased.ranges += unreferenced.ranges;
             erased.segments += unreferenced.segments;

@@ -6,7 +6,7 @@ use super::body::{self, blocking};
 use super::results::{Deleted, delete};
 use crate::keys::Purpose;
 use crate::refusal::Refusal;
-use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records};
+use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
 use crate::store::{Deletion, Document, Kind};
 use axum::Json;
 use axum::body::Body;
@@ -77,10 +77,17 @@ async fn put_one(
 
 async fn remove_one(app: &Arc<App>, kind: Kind, key: String) -> Result<StatusCode, Refusal> {
     let database = Arc::clone(&app.database);
-    blocking(move || match database.delete_document(kind, &key) {
-        Ok(true) => Ok(StatusCode::NO_CONTENT),
-        Ok(false) => Err(Refusal::not_found(format!("there is no {} `{key}`", kind.name()))),
-        Err(error) => Err(error.into()),
+    blocking(move || {
+        let database = database.as_ref();
+        let removed = match kind {
+            Kind::Server => remove_server(database, &key)?,
+            _ => database.delete_document(kind, &key)?,
+        };
+        if removed {
+            Ok(StatusCode::NO_CONTENT)
+        } else {
+            Err(Refusal::not_found(format!("there is no {} `{key}`", kind.name())))
+        }
     })
     .await
 }
@@ -158,7 +165,7 @@ pub(super) async fn put_server(
     Ok(Json(ServerKey { key: app.gate.keys.text(Purpose::Server(&name)) }))
 }
 
-pub(super) async fn remove_server(
+pub(super) async fn delete_server(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refusal> {

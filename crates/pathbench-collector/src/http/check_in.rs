@@ -3,6 +3,8 @@
 use super::body::{self, blocking};
 use super::{App, Peer};
 use crate::keys::{Keys, Purpose};
+use crate::maintenance::LIVE_KEPT;
+use crate::reader::live::MOST_AGENTS;
 use crate::refusal::Refusal;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, record, records};
 use crate::store::{Database, Document, Kind};
@@ -166,7 +168,14 @@ pub(super) async fn live(
         return Err(Refusal::invalid(problem));
     }
     let database = Arc::clone(&app.database);
-    blocking(move || Ok(put_record(database.as_ref(), Kind::Live, &agent.to_string(), &report, now_ms)?))
-        .await?;
-    Ok(StatusCode::NO_CONTENT)
+    blocking(move || {
+        let (database, key) = (database.as_ref(), agent.to_string());
+        let is_new = database.document(Kind::Live, &key)?.is_none();
+        if is_new && database.count_documents(Kind::Live, 0)? >= MOST_AGENTS as u64 {
+            return Err(Refusal::busy("too many agents report running measurements", LIVE_KEPT));
+        }
+        put_record(database, Kind::Live, &key, &report, now_ms)?;
+        Ok(StatusCode::NO_CONTENT)
+    })
+    .await
 }

@@ -67,7 +67,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/experiments", get(admin::experiments))
         .route("/experiments/{name}", put(admin::put_experiment).delete(admin::remove_experiment))
         .route("/servers", get(admin::servers))
-        .route("/servers/{name}", put(admin::put_server).delete(admin::remove_server))
+        .route("/servers/{name}", put(admin::put_server).delete(admin::delete_server))
         .route("/agents", get(admin::agents))
         .route("/tokens", post(admin::token))
         .route("/results/{id}", delete(admin::delete_result))

@@ -1,6 +1,8 @@
 //! `GET /v1/privacy`: kept data, retention, readers.
 
+use crate::maintenance::{AGENTS_KEPT, LIVE_KEPT};
 use pathbench_api::consent::Consent;
+use pathbench_record::text::duration;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -33,14 +35,31 @@ pub(super) fn text(operator: Option<&str>, retention: Option<Duration>, is_open:
          Public figures by operator or server appear only from three agents on.\n\n",
     );
     let _ = match retention {
-        Some(time) => {
-            writeln!(text, "Results are deleted {} days after their arrival.", time.as_secs() / 86_400)
-        }
+        Some(time) => writeln!(text, "Results are deleted {} after their arrival.", duration(time)),
         None => writeln!(text, "Results are kept until the operator or their owner deletes them."),
     };
+    let _ = writeln!(
+        text,
+        "An agent's entry is deleted {} after its last check-in, its report of a running measurement after {}.",
+        duration(retention.unwrap_or(AGENTS_KEPT)),
+        duration(LIVE_KEPT)
+    );
     text.push_str(
         "Deletion: `pathbench submit --delete` deletes all results of an agent; it uses the deletion token, which only the agent \
          has. The id of a deleted result stays, so that no repetition brings the result back. Backups and exports that others have copied are out of reach.\n",
     );
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_retention_is_given_in_its_unit() {
+        let of_hours = text(None, Some(Duration::from_secs(12 * 3_600)), true);
+        assert!(of_hours.contains("Results are deleted 12 h after their arrival."), "{of_hours}");
+        let without = text(None, None, true);
+        assert!(without.contains("entry is deleted 90 days after its last check-in"), "{without}");
+    }
 }

@@ -2,13 +2,18 @@
 
 use super::MaintenanceError;
 use crate::raw::{RawMaintenance, Segment, name_time_ms};
-use crate::store::{DatabaseMaintenance, Deletion, RawPlace};
+use crate::store::{Database, DatabaseMaintenance, Deletion, Kind, RawPlace};
 use pathbench_api::digest::Digest;
 use std::collections::HashMap;
 use std::time::Duration;
 
 /// Erasures of one round.
 const ROUND: usize = 1_000;
+
+/// A live report is shown for 15 s.
+pub const LIVE_KEPT: Duration = Duration::from_secs(60);
+
+pub const AGENTS_KEPT: Duration = Duration::from_secs(90 * 86_400);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Erased {
@@ -29,6 +34,19 @@ pub fn retain(
     let deleted = database.delete(&Deletion::ReceivedBefore(now_ms.saturating_sub(keep_ms)), now_ms)?;
     erase_deleted(database, raw)?;
     Ok(deleted)
+}
+
+/// Deletes live reports, and agents without a check-in for `keep` or, where results are kept for ever, [`AGENTS_KEPT`].
+pub fn delete_old_documents(
+    database: &dyn Database,
+    keep: Option<Duration>,
+    now_ms: u64,
+) -> Result<(), MaintenanceError> {
+    for (kind, keep) in [(Kind::Live, LIVE_KEPT), (Kind::Agent, keep.unwrap_or(AGENTS_KEPT))] {
+        let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
+        database.delete_documents(kind, now_ms.saturating_sub(keep_ms))?;
+    }
+    Ok(())
 }
 
 /// Erases the raw parts of all deleted results. What a crash interrupts, the next call completes.

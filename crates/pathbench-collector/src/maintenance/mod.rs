@@ -10,7 +10,9 @@ mod identity;
 
 pub use backup::{Backup, DATABASE_FILE, RAW_DIRECTORY, Source, backup, restore};
 pub use check::{Depth, check};
-pub use erasure::{Erased, erase_deleted, erase_unreferenced, retain};
+pub use erasure::{
+    AGENTS_KEPT, Erased, LIVE_KEPT, delete_old_documents, erase_deleted, erase_unreferenced, retain,
+};
 pub use identity::{check_pair, pair, raw_store_of};
 
 use crate::raw::{IDENTITY, RawError};

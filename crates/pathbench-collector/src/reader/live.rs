@@ -14,6 +14,9 @@ use serde::Serialize;
 /// Reports in an answer.
 const MOST_REPORTS: usize = 200;
 
+/// Agents with a live report; each costs a query for its consent.
+pub const MOST_AGENTS: usize = 1_000;
+
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Live {
     /// Unix time of the collector, in milliseconds.
@@ -27,14 +30,18 @@ impl Reader {
     pub fn live(&self, viewer: Viewer) -> Result<Live, StoreError> {
         let now_ms = self.clock.unix_ms();
         let mut running = Vec::new();
-        for document in self.database.documents(Kind::Live)? {
+        let since_ms = now_ms.saturating_sub(EXPIRY_MS);
+        for document in self.database.documents_since(Kind::Live, since_ms, MOST_AGENTS)? {
             let Ok(report) = serde_json::from_str::<LiveReport>(&document.body) else { continue };
-            if now_ms.saturating_sub(document.updated_ms) > EXPIRY_MS || report.problem().is_some() {
+            if report.problem().is_some() {
                 continue;
             }
             let is_visible = viewer == Viewer::Operator || self.is_public(&document.key)?;
-            if is_visible && running.len() < MOST_REPORTS {
+            if is_visible {
                 running.push(if viewer == Viewer::Operator { report } else { anonymous(report) });
+            }
+            if running.len() == MOST_REPORTS {
+                break;
             }
         }
         Ok(Live { now_ms, running })

@@ -163,7 +163,12 @@ pub trait Database: Send + Sync + Debug {
     fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError>;
 
     /// All documents of a kind, by key.
-    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError>;
+    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError> {
+        self.documents_since(kind, 0, usize::MAX)
+    }
+
+    /// Up to `limit` documents of a kind that were written at or after this Unix time, by key.
+    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError>;
 
     /// The number of documents of a kind that were written at or after this Unix time.
     fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError>;
@@ -172,6 +177,9 @@ pub trait Database: Send + Sync + Debug {
 
     /// Whether there was one.
     fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError>;
+
+    /// Deletes the documents of a kind that were last written before this Unix time, and returns the number.
+    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError>;
 
     /// Whether the database answers and accepts writes.
     fn check(&self) -> Result<(), StoreError>;

@@ -48,6 +48,13 @@ pub fn record<T: DeserializeOwned>(
     Ok(found.and_then(|document| serde_json::from_str(&document.body).ok()))
 }
 
+/// Removes a test server with its last report; whether there was one.
+pub fn remove_server(database: &dyn Database, name: &str) -> Result<bool, StoreError> {
+    let was_registered = database.delete_document(Kind::Server, name)?;
+    let had_report = database.delete_document(Kind::ServerReport, name)?;
+    Ok(was_registered || had_report)
+}
+
 pub fn put_record(
     database: &dyn Database,
     kind: Kind,

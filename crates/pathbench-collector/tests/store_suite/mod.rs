@@ -156,6 +156,11 @@ fn documents(open: Open<'_>) {
     database.put_document(Kind::Server, &document("b", "{\"new\":1}", 4)).unwrap();
     let counts = [0, 3, 5].map(|since_ms| database.count_documents(Kind::Server, since_ms).unwrap());
     assert_eq!(counts, [2, 1, 0]);
+    let keys = |since_ms, limit| -> Vec<String> {
+        let found = database.documents_since(Kind::Server, since_ms, limit).unwrap();
+        found.into_iter().map(|document| document.key).collect()
+    };
+    assert_eq!((keys(3, 9), keys(0, 1)), (vec!["b".to_owned()], vec![hostile.to_owned()]));
     assert_eq!(
         open().documents(Kind::Server).unwrap(),
         [document(hostile, hostile, 2), document("b", "{\"new\":1}", 4)]
@@ -165,6 +170,9 @@ fn documents(open: Open<'_>) {
     assert!(database.delete_document(Kind::Server, hostile).unwrap());
     assert!(!database.delete_document(Kind::Server, hostile).unwrap());
     assert_eq!(database.documents(Kind::Server).unwrap().len(), 1);
+    assert_eq!(database.delete_documents(Kind::Server, 4).unwrap(), 0);
+    assert_eq!(database.delete_documents(Kind::Server, 5).unwrap(), 1);
+    assert_eq!(database.documents(Kind::Agent).unwrap().len(), 1);
 }
 
 fn maintenance(open: Open<'_>) {

@@ -143,10 +143,11 @@ impl Database for MemoryDatabase {
         Ok(self.tables().documents.get(&(kind.name(), key.to_owned())).cloned())
     }
 
-    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError> {
+    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
         let tables = self.tables();
         let of_kind = tables.documents.iter().filter(|((one, _), _)| *one == kind.name());
-        Ok(of_kind.map(|(_, document)| document.clone()).collect())
+        let recent = of_kind.filter(|(_, document)| document.updated_ms >= since_ms);
+        Ok(recent.map(|(_, document)| document.clone()).take(limit).collect())
     }
 
     fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
@@ -160,6 +161,13 @@ impl Database for MemoryDatabase {
 
     fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
         Ok(self.tables().documents.remove(&(kind.name(), key.to_owned())).is_some())
+    }
+
+    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+        let documents = &mut self.tables().documents;
+        let before = documents.len();
+        documents.retain(|(one, _), document| *one != kind.name() || document.updated_ms >= before_ms);
+        Ok((before - documents.len()) as u64)
     }
 
     fn check(&self) -> Result<(), StoreError> {

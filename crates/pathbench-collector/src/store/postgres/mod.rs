@@ -203,8 +203,8 @@ impl Database for Postgres {
         self.call(async |connection| read::document(connection, kind, key).await)
     }
 
-    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError> {
-        self.call(async |connection| read::documents(connection, kind).await)
+    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
+        self.call(async |connection| read::documents_since(connection, kind, since_ms, limit).await)
     }
 
     fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
@@ -217,6 +217,10 @@ impl Database for Postgres {
 
     fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
         self.call(async |connection| write::delete_document(connection, kind, key).await)
+    }
+
+    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+        self.call(async |connection| write::delete_documents(connection, kind, before_ms).await)
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
 //! Queries.
 
-use super::connection::Connection;
+use super::connection::{Arguments, Connection};
 use super::{signed, unsigned};
 use crate::store::{Change, Document, Kind, RawPlace, StoredResult, consent_of};
 use pathbench_api::Uuid;
@@ -123,9 +123,16 @@ pub(super) async fn document(
     rows.first().map(document_of).transpose()
 }
 
-pub(super) async fn documents(connection: &mut Connection, kind: Kind) -> Result<Vec<Document>, Error> {
-    let query = "SELECT key, body, updated_ms FROM documents WHERE kind = $1 ORDER BY key";
-    connection.query(query, &[&kind.name()]).await?.iter().map(document_of).collect()
+pub(super) async fn documents_since(
+    connection: &mut Connection,
+    kind: Kind,
+    since_ms: u64,
+    limit: usize,
+) -> Result<Vec<Document>, Error> {
+    let query = "SELECT key, body, updated_ms FROM documents WHERE kind = $1 AND updated_ms >= $2
+                 ORDER BY key LIMIT $3";
+    let arguments: Arguments<'_> = &[&kind.name(), &signed(since_ms), &signed(limit as u64)];
+    connection.query(query, arguments).await?.iter().map(document_of).collect()
 }
 
 pub(super) async fn count_documents(

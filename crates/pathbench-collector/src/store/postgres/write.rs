@@ -172,6 +172,15 @@ pub(super) async fn delete_document(
     connection.execute(query, &[&kind.name(), &key]).await.map(|removed| removed > 0)
 }
 
+pub(super) async fn delete_documents(
+    connection: &mut Connection,
+    kind: Kind,
+    before_ms: u64,
+) -> Result<u64, Error> {
+    let query = "DELETE FROM documents WHERE kind = $1 AND updated_ms < $2";
+    connection.execute(query, &[&kind.name(), &signed(before_ms)]).await
+}
+
 /// A write that is rolled back: a standby fails; a full disk can pass, since nothing is flushed.
 pub(super) async fn check(connection: &mut Connection) -> Result<(), Error> {
     let script = "BEGIN; INSERT INTO documents VALUES ('check', '', '', 0) ON CONFLICT DO NOTHING; ROLLBACK";

@@ -153,8 +153,8 @@ impl Database for Sqlite {
         self.read(|connection| read::document(connection, kind, key))
     }
 
-    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError> {
-        self.read(|connection| read::documents(connection, kind))
+    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
+        self.read(|connection| read::documents_since(connection, kind, since_ms, limit))
     }
 
     fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
@@ -167,6 +167,10 @@ impl Database for Sqlite {
 
     fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
         self.write(|connection| write::delete_document(connection, kind, key))
+    }
+
+    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+        self.write(|connection| write::delete_documents(connection, kind, before_ms))
     }
 
     fn check(&self) -> Result<(), StoreError> {

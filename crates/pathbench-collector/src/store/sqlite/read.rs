@@ -94,9 +94,16 @@ pub(super) fn document(connection: &Connection, kind: Kind, key: &str) -> rusqli
     connection.prepare_cached(query)?.query_row(params![kind.name(), key], document_of).optional()
 }
 
-pub(super) fn documents(connection: &Connection, kind: Kind) -> rusqlite::Result<Vec<Document>> {
-    let query = "SELECT key, body, updated_ms FROM documents WHERE kind = ?1 ORDER BY key";
-    connection.prepare_cached(query)?.query_map([kind.name()], document_of)?.collect()
+pub(super) fn documents_since(
+    connection: &Connection,
+    kind: Kind,
+    since_ms: u64,
+    limit: usize,
+) -> rusqlite::Result<Vec<Document>> {
+    let query = "SELECT key, body, updated_ms FROM documents WHERE kind = ?1 AND updated_ms >= ?2
+                 ORDER BY key LIMIT ?3";
+    let arguments = (kind.name(), signed(since_ms), signed(limit as u64));
+    connection.prepare_cached(query)?.query_map(arguments, document_of)?.collect()
 }
 
 pub(super) fn count_documents(connection: &Connection, kind: Kind, since_ms: u64) -> rusqlite::Result<u64> {

@@ -153,6 +153,16 @@ pub(super) fn delete_document(connection: &mut Connection, kind: Kind, key: &str
     statement.execute(params![kind.name(), key]).map(|removed| removed > 0)
 }
 
+pub(super) fn delete_documents(
+    connection: &mut Connection,
+    kind: Kind,
+    before_ms: u64,
+) -> rusqlite::Result<u64> {
+    let query = "DELETE FROM documents WHERE kind = ?1 AND updated_ms < ?2";
+    let mut statement = connection.prepare_cached(query)?;
+    statement.execute(params![kind.name(), signed(before_ms)]).map(|deleted| deleted as u64)
+}
+
 /// Writes without a change: a full or read-only file system fails.
 pub(super) fn check(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.execute("UPDATE changes SET last = last", []).map(|_| ())
