@@ -3,14 +3,25 @@
 
 mod support;
 
+use axum::body::Body;
+use axum::http::Request;
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use pathbench_api::problem::LineStatus::{self, Conflict, Created, Deleted, Known};
 use pathbench_api::submission::Checked;
+use pathbench_collector::clock::Clock;
+use pathbench_collector::columns::Columns;
+use pathbench_collector::http::access::{Gate, SubmitAccess};
+use pathbench_collector::http::limits::{MemoryBudget, RateLimit};
+use pathbench_collector::http::ready::Readiness;
+use pathbench_collector::http::{App, Metrics, router};
 use pathbench_collector::ingest::{Group, NotWritten, Options, Writer, Written};
+use pathbench_collector::keys::Keys;
+use pathbench_collector::log::Log;
 use pathbench_collector::raw::directory::Directory;
 use pathbench_collector::raw::s3::S3;
 use pathbench_collector::raw::{RawError, RawStore};
+use pathbench_collector::reader::Reader;
 use pathbench_collector::store::postgres::{self, Postgres};
 use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_collector::store::{
@@ -18,12 +29,13 @@ use pathbench_collector::store::{
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use support::postgres::Server;
 use support::results::{NOW_MS, checked, id_at};
 use support::{MovedClock, random, results, s3, within};
 use tempfile::TempDir;
+use tower::ServiceExt as _;
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -89,6 +101,10 @@ impl Database for Faulty {
         self.inner.delete_document(kind, key)
     }
 
+    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+        self.inner.delete_documents(kind, before_ms)
+    }
+
     fn check(&self) -> Result<(), StoreError> {
         self.inner.check()
     }
@@ -101,10 +117,6 @@ struct Explosive(Directory);
 const EXPLOSIVE: &[u8] = b"explosive";
 
 impl RawStore for Explosive {
-    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
-        self.inner.delete_documents(kind, before_ms)
-    }
-
     fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
         assert!(!parts.iter().any(|part| part.starts_with(EXPLOSIVE)), "the raw store explodes");
         self.0.append(parts)
@@ -188,7 +200,7 @@ fn each_submission_has_its_status() {
     let stored = bench.database.result(a).unwrap().unwrap();
     assert_eq!(bench.raw.read(&stored.raw.unwrap()).unwrap(), b"raw of 1");
     let summary: pathbench_api::summary::Summary = serde_json::from_slice(&stored.summary).unwrap();
-    assert_eq!(summary, support::results::summary());
+    assert_eq!(summary, results::summary());
     assert_eq!(bench.database.result(c_id).unwrap().unwrap().raw, None);
     let figures = bench.writer.figures();
     assert_eq!((figures.groups, figures.created, figures.known), (4, 3, 2));
@@ -391,4 +403,51 @@ fn collectors_share_a_database_and_a_bucket() {
         let stored = database.result(submission.submission.id).unwrap().unwrap();
         assert_eq!(raw.read(&stored.raw.unwrap()).unwrap(), vec![number; 2_000]);
     }
+}
+
+/// A client that gave up its submission, and then deletes its results.
+#[test]
+fn a_deletion_includes_what_waits_for_the_writer() {
+    let bench = Bench::new(|_| ());
+    let gate = bench.close_gate();
+    let token = "0123456789abcdef0123456789abcdef";
+    let mut waiting = new_result();
+    waiting.submission.deletion_sha256 = Digest::of(token.as_bytes());
+    let id = waiting.submission.id;
+    let answers = [new_result(), waiting].map(|one| bench.writer.submit(group(vec![one])).unwrap());
+    let Bench { database, raw, writer, .. } = bench;
+    let clock: Arc<dyn Clock> = Arc::new(MovedClock::default());
+    let shared: Arc<dyn Database> = database.clone();
+    let columns = Arc::new(RwLock::new(Columns::default()));
+    let app = Arc::new(App {
+        reader: Arc::new(Reader::new(shared.clone(), raw.clone(), columns, clock.clone())),
+        database: shared,
+        raw,
+        writer,
+        log: Log::new(clock.clone(), std::io::sink()),
+        metrics: Arc::new(Metrics::new(clock.as_ref())),
+        clock,
+        gate: Gate { keys: Keys::new(&[7; 32]), submit: SubmitAccess::Open },
+        rate: RateLimit::new(0),
+        memory: MemoryBudget::new(64 << 20),
+        operator: None,
+        retention: None,
+        is_loaded: AtomicBool::new(true),
+        readiness: Readiness::default(),
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let request = Request::delete(format!("/v1/results/{id}"))
+        .header("Authorization", format!("Bearer {token}"))
+        .body(Body::empty())
+        .unwrap();
+    let deletion = runtime.spawn(router(app).oneshot(request));
+    // The deletion reaches the writer, or the database if it does not wait.
+    std::thread::sleep(Duration::from_millis(500));
+    for _ in answers {
+        gate.send(()).unwrap();
+    }
+    let answer = runtime.block_on(deletion).unwrap().unwrap();
+    let body = runtime.block_on(axum::body::to_bytes(answer.into_body(), 1 << 10)).unwrap();
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&body).unwrap()["deleted"], 1);
+    assert_eq!(database.known(&[id]).unwrap(), [(id, None)]);
 }

@@ -11,6 +11,7 @@ use pathbench_collector::clock::Clock;
 use pathbench_collector::columns::Columns;
 use pathbench_collector::http::access::{Gate, SubmitAccess};
 use pathbench_collector::http::limits::{MemoryBudget, RateLimit};
+use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::http::{App, Metrics, Peer, router};
 use pathbench_collector::ingest::{Options, Writer};
 use pathbench_collector::keys::{Keys, Purpose};
@@ -157,6 +158,7 @@ impl Collector {
             operator: Some("<b>\u{202e}".to_owned()),
             retention: None,
             is_loaded: AtomicBool::new(true),
+            readiness: Readiness::default(),
         });
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::columns::Columns;
 use crate::http::access::{Gate, SubmitAccess};
 use crate::http::limits::{MemoryBudget, RateLimit};
+use crate::http::ready::Readiness;
 use crate::http::server::{self, Acceptance};
 use crate::http::{App, Metrics, router};
 use crate::ingest::{Options, Writer};
@@ -143,6 +144,7 @@ fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stor
         operator: args.operator.clone(),
         retention: args.retention.map(|time| time.0),
         is_loaded: AtomicBool::new(false),
+        readiness: Readiness::default(),
     })
 }
 
@@ -209,9 +211,9 @@ impl Upkeep {
             None => 0,
         };
         app.metrics.count_retention(deleted);
+        maintenance::delete_old_documents(database, app.retention, app.clock.unix_ms())?;
         let mut erased = maintenance::erase_deleted(database, raw)?;
         if is_daily {
-        maintenance::delete_old_documents(database, app.retention, app.clock.unix_ms())?;
             let unreferenced = maintenance::erase_unreferenced(database, raw)?;
             erased.ranges += unreferenced.ranges;
             erased.segments += unreferenced.segments;

@@ -8,6 +8,7 @@ pub mod limits;
 pub mod metrics;
 pub mod openapi;
 mod privacy;
+pub mod ready;
 mod results;
 pub mod server;
 
@@ -29,6 +30,7 @@ use axum::{Extension, Json, Router};
 use body::blocking;
 use limits::{MemoryBudget, RateLimit};
 pub use metrics::Metrics;
+use ready::Readiness;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -59,6 +61,7 @@ pub struct App {
     pub retention: Option<Duration>,
     /// Whether the columns have followed all changes that the database had at the start.
     pub is_loaded: AtomicBool,
+    pub readiness: Readiness,
 }
 
 /// All routes, behind the limits that hold for every request.
@@ -199,11 +202,12 @@ async fn ready(State(app): State<Arc<App>>) -> Result<Json<Status>, Refusal> {
     if !app.is_loaded.load(Ordering::SeqCst) {
         return Err(Refusal::busy("the collector still loads its figures", Duration::from_secs(2)));
     }
-    let (database, raw) = (Arc::clone(&app.database), Arc::clone(&app.raw));
     blocking(move || {
-        database.check()?;
-        raw.check()?;
-        Ok(Json(Status { status: "ready" }))
+        app.readiness.of(app.clock.as_ref(), || {
+            app.database.check()?;
+            Ok(app.raw.check()?)
+        })
     })
-    .await
+    .await?;
+    Ok(Json(Status { status: "ready" }))
 }

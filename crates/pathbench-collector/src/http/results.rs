@@ -181,6 +181,10 @@ pub(super) async fn delete_all(
 }
 
 pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Deleted>, Refusal> {
+    // A group that its client gave up can still wait: an empty group behind it is answered after its commit.
+    write(app, Group { submissions: Vec::new() })
+        .await
+        .map_err(|(error, time)| Refusal::busy(error, time))?;
     let now_ms = app.clock.unix_ms();
     let database = Arc::clone(&app.database);
     let shared = Arc::clone(app);

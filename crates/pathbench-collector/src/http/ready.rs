@@ -1,0 +1,96 @@
+//! `GET /ready`: one check of both stores at a time, for all clients.
+
+use crate::clock::Clock;
+use crate::refusal::Refusal;
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// An outcome answers the requests of this time.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// An outcome answers requests while the next check runs: a check of an unreachable S3 store takes 91 s.
+const KEPT_DURING_CHECK: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+pub struct Readiness {
+    running: Mutex<()>,
+    /// With its monotonic time.
+    last: Mutex<Option<(Duration, Result<(), Refusal>)>>,
+}
+
+impl Readiness {
+    /// The outcome of `check`, or of a recent one.
+    pub fn of(&self, clock: &dyn Clock, check: impl FnOnce() -> Result<(), Refusal>) -> Result<(), Refusal> {
+        if let Some(outcome) = self.last(clock, KEPT) {
+            return outcome;
+        }
+        let _running = match self.running.try_lock() {
+            Ok(running) => running,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return self.last(clock, KEPT_DURING_CHECK).unwrap_or_else(|| {
+                    Err(Refusal::busy("the check of the database and the raw store still runs", KEPT))
+                });
+            }
+        };
+        let outcome = check();
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((clock.monotonic(), outcome.clone()));
+        outcome
+    }
+
+    fn last(&self, clock: &dyn Clock, most: Duration) -> Option<Result<(), Refusal>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last.filter(|(at, _)| clock.monotonic().saturating_sub(*at) < most).map(|(_, outcome)| outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[derive(Debug, Default)]
+    struct Seconds(AtomicU64);
+
+    impl Clock for Seconds {
+        fn unix_ms(&self) -> u64 {
+            0
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(self.0.load(Ordering::SeqCst))
+        }
+    }
+
+    #[test]
+    fn one_check_answers_all_requests_of_five_seconds() {
+        let (readiness, clock, failed) =
+            (Readiness::default(), Seconds::default(), || Err(Refusal::failed("down")));
+        assert_eq!(readiness.of(&clock, || Ok(())), Ok(()));
+        clock.0.store(4, Ordering::SeqCst);
+        assert_eq!(readiness.of(&clock, failed), Ok(()));
+        clock.0.store(5, Ordering::SeqCst);
+        assert_eq!(readiness.of(&clock, failed), failed());
+        assert_eq!(readiness.of(&clock, || Ok(())), failed());
+    }
+
+    #[test]
+    fn requests_during_a_check_get_the_last_outcome_and_start_none() {
+        let (readiness, clock) = (Readiness::default(), Seconds::default());
+        let during = || readiness.of(&clock, || panic!("a second check at the same time"));
+        let outcome = readiness.of(&clock, || {
+            assert!(during().unwrap_err().error().contains("still runs"));
+            Ok(())
+        });
+        assert_eq!(outcome, Ok(()));
+        clock.0.store(10, Ordering::SeqCst);
+        let outcome = readiness.of(&clock, || {
+            assert_eq!(during(), Ok(()));
+            clock.0.store(90, Ordering::SeqCst);
+            assert!(during().is_err());
+            Err(Refusal::failed("down"))
+        });
+        assert!(outcome.is_err());
+    }
+}
