@@ -57,6 +57,33 @@ fn a_backup_of_a_running_collector_restores_results_and_tokens() {
 }
 
 #[test]
+fn an_export_removes_the_files_of_deleted_results() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let collector = Collector::start(&["--open"]);
+    let place = tempfile::tempdir().unwrap();
+    let exported = place.path().join("export");
+    let export = || collector.command(&["export", "--all", exported.to_str().unwrap()]);
+    let one = submission();
+    assert_eq!(collector.submit(&[line(&one)]).status, 201);
+    assert!(export().ends_with("1 day\n"));
+    let day = exported.join("date=2026-11-25");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&exported), mode(&day), mode(&day.join("part.parquet"))), (0o700, 0o700, 0o600));
+    let others = [day.join("notes"), exported.join("date=today/part.parquet")];
+    std::fs::create_dir(exported.join("date=today")).unwrap();
+    for other in &others {
+        std::fs::write(other, "mine").unwrap();
+    }
+    collector.command(&["delete", &one.id.to_string()]);
+    assert!(export().ends_with("0 days\n"));
+    assert!(!day.join("part.parquet").exists());
+    assert!(others.iter().all(|other| other.exists()));
+    std::fs::remove_file(&others[0]).unwrap();
+    export();
+    assert!(!day.exists());
+}
+
+#[test]
 fn bad_input_has_one_message_with_its_place_and_remedy() {
     let place = tempfile::tempdir().unwrap();
     let collector = Collector::start_in(place.path(), &[]);

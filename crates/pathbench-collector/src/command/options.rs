@@ -132,7 +132,7 @@ pub enum Action {
     },
     /// Write the summaries as Parquet files by date, for DuckDB, Spark and ClickHouse
     Export {
-        /// New directory; it gets a subdirectory date=YYYY-MM-DD for each day
+        /// Directory; it gets a subdirectory date=YYYY-MM-DD for each day, in place of those of an earlier export
         #[arg(value_name = "DIR")]
         to: PathBuf,
         /// All results as submitted [default: public results in the anonymous form]

@@ -16,9 +16,10 @@ use pathbench_api::anonymise::Anonymiser;
 use pathbench_api::name::Name;
 use pathbench_api::summary::{GroupSummary, Summary};
 use pathbench_record::summary::figure_names;
-use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
@@ -218,21 +219,32 @@ impl Reader {
 
     /// Writes the results of a filter as `date=YYYY-MM-DD/part.parquet` below `directory`, by the UTC day of their
     /// start, as `DuckDB`, Spark and `ClickHouse` read partitions; returns the number of files. Each file is complete or
-    /// absent; an earlier one of the same day is replaced.
+    /// absent; earlier ones are replaced, and removed where a day has no results any more. The operator's files are
+    /// readable by their owner only.
     pub fn export(&self, filter: &Filter, directory: &Path) -> Result<usize, ExportError> {
         let days = {
             let columns = self.columns();
             columns.by_day(&columns.select(filter))
         };
-        for (day, sequences) in &days {
-            let place = directory.join(format!("date={}", query::date(day * 86_400)));
-            let failed = |path: &Path| {
-                let path = path.to_owned();
-                move |source| ExportError::Io { path, source }
-            };
-            fs::create_dir_all(&place).map_err(failed(&place))?;
-            let (partial, path) = (place.join("part.parquet.partial"), place.join("part.parquet"));
-            let mut file = File::create(&partial).map_err(failed(&partial))?;
+        let days: BTreeMap<String, Vec<u64>> = days
+            .into_iter()
+            .map(|(day, sequences)| (format!("date={}", query::date(day * 86_400)), sequences))
+            .collect();
+        let (directory_mode, file_mode) = match filter.viewer {
+            Viewer::Operator => (0o700, 0o600),
+            Viewer::Everybody => (0o777, 0o666),
+        };
+        let make = |path: &Path| DirBuilder::new().recursive(true).mode(directory_mode).create(path);
+        make(directory).map_err(failed(directory))?;
+        remove_days(directory, |name| !days.contains_key(name)).map_err(failed(directory))?;
+        for (name, sequences) in &days {
+            let place = directory.join(name);
+            make(&place).map_err(failed(&place))?;
+            let (partial, path) = (place.join(PARTIAL), place.join(PART));
+            // Of an export that was interrupted.
+            let _ = fs::remove_file(&partial);
+            let file = OpenOptions::new().write(true).create_new(true).mode(file_mode).open(&partial);
+            let mut file = file.map_err(failed(&partial))?;
             let mut writer = RowWriter::new(&mut file)?;
             for sequences in sequences.chunks(GROUP_RESULTS) {
                 writer.write(&self.rows(filter.viewer, sequences)?)?;
@@ -243,4 +255,38 @@ impl Reader {
         }
         Ok(days.len())
     }
+}
+
+const PART: &str = "part.parquet";
+const PARTIAL: &str = "part.parquet.partial";
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
+    let path = path.to_owned();
+    move |source| ExportError::Io { path, source }
+}
+
+/// Removes the files of earlier exports for some days; other files stay.
+fn remove_days(directory: &Path, is_removed: impl Fn(&str) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| is_day(name) && is_removed(name)) else { continue };
+        let place = directory.join(name);
+        for file in [PARTIAL, PART] {
+            match fs::remove_file(place.join(file)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        // It stays with files of somebody else.
+        let _ = fs::remove_dir(&place);
+    }
+    Ok(())
+}
+
+/// `date=YYYY-MM-DD`
+fn is_day(name: &str) -> bool {
+    let form =
+        |(at, byte): (usize, u8)| if at == 4 || at == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    name.strip_prefix("date=").is_some_and(|date| date.len() == 10 && date.bytes().enumerate().all(form))
 }
