@@ -88,5 +88,5 @@ pub const HEARTBEAT_S: u32 = 10;
 /// A server whose last report is older is not offered.
 pub const SERVER_EXPIRY_MS: u64 = 30_000;
 
-/// Servers in an answer.
-pub const MOST_SERVERS: usize = 8;
+/// Servers in an answer: one for each experiment that an agent accepts.
+pub const MOST_SERVERS: usize = 16;

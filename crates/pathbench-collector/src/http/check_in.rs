@@ -52,7 +52,7 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
     let experiments = experiments_of(database, &check_in.name)?;
     let token_name = check_in.agent.simple().to_string();
     put_record(database, Kind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
-    let servers = offered(database, &app.gate.keys, &token_name, now_ms)?;
+    let servers = offered(database, &app.gate.keys, &token_name, &experiments, now_ms)?;
     for server in &servers {
         app.metrics.count_token(server.name.as_str());
     }
@@ -76,11 +76,13 @@ fn experiments_of(database: &dyn Database, agent: &Name) -> Result<Vec<Experimen
     Ok(own.collect())
 }
 
-/// The running servers that accept tests, the least loaded first, each with a token.
+/// The running servers that accept tests, each with a token: those of the experiments first, of these and the others the
+/// least loaded first.
 fn offered(
     database: &dyn Database,
     keys: &Keys,
     token_name: &str,
+    experiments: &[Experiment],
     now_ms: u64,
 ) -> Result<Vec<OfferedServer>, Refusal> {
     let reports: Vec<(Document, KnownServer)> = records(database, Kind::ServerReport)?;
@@ -104,7 +106,13 @@ fn offered(
         })
         .filter(|server| server.load < 1.0)
         .collect();
-    servers.sort_by(|a, b| a.load.total_cmp(&b.load).then_with(|| a.name.cmp(&b.name)));
+    let is_other = |server: &OfferedServer| {
+        !experiments.iter().any(|experiment| experiment.servers.contains(&server.name))
+    };
+    servers.sort_by(|a, b| {
+        let by_experiment = is_other(a).cmp(&is_other(b));
+        by_experiment.then(a.load.total_cmp(&b.load)).then_with(|| a.name.cmp(&b.name))
+    });
     servers.truncate(MOST_SERVERS);
     Ok(servers)
 }
