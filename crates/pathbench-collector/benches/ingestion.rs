@@ -15,6 +15,7 @@ use pathbench_collector::clock::{Clock as _, RealClock};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -135,12 +136,12 @@ fn client(
     times
 }
 
-fn round(database: Option<&str>, arguments: &Arguments, template: &Arc<Template>) {
+fn round(place: &Path, database: Option<&str>, arguments: &Arguments, template: &Arc<Template>) {
     let mut options = vec!["--open", "--rate-limit", "0"];
     if let Some(url) = database {
         options.extend(["--database", url]);
     }
-    let collector = Collector::start(&options);
+    let collector = Collector::start_in(place, &options);
     let (stop, stored) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let times = Arc::new(Mutex::new(Vec::new()));
     let clock = RealClock::default();
@@ -193,9 +194,11 @@ fn disk() {
 fn main() {
     let arguments = arguments();
     let template = Arc::new(Template::new());
+    // A database belongs to one raw store.
+    let places: Vec<_> = arguments.databases.iter().map(|_| tempfile::tempdir().unwrap()).collect();
     for _ in 0..ROUNDS {
-        for database in &arguments.databases {
-            round(database.as_deref(), &arguments, &template);
+        for (database, place) in arguments.databases.iter().zip(&places) {
+            round(place.path(), database.as_deref(), &arguments, &template);
         }
         disk();
     }
