@@ -16,6 +16,7 @@ pub mod ingest;
 pub mod keys;
 pub mod log;
 pub mod maintenance;
+pub mod memory;
 pub mod metrics;
 pub mod output;
 pub mod page;

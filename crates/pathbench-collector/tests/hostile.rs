@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 use support::process::{Answer, Collector, line, submission};
+use support::within;
 
 pathbench_kerneltest::unprivileged_too!();
 
@@ -159,6 +160,40 @@ fn ten_thousand_connections_leave_room_for_others() {
     assert!(open <= 512, "{open} connections of one client are open");
     drop(connections);
     assert!(is_alive(&collector));
+}
+
+#[test]
+fn answers_that_nobody_reads_are_bounded_in_memory_and_time() {
+    let collector = Collector::start(&["--open", "--answer-memory", "32", "--rate-limit", "0"]);
+    let admin = collector.command(&["token", "--admin"]);
+    let mut result = submission();
+    let raw = [b"\x28\xb5\x2f\xfd".as_slice(), &vec![7; (8 << 20) - 4]].concat();
+    result.raw = Some(data_encoding::BASE64.encode(&raw));
+    assert_eq!(collector.submit(&[line(&result)]).status, 201);
+    let path = format!("/admin/v1/results/{}/raw", result.id);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n", admin.trim());
+    let ask = || {
+        let mut stream = connect(&collector);
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        (stream, String::from_utf8_lossy(&head[9..]).into_owned())
+    };
+    let mut unread = Vec::new();
+    for _ in 0..5 {
+        let (stream, status) = ask();
+        match status.as_str() {
+            "200" => unread.push(stream),
+            status => assert_eq!(status, "503"),
+        }
+    }
+    assert!((1..=4).contains(&unread.len()), "{} answers of 8 MiB fit in 32 MiB", unread.len());
+    assert!(is_alive(&collector));
+    // The connections stay open, and the collector ends them.
+    let served = within(Duration::from_secs(180), || (ask().1 == "200").then_some(()));
+    assert!(served.is_some(), "answers keep their memory");
+    let is_cut = |stream| rest(stream).len() < raw.len();
+    assert!(unread.into_iter().any(is_cut), "all answers were sent");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
 use pathbench_collector::chart;
 use pathbench_collector::columns::Filter;
+use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
 use pathbench_collector::reader::{View, routes};
 use pathbench_collector::store::{Database, Deletion, Kind};
@@ -459,6 +460,61 @@ async fn a_chart_is_kept_while_nothing_changes_and_for_five_seconds() {
     let filter = Filter::new(Viewer::Everybody);
     let [one, other] = [(); 2].map(|()| demo.reader.chart(&filter, "usage").unwrap());
     assert!(Arc::ptr_eq(&one, &other));
+}
+
+/// The answer, of which the client has not read the body.
+async fn unread(app: &Router, address: &str) -> axum::response::Response {
+    let response = app.clone().oneshot(Request::get(address).body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    response
+}
+
+#[tokio::test]
+async fn all_readers_of_a_report_share_its_memory() {
+    let demo = Demo::new(Campaign { public: 1.0, ..Campaign::default() }, 1);
+    let app = app(&demo);
+    let address = format!("/results/{}/report", ids(&demo, Viewer::Everybody, 1)[0]);
+    let free = || demo.reader.answers.available_bytes();
+    let all = free();
+    let first = unread(&app, &address).await;
+    let of_one = all - free();
+    let mut others = Vec::new();
+    for _ in 0..100 {
+        others.push(unread(&app, &address).await);
+    }
+    assert_eq!(all - free(), of_one);
+    drop(others);
+    assert!(of_one >= to_bytes(first.into_body(), usize::MAX).await.unwrap().len());
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_have_a_bound() {
+    let mut demo = Demo::new(Campaign { public: 1.0, ..Campaign::default() }, 1);
+    let id = ids(&demo, Viewer::Everybody, 1)[0];
+    let report = format!("/results/{id}/report");
+    let page = get(&app(&demo), &report).await.body.len();
+    let mut reader = Arc::into_inner(std::mem::replace(&mut demo.reader, Demo::default().reader)).unwrap();
+    reader.answers = MemoryBudget::new(page * 4);
+    demo.reader = Arc::new(reader);
+    let app = app(&demo);
+    for address in ["/v1/results", "/v1/results.csv", "/v1/results.parquet", &format!("/v1/results/{id}/raw")]
+    {
+        let mut kept = Vec::new();
+        let refused = loop {
+            let request = Request::get(address).body(Body::empty()).unwrap();
+            let response = app.clone().oneshot(request).await.unwrap();
+            if response.status() != StatusCode::OK {
+                break response;
+            }
+            kept.push(response);
+            assert!(kept.len() < 100_000, "{address} has no bound");
+        };
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{address}");
+        assert!(refused.headers().contains_key("retry-after"), "{address}");
+        assert_eq!(get(&app, &report).await.status, StatusCode::SERVICE_UNAVAILABLE, "{address}");
+        drop(kept);
+        assert_eq!(get(&app, &report).await.status, StatusCode::OK, "{address}");
+    }
 }
 
 #[tokio::test]

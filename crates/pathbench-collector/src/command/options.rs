@@ -83,6 +83,9 @@ pub struct ServeArgs {
     /// Memory for the bodies of requests, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(32..=65_536))]
     pub body_memory: u32,
+    /// Memory for answers that clients have not read yet and for reports, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(32..=65_536))]
+    pub answer_memory: u32,
     /// Address of a proxy that names the client in X-Forwarded-For (repeatable)
     #[arg(long, value_name = "ADDR")]
     pub trusted_proxy: Vec<IpAddr>,

@@ -6,13 +6,14 @@ use super::{Failure, secret, tls};
 use crate::clock::Clock;
 use crate::columns::Columns;
 use crate::http::access::{Gate, SubmitAccess};
-use crate::http::limits::{MemoryBudget, RateLimit};
+use crate::http::limits::RateLimit;
 use crate::http::ready::Readiness;
 use crate::http::server::{self, Acceptance};
 use crate::http::{App, Metrics, router};
 use crate::ingest::{Options, Writer};
 use crate::log::Log;
 use crate::maintenance::{self, Erased, MaintenanceError};
+use crate::memory::MemoryBudget;
 use crate::raw::{RawMaintenance, RawStore};
 use crate::reader::{self, Followed, Reader};
 use crate::store::{Database, DatabaseMaintenance};
@@ -129,7 +130,8 @@ fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stor
     let writer = Writer::start(Arc::clone(&database), Arc::clone(&raw), options).map_err(Failure::failed)?;
     let submit = if args.open { SubmitAccess::Open } else { SubmitAccess::Token };
     let columns = Arc::new(RwLock::new(Columns::default()));
-    let reader = Reader::new(Arc::clone(&database), Arc::clone(&raw), columns, Arc::clone(clock));
+    let mut reader = Reader::new(Arc::clone(&database), Arc::clone(&raw), columns, Arc::clone(clock));
+    reader.answers = MemoryBudget::new((args.answer_memory as usize) << 20);
     Ok(App {
         database,
         raw,

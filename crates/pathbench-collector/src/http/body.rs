@@ -1,7 +1,7 @@
 //! Bodies of requests: bounded in bytes, in memory of all together, and in time.
 
 use super::App;
-use super::limits::MemoryShare;
+use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
 use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, header};

@@ -2,6 +2,7 @@
 
 use super::Peer;
 use super::metrics::{Metrics, Refused};
+use super::write_deadline::WriteDeadline;
 use crate::log::Log;
 use axum::Router;
 use axum::extract::Request;
@@ -28,7 +29,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Time for a request and its answer. Only downloads of large answers last longer.
 const REQUEST_TIME: Duration = Duration::from_secs(240);
 
-/// An answer that its client does not read is given up with the connection.
+/// The longest time of a connection.
 const CONNECTION_TIME: Duration = Duration::from_secs(1200);
 
 /// The longest head of a request.
@@ -175,6 +176,7 @@ async fn requests(
     mut stopping: watch::Receiver<bool>,
     metrics: Arc<Metrics>,
 ) -> io::Result<()> {
+    let stream = WriteDeadline::new(stream, Arc::clone(&metrics));
     let proxies = acceptance.trusted_proxies.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let client = client_address(peer.ip(), request.headers(), &proxies);

@@ -222,7 +222,7 @@ pub(super) async fn report(
 ) -> Answer {
     let id = id(view, &text)?;
     let page = reports::page(&reader, view.viewer, id).await.map_err(problem(view))?;
-    let mut response = typed("text/html; charset=utf-8", page.as_str().to_owned());
+    let mut response = typed("text/html; charset=utf-8", page);
     secure(response.headers_mut(), &format!("{}; frame-ancestors 'none'", report_page::policy()));
     Ok(response)
 }

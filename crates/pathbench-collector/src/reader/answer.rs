@@ -1,6 +1,7 @@
 //! Answers: blocking work with a bound, problems as JSON, headers.
 
 use super::{Reader, View};
+use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
@@ -8,14 +9,43 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::Response;
+use bytes::Bytes;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
+const BUSY: Duration = Duration::from_secs(5);
+
 /// How long a request waits for others.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// An answer, and the memory it counts against until no client needs it.
+struct Held {
+    bytes: Vec<u8>,
+    _share: MemoryShare,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Reader {
+    /// The bytes of an answer, which count against the memory of all answers; copies share them.
+    pub(super) fn held(&self, bytes: Vec<u8>) -> Result<Bytes, Refusal> {
+        let mut share = self.answers.share();
+        if !share.grow_to(bytes.capacity()) {
+            self.reports.clear();
+            if !share.grow_to(bytes.capacity()) {
+                return Err(Refusal::busy("the collector has no memory for the answer now", BUSY));
+            }
+        }
+        Ok(Bytes::from_owner(Held { bytes, _share: share }))
+    }
+}
 
 /// A body of a type.
 pub(crate) fn typed(kind: &'static str, body: impl Into<Body>) -> Response {
@@ -56,7 +86,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     let waiting = tokio::time::timeout(LONGEST_WAIT, Arc::clone(permits).acquire_owned()).await;
     let Ok(Ok(permit)) = waiting else {
-        return Err(Refusal::busy("the collector is busy", Duration::from_secs(5)));
+        return Err(Refusal::busy("the collector is busy", BUSY));
     };
     let of_work = Arc::clone(reader);
     let done = tokio::task::spawn_blocking(move || {

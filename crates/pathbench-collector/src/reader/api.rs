@@ -8,6 +8,7 @@ use crate::chart;
 use crate::refusal::Refusal;
 use crate::store::StoredResult;
 use crate::viewer::Viewer;
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
@@ -28,9 +29,13 @@ const MOST_RESULTS: usize = 200;
 /// Results of a file; the header `x-next-cursor` continues it.
 const MOST_ROWS: usize = 2_000;
 
-fn json_answer(value: &impl Serialize) -> Response {
+fn json(value: &impl Serialize) -> Vec<u8> {
     // Neither maps with other keys than texts nor failing writers.
-    let mut response = typed("application/json", serde_json::to_string(value).unwrap_or_default());
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+fn json_answer(body: impl Into<Body>) -> Response {
+    let mut response = typed("application/json", body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
@@ -129,9 +134,12 @@ fn entry(result: &StoredResult, view: View) -> ResultEntry {
 pub(super) async fn results(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
     let filter = fields.filter(view.viewer)?;
     let place = (fields.cursor()?, fields.limit(RESULTS, MOST_RESULTS)?);
-    let page = read(&reader, move |reader| Ok(reader.page(&filter, place)?)).await?;
-    let results = page.results.iter().map(|one| entry(one, view)).collect();
-    Ok(json_answer(&ResultsAnswer { all: page.all, results, next_cursor: page.next }))
+    let body = read(&reader, move |reader| {
+        let page = reader.page(&filter, place)?;
+        let results = page.results.iter().map(|one| entry(one, view)).collect();
+        reader.held(json(&ResultsAnswer { all: page.all, results, next_cursor: page.next }))
+    });
+    Ok(json_answer(body.await?))
 }
 
 pub(super) async fn result(
@@ -142,10 +150,10 @@ pub(super) async fn result(
     let id = id(&text)?;
     let found = read(&reader, move |reader| Ok(reader.result(view.viewer, id)?)).await?;
     let found = found.ok_or_else(|| Refusal::not_found("no such result"))?;
-    Ok(json_answer(&entry(&found, view)))
+    Ok(json_answer(json(&entry(&found, view))))
 }
 
-fn file(kind: &'static str, name: &str, body: Vec<u8>, next: Option<u64>) -> Response {
+fn file(kind: &'static str, name: &str, body: impl Into<Body>, next: Option<u64>) -> Response {
     let mut response = typed(kind, body);
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
@@ -179,19 +187,19 @@ async fn table(
 
 pub(super) async fn results_csv(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
     let (table, next) = table(&reader, view, &fields).await?;
-    let body = read(&reader, move |_| Ok(table.csv())).await?;
-    Ok(file("text/csv; charset=utf-8", "results.csv", body.into_bytes(), next))
+    let body = read(&reader, move |reader| reader.held(table.csv().into_bytes())).await?;
+    Ok(file("text/csv; charset=utf-8", "results.csv", body, next))
 }
 
 pub(super) async fn results_parquet(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
     let (table, next) = table(&reader, view, &fields).await?;
-    let body = read(&reader, move |_| {
+    let body = read(&reader, move |reader| {
         let failed = |_| Refusal::internal("cannot write Parquet");
         let mut body = Vec::new();
         let mut writer = RowWriter::new(&mut body).map_err(failed)?;
         writer.write(&table).map_err(failed)?;
         writer.finish().map_err(failed)?;
-        Ok(body)
+        reader.held(body)
     });
     Ok(file("application/vnd.apache.parquet", "results.parquet", body.await?, next))
 }
@@ -200,12 +208,12 @@ pub(super) async fn results_parquet(State(reader): State<Arc<Reader>>, view: Vie
 pub(super) async fn raw(State(reader): State<Arc<Reader>>, view: View, Path(text): Path<String>) -> Answer {
     let id = id(&text)?;
     let body = unpack(&reader, move |reader| match view.viewer {
-        Viewer::Everybody => Ok(report::unpacked(reader, view.viewer, id)?.packed()?),
+        Viewer::Everybody => reader.held(report::unpacked(reader, view.viewer, id)?.packed()?),
         Viewer::Operator => {
             let result =
                 reader.result(view.viewer, id)?.ok_or_else(|| Refusal::not_found("no such result"))?;
             let no_raw = || Refusal::not_found("the result was submitted without its raw part");
-            Ok(reader.raw.read(&result.raw.ok_or_else(no_raw)?)?)
+            reader.held(reader.raw.read(&result.raw.ok_or_else(no_raw)?)?)
         }
     });
     Ok(file("application/zstd", &format!("{id}.tar.zst"), body.await?, None))
@@ -213,7 +221,7 @@ pub(super) async fn raw(State(reader): State<Arc<Reader>>, view: View, Path(text
 
 pub(super) async fn charts(view: View) -> Response {
     let one = |(name, title)| ChartEntry { name, title, page: format!("{}/charts/{name}", view.prefix) };
-    json_answer(&ChartsAnswer { charts: chart::all().map(one).collect() })
+    json_answer(json(&ChartsAnswer { charts: chart::all().map(one).collect() }))
 }
 
 /// `NAME.json`, `NAME.csv` or `NAME.svg`.
@@ -233,7 +241,7 @@ pub(super) async fn chart(
         }
         let chart = reader.chart(&filter, &stem).ok_or_else(missing)?;
         Ok(match extension.as_str() {
-            "json" => json_answer(&chart.json()),
+            "json" => json_answer(json(&chart.json())),
             "csv" => file("text/csv; charset=utf-8", &name, chart.csv().into_bytes(), None),
             _ => {
                 let mut response = typed("image/svg+xml", chart.svg().to_string());
@@ -248,5 +256,5 @@ pub(super) async fn chart(
 
 pub(super) async fn live(State(reader): State<Arc<Reader>>, view: View) -> Answer {
     let live = read(&reader, move |reader| Ok(reader.live(view.viewer)?)).await?;
-    Ok(json_answer(&live))
+    Ok(json_answer(json(&live)))
 }

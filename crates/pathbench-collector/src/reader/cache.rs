@@ -33,6 +33,10 @@ impl<K: Eq + Hash, V> Cache<K, V> {
         Some(value)
     }
 
+    pub(super) fn clear(&self) {
+        self.entries().clear();
+    }
+
     pub(super) fn put(&self, key: K, now: Duration, value: Arc<V>) {
         let mut entries = self.entries();
         entries.retain(|(one, _, _)| *one != key);

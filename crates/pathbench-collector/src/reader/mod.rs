@@ -18,12 +18,14 @@ pub use follow::{Followed, follow, load};
 use crate::chart::{Chart, Scene};
 use crate::clock::Clock;
 use crate::columns::{Columns, Dimension, Filter};
+use crate::memory::MemoryBudget;
 use crate::page;
 use crate::raw::RawStore;
 use crate::store::{Database, StoreError, StoredResult};
 use crate::viewer::Viewer;
 use axum::Router;
 use axum::routing::get;
+use bytes::Bytes;
 use cache::Cache;
 use pathbench_api::Uuid;
 use std::sync::atomic::AtomicU64;
@@ -50,6 +52,9 @@ const MOST_OPTIONS: usize = 100;
 const MOST_CHARTS: usize = 64;
 const MOST_REPORTS: usize = 8;
 
+/// Memory of all answers together, unless the operator sets another.
+const ANSWER_BYTES: usize = 256 << 20;
+
 /// What requests read from.
 #[derive(Debug)]
 pub struct Reader {
@@ -57,12 +62,14 @@ pub struct Reader {
     pub raw: Arc<dyn RawStore>,
     pub columns: Arc<RwLock<Columns>>,
     pub clock: Arc<dyn Clock>,
+    /// For answers that their clients have not read yet, and for reports that are kept.
+    pub answers: MemoryBudget,
     /// Answers with status 500 since the start.
     pub failures: AtomicU64,
     reads: Arc<Semaphore>,
     unpacking: Arc<Semaphore>,
     charts: Cache<(Filter, String), Drawn>,
-    reports: Cache<(Uuid, Viewer), String>,
+    reports: Cache<(Uuid, Viewer), Bytes>,
     options: Cache<Viewer, Options>,
 }
 
@@ -114,6 +121,7 @@ impl Reader {
             raw,
             columns,
             clock,
+            answers: MemoryBudget::new(ANSWER_BYTES),
             failures: AtomicU64::new(0),
             reads: Arc::new(Semaphore::new(MOST_READS)),
             unpacking: Arc::new(Semaphore::new(MOST_UNPACKED)),

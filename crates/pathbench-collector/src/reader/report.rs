@@ -4,6 +4,7 @@ use super::unpacked::{UnpackError, Unpacked};
 use super::{Reader, answer};
 use crate::refusal::Refusal;
 use crate::viewer::Viewer;
+use bytes::Bytes;
 use pathbench_api::Uuid;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::{ResultSet, html};
@@ -36,18 +37,23 @@ pub(super) fn unpacked(reader: &Reader, viewer: Viewer, id: Uuid) -> Result<Unpa
     Ok(Unpacked::of(&reader.raw.read(&place)?, viewer)?)
 }
 
-pub async fn page(reader: &Arc<Reader>, viewer: Viewer, id: Uuid) -> Result<Arc<String>, Refusal> {
+/// All readers of a page share its bytes.
+pub async fn page(reader: &Arc<Reader>, viewer: Viewer, id: Uuid) -> Result<Bytes, Refusal> {
     let now = reader.clock.monotonic();
     if let Some(page) = reader.reports.get(&(id, viewer), now, AGE) {
         // Deleted results have no report.
         let is_there = answer::read(reader, move |reader| Ok(reader.result(viewer, id)?.is_some())).await?;
-        return if is_there { Ok(page) } else { Err(Refusal::not_found("no such result")) };
+        return if is_there { Ok(Bytes::clone(&page)) } else { Err(Refusal::not_found("no such result")) };
     }
     answer::unpack(reader, move |reader| {
+        // Another request can have made it in the meantime.
+        if let Some(page) = reader.reports.get(&(id, viewer), now, AGE) {
+            return Ok(Bytes::clone(&page));
+        }
         let unpacked = unpacked(reader, viewer, id)?;
-        let page = Arc::new(rendered(&unpacked)?);
+        let page = reader.held(rendered(&unpacked)?.into_bytes())?;
         if page.len() <= MOST_KEPT_BYTES {
-            reader.reports.put((id, viewer), now, Arc::clone(&page));
+            reader.reports.put((id, viewer), now, Arc::new(page.clone()));
         }
         Ok(page)
     })
