@@ -217,6 +217,12 @@ fn live_reports_are_bounded_and_old_ones_are_deleted() {
         let path = format!("/v1/live/{}", Uuid::from_u128(agent));
         collector.request("PUT", &path).json(&report).send()
     };
+    assert_eq!(put(1).status, 404);
+    for agent in [1, 2] {
+        let check_in =
+            json!({ "agent": Uuid::from_u128(agent), "name": "a", "version": "0.1.0", "consent": "public" });
+        assert_eq!(collector.request("POST", "/v1/check-in").json(&check_in).send().status, 200);
+    }
     assert_eq!(put(1).status, 204);
     let database = rusqlite::Connection::open(place.path().join("results.sqlite")).unwrap();
     database.busy_timeout(Duration::from_secs(20)).unwrap();
@@ -224,10 +230,18 @@ fn live_reports_are_bounded_and_old_ones_are_deleted() {
                 INSERT INTO documents SELECT ?1, 'filled ' || n, '{}', ?2 FROM numbers";
     let now_ms = i64::try_from(unix_seconds() * 1000).unwrap();
     database.execute(fill, ("live", now_ms)).unwrap();
+    // None expires during the test.
+    database
+        .execute("UPDATE documents SET updated_ms = ?1 WHERE kind = 'live'", [now_ms + 3_600_000])
+        .unwrap();
     let refused = put(2);
     assert_eq!(refused.status, 503);
     assert!(refused.headers.contains_key("retry-after"));
     assert_eq!(put(1).status, 204);
+    // Expired reports do not count, although they are still there.
+    let expire = "UPDATE documents SET updated_ms = ?1 WHERE key LIKE 'filled %'";
+    database.execute(expire, [now_ms - 20_000]).unwrap();
+    assert_eq!(put(2).status, 204);
 
     database.execute(fill, ("agent", now_ms)).unwrap();
     let age = "UPDATE documents SET updated_ms = updated_ms - ?1 WHERE kind = ?2 AND key LIKE 'filled %'";
@@ -235,8 +249,8 @@ fn live_reports_are_bounded_and_old_ones_are_deleted() {
     database.execute(age, (91 * 86_400_000_i64, "agent")).unwrap();
     assert_eq!(collector.stop(), Some(0));
     let collector = Collector::start_in(place.path(), &["--open"]);
-    let count = "SELECT count(*) FROM documents WHERE key LIKE 'filled %'";
-    let left = || database.query_row(count, [], |row| row.get::<_, i64>(0));
+    let filled = "SELECT count(*) FROM documents WHERE key LIKE 'filled %'";
+    let left = || database.query_row(filled, [], |row| row.get::<_, i64>(0));
     let deleted = within(Duration::from_secs(30), || (left().unwrap() == 0).then_some(()));
     assert!(deleted.is_some(), "{} documents are left", left().unwrap());
     assert_eq!(collector.stop(), Some(0));

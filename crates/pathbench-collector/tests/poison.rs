@@ -301,7 +301,10 @@ fn numbers_that_are_none_and_names_that_deceive_are_rejected() {
     };
     let report =
         r#"{"agent":"a","runs_done":1,"runs_planned":2,"paths":[{"name":"b","goodput_mbps":1e300}]}"#;
-    let path = format!("/v1/live/{}", Uuid::from_bytes(random()));
+    let id = Uuid::from_bytes(random());
+    let check_in = json!({ "agent": id, "name": "a", "version": "0.1.0", "consent": "public" });
+    assert_eq!(collector.request("POST", "/v1/check-in").json(&check_in).send().status, 200);
+    let path = format!("/v1/live/{id}");
     assert_eq!(live(&path, report), 422);
     assert_eq!(live(&path, &report.replace("1e300", "NaN")), 422);
     assert_eq!(live(&path, &report.replace("1e300", "1")), 204);

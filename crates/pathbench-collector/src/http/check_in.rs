@@ -3,10 +3,11 @@
 use super::body::{self, blocking};
 use super::{App, Peer};
 use crate::keys::{Keys, Purpose};
-use crate::maintenance::LIVE_KEPT;
 use crate::reader::live::MOST_AGENTS;
 use crate::refusal::Refusal;
-use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, record, records};
+use crate::store::record::{
+    KnownAgent, KnownServer, RegisteredServer, RunningAgent, put_record, record, records,
+};
 use crate::store::{Database, Document, Kind};
 use axum::Json;
 use axum::body::Body;
@@ -17,7 +18,7 @@ use pathbench_api::check_in::{
     CheckIn, CheckInAnswer, MOST_SERVERS, OfferedServer, SERVER_EXPIRY_MS, ServerReport,
 };
 use pathbench_api::experiment::Experiment;
-use pathbench_api::live::LiveReport;
+use pathbench_api::live::{EXPIRY_MS, LiveReport};
 use pathbench_api::name::Name;
 use pathbench_record::network::ServerName;
 use std::net::IpAddr;
@@ -178,11 +179,19 @@ pub(super) async fn live(
     let database = Arc::clone(&app.database);
     blocking(move || {
         let (database, key) = (database.as_ref(), agent.to_string());
-        let is_new = database.document(Kind::Live, &key)?.is_none();
-        if is_new && database.count_documents(Kind::Live, 0)? >= MOST_AGENTS as u64 {
-            return Err(Refusal::busy("too many agents report running measurements", LIVE_KEPT));
+        let known: Option<KnownAgent> = record(database, Kind::Agent, &key)?;
+        let Some(KnownAgent { check_in }) = known else {
+            return Err(Refusal::not_found(format!("agent {agent} is not known: check in first")));
+        };
+        let since_ms = now_ms.saturating_sub(EXPIRY_MS);
+        let previous = database.document(Kind::Live, &key)?;
+        let is_running = previous.is_some_and(|document| document.updated_ms >= since_ms);
+        if !is_running && database.count_documents(Kind::Live, since_ms)? >= MOST_AGENTS as u64 {
+            let wait = Duration::from_millis(EXPIRY_MS);
+            return Err(Refusal::busy("too many agents report running measurements", wait));
         }
-        put_record(database, Kind::Live, &key, &report, now_ms)?;
+        let running = RunningAgent { consent: check_in.consent, report };
+        put_record(database, Kind::Live, &key, &running, now_ms)?;
         Ok(StatusCode::NO_CONTENT)
     })
     .await

@@ -1,11 +1,10 @@
 //! What agents measure at this moment.
 
 use super::Reader;
-use crate::store::record::{KnownAgent, record};
+use crate::store::record::RunningAgent;
 use crate::store::{Kind, StoreError};
 use crate::viewer::Viewer;
 use pathbench_api::anonymise::Anonymiser;
-use pathbench_api::consent::Consent;
 use pathbench_api::live::{EXPIRY_MS, LiveReport, MOST_PATHS};
 use pathbench_api::name::Name;
 use schemars::JsonSchema;
@@ -14,7 +13,7 @@ use serde::Serialize;
 /// Reports in an answer.
 const MOST_REPORTS: usize = 200;
 
-/// Agents with a live report; each costs a query for its consent.
+/// Agents with a live report.
 pub const MOST_AGENTS: usize = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -32,24 +31,16 @@ impl Reader {
         let mut running = Vec::new();
         let since_ms = now_ms.saturating_sub(EXPIRY_MS);
         for document in self.database.documents_since(Kind::Live, since_ms, MOST_AGENTS)? {
-            let Ok(report) = serde_json::from_str::<LiveReport>(&document.body) else { continue };
-            if report.problem().is_some() {
+            let Ok(agent) = serde_json::from_str::<RunningAgent>(&document.body) else { continue };
+            if agent.report.problem().is_some() || !viewer.may_see(agent.consent) {
                 continue;
             }
-            let is_visible = viewer == Viewer::Operator || self.is_public(&document.key)?;
-            if is_visible {
-                running.push(if viewer == Viewer::Operator { report } else { anonymous(report) });
-            }
+            running.push(if viewer == Viewer::Operator { agent.report } else { anonymous(agent.report) });
             if running.len() == MOST_REPORTS {
                 break;
             }
         }
         Ok(Live { now_ms, running })
-    }
-
-    fn is_public(&self, agent: &str) -> Result<bool, StoreError> {
-        let known: Option<KnownAgent> = record(self.database.as_ref(), Kind::Agent, agent)?;
-        Ok(known.is_some_and(|known| known.check_in.consent == Consent::Public))
     }
 }
 

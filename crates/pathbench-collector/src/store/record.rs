@@ -2,6 +2,8 @@
 
 use super::{Database, Document, Kind, StoreError};
 use pathbench_api::check_in::{CheckIn, ServerReport};
+use pathbench_api::consent::Consent;
+use pathbench_api::live::LiveReport;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,13 @@ pub struct KnownServer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KnownAgent {
     pub check_in: CheckIn,
+}
+
+/// The last live report of an agent, with the consent of its last check-in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunningAgent {
+    pub consent: Consent,
+    pub report: LiveReport,
 }
 
 /// All documents of a kind that can be read as `T`; others are of an older or newer version.

@@ -99,16 +99,12 @@ impl Demo {
     /// A running measurement of an agent with this consent.
     pub fn put_live(&self, key: &str, name: &str, consent: Consent) {
         let name = serde_json::json!(name);
-        let check_in = serde_json::json!({
-            "agent": "00000000-0000-4000-8000-000000000001", "name": name, "version": "0.1.0", "consent": consent,
-        });
-        self.put(Kind::Agent, key, serde_json::json!({ "check_in": check_in }).to_string());
         let report = serde_json::json!({
             "agent": name, "experiment": "hourly", "server": "europe.example", "transport": "mptcp",
             "pattern": "throughput-download", "runs_done": 3, "runs_planned": 12,
             "paths": [{ "name": "wlan0", "goodput_mbps": 48.2 }, { "name": "wwan0", "goodput_mbps": 0.61 }],
         });
-        self.put(Kind::Live, key, report.to_string());
+        self.put(Kind::Live, key, serde_json::json!({ "consent": consent, "report": report }).to_string());
     }
 
     pub fn put_server(&self, name: &str, address: &str, tests: u32) {
