@@ -186,6 +186,22 @@ async fn pages_by_cursor_are_all_results_once() {
 }
 
 #[tokio::test]
+async fn the_last_page_has_no_cursor_although_it_is_full() {
+    let demo = Demo::new(Campaign { public: 1.0, ..Campaign::default() }, 6);
+    let app = app(&demo);
+    for (results, has_next) in [(5, true), (6, false), (7, false)] {
+        let page = get(&app, &format!("/v1/results?limit={results}")).await.json();
+        assert_eq!(page["next_cursor"].is_u64(), has_next, "{results}");
+        for file in ["csv", "parquet"] {
+            let answer = get(&app, &format!("/v1/results.{file}?limit={results}")).await;
+            assert_eq!(answer.headers.contains_key("x-next-cursor"), has_next, "{file} {results}");
+        }
+        let page = get(&app, &format!("/results?limit={results}")).await.text();
+        assert_eq!(page.contains("Older"), has_next, "{results}");
+    }
+}
+
+#[tokio::test]
 async fn a_malformed_request_is_a_problem() {
     let app = app(&Demo::default());
     let long = format!("/charts?q={}", "x".repeat(129));
@@ -443,25 +459,6 @@ async fn the_report_of_a_deleted_result_is_gone() {
     assert_eq!(get(&app, &format!("/results/{id}")).await.status, StatusCode::NOT_FOUND);
 }
 
-#[tokio::test]
-async fn a_chart_is_kept_while_nothing_changes_and_for_five_seconds() {
-    let clock = Arc::new(ManualClock::default());
-    let demo = Demo::with_clock(Campaign { public: 1.0, ..Campaign::default() }, 20, Arc::clone(&clock) as _);
-    let count = |demo: &Demo| demo.reader.chart(&Filter::new(Viewer::Everybody), "usage").unwrap().n;
-    assert_eq!(count(&demo), 20);
-    let more = new_result(&Campaign { public: 1.0, ..Campaign::default() }.checked(700), None);
-    demo.database.insert(&[more]).unwrap();
-    demo.load();
-    clock.advance(Duration::from_millis(4_900));
-    assert_eq!(count(&demo), 20);
-    clock.advance(Duration::from_millis(200));
-    assert_eq!(count(&demo), 21);
-    clock.advance(Duration::from_secs(3600));
-    let filter = Filter::new(Viewer::Everybody);
-    let [one, other] = [(); 2].map(|()| demo.reader.chart(&filter, "usage").unwrap());
-    assert!(Arc::ptr_eq(&one, &other));
-}
-
 /// The answer, of which the client has not read the body.
 async fn unread(app: &Router, address: &str) -> axum::response::Response {
     let response = app.clone().oneshot(Request::get(address).body(Body::empty()).unwrap()).await.unwrap();
@@ -515,6 +512,25 @@ async fn answers_that_nobody_reads_have_a_bound() {
         drop(kept);
         assert_eq!(get(&app, &report).await.status, StatusCode::OK, "{address}");
     }
+}
+
+#[tokio::test]
+async fn a_chart_is_kept_while_nothing_changes_and_for_five_seconds() {
+    let clock = Arc::new(ManualClock::default());
+    let demo = Demo::with_clock(Campaign { public: 1.0, ..Campaign::default() }, 20, Arc::clone(&clock) as _);
+    let count = |demo: &Demo| demo.reader.chart(&Filter::new(Viewer::Everybody), "usage").unwrap().n;
+    assert_eq!(count(&demo), 20);
+    let more = new_result(&Campaign { public: 1.0, ..Campaign::default() }.checked(700), None);
+    demo.database.insert(&[more]).unwrap();
+    demo.load();
+    clock.advance(Duration::from_millis(4_900));
+    assert_eq!(count(&demo), 20);
+    clock.advance(Duration::from_millis(200));
+    assert_eq!(count(&demo), 21);
+    clock.advance(Duration::from_secs(3600));
+    let filter = Filter::new(Viewer::Everybody);
+    let [one, other] = [(); 2].map(|()| demo.reader.chart(&filter, "usage").unwrap());
+    assert!(Arc::ptr_eq(&one, &other));
 }
 
 #[tokio::test]

@@ -173,13 +173,9 @@ async fn table(
     fields: &Fields,
 ) -> Result<(chart::Table, Option<u64>), Refusal> {
     let filter = fields.filter(view.viewer)?;
-    let (before, limit) = (fields.cursor()?, fields.limit(MOST_ROWS, MOST_ROWS)?);
+    let place = (fields.cursor()?, fields.limit(MOST_ROWS, MOST_ROWS)?);
     read(reader, move |reader| {
-        let sequences = {
-            let columns = reader.columns();
-            columns.newest(&columns.select(&filter), before, limit)
-        };
-        let next = sequences.last().copied().filter(|_| sequences.len() == limit);
+        let (_, sequences, next) = reader.newest(&filter, place);
         Ok((reader.rows(filter.viewer, &sequences)?, next))
     })
     .await

@@ -183,18 +183,25 @@ impl Reader {
         self.charts(filter, &[name]).into_iter().next()
     }
 
-    /// A page of results from the newest; a full page has a cursor for the next one.
-    pub fn page(
+    /// The number of results that pass the filter, the sequence numbers of a page of them from the newest, and the cursor
+    /// of the next page if there is one.
+    pub fn newest(
         &self,
         filter: &Filter,
         (before, limit): (Option<u64>, usize),
-    ) -> Result<ResultPage, StoreError> {
-        let (all, sequences) = {
-            let columns = self.columns();
-            let selection = columns.select(filter);
-            (selection.len() as u64, columns.newest(&selection, before, limit))
-        };
-        let next = sequences.last().copied().filter(|_| sequences.len() == limit);
+    ) -> (u64, Vec<u64>, Option<u64>) {
+        let columns = self.columns();
+        let selection = columns.select(filter);
+        let mut sequences = columns.newest(&selection, before, limit.saturating_add(1));
+        let has_next = sequences.len() > limit;
+        sequences.truncate(limit);
+        let next = sequences.last().copied().filter(|_| has_next);
+        (selection.len() as u64, sequences, next)
+    }
+
+    /// A page of results from the newest.
+    pub fn page(&self, filter: &Filter, place: (Option<u64>, usize)) -> Result<ResultPage, StoreError> {
+        let (all, sequences, next) = self.newest(filter, place);
         let may_see = |one: &StoredResult| filter.viewer.may_see(one.consent);
         let results = self.database.results(&sequences)?.into_iter().filter(may_see).collect();
         Ok(ResultPage { all, results, next })
@@ -211,7 +218,7 @@ pub struct ResultPage {
     /// Results that pass the filter.
     pub all: u64,
     pub results: Vec<StoredResult>,
-    /// Sequence number before which the next page begins.
+    /// Sequence number before which the next page begins; absent after the last one.
     pub next: Option<u64>,
 }
 
