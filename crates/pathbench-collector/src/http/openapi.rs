@@ -46,7 +46,8 @@ pub struct Endpoint {
     pub summary: &'static str,
     pub credential: Credential,
     pub request: Option<(&'static str, SchemaOf)>,
-    pub query: &'static [Parameter],
+    /// Lists of parameters, one after the other.
+    pub query: &'static [&'static [Parameter]],
     pub success: u16,
     pub answer: Option<(&'static str, Option<SchemaOf>)>,
     /// Further statuses; each has a `Problem`.
@@ -93,7 +94,7 @@ impl Endpoint {
         Self { success: 204, answer: None, ..self }
     }
 
-    const fn query(self, query: &'static [Parameter]) -> Self {
+    const fn query(self, query: &'static [&'static [Parameter]]) -> Self {
         Self { query, ..self }
     }
 }
@@ -124,59 +125,17 @@ pub const FILTERS: &[Parameter] = &[
     ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
 ];
 
-const PAGED: &[Parameter] = &[
-    (
-        "transport",
-        r#"{"type":"array","items":{"type":"string","enum":["","tcp","mptcp","quic","mpquic"]}}"#,
-        "Results with any of these transports",
-    ),
-    ("server", r#"{"type":"string","maxLength":128}"#, "Name of a test server"),
-    (
-        "network",
-        r#"{"type":"string","enum":["ethernet","wifi","cellular","emulated","other"]}"#,
-        "Kind of network",
-    ),
-    ("operator", r#"{"type":"string","maxLength":128}"#, "Network operator"),
-    ("experiment", r#"{"type":"string","maxLength":128}"#, "Name of an experiment"),
-    ("scenario", r#"{"type":"string","maxLength":128}"#, "Name of a scenario"),
-    ("mode", r#"{"type":"string","enum":["stable","mobile","lab","other"]}"#, "Kind of measurement"),
-    ("since", DAY, "First day (UTC), or a Unix time in seconds"),
-    ("until", DAY, "Last day (UTC), or a Unix time in seconds"),
-    ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
-    (
-        "cursor",
-        r#"{"type":"integer","minimum":0}"#,
-        "`next_cursor`, or the header `x-next-cursor`, of the previous page",
-    ),
-    ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a page; default 50, maximum 200"),
-];
+const CURSOR: Parameter = (
+    "cursor",
+    r#"{"type":"integer","minimum":0}"#,
+    "`next_cursor`, or the header `x-next-cursor`, of the previous page",
+);
 
-const FILE: &[Parameter] = &[
-    (
-        "transport",
-        r#"{"type":"array","items":{"type":"string","enum":["","tcp","mptcp","quic","mpquic"]}}"#,
-        "Results with any of these transports",
-    ),
-    ("server", r#"{"type":"string","maxLength":128}"#, "Name of a test server"),
-    (
-        "network",
-        r#"{"type":"string","enum":["ethernet","wifi","cellular","emulated","other"]}"#,
-        "Kind of network",
-    ),
-    ("operator", r#"{"type":"string","maxLength":128}"#, "Network operator"),
-    ("experiment", r#"{"type":"string","maxLength":128}"#, "Name of an experiment"),
-    ("scenario", r#"{"type":"string","maxLength":128}"#, "Name of a scenario"),
-    ("mode", r#"{"type":"string","enum":["stable","mobile","lab","other"]}"#, "Kind of measurement"),
-    ("since", DAY, "First day (UTC), or a Unix time in seconds"),
-    ("until", DAY, "Last day (UTC), or a Unix time in seconds"),
-    ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
-    (
-        "cursor",
-        r#"{"type":"integer","minimum":0}"#,
-        "`next_cursor`, or the header `x-next-cursor`, of the previous page",
-    ),
-    ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a file; default and maximum 2000"),
-];
+const PAGED: &[Parameter] =
+    &[CURSOR, ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a page; default 50, maximum 200")];
+
+const FILE: &[Parameter] =
+    &[CURSOR, ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a file; default and maximum 2000")];
 
 use Credential::{Deletion, Operator, Server, Submit};
 
@@ -191,11 +150,13 @@ pub const ENDPOINTS: &[Endpoint] = &[
     .body(NDJSON, of::<Submission>)
     .json(of::<BatchAnswer>),
     Endpoint::get("/v1/results", "results", "Results, the newest first")
-        .query(PAGED)
+        .query(&[FILTERS, PAGED])
         .json(of::<api::ResultsAnswer>),
-    Endpoint::get("/v1/results.csv", "results_csv", "Results as CSV").query(FILE).media("text/csv"),
+    Endpoint::get("/v1/results.csv", "results_csv", "Results as CSV")
+        .query(&[FILTERS, FILE])
+        .media("text/csv"),
     Endpoint::get("/v1/results.parquet", "results_parquet", "Results as Parquet")
-        .query(FILE)
+        .query(&[FILTERS, FILE])
         .media("application/vnd.apache.parquet"),
     Endpoint::get("/v1/results", "delete_all", "Delete all results that have this deletion token")
         .method("delete", Deletion)
@@ -208,7 +169,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         .json(of::<Deleted>),
     Endpoint::get("/v1/charts", "charts", "The names and titles of all charts").json(of::<api::ChartsAnswer>),
     Endpoint::get("/v1/charts/{name}", "chart", "A chart: NAME.json, NAME.csv or NAME.svg")
-        .query(FILTERS)
+        .query(&[FILTERS])
         .json(of::<api::ChartDocument>),
     Endpoint::get("/v1/live", "live", "Running measurements").json(of::<Live>),
     Endpoint::get("/v1/live/{agent}", "report_live", "Report the running measurement of an agent")
@@ -318,7 +279,7 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Sch
             json!({ "name": name, "in": "path", "required": true, "schema": schema })
         })
         .collect();
-    parameters.extend(endpoint.query.iter().map(|(name, schema, description)| {
+    parameters.extend(endpoint.query.iter().copied().flatten().map(|(name, schema, description)| {
         let schema: Value =
             serde_json::from_str(schema).unwrap_or_else(|error| unreachable!("{schema}: {error}"));
         json!({ "name": name, "in": "query", "description": description, "schema": schema })
