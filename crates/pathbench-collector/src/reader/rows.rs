@@ -31,7 +31,7 @@ enum Kind {
     Number,
 }
 
-/// The first columns; one for each figure follows, and then the shares of paths.
+/// The first columns; one for each figure follows.
 const COLUMNS: [(&str, Kind); 21] = [
     ("id", Kind::Text),
     ("received_ms", Kind::Count),
