@@ -3,7 +3,7 @@
 //!
 //! A live record shows what the client knows while a run lasts. `run.json` has the figures of both ends.
 
-use crate::document::{MtuChange, RunRecord, Variant};
+use crate::document::{MtuChange, Reachability, RunRecord, Variant};
 use crate::event::Event;
 use crate::time::Timestamp;
 use schemars::JsonSchema;
@@ -283,4 +283,7 @@ pub struct LiveEnd {
     pub exit_code: u8,
     /// Why the command failed.
     pub error: Option<String>,
+    /// The attempts to reach a server, of a command that made no run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reachability: Vec<Reachability>,
 }

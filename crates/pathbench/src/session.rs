@@ -90,8 +90,8 @@ impl Session {
         self.output.out.is_some() || parent_of_results().is_some()
     }
 
-    /// Finds the nearest of `servers` and the transports that reach it, and records them; `description` is the
-    /// command's one-line title.
+    /// Finds the nearest of `servers` and the transports that reach it, and records them, or the failed attempts;
+    /// `description` is the command's one-line title.
     pub(crate) fn reach(
         &mut self,
         client: &Client,
@@ -100,7 +100,10 @@ impl Session {
         description: &str,
     ) -> Result<Reached, Failure> {
         let discovery = Discovery { client, choice, stop: &self.stop };
-        let reached = discovery.run(servers, &|line| self.progress.line(line))?;
+        let reached = discovery.run(servers, &|line| self.progress.line(line)).map_err(|not_reached| {
+            self.document.reachability = not_reached.reachability;
+            not_reached.failure
+        })?;
         self.document.servers.clone_from(&reached.servers);
         self.document.reachability.clone_from(&reached.reachability);
         self.document.scenario.description = format!("{description} {}", reached.server);
@@ -120,7 +123,13 @@ impl Session {
     pub(crate) fn finish(mut self, measured: Result<Exit, Failure>) -> Result<Exit, Failure> {
         self.progress.end();
         let live = self.progress.records.clone();
-        live.end(self.present(measured))
+        // A result has them itself.
+        let attempts = if measured.is_err() && self.document.runs.is_empty() {
+            std::mem::take(&mut self.document.reachability)
+        } else {
+            Vec::new()
+        };
+        live.end(self.present(measured), attempts)
     }
 
     fn present(self, measured: Result<Exit, Failure>) -> Result<Exit, Failure> {

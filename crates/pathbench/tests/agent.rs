@@ -8,9 +8,12 @@ mod support;
 use pathbench_api::check_in::ServerReport;
 use pathbench_api::consent::Consent;
 use pathbench_api::summary::Mode;
+use pathbench_record::network::AddressFamily;
+use pathbench_record::transport::Transport;
 use pathbench_token::TokenKey;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -183,6 +186,50 @@ fn both_ip_versions_are_compared_in_the_second_result() {
     }
     let pairs: usize = stored.iter().map(|one| one.summary.family_pairs.len()).sum();
     assert_eq!((stored.len(), pairs), (2, 1), "{finished:#?}");
+}
+
+#[test]
+fn a_server_without_ipv6_leaves_its_failed_attempts_in_the_result_over_ipv4() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        return;
+    }
+    for families in [["ipv4", "ipv6"], ["ipv6", "ipv4"]] {
+        let host = Host::new(LIMITS);
+        let serving = Server::on_loopback(&host.work);
+        let changes = json!({ "families": families, "transports": ["tcp", "quic"] });
+        let offered = server(&format!("dual.example:{}", serving.port()), &serving.fingerprint);
+        host.collector.offer(&offered, &json!([experiment(&changes)]));
+        fs::write(host.work.path().join("hosts"), "127.0.0.1 dual.example\n::1 dual.example\n").unwrap();
+        let agent = host.command(&["--once", "--allow-servers", "dual.example"]);
+        let mut command = std::process::Command::new("unshare");
+        command.args([
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            "mount --bind hosts /etc/hosts && exec \"$@\"",
+            "sh",
+        ]);
+        command.arg(agent.get_program()).args(agent.get_args()).current_dir(host.work.path());
+        for (name, value) in agent.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let finished = finish(&mut command).expect(0);
+        let stored = host.collector.stored();
+        assert_eq!(stored.len(), 1, "{finished:#?}");
+        let summary = &stored[0].summary;
+        for transport in [Transport::Tcp, Transport::Quic] {
+            let attempts = summary.reachability.iter().filter(|one| one.transport == transport);
+            let attempts: BTreeSet<(AddressFamily, bool)> =
+                attempts.map(|one| (one.family, one.reachable)).collect();
+            let expected = [(AddressFamily::Ipv4, true), (AddressFamily::Ipv6, false)];
+            assert_eq!(attempts, expected.into(), "{transport}: {finished:#?}");
+        }
+        assert!(summary.family_pairs.is_empty(), "{finished:#?}");
+    }
 }
 
 #[test]

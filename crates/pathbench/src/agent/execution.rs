@@ -5,6 +5,7 @@ use super::state::Shared;
 use crate::clock::MonotonicClock;
 use crate::exit::Exit;
 use crate::supervised;
+use pathbench_record::document::Reachability;
 use pathbench_record::live::LiveRecord;
 use pathbench_record::time::{Clock as _, Timestamp};
 use rustix::process::{Pid, Signal, kill_process};
@@ -57,6 +58,8 @@ pub(crate) struct Outcome {
     /// Interface → bytes.
     pub(crate) used: BTreeMap<String, u64>,
     pub(crate) lasted: Duration,
+    /// The attempts to reach the server, if there was no run.
+    pub(crate) reachability: Vec<Reachability>,
 }
 
 impl Outcome {
@@ -115,13 +118,12 @@ impl Execution {
             }
             MonotonicClock.sleep_until(now + TICK);
         };
-        if let Some(reader) = reader {
-            let _panicked = reader.join();
-        }
+        let reachability = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
         let message = errors.and_then(|errors| errors.join().ok()).unwrap_or_default();
         let used = meter.read();
         let lasted = MonotonicClock.now().since(begun);
-        Ok(Outcome { exit: status.code(), stopped: stopped.map(|(reason, _)| reason), message, used, lasted })
+        let stopped = stopped.map(|(reason, _)| reason);
+        Ok(Outcome { exit: status.code(), stopped, message, used, lasted, reachability })
     }
 
     /// Reports the first objection to a network, until the sender is dropped. nmcli(1) can take seconds.
@@ -169,19 +171,23 @@ fn signal(child: &Child, signal: Signal) {
     }
 }
 
-/// Passes live records to the state of the agent.
-fn follow(out: ChildStdout, shared: Arc<Shared>) -> JoinHandle<()> {
+/// Passes live records to the state of the agent; returns the attempts of the last record.
+fn follow(out: ChildStdout, shared: Arc<Shared>) -> JoinHandle<Vec<Reachability>> {
     thread::spawn(move || {
+        let mut reachability = Vec::new();
         let mut reader = BufReader::new(out);
         let mut line = Vec::new();
         loop {
             line.clear();
             match reader.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
+                Ok(0) | Err(_) => return reachability,
                 Ok(_) => {}
             }
             if let Ok(record) = serde_json::from_slice::<LiveRecord>(&line) {
                 shared.add_record(&record);
+                if let LiveRecord::End(end) = record {
+                    reachability = end.reachability;
+                }
             }
         }
     })

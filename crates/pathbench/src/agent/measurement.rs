@@ -20,6 +20,7 @@ use pathbench_api::experiment::{Experiment, ExperimentKind, Family};
 use pathbench_api::name::Name;
 use pathbench_api::summary::{FamilyPair, ReachabilitySummary, family_pairs, reachability};
 use pathbench_record::directory::{ResultDirectory, default_directory_name};
+use pathbench_record::document::{Reachability, ResultDocument};
 use pathbench_record::time::{Clock as _, rfc3339_from_unix};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,25 @@ struct Part {
     family: Option<Family>,
     interfaces: Vec<String>,
     arguments: Vec<String>,
+}
+
+/// The result of a child, or its attempts to reach the server.
+struct Measured {
+    family: Option<Family>,
+    directory: PathBuf,
+    reachability: Vec<Reachability>,
+}
+
+impl Measured {
+    const fn alone(directory: PathBuf) -> Self {
+        Self { family: None, directory, reachability: Vec::new() }
+    }
+
+    fn document(&self) -> ResultDocument {
+        let attempts =
+            || ResultDocument { reachability: self.reachability.clone(), ..ResultDocument::default() };
+        ResultDirectory::open(&self.directory).map_or_else(|_| attempts(), |result| result.document)
+    }
 }
 
 /// A finished child and the interfaces that it used.
@@ -112,7 +132,8 @@ impl Measurer {
                         (None, true) => worst,
                         (None, false) => "failed",
                     };
-                    results.push((part.family, directory));
+                    let (family, reachability) = (part.family, outcome.reachability);
+                    results.push(Measured { family, directory, reachability });
                 }
                 Err(problem) => {
                     log::event("failed", json!({ "experiment": experiment.name, "error": problem }));
@@ -180,7 +201,7 @@ impl Measurer {
         let (directory, Done { outcome, .. }) =
             self.execute(execution, None, (&target.name, is_offered), kind)?;
         self.settle(&Reservation { left, bytes: 0 }, &outcome.used);
-        self.submit_all(&[(None, directory)], None, is_offered.then_some(&target.name));
+        self.submit_all(&[Measured::alone(directory)], None, is_offered.then_some(&target.name));
         self.count(if outcome.is_good() { "done" } else { "failed" });
         let message = outcome.message.lines().last().unwrap_or_default().to_owned();
         Ok(match (&outcome.stopped, outcome.is_good()) {
@@ -280,9 +301,9 @@ impl Measurer {
             .collect();
         let started = rfc3339_from_unix(i64::try_from(unix_seconds()).unwrap_or_default());
         let mut place = default_directory_name(&self.results, &plain, &started);
-        // The second IP version begins in the same second if the first one fails at once.
+        // The second IP version begins in the same second if the first one fails at once, without a directory.
         for number in 2.. {
-            if !place.exists() {
+            if !place.exists() && Pending::of(&place).is_none() {
                 break;
             }
             place = default_directory_name(&self.results, &format!("{plain}-{number}"), &started);
@@ -306,20 +327,18 @@ impl Measurer {
         self.shared.with(|state| state.budget = budget);
     }
 
-    /// Puts the results into the outbox. The second one of two IP versions gets their pairs.
-    fn submit_all(
-        &self,
-        results: &[(Option<Family>, PathBuf)],
-        experiment: Option<&Name>,
-        server: Option<&Name>,
-    ) {
-        for (index, (_, directory)) in results.iter().enumerate() {
+    /// Puts the results into the outbox. The last one of two IP versions gets their pairs and the other's attempts.
+    fn submit_all(&self, results: &[Measured], experiment: Option<&Name>, server: Option<&Name>) {
+        let last = results.iter().rposition(|one| one.directory.exists());
+        for (index, own) in results.iter().enumerate() {
+            let directory = &own.directory;
             let settings = self.shared.settings();
             let fate = Pending::of(directory).map(|note| note.fate(self.collector.as_ref(), settings));
             match (fate, &self.collector) {
                 (Some(Fate::Submitted(settings)), Some(collector)) => {
+                    let other = results.iter().find(|one| last == Some(index) && one.family != own.family);
                     let (family_pairs, other_reachability) =
-                        if index == 1 { both_families(results) } else { (Vec::new(), Vec::new()) };
+                        other.map(|other| both_families(own, other)).unwrap_or_default();
                     let material = Material {
                         experiment: experiment.cloned(),
                         family_pairs,
@@ -340,7 +359,7 @@ impl Measurer {
     pub(crate) fn submit_pending(&self) {
         for Pending { directory, experiment, server, .. } in Pending::all(&self.results) {
             log::event("recovered", json!({ "result": directory.display().to_string() }));
-            self.submit_all(&[(None, directory)], experiment.as_ref(), server.as_ref());
+            self.submit_all(&[Measured::alone(directory)], experiment.as_ref(), server.as_ref());
         }
     }
 
@@ -421,16 +440,13 @@ fn parts(experiment: &Experiment, target: &Target, rules: &NetworkRules) -> Resu
     Ok(parts)
 }
 
-/// The pairs of completion times over IPv4 and IPv6, and the reachability over the version of the first result.
-fn both_families(results: &[(Option<Family>, PathBuf)]) -> (Vec<FamilyPair>, Vec<ReachabilitySummary>) {
-    let document = |family| {
-        let (_, directory) = results.iter().find(|(one, _)| *one == Some(family))?;
-        ResultDirectory::open(directory).ok().map(|result| result.document)
+/// The pairs of completion times over IPv4 and IPv6, and the reachability over the other IP version.
+fn both_families(own: &Measured, other: &Measured) -> (Vec<FamilyPair>, Vec<ReachabilitySummary>) {
+    let [own_document, other_document] = [own, other].map(Measured::document);
+    let pairs = if own.family == Some(Family::Ipv4) {
+        family_pairs(&own_document, &other_document)
+    } else {
+        family_pairs(&other_document, &own_document)
     };
-    let (Some(ipv4), Some(ipv6)) = (document(Family::Ipv4), document(Family::Ipv6)) else {
-        return (Vec::new(), Vec::new());
-    };
-    let is_ipv4_first = results.first().is_some_and(|(family, _)| *family == Some(Family::Ipv4));
-    let other = reachability(if is_ipv4_first { &ipv4 } else { &ipv6 });
-    (family_pairs(&ipv4, &ipv6), other)
+    (pairs, reachability(&other_document))
 }

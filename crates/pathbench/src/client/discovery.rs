@@ -46,6 +46,19 @@ pub(crate) struct Reached {
     pub(crate) left_out: Vec<String>,
 }
 
+/// Why no transport works, and the attempts.
+#[derive(Debug)]
+pub(crate) struct NotReached {
+    pub(crate) failure: Failure,
+    pub(crate) reachability: Vec<Reachability>,
+}
+
+impl From<Failure> for NotReached {
+    fn from(failure: Failure) -> Self {
+        Self { failure, reachability: Vec::new() }
+    }
+}
+
 /// The answers to pings.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
@@ -60,6 +73,8 @@ struct Pinged {
     server: ServerName,
     addresses: Vec<IpAddr>,
     outcome: Result<(Transport, Answer), Failure>,
+    /// The pings without an answer.
+    failed: Vec<Reachability>,
 }
 
 impl Pinged {
@@ -91,13 +106,16 @@ impl Pinged {
 
 impl Discovery<'_> {
     /// Pings all servers, and tries every transport on the nearest one; `report` gets a line per result.
-    pub(crate) fn run(&self, servers: Vec<ServerName>, report: &dyn Fn(&str)) -> Result<Reached, Failure> {
+    pub(crate) fn run(&self, servers: Vec<ServerName>, report: &dyn Fn(&str)) -> Result<Reached, NotReached> {
         let mut pinged = Vec::new();
         for server in servers {
             pinged.push(self.ping_server(server));
             self.go_on()?;
         }
-        let nearest = self.nearest(&pinged, report)?;
+        let nearest = self.nearest(&pinged, report).map_err(|failure| NotReached {
+            failure,
+            reachability: pinged.iter().flat_map(|one| one.failed.clone()).collect(),
+        })?;
         let servers = pinged.iter().enumerate().map(|(index, one)| one.record(index == nearest)).collect();
         let Pinged { server, addresses, .. } = pinged.swap_remove(nearest);
         self.require_paths(&server, &addresses)?;
@@ -105,7 +123,8 @@ impl Discovery<'_> {
         let places: BTreeMap<_, _> = reachability::choose(&reachability, &addresses).into_iter().collect();
         self.go_on()?;
         if places.is_empty() {
-            return Err(nothing_works(&server, &reachability));
+            let failure = nothing_works(&server, &reachability);
+            return Err(NotReached { failure, reachability });
         }
         let left_out = self.left_out(&places, &reachability);
         Ok(Reached { server, servers, reachability, places, left_out })
@@ -115,15 +134,23 @@ impl Discovery<'_> {
     fn ping_server(&self, server: ServerName) -> Pinged {
         let addresses = match addresses_of(&server, self.client.arguments.server.family()) {
             Ok(addresses) => addresses,
-            Err(failure) => return Pinged { server, addresses: Vec::new(), outcome: Err(failure) },
+            Err(failure) => {
+                return Pinged { server, addresses: Vec::new(), outcome: Err(failure), failed: Vec::new() };
+            }
         };
         let mut first_error: Option<ClientError> = None;
+        let mut failed = Vec::new();
         for (transport, address) in self.ping_targets(&server, &addresses) {
             let target = Target { address, host: server.host.clone(), paths: Vec::new() };
             match self.ping(transport, &target, PINGS) {
-                Ok(answer) => return Pinged { server, addresses, outcome: Ok((transport, answer)) },
+                Ok(answer) => return Pinged { server, addresses, outcome: Ok((transport, answer)), failed },
                 Err(error) => {
                     let by_server = matches!(error, ClientError::Refused { .. });
+                    if !by_server {
+                        let (ip, port) = (address.ip(), address.port());
+                        let tried = Try { transport, family: AddressFamily::of(ip), address: Some(ip), port };
+                        failed.push(reachability::record(&server, tried, Err(reason(&error))));
+                    }
                     // The server's message explains more than an unanswered port.
                     if first_error.is_none() || by_server {
                         first_error = Some(error);
@@ -138,7 +165,7 @@ impl Discovery<'_> {
             || Failure { exit: Exit::Unreachable, message: "no transport to ping it over".to_owned() },
             failure_of,
         ));
-        Pinged { server, addresses, outcome }
+        Pinged { server, addresses, outcome, failed }
     }
 
     /// tcp on every address, then quic on every address and port, limited to the transports that the user named.
@@ -247,13 +274,7 @@ impl Discovery<'_> {
         let address = SocketAddr::new(address, tried.port);
         let paths = self.client.paths_to(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
         let target = Target { address, host: server.host.clone(), paths };
-        let answer = self.ping(tried.transport, &target, ONE_PING).map_err(|error| {
-            let because = match &error {
-                ClientError::Unreachable { because, .. } => *because,
-                _ => UnreachableBecause::Other,
-            };
-            (because, error.to_string())
-        })?;
+        let answer = self.ping(tried.transport, &target, ONE_PING).map_err(|error| reason(&error))?;
         Ok(Some(answer.first_ms))
     }
 
@@ -310,6 +331,14 @@ impl Discovery<'_> {
         }
         Ok(())
     }
+}
+
+fn reason(error: &ClientError) -> (UnreachableBecause, String) {
+    let because = match error {
+        ClientError::Unreachable { because, .. } => *because,
+        _ => UnreachableBecause::Other,
+    };
+    (because, error.to_string())
 }
 
 fn failure_of(error: &ClientError) -> Failure {

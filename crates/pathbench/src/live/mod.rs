@@ -13,7 +13,7 @@ pub(crate) use terminal::restore as restore_terminal;
 
 use crate::exit::{Exit, Failure};
 use crate::output;
-use pathbench_record::document::ResultDocument;
+use pathbench_record::document::{Reachability, ResultDocument};
 use pathbench_record::live::{LiveEnd, LiveNote, LiveRecord, LiveResult, LiveStart};
 use pathbench_transport::lock;
 use serde::{Deserialize, Serialize};
@@ -173,14 +173,19 @@ impl Live {
     }
 
     /// Sends the last record, and waits until standard output has accepted all records.
-    pub(crate) fn end(self, ended: Result<Exit, Failure>) -> Result<Exit, Failure> {
+    /// `reachability` are the attempts of a command that made no run.
+    pub(crate) fn end(
+        self,
+        ended: Result<Exit, Failure>,
+        reachability: Vec<Reachability>,
+    ) -> Result<Exit, Failure> {
         self.close_screen();
         let Some(stream) = self.stream else { return ended };
         let (exit, error) = match &ended {
             Ok(exit) => (*exit, None),
             Err(failure) => (failure.exit, Some(failure.message.clone())),
         };
-        let last = LiveRecord::End(LiveEnd { exit_code: exit.code(), error });
+        let last = LiveRecord::End(LiveEnd { exit_code: exit.code(), error, reachability });
         match stream.end(last) {
             Ok(()) => ended,
             Err(failure) => Err(failure),

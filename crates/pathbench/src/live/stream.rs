@@ -108,7 +108,7 @@ mod tests {
             stream.send(note(number));
         }
         drop(go);
-        stream.end(LiveRecord::End(LiveEnd { exit_code: 0, error: None })).unwrap();
+        stream.end(LiveRecord::End(LiveEnd { exit_code: 0, error: None, reachability: Vec::new() })).unwrap();
         let records: Vec<LiveRecord> =
             lines.iter().map(|line: String| serde_json::from_str(&line).unwrap()).collect();
         let notes = records.iter().filter(|record| matches!(record, LiveRecord::Note(_))).count() as u64;
@@ -127,7 +127,8 @@ mod tests {
         for number in 0..10 {
             stream.send(note(number));
         }
-        let ended = stream.end(LiveRecord::End(LiveEnd { exit_code: 0, error: None }));
+        let ended =
+            stream.end(LiveRecord::End(LiveEnd { exit_code: 0, error: None, reachability: Vec::new() }));
         assert_eq!(ended.unwrap_err().message, "no space");
     }
 }

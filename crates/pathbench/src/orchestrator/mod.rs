@@ -36,7 +36,7 @@ pub(crate) fn orchestrate() -> Result<Exit, Failure> {
     let stop = signals::stop_flag();
     let live = Live::begin(assignment.live, &stop);
     let ended = run_all(&assignment, &stop, &live);
-    live.end(ended)
+    live.end(ended, Vec::new())
 }
 
 /// One scenario of the study with its result.
