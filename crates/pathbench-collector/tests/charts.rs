@@ -6,7 +6,7 @@ mod support;
 
 use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
-use pathbench_api::summary::{FamilyPair, HandoverSummary};
+use pathbench_api::summary::{FamilyPair, HandoverSummary, Mode, Summary};
 use pathbench_collector::chart::{Cell, Chart, Scene, all};
 use pathbench_collector::columns::{Columns, Filter};
 use pathbench_collector::store::{Change, Database};
@@ -74,7 +74,7 @@ fn figures_of_the_paper_have_their_number() {
 }
 
 /// Results of one agent with the given change of their summary.
-fn of_one(results: u64, change: impl Fn(u64, &mut pathbench_api::summary::Summary)) -> Columns {
+fn of_one(results: u64, change: impl Fn(u64, &mut Summary)) -> Columns {
     let mut columns = Columns::default();
     let changes = (1..=results).map(|sequence| {
         let mut checked = Campaign::default().checked(sequence);
@@ -104,6 +104,7 @@ fn table_i_and_figure_6_count_what_the_paper_counts() {
     ];
     let columns = of_one(4, |index, summary| {
         let duration = [-500.0, 2000.0, 12_000.0, 15_000.0][index as usize - 1];
+        summary.mode = Mode::Mobile;
         summary.handovers = vec![HandoverSummary {
             transport: Transport::Mptcp,
             reason: reasons[index as usize - 1],
@@ -113,6 +114,7 @@ fn table_i_and_figure_6_count_what_the_paper_counts() {
     });
     let filter = Filter::new(Viewer::Everybody);
     let table = chart(&columns, &filter, "second-path-reasons").table;
+    assert_eq!(table.columns[1], ("handovers".to_owned(), "Handovers".to_owned()));
     let counts: Vec<&Cell> = table.rows.iter().map(|row| &row[1]).collect();
     assert_eq!(counts, [&Cell::Count(1), &Cell::Count(2), &Cell::Count(0), &Cell::Count(1)]);
     assert_eq!(table.rows[1][2], Cell::Quantity(0.5, "50.0 %".to_owned()));
@@ -126,6 +128,43 @@ fn table_i_and_figure_6_count_what_the_paper_counts() {
         csv.lines().nth(1).unwrap().contains(",-5") || csv.lines().nth(1).unwrap().contains(",-49"),
         "{csv}"
     );
+}
+
+#[test]
+fn figures_of_mobile_runs_have_no_value_of_other_results() {
+    let names = [
+        "second-path-reasons",
+        "handover-duration",
+        "mobile-max-delay",
+        "max-delay-ratio",
+        "max-delay-scatter",
+    ];
+    let moving = Campaign::default();
+    let moving = (0..1000).map(|index| moving.checked(index).submission.summary);
+    let moving =
+        moving.into_iter().find(|one| !one.handovers.is_empty() && !one.delay_pairs.is_empty()).unwrap();
+    for (mode, has_values) in
+        [(Mode::Mobile, true), (Mode::Stable, false), (Mode::Lab, false), (Mode::Other, false)]
+    {
+        let columns = of_one(3, |_, summary| *summary = Summary { mode, ..moving.clone() });
+        for name in names {
+            let chart = chart(&columns, &Filter::new(Viewer::Everybody), name);
+            assert_eq!(chart.n > 0, has_values, "{name}, {mode:?}");
+        }
+    }
+}
+
+#[test]
+fn download_goodput_has_no_uploads() {
+    let columns = of_one(10, |_, summary| {
+        summary.groups.iter_mut().for_each(|group| {
+            group.pattern = Name::new("throughput").unwrap();
+            group.figures = [(Name::new("goodput_mbps").unwrap(), 10.0)].into();
+        });
+    });
+    let filter = Filter::new(Viewer::Everybody);
+    assert_eq!(chart(&columns, &filter, "goodput-over-time").n, 0);
+    assert!(chart(&columns, &filter, "goodput").n > 0);
 }
 
 #[test]

@@ -30,8 +30,9 @@ const fn words(reason: HandoverReason) -> &'static str {
 }
 
 pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
+    let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
     let mut found = [[0_u64; REASONS.len()]; MULTIPATH.len()];
-    for one in scene.columns.handovers(&scene.selection) {
+    for one in scene.columns.handovers(&mobile) {
         let reason = REASONS.iter().position(|reason| *reason == one.reason);
         let transport = MULTIPATH.iter().position(|transport| *transport == one.transport);
         if let (Some(reason), Some(transport)) =
@@ -48,7 +49,7 @@ pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
     };
     let rows: Vec<(String, String, u64)> = REASONS.iter().enumerate().map(row).collect();
     let caption = "Table I of the MultipathTester paper: the state of the first path at the first byte sent on the \
-                   second; the first condition that held. Choose a transport to see one only.";
+                   second, in mobile results; the first condition that held. Choose a transport to see one only.";
     counts(
         meta.caption(caption).x("handovers").counting("handovers"),
         "Reason",
@@ -58,8 +59,9 @@ pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
 }
 
 pub(super) fn durations(scene: &Scene, meta: Meta) -> Chart {
+    let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
     let mut found = vec![[Histogram::default(), Histogram::default()]; MULTIPATH.len()];
-    for one in scene.columns.handovers(&scene.selection) {
+    for one in scene.columns.handovers(&mobile) {
         if let Some(place) = MULTIPATH.iter().position(|transport| *transport == one.transport) {
             found[place][0].add(one.received);
             found[place][1].add(one.sent);
@@ -73,25 +75,21 @@ pub(super) fn durations(scene: &Scene, meta: Meta) -> Chart {
     let meta = meta
         .caption(
             "Figure 6 of the MultipathTester paper: last activity on the first path (received or sent) after the first \
-             data on the second. Negative: the first path had stopped before (abrupt).",
+             data on the second, in mobile results. Negative: the first path had stopped before (abrupt).",
         )
         .x("duration");
     distributions(meta, Unit::SignedMilliseconds, curves.collect(), Some(0.0))
 }
 
 pub(super) fn delays(scene: &Scene, meta: Meta) -> Chart {
+    let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
     let figures = [("delay_max_upload_ms", "upload"), ("delay_max_download_ms", "download")];
     let mut curves = Vec::new();
     for transport in MULTIPATH.into_iter().filter(|one| scene.shows(*one)) {
         for (figure, direction) in figures {
             let Some(measure) = measure("interactive", figure) else { continue };
             let column = scene.columns.figure(measure, transport);
-            let mut values = Histogram::default();
-            scene.selection.for_each(|row| {
-                if scene.columns.mode(row) == Mode::Mobile {
-                    values.add(column[row]);
-                }
-            });
+            let values = scene.columns.histogram(&mobile, column);
             let curve = Curve::new(&format!("{transport}, {direction}"), hue(transport), values);
             curves.push(if direction == "download" { curve.dashed() } else { curve });
         }
@@ -106,8 +104,9 @@ pub(super) fn delays(scene: &Scene, meta: Meta) -> Chart {
 }
 
 pub(super) fn ratio(scene: &Scene, meta: Meta) -> Chart {
+    let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
     let mut found = [Histogram::default(), Histogram::default()];
-    for pair in scene.columns.delay_pairs(&scene.selection) {
+    for pair in scene.columns.delay_pairs(&mobile) {
         found[usize::from(pair.direction == Direction::Download)].add(pair.mptcp.over(pair.mpquic));
     }
     let [upload, download] = found;
@@ -116,7 +115,7 @@ pub(super) fn ratio(scene: &Scene, meta: Meta) -> Chart {
         Curve::new("download", Hue::Download, download).dashed(),
     ];
     let meta = meta
-        .caption("Figure 8a of the MultipathTester paper: maximum delays of the same repetition.")
+        .caption("Figure 8a of the MultipathTester paper: maximum delays of the same repetition of a mobile result.")
         .x("mptcp ÷ mpquic (logarithmic)")
         .corners("left of 1: mptcp is faster", "right of 1: mpquic is faster");
     distributions(meta, Unit::Ratio, curves, Some(1.0))
@@ -133,8 +132,9 @@ fn points(pairs: &[&PairFact]) -> Vec<(f64, f64)> {
 }
 
 pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
+    let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
     let is_drawn = |pair: &&PairFact| [pair.mptcp, pair.mpquic].iter().all(|one| one.index() > 1);
-    let pairs: Vec<&PairFact> = scene.columns.delay_pairs(&scene.selection).filter(is_drawn).collect();
+    let pairs: Vec<&PairFact> = scene.columns.delay_pairs(&mobile).filter(is_drawn).collect();
     let values = || pairs.iter().flat_map(|pair| [pair.mptcp, pair.mpquic]);
     let ends = values().min().zip(values().max());
     let ends = ends.and_then(|(low, high)| low.value().zip(high.value()));
@@ -171,7 +171,7 @@ pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
     }
     let axes = ends.map(|(low, high)| (Axis::Milliseconds(low, high), Axis::Milliseconds(low, high)));
     let meta = meta
-        .caption("Figure 8b of the MultipathTester paper: maximum delays of the same repetition. Near pairs share a point.")
+        .caption("Figure 8b of the MultipathTester paper: maximum delays of the same repetition of a mobile result. Near pairs share a point.")
         .x("mptcp (logarithmic)")
         .counting("pairs")
         .corners("mpquic slower", "mptcp slower");

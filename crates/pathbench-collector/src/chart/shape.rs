@@ -216,9 +216,10 @@ pub(super) fn course(meta: Meta, unit: Unit, span: Option<(f64, f64)>, series: V
     Chart::new(meta, n, Plot { axes, series: drawn, ..Plot::default() }, table)
 }
 
-/// Counts of named things, as bars with their part of `all`.
+/// Counts of what the chart counts, by name, as bars with their part of `all`.
 pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, u64)]) -> Chart {
-    let mut table = Table::new([("name", what), ("results", "Results"), ("part", "Part of all")]);
+    let mut table =
+        Table::new([("name", what), (meta.noun, &capitalised(meta.noun)), ("part", "Part of all")]);
     let most = rows.iter().map(|(_, _, count)| *count).max().filter(|most| *most > 0);
     let part = |count: u64| count as f64 / all.max(1) as f64;
     let bar = |(row, (_, _, count)): (usize, &(String, String, u64))| Bar {
@@ -238,6 +239,11 @@ pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, 
     let series = vec![Series { name: String::new(), hue: Hue::Number(0), is_dashed: false, marks }];
     let n = rows.iter().map(|(_, _, count)| count).sum();
     Chart::new(meta, n, Plot { axes, series, ..Plot::default() }, table)
+}
+
+fn capitalised(word: &str) -> String {
+    let mut rest = word.chars();
+    rest.next().into_iter().flat_map(char::to_uppercase).chain(rest).collect()
 }
 
 pub(super) fn percent(part: f64) -> String {

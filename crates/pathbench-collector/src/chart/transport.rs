@@ -92,16 +92,12 @@ pub(super) fn max_delay_by_kind(scene: &Scene, meta: Meta) -> Chart {
 
 pub(super) fn goodput_over_time(scene: &Scene, meta: Meta) -> Chart {
     let meta = meta.caption("Download goodput.").caption(MULTIPATH);
-    let measures = ["throughput-download", "throughput"].map(|pattern| measure(pattern, "goodput_mbps"));
+    let measure = measure("throughput-download", "goodput_mbps").unwrap_or_default();
     let Some(period) = scene.period() else { return course(meta, Unit::Mbps, None, Vec::new()) };
     let of = |transport: &Transport| {
         let mut values = vec![Histogram::default(); period.count];
-        for measure in measures.into_iter().flatten() {
-            let column = scene.columns.figure(measure, *transport);
-            scene
-                .columns
-                .for_each_period(&scene.selection, period, |row, place| values[place].add(column[row]));
-        }
+        let column = scene.columns.figure(measure, *transport);
+        scene.columns.for_each_period(&scene.selection, period, |row, place| values[place].add(column[row]));
         let values = values.into_iter().enumerate();
         let values = values.map(|(place, values)| (period.start_s(place), values)).collect();
         (transport.name(), hue(*transport), values)

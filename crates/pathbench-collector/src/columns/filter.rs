@@ -133,6 +133,19 @@ impl Columns {
         }
         Selection { words, count }
     }
+
+    /// The results of `selection` with this mode.
+    pub fn of_mode(&self, selection: &Selection, mode: Mode) -> Selection {
+        let mut words = vec![0_u64; selection.words.len()];
+        let mut count = 0;
+        selection.for_each(|row| {
+            if self.mode[row] == mode {
+                words[row / 64] |= 1 << (row % 64);
+                count += 1;
+            }
+        });
+        Selection { words, count }
+    }
 }
 
 /// A filter with the numbers of its names.
