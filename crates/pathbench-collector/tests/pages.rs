@@ -10,6 +10,7 @@ use axum::{Extension, Router};
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
+use pathbench_api::summary::GroupSummary;
 use pathbench_collector::chart;
 use pathbench_collector::columns::Filter;
 use pathbench_collector::memory::MemoryBudget;
@@ -142,6 +143,27 @@ async fn assets_are_kept_for_ever_and_their_links_work() {
         assert!(answer.header("cache-control").contains("immutable"));
     }
     assert_eq!(get(&app, "/assets/collector-0000000000000000.css").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn the_median_share_of_two_groups_is_between_them() {
+    let demo = Demo::default();
+    let mut checked = Campaign::default().checked(1);
+    let summary = &mut checked.submission.summary;
+    let path = Name::new("wlan").unwrap();
+    summary.networks.iter_mut().for_each(|network| network.path = Name::new("eth").unwrap());
+    summary.networks[0].path = path.clone();
+    let mut group = summary.groups[0].clone();
+    group.multipath_used = 1;
+    summary.groups = [0.2, 0.6]
+        .map(|share| GroupSummary { shares: [(path.clone(), share)].into(), ..group.clone() })
+        .into();
+    let one = new_result(&checked, None);
+    let id = one.id;
+    demo.database.insert(&[one]).unwrap();
+    demo.load();
+    let answer = get(&app(&demo), &format!("/admin/results/{id}")).await;
+    assert!(answer.text().contains("40 %"), "{}", answer.text());
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use axum::extract::{Path, State};
 use maud::{Markup, html};
 use pathbench_api::Uuid;
 use pathbench_api::summary::{GroupSummary, Summary};
+use pathbench_record::statistics::median;
 use pathbench_record::text::{duration_ms, three_digits};
 use pathbench_report::html as report_page;
 use pathbench_report::quantity::{percent, rate};
@@ -139,11 +140,9 @@ fn network_table(summary: &Summary) -> Table {
             name.as_ref().map_or(Cell::Absent, |name| Cell::text(name.as_str()))
         };
         let multipath = summary.groups.iter().filter(|group| group.multipath_used > 0);
-        let mut shares: Vec<f64> =
+        let shares: Vec<f64> =
             multipath.filter_map(|group| group.shares.get(&network.path).copied()).collect();
-        shares.sort_by(f64::total_cmp);
-        let share =
-            shares.get(shares.len() / 2).map_or(Cell::Absent, |part| Cell::Quantity(*part, percent(*part)));
+        let share = median(&shares).map_or(Cell::Absent, |part| Cell::Quantity(part, percent(part)));
         table.rows.push(vec![
             Cell::text(network.path.as_str()),
             Cell::text(kind_name(network.kind)),
