@@ -102,3 +102,16 @@ fn queries_read_bounded_time_and_the_tables_of_results() {
         }
     }
 }
+
+#[test]
+fn a_single_path_transport_counts_once_a_result_and_pattern_with_its_best_path() {
+    let dashboard = dashboard("results.json");
+    let queries = panels(&dashboard).iter().map(|panel| panel["targets"][0]["rawSql"].as_str().unwrap());
+    let medians: Vec<&str> = queries.filter(|query| query.contains("percentile_cont")).collect();
+    assert_eq!(medians.len(), 4);
+    for query in medians {
+        let best =
+            if query.contains("'goodput_mbps'") { "max((g -> 'figures'" } else { "min((g -> 'figures'" };
+        assert!(query.contains(best) && query.contains("GROUP BY 1, 2, 3, 4, 5)"), "{query}");
+    }
+}
