@@ -85,8 +85,14 @@ fn three_agents_fill_the_dashboard_and_nothing_is_left_behind() {
             .iter()
             .map(|one| one["summary"]["mode"].as_str().unwrap_or_default().to_owned())
             .collect();
-        let charts =
-            ["gain", "gain-by-operator", "ipv4-ipv6-completion", "ipv6-reachability", "mobile-max-delay"];
+        let charts = [
+            "gain",
+            "gain-by-operator",
+            "ipv4-ipv6-completion",
+            "ipv6-reachability",
+            "mobile-max-delay",
+            "max-delay-ratio",
+        ];
         let has_data = charts.iter().all(|name| {
             get(&format!("{}/v1/charts/{name}.json", demo.url))
                 .is_some_and(|chart| chart["n"].as_u64().unwrap_or(0) > 0)
