@@ -428,16 +428,19 @@ fn parts(experiment: &Experiment, target: &Target, rules: &NetworkRules) -> Resu
     }
     let networks = NetworkState::read(&rules.kinds);
     let mut parts = Vec::new();
+    let mut reason = format!("{} has no address of the IP version", target.name);
     for family in families {
         let Some(address) = target.address(family) else { continue };
-        let (interfaces, transports) = permitted(experiment, address, &networks, &rules.limits)?;
-        let arguments = test_arguments(experiment, target, address, family, &interfaces, &transports);
-        parts.push(Part { family, interfaces, arguments });
+        // A host without a route over one IP version measures over the other one.
+        match permitted(experiment, address, &networks, &rules.limits) {
+            Ok((interfaces, transports)) => {
+                let arguments = test_arguments(experiment, target, address, family, &interfaces, &transports);
+                parts.push(Part { family, interfaces, arguments });
+            }
+            Err(why) => reason = why,
+        }
     }
-    if parts.is_empty() {
-        return Err(format!("{} has no address of the IP version", target.name));
-    }
-    Ok(parts)
+    if parts.is_empty() { Err(reason) } else { Ok(parts) }
 }
 
 /// The pairs of completion times over IPv4 and IPv6, and the reachability over the other IP version.
