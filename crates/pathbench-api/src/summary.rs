@@ -2,6 +2,7 @@
 
 use crate::bounds::{FIGURES, GROUPS, ITEMS, LARGEST_FIGURE};
 use crate::name::Name;
+use crate::submission::EARLIEST_MS;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{HandoverReason, ResultDocument, RunRecord, UnreachableBecause};
 use pathbench_record::network::AddressFamily;
@@ -238,6 +239,9 @@ impl Summary {
         };
         if self.started_ms > latest_ms {
             return Err("`started_ms` lies in the future".to_owned());
+        }
+        if self.started_ms < EARLIEST_MS {
+            return Err("`started_ms` lies before 2020".to_owned());
         }
         too_many("groups", self.groups.len(), GROUPS)?;
         too_many("networks", self.networks.len(), ITEMS)?;

@@ -114,7 +114,8 @@ struct Shape {
 fn found_at(rest: &[(char, char)], is_after_letter: bool) -> Option<(usize, String)> {
     // The nibbles of an IPv6 address in the reverse zone of the DNS, with dots (RFC 3596, section 2.5).
     const LONGEST: usize = 63;
-    const MOST_COLONS: usize = 8;
+    // With `::` at an end. More separators, also of an embedded IPv4 address, are none of an address.
+    const MOST_SEPARATORS: usize = 8;
     if !rest.first().is_some_and(|(_, first)| first.is_ascii_hexdigit() || *first == ':') {
         return None;
     }
@@ -129,7 +130,9 @@ fn found_at(rest: &[(char, char)], is_after_letter: bool) -> Option<(usize, Stri
         }
         shape.has_gap |= candidate.ends_with(*character) && matches!(character, ':' | '-');
         candidate.push(*character);
-        if shape.colons > MOST_COLONS {
+        let is_address =
+            shape.colons.max(shape.hyphens) <= MOST_SEPARATORS && (shape.colons == 0 || shape.dots <= 3);
+        if !is_address {
             break;
         }
         let next = rest.get(index + 1).map(|(next, _)| *next);

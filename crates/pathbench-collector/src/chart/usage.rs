@@ -16,8 +16,7 @@ pub(super) fn totals(scene: &Scene, meta: Meta) -> Chart {
                    Networks: distinct /24 and /48 prefixes of clients in public results.";
     let mut chart = counts(meta.caption(caption).x("results").counting("results"), "Mode", all, &rows);
     let (agents, networks) = scene.columns.distinct(&scene.selection);
-    let distinct =
-        |dimension| scene.columns.members(&scene.selection, dimension, (0, usize::MAX >> 8)).members.len();
+    let distinct = |dimension| scene.columns.distinct_values(&scene.selection, dimension);
     let mut table = Table::new([("name", ""), ("count", "Number"), ("part", "Part of all results")]);
     for (name, count) in [
         ("results", all),

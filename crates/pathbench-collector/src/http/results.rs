@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Bodies beyond this are parsed on a thread for blocking work.
-const PARSED_IN_PLACE_BYTES: usize = 256 << 10;
+const PARSED_IN_PLACE_BYTES: usize = 16 << 10;
 
 /// Time for the writer; a group that it is still writing then may be stored or not: the client sends it again.
 const WRITING_TIME: Duration = Duration::from_secs(30);
