@@ -4,14 +4,24 @@ use crate::processes::{checkout, output};
 use std::fs;
 use std::process::{Command, Stdio};
 
+/// What every unit has.
+const SETTINGS: [&str; 6] = [
+    "NoNewPrivileges=yes",
+    "ProtectSystem=strict",
+    "RestrictAddressFamilies=",
+    "SystemCallFilter=@system-service",
+    "MemoryMax=",
+    "KillSignal=SIGTERM",
+];
+
 /// The words of the unit's `ExecStart` after the program. `${STATE_DIRECTORY}` and the like stay as they are written.
 ///
 /// # Panics
-/// One of `settings` is not in the unit, or systemd does not know one that is.
+/// One of `settings`, or of those of every unit, is not in the unit, or systemd does not know one that is.
 pub fn command_of_unit(unit: &str, settings: &[&str]) -> Vec<String> {
     let path = checkout().join("packaging").join(unit);
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    for setting in settings {
+    for setting in SETTINGS.iter().chain(settings) {
         assert!(text.contains(setting), "{unit} lacks {setting}");
     }
     let verified = Command::new("systemd-analyze")
