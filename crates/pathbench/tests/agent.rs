@@ -92,6 +92,13 @@ impl Host {
         finish(&mut command)
     }
 
+    /// Its result stays in the outbox.
+    fn measure_for_a_busy_collector(&self, offered: &Value) {
+        self.collector.offer(offered, &json!([experiment(&json!({}))]));
+        self.collector.set(Manner::Busy(1));
+        self.once(&[]).expect(4);
+    }
+
     fn budget(&self) -> Value {
         let text = fs::read_to_string(self.work.path().join("state/pathbench/budget.json"));
         text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
@@ -326,9 +333,7 @@ fn a_network_that_becomes_metered_ends_the_execution() {
 fn results_wait_for_a_network_that_the_owner_allows() {
     let host = Host::new(&format!("{LIMITS}{MONTH}"));
     let serving = Server::on_loopback(&host.work);
-    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&json!({}))]));
-    host.collector.set(Manner::Busy(1));
-    host.once(&[]).expect(4);
+    host.measure_for_a_busy_collector(&server(&serving.address, &serving.fingerprint));
     host.collector.set(Manner::Honest);
     host.collector.offer(&json!([]), &json!([]));
     let attempts = host.collector.requests("/v1/results").len();
@@ -345,9 +350,7 @@ fn nothing_is_uploaded_while_a_measurement_runs() {
     let host = Host::new(LIMITS);
     let serving = Server::on_loopback(&host.work);
     let offered = server(&serving.address, &serving.fingerprint);
-    host.collector.offer(&offered, &json!([experiment(&json!({}))]));
-    host.collector.set(Manner::Busy(1));
-    host.once(&[]).expect(4);
+    host.measure_for_a_busy_collector(&offered);
     // Longer than its interval: the next one is due at its end.
     let measuring = json!({ "kind": "roam", "patterns": [], "duration_s": 12 });
     host.collector.offer(&offered, &json!([experiment(&measuring)]));
@@ -384,9 +387,7 @@ fn space_in_the_outbox_is_used_at_once() {
     let host = Host::new(LIMITS);
     let serving = Server::on_loopback(&host.work);
     let offered = server(&serving.address, &serving.fingerprint);
-    host.collector.offer(&offered, &json!([experiment(&json!({}))]));
-    host.collector.set(Manner::Busy(1));
-    host.once(&[]).expect(4);
+    host.measure_for_a_busy_collector(&offered);
     let outbox = host.work.path().join("state/pathbench/outbox");
     let files = fs::read_dir(&outbox).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
     let held: u64 = files.filter(fs::Metadata::is_file).map(|file| file.len()).sum();
