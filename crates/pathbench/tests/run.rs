@@ -22,7 +22,7 @@ const FILE_BYTES: u64 = 4_000_000;
 /// Most bytes of memory of a supervisor, which has several threads with a stack each.
 const MOST_MEMORY_KB: u64 = 80_000;
 const MOST_DESCRIPTORS: usize = 40;
-/// Of the path that programs join. Linux 6.18 loses bytes that arrive on a subflow whose join the receiver has not
+/// A delay of the second path. Linux 6.18 loses bytes that arrive on a subflow whose join the receiver has not
 /// completed (docs/run.md); with the delay the join completes before the first bytes arrive.
 const DELAYED_JOIN: [&str; 2] = ["--set", "path.wlan.delay=10ms"];
 
@@ -120,6 +120,7 @@ impl<'a> Supervised<'a> {
         let output = std::fs::File::create(Self::output(lab, word)).unwrap();
         let mut command = lab.exec("server", &words);
         let process = command.stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
+        let server = Self { lab, process, word, out };
         // By /proc/net/tcp of the host: a connection would be reported.
         let wanted = format!(":{port:04X} ");
         let is_listening = || {
@@ -127,7 +128,7 @@ impl<'a> Supervised<'a> {
             table.lines().any(|line| line.contains(&wanted) && line.contains(" 0A "))
         };
         assert!(within(SOON, is_listening), "{word} does not listen");
-        Self { lab, process, word, out }
+        server
     }
 
     /// The file with what the program and its supervisor print.
@@ -354,7 +355,7 @@ fn a_host_that_forbids_seccomp_is_named() {
 
 #[test]
 fn the_sockets_of_a_running_process_are_listed() {
-    let lab = Lab::standing(&DELAYED_JOIN);
+    let lab = Lab::standing(&[]);
     let python = step("listen", &["5300"]);
     let mut plain = captured(&mut lab.exec("server", &python.iter().map(String::as_str).collect::<Vec<_>>()));
     let server = Supervised::serve(&lab, "5301", &step("listen", &["5301"]), 5301);
