@@ -12,6 +12,3 @@ pub mod path_mtu;
 pub mod reachability;
 pub mod verdict;
 pub mod wifi;
-
-#[cfg(test)]
-pathbench_kerneltest::privilege_independent!();

@@ -18,6 +18,3 @@ pub mod submission;
 pub mod summary;
 
 pub use uuid::Uuid;
-
-#[cfg(test)]
-pathbench_kerneltest::privilege_independent!();

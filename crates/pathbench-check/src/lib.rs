@@ -8,6 +8,3 @@ pub mod finding;
 pub mod host;
 pub mod server;
 pub mod setup;
-
-#[cfg(test)]
-pathbench_kerneltest::privilege_independent!();

@@ -25,6 +25,3 @@ pub mod reader;
 pub mod refusal;
 pub mod store;
 pub mod viewer;
-
-#[cfg(test)]
-pathbench_kerneltest::unprivileged_too!();

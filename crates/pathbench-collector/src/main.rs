@@ -10,8 +10,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 #[cfg(test)]
-pathbench_kerneltest::privilege_independent!();
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

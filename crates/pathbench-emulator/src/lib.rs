@@ -12,6 +12,3 @@ pub mod plane;
 mod queue;
 pub mod segmentation;
 pub mod trace;
-
-#[cfg(test)]
-pathbench_kerneltest::unprivileged_too!();

@@ -32,6 +32,3 @@ mod syscall;
 pub mod sysctl;
 pub mod tun;
 pub mod wifi;
-
-#[cfg(test)]
-pathbench_kerneltest::privilege_independent!();

@@ -10,20 +10,21 @@
 //! }
 //! ```
 //!
-//! Every test program of a crate that uses this one declares whether an ordinary user can run it as well
-//! ([`unprivileged_too!`], [`privilege_independent!`]); programs with such a `main` always can.
+//! The name of a test program is its ring (CONTRIBUTING.md): `pure` computes, `sockets` uses loopback and child processes,
+//! `kernel` uses namespaces, `root` needs root, `peers`, `browser` and `release` need other programs.
 
 mod processes;
+mod programs;
 mod schemas;
 mod units;
 
 #[doc(hidden)]
 pub use libtest_mimic;
-pub use processes::{
-    Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, output, run, test_tools, trial,
-    wrong_user,
-};
+pub use processes::{Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, output, run, trial};
 
+#[doc(hidden)]
+pub use programs::trial_with_programs;
+pub use programs::{find_program, program, run_with_programs, test_tools};
 pub use schemas::{finished_results, validate_results};
 pub use units::command_of_unit;
 
@@ -54,26 +55,9 @@ pub fn sample(t_ms: f64, side: Side, path: &str, figures: PathFigures) -> Sample
     Sample { run, t_ms, host, side, stream: 0, path, figures }
 }
 
-/// Declares that an ordinary user must be able to run this test program as well, because it opens sockets, creates
-/// namespaces, queries the kernel or starts the program under test. `./test` finds it by the name of the test.
-#[macro_export]
-macro_rules! unprivileged_too {
-    () => {
-        #[test]
-        fn unprivileged_too() {
-            assert_eq!($crate::wrong_user(), None);
-        }
-    };
-}
-
-/// Declares that the results of this test program do not depend on the user: it only computes, or reads the sources.
-#[macro_export]
-macro_rules! privilege_independent {
-    () => {};
-}
-
 /// Defines a module's function `trials`, a list of tests named after their functions. Each function is called directly
-/// or, after `function =>`, passed to that function, which returns an [`Outcome`].
+/// or, after `function =>`, passed to that function, which returns an [`Outcome`]. After `[programs] =>`, the functions
+/// return nothing, and start these programs of other projects.
 #[macro_export]
 macro_rules! tests {
     ($($name:ident),+ $(,)?) => {
@@ -84,6 +68,13 @@ macro_rules! tests {
     ($around:path => $($name:ident),+ $(,)?) => {
         pub(crate) fn trials() -> Vec<$crate::libtest_mimic::Trial> {
             vec![$($crate::trial(module_path!(), stringify!($name), || $around($name))),+]
+        }
+    };
+    ($($programs:tt => $($name:ident),+);+ $(;)?) => {
+        pub(crate) fn trials() -> Vec<$crate::libtest_mimic::Trial> {
+            let mut trials = Vec::new();
+            $($(trials.push($crate::trial_with_programs(module_path!(), stringify!($name), &$programs, $name));)+)+
+            trials
         }
     };
 }

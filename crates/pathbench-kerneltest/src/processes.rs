@@ -14,9 +14,6 @@ use std::time::Duration;
 /// The environment variable that holds the stage of a process.
 pub const STAGE: &str = "PATHBENCH_KERNEL_TEST_STAGE";
 
-/// Set by `./test` when it runs the program as an ordinary user.
-const UNPRIVILEGED: &str = "PATHBENCH_TEST_UNPRIVILEGED";
-
 /// The environment variable in which `./test` passes the path of a copy of the sources.
 const CHECKOUT: &str = "PATHBENCH_TEST_CHECKOUT";
 
@@ -78,46 +75,14 @@ pub fn checkout() -> PathBuf {
     std::env::var_os(CHECKOUT).map_or_else(compiled, PathBuf::from)
 }
 
-/// The libraries of npm and `PyPI` that `.ci/tools/install` installs: `node_modules`, `venv/bin/python`,
-/// `trace-processor`.
-///
-/// # Panics
-/// They are not installed.
-pub fn test_tools() -> PathBuf {
-    let of_checkout = || checkout().join("target/test-tools");
-    let tools = std::env::var_os("PATHBENCH_TEST_TOOLS").map_or_else(of_checkout, PathBuf::from);
-    assert!(tools.join("installed").is_file(), "{} lacks the tools: run .ci/tools/install", tools.display());
-    tools
-}
-
-/// The reason why a program that `./test` started as an ordinary user cannot run.
-pub fn wrong_user() -> Option<&'static str> {
-    let meant = std::env::var_os(UNPRIVILEGED).is_some();
-    (meant && rustix::process::geteuid().is_root()).then_some("this is root, not an ordinary user")
-}
-
-/// Runs tests in namespaces that `enter` moves this process into; see [`in_namespaces`]. Listing requires no namespaces
-/// and includes the declaration of [`unprivileged_too!`](crate::unprivileged_too).
-pub fn run<E: Display>(
-    order: Order,
-    enter: impl FnOnce() -> Result<(), E>,
-    mut trials: Vec<Trial>,
-) -> ExitCode {
+/// Runs tests in namespaces that `enter` moves this process into; see [`in_namespaces`]. Listing requires no namespaces.
+pub fn run<E: Display>(order: Order, enter: impl FnOnce() -> Result<(), E>, trials: Vec<Trial>) -> ExitCode {
     let mut arguments = Arguments::from_args();
-    if arguments.list {
-        trials.push(Trial::test("unprivileged_too", || Ok(())));
-        return libtest_mimic::run(&arguments, trials).exit_code();
-    }
-    // Every user is root in the namespaces.
-    if std::env::var_os(STAGE).is_none()
-        && let Some(wrong) = wrong_user()
-    {
-        return failed(wrong);
-    }
     if order == Order::OneByOne {
         arguments.test_threads = Some(1);
     }
-    in_namespaces(enter, || libtest_mimic::run(&arguments, trials).exit_code())
+    let run = || libtest_mimic::run(&arguments, trials).exit_code();
+    if arguments.list { run() } else { in_namespaces(enter, run) }
 }
 
 /// Runs `task` as PID 1 of new namespaces, in a child process of this program. `task` is called only in the child,

@@ -1,6 +1,7 @@
 //! Files of results against the JSON Schemas of docs/schema.
 
-use crate::processes::{checkout, test_tools};
+use crate::processes::checkout;
+use crate::programs::test_tools;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

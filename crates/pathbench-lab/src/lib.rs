@@ -12,6 +12,3 @@ pub mod environment;
 pub mod kernel_watch;
 pub mod scenario;
 pub mod study;
-
-#[cfg(test)]
-pathbench_kerneltest::unprivileged_too!();

@@ -17,6 +17,3 @@ pub use parameter::{Engines, Field, Kind, PARAMETERS, Parameter, TraceOf, Value,
 pub use schedule::{
     DelaySchedule, End, LossSchedule, OpportunitySchedule, RateSchedule, Steps, Train, TrainSchedule,
 };
-
-#[cfg(test)]
-pathbench_kerneltest::privilege_independent!();

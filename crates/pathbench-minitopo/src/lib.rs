@@ -48,6 +48,3 @@ fn read<T>(file: MinitopoFile<'_>, reader: fn(&[entry::Entry], &Ledger) -> T) ->
     let value = reader(&entries, &ledger);
     if ledger.is_empty() { Ok(value) } else { Err(ledger.into_mistakes()) }
 }
-
-#[cfg(test)]
-pathbench_kerneltest::privilege_independent!();

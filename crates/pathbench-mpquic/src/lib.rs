@@ -29,6 +29,3 @@ pub use options::{Interface, LocalPath, QuicOptions};
 pub use path_event::{FIRST_EVENTS, MAX_EVENTS};
 pub use paths::{FIRST_PATHS_BYTES, PATHS_BYTES};
 pub use time::Epoch;
-
-#[cfg(test)]
-pathbench_kerneltest::unprivileged_too!();

@@ -34,6 +34,3 @@ pub use compare::{ComparedResults, Condition};
 pub use figure::{Figure, figures};
 pub use output::{FigureFormat, PNG_AVAILABLE, WriteError, Written, write};
 pub use result_set::{LineSource, ResultSet};
-
-#[cfg(test)]
-pathbench_kerneltest::privilege_independent!();

@@ -19,6 +19,3 @@ pub use decision::LeftOnTcp;
 pub use following::{Following, Progress};
 pub use ledger::{Connection, Ledger, Protocol, Role, SubflowRecord, UnseenAccepted};
 pub use report::{ConnectionReport, Evidence, Group, PathReport, State, Summary};
-
-#[cfg(test)]
-pathbench_kerneltest::unprivileged_too!();

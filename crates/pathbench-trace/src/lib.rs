@@ -20,6 +20,3 @@ pub mod packet;
 pub mod quic;
 pub mod series;
 pub mod tcp;
-
-#[cfg(test)]
-pathbench_kerneltest::privilege_independent!();

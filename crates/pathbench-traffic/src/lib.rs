@@ -22,6 +22,3 @@ pub mod server;
 mod stream;
 pub mod throughput;
 pub mod token;
-
-#[cfg(test)]
-pathbench_kerneltest::unprivileged_too!();

@@ -44,6 +44,3 @@ pub use tls::{
     ALPN, CertificateFingerprint, IdentityError, InvalidFingerprint, Security, ServerIdentity, Trust,
     TrustError, client_config, server_config,
 };
-
-#[cfg(test)]
-pathbench_kerneltest::unprivileged_too!();

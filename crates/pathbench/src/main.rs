@@ -43,8 +43,6 @@ use serde_json::{Map, Value};
 use std::process::ExitCode;
 
 #[cfg(test)]
-pathbench_kerneltest::unprivileged_too!();
-
 fn main() -> ExitCode {
     supervised::follow_parent();
     let mut command = Cli::command();

@@ -1,6 +1,6 @@
 //! The page: a block for each scenario, with the figures of its result in its sentence.
 
-use crate::table::{Entry, SECTIONS};
+use super::table::{Entry, SECTIONS};
 use pathbench_record::document::{Group, ResultDocument};
 use pathbench_report::quantity;
 use std::collections::BTreeMap;

@@ -1,0 +1,19 @@
+//! Metrics, verdicts and diagnoses from records.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod assembly_any_record;
+mod binning;
+mod client;
+mod clock;
+mod comparison;
+mod delay;
+mod diagnosis;
+mod handover;
+mod intervals;
+mod metric_properties;
+mod metrics;
+mod path_curves;
+mod probes;
+mod unified_mss;
+mod verdict;

@@ -1,0 +1,170 @@
+//! The anonymous form of texts and documents.
+
+use pathbench_api::anonymise::{Anonymiser, REMOVED, addresses};
+use proptest::prelude::*;
+use serde_json::json;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+#[test]
+fn addresses_become_prefixes_wherever_they_are() {
+    for (text, expected) in [
+        ("192.0.2.7", "192.0.2.0/24"),
+        ("192.0.2.7:4433 refused", "192.0.2.0/24:4433 refused"),
+        ("from [2001:db8:1:2::7]:443", "from [2001:db8:1::/48]:443"),
+        ("via 2001:db8::1, then 10.0.0.1.", "via 2001:db8::/48, then 10.0.0.0/24."),
+        ("192.0.2.7/32 dev eth0", "192.0.2.0/24 dev eth0"),
+        ("ip-192-0-2-7.example.net", "ip-192.0.2.0/24.example.net"),
+        ("fe80::1%wlan0", "fe80::/48%wlan0"),
+        ("::ffff:192.0.2.7", "192.0.2.0/24"),
+        ("192.000.002.007", "192.0.2.0/24"),
+        ("１９２.０.２.７", "192.0.2.0/24"),
+        ("aa:bb:cc:dd:ee:ff", REMOVED),
+        ("AA-BB-CC-DD-EE-FF left", "(removed) left"),
+        ("a192.0.2.7", "a192.0.2.0/24"),
+        ("tcp@enx0a1b2c3d4e5f", "tcp@enx(removed)"),
+        ("no route from wlx0A1B2C3D4E5F, wwx0a1b2c3d4e5f", "no route from wlx(removed), wwx(removed)"),
+        ("enp3s0f0 enx0a1b2c", "enp3s0f0 enx0a1b2c"),
+        // None of these is an address.
+        ("6.18.5", "6.18.5"),
+        ("12:30:59", "12:30:59"),
+        ("1.2.3", "1.2.3"),
+        ("300.1.1.1", "300.1.1.1"),
+        ("std::net", "std::net"),
+        ("2026-11-25T09:00:00Z", "2026-11-25T09:00:00Z"),
+    ] {
+        assert_eq!(addresses(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn names_of_networks_go_from_every_text() {
+    let mut document = json!({
+        "events": [{ "detail": { "ssid": "Anna's home", "bssid": "aa:bb:cc:dd:ee:ff", "signal": -60 } }],
+        "notes": ["wlan0 left Anna's home at 3 s, 192.0.2.7"],
+        "paths": { "192.0.2.7": 1 },
+    });
+    let mut anonymiser = Anonymiser::default();
+    anonymiser.learn(&document);
+    anonymiser.apply(&mut document);
+    let expected = json!({
+        "events": [{ "detail": { "ssid": REMOVED, "bssid": REMOVED, "signal": -60 } }],
+        "notes": ["wlan0 left (removed) at 3 s, 192.0.2.0/24"],
+        "paths": { "192.0.2.0/24": 1 },
+    });
+    assert_eq!(document, expected);
+}
+
+#[test]
+fn interfaces_that_are_named_by_their_address_stay_distinct() {
+    let (first, second) = ("enx0a1b2c3d4e5f", "enx0a1b2c3d4e60");
+    let mut document = json!({ "paths": { (second): 2, (first): 1 }, "label": format!("tcp@{second}") });
+    let mut anonymiser = Anonymiser::default();
+    anonymiser.learn(&document);
+    anonymiser.apply(&mut document);
+    let expected =
+        json!({ "paths": { "enx(removed)": 1, "enx(removed)2": 2 }, "label": "tcp@enx(removed)2" });
+    assert_eq!(document, expected);
+    let mut again = Anonymiser::default();
+    again.learn(&document);
+    again.apply(&mut document);
+    assert_eq!(document, expected, "the collector applies it again");
+}
+
+proptest! {
+    #[test]
+    fn no_full_ipv4_address_is_left(
+        octets in any::<[u8; 4]>(), before in "[ -~]{0,6}[ =,(\\[]", after in "([ ,)\\]:;][ -~]{0,6})?",
+    ) {
+        let address = Ipv4Addr::from(octets);
+        let anonymous = addresses(&format!("{before}{address}{after}"));
+        let network = Ipv4Addr::from([octets[0], octets[1], octets[2], 0]);
+        let expected = format!("{network}/24");
+        prop_assert!(anonymous.contains(&expected), "{} → {}", address, anonymous);
+        prop_assert_eq!(&addresses(&anonymous), &anonymous);
+    }
+
+    #[test]
+    fn no_full_ipv6_address_is_left(segments in any::<[u16; 8]>(), after in "([ ,)\\]%][ -~]{0,6})?") {
+        let address = Ipv6Addr::from(segments);
+        let anonymous = addresses(&format!("[{address}{after}"));
+        prop_assert!(anonymous.contains("/48") || anonymous.contains("/24"), "{} → {}", address, anonymous);
+        let whole = format!("{address}{after}");
+        prop_assert!(!anonymous.contains(&whole) || address.segments()[3..] == [0; 5]);
+        prop_assert_eq!(&addresses(&anonymous), &anonymous);
+    }
+
+    #[test]
+    fn any_text_can_be_anonymised_twice(text in "\\PC{0,40}") {
+        let once = addresses(&text);
+        prop_assert_eq!(addresses(&once), once);
+    }
+
+    #[test]
+    fn any_text_of_addresses_parts_can_be_anonymised_twice(text in "[0-9a-f:./-]{0,40}") {
+        let once = addresses(&text);
+        prop_assert_eq!(addresses(&once), once);
+    }
+}
+
+#[test]
+fn an_address_before_a_word_is_found() {
+    for (text, expected) in [
+        ("192.0.2.7dev eth0", "192.0.2.0/24dev eth0"),
+        ("192.0.2.7eth0", "192.0.2.0/24eth0"),
+        ("2001:db8:1:2::3wlan0", "2001:db8:1::/48wlan0"),
+    ] {
+        assert_eq!(addresses(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn addresses_in_other_spellings_are_found() {
+    for (text, expected) in [
+        ("aabb.ccdd.eeff", REMOVED),
+        ("aa-bb-cc-dd-ee-ff-00-11", REMOVED),
+        ("2001-db8-1-2--3.ipv6-literal.net", "2001:db8:1::/48.ipv6-literal.net"),
+        ("3.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.0.0.0.1.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa", "(removed).ip6.arpa"),
+        ("𝟏𝟗𝟐.0.2.𝟕", "192.0.2.0/24"),
+        ("192‐0‐2‐7", "192.0.2.0/24"),
+        ("192.0.2.7/255.255.255.0", "192.0.2.0/24/255.255.255.0/24"),
+    ] {
+        assert_eq!(addresses(text), expected, "{text}");
+    }
+    assert_eq!(Anonymiser::default().text("192.0.2.\u{200b}7"), "192.0.2.0/24");
+}
+
+#[test]
+fn the_longest_of_several_names_goes_as_a_whole() {
+    let mut anonymiser = Anonymiser::default();
+    anonymiser.learn(&json!({ "ssid": "Anna", "more": { "SSID": ["Anna's home", { "name": "Attic" }] }, "imsi": 262_011_234_567_890_u64 }));
+    assert_eq!(
+        anonymiser.text("left Anna's home for Attic, 262011234567890"),
+        "left (removed) for (removed), (removed)"
+    );
+}
+
+#[test]
+fn names_that_are_part_of_anonymous_forms_do_not_make_texts_grow() {
+    let mut anonymiser = Anonymiser::default();
+    for name in ["/24", "mov", "(removed) x", "2.0", "::/48"] {
+        anonymiser.learn_name(name);
+    }
+    for text in ["192.0.2.7", "(removed) x", "2001:db8:1:2::3", "172.16.2.7", "mov"] {
+        let once = anonymiser.text(text);
+        assert_eq!(anonymiser.text(&once), once, "{text}");
+    }
+}
+
+#[test]
+fn a_flood_of_names_is_noticed_and_costs_little() {
+    let mut anonymiser = Anonymiser::default();
+    let names: Vec<_> = (0..200_000).map(|index| json!({ "ssid": format!("net-{index}") })).collect();
+    anonymiser.learn(&json!(names));
+    assert!(anonymiser.is_full());
+    #[expect(clippy::disallowed_methods, reason = "the test measures time")]
+    let begin = std::time::Instant::now();
+    for text in ["net-199999 ".repeat(10_000), "1:".repeat(50_000), "1.".repeat(50_000)] {
+        let _ = anonymiser.text(&text);
+    }
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+}

@@ -1,0 +1,6 @@
+//! Computes only: no sockets, no child processes.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod anonymise;
+mod fuzz_bodies;

@@ -1,0 +1,114 @@
+//! A full disk: nothing acknowledged is lost, and the collector goes on when space is freed.
+use crate::support::results::{NOW_MS, checked, group, id_at};
+use crate::support::{MovedClock, random};
+use pathbench_api::Uuid;
+use pathbench_api::problem::LineStatus::{Created, Known};
+use pathbench_collector::ingest::{NotWritten, Options, Writer};
+use pathbench_collector::maintenance::{Depth, check};
+use pathbench_collector::raw::directory::Directory;
+use pathbench_collector::raw::{RawError, RawStore as _};
+use pathbench_collector::store::sqlite::Sqlite;
+use pathbench_collector::store::{Database as _, StoreError};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+const DIRECTORY: &str = "PATHBENCH_TEST_FULL_DISK";
+/// Bytes of the file system, and of the file whose removal frees space.
+const SIZE: usize = 40 << 20;
+const BALLAST: usize = 12 << 20;
+
+/// Runs one of the tests below in a mount namespace with a small file system.
+fn on_a_small_file_system(test: &str) {
+    let work = tempfile::tempdir().unwrap();
+    let script =
+        format!("mount -t tmpfs -o size={SIZE} tmpfs \"$1\" && exec \"$2\" --ignored --exact {test}");
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"])
+        .arg(work.path())
+        .arg(std::env::current_exe().unwrap())
+        .env(DIRECTORY, work.path())
+        .output()
+        .unwrap();
+    let printed =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+}
+
+#[test]
+fn raw_parts_fill_the_disk() {
+    on_a_small_file_system("filled_by_raw_parts");
+}
+
+#[test]
+fn summaries_fill_the_disk() {
+    on_a_small_file_system("filled_by_summaries");
+}
+
+fn directory() -> PathBuf {
+    PathBuf::from(std::env::var_os(DIRECTORY).expect("started by another test"))
+}
+
+#[test]
+#[ignore = "started by raw_parts_fill_the_disk"]
+fn filled_by_raw_parts() {
+    fill(&directory(), 50_000, "raw store");
+}
+
+#[test]
+#[ignore = "started by summaries_fill_the_disk"]
+fn filled_by_summaries() {
+    fill(&directory(), 0, "database");
+}
+
+fn fill(directory: &Path, raw_bytes: usize, culprit: &str) {
+    let ballast = directory.join("ballast");
+    std::fs::write(&ballast, vec![1; BALLAST]).unwrap();
+    let file = directory.join("db");
+    let database = Arc::new(Sqlite::open(&file).unwrap());
+    let open = || Directory::open(&directory.join("raw"), Arc::new(MovedClock::default()), random).unwrap();
+    let raw = Arc::new(open());
+    let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
+    let submit = |id: Uuid| {
+        let submissions = vec![checked(id, &id.to_string(), vec![7; raw_bytes])];
+        writer.submit(group(submissions, NOW_MS)).unwrap().blocking_recv().unwrap()
+    };
+    let (mut acknowledged, mut failed) = (Vec::new(), Vec::new());
+    // Several failures, so that those after the first one are tested as well.
+    while failed.len() < 30 {
+        let id = id_at(NOW_MS);
+        match submit(id) {
+            Ok(written) => {
+                assert_eq!(written.statuses, [Created]);
+                acknowledged.push(id);
+            }
+            Err(NotWritten::Failed { problem, .. }) => {
+                assert!(problem.contains("is full") && problem.contains(culprit), "{problem}");
+                failed.push(id);
+            }
+            Err(other) => panic!("{other}"),
+        }
+        assert!(acknowledged.len() < 50_000, "the disk is not full");
+    }
+    assert!(acknowledged.len() > 100);
+    // Results are still read, also by a collector that starts now.
+    for database in [&database, &Arc::new(Sqlite::open(&file).unwrap())] {
+        assert!(acknowledged.iter().all(|id| database.result(*id).unwrap().is_some()));
+    }
+    let space = database.check().is_err() || raw.check().is_err();
+    assert!(space, "the checks notice nothing");
+    assert!(matches!(database.check(), Ok(()) | Err(StoreError::Full { .. })));
+    assert!(matches!(raw.check(), Ok(()) | Err(RawError::Full { .. })));
+    assert_eq!(check(&*database, &open(), Depth::Digests).unwrap(), [""; 0]);
+
+    std::fs::remove_file(&ballast).unwrap();
+    for id in &failed {
+        assert_eq!(submit(*id).unwrap().statuses, [Created]);
+    }
+    for id in acknowledged.iter().rev().take(50) {
+        assert_eq!(submit(*id).unwrap().statuses, [Known]);
+    }
+    database.check().unwrap();
+    assert_eq!(database.changes_after(0, usize::MAX).unwrap().len(), acknowledged.len() + failed.len());
+    assert_eq!(check(&*database, &open(), Depth::Digests).unwrap(), [""; 0]);
+}

@@ -1,0 +1,8 @@
+//! The running kernel, in namespaces of the tests' own.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod client;
+mod full_disk;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,9 @@
+//! Tests that are due before a release: other programs, and loops that take minutes.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod demo;
+mod killed;
+mod schemathesis;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,18 @@
+//! Sockets of the loopback interface and child processes; no namespaces.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod api;
+mod command_line;
+mod hostile;
+mod ingest;
+mod maintenance;
+mod metrics;
+mod poison;
+mod raw;
+mod service;
+mod store;
+#[path = "../store_suite/mod.rs"]
+mod store_suite;
+#[path = "../support/mod.rs"]
+mod support;

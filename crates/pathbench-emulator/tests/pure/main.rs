@@ -1,0 +1,7 @@
+//! Computes only: no sockets, no child processes.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod model;
+mod packets;
+mod traces;

@@ -1,0 +1,6 @@
+//! Packets as bytes: segmentation and captures.
+
+#![allow(clippy::unwrap_used, reason = "samples of tests")]
+
+mod captures;
+mod segmentation;

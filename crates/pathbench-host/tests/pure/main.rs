@@ -1,0 +1,25 @@
+//! Encoding and decoding of kernel messages, and small system calls; without namespaces.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod connections;
+mod counters;
+mod firewall;
+mod firewall_rules;
+mod journal;
+mod link_events;
+mod managers;
+mod messages;
+mod mptcp;
+mod packet_sizes;
+mod paths;
+mod plan;
+mod refusals;
+mod routes;
+mod rules;
+mod samples;
+mod shaping;
+mod values;
+mod wifi;

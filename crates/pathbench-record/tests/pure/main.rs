@@ -1,0 +1,16 @@
+//! Computes only: no sockets, no child processes.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+#[path = "../support/document.rs"]
+mod document;
+mod growing;
+mod index;
+#[path = "../support/lines.rs"]
+mod lines;
+mod results;
+mod resume;
+mod schema;
+mod statistics;
+mod summary;
+mod types;

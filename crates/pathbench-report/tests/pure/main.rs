@@ -1,0 +1,20 @@
+//! Computes only: no sockets, no child processes.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod arbitrary;
+mod comparisons;
+mod escaping;
+mod fuzz_bodies;
+mod golden;
+mod live;
+mod output;
+mod page;
+#[path = "../parts/mod.rs"]
+mod parts;
+mod path_mtu;
+mod quantity;
+mod stories;
+#[path = "../synthetic/mod.rs"]
+mod synthetic;
+mod words;

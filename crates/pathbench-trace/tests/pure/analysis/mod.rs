@@ -1,0 +1,7 @@
+//! The analysis of hand-made captures.
+
+mod fallbacks;
+mod live;
+mod multipath;
+mod plain;
+mod several;

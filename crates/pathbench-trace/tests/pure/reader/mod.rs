@@ -1,0 +1,7 @@
+//! Capture files of all formats, whole and damaged.
+
+mod compressed;
+mod damaged;
+mod files;
+mod formats;
+mod properties;

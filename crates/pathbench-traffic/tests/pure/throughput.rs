@@ -1,0 +1,188 @@
+//! The pattern's cores against a simulated socket and clock.
+
+use pathbench_record::pattern::Amount;
+use pathbench_record::time::Timestamp;
+use pathbench_traffic::protocol::{Decoder, Frame};
+use pathbench_traffic::throughput::{ReceiveCore, ReceiveFault, SendCore, SendPlan, Step};
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn plan(amount: Amount) -> SendPlan {
+    SendPlan {
+        amount,
+        omit: Duration::ZERO,
+        rate_bps: None,
+        block_bytes: 131_072,
+        ceiling_bytes: None,
+        patience: Duration::from_secs(5),
+    }
+}
+
+fn at_us(micros: u64) -> Timestamp {
+    Timestamp::from_nanos(micros * 1000)
+}
+
+/// Runs `core` with a socket of `socket_bps` that accepts `parts` of a write; returns the accepted bytes and the end.
+fn run(core: &mut SendCore, socket_bps: u64, parts: &[usize]) -> (Vec<u8>, Timestamp) {
+    let mut now = at_us(0);
+    let mut wire = Vec::new();
+    let mut turn = 0;
+    loop {
+        match core.next(now) {
+            Step::Finished => return (wire, now),
+            Step::WaitUntil(until) => {
+                assert!(until > now, "waits for the past");
+                now = until;
+            }
+            Step::Write { header, from, until, .. } => {
+                let count = (until - from).min(parts[turn % parts.len()]);
+                turn += 1;
+                wire.extend((from..from + count).map(|at| header.get(at).copied().unwrap_or(1)));
+                now = now + Duration::from_nanos(count as u64 * 8_000_000_000 / socket_bps);
+                core.accepted(now, count);
+            }
+        }
+    }
+}
+
+fn is_complete(core: &ReceiveCore) -> bool {
+    core.end.is_some_and(|end| end.is_complete(core.meter.received_bytes))
+}
+
+fn received(wire: &[u8], end: &Frame, piece: usize) -> ReceiveCore {
+    let mut wire = wire.to_vec();
+    wire.extend(end.encode().unwrap());
+    let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(5), None, None);
+    let mut decoder = Decoder::new(0);
+    decoder.set_body_limit(1024);
+    for (index, bytes) in wire.chunks(piece).enumerate() {
+        core.take(at_us(index as u64), &mut decoder, bytes).unwrap();
+    }
+    core
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn bytes_are_exact_however_the_socket_splits_them(
+        bytes in 1_u64..300_000,
+        block in 64_u32..140_000,
+        parts in prop::collection::vec(1_usize..200_000, 1..8),
+        piece in 1_usize..300_000,
+    ) {
+        let mut core = SendCore::new(SendPlan { block_bytes: block, ..plan(Amount::Bytes(bytes)) }, at_us(0));
+        let parts: Vec<usize> = parts.iter().map(|part| part.max(&50) * 3).collect();
+        let (wire, _) = run(&mut core, 1_000_000_000, &parts);
+        prop_assert_eq!(core.meter.sent_bytes, bytes);
+        prop_assert_eq!(core.meter.offered.total_bytes(), bytes);
+        prop_assert_eq!(core.end().bytes, bytes);
+        let receiver = received(&wire, &Frame::End(core.end()), piece);
+        prop_assert!(is_complete(&receiver));
+        prop_assert_eq!(receiver.meter.deliveries.total_bytes(), bytes);
+    }
+}
+
+#[test]
+fn a_test_by_time_lasts_its_time_and_the_warm_up() {
+    let amount = Amount::Duration(Duration::from_secs(2));
+    let mut core = SendCore::new(SendPlan { omit: Duration::from_secs(1), ..plan(amount) }, at_us(0));
+    let (_, ended) = run(&mut core, 100_000_000, &[usize::MAX]);
+    // One block of 128 KiB takes 10.5 ms at this rate.
+    assert!((3_000_000..3_011_000).contains(&(ended.as_nanos() / 1000)), "{ended:?}");
+    let expected = 100_000_000 / 8 * 3;
+    assert!(core.meter.sent_bytes.abs_diff(expected) < 140_000, "{}", core.meter.sent_bytes);
+}
+
+#[test]
+fn the_rate_limit_holds_and_leaves_no_drift() {
+    let amount = Amount::Duration(Duration::from_secs(20));
+    let mut core = SendCore::new(SendPlan { rate_bps: Some(10_000_000), ..plan(amount) }, at_us(0));
+    assert_eq!(core.payload_per_block, 12_500);
+    run(&mut core, 10_000_000_000, &[usize::MAX]);
+    assert!(core.meter.sent_bytes.abs_diff(25_000_000) <= 12_500, "{}", core.meter.sent_bytes);
+}
+
+#[test]
+fn the_ceiling_cuts_a_test_short_and_is_reported() {
+    let amount = Amount::Duration(Duration::from_secs(20));
+    let mut core = SendCore::new(SendPlan { ceiling_bytes: Some(1_000_000), ..plan(amount) }, at_us(0));
+    let (wire, _) = run(&mut core, 10_000_000_000, &[usize::MAX]);
+    assert_eq!(core.meter.sent_bytes, 1_000_000);
+    assert!(core.end().cut_short);
+    let receiver = received(&wire, &Frame::End(core.end()), 65_536);
+    assert_eq!(receiver.meter.received_bytes, 1_000_000);
+    assert!(!is_complete(&receiver));
+}
+
+#[test]
+fn a_sender_is_hung_after_its_patience_and_not_while_it_is_paced() {
+    let mut core = SendCore::new(plan(Amount::Bytes(1_000_000)), at_us(0));
+    assert!(matches!(core.next(at_us(0)), Step::Write { .. }));
+    assert_eq!(core.meter.hung(at_us(4_900_000)), None);
+    assert_eq!(core.meter.hung(at_us(5_000_000)), Some(Duration::from_secs(5)));
+    core.meter.progressed(at_us(5_000_000));
+    assert_eq!(core.meter.hung(at_us(9_000_000)), None);
+
+    let slow = SendPlan {
+        rate_bps: Some(8_000),
+        patience: Duration::from_millis(100),
+        ..plan(Amount::Bytes(1_000_000))
+    };
+    let mut core = SendCore::new(slow, at_us(0));
+    let Step::Write { until, .. } = core.next(at_us(0)) else { panic!("no write") };
+    core.accepted(at_us(1), until);
+    let Step::WaitUntil(due) = core.next(at_us(1)) else { panic!("no wait") };
+    assert_eq!(due, at_us(256_000));
+    assert!(matches!(core.next(due), Step::Write { .. }));
+    assert_eq!(core.meter.hung(due), None);
+}
+
+#[test]
+fn a_receiver_is_hung_until_end_and_never_after() {
+    let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), None, None);
+    assert_eq!(core.hung(at_us(9_000_000)), None);
+    core.meter.progressed(at_us(0));
+    assert_eq!(core.hung(at_us(1_500_000)), Some(Duration::from_millis(1500)));
+    let mut sender = SendCore::new(plan(Amount::Bytes(10)), at_us(0));
+    let (wire, _) = run(&mut sender, 1_000_000, &[usize::MAX]);
+    let done = received(&wire, &Frame::End(sender.end()), 1000);
+    assert_eq!(done.hung(at_us(100_000_000)), None);
+}
+
+#[test]
+fn bytes_after_end_are_not_consumed_and_a_wrong_count_is_detected() {
+    let mut sender = SendCore::new(plan(Amount::Bytes(1000)), at_us(0));
+    let (mut wire, _) = run(&mut sender, 1_000_000, &[usize::MAX]);
+    let mut end = sender.end();
+    end.bytes += 1;
+    wire.extend(Frame::End(end).encode().unwrap());
+    let length = wire.len();
+    wire.extend(Frame::Done { bytes: 0 }.encode().unwrap());
+    let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), None, None);
+    let taken = core.take(at_us(1), &mut Decoder::new(1024), &wire).unwrap();
+    assert_eq!((taken.consumed, taken.ended), (length, true));
+    assert!(!is_complete(&core));
+}
+
+#[test]
+fn excess_and_foreign_frames_are_faults() {
+    let mut sender = SendCore::new(plan(Amount::Bytes(2000)), at_us(0));
+    let (wire, _) = run(&mut sender, 1_000_000, &[usize::MAX]);
+    let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), Some(1999), None);
+    let fault = core.take(at_us(1), &mut Decoder::new(1024), &wire).unwrap_err();
+    assert_eq!(fault, ReceiveFault::Excess { limit: 1999 });
+    let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), None, None);
+    let hello = Frame::Start.encode().unwrap();
+    let fault = core.take(at_us(1), &mut Decoder::new(1024), &hello).unwrap_err();
+    assert!(matches!(fault, ReceiveFault::Unexpected { .. }));
+}
+
+#[test]
+fn the_first_byte_is_offered_when_its_write_begins() {
+    // The receiver can have the first byte long before the write call of a block returns.
+    let mut core = SendCore::new(plan(Amount::Bytes(1_000_000)), at_us(0));
+    let Step::Write { until, .. } = core.next(at_us(7)) else { panic!("nothing to write") };
+    core.accepted(at_us(5000), until);
+    assert_eq!((core.meter.offered.first, core.meter.offered.last), (Some(at_us(7)), Some(at_us(5000))));
+}

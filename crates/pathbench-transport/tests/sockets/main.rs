@@ -1,0 +1,11 @@
+//! Ledgers, series and the kernel's recorded answers; TLS in memory and over loopback.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod kernel_answers;
+mod ledger;
+mod recorded;
+mod sampling;
+mod tls;
+mod tls_connections;
+mod values;

@@ -1,0 +1,8 @@
+//! Pages in a real browser.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod agent_page;
+mod report_page;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,21 @@
+//! The running kernel, in namespaces of the tests' own.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod check;
+mod check_server;
+mod command_line;
+mod compare;
+mod crash;
+mod features;
+mod lab_keep;
+mod live;
+mod measured;
+mod mtu;
+mod report_memory;
+mod run;
+mod setup;
+mod standard_output;
+#[path = "../support/mod.rs"]
+mod support;
+mod trace;

@@ -1,0 +1,13 @@
+//! Tests that judge what a lab measured.
+
+mod lab_broken;
+mod lab_diagnosis;
+mod lab_emulated;
+mod lab_mtu;
+mod lab_patterns;
+mod lab_quic;
+mod lab_run;
+mod roam;
+mod study;
+mod suite;
+mod suite_study;

@@ -1,0 +1,336 @@
+//! `pathbench test` against `pathbench serve`: in a lab of two hosts with two links, and on this host only.
+
+use crate::support;
+use crate::support::measured::{Measured, goodput, path};
+use crate::support::processes::{Process, signal};
+use crate::support::standing::{Lab, SERVER, Server};
+use crate::support::{TWO_PATHS, Workplace, binary, captured, finish, within};
+use pathbench_record::document::{ResultDocument, RunRecord};
+use pathbench_record::event::EventSource;
+use pathbench_record::transport::Transport;
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Options for runs of about one second each.
+const QUICK: [&str; 6] = ["--repeat", "1", "--duration", "1s", "--bulk-bytes", "500kB"];
+
+/// Commands in a lab.
+trait Suite {
+    /// `pathbench test` in the host `client`, with its result in the directory `out`.
+    fn test(&self, out: &str, options: &[&str]) -> Command;
+    /// Runs `test` to its end, and reads its result.
+    fn measure(&self, out: &str, options: &[&str]) -> Measured;
+}
+
+impl Suite for Lab {
+    fn test(&self, out: &str, options: &[&str]) -> Command {
+        let program = binary();
+        self.exec("client", &[&[program.to_str().unwrap(), "test", "--out", out], options].concat())
+    }
+
+    fn measure(&self, out: &str, options: &[&str]) -> Measured {
+        let finished = finish(&mut self.test(out, options));
+        Measured::read(&self.work.path().join(out), finished)
+    }
+}
+
+fn runs<'a>(measured: &'a Measured, transport: Transport, pattern: &str) -> Vec<&'a RunRecord> {
+    let runs = measured.document.runs.iter();
+    runs.filter(|run| run.transport == transport && run.pattern == pattern).collect()
+}
+
+fn unused_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
+    let lab = Lab::standing(&[]);
+    let server = lab.serve(&["--open", "--quic-port", "6121"]);
+    let options = [
+        "--fingerprint",
+        &server.fingerprint,
+        "--quic-port",
+        "6121",
+        "--patterns",
+        "ping,bulk,throughput-upload",
+        "--json",
+    ];
+    let measured = lab.measure("all", &[&[SERVER][..], &options, &QUICK].concat()).expect(0);
+    let document = &measured.document;
+
+    let printed: ResultDocument = serde_json::from_str(&measured.finished.stdout).unwrap();
+    assert_eq!(printed.runs.len(), document.runs.len());
+    assert_eq!(document.scenario.name, "test");
+    let ids: BTreeSet<&str> = document.runs.iter().map(|run| run.id.as_str()).collect();
+    assert_eq!(ids.len(), 4 * 3, "{ids:?}");
+    for transport in [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic] {
+        for pattern in ["ping", "bulk", "throughput-upload"] {
+            let of_kind = runs(&measured, transport, pattern);
+            assert_eq!(of_kind.len(), 1, "{transport} {pattern}");
+            let run = of_kind[0];
+            assert!(
+                run.completed && run.valid,
+                "{transport} {pattern}: {:?} {:?}",
+                run.error,
+                run.invalid_because
+            );
+            assert_eq!(run.server.as_deref(), Some(SERVER));
+            let is_quic = matches!(transport, Transport::Quic | Transport::Mpquic);
+            assert_eq!(run.encrypted, is_quic, "{transport} {pattern}");
+        }
+        let ping = runs(&measured, transport, "ping")[0].ping.as_ref().unwrap();
+        assert_eq!((ping.sent, ping.lost), (10, 0), "{transport}");
+        let bulk = runs(&measured, transport, "bulk")[0];
+        // 500 kB at 20 or 40 Mbit/s: not faster than the links.
+        assert!(bulk.fct_ms.is_some_and(|ms| ms > 80.0), "{transport}: {:?}", bulk.fct_ms);
+    }
+    for transport in [Transport::Mptcp, Transport::Mpquic] {
+        let upload = runs(&measured, transport, "throughput-upload")[0];
+        assert!(upload.multipath.used, "{transport}: {}", upload.multipath.reason);
+        for name in ["eth", "wlan"] {
+            assert!(path(upload, name).share > 0.1, "{transport}: {:?}", upload.paths);
+        }
+    }
+
+    // Both UDP ports answer.
+    let reached = |transport, port| {
+        document
+            .reachability
+            .iter()
+            .any(|one| one.transport == transport && one.port == port && one.reachable)
+    };
+    assert!(reached(Transport::Tcp, 4433) && reached(Transport::Mptcp, 4433));
+    assert!(
+        reached(Transport::Quic, 4433) && reached(Transport::Quic, 6121) && reached(Transport::Mpquic, 6121)
+    );
+    // The server was given as an address, so no other address family is tried.
+    assert_eq!(document.reachability.len(), 2 + 2 * 2);
+    assert_eq!((document.servers.len(), document.servers[0].chosen), (1, true));
+    assert!(document.servers[0].ping_ms.is_some_and(|ms| ms > 0.0));
+    assert!(lab.work.path().join("all/report.html").exists());
+}
+
+#[test]
+fn of_several_servers_the_one_that_answers_is_tested_and_the_others_are_listed() {
+    let lab = Lab::standing(&[]);
+    let _server = lab.serve(&["--open", "--port", "5000"]);
+    let servers = ["no-such-host.invalid", "10.83.0.2:5001", "10.83.0.2:5000", "10.83.1.2:5000"];
+    let options = ["--transports", "tcp", "--patterns", "ping", "--no-report"];
+    let measured = lab.measure("several", &[&servers[..], &options, &QUICK].concat()).expect(0);
+    let of_server = |address: &str| {
+        let mut servers = measured.document.servers.iter();
+        servers.find(|server| server.address == address).unwrap_or_else(|| panic!("{address} is not listed"))
+    };
+    assert!(of_server(servers[0]).error.as_ref().unwrap().contains("cannot be resolved"));
+    assert!(of_server(servers[1]).error.as_ref().unwrap().contains("refused the connection"));
+    let chosen: Vec<_> = measured.document.servers.iter().filter(|server| server.chosen).collect();
+    assert_eq!(chosen.len(), 1);
+    assert!(servers[2..].contains(&chosen[0].address.as_str()));
+    let nearest = of_server(servers[2]).ping_ms.unwrap().min(of_server(servers[3]).ping_ms.unwrap());
+    assert_eq!(chosen[0].ping_ms, Some(nearest));
+    let finished = measured.finished.reports(&["the nearest", "cannot be resolved"]);
+    assert!(!lab.work.path().join("several/report.html").exists());
+    drop(finished);
+}
+
+#[test]
+fn unreachable_and_refusing_servers_have_their_own_exit_codes() {
+    let lab = Lab::standing(&[]);
+    let unreachable = finish(&mut lab.test("unreachable", &[&[SERVER][..], &QUICK].concat())).expect(3);
+    drop(unreachable.reports(&["refused the connection"]));
+    assert!(!lab.work.path().join("unreachable").exists(), "a result without runs was left");
+
+    std::fs::write(lab.work.path().join("key"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    let key = lab.work.path().join("key");
+    let _server = lab.serve(&["--token-key", key.to_str().unwrap()]);
+    for token in [&[][..], &["--token", "made-up"]] {
+        let options = [&[SERVER, "--transports", "tcp"][..], &QUICK, token].concat();
+        let refused = finish(&mut lab.test("refused", &options)).expect(4);
+        drop(refused.reports(&["the server refused", "token"]));
+    }
+}
+
+#[test]
+fn a_named_multipath_transport_with_one_path_ends_with_six() {
+    let lab = Lab::standing(&["--set", "host.client.mptcp.subflows=0"]);
+    let _server = lab.serve(&["--open"]);
+    let upload = |out: &str, options: &[&str]| {
+        lab.measure(
+            out,
+            &[&[SERVER, "--patterns", "throughput-upload", "--no-report"][..], options, &QUICK].concat(),
+        )
+    };
+    let asked = upload("asked", &["--transports", "mptcp"]).expect(6);
+    drop(asked.finished.reports(&["limit of additional subflows is 0"]));
+    // Only one path, and the user named none: no failure.
+    let one_path = upload("one", &["--transports", "mptcp", "--path", "wlan"]).expect(0);
+    let run = runs(&one_path, Transport::Mptcp, "throughput-upload")[0];
+    assert_eq!((run.multipath.used, run.paths.len()), (false, 1));
+    assert!(path(run, "wlan").share > 0.99, "{:?}", run.paths);
+    drop(one_path.finished.reports(&["one path to the server (wlan)"]));
+    // An interface without a route to the server.
+    let wrong = lab.test("wrong", &[&[SERVER, "--path", "eth9"][..], &QUICK].concat());
+    drop(finish(&mut { wrong }).expect(2).reports(&["no interface `eth9`", "eth", "wlan"]));
+}
+
+#[test]
+fn a_change_of_the_network_marks_the_run_it_falls_into() {
+    // An additional IPv6 address on the path that the IPv4 traffic does not use.
+    let scenario = format!(
+        "{TWO_PATHS}client_address = [\"10.83.1.1/24\", \"fd83::1/64\"]\n\
+         server_address = [\"10.83.1.2/24\", \"fd83::2/64\"]\n"
+    );
+    let lab = Lab::of(&scenario, &[]);
+    let _server = lab.serve(&["--open"]);
+    let options =
+        ["--transports", "tcp", "--patterns", "interactive", "--no-report", "--repeat", "2", "--duration"];
+    let mut test = captured(&mut lab.test("changed", &[&[SERVER][..], &options, &["2s"]].concat()));
+    // The suite prints this line before its first run.
+    let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(progress.any(|line| line.starts_with("2 runs:")), "it never began");
+    std::thread::sleep(Duration::from_millis(800));
+    let less = "echo 1 > /proc/sys/net/ipv6/conf/wlan/disable_ipv6";
+    finish(&mut lab.exec("client", &["sh", "-c", less])).expect(0);
+    let lines: Vec<String> = progress.collect();
+    let finished = support::ended(test);
+    let measured = Measured::read(&lab.work.path().join("changed"), finished).expect(0);
+    assert!(lines.iter().any(|line| line.contains("the network changed: wlan address")), "{lines:#?}");
+    let [first, second] = &measured.document.runs[..] else { panic!("{:?}", measured.document.runs) };
+    assert!(!first.valid && first.touched_by.iter().any(|words| words.contains("wlan")), "{first:#?}");
+    assert!(second.valid && second.touched_by.is_empty(), "{second:#?}");
+    assert!(!measured.events_of(first, EventSource::Link).is_empty());
+    let group = &measured.document.summary.groups[0];
+    assert_eq!((group.runs, group.valid), (2, 1), "a touched run counts in no statistic");
+}
+
+#[test]
+fn a_lost_server_ends_the_suite_and_keeps_the_finished_runs() {
+    let lab = Lab::standing(&[]);
+    let server = lab.serve(&["--open"]);
+    let options = ["--transports", "tcp", "--patterns", "ping", "--repeat", "20", "--no-report"];
+    let mut test = captured(&mut lab.test("lost", &[&[SERVER][..], &options].concat()));
+    let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(progress.any(|line| line.starts_with("run 1 of 20")), "it never began");
+    let of_server = |process: &Process| process.arguments().get(1).is_some_and(|word| word == "serve");
+    for process in lab.work.processes().into_iter().filter(of_server) {
+        process.kill();
+    }
+    let lines: Vec<String> = progress.collect();
+    let finished = support::ended(test);
+    let measured = Measured::read(&lab.work.path().join("lost"), finished).expect(3);
+    let runs = &measured.document.runs;
+    assert!(runs[0].completed && runs.len() < 20 && !runs[runs.len() - 1].completed, "{runs:#?}");
+    assert!(lines.iter().any(|line| line.contains("tcp became unusable and was given up")), "{lines:#?}");
+    drop(server);
+}
+
+#[test]
+fn times_of_a_server_with_another_clock_are_converted_to_the_clients() {
+    if !Path::new("/proc/self/ns/time").exists() {
+        eprintln!("this kernel knows one monotonic clock only (CONFIG_TIME_NS): nothing to test");
+        return;
+    }
+    let lab = Lab::standing(&[]);
+    let program = binary();
+    let ahead = ["unshare", "--time", "--monotonic", "86400", program.to_str().unwrap(), "serve", "--open"];
+    let _server = Server::started(&mut lab.exec("server", &ahead));
+    let options = ["--transports", "tcp", "--patterns", "throughput-upload,interactive", "--no-report"];
+    let measured = lab.measure("clocks", &[&[SERVER][..], &options, &QUICK].concat()).expect(0);
+    for run in &measured.document.runs {
+        assert!(run.notes.iter().any(|note| note.contains("its own clock")), "{}: {:?}", run.id, run.notes);
+    }
+    // The times of both ends' records are within the same few seconds.
+    let times = measured
+        .events
+        .iter()
+        .map(|event| event.t_ms)
+        .chain(measured.samples.iter().map(|sample| sample.t_ms));
+    let (earliest, latest) =
+        times.fold((0.0_f64, 0.0_f64), |(low, high), t_ms| (low.min(t_ms), high.max(t_ms)));
+    assert!(earliest > -30_000.0 && latest < 60_000.0, "{earliest} to {latest} ms");
+    let upload = runs(&measured, Transport::Tcp, "throughput-upload")[0];
+    assert!(goodput(upload) > 5.0 && goodput(upload) < 20.0, "{upload:#?}");
+    let first_byte = measured.events_of(upload, EventSource::Observer)[0];
+    assert!((-50.0..5_000.0).contains(&first_byte.t_ms), "{first_byte:?}");
+}
+
+#[test]
+fn an_interrupt_keeps_the_finished_runs() {
+    let lab = Lab::standing(&[]);
+    let _server = lab.serve(&["--open"]);
+    let options = ["--transports", "tcp", "--patterns", "ping", "--repeat", "50"];
+    let mut test = captured(&mut lab.test("stopped", &[&[SERVER][..], &options].concat()));
+    let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(progress.any(|line| line.starts_with("run 2 of 50")), "it never began");
+    let mut lines = Vec::new();
+    // The process of the program itself; `lab exec` waits for it.
+    let of_test = |process: &Process| process.arguments().get(1).is_some_and(|word| word == "test");
+    let process = lab.work.processes().into_iter().find(of_test).unwrap();
+    signal(process.id, Signal::INT);
+    lines.extend(progress);
+    let finished = support::ended(test);
+    let measured = Measured::read(&lab.work.path().join("stopped"), finished).expect(1);
+    let made = measured.document.runs.len();
+    assert!((2..50).contains(&made), "{made}: {lines:#?}");
+    assert!(measured.document.summary.notes.iter().any(|note| note.contains("stopped by the user")));
+    assert!(measured.finished.stdout.contains("ping"), "{:#?}", measured.finished);
+    assert!(within(Duration::from_secs(3), || !lab.work.processes().iter().any(of_test)));
+}
+
+#[test]
+fn a_server_on_this_host_is_tested_over_loopback() {
+    let work = Workplace::new();
+    let port = unused_port().to_string();
+    let serve = ["serve", "--open", "--listen", "127.0.0.1", "--port", &port];
+    let server = Server::started(&mut work.pathbench(&serve));
+    let options = [
+        "--port",
+        &port,
+        "--fingerprint",
+        &server.fingerprint,
+        "--tls",
+        "--patterns",
+        "ping,bulk,interactive",
+    ];
+    let finished = work.run(&[&["test", "localhost", "-4", "--out", "here"][..], &options, &QUICK].concat());
+    let measured = Measured::read(&work.path().join("here"), finished).expect(0);
+    assert!(measured.document.runs.len() >= 3 * 3, "{:?}", measured.document.reachability);
+    // The certificate is not signed by a CA.
+    let strange = ["test", "127.0.0.1", "--port", &port, "--tls", "--patterns", "ping"];
+    drop(work.run(&strange).expect(3).reports(&["not the expected server", "--fingerprint"]));
+    for run in &measured.document.runs {
+        assert!(
+            run.encrypted && run.encryption.as_ref().is_some_and(|suite| suite.starts_with("TLS 1.3")),
+            "{run:#?}"
+        );
+        assert!(run.completed && run.valid, "{}: {:?}", run.id, run.error);
+        assert!(run.paths.iter().all(|path| path.name == "lo"), "{}: {:?}", run.id, run.paths);
+        // Both ends use the clock of one machine.
+        assert!(run.notes.iter().all(|note| !note.contains("clock")), "{}: {:?}", run.id, run.notes);
+        if run.pattern == "interactive" {
+            let delay = run.delay_ms.as_ref().unwrap();
+            assert_eq!((delay.messages, delay.unacknowledged), (20, 0), "{}", run.id);
+            assert_eq!(run.directions.len(), 2, "{}", run.id);
+        }
+    }
+}
+
+#[test]
+fn all_mistakes_of_the_command_line_are_reported_at_once() {
+    let work = Workplace::new();
+    let wrong = ["test", "a b", "[::1", "--ca", "no-such-file", "--path", "eth0", "--path", "eth0"];
+    let refused = work.run(&wrong).expect(2);
+    drop(refused.reports(&["`a b` names no server", "`[::1`", "no-such-file", "eth0 is given twice"]));
+    for (option, value) in [("--patterns", "pong"), ("--scheduler", "best")] {
+        drop(work.run(&["test", "localhost", option, value]).expect(2).reports(&[value, "possible values"]));
+    }
+    work.run(&["test", "localhost", "--fingerprint", "abc"]).expect(2);
+    work.run(&["test"]).expect(2);
+    assert!(!work.path().join("pathbench-results").exists());
+}

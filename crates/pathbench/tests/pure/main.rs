@@ -1,0 +1,10 @@
+//! Computes only: no sockets, no child processes.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod architecture;
+mod dependencies;
+mod gallery;
+mod option_names;
+#[path = "../support/mod.rs"]
+mod support;

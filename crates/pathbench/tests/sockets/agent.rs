@@ -1,0 +1,659 @@
+//! The agent: check-in, experiments within the owner's limits, live reports, and collectors that lie.
+
+#![allow(clippy::disallowed_methods, reason = "a test is an outermost shell")]
+
+use crate::support;
+use crate::support::collector::{FakeCollector, Manner};
+use crate::support::standing::Server;
+use crate::support::{Dice, Finished, Workplace, captured, finish, processes, within};
+use pathbench_api::check_in::ServerReport;
+use pathbench_api::consent::Consent;
+use pathbench_api::summary::Mode;
+use pathbench_record::network::AddressFamily;
+use pathbench_record::transport::Transport;
+use pathbench_token::TokenKey;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Child;
+use std::time::{Duration, SystemTime};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Limits for tests on the loopback interface, whose counters have the bytes of all programs of this host.
+const LIMITS: &str = r#"
+[limits]
+shortest_interval = "10s"
+servers = ["127.0.0.0/8", "::1"]
+execution = "9000GB"
+day = "90000GB"
+"#;
+const MONTH: &str = "month = \"90000GB\"\n";
+/// More than all programs send while a test runs.
+const MOST_BYTES: u64 = 1_000_000_000_000;
+
+struct Host {
+    work: Workplace,
+    collector: FakeCollector,
+}
+
+impl Host {
+    /// With consent, and these limits instead of the defaults.
+    fn new(limits: &str) -> Self {
+        let month = if limits == LIMITS { MONTH } else { "" };
+        let work = Workplace::new();
+        let config = work.path().join("config/pathbench");
+        fs::create_dir_all(&config).unwrap();
+        let text = format!(
+            "consent = \"private\"\nagent = \"2b0b8c9e-8a3d-4a58-9c4e-0d1d7a3a0b11\"\nname = \"tester\"\n\
+             deletion_token = \"{}\"\n{limits}{month}",
+            "ab".repeat(32)
+        );
+        fs::write(config.join("collector.toml"), text).unwrap();
+        Self { work, collector: FakeCollector::start(Manner::Honest) }
+    }
+
+    fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = self.work.pathbench(&[&["agent", &self.collector.url], arguments].concat());
+        command
+            .env("XDG_CONFIG_HOME", self.work.path().join("config"))
+            .env("XDG_STATE_HOME", self.work.path().join("state"))
+            .env("PATHBENCH_TOKEN", "owner-token")
+            .env_remove("PATHBENCH_COLLECTOR_TOKEN");
+        command
+    }
+
+    fn once(&self, options: &[&str]) -> Finished {
+        finish(&mut self.command(&[&["--once"], options].concat()))
+    }
+
+    /// Replaces a part of the configuration.
+    fn change(&self, from: &str, to: &str) {
+        let file = self.work.path().join("config/pathbench/collector.toml");
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(file, text.replacen(from, to, 1)).unwrap();
+    }
+
+    /// The owner's later decision.
+    fn decide(&self, consent: &str) -> Finished {
+        let mut command =
+            self.work.pathbench(&["submit", "--collector", &self.collector.url, "--consent", consent]);
+        command
+            .env("XDG_CONFIG_HOME", self.work.path().join("config"))
+            .env("XDG_STATE_HOME", self.work.path().join("elsewhere"));
+        finish(&mut command)
+    }
+
+    /// Its result stays in the outbox.
+    fn measure_for_a_busy_collector(&self, offered: &Value) {
+        self.collector.offer(offered, &json!([experiment(&json!({}))]));
+        self.collector.set(Manner::Busy(1));
+        self.once(&[]).expect(4);
+    }
+
+    fn budget(&self) -> Value {
+        let text = fs::read_to_string(self.work.path().join("state/pathbench/budget.json"));
+        text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
+    }
+}
+
+fn has_word(process: &processes::Process, word: &str) -> bool {
+    process.arguments().iter().any(|one| one == word)
+}
+
+fn server(address: &str, fingerprint: &str) -> Value {
+    json!([{ "name": "near", "address": address, "quic_ports": [], "fingerprint": fingerprint, "load": 0.0 }])
+}
+
+/// One ping over tcp.
+fn experiment(changes: &Value) -> Value {
+    let mut experiment = json!({
+        "name": "ping", "kind": "test", "schedule": { "every_s": 10 }, "transports": ["tcp"], "patterns": ["ping"],
+        "most_bytes": MOST_BYTES,
+    });
+    experiment.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    experiment
+}
+
+fn stop(mut child: Child) -> Finished {
+    processes::signal(i32::try_from(child.id()).unwrap(), Signal::TERM);
+    assert!(within(PATIENCE, || child.try_wait().unwrap().is_some()), "it does not end");
+    support::ended(child)
+}
+
+#[test]
+fn an_experiment_runs_once_and_its_result_is_submitted() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&json!({}))]));
+    let finished = host.once(&["--collector-token", "secret"]).expect(0);
+    let stored = host.collector.stored();
+    assert_eq!(stored.len(), 1, "{finished:#?}");
+    let summary = &stored[0].summary;
+    assert_eq!((stored[0].consent, summary.mode), (Consent::Private, Mode::Stable));
+    assert_eq!(summary.experiment.as_ref().unwrap().as_str(), "ping");
+    assert_eq!(summary.server.as_ref().unwrap().as_str(), "near");
+    let check_in: Value = serde_json::from_slice(&host.collector.requests("/v1/check-in")[0].body).unwrap();
+    assert_eq!((&check_in["name"], &check_in["consent"]), (&json!("tester"), &json!("private")));
+    assert!(host.collector.requests("").iter().all(|one| one.token.as_deref() == Some("secret")));
+    // The log is JSON, one object a line.
+    for line in finished.stderr.lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["event"].is_string() && line["time"].is_string(), "{line}");
+    }
+    assert!(!finished.stderr.contains("secret"), "{}", finished.stderr);
+    let budget = host.budget();
+    assert_eq!(budget["executions"], 1);
+    let used = budget["interfaces"]["lo"].as_u64().unwrap();
+    assert!((1000..MOST_BYTES).contains(&used), "the use replaces the reservation: {budget}");
+    assert!(host.work.left_behind().iter().all(|one| has_word(one, "serve")));
+}
+
+#[test]
+fn a_mobile_experiment_runs_for_its_duration() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let roam = json!({ "kind": "roam", "patterns": [], "duration_s": 3 });
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&roam)]));
+    let finished = host.once(&[]).expect(0);
+    let stored = host.collector.stored();
+    assert_eq!(
+        stored.iter().map(|one| one.summary.mode).collect::<Vec<_>>(),
+        [Mode::Mobile],
+        "{finished:#?}"
+    );
+}
+
+#[test]
+fn both_ip_versions_are_compared_in_the_second_result() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        return;
+    }
+    let host = Host::new(LIMITS);
+    let mut serve =
+        host.work.pathbench(&["serve", "--open", "--port", "0", "--listen", "127.0.0.1", "--listen", "::1"]);
+    let serving = Server::started(&mut serve);
+    let families = json!({ "families": ["ipv4", "ipv6"], "patterns": ["bulk"], "bulk_bytes": 100_000 });
+    let offered = server(&format!("localhost:{}", serving.port()), &serving.fingerprint);
+    host.collector.offer(&offered, &json!([experiment(&families)]));
+    let finished = host.once(&["--allow-servers", "localhost"]).expect(0);
+    let stored = host.collector.stored();
+    // Where the name has one address only, there is one result.
+    if stored.len() == 1 {
+        assert!(stored[0].summary.family_pairs.is_empty(), "{finished:#?}");
+        return;
+    }
+    let pairs: usize = stored.iter().map(|one| one.summary.family_pairs.len()).sum();
+    assert_eq!((stored.len(), pairs), (2, 1), "{finished:#?}");
+}
+
+#[test]
+fn a_server_without_ipv6_leaves_its_failed_attempts_in_the_result_over_ipv4() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        return;
+    }
+    for families in [["ipv4", "ipv6"], ["ipv6", "ipv4"]] {
+        let host = Host::new(LIMITS);
+        let serving = Server::on_loopback(&host.work);
+        let changes = json!({ "families": families, "transports": ["tcp", "quic"] });
+        let offered = server(&format!("dual.example:{}", serving.port()), &serving.fingerprint);
+        host.collector.offer(&offered, &json!([experiment(&changes)]));
+        fs::write(host.work.path().join("hosts"), "127.0.0.1 dual.example\n::1 dual.example\n").unwrap();
+        let agent = host.command(&["--once", "--allow-servers", "dual.example"]);
+        let mut command = std::process::Command::new("unshare");
+        command.args([
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            "mount --bind hosts /etc/hosts && exec \"$@\"",
+            "sh",
+        ]);
+        command.arg(agent.get_program()).args(agent.get_args()).current_dir(host.work.path());
+        for (name, value) in agent.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let finished = finish(&mut command).expect(0);
+        let stored = host.collector.stored();
+        assert_eq!(stored.len(), 1, "{finished:#?}");
+        let summary = &stored[0].summary;
+        for transport in [Transport::Tcp, Transport::Quic] {
+            let attempts = summary.reachability.iter().filter(|one| one.transport == transport);
+            let attempts: BTreeSet<(AddressFamily, bool)> =
+                attempts.map(|one| (one.family, one.reachable)).collect();
+            let expected = [(AddressFamily::Ipv4, true), (AddressFamily::Ipv6, false)];
+            assert_eq!(attempts, expected.into(), "{transport}: {finished:#?}");
+        }
+        assert!(summary.family_pairs.is_empty(), "{finished:#?}");
+    }
+}
+
+#[test]
+fn a_lying_collector_cannot_make_the_agent_test_a_third_party() {
+    // What listens here must not get a connection.
+    let third_party = TcpListener::bind("127.0.0.1:0").unwrap();
+    third_party.set_nonblocking(true).unwrap();
+    let place = third_party.local_addr().unwrap().to_string();
+    for (limits, address, reason) in [
+        ("", place.as_str(), "not a public address"),
+        ("[limits]\nservers = [\"*.example.net\"]\n", &place, "no pattern"),
+        (LIMITS, "169.254.169.254:80", "no pattern"),
+        (LIMITS, "--out=/tmp/x", "not"),
+        (LIMITS, "127.0.0.1:1/../x", "names no server"),
+    ] {
+        let host = Host::new(limits);
+        let small = experiment(&json!({ "most_bytes": 1_000_000 }));
+        host.collector.offer(&server(address, &"ab".repeat(32)), &json!([small]));
+        let finished = host.once(&[]).expect(0).reports(&["skipped"]);
+        assert!(finished.stderr.contains(reason), "{address}: {finished:#?}");
+        assert!(host.collector.stored().is_empty());
+    }
+    assert!(third_party.accept().is_err(), "it got a connection");
+}
+
+#[test]
+fn experiments_beyond_the_owners_limits_are_refused() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let many: Vec<Value> = (0..300)
+        .map(|n| experiment(&json!({ "name": format!("m{n}"), "most_bytes": 20 * MOST_BYTES })))
+        .collect();
+    let absurd = [
+        experiment(&json!({ "name": "long", "duration_s": 80_000 })),
+        experiment(&json!({ "name": "often", "schedule": { "every_s": 1 } })),
+        experiment(&json!({ "name": "other agents", "agents": ["somebody"] })),
+    ];
+    let all: Vec<Value> = absurd.into_iter().chain(many).collect();
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &all.into());
+    let finished = host.once(&[]).expect(0).reports(&["limits.longest", "every_s", "limits.execution"]);
+    assert!(finished.stderr.lines().count() < 50, "{}", finished.stderr.lines().count());
+    assert!(!finished.stderr.contains("other agents") && host.collector.stored().is_empty());
+    assert_eq!(host.budget(), Value::Null, "nothing ran");
+}
+
+#[test]
+fn an_execution_that_uses_more_than_it_says_is_stopped() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let greedy = json!({ "patterns": ["throughput-upload"], "duration_s": 30, "most_bytes": 3_000_000 });
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&greedy)]));
+    host.once(&[]).expect(0).reports(&["it used more than 3000000 bytes", "\"stopped\""]);
+    assert!(host.budget()["interfaces"]["lo"].as_u64().unwrap() > 3_000_000);
+}
+
+#[test]
+fn a_used_budget_and_a_metered_network_forbid_executions() {
+    let host = Host::new(&format!("{LIMITS}month = \"2000GB\"\n"));
+    let serving = Server::on_loopback(&host.work);
+    let offered = server(&serving.address, &serving.fingerprint);
+    host.collector.offer(&offered, &json!([experiment(&json!({ "most_bytes": 3 * MOST_BYTES }))]));
+    host.once(&[]).expect(0).reports(&["the month's budget of lo"]);
+    host.collector.offer(&offered, &json!([experiment(&json!({}))]));
+    host.once(&[]).expect(0);
+    assert_eq!(host.collector.stored().len(), 1);
+    let metered = Host::new(&format!("{LIMITS}{MONTH}[limits.networks]\nmetered = [\"lo\"]\n"));
+    metered.collector.offer(&offered, &json!([experiment(&json!({ "metered": true }))]));
+    metered.once(&[]).expect(0).reports(&["lo is metered"]);
+    assert!(metered.collector.stored().is_empty());
+}
+
+#[test]
+fn a_network_that_becomes_metered_ends_the_execution() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let roam = json!({ "kind": "roam", "patterns": [], "duration_s": 100 });
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&roam)]));
+    // In place of NetworkManager's client.
+    let programs = host.work.path().join("programs");
+    fs::create_dir(&programs).unwrap();
+    let script = "#!/bin/sh\necho GENERAL.DEVICE:lo\necho GENERAL.METERED:$(cat \"${0%/*}/metered\")\n";
+    fs::write(programs.join("nmcli"), script).unwrap();
+    fs::set_permissions(programs.join("nmcli"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::write(programs.join("metered"), "no\n").unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let mut agent = captured(host.command(&["--once"]).env("PATH", path));
+    assert!(within(PATIENCE, || host.work.processes().iter().any(|one| has_word(one, "roam"))));
+    fs::write(programs.join("metered"), "yes (guessed)\n").unwrap();
+    assert!(within(2 * PATIENCE, || agent.try_wait().unwrap().is_some()), "the test goes on");
+    support::ended(agent).expect(0).reports(&["lo is metered", "\"stopped\""]);
+}
+
+#[test]
+fn results_wait_for_a_network_that_the_owner_allows() {
+    let host = Host::new(&format!("{LIMITS}{MONTH}"));
+    let serving = Server::on_loopback(&host.work);
+    host.measure_for_a_busy_collector(&server(&serving.address, &serving.fingerprint));
+    host.collector.set(Manner::Honest);
+    host.collector.offer(&json!([]), &json!([]));
+    let attempts = host.collector.requests("/v1/results").len();
+    host.change("[limits]", "[kinds]\nlo = \"cellular\"\n[limits]");
+    host.once(&[]).expect(0).reports(&["lo is metered"]);
+    assert_eq!(host.collector.requests("/v1/results").len(), attempts, "a batch was sent");
+    host.change("[limits]", "[limits]\nmetered = true");
+    host.once(&[]).expect(0);
+    assert_eq!(host.collector.stored().len(), 1);
+}
+
+#[test]
+fn nothing_is_uploaded_while_a_measurement_runs() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let offered = server(&serving.address, &serving.fingerprint);
+    host.measure_for_a_busy_collector(&offered);
+    // Longer than its interval: the next one is due at its end.
+    let measuring = json!({ "kind": "roam", "patterns": [], "duration_s": 12 });
+    host.collector.offer(&offered, &json!([experiment(&measuring)]));
+    let agent = captured(&mut host.command(&[]));
+    let is_measuring = || host.work.processes().iter().any(|one| has_word(one, "roam"));
+    assert!(within(PATIENCE, is_measuring));
+    host.collector.set(Manner::Honest);
+    let attempts = host.collector.requests("/v1/results").len();
+    while is_measuring() {
+        let now = host.collector.requests("/v1/results").len();
+        assert!(now == attempts || !is_measuring(), "a batch was sent");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    host.collector.wait_for(2);
+    stop(agent).expect(0);
+}
+
+#[test]
+fn experiments_wait_for_space_in_the_outbox() {
+    let host = Host::new(&format!("{LIMITS}{MONTH}outbox = \"1B\"\n"));
+    let serving = Server::on_loopback(&host.work);
+    let two = ["ping", "pong"].map(|name| experiment(&json!({ "name": name })));
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!(two));
+    host.once(&[]).expect(0).reports(&["is full", "\"skipped\",\"experiment\":\"pong\""]);
+    host.once(&[]).expect(0).reports(&["\"skipped\",\"experiment\":\"ping\""]);
+    assert_eq!(host.budget()["executions"], 1);
+    host.change("outbox = \"1B\"", "outbox = \"100MB\"");
+    host.once(&[]).expect(0);
+    assert_eq!(host.collector.stored().len(), 3, "the first result is not lost");
+}
+
+#[test]
+fn space_in_the_outbox_is_used_at_once() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let offered = server(&serving.address, &serving.fingerprint);
+    host.measure_for_a_busy_collector(&offered);
+    let outbox = host.work.path().join("state/pathbench/outbox");
+    let files = fs::read_dir(&outbox).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+    let held: u64 = files.filter(fs::Metadata::is_file).map(|file| file.len()).sum();
+    // Not for a second result.
+    host.change(MONTH, &format!("{MONTH}outbox = \"{}B\"\n", held + held / 2));
+    host.collector.set(Manner::Honest);
+    host.once(&[]).expect(0).reports(&["is full"]);
+    assert_eq!(host.collector.stored().len(), 2);
+}
+
+#[test]
+fn the_exit_code_of_one_round_names_the_collectors_answer() {
+    let host = Host::new(LIMITS);
+    for (manner, code) in [
+        (Manner::Closing, 3),
+        (Manner::Huge, 3),
+        (Manner::Garbage, 3),
+        (Manner::Unauthorised, 4),
+        (Manner::Redirecting, 4),
+    ] {
+        host.collector.set(manner.clone());
+        host.once(&[]).expect(code);
+    }
+    host.change("\"private\"", "\"none\"");
+    let before = host.collector.requests("").len();
+    host.once(&[]).expect(2).reports(&["consent is `none`"]);
+    assert_eq!(host.collector.requests("").len(), before, "nothing was sent");
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_service_measures_on_schedule_reports_live_and_survives_an_outage() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    host.collector.check_in_again_in(10);
+    let measuring = experiment(&json!({ "patterns": ["interactive"], "duration_s": 5 }));
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([measuring]));
+    let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let agent = captured(&mut host.command(&["--metrics", &metrics.to_string()]));
+    assert!(within(PATIENCE, || !host.collector.requests("/v1/live").is_empty()), "no live report");
+    let report: Value = serde_json::from_slice(&host.collector.requests("/v1/live")[0].body).unwrap();
+    assert_eq!((&report["agent"], &report["server"]), (&json!("tester"), &json!("near")));
+    // A second agent would use the budget twice.
+    host.once(&[]).expect(1).reports(&["another agent"]);
+    host.collector.set(Manner::Busy(1));
+    assert!(
+        within(PATIENCE, || get(metrics, "/metrics").contains("\npathbench_agent_outbox 1\n")),
+        "{}",
+        get(metrics, "/metrics")
+    );
+    host.collector.set(Manner::Honest);
+    host.collector.wait_for(1);
+    assert!(get(metrics, "/health").contains(r#""status":"ok""#));
+    assert!(get(metrics, "/metrics").contains("pathbench_agent_budget_used_bytes{interface=\"lo\"}"));
+    // While a measurement runs.
+    let lives = host.collector.requests("/v1/live").len();
+    assert!(within(PATIENCE, || host.collector.requests("/v1/live").len() > lives));
+    stop(agent).expect(0).reports(&["\"stopped\""]);
+    assert!(host.work.left_behind().iter().all(|one| has_word(one, "serve")));
+}
+
+#[test]
+fn a_running_agent_sends_nothing_once_the_consent_is_withdrawn() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let measuring = experiment(&json!({ "patterns": ["interactive"], "duration_s": 60 }));
+    host.collector.check_in_again_in(10);
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([measuring]));
+    let agent = captured(&mut host.command(&[]));
+    assert!(within(PATIENCE, || !host.collector.requests("/v1/live").is_empty()), "no live report");
+    host.decide("none").expect(2);
+    // A request in progress ends.
+    std::thread::sleep(Duration::from_secs(2));
+    let sent = host.collector.requests("").len();
+    std::thread::sleep(Duration::from_secs(9));
+    assert_eq!(host.collector.requests("").len(), sent, "{:?}", host.collector.requests("").last());
+    host.decide("private").expect(0);
+    assert!(within(PATIENCE, || host.collector.requests("").len() > sent));
+    stop(agent).expect(0).reports(&[r#""consent":"none""#]);
+}
+
+#[test]
+fn a_pending_result_goes_only_where_its_owner_consented_when_it_was_measured() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&json!({}))]));
+    host.once(&[]).expect(0);
+    host.collector.offer(&json!([]), &json!([]));
+    let results = host.work.path().join("state/pathbench/results");
+    let result =
+        fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+    let result = result.unwrap();
+    let note = result.with_extension("pending");
+    // Another result each time, by its seed.
+    let text = fs::read_to_string(result.join("run.json")).unwrap();
+    let mut document: Value = serde_json::from_str(&text).unwrap();
+    for (number, collector, consent, is_submitted, is_left) in [
+        (1, json!(host.collector.url), "none", false, false),
+        (2, Value::Null, "private", false, false),
+        (3, json!("https://other.example"), "private", false, true),
+        (4, json!(host.collector.url), "private", true, false),
+    ] {
+        document["seed"] = number.into();
+        fs::write(result.join("run.json"), document.to_string()).unwrap();
+        let pending = json!({ "directory": result, "experiment": "ping", "server": "near", "collector": collector,
+                              "consent": consent });
+        fs::write(&note, pending.to_string()).unwrap();
+        let before = host.collector.stored().len();
+        host.once(&[]).expect(0);
+        let after = host.collector.stored().len();
+        assert_eq!((after - before, note.exists()), (usize::from(is_submitted), is_left), "{pending}");
+    }
+}
+
+#[test]
+fn a_killed_agent_leaves_no_process_and_no_free_budget() {
+    let host = Host::new(LIMITS);
+    let serving = Server::on_loopback(&host.work);
+    let measuring = experiment(&json!({ "patterns": ["interactive"], "duration_s": 60 }));
+    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([measuring]));
+    let mut agent = captured(&mut host.command(&["--once"]));
+    let is_testing = || host.work.processes().iter().any(|one| has_word(one, "interactive"));
+    assert!(within(PATIENCE, is_testing));
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert!(within(PATIENCE, || !is_testing()), "the test goes on without its agent");
+    assert_eq!(host.budget()["interfaces"]["lo"], MOST_BYTES, "the reservation stays");
+}
+
+/// `PATHBENCH_KILLS=1000` for more.
+#[test]
+fn kills_of_the_agent_lose_and_double_no_result() {
+    let kills: u64 = std::env::var("PATHBENCH_KILLS").map_or(20, |text| text.parse().unwrap());
+    let host = Host::new(&format!("{LIMITS}{MONTH}executions_per_day = 100000\n"));
+    let serving = Server::on_loopback(&host.work);
+    host.collector.offer(
+        &server(&serving.address, &serving.fingerprint),
+        &json!([experiment(&json!({ "repeat": 1 }))]),
+    );
+    let mut dice = Dice(7);
+    for _ in 0..kills {
+        let mut agent = captured(&mut host.command(&["--once"]));
+        std::thread::sleep(Duration::from_millis(dice.below(900)));
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+    }
+    host.once(&[]).expect(0);
+    let results = host.work.path().join("state/pathbench/results");
+    let finished = fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path());
+    // The agent keeps the latest 50.
+    let finished: Vec<_> = finished.filter(|path| path.join("run.json").exists()).collect();
+    let stored = host.collector.stored();
+    assert!(!stored.is_empty() && stored.len() >= finished.len(), "{} of {}", stored.len(), finished.len());
+    let starts: Vec<u64> = stored.iter().map(|one| one.summary.started_ms).collect();
+    for path in finished {
+        let document: Value =
+            serde_json::from_str(&fs::read_to_string(path.join("run.json")).unwrap()).unwrap();
+        let seed = document["seed"].clone();
+        let same = |one: &&pathbench_api::submission::Submission| seed_of(one) == seed;
+        assert_eq!(stored.iter().filter(same).count(), 1, "{} among {starts:?}", path.display());
+    }
+    let state = host.work.path().join("state/pathbench");
+    assert_eq!(fs::read_dir(state.join("outbox/rejected")).unwrap().count(), 0);
+    let pending = fs::read_dir(results).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(pending.filter(|path| path.extension().is_some_and(|ending| ending == "pending")).count(), 0);
+}
+
+/// Random in each result.
+fn seed_of(submission: &pathbench_api::submission::Submission) -> Value {
+    let raw = data_encoding::BASE64.decode(submission.raw.as_ref().unwrap().as_bytes()).unwrap();
+    let mut archive = tar::Archive::new(ruzstd::decoding::StreamingDecoder::new(raw.as_slice()).unwrap());
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        if entry.path().unwrap().ends_with("run.json") {
+            let mut text = String::new();
+            entry.read_to_string(&mut text).unwrap();
+            return serde_json::from_str::<Value>(&text).unwrap()["seed"].clone();
+        }
+    }
+    Value::Null
+}
+
+#[test]
+fn a_server_reports_itself_with_a_token_of_its_own_key() {
+    let host = Host::new(LIMITS);
+    host.work.run(&["serve", "key", "tokens.key"]).expect(0);
+    let key = TokenKey::from_text(&fs::read_to_string(host.work.path().join("tokens.key")).unwrap()).unwrap();
+    let health = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (url, health_text) = (host.collector.url.clone(), health.to_string());
+    let options = ["serve", "--port", "0", "--listen", "127.0.0.1", "--token-key", "tokens.key"];
+    let report = ["--collector", &url, "--collector-name", "near-1", "--health", &health_text];
+    let serving = Server::started(&mut host.work.pathbench(&[&options[..], &report].concat()));
+    let reports = || host.collector.requests("/v1/servers/near-1");
+    assert!(within(PATIENCE, || !reports().is_empty()));
+    let first = &reports()[0];
+    let report: ServerReport = serde_json::from_slice(&first.body).unwrap();
+    assert_eq!(
+        (report.address.as_str(), report.tests, report.draining),
+        (serving.address.as_str(), 0, false)
+    );
+    assert_eq!(report.fingerprint.as_ref(), Some(&serving.fingerprint));
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    assert_eq!(key.check(first.token.as_ref().unwrap(), now), Ok("near-1"));
+    assert!(get(health, "/metrics").contains("\npathbench_server_max_tests 8\n"));
+    // A collector that fails does not end the server.
+    host.collector.set(Manner::Garbage);
+    let before = reports().len();
+    assert!(within(PATIENCE, || reports().len() > before));
+    assert!(get(health, "/health").contains(r#""status":"ok""#));
+}
+
+#[test]
+fn a_server_without_a_key_cannot_report_itself() {
+    let host = Host::new(LIMITS);
+    let serve = ["serve", "--open", "--port", "0", "--collector", &host.collector.url];
+    host.work.run(&serve).expect(2).reports(&["--collector-name"]);
+    let named = [&serve[..], &["--collector-name", "a b"]].concat();
+    host.work.run(&named).expect(2).reports(&["letters"]);
+    let named = [&serve[..], &["--collector-name", "near"]].concat();
+    host.work.run(&named).expect(2).reports(&["--token-key"]);
+}
+
+#[test]
+fn the_collector_is_started_where_it_is_installed() {
+    let work = Workplace::new();
+    // Away from the collector that this workspace builds.
+    let alone = work.path().join("alone");
+    fs::create_dir(&alone).unwrap();
+    let own = alone.join("pathbench");
+    fs::copy(support::binary(), &own).unwrap();
+    let run = |arguments: &[&str], path: &str| {
+        let mut command = std::process::Command::new(&own);
+        finish(command.args(arguments).env("PATH", path))
+    };
+    run(&["collect", "--database", "x"], "/nonexistent")
+        .expect(7)
+        .reports(&["pathbench-collector", "cargo build"]);
+    let program = |place: &std::path::Path, code: u8| {
+        let program = place.join("pathbench-collector");
+        fs::write(&program, format!("#!/bin/sh\necho \"$@\"\nexit {code}\n")).unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    program(work.path(), 4);
+    let path = format!("{}:/bin:/usr/bin", work.path().display());
+    let finished = run(&["collect", "backup", "--database", "x"], &path);
+    assert_eq!((finished.code, finished.stdout.as_str()), (Some(4), "backup --database x\n"));
+    // The one beside the program wins.
+    program(&alone, 5);
+    assert_eq!(run(&["collect", "backup"], &path).code, Some(5));
+}
+
+#[test]
+fn the_shipped_unit_is_hardened_and_its_options_exist() {
+    let words =
+        pathbench_kerneltest::command_of_unit("pathbench-agent.service", &["StateDirectory=pathbench"]);
+    let work = Workplace::new();
+    // In place of what the unit finds on the host of its agent. Only the owner's decision is missing.
+    let nowhere = work.path().join("collector.toml").display().to_string();
+    let words = words.iter().map(|word| match word.as_str() {
+        "${COLLECTOR}" => "https://c.example",
+        "/etc/pathbench/collector.toml" => &nowhere,
+        other => other,
+    });
+    work.run(&words.collect::<Vec<_>>()).expect(2).reports(&["consent", &nowhere]);
+}

@@ -1,0 +1,9 @@
+//! Sockets of the loopback interface and child processes; no namespaces.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod agent;
+mod serve;
+mod submit;
+#[path = "../support/mod.rs"]
+mod support;
