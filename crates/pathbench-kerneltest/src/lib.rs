@@ -13,11 +13,13 @@
 //! The name of a test program is its ring (CONTRIBUTING.md): `pure` computes, `sockets` uses loopback and child processes,
 //! `kernel` uses namespaces, `root` needs root, `peers`, `browser` and `release` need other programs.
 
+mod fuzz;
 mod processes;
 mod programs;
 mod schemas;
 mod units;
 
+pub use fuzz::{fuzz_config, run_fuzz_body};
 #[doc(hidden)]
 pub use libtest_mimic;
 pub use processes::{Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, output, run, trial};

@@ -14,9 +14,6 @@ use std::time::Duration;
 /// The environment variable that holds the stage of a process.
 pub const STAGE: &str = "PATHBENCH_KERNEL_TEST_STAGE";
 
-/// The environment variable in which `./test` passes the path of a copy of the sources.
-const CHECKOUT: &str = "PATHBENCH_TEST_CHECKOUT";
-
 const INSIDE: &str = "inside";
 
 /// Time limit of a test: several times the longest test's duration on a busy machine.
@@ -69,10 +66,9 @@ pub fn output(child: Child) -> Output {
     output
 }
 
-/// The source directory, for tests that read the sources: a copy where an ordinary user cannot access the original.
+/// The source directory, for tests that read the sources.
 pub fn checkout() -> PathBuf {
-    let compiled = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    std::env::var_os(CHECKOUT).map_or_else(compiled, PathBuf::from)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Runs tests in namespaces that `enter` moves this process into; see [`in_namespaces`]. Listing requires no namespaces.

@@ -58,11 +58,20 @@ pub fn test_tools() -> PathBuf {
     tools
 }
 
-/// A test that starts `programs`; ignored where one is missing, unless `./test` requires them.
+/// Whether this machine has what a test names: a program, `root` or the `libraries` of [`test_tools`].
+fn is_available(name: &str) -> bool {
+    match name {
+        "root" => rustix::process::geteuid().is_root(),
+        "libraries" => tools().join("venv").is_dir(),
+        program => find_program(program).is_some(),
+    }
+}
+
+/// A test that needs `programs` ([`is_available`]); ignored where one is missing, unless `./test` requires them.
 #[doc(hidden)]
 pub fn trial_with_programs(module: &str, name: &str, programs: &[&str], test: fn()) -> Trial {
     let missing_names: Vec<&str> =
-        programs.iter().copied().filter(|program| find_program(program).is_none()).collect();
+        programs.iter().copied().filter(|program| !is_available(program)).collect();
     if missing_names.is_empty() {
         return trial(module, name, move || {
             test();

@@ -1,42 +1,119 @@
 //! Files of results against the JSON Schemas of docs/schema.
 
 use crate::processes::checkout;
-use crate::programs::test_tools;
+use jsonschema::paths::{Location, LocationSegment};
+use jsonschema::{Validator, draft202012};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::LazyLock;
 
-/// Validates `run.json` and the files of lines in `directories`.
-///
-/// # Errors
-/// The output of the validator: file, line, place and problem of each error.
-pub fn validate_results(directories: &[PathBuf]) -> Result<(), String> {
-    let checkout = checkout();
-    let validated = Command::new(test_tools().join("venv/bin/python"))
-        .arg(checkout.join("crates/pathbench-report/tests/export/validate.py"))
-        .arg(checkout.join("docs/schema"))
-        .args(directories)
-        .output()
-        .map_err(|error| format!("the schema validator does not start ({error}): run .ci/tools/install"))?;
-    let text = [validated.stdout, validated.stderr].concat();
-    if validated.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&text).into_owned()) }
+/// The files that are one JSON document; the others have one in each line.
+const DOCUMENTS: [&str; 2] = ["run", "trace"];
+
+static SCHEMAS: LazyLock<Vec<FileValidator>> = LazyLock::new(|| {
+    let directory = checkout().join("docs/schema");
+    let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let files = entries.flatten().map(|entry| entry.path());
+    files.filter(|file| file.extension().is_some_and(|kind| kind == "json")).map(FileValidator::new).collect()
+});
+
+/// The validator of one file of a result.
+struct FileValidator {
+    /// The name of the file in a result.
+    name: String,
+    is_document: bool,
+    validator: Validator,
 }
 
-/// The directories of finished results below `place`, to a depth of four.
-pub fn finished_results(place: &Path) -> Vec<PathBuf> {
-    fn walk(place: &Path, depth: u32, found: &mut Vec<PathBuf>) {
-        // The document of `pathbench run` has the same name.
-        let document = fs::read_to_string(place.join("run.json")).unwrap_or_default();
-        if document.contains("\"pathbench.result/") || place.join("trace.json").exists() {
-            found.push(place.to_owned());
+impl FileValidator {
+    fn new(schema: PathBuf) -> Self {
+        let stem = schema.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let is_document = DOCUMENTS.contains(&stem.as_str());
+        let name = if is_document { format!("{stem}.json") } else { format!("{stem}.jsonl") };
+        let text = fs::read_to_string(&schema).map_err(|error| error.to_string());
+        let parsed = text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+        // Checks the schema against the meta-schema as well.
+        let compiled =
+            parsed.and_then(|value: Value| draft202012::new(&value).map_err(|error| error.to_string()));
+        let validator = compiled.unwrap_or_else(|error| panic!("{}: {error}", schema.display()));
+        Self { name, is_document, validator }
+    }
+
+    /// Appends the errors of the file in `directory`; returns the number of validated documents and lines.
+    fn validate(&self, directory: &Path, errors: &mut String) -> usize {
+        let file = directory.join(&self.name);
+        if !file.exists() {
+            return 0;
         }
-        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) => {
+                errors.push_str(&format!("{}: {error}\n", file.display()));
+                return 0;
+            }
+        };
+        let texts: Vec<&str> = if self.is_document { vec![&text] } else { text.lines().collect() };
+        for (text, number) in texts.iter().zip(1..) {
+            let mut add = |location: String, problem: String| {
+                errors.push_str(&format!("{}:{number}: {location}: {problem}\n", file.display()));
+            };
+            match serde_json::from_str::<Value>(text) {
+                Ok(value) if self.validator.is_valid(&value) => {}
+                Ok(value) => {
+                    for error in self.validator.iter_errors(&value) {
+                        add(json_path(error.instance_path()), error.to_string());
+                    }
+                }
+                Err(error) => add("$".to_owned(), error.to_string()),
+            }
+        }
+        texts.len()
+    }
+}
+
+/// `$.runs[0].stall_ms`.
+fn json_path(location: &Location) -> String {
+    let segments = location.into_iter().map(|segment| match segment {
+        LocationSegment::Index(index) => format!("[{index}]"),
+        LocationSegment::Property(name) => format!(".{name}"),
+    });
+    std::iter::once("$".to_owned()).chain(segments).collect()
+}
+
+/// Validates the files in `directories` that have a schema.
+///
+/// # Errors
+/// `FILE:LINE: $.PATH: PROBLEM` for each error, or that the directories have no such file.
+///
+/// # Panics
+/// A schema is not valid.
+pub fn validate_results(directories: &[PathBuf]) -> Result<(), String> {
+    let mut errors = String::new();
+    let files =
+        directories.iter().flat_map(|directory| SCHEMAS.iter().map(move |schema| (directory, schema)));
+    let count: usize = files.map(|(directory, schema)| schema.validate(directory, &mut errors)).sum();
+    if count == 0 && errors.is_empty() {
+        return Err(format!("no file of a result in {directories:?}"));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// The directories of finished results below `directory`, to a depth of four.
+pub fn finished_results(directory: &Path) -> Vec<PathBuf> {
+    fn walk(directory: &Path, depth: u32, found: &mut Vec<PathBuf>) {
+        // The document of `pathbench run` has the same name.
+        let document = fs::read_to_string(directory.join("run.json")).unwrap_or_default();
+        if document.contains("\"pathbench.result/") || directory.join("trace.json").exists() {
+            found.push(directory.to_owned());
+        }
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 walk(&entry.path(), depth - 1, found);
             }
         }
     }
     let mut found = Vec::new();
-    walk(place, 4, &mut found);
+    walk(directory, 4, &mut found);
     found
 }

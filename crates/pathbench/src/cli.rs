@@ -160,6 +160,9 @@ pub(crate) struct RunArgs {
     /// Write the packets of every emulated link, with their fate, to captures/RUN-LINK.pcapng in the result
     #[arg(long)]
     pub(crate) capture: bool,
+    /// Write no report.html and no figures
+    #[arg(long)]
+    pub(crate) no_report: bool,
     #[command(flatten)]
     pub(crate) privilege: PrivilegeArgs,
     #[command(flatten)]

@@ -4,23 +4,12 @@
 #[path = "../../fuzz/bodies/mod.rs"]
 mod bodies;
 
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use pathbench_kerneltest::run_fuzz_body;
+use std::path::Path;
 
 #[test]
 fn results() {
-    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/results");
-    let mut seeds: Vec<_> = std::fs::read_dir(seeds).into_iter().flatten().flatten().collect();
-    seeds.sort_by_key(std::fs::DirEntry::path);
-    for seed in seeds {
-        bodies::results::run(&std::fs::read(seed.path()).unwrap());
-    }
-    let config = Config { cases: 300, failure_persistence: None, ..Config::default() };
-    TestRunner::new(config)
-        .run(&prop::collection::vec(any::<u8>(), 0..200), |bytes| {
-            bodies::results::run(&bytes);
-            Ok(())
-        })
-        .unwrap();
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/results");
+    run_fuzz_body(&seeds, 300, 200, bodies::results::run);
     std::fs::remove_dir_all(bodies::results::directory()).unwrap();
 }

@@ -4,8 +4,9 @@
 #[path = "../../fuzz/bodies/mod.rs"]
 mod bodies;
 
+use pathbench_kerneltest::fuzz_config;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::TestRunner;
 
 /// Changes of the seeds, which are valid inputs.
 fn run(target: &str, body: fn(&[u8]), cases: u32) {
@@ -19,8 +20,7 @@ fn run(target: &str, body: fn(&[u8]), cases: u32) {
     }
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8);
     let input = (prop::sample::select(seeds), changes, any::<prop::sample::Index>());
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    TestRunner::new(config)
+    TestRunner::new(fuzz_config(cases))
         .run(&input, |(mut bytes, changes, end)| {
             for (place, byte) in changes {
                 *place.get_mut(&mut bytes) = byte;

@@ -67,7 +67,7 @@ struct Process {
 impl Process {
     fn start(test: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([test, "--exact", "--nocapture"])
+            .args([&format!("memory::{test}"), "--exact", "--nocapture"])
             .env(ROLE, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

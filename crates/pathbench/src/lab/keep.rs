@@ -89,6 +89,7 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
         calibrate: false,
         side_by_side: NonZeroUsize::MIN,
         capture: false,
+        no_report: true,
     };
     let died = |error| Failure::failed(format!("the lab's orchestrator did not start: {error}"));
     channel::send(&control, &assignment).map_err(died)?;

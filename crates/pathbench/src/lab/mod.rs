@@ -59,6 +59,8 @@ pub(crate) struct Assignment {
     pub(crate) calibrate: bool,
     pub(crate) side_by_side: NonZeroUsize,
     pub(crate) capture: bool,
+    /// Write no report.html and no figures.
+    pub(crate) no_report: bool,
 }
 
 /// How the study begins, continues and ends.

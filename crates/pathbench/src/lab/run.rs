@@ -75,6 +75,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         calibrate: !args.no_calibration,
         side_by_side: args.jobs,
         capture: args.capture,
+        no_report: args.no_report,
     };
     orchestrate(&assignment)
 }

@@ -75,7 +75,7 @@ fn run_all(assignment: &Assignment, stop: &Arc<AtomicBool>, live: &Live) -> Resu
             writer.finish(&document).map_err(Failure::failed)?;
         }
         submitted::record(&directory);
-        report::present(&directory, Presentation::of(assignment.json, live), false)?;
+        report::present(&directory, Presentation::of(assignment.json, live), assignment.no_report)?;
         live.result(&document, &directory);
         if exit == Exit::Done {
             exit = verdict(&plan, &document);

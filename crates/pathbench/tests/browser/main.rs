@@ -6,3 +6,9 @@ mod agent_page;
 mod report_page;
 #[path = "../support/mod.rs"]
 mod support;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pathbench_kerneltest::run_with_programs([agent_page::trials(), report_page::trials()])
+}

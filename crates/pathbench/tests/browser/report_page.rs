@@ -7,7 +7,8 @@ use std::process::Command;
 /// Bytes of the page of a failover over four transports.
 const MOST_BYTES: u64 = 3 << 20;
 
-#[test]
+pathbench_kerneltest::tests!(["chromium", "node"] => the_page_of_a_failover_is_explored);
+
 fn the_page_of_a_failover_is_explored() {
     let work = Workplace::new();
     let events = r#"

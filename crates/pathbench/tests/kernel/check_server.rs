@@ -163,7 +163,13 @@ impl Task {
     /// Waits until the task prints that it is listening.
     fn start(lab: &Lab, task: &str) -> Self {
         let program = std::env::current_exe().unwrap();
-        let itself = [program.to_str().unwrap(), "--ignored", "--exact", "--nocapture", task];
+        let itself = [
+            program.to_str().unwrap(),
+            "--ignored",
+            "--exact",
+            "--nocapture",
+            &format!("check_server::{task}"),
+        ];
         let mut child = captured(&mut lab.exec("server", &itself));
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         assert!(lines.into_iter().any(|line| line.contains(LISTENING)), "{task} did not start");

@@ -1,8 +1,7 @@
 //! The command line: accepted and rejected arguments, messages, and output streams.
 
-use crate::support;
 use crate::support::standing::Server;
-use crate::support::{QUICK, TWO_PATHS, Workplace};
+use crate::support::{QUICK, TWO_PATHS, Workplace, binary, finish};
 use pathbench_record::document::ResultDocument;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::collections::BTreeMap;
@@ -103,7 +102,7 @@ fn pathbench_out_names_where_results_get_directories_of_their_own() {
     };
     let run = |arguments: &[&str], parent: &str| {
         let arguments = [&["lab", "run", "--no-calibration", &file], arguments].concat();
-        support::finish(work.pathbench(&arguments).env("PATHBENCH_OUT", parent))
+        finish(work.pathbench(&arguments).env("PATHBENCH_OUT", parent))
     };
     for _ in 0..2 {
         run(&[], "all").expect(0);
@@ -123,15 +122,13 @@ fn pathbench_out_names_where_results_get_directories_of_their_own() {
     run(&[], "").expect(0);
     assert_eq!(results("pathbench-results").len(), 1);
     let compared = ["report", "own", &format!("all/{}", names[0])];
-    support::finish(work.pathbench(&compared).env("PATHBENCH_OUT", "all")).expect(0);
+    finish(work.pathbench(&compared).env("PATHBENCH_OUT", "all")).expect(0);
     assert!(results("all").iter().any(|name| name.starts_with("comparison-20")), "{:?}", results("all"));
     // Every measuring command checks the directory before it sends anything.
     std::fs::write(work.path().join("blocked"), "").unwrap();
     for command in ["test", "roam", "mtu"] {
         let mut command = work.pathbench(&[command, "127.0.0.1"]);
-        support::finish(command.env("PATHBENCH_OUT", "blocked"))
-            .expect(2)
-            .reports(&["cannot create blocked/"]);
+        finish(command.env("PATHBENCH_OUT", "blocked")).expect(2).reports(&["cannot create blocked/"]);
     }
 }
 
@@ -347,12 +344,10 @@ fn as_root_is_for_root() {
     let work = Workplace::new();
     let file = work.scenario("quick", QUICK);
     let command = ["lab", "run", &file, "--as-root", "--json", "--no-calibration", "--out", "out"];
-    if rustix::process::geteuid().is_root() {
-        let document: ResultDocument = serde_json::from_str(&work.run(&command).expect(0).stdout).unwrap();
-        assert_eq!(document.host.privilege, "root");
-    } else {
-        work.run(&command).expect(7).reports(&["--as-root needs root", "sudo"]);
-    }
+    // In this user namespace root is an ordinary user, too.
+    let mut ordinary = Command::new("unshare");
+    work.prepare(ordinary.args(["--user", "--map-user=1000"]).arg(binary()).args(command));
+    finish(&mut ordinary).expect(7).reports(&["--as-root needs root", "sudo"]);
 }
 
 #[test]
@@ -501,4 +496,36 @@ fn results_name_the_options_that_were_given_and_no_defaults() {
             assert!(!summary.contains(wrong), "{wrong}: {summary}");
         }
     }
+}
+
+#[test]
+fn lab_run_writes_a_report_unless_no_report_is_given() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    let run = |options: &[&str]| {
+        let fixed = ["lab", "run", &file, "--no-calibration", "--seed", "1"];
+        work.run(&[&fixed, options].concat()).expect(0).stdout
+    };
+    let names = |directory: &str| contents(&work.path().join(directory)).into_keys().collect::<Vec<String>>();
+    let is_of_report = |name: &String| name == "report.html" || name.ends_with(".svg");
+    let summary = run(&["--out", "with"]);
+    assert!(summary.contains("with/report.html"), "{summary}");
+    let all = names("with");
+    assert!(all.iter().filter(|name| is_of_report(name)).count() > 1, "{all:?}");
+    let data: Vec<String> = all.iter().filter(|name| !is_of_report(name)).cloned().collect();
+
+    let summary = run(&["--out", "without", "--no-report"]);
+    assert!(!summary.contains("report.html") && summary.contains("Results  without"), "{summary}");
+    assert_eq!(names("without"), data);
+    // A finished study is only shown again.
+    run(&["--resume", "without", "--no-report"]);
+    assert_eq!(names("without"), data);
+    run(&["--resume", "shard", "--no-report", "--repeat", "2", "--shard", "2/2"]);
+    assert_eq!(names("shard"), data);
+    let document: ResultDocument =
+        serde_json::from_str(&run(&["--out", "json", "--no-report", "--json"])).unwrap();
+    assert_eq!((document.runs.len(), names("json")), (1, data));
+
+    work.run(&["report", "without"]).expect(0);
+    assert_eq!(names("without"), all);
 }

@@ -1,5 +1,5 @@
-//! The features `png` and `qlog`: with them the files are written, without them the request is rejected. `.ci/run`
-//! also builds this program without them.
+//! The features `png` and `qlog`: with them the files are written, without them the request is rejected. `./test --all` also
+//! builds this program without them.
 
 use crate::support::{TWO_PATHS, Workplace};
 use pathbench_report::PNG_AVAILABLE;
@@ -16,7 +16,8 @@ fn files(directory: &Path) -> Vec<String> {
 fn png_is_written_on_request_or_refused_before_anything_is_written() {
     let work = Workplace::new();
     let text = format!("{TWO_PATHS}\n[run]\ntransports = [\"tcp\"]\nduration = \"200ms\"\n");
-    work.lab_run("plain", &text, &["--no-calibration"]).expect(0);
+    let file = work.scenario("plain", &text);
+    work.run(&["lab", "run", &file, "--no-calibration", "--out", "result-plain"]).expect(0);
     let result = work.path().join("result-plain");
     let is_png = |name: &String| Path::new(name).extension().is_some_and(|extension| extension == "png");
     assert!(!files(&result).iter().any(is_png), "PNG was not asked for: {:?}", files(&result));

@@ -3,55 +3,13 @@
 use crate::support;
 use crate::support::machine::{Machine, interfaces};
 use crate::support::processes::{Role, signal};
-use crate::support::{Finished, TWO_PATHS, Workplace, captured, finish, finish_with_input, within};
+use crate::support::site::{Site, UNKNOWN_HOST, address, ask, connect, question};
+use crate::support::{TWO_PATHS, captured, finish, finish_with_input, within};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
-use std::io::{self, Read as _, Write as _};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
+use std::io::Write as _;
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
-
-/// A directory with the scenario `two`, and a lab name that no other test or user has.
-struct Site {
-    work: Workplace,
-    name: String,
-}
-
-impl Site {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let work = Workplace::new();
-        work.scenario("two", TWO_PATHS);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self { work, name: format!("test-{}-{number}", std::process::id()) }
-    }
-
-    /// A site whose lab is up.
-    fn standing() -> Self {
-        let site = Self::new();
-        site.up(&site.name).expect(0);
-        site
-    }
-
-    fn up(&self, name: &str) -> Finished {
-        self.work.run(&["lab", "up", "two.toml", "--name", name])
-    }
-
-    fn down(&self, name: &str) -> Finished {
-        self.work.run(&["lab", "down", name])
-    }
-
-    fn exec(&self, host: &str, command: &[&str]) -> Finished {
-        self.work.run(&[&["lab", "exec", "--lab", &self.name, host, "--"], command].concat())
-    }
-
-    fn is_listed(&self, name: &str) -> bool {
-        let list = self.work.run(&["lab", "list"]).expect(0).stdout;
-        list.lines().any(|line| line.split_whitespace().next() == Some(name))
-    }
-}
 
 fn names(list: &[&str]) -> BTreeSet<String> {
     list.iter().map(|&name| name.to_owned()).collect()
@@ -206,36 +164,6 @@ fn a_lab_that_cannot_be_built_is_reported_and_leaves_nothing() {
     assert!(!site.is_listed(&site.name));
 }
 
-/// Connects to a lab's socket.
-fn connect(lab: &str) -> UnixStream {
-    UnixStream::connect_addr(&address(lab)).unwrap()
-}
-
-/// The socket address of a lab of this user.
-fn address(lab: &str) -> SocketAddr {
-    let name = format!("pathbench-lab/{}/{lab}", rustix::process::geteuid().as_raw());
-    SocketAddr::from_abstract_name(name).unwrap()
-}
-
-/// A request that a lab answers with the names of its hosts.
-const UNKNOWN_HOST: &str = "{\"Enter\":{\"host\":\"nowhere\"}}";
-
-fn question(text: &str) -> Vec<u8> {
-    [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
-}
-
-/// Runs `act` in a thread with the user id 65534 (nobody); requires root.
-fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> T {
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let uid = rustix::fs::Uid::from_raw(65_534);
-            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
-            act()
-        });
-        thread.join().unwrap()
-    })
-}
-
 /// Regression: a silent client blocked a lab, and the lab allocated an announced length.
 #[test]
 fn a_silent_client_does_not_block_a_lab() {
@@ -261,53 +189,20 @@ fn a_silent_client_does_not_block_a_lab() {
 }
 
 #[test]
-fn a_lab_answers_its_user_and_no_other() {
+fn a_lab_answers_its_user() {
     let site = Site::standing();
-    let address = address(&site.name);
-    let ask = |question: &[u8]| {
-        let mut lab = UnixStream::connect_addr(&address)?;
-        lab.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        // The lab may close the connection before it has read the request.
-        let _closed = lab.write_all(question);
-        let mut answer = String::new();
-        let mut prefix = [0; 4];
-        lab.read_exact(&mut prefix).map(|()| u32::from_be_bytes(prefix)).map(|length| {
-            let mut body = vec![0; length as usize];
-            lab.read_exact(&mut body).unwrap();
-            answer = String::from_utf8(body).unwrap();
-        })?;
-        io::Result::Ok(answer)
-    };
-    let own = ask(&question(UNKNOWN_HOST)).unwrap();
+    let own = ask(&address(&site.name), &question(UNKNOWN_HOST)).unwrap();
     assert!(own.contains("client") && own.contains("server"), "{own}");
-    if rustix::process::geteuid().is_root() {
-        for text in [UNKNOWN_HOST, "{\"Enter\":{\"host\":\"client\"}}", "\"Down\""] {
-            let answer = as_nobody(|| ask(&question(text))).unwrap_or_default();
-            assert!(answer.is_empty() || answer.contains("another user"), "{text}: {answer}");
-        }
-    }
     site.exec("client", &["true"]).expect(0);
     site.down(&site.name).expect(0);
 }
 
+/// A socket of this user imitates a lab that does not answer: the command fails within a bounded time.
 #[test]
-fn a_socket_of_another_user_is_no_lab() {
+fn a_socket_that_does_not_answer_is_no_lab() {
     let site = Site::new();
-    let address = address(&site.name);
-    // This user's own socket imitates a lab that does not answer: the command fails within a bounded time.
-    let listener = if rustix::process::geteuid().is_root() {
-        as_nobody(|| UnixListener::bind_addr(&address).unwrap())
-    } else {
-        UnixListener::bind_addr(&address).unwrap()
-    };
-    if rustix::process::geteuid().is_root() {
-        for finished in [site.up(&site.name), site.exec("client", &["true"]), site.down(&site.name)] {
-            finished.expect(2).reports(&["belongs to a process of user 65534", "--name"]);
-        }
-        assert!(!site.is_listed(&site.name), "listed as a lab");
-    } else {
-        site.exec("client", &["true"]).expect(1);
-    }
+    let listener = UnixListener::bind_addr(&address(&site.name)).unwrap();
+    site.exec("client", &["true"]).expect(1);
     drop(listener);
     site.up(&site.name).expect(0);
     site.down(&site.name).expect(0);

@@ -2,18 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+mod agent;
 mod check;
 mod check_server;
 mod command_line;
 mod compare;
 mod crash;
 mod features;
+mod inside;
 mod lab_keep;
 mod live;
 mod measured;
 mod mtu;
 mod report_memory;
-mod run;
 mod setup;
 mod standard_output;
 #[path = "../support/mod.rs"]

@@ -4,14 +4,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "these tests wait by the real clock")]
 
-#[path = "mtu/inside.rs"]
-mod inside;
+use crate::inside::{assert_as_before, image, set_mtu};
 use crate::support;
 use crate::support::measured::{Measured, goodput, path};
 use crate::support::processes::signal;
 use crate::support::standing::{Lab, Server};
 use crate::support::{Dice, Finished, binary, captured, finish, within};
-use inside::{assert_as_before, image, set_mtu};
 use pathbench_record::document::{MtuEvidence, MtuRecord, PathMtu, ResultDocument};
 use pathbench_record::transport::Transport;
 use std::fmt::Write as _;

@@ -3,14 +3,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "these tests wait by the real clock")]
 
-#[path = "mtu/inside.rs"]
-mod inside;
+use crate::inside::{assert_as_before, image, remove_rules, set, set_fullmesh, set_link};
 use crate::support;
 use crate::support::measured::Measured;
 use crate::support::processes::signal;
 use crate::support::standing::{Lab, SERVER};
 use crate::support::{Dice, Finished, TWO_PATHS, binary, captured, finish, within};
-use inside::{assert_as_before, image, remove_rules, set, set_fullmesh, set_link};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
 use std::time::Duration;

@@ -293,7 +293,9 @@ fn is_inside(test: &str) -> bool {
     }
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--net", "--"]).arg(std::env::current_exe().unwrap());
-    let finished = finish(command.args(["--exact", test, "--nocapture"]).env(INSIDE, "1")).expect(0);
+    let finished =
+        finish(command.args(["--exact", &format!("trace::{test}"), "--nocapture"]).env(INSIDE, "1"))
+            .expect(0);
     assert!(finished.stdout.contains("1 passed"), "{finished:#?}");
     false
 }

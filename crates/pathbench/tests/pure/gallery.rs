@@ -9,32 +9,22 @@ mod page;
 mod table;
 
 use page::Part;
-use serde_json::Value;
+use roxmltree::Document;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 use table::{Entry, entries};
 
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Prints, for each file: everything in it that is not a drawing, and its text.
-const READ_SVG: &str = r##"
-import json, sys, xml.etree.ElementTree as tree
-SVG = "{http://www.w3.org/2000/svg}"
-def problems(root):
-    if root.tag != SVG + "svg": yield "the root is " + root.tag
-    for element in root.iter():
-        if element.tag in [SVG + "script", SVG + "foreignObject", SVG + "image"]: yield "an element " + element.tag
-        for name, value in element.attrib.items():
-            if name.startswith("on") or "href" in name and not value.startswith("#"): yield f"{name}={value}"
-found = {}
-for path in sys.argv[1:]:
-    try: root = tree.parse(path).getroot()
-    except tree.ParseError as error: found[path] = {"problems": [str(error)], "text": ""}
-    else: found[path] = {"problems": list(problems(root)), "text": " ".join(" ".join(root.itertext()).split())}
-print(json.dumps(found))
-"##;
+const SVG: &str = "http://www.w3.org/2000/svg";
+
+/// An SVG file: what in it is not a drawing, and its text.
+#[derive(Debug, Default)]
+struct Figure {
+    problems: Vec<String>,
+    text: String,
+}
 
 fn docs() -> PathBuf {
     pathbench_kerneltest::checkout().join("docs")
@@ -44,10 +34,30 @@ fn image(entry: &Entry) -> PathBuf {
     docs().join(format!("img/gallery/{}.svg", entry.scenario))
 }
 
-fn read_svg(paths: &[PathBuf]) -> Value {
-    let output = Command::new("python3").args(["-c", READ_SVG]).args(paths).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+fn read_svg(path: &Path) -> Figure {
+    let file = fs::read_to_string(path).unwrap();
+    let document = match Document::parse(&file) {
+        Ok(document) => document,
+        Err(error) => return Figure { problems: vec![error.to_string()], ..Figure::default() },
+    };
+    let mut figure = Figure::default();
+    if !document.root_element().has_tag_name((SVG, "svg")) {
+        figure.problems.push(format!("the root is {:?}", document.root_element().tag_name()));
+    }
+    for node in document.descendants() {
+        if let Some(name @ ("script" | "foreignObject" | "image")) = Some(node.tag_name().name()) {
+            figure.problems.push(format!("an element {name}"));
+        }
+        for attribute in node.attributes() {
+            let (name, value) = (attribute.name(), attribute.value());
+            if name.starts_with("on") || name == "href" && !value.starts_with('#') {
+                figure.problems.push(format!("{name}={value}"));
+            }
+        }
+    }
+    let texts = document.descendants().filter(roxmltree::Node::is_text).filter_map(|node| node.text());
+    figure.text = texts.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
+    figure
 }
 
 /// The numbers that were filled into the sentence of `entry`, if `block` has that sentence.
@@ -101,14 +111,13 @@ fn the_figures_are_drawings_and_show_the_numbers_of_their_sentences() {
     let images: Vec<PathBuf> = entries().map(image).collect();
     let bytes: u64 = images.iter().map(|image| fs::metadata(image).unwrap().len()).sum();
     assert!(bytes <= MOST_BYTES, "the gallery has {bytes} bytes");
-    let found = read_svg(&images);
     let mut numbers = 0;
     for entry in entries() {
-        let figure = &found[image(entry).to_str().unwrap()];
-        assert_eq!(figure["problems"], Value::Array(Vec::new()), "{}", entry.scenario);
+        let figure = read_svg(&image(entry));
+        assert_eq!(figure.problems, Vec::<String>::new(), "{}", entry.scenario);
         for number in filled(entry, &blocks[entry.scenario]).unwrap() {
-            let shown = figure["text"].as_str().unwrap().contains(number);
-            assert!(shown, "{}: the figure does not show `{number}`: {figure}", entry.scenario);
+            let shown = figure.text.contains(number);
+            assert!(shown, "{}: the figure does not show `{number}`: {figure:?}", entry.scenario);
             numbers += 1;
         }
     }
@@ -129,8 +138,7 @@ fn scripts_and_broken_files_are_found() {
     for (name, content, good) in files {
         let file = place.path().join(name);
         fs::write(&file, content).unwrap();
-        let found = read_svg(std::slice::from_ref(&file));
-        let problems = found[file.to_str().unwrap()]["problems"].as_array().unwrap().clone();
+        let problems = read_svg(&file).problems;
         assert_eq!(problems.is_empty(), good, "{name}: {problems:?}");
     }
 }

@@ -5,6 +5,3 @@
 mod architecture;
 mod dependencies;
 mod gallery;
-mod option_names;
-#[path = "../support/mod.rs"]
-mod support;

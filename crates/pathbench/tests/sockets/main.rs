@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-mod agent;
+mod agent_page;
+mod option_names;
 mod serve;
 mod submit;
 #[path = "../support/mod.rs"]

@@ -314,13 +314,3 @@ fn a_slow_or_foreign_client_of_the_health_port_does_not_hold_it_up() {
     assert!(get_health(health).is_some());
     server.stop().expect(0);
 }
-
-#[test]
-fn the_shipped_unit_is_hardened_and_its_options_exist() {
-    let words = pathbench_kerneltest::command_of_unit(
-        "pathbench-serve.service",
-        &["DynamicUser=yes", "CapabilityBoundingSet=\n"],
-    );
-    // Only the key's file is missing.
-    Workplace::new().run(&words).expect(2).reports(&["token"]);
-}

@@ -45,6 +45,12 @@ static ONE_PATH: LazyLock<Measured> = LazyLock::new(|| {
 });
 
 #[test]
+fn one_emulated_path() {
+    delay_loss_and_rate_are_measured_as_asked_for();
+    an_application_meets_the_delay_and_the_rate();
+    packets_are_conserved_and_lost_for_the_reason_asked_for();
+}
+
 fn delay_loss_and_rate_are_measured_as_asked_for() {
     let document = &ONE_PATH.document;
     assert_eq!(document.links[0].engine, "emulated");
@@ -67,7 +73,6 @@ fn delay_loss_and_rate_are_measured_as_asked_for() {
     }
 }
 
-#[test]
 fn an_application_meets_the_delay_and_the_rate() {
     let ping = ONE_PATH.run_of("tcp", "ping").ping.clone().unwrap();
     assert!(ping.min_ms.unwrap() >= 60.0, "{ping:?}");
@@ -77,7 +82,6 @@ fn an_application_meets_the_delay_and_the_rate() {
     assert!(path(throughput, "lte").rtt_ms >= 60.0);
 }
 
-#[test]
 fn packets_are_conserved_and_lost_for_the_reason_asked_for() {
     let run = ONE_PATH.run_of("tcp", "throughput");
     let direction = forward(run, "lte");
@@ -141,6 +145,12 @@ fn sample_at(t_ms: f64) -> &'static LinkSample {
 }
 
 #[test]
+fn events_of_an_emulated_path() {
+    events_are_carried_out_and_the_values_in_force_are_recorded();
+    an_outage_holds_packets_and_a_black_hole_drops_them();
+    captures_agree_with_the_kernels_counters();
+}
+
 fn events_are_carried_out_and_the_values_in_force_are_recorded() {
     let run = EVENTS.run("tcp");
     let events = EVENTS.events_of(run, EventSource::Scenario);
@@ -159,7 +169,6 @@ fn events_are_carried_out_and_the_values_in_force_are_recorded() {
     assert_eq!(sample_at(begun_ms + 2_400.0).rate_bps, Some(2_000_000));
 }
 
-#[test]
 fn an_outage_holds_packets_and_a_black_hole_drops_them() {
     let run = EVENTS.run("tcp");
     let events = EVENTS.events_of(run, EventSource::Scenario);
@@ -174,7 +183,6 @@ fn an_outage_holds_packets_and_a_black_hole_drops_them() {
     assert!(run.completed, "{:?}", run.error);
 }
 
-#[test]
 fn captures_agree_with_the_kernels_counters() {
     let run = EVENTS.run("tcp");
     let capture = run.capture.as_ref().unwrap();

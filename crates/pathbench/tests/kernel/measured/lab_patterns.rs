@@ -35,6 +35,14 @@ fn messages<'a>(measured: &'a Measured, run: &RunRecord, direction: Direction) -
 }
 
 #[test]
+fn every_pattern_over_every_transport() {
+    the_suite_runs_every_pattern_over_every_transport();
+    a_ping_counts_its_requests_without_the_warm_up();
+    a_bulk_download_takes_at_least_what_its_links_need();
+    both_throughput_patterns_of_the_suite_have_their_direction();
+    interactive_has_a_delay_for_every_message_of_both_directions();
+}
+
 fn the_suite_runs_every_pattern_over_every_transport() {
     assert_eq!(SUITE.finished.code, Some(0), "{:#?}", SUITE.finished);
     let runs = &SUITE.document.runs;
@@ -49,7 +57,6 @@ fn the_suite_runs_every_pattern_over_every_transport() {
     assert!(runs.iter().all(|run| run.id.contains(&format!("-{}-{}-r1", run.label, run.pattern))));
 }
 
-#[test]
 fn a_ping_counts_its_requests_without_the_warm_up() {
     for label in LABELS {
         let run = SUITE.run_of(label, "ping");
@@ -62,7 +69,6 @@ fn a_ping_counts_its_requests_without_the_warm_up() {
     }
 }
 
-#[test]
 fn a_bulk_download_takes_at_least_what_its_links_need() {
     for label in LABELS {
         let run = SUITE.run_of(label, "bulk");
@@ -77,7 +83,6 @@ fn a_bulk_download_takes_at_least_what_its_links_need() {
     }
 }
 
-#[test]
 fn both_throughput_patterns_of_the_suite_have_their_direction() {
     for label in LABELS {
         for (pattern, direction) in
@@ -91,7 +96,6 @@ fn both_throughput_patterns_of_the_suite_have_their_direction() {
     }
 }
 
-#[test]
 fn interactive_has_a_delay_for_every_message_of_both_directions() {
     for label in LABELS {
         let run = SUITE.run_of(label, "interactive");

@@ -53,6 +53,14 @@ fn path_events<'a>(measured: &'a Measured, run: &RunRecord, host: &str, kind: &s
 }
 
 #[test]
+fn all_four_transports_over_two_paths() {
+    all_four_complete_over_links_as_asked_for_and_none_carries_more_than_its_links();
+    quic_fills_its_path_and_the_second_path_is_worth_much_to_both_multipath_transports();
+    mpquic_reports_both_paths_as_used_and_quic_one();
+    path_counters_and_link_counters_agree_after_headers();
+    encryption_is_in_the_result();
+}
+
 fn all_four_complete_over_links_as_asked_for_and_none_carries_more_than_its_links() {
     assert_eq!(ALL_FOUR.finished.code, Some(0), "{:#?}", ALL_FOUR.finished);
     for run in &ALL_FOUR.document.runs {
@@ -64,7 +72,6 @@ fn all_four_complete_over_links_as_asked_for_and_none_carries_more_than_its_link
     }
 }
 
-#[test]
 fn quic_fills_its_path_and_the_second_path_is_worth_much_to_both_multipath_transports() {
     let of = |label: &str| goodput(ALL_FOUR.run(label));
     for (single, multipath) in [("quic", "mpquic"), ("tcp", "mptcp")] {
@@ -74,7 +81,6 @@ fn quic_fills_its_path_and_the_second_path_is_worth_much_to_both_multipath_trans
     }
 }
 
-#[test]
 fn mpquic_reports_both_paths_as_used_and_quic_one() {
     let (quic, mpquic) = (ALL_FOUR.run("quic"), ALL_FOUR.run("mpquic"));
     let used = |run: &RunRecord| {
@@ -101,7 +107,6 @@ fn mpquic_reports_both_paths_as_used_and_quic_one() {
     }
 }
 
-#[test]
 fn path_counters_and_link_counters_agree_after_headers() {
     for label in ["quic", "mpquic"] {
         let run = ALL_FOUR.run(label);
@@ -123,7 +128,6 @@ fn path_counters_and_link_counters_agree_after_headers() {
     }
 }
 
-#[test]
 fn encryption_is_in_the_result() {
     for (label, encrypted) in [("tcp", false), ("mptcp", false), ("quic", true), ("mpquic", true)] {
         let run = ALL_FOUR.run(label);

@@ -58,6 +58,16 @@ fn of_directions(label: &str, direction: &str) -> &'static RunRecord {
 }
 
 #[test]
+fn the_directions_of_tcp_and_mptcp() {
+    every_direction_of_tcp_and_mptcp_completes_over_links_as_asked_for();
+    bytes_are_conserved();
+    links_deliver_the_payload_and_headers_and_little_more();
+    goodput_is_never_above_the_rate_of_the_links();
+    tcp_fills_its_path_and_mptcp_is_worth_more();
+    multipath_is_proven_not_assumed();
+    nothing_arrives_before_it_was_sent();
+}
+
 fn every_direction_of_tcp_and_mptcp_completes_over_links_as_asked_for() {
     assert_eq!(DIRECTIONS.finished.code, Some(0), "{:#?}", DIRECTIONS.finished);
     assert_eq!(DIRECTIONS.document.runs.len(), 6);
@@ -76,7 +86,6 @@ fn every_direction_of_tcp_and_mptcp_completes_over_links_as_asked_for() {
     }
 }
 
-#[test]
 fn bytes_are_conserved() {
     /// Upper bound of the size of an end's record of a run of a few seconds.
     const LONGEST_RECORD_BYTES: u64 = 256 * 1024;
@@ -104,7 +113,6 @@ fn bytes_are_conserved() {
     }
 }
 
-#[test]
 fn links_deliver_the_payload_and_headers_and_little_more() {
     for run in &DIRECTIONS.document.runs {
         for link in &run.links {
@@ -119,7 +127,6 @@ fn links_deliver_the_payload_and_headers_and_little_more() {
     }
 }
 
-#[test]
 fn goodput_is_never_above_the_rate_of_the_links() {
     for run in &DIRECTIONS.document.runs {
         let paths = if run.transport.is_multipath() { 2.0 } else { 1.0 };
@@ -132,7 +139,6 @@ fn goodput_is_never_above_the_rate_of_the_links() {
     }
 }
 
-#[test]
 fn tcp_fills_its_path_and_mptcp_is_worth_more() {
     let of_both_ways =
         |label| goodput(of_directions(label, "upload")) + goodput(of_directions(label, "download"));
@@ -142,7 +148,6 @@ fn tcp_fills_its_path_and_mptcp_is_worth_more() {
     assert!(mptcp > of_one_path * SLACK, "mptcp {mptcp}, no more than one path can carry");
 }
 
-#[test]
 fn multipath_is_proven_not_assumed() {
     for run in &DIRECTIONS.document.runs {
         let multipath = &run.multipath;
@@ -161,7 +166,6 @@ fn multipath_is_proven_not_assumed() {
     }
 }
 
-#[test]
 fn nothing_arrives_before_it_was_sent() {
     for run in &DIRECTIONS.document.runs {
         let seen = DIRECTIONS.events_of(run, EventSource::Observer);

@@ -1,10 +1,8 @@
 //! Tasks of tests inside a lab's host: this program is started again there, with its task in an environment variable.
 //! So the tests compare the kernel's own bytes and need no other program.
 
-#![allow(dead_code, reason = "each test program uses its own part of this")]
-
-use super::support::standing::Lab;
-use super::support::{Finished, finish, within};
+use crate::support::standing::Lab;
+use crate::support::{Finished, finish, within};
 use netlink_sys::Socket;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use pathbench_host::mptcp::PathManager;

@@ -1,0 +1,15 @@
+//! Tests of the places where Pathbench differs for root. `./test` runs all other rings as an ordinary user.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod labs;
+mod places;
+mod release;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pathbench_kerneltest::run_with_programs([labs::trials(), places::trials(), release::trials()])
+}
