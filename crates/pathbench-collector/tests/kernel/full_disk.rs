@@ -1,4 +1,5 @@
 //! A full disk: nothing acknowledged is lost, and the collector goes on when space is freed.
+
 use crate::support::results::{NOW_MS, checked, group, id_at};
 use crate::support::{MovedClock, random};
 use pathbench_api::Uuid;
@@ -37,12 +38,12 @@ fn on_a_small_file_system(test: &str) {
 
 #[test]
 fn raw_parts_fill_the_disk() {
-    on_a_small_file_system("filled_by_raw_parts");
+    on_a_small_file_system("full_disk::filled_by_raw_parts");
 }
 
 #[test]
 fn summaries_fill_the_disk() {
-    on_a_small_file_system("filled_by_summaries");
+    on_a_small_file_system("full_disk::filled_by_summaries");
 }
 
 fn directory() -> PathBuf {

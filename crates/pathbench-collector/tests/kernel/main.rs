@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-mod client;
 mod full_disk;
 #[path = "../support/mod.rs"]
 mod support;

@@ -17,7 +17,7 @@ fn the_committed_description_is_current() {
     let found = std::fs::read_to_string(committed()).unwrap_or_default();
     assert!(
         found == text,
-        "docs/openapi.json is old: PATHBENCH_BLESS=1 cargo test -p pathbench-collector --test openapi"
+        "docs/openapi.json is old: PATHBENCH_BLESS=1 cargo test -p pathbench-collector --test pure openapi"
     );
 }
 

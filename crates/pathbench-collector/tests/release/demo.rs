@@ -1,6 +1,6 @@
 //! `pathbench collect demo`: a collector, two test servers and three agents in a lab, and the dashboard in headless Chromium.
 
-use crate::support::process::{Request, program};
+use crate::support::process::{Request, client_program, program};
 use crate::support::within;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -8,6 +8,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+pathbench_kerneltest::tests!(
+    ["chromium", "node", "libraries"] => three_agents_fill_the_dashboard_and_nothing_is_left_behind
+);
 
 /// A slow machine needs a minute for the first suite of all agents.
 const PATIENCE: Duration = Duration::from_secs(400);
@@ -26,10 +30,9 @@ impl Drop for Demo {
 }
 
 fn start(dir: &Path) -> Demo {
-    let program = program();
-    let lab = program.with_file_name("pathbench");
-    assert!(lab.exists(), "the demo needs {}: cargo build -p pathbench", lab.display());
-    let mut child = Command::new(program)
+    // The demo starts it.
+    client_program();
+    let mut child = Command::new(program())
         .args(["demo", "--listen", "127.0.0.1:0", "--dir"])
         .arg(dir)
         .stdout(Stdio::piped())
@@ -59,7 +62,6 @@ fn left_behind(dir: &Path) -> Vec<String> {
     processes.filter(|line| line.contains(dir)).collect()
 }
 
-#[test]
 fn three_agents_fill_the_dashboard_and_nothing_is_left_behind() {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path().join("demo");
@@ -103,18 +105,13 @@ fn three_agents_fill_the_dashboard_and_nothing_is_left_behind() {
 
     let id = results["results"][0]["id"].as_str().unwrap().to_owned();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser/dashboard.mjs");
-    let script = if script.exists() {
-        script
-    } else {
-        pathbench_kerneltest::checkout().join("crates/pathbench-collector/tests/browser/dashboard.mjs")
-    };
     let output = Command::new("node")
         .arg(script)
         .args([&demo.url, &id])
         .env("PATHBENCH_TEST_TOOLS", pathbench_kerneltest::test_tools())
         .env("HOME", place.path())
         .output()
-        .expect("Debian's node is installed");
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
     rustix::process::kill_process(

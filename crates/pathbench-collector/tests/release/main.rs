@@ -1,9 +1,27 @@
-//! Tests that are due before a release: other programs, and loops that take minutes.
+//! Tests that are due before a release: programs that few machines have, and tests that take minutes.
 
-#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests print, and a failed test panics")]
 
+mod bucket;
 mod demo;
 mod killed;
 mod schemathesis;
 #[path = "../support/mod.rs"]
 mod support;
+mod time_limits;
+
+use pathbench_kerneltest::STAGE;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if let Ok(stage) = std::env::var(STAGE) {
+        return killed::main(&stage);
+    }
+    pathbench_kerneltest::run_with_programs([
+        bucket::trials(),
+        demo::trials(),
+        killed::trials(),
+        schemathesis::trials(),
+        time_limits::trials(),
+    ])
+}

@@ -9,11 +9,11 @@ use pathbench_kerneltest::{checkout, test_tools};
 use serde_json::json;
 use std::process::Command;
 
-// Requests of an ordinary user's collector are in api.rs; its user cannot read the virtual environment of PyPI.
+pathbench_kerneltest::tests!(["libraries"] => answers_are_as_described);
+
 /// Cases of each operation; together they take about a minute.
 const EXAMPLES: &str = "80";
 
-#[test]
 fn answers_are_as_described() {
     let collector = Collector::start(&["--open", "--rate-limit", "0"]);
     let admin = collector.command(&["token", "--admin", "--valid", "1h"]);

@@ -1,22 +1,11 @@
 //! `pathbench` as a client of a running collector: what it submits is stored, shown and deleted.
 
-use crate::support::process::{Collector, program};
+use crate::support::process::{Collector, pathbench};
 use crate::support::within;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn pathbench(home: &Path, arguments: &[&str]) -> Output {
-    let program = program().with_file_name("pathbench");
-    assert!(program.exists(), "this test needs {}: cargo build -p pathbench", program.display());
-    Command::new(program)
-        .args(arguments)
-        .envs(["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"].map(|name| (name, home)))
-        .output()
-        .unwrap()
-}
 
 fn ok(output: &Output) -> String {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();

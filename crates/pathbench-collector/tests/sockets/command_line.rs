@@ -1,6 +1,6 @@
 //! The collector's commands on its directory, as its operator uses them.
 
-use crate::support::process::{Collector, line, run, submission};
+use crate::support::process::{Collector, line, run, submission, submission_with_raw_part};
 use std::process::Output;
 
 fn failure(output: &Output) -> (Option<i32>, String) {
@@ -12,8 +12,7 @@ fn a_backup_of_a_running_collector_restores_results_and_tokens() {
     let collector = Collector::start(&["--open"]);
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
-    let mut one = submission();
-    one.raw = Some(data_encoding::BASE64.encode(&zstd::encode_all(&b"a result"[..], 3).unwrap()));
+    let one = submission_with_raw_part();
     assert_eq!(collector.submit(&[line(&one)]).status, 201);
     let admin = collector.command(&["token", "--admin"]);
     collector.command(&["backup", &path("backup")]);
@@ -149,8 +148,7 @@ fn a_command_makes_no_collector() {
 #[test]
 fn a_collector_refuses_the_raw_store_of_another_database() {
     let collector = Collector::start(&["--open"]);
-    let mut one = submission();
-    one.raw = Some(data_encoding::BASE64.encode(&zstd::encode_all(&b"a result"[..], 3).unwrap()));
+    let one = submission_with_raw_part();
     assert_eq!(collector.submit(&[line(&one)]).status, 201);
     let other = tempfile::tempdir().unwrap();
     let moved = other.path().join("raw");

@@ -1,7 +1,7 @@
 //! The writer: statuses, batches, bounds, failures and panics.
-use crate::support::postgres::Server;
+
 use crate::support::results::{NOW_MS, checked, id_at};
-use crate::support::{MovedClock, random, results, s3, within};
+use crate::support::{MovedClock, random, results, within};
 use axum::body::Body;
 use axum::http::Request;
 use pathbench_api::Uuid;
@@ -19,10 +19,8 @@ use pathbench_collector::keys::Keys;
 use pathbench_collector::log::Log;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::directory::Directory;
-use pathbench_collector::raw::s3::S3;
 use pathbench_collector::raw::{RawError, RawStore};
 use pathbench_collector::reader::Reader;
-use pathbench_collector::store::postgres::{self, Postgres};
 use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_collector::store::{
     Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawPlace, StoreError, StoredResult,
@@ -356,48 +354,6 @@ fn async_code_awaits_the_answer() {
         answer.await.unwrap()
     });
     assert_eq!(statuses(outcome), [Created]);
-}
-
-/// Two collectors with `PostgreSQL` and S3 receive the same results at the same time.
-#[test]
-fn collectors_share_a_database_and_a_bucket() {
-    let server = Server::start();
-    let bucket = s3::Server::start();
-    let url = server.database("shared");
-    let open = || -> (Arc<Postgres>, Arc<S3>, Writer) {
-        let database = Arc::new(Postgres::connect(&url, postgres::Options::default()).unwrap());
-        let raw = Arc::new(S3::new(bucket.location("raw"), Arc::new(MovedClock::default()), random));
-        let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
-        (database, raw, writer)
-    };
-    let collectors = [open(), open()];
-    let submissions: Vec<Checked> =
-        (0..60_u8).map(|number| checked(id_at(NOW_MS), &number.to_string(), vec![number; 2_000])).collect();
-    let created = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for (_, _, writer) in &collectors {
-            for thread in 0..3 {
-                let (submissions, created) = (&submissions, &created);
-                scope.spawn(move || {
-                    for at in 0..submissions.len() {
-                        let one = submissions[(at + thread * 20) % submissions.len()].clone();
-                        let answer = writer.submit(group(vec![one])).unwrap().blocking_recv().unwrap();
-                        match statuses(answer)[0] {
-                            Created => drop(created.fetch_add(1, Ordering::SeqCst)),
-                            status => assert_eq!(status, Known),
-                        }
-                    }
-                });
-            }
-        }
-    });
-    assert_eq!(created.load(Ordering::SeqCst), 60);
-    let (database, raw, _) = &collectors[1];
-    assert_eq!(database.changes_after(0, 1_000).unwrap().len(), 60);
-    for (submission, number) in submissions.iter().zip(0..) {
-        let stored = database.result(submission.submission.id).unwrap().unwrap();
-        assert_eq!(raw.read(&stored.raw.unwrap()).unwrap(), vec![number; 2_000]);
-    }
 }
 
 /// A client that gave up its submission, and then deletes its results.

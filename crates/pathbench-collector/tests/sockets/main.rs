@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod api;
+mod client;
 mod command_line;
 mod hostile;
 mod ingest;
@@ -12,7 +13,5 @@ mod poison;
 mod raw;
 mod service;
 mod store;
-#[path = "../store_suite/mod.rs"]
-mod store_suite;
 #[path = "../support/mod.rs"]
 mod support;

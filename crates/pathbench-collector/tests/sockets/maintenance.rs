@@ -1,121 +1,17 @@
-//! Retention, erasure, checks and backup, over both databases and both raw stores.
-use crate::support::postgres::Server;
-use crate::support::results::{checked, group, id_at};
-use crate::support::{MovedClock, random, s3};
+//! Retention, erasure, checks and backup, with SQLite and a directory.
+
+use crate::support::maintenance_suite::{behaves, belongs_to_one_database, is_in_order, store};
+use crate::support::{MovedClock, contains, random};
 use pathbench_collector::clock::Clock as _;
-use pathbench_collector::ingest::{Options, Writer};
 use pathbench_collector::maintenance::{
-    DATABASE_FILE, Depth, Erased, MaintenanceError, RAW_DIRECTORY, Source, backup, check, check_pair,
-    erase_deleted, erase_unreferenced, pair, restore, retain,
+    DATABASE_FILE, MaintenanceError, RAW_DIRECTORY, Source, backup, check_pair, pair, restore,
 };
 use pathbench_collector::raw::RawMaintenance;
-use pathbench_collector::raw::directory::{Directory, SEALED_AFTER};
-use pathbench_collector::raw::s3::S3;
-use pathbench_collector::store::postgres::{self, Postgres};
+use pathbench_collector::raw::directory::Directory;
 use pathbench_collector::store::sqlite::Sqlite;
-use pathbench_collector::store::{Database as _, DatabaseMaintenance, Deletion};
+use pathbench_collector::store::{Database as _, DatabaseMaintenance};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Longer than a segment can be in use.
-const SEALED: Duration = Duration::from_secs(3 * SEALED_AFTER.as_secs());
-
-struct Stored {
-    ids: Vec<pathbench_api::Uuid>,
-    received_ms: u64,
-}
-
-/// Stores results with raw parts of 5,000 bytes, each in a commit of its own.
-fn store(
-    database: &Arc<dyn DatabaseMaintenance>,
-    raw: &Arc<dyn RawMaintenance>,
-    clock: &MovedClock,
-    count: u8,
-) -> Stored {
-    let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
-    let received_ms = clock.unix_ms();
-    let submissions = (0..count).map(|number| {
-        let id = id_at(received_ms);
-        let submission = checked(id, &id.to_string(), vec![number + 1; 5_000]);
-        let answer = writer.submit(group(vec![submission], received_ms)).unwrap();
-        assert!(answer.blocking_recv().unwrap().unwrap().statuses[0].is_stored());
-        id
-    });
-    Stored { ids: submissions.collect(), received_ms }
-}
-
-fn delete(database: &dyn DatabaseMaintenance, ids: &[pathbench_api::Uuid]) {
-    for id in ids {
-        assert_eq!(database.delete(&Deletion::One(*id), 1).unwrap(), 1);
-    }
-}
-
-fn is_in_order(database: &dyn DatabaseMaintenance, raw: &dyn RawMaintenance) {
-    assert_eq!(check(database, raw, Depth::Digests).unwrap(), [""; 0]);
-}
-
-fn behaves(
-    database: &Arc<dyn DatabaseMaintenance>,
-    raw: &Arc<dyn RawMaintenance>,
-    clock: &MovedClock,
-    holds: &dyn Fn(&[u8]) -> bool,
-) {
-    let old = store(database, raw, clock, 6);
-    is_in_order(&**database, &**raw);
-    assert!(holds(&[3; 4_000]));
-    delete(&**database, &old.ids[2..3]);
-    erase_deleted(&**database, &**raw).unwrap();
-    assert!(!holds(&[3; 100]));
-    assert!(holds(&[4; 5_000]));
-    assert_eq!(erase_deleted(&**database, &**raw).unwrap(), Erased::default());
-    is_in_order(&**database, &**raw);
-    // A commit that failed after its raw parts were stored.
-    raw.append(&[&[77; 3_000], &[78; 3_000]]).unwrap();
-    assert_eq!(erase_unreferenced(&**database, &**raw).unwrap(), Erased::default());
-    assert!(holds(&[77; 3_000]));
-    clock.advance(SEALED);
-    // A clock that is set forward between an append and its transaction erases nothing.
-    erase_unreferenced(&**database, &**raw).unwrap();
-    assert!(holds(&[77; 3_000]));
-    raw.append(&[&[79; 3_000]]).unwrap();
-    erase_unreferenced(&**database, &**raw).unwrap();
-    assert!(!holds(&[77; 100]));
-    assert!(!holds(&[78; 100]));
-    assert!(holds(&[4; 5_000]));
-    is_in_order(&**database, &**raw);
-
-    let segments_of_old = database.segments_after("", 100).unwrap();
-    let new = store(database, raw, clock, 3);
-    assert!(new.received_ms > old.received_ms);
-    // As if it were the next day.
-    raw.append(&[&[80; 10]]).unwrap();
-    assert_eq!(retain(&**database, &**raw, Duration::from_secs(3_600), new.received_ms).unwrap(), 5);
-    assert!(!holds(&[5; 100]));
-    assert!(holds(&[1; 5_000]));
-    assert!(new.ids.iter().all(|id| database.result(*id).unwrap().is_some()));
-    // Segments of deleted results only are gone.
-    let used = database.segments_after("", 100).unwrap();
-    erase_unreferenced(&**database, &**raw).unwrap();
-    let held: Vec<String> = raw.segments().unwrap().into_iter().map(|segment| segment.name).collect();
-    assert!(used.iter().all(|segment| held.contains(segment)));
-    assert!(!segments_of_old.iter().any(|segment| held.contains(segment)));
-    is_in_order(&**database, &**raw);
-
-    // Damage is found.
-    let place = database.places(&used[0]).unwrap().remove(0);
-    raw.erase(std::slice::from_ref(&place)).unwrap();
-    assert_eq!(check(&**database, &**raw, Depth::Places).unwrap(), [""; 0]);
-    let problems = check(&**database, &**raw, Depth::Digests).unwrap();
-    assert!(problems.len() == 1 && problems[0].contains(&place.segment), "{problems:?}");
-    raw.remove(&place.segment).unwrap();
-    let problems = check(&**database, &**raw, Depth::Places).unwrap();
-    assert!(problems[0].contains("is missing"), "{problems:?}");
-}
-
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|window| window == part)
-}
 
 fn bytes_under(directory: &Path) -> Vec<u8> {
     let entries = std::fs::read_dir(directory).unwrap();
@@ -132,17 +28,6 @@ fn sqlite_with_a_directory() {
     behaves(&database, &raw, &clock, &|part| contains(&bytes_under(&raw_path), part));
 }
 
-#[test]
-fn postgres_with_a_bucket() {
-    let (server, bucket) = (Server::start(), s3::Server::start());
-    let clock = Arc::new(MovedClock::default());
-    let url = server.database("results");
-    let database: Arc<dyn DatabaseMaintenance> =
-        Arc::new(Postgres::connect(&url, postgres::Options::default()).unwrap());
-    let raw: Arc<dyn RawMaintenance> = Arc::new(S3::new(bucket.location("raw"), clock.clone(), random));
-    behaves(&database, &raw, &clock, &|part| contains(&bucket.stored(), part));
-}
-
 /// Collectors that start together with new stores.
 fn agree(database: &dyn DatabaseMaintenance, raw: &dyn RawMaintenance) {
     std::thread::scope(|scope| {
@@ -152,33 +37,6 @@ fn agree(database: &dyn DatabaseMaintenance, raw: &dyn RawMaintenance) {
         }
     });
     check_pair(database, raw).unwrap();
-}
-
-/// `raw` holds nothing; `other` is empty.
-fn belongs_to_one_database(
-    database: &Arc<dyn DatabaseMaintenance>,
-    other: &dyn DatabaseMaintenance,
-    raw: &Arc<dyn RawMaintenance>,
-    clock: &MovedClock,
-) {
-    let refused = check_pair(&**database, &**raw).unwrap_err();
-    assert!(matches!(refused, MaintenanceError::NoCollector), "{refused}");
-    // Of a collector without identities.
-    store(database, raw, clock, 2);
-    let is_refused = || {
-        for _ in 0..2 {
-            let refused = pair(other, &**raw, random, 1).unwrap_err();
-            assert!(matches!(refused, MaintenanceError::OtherDatabase { .. }), "{refused}");
-            assert!(refused.to_string().contains(&raw.place()), "{refused}");
-        }
-    };
-    is_refused();
-    assert_eq!(raw.identity().unwrap(), None);
-    for _ in 0..2 {
-        pair(&**database, &**raw, random, 1).unwrap();
-        check_pair(&**database, &**raw).unwrap();
-    }
-    is_refused();
 }
 
 #[test]
@@ -194,22 +52,6 @@ fn a_directory_belongs_to_one_database() {
     // An empty raw store is not that of a database with raw parts either.
     let refused = pair(&*database, &directory("empty"), random, 1).unwrap_err();
     assert!(matches!(refused, MaintenanceError::OtherDatabase { .. }), "{refused}");
-}
-
-#[test]
-fn a_bucket_belongs_to_one_database() {
-    let (server, bucket) = (Server::start(), s3::Server::start());
-    let clock = Arc::new(MovedClock::default());
-    let postgres = |name: &str| {
-        Arc::new(Postgres::connect(&server.database(name), postgres::Options::default()).unwrap())
-    };
-    let s3 = |prefix: &str| S3::new(bucket.location(prefix), clock.clone(), random);
-    let database: Arc<dyn DatabaseMaintenance> = postgres("results");
-    let raw: Arc<dyn RawMaintenance> = Arc::new(s3("raw"));
-    belongs_to_one_database(&database, &*postgres("other"), &raw, &clock);
-    let (new, new_raw) = (postgres("new"), s3("new"));
-    pair(&*new, &new_raw, random, 1).unwrap();
-    check_pair(&*new, &new_raw).unwrap();
 }
 
 #[test]

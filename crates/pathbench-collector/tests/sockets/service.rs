@@ -1,20 +1,12 @@
-//! A collector as a service: TLS, a graceful end, several collectors that share one database and one raw store.
+//! A collector as a service: TLS, and a graceful end.
 
-use crate::support::process::{Collector, DELETION_TOKEN, line, program, run, submission};
-use crate::support::{postgres, s3, within};
-use pathbench_api::submission::Submission;
+use crate::support::process::{Collector, line, pathbench, submission};
+use crate::support::within;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Command;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn with_raw_part() -> Submission {
-    let mut one = submission();
-    one.raw = Some(data_encoding::BASE64.encode(&zstd::encode_all(&b"a result"[..], 3).unwrap()));
-    one
-}
 
 #[test]
 fn tls_with_certificate_files_serves_clients_that_trust_them_only() {
@@ -27,12 +19,9 @@ fn tls_with_certificate_files_serves_clients_that_trust_them_only() {
     assert!(collector.url.starts_with("https://"), "{}", collector.url);
     let golden = pathbench_kerneltest::checkout().join("crates/pathbench-record/tests/golden/v1");
     let submit = |options: &[&str]| {
-        Command::new(program().with_file_name("pathbench"))
-            .args(["submit", golden.to_str().unwrap(), "--collector", &collector.url, "--consent", "public"])
-            .args(options)
-            .envs(["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"].map(|name| (name, place.path())))
-            .output()
-            .unwrap()
+        let arguments =
+            ["submit", golden.to_str().unwrap(), "--collector", &collector.url, "--consent", "public"];
+        pathbench(place.path(), &[&arguments, options].concat())
     };
     let distrusted = submit(&[]);
     assert!(!distrusted.status.success(), "{}", String::from_utf8_lossy(&distrusted.stderr));
@@ -67,74 +56,4 @@ fn a_request_in_progress_is_finished_at_the_end() {
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     assert_eq!(ended.join().unwrap(), Some(0));
-}
-
-#[test]
-fn several_collectors_share_a_database_a_bucket_and_a_secret() {
-    let mut database = postgres::Server::start();
-    let bucket = s3::Server::start();
-    let place = tempfile::tempdir().unwrap();
-    let secret = place.path().join("secret.key");
-    let url = database.database("shared");
-    let raw = bucket.url("results/parts");
-    let options = ["--open", "--database", &url, "--raw", &raw, "--secret", secret.to_str().unwrap()];
-    let environment: Vec<(&str, String)> = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
-        .into_iter()
-        .filter_map(|name| Some((name, s3::credentials(name)?)))
-        .collect();
-    let start = |name: &str| Collector::start_with(&place.path().join(name), &options, &environment);
-    let (one, other) = (start("one"), start("other"));
-    let submitted = with_raw_part();
-    assert_eq!(one.submit(&[line(&submitted)]).status, 201);
-    assert_eq!(other.submit(&[line(&submitted)]).status, 200);
-    let path = format!("/v1/results/{}", submitted.id);
-    let shown = within(PATIENCE, || (other.get("/v1/results").json()["all"] == 1).then_some(()));
-    assert!(shown.is_some(), "the other collector shows the result");
-    assert_eq!(other.get(&path).status, 200);
-    let mut token = vec!["token", "--admin"];
-    token.extend(&options[1..]);
-    let admin = String::from_utf8(
-        Command::new(program()).args(&token).envs(environment.iter().cloned()).output().unwrap().stdout,
-    )
-    .unwrap();
-    for collector in [&one, &other] {
-        let raw = collector.request("GET", &format!("/admin{path}/raw")).bearer(&admin).send();
-        assert_eq!(raw.status, 200, "{}", raw.text());
-        assert_eq!(zstd::decode_all(raw.body.as_slice()).unwrap(), b"a result");
-    }
-    assert_eq!(other.request("DELETE", &path).bearer(DELETION_TOKEN).send().json()["deleted"], 1);
-    let gone = within(PATIENCE, || (one.get("/v1/results").json()["all"] == 0).then_some(()));
-    assert!(gone.is_some(), "the first collector forgets the result");
-    assert_eq!(one.submit(&[line(&submitted)]).status, 410);
-
-    // Without its database a collector keeps nothing, says when to come again, and names no place.
-    database.stop();
-    let submitted = with_raw_part();
-    for answer in [one.submit(&[line(&submitted)]), one.get("/ready"), one.get(&path)] {
-        assert_eq!(answer.status, 503, "{}", answer.text());
-        assert!(answer.headers.contains_key("retry-after"), "{:?}", answer.headers);
-        let text = answer.text();
-        assert!(!text.contains("/tmp") && !text.contains("postgres"), "{text}");
-    }
-    assert_eq!(one.get("/health").status, 200);
-}
-
-#[test]
-fn the_shipped_unit_is_hardened_and_its_options_exist() {
-    let mut words = pathbench_kerneltest::command_of_unit(
-        "pathbench-collector.service",
-        &[
-            "DynamicUser=yes",
-            "CapabilityBoundingSet=\n",
-            // As the default of --dir for root.
-            "StateDirectory=pathbench-collector\n",
-        ],
-    );
-    let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
-    assert!(help.contains("/var/lib/pathbench-collector for root"), "{help}");
-    // The first unknown option is the only one that is reported.
-    words.push("--unknown".to_owned());
-    let output = run(&words);
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && message.contains("'--unknown'"), "{message}");
 }

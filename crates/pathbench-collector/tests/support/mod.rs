@@ -1,16 +1,24 @@
-//! What the tests of storage share: servers, results, and a clock that tests move.
+//! Shared code of the test programs: servers, clients, results, and a clock that tests move.
+
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+pub(crate) mod clients;
+pub(crate) mod connections;
 pub(crate) mod demo;
+pub(crate) mod maintenance_suite;
+#[allow(clippy::duplicate_mod, reason = "the bodies of the fuzz targets load it, too")]
 pub(crate) mod memory;
 pub(crate) mod postgres;
 pub(crate) mod process;
+pub(crate) mod raw_suite;
 pub(crate) mod results;
 pub(crate) mod s3;
+pub(crate) mod store_suite;
 pub(crate) mod synthetic;
 
 use pathbench_collector::clock::{Clock, RealClock};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -37,10 +45,15 @@ impl Clock for MovedClock {
     }
 }
 
-pub(crate) fn random() -> [u8; 10] {
-    let mut bytes = [0; 10];
-    ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes).unwrap();
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).unwrap();
     bytes
+}
+
+/// Whether `part` is somewhere in `bytes`.
+pub(crate) fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
 }
 
 /// Repeats `task` until it returns something, for at most `patience`.

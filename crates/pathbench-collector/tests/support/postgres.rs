@@ -1,63 +1,47 @@
-//! A `PostgreSQL` server of Debian's packages, for one test.
+//! A `PostgreSQL` server for one test.
 
 use super::within;
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
-/// `PostgreSQL` refuses to run as root.
-const NOBODY: u32 = 65_534;
-
 pub(crate) struct Server {
     work: TempDir,
     process: Option<Child>,
-    /// Whether commits are written to disk.
-    durable: bool,
     /// Port of 127.0.0.1 for TLS.
     port: Option<u16>,
 }
 
+/// A program of `PostgreSQL`, of the same version as the server.
 fn program(name: &str) -> PathBuf {
-    let path = Path::new(PROGRAMS).join(name);
-    assert!(path.is_file(), "{} is missing: install postgresql-15", path.display());
-    path
+    pathbench_kerneltest::program("postgres").with_file_name(name)
 }
 
-fn as_ordinary_user() -> Command {
+/// The command of a program that the kernel ends with `signal` when this thread ends.
+fn command(name: &str, signal: &str) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "QUIT"]);
-    if rustix::process::geteuid().is_root() {
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-    }
-    command.stdout(Stdio::null()).stdin(Stdio::null());
+    command.args(["--pdeathsig", signal]).arg(program(name)).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
 impl Server {
     /// A server that leaves its files to the page cache, which outlives it.
     pub(crate) fn start() -> Self {
-        Self::new(false)
-    }
-
-    pub(crate) fn new(durable: bool) -> Self {
+        let is_root = rustix::process::geteuid().is_root();
+        assert!(!is_root, "PostgreSQL does not run as root: ./test runs this as an ordinary user");
         let work = TempDir::with_prefix("pathbench-postgres").unwrap();
-        if rustix::process::geteuid().is_root() {
-            chown(work.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        }
         let data = work.path().join("data");
-        let made = as_ordinary_user()
-            .arg(program("initdb"))
+        let made = command("initdb", "QUIT")
             .args(["--no-sync", "-A", "trust", "-U", "t", "-E", "UTF8", "--no-locale", "-D"])
             .arg(&data)
             .current_dir(work.path())
             .status();
         assert!(made.unwrap().success(), "initdb failed");
-        let mut server = Self { work, process: None, durable, port: None };
+        let mut server = Self { work, process: None, port: None };
         server.run();
         server
     }
@@ -70,9 +54,6 @@ impl Server {
             let path = server.work.path().join("data").join(name);
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-            if rustix::process::geteuid().is_root() {
-                chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
-            }
         }
         server.port = Some(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
         server.run();
@@ -88,8 +69,7 @@ impl Server {
         let directory = self.directory();
         let log =
             std::fs::File::options().create(true).append(true).open(self.work.path().join("log")).unwrap();
-        let mut command = as_ordinary_user();
-        command.arg(program("postgres"));
+        let mut command = command("postgres", "QUIT");
         match self.port {
             Some(port) => command
                 .args(["-c", "listen_addresses=127.0.0.1", "-c", "ssl=on", "-c"])
@@ -100,7 +80,7 @@ impl Server {
             .arg("-D")
             .arg(self.work.path().join("data"))
             .args(["-c", "max_connections=60"])
-            .args(["-c", if self.durable { "fsync=on" } else { "fsync=off" }])
+            .args(["-c", "fsync=off"])
             .arg("-c")
             .arg(format!("unix_socket_directories={directory}"))
             .stderr(log)
@@ -163,10 +143,9 @@ impl Server {
 
     /// Another client, which is killed at the latest with this one.
     pub(crate) fn session(&self, database: &str, script: &str) -> Child {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(program("psql"));
+        let mut command = command("psql", "KILL");
         command.args(["-h", &self.directory(), "-U", "t", "-d", database, "-qAtX", "-c", script]);
-        command.stdout(Stdio::null()).spawn().unwrap()
+        command.spawn().unwrap()
     }
 
     pub(crate) fn dump(&self, database: &str) -> String {

@@ -1,12 +1,12 @@
 //! A collector as a process, and submissions for it.
 
+pub(crate) use super::random;
+pub(crate) use super::results::{NOW_MS, name};
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
-use pathbench_api::name::Name;
 use pathbench_api::submission::{SCHEMA, Submission, new_id};
 use pathbench_api::summary::{GroupSummary, Mode, Network, NetworkKind, Summary};
-use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,19 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
-
-/// 2026-11-25
-pub(crate) const NOW_MS: u64 = 1_795_600_000_000;
-
-pub(crate) fn name(text: &str) -> Name {
-    Name::new(text).unwrap()
-}
-
-pub(crate) fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).unwrap();
-    bytes
-}
 
 pub(crate) const DELETION_TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -82,14 +69,34 @@ pub(crate) fn submission() -> Submission {
     }
 }
 
+pub(crate) fn submission_with_raw_part() -> Submission {
+    let mut one = submission();
+    one.raw = Some(data_encoding::BASE64.encode(&zstd::encode_all(&b"a result"[..], 3).unwrap()));
+    one
+}
+
 pub(crate) fn line(submission: &Submission) -> String {
     serde_json::to_string(submission).unwrap()
 }
 
-/// The collector's program; where an ordinary user runs the tests, a copy that it can read.
 pub(crate) fn program() -> PathBuf {
-    let copy = std::env::var_os("PATHBENCH_COLLECTOR_BIN").map(PathBuf::from);
-    copy.unwrap_or_else(|| env!("CARGO_BIN_EXE_pathbench-collector").into())
+    env!("CARGO_BIN_EXE_pathbench-collector").into()
+}
+
+/// The program `pathbench` of the same build.
+pub(crate) fn client_program() -> PathBuf {
+    let program = program().with_file_name("pathbench");
+    assert!(program.exists(), "this test needs {}: cargo build -p pathbench", program.display());
+    program
+}
+
+/// Runs `pathbench` to its end, with its files in `home`.
+pub(crate) fn pathbench(home: &Path, arguments: &[&str]) -> Output {
+    Command::new(client_program())
+        .args(arguments)
+        .envs(["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"].map(|name| (name, home)))
+        .output()
+        .unwrap()
 }
 
 /// Runs the program to its end.

@@ -10,6 +10,7 @@ use pathbench_api::summary::{GroupSummary, Mode, Network, NetworkKind, Summary};
 use pathbench_collector::ingest::{Group, Submitted};
 use pathbench_collector::store::{NewResult, RawPlace};
 
+/// 2026-11-25
 pub(crate) const NOW_MS: u64 = 1_795_600_000_000;
 
 pub(crate) fn name(text: &str) -> Name {

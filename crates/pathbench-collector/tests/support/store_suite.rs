@@ -1,7 +1,7 @@
 //! The behaviours of a database.
 
-use crate::support::random;
-use crate::support::results::{NOW_MS, id_at, place, result};
+use super::random;
+use super::results::{NOW_MS, id_at, place, result};
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
@@ -244,7 +244,7 @@ impl Random {
 
 fn model(open: Open<'_>) {
     let database = open();
-    let seed = u64::from_be_bytes(random()[..8].try_into().unwrap()) | 1;
+    let seed = u64::from_be_bytes(random()) | 1;
     let mut random = Random(seed);
     let ids: Vec<Uuid> = (0..60).map(|_| id_at(NOW_MS)).collect();
     let mut model = Model::default();
