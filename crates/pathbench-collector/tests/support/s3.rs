@@ -1,8 +1,8 @@
-//! An S3 server (s3proxy), for one test.
+//! An S3 server (.ci/tools/s3-server), for one test.
 
 use super::within;
 use pathbench_collector::raw::s3::Location;
-use pathbench_kerneltest::test_tools;
+use pathbench_kerneltest::program;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -16,25 +16,17 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let jar = test_tools().join("s3proxy.jar");
-        assert!(jar.is_file(), "{} is missing: run .ci/tools/install", jar.display());
         let work = TempDir::with_prefix("pathbench-s3").unwrap();
-        std::fs::create_dir_all(work.path().join("data/results")).unwrap();
+        let data = work.path().join("data");
+        std::fs::create_dir_all(data.join("results")).unwrap();
         // A free port; nothing else binds it between these two lines on a test machine, or the server fails to start.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let properties = format!(
-            "s3proxy.endpoint=http://127.0.0.1:{port}\ns3proxy.authorization=aws-v2-or-v4\ns3proxy.identity=key\n\
-             s3proxy.credential=secret\njclouds.provider=filesystem-nio2\njclouds.filesystem.basedir={}\n",
-            work.path().join("data").display()
-        );
-        let file = work.path().join("properties");
-        std::fs::write(&file, properties).unwrap();
         let log = std::fs::File::create(work.path().join("log")).unwrap();
         let process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "java", "-Xmx256m", "-jar"])
-            .arg(jar)
-            .arg("--properties")
-            .arg(&file)
+            .args(["--pdeathsig", "KILL"])
+            .arg(program("pathbench-s3-server"))
+            .arg(data)
+            .args([&port.to_string(), "key", "secret"])
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -43,7 +35,11 @@ impl Server {
         let server = Self { work, process, port };
         let answers = || TcpStream::connect(("127.0.0.1", port)).ok();
         let log = || std::fs::read_to_string(server.work.path().join("log")).unwrap_or_default();
-        assert!(within(Duration::from_secs(60), answers).is_some(), "s3proxy does not start: {}", log());
+        assert!(
+            within(Duration::from_secs(60), answers).is_some(),
+            "pathbench-s3-server does not start: {}",
+            log()
+        );
         server
     }
 
