@@ -2,7 +2,7 @@
 //! (`noq-proto`), path manager, heartbeats, schedulers and meters.
 //!
 //! The caller passes the time in. A [`Driver`] sends datagrams and opens sockets. This crate never starts a thread, opens
-//! a socket, or reads a clock or an interface. `tests/simulation/` runs two cores over simulated links.
+//! a socket, or reads a clock or an interface. `tests/pure/` runs two cores over simulated links.
 
 mod closed_paths;
 mod configuration;

@@ -1,5 +1,5 @@
 //! The workarounds for noq 1.4.0: the behaviour, the file of the workaround, and the test that fails once it is no
-//! longer needed (in `tests/simulation/` unless stated otherwise). Check the table with each new version of noq.
+//! longer needed (in `tests/pure/` unless stated otherwise). Check the table with each new version of noq.
 //! Workarounds for the opening and closing of paths are in `paths/`, with those decisions.
 //!
 //! | behaviour of the library | workaround | test |

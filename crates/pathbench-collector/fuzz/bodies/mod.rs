@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets. The ordinary tests run them, too (`tests/fuzz_bodies.rs`).
+//! The bodies of the fuzz targets. The ordinary tests run them, too (`tests/pure/fuzz_bodies.rs`).
 
 #![allow(dead_code, unreachable_pub, reason = "each target uses its part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a finding panics")]

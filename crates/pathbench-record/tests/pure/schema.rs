@@ -1,5 +1,5 @@
 //! The JSON Schemas in docs/schema and the tables of docs/results.md and docs/trace.md are those of the types.
-//! `PATHBENCH_BLESS=1 cargo test -p pathbench-record --test schema` rewrites both.
+//! `PATHBENCH_BLESS=1 cargo test -p pathbench-record --test pure schema` rewrites both.
 
 use pathbench_record::schema::{FILES, FileSchema, SEQUENCE, STREAM, TRACE};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! The body of the fuzz target. The ordinary tests run it, too (`tests/fuzz_bodies.rs`).
+//! The body of the fuzz target. The ordinary tests run it, too (`tests/pure/fuzz_bodies.rs`).
 
 #![allow(dead_code, reason = "the target uses its part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a finding panics")]

@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets. The ordinary tests run them, too (`tests/fuzz_bodies.rs`).
+//! The bodies of the fuzz targets. The ordinary tests run them, too (`tests/pure/fuzz_bodies.rs`).
 
 pub(crate) mod file;
 pub(crate) mod options;

@@ -1,5 +1,5 @@
 //! What each fuzz target does with its input. The ordinary tests run it, too, over the seeds and generated inputs
-//! (`tests/fuzz_bodies.rs`).
+//! (`tests/sockets/fuzz_bodies.rs`).
 
 #![allow(dead_code, reason = "each target uses its part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a finding panics")]
