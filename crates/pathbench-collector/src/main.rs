@@ -9,7 +9,6 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-#[cfg(test)]
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -42,7 +42,6 @@ use exit::{Exit, Failure};
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 
-#[cfg(test)]
 fn main() -> ExitCode {
     supervised::follow_parent();
     let mut command = Cli::command();
