@@ -1,23 +1,28 @@
 //! The page in headless Chromium, driven by puppeteer-core (`tests/browser/`).
 
 use crate::synthetic;
-use pathbench_kerneltest::test_tools;
+use pathbench_kerneltest::{program, test_tools};
 use pathbench_report::{ResultSet, html};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+pathbench_kerneltest::tests!(
+    ["libraries", "node", "chromium"] => panels_are_linked_accessible_and_nothing_is_clipped,
+        a_study_of_two_hundred_runs_is_small_and_quick, other_results_are_drawn_without_an_error;
+);
 
 /// Runs a script of `tests/browser` and returns its standard output.
 fn drive(script: &str, arguments: &[&Path]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(script);
     let home = tempfile::tempdir().expect("a temporary directory");
-    let output = Command::new("node")
+    let output = Command::new(program("node"))
         .arg(&script)
         .args(arguments)
         .env("PATHBENCH_TEST_TOOLS", test_tools())
         // Chromium writes its profile and its caches there.
         .env("HOME", home.path())
         .output()
-        .expect("Debian's node is installed");
+        .unwrap();
     let found = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}\n{found}", String::from_utf8_lossy(&output.stderr));
     found
@@ -29,7 +34,6 @@ fn page(directory: &Path, name: &str, sets: &[ResultSet]) -> PathBuf {
     file
 }
 
-#[test]
 fn panels_are_linked_accessible_and_nothing_is_clipped() {
     let work = tempfile::tempdir().expect("a temporary directory");
     let file = page(work.path(), "failover", &[synthetic::failover()]);
@@ -39,7 +43,6 @@ fn panels_are_linked_accessible_and_nothing_is_clipped() {
 }
 
 /// Numbers of docs/performance.md: `cargo test -p pathbench-report --test browser two_hundred -- --nocapture`.
-#[test]
 fn a_study_of_two_hundred_runs_is_small_and_quick() {
     let work = tempfile::tempdir().expect("a temporary directory");
     let set = synthetic::aggregate(100, false);
@@ -50,16 +53,6 @@ fn a_study_of_two_hundred_runs_is_small_and_quick() {
     report(&format!("{:.1} MB, {}", bytes as f64 / 1e6, drive("measure.mjs", &[&file]).trim()));
 }
 
-#[test]
-fn a_thousand_runs_stay_bounded() {
-    let set = synthetic::aggregate(510, false);
-    assert_eq!(set.document.runs.len(), 1020);
-    let page = html::report(&[set]);
-    assert!(page.contains("The panels show 1000 of 1020 runs"), "the page states what it leaves out");
-    assert!(page.len() < 30 << 20, "{} bytes", page.len());
-}
-
-#[test]
 fn other_results_are_drawn_without_an_error() {
     let work = tempfile::tempdir().expect("a temporary directory");
     let several = [synthetic::suite(), synthetic::walk(), synthetic::hostile()];

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn holds(name: &str, found: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/pure/golden").join(name);
     if std::env::var_os("PATHBENCH_BLESS").is_some() {
         fs::write(&path, found).expect("the golden file can be written");
     }

@@ -14,6 +14,9 @@ mod page;
 mod parts;
 mod path_mtu;
 mod quantity;
+#[path = "../results/mod.rs"]
+mod results;
+mod schemas;
 mod stories;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;

@@ -212,3 +212,12 @@ fn a_thousand_runs_are_a_table_beside_the_representative_ones() {
     assert!(page.contains("other runs in short") && page.contains("more are in <code>run.json</code>"));
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
 }
+
+#[test]
+fn a_thousand_runs_stay_bounded() {
+    let set = synthetic::aggregate(510, false);
+    assert_eq!(set.document.runs.len(), 1020);
+    let page = html::report(&[set]);
+    assert!(page.contains("The panels show 1000 of 1020 runs"), "the page states what it leaves out");
+    assert!(page.len() < 30 << 20, "{} bytes", page.len());
+}

@@ -1,7 +1,7 @@
-//! Exports agree with the result cell by cell in four readers, the schemas accept the files of results and reject
-//! damaged ones, and the examples of docs/data.md run.
+//! Exports agree with the result cell by cell in four readers, and the examples of docs/data.md run.
 
-use pathbench_kerneltest::validate_results;
+use crate::results::{changed, crates, golden};
+use pathbench_kerneltest::{program, test_tools};
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::ResultSet;
 use pathbench_report::export::{ExportError, ExportFormat, write};
@@ -10,18 +10,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-type Damage = fn(&mut Value);
-
-const RESULTS: [&str; 4] = ["v1", "v1-emulated", "v1-messages", "v1-mtu"];
-
-fn crates() -> PathBuf {
-    pathbench_kerneltest::checkout().join("crates")
-}
-
-fn golden() -> Vec<PathBuf> {
-    RESULTS.map(|name| crates().join("pathbench-record/tests/golden").join(name)).to_vec()
-}
 
 fn exported(results: &[PathBuf], out: &Path) -> Result<(), ExportError> {
     let open = |path: &PathBuf| ResultSet::read(ResultDirectory::open(path).unwrap()).unwrap().0;
@@ -37,13 +25,20 @@ fn output(command: &mut Command) -> (bool, String) {
 }
 
 fn python() -> Command {
-    Command::new(pathbench_kerneltest::test_tools().join("venv/bin/python"))
+    Command::new(test_tools().join("venv/bin/python"))
 }
 
 fn script(name: &str, arguments: &[&OsStr]) -> (bool, String) {
     let script = crates().join("pathbench-report/tests/export").join(name);
     output(python().arg(script).args(arguments))
 }
+
+pathbench_kerneltest::tests!(
+    ["libraries"] => tables_agree_with_the_results, tables_agree_with_hostile_results, row_groups_keep_every_row;
+    ["libraries", "Rscript"] => the_examples_of_the_documentation_run;
+    ["libraries", "node"] => the_trace_processor_reads_every_run, a_trace_of_hostile_names_is_read;
+    ["flent"] => flent_reads_and_draws_every_run;
+);
 
 fn assert_agrees(results: &[PathBuf]) {
     let out = tempfile::tempdir().unwrap();
@@ -53,33 +48,10 @@ fn assert_agrees(results: &[PathBuf]) {
     assert!(agrees, "{text}");
 }
 
-/// A copy of a result in which `change` changed a file's documents.
-fn changed(name: &str, file: &str, change: impl Fn(&mut Value)) -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
-    let original = crates().join("pathbench-record/tests/golden").join(name);
-    for entry in fs::read_dir(&original).unwrap() {
-        let entry = entry.unwrap();
-        let mut text = fs::read_to_string(entry.path()).unwrap();
-        if entry.file_name() == file {
-            let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
-            let each = documents.map(|document| {
-                let mut document = document.unwrap();
-                change(&mut document);
-                format!("{document}\n")
-            });
-            text = each.collect();
-        }
-        fs::write(copy.path().join(entry.file_name()), text).unwrap();
-    }
-    copy
-}
-
-#[test]
 fn tables_agree_with_the_results() {
     assert_agrees(&golden());
 }
 
-#[test]
 fn tables_agree_with_hostile_results() {
     let names = [
         "",
@@ -124,7 +96,6 @@ fn tables_agree_with_hostile_results() {
     assert_agrees(&[many, all, none].each_ref().map(|copy| copy.path().to_owned()));
 }
 
-#[test]
 fn row_groups_keep_every_row() {
     let copy = changed("v1", "run.json", |_| {});
     let lines = fs::read_to_string(copy.path().join("delivery.jsonl")).unwrap();
@@ -133,43 +104,6 @@ fn row_groups_keep_every_row() {
     assert_agrees(&[copy.path().to_owned()]);
 }
 
-#[test]
-fn the_schemas_accept_results_and_name_the_place_of_damage() {
-    validate_results(&golden()).unwrap();
-    let damages: [(&str, Damage, &str); 8] = [
-        (
-            "run.json",
-            |it| drop(it.as_object_mut().unwrap().remove("seed")),
-            "run.json:1: $: \"seed\" is a required",
-        ),
-        (
-            "run.json",
-            |it| it["runs"][0]["repetition"] = "1".into(),
-            "$.runs[0].repetition: \"1\" is not of type",
-        ),
-        ("run.json", |it| it["runs"][0]["transport"] = "sctp".into(), "$.runs[0].transport: \"sctp\" is not"),
-        ("run.json", |it| it["runs"][0]["stall_ms"] = Value::Null, "$.runs[0].stall_ms: null is not of type"),
-        (
-            "run.json",
-            |it| it["schema"] = "pathbench.result/9".into(),
-            "$.schema: \"pathbench.result/1\" was expected",
-        ),
-        (
-            "samples.jsonl",
-            |it| it["bytes_sent"] = (-1).into(),
-            "samples.jsonl:1: $.bytes_sent: -1 is less than",
-        ),
-        ("events.jsonl", |it| it["source"] = "rumour".into(), "events.jsonl:1: $.source: \"rumour\" is not"),
-        ("delivery.jsonl", |it| it["t_ms"] = json!([]), "delivery.jsonl:1: $.t_ms: [] is not of type"),
-    ];
-    for (file, damage, place) in damages {
-        let copy = changed("v1", file, damage);
-        let text = validate_results(&[copy.path().to_owned()]).unwrap_err();
-        assert!(text.contains(place), "{place}: {text}");
-    }
-}
-
-#[test]
 fn the_examples_of_the_documentation_run() {
     let out = tempfile::tempdir().unwrap();
     exported(&golden(), out.path()).unwrap();
@@ -179,7 +113,7 @@ fn the_examples_of_the_documentation_run() {
         let (language, code) = block.split_once('\n').unwrap();
         let mut command = match language {
             "python" => python(),
-            "r" => Command::new("Rscript"),
+            "r" => Command::new(program("Rscript")),
             other => panic!("an example in {other}"),
         };
         let option = if language == "r" { "-e" } else { "-c" };
@@ -193,8 +127,8 @@ fn the_examples_of_the_documentation_run() {
 /// The rows of each query on a trace, by Perfetto's trace processor.
 fn queried<const N: usize>(trace: &Path, queries: [&str; N]) -> [Vec<Value>; N] {
     let script = crates().join("pathbench-report/tests/export/trace.mjs");
-    let output = Command::new("node")
-        .args([script.as_os_str(), pathbench_kerneltest::test_tools().as_os_str(), trace.as_os_str()])
+    let output = Command::new(program("node"))
+        .args([script.as_os_str(), test_tools().as_os_str(), trace.as_os_str()])
         .args(queries)
         .output()
         .unwrap();
@@ -215,7 +149,6 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap()
 }
 
-#[test]
 fn the_trace_processor_reads_every_run() {
     for result in golden().into_iter().filter(|result| result.join("samples.jsonl").exists()) {
         let out = tempfile::tempdir().unwrap();
@@ -268,7 +201,6 @@ fn the_trace_processor_reads_every_run() {
     }
 }
 
-#[test]
 fn a_trace_of_hostile_names_is_read() {
     let long = "\u{202e}<script>\u{0}☃".repeat(1000);
     let copy = changed("v1", "run.json", |document| {
@@ -305,14 +237,14 @@ fn a_trace_of_hostile_names_is_read() {
 
 /// The mean of a series by Flent's own statistics.
 fn flent_mean(file: &Path, series: &str) -> f64 {
-    let (runs, text) = output(Command::new("flent").arg("-i").arg(file).args(["-f", "stats", "-o", "-"]));
+    let (runs, text) =
+        output(Command::new(program("flent")).arg("-i").arg(file).args(["-f", "stats", "-o", "-"]));
     assert!(runs, "{text}");
     let of_series = text.split(&format!("{series}:")).nth(1).unwrap_or_else(|| panic!("{series}: {text}"));
     let mean = of_series.split("Mean:").nth(1).and_then(|rest| rest.split_whitespace().next());
     mean.and_then(|mean| mean.parse().ok()).unwrap_or_else(|| panic!("{series}: {text}"))
 }
 
-#[test]
 fn flent_reads_and_draws_every_run() {
     let mut count = 0;
     for result in golden() {
@@ -347,7 +279,7 @@ fn flent_reads_and_draws_every_run() {
                 let picture = out.path().join("picture.png");
                 let options = ["-p", "totals", "-f", "plot", "-o"];
                 let (runs, text) =
-                    output(Command::new("flent").arg("-i").arg(&file).args(options).arg(&picture));
+                    output(Command::new(program("flent")).arg("-i").arg(&file).args(options).arg(&picture));
                 assert!(runs, "{text}");
                 // A file without series gives an empty one and exit code 0.
                 assert!(fs::read(&picture).unwrap().starts_with(b"\x89PNG"), "{text}");

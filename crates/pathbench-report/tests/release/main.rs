@@ -2,4 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+use std::process::ExitCode;
+
 mod export;
+#[path = "../results/mod.rs"]
+mod results;
+
+fn main() -> ExitCode {
+    pathbench_kerneltest::run_with_programs([export::trials()])
+}
