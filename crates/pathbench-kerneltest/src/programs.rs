@@ -78,9 +78,9 @@ pub fn trial_with_programs(module: &str, name: &str, programs: &[&str], test: fn
             Ok(())
         });
     }
-    let text = missing(&missing_names);
+    let message = missing(&missing_names);
     let is_required = std::env::var_os(REQUIRED).is_some();
-    let trial = trial(module, name, move || Err(Failed::from(text)));
+    let trial = trial(module, name, move || Err(Failed::from(message)));
     if is_required {
         trial
     } else {
