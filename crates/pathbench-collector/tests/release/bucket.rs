@@ -23,10 +23,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pathbench_kerneltest::tests!(
-    ["s3s-fs"] =>
+    ["pathbench-s3-server"] =>
         a_bucket_behaves,
         an_erasure_in_a_bucket_brings_no_erased_part_back;
-    ["postgres", "s3s-fs"] =>
+    ["postgres", "pathbench-s3-server"] =>
         postgres_with_a_bucket,
         a_bucket_belongs_to_one_database,
         collectors_share_a_database_and_a_bucket,
