@@ -97,6 +97,7 @@ struct Scene {
     admin: String,
     public: Vec<Uuid>,
     private: Uuid,
+    agents: Vec<(Uuid, &'static str)>,
 }
 
 fn scene() -> Scene {
@@ -110,8 +111,8 @@ fn scene() -> Scene {
     lines.push(line(&private));
     let answer = collector.submit(&lines);
     assert_eq!(answer.status, 201, "{}", answer.text());
+    let agents = POISON.map(|poison| (agent(&collector, poison), poison)).to_vec();
     for poison in POISON {
-        agent(&collector, poison);
         server(&collector, &admin, poison);
     }
     let loaded = within(Duration::from_secs(20), || {
@@ -120,13 +121,18 @@ fn scene() -> Scene {
     });
     assert!(loaded.is_some(), "{}", collector.get("/v1/results").text());
     let public = results.iter().take(POISON.len()).map(|one| one.id).collect();
-    Scene { collector, admin, public, private: private.id }
+    Scene { collector, admin, public, private: private.id, agents }
 }
 
-fn agent(collector: &Collector, poison: &str) {
+fn agent(collector: &Collector, poison: &str) -> Uuid {
     let id = Uuid::from_bytes(random());
     let check_in = json!({ "agent": id, "name": poison, "version": poison, "consent": "public" });
     assert_eq!(collector.request("POST", "/v1/check-in").json(&check_in).send().status, 200);
+    id
+}
+
+/// A live report expires after some seconds, fewer than the test takes on a busy machine.
+fn report_live(collector: &Collector, id: Uuid, poison: &str) {
     let live = json!({
         "agent": poison, "experiment": poison, "server": poison, "transport": "mptcp", "pattern": poison,
         "runs_done": 1, "runs_planned": 2, "paths": [{ "name": poison, "goodput_mbps": 1.5 }],
@@ -188,13 +194,17 @@ fn text(address: &str, answer: &Answer) -> String {
 
 #[test]
 fn poison_appears_nowhere() {
-    let Scene { collector, admin, public, private } = scene();
+    let Scene { collector, admin, public, private, agents } = scene();
+    let renew_live = || agents.iter().for_each(|(id, poison)| report_live(&collector, *id, poison));
     let mut all: Vec<(String, bool)> =
         addresses("", &public[..]).into_iter().map(|address| (address, true)).collect();
     all.extend(["/metrics", "/v1/privacy", "/health", "/ready"].map(|path| (path.to_owned(), true)));
     all.extend(addresses("/admin", &public[..1]).into_iter().map(|address| (address, false)));
     all.push((format!("/admin/results/{private}"), false));
     for (address, is_public) in &all {
+        if address.ends_with("/live") {
+            renew_live();
+        }
         let mut request = collector.request("GET", address);
         if !is_public {
             request = request.bearer(&admin);
@@ -236,6 +246,7 @@ fn poison_appears_nowhere() {
     assert!(servers.contains("192.0.2.0/24") && servers.contains("&lt;img"), "{servers}");
     let operator = collector.request("GET", "/admin/servers").bearer(&admin).send().text();
     assert!(operator.contains("192.0.2.99:4433") && operator.contains("192.0.2.77dev"), "{operator}");
+    renew_live();
     assert!(collector.get("/live").text().contains("&lt;img"));
     let metrics = collector.get("/metrics").text();
     assert!(metrics.contains("pathbench_collector_panics_total 0"), "{metrics}");
