@@ -21,10 +21,10 @@ fn with_empty(place: &str, work: &Workplace, program: &Path, arguments: &[&str])
 }
 
 fn the_journal_of_root_is_in_run() {
-    let lab = Lab::standing(&["--as-root"]);
+    let lab = Lab::standing(&["--as-root", "--set", "host.client.mptcp.subflows=0"]);
     let program = binary();
     let script = format!(
-        "mount -t tmpfs tmpfs /run && {} setup --apply --backup wlan && ls /run/pathbench && {0} setup --undo",
+        "mount -t tmpfs tmpfs /run && {} setup --apply && ls /run/pathbench && {0} setup --undo",
         program.display()
     );
     let mut command = lab.exec("client", &["unshare", "--mount", "sh", "-c", &script]);
