@@ -4,24 +4,12 @@
 #[path = "../../fuzz/bodies/mod.rs"]
 mod bodies;
 
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use pathbench_kerneltest::run_fuzz_body;
 use std::path::Path;
 
 fn all(target: &str, cases: u32, longest: usize, body: fn(&[u8])) {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
-    let mut seeds: Vec<_> = std::fs::read_dir(seeds).into_iter().flatten().flatten().collect();
-    seeds.sort_by_key(std::fs::DirEntry::path);
-    for seed in seeds {
-        body(&std::fs::read(seed.path()).unwrap());
-    }
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    TestRunner::new(config)
-        .run(&prop::collection::vec(any::<u8>(), 0..longest), |bytes| {
-            body(&bytes);
-            Ok(())
-        })
-        .unwrap();
+    run_fuzz_body(&seeds, cases, longest, body);
 }
 
 #[test]

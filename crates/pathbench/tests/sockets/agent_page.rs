@@ -4,7 +4,6 @@ use crate::support::agent_page::{Agent, PATIENCE};
 use crate::support::collector::{FakeCollector, Manner};
 use crate::support::{Workplace, finish, within};
 use serde_json::json;
-use std::io::BufRead as _;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
