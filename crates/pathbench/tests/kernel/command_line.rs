@@ -507,7 +507,9 @@ fn lab_run_writes_a_report_unless_no_report_is_given() {
         work.run(&[&fixed, options].concat()).expect(0).stdout
     };
     let names = |directory: &str| contents(&work.path().join(directory)).into_keys().collect::<Vec<String>>();
-    let is_of_report = |name: &String| name == "report.html" || name.ends_with(".svg");
+    let is_of_report = |name: &String| {
+        Path::new(name).extension().is_some_and(|extension| extension == "html" || extension == "svg")
+    };
     let summary = run(&["--out", "with"]);
     assert!(summary.contains("with/report.html"), "{summary}");
     let all = names("with");
