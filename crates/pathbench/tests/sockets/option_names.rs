@@ -11,7 +11,10 @@ const FOREIGN: [(&str, &[&str]); 15] = [
     ("kubectl", &["--filename", "--for", "--from-file", "--timeout"]),
     ("nsenter", &["--target", "--net"]),
     ("curl", &["--mptcp"]),
-    ("cargo", &["--bench", "--example", "--features", "--locked", "--package", "--release", "--test"]),
+    (
+        "cargo",
+        &["--bench", "--example", "--features", "--in-diff", "--locked", "--package", "--release", "--test"],
+    ),
     ("container", &["--cap-add", "--device", "--privileged", "--security-opt"]),
     ("docker", &["--cap-add", "--device", "--privileged", "--security-opt"]),
     ("mount", &["--bind"]),

@@ -475,10 +475,11 @@ fn a_sigkill_loses_and_doubles_no_result() {
         }
     }
     assert!(killed > kills / 4, "only {killed} of {kills} were killed in time");
-    // The user repeats what was interrupted.
+    // The user repeats what was interrupted, the decision included: on a busy machine every kill precedes its file.
     let names: Vec<String> = (0..kills).map(|number| format!("result-{number}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    host.submit(&collector, &names).expect(0);
+    let mut words: Vec<&str> = names.iter().map(String::as_str).collect();
+    words.extend(["--consent", "private"]);
+    host.submit(&collector, &words).expect(0);
     assert!(host.outbox().is_empty() && host.rejected() == 0);
     assert_eq!(collector.stored().len() as u64, kills, "each result once");
 }
