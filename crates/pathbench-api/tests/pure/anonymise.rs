@@ -126,6 +126,9 @@ fn addresses_in_other_spellings_are_found() {
         ("3.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.0.0.0.1.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa", "(removed).ip6.arpa"),
         ("𝟏𝟗𝟐.0.2.𝟕", "192.0.2.0/24"),
         ("192‐0‐2‐7", "192.0.2.0/24"),
+        ("192。0｡2․7", "192.0.2.0/24"),
+        ("2001∶db8∶1∶2꞉꞉3", "2001:db8:1::/48"),
+        ("٢.٠.2.٩", "2.0.2.0/24"),
         ("192.0.2.7/255.255.255.0", "192.0.2.0/24/255.255.255.0/24"),
     ] {
         assert_eq!(addresses(text), expected, "{text}");
@@ -152,6 +155,22 @@ fn names_that_are_part_of_anonymous_forms_do_not_make_texts_grow() {
     for text in ["192.0.2.7", "(removed) x", "2001:db8:1:2::3", "172.16.2.7", "mov"] {
         let once = anonymiser.text(text);
         assert_eq!(anonymiser.text(&once), once, "{text}");
+    }
+}
+
+#[test]
+fn a_name_that_is_part_of_an_anonymous_form_does_not_change_it() {
+    for (name, text, expected) in [
+        ("/24", "192.0.2.7", "192.0.2.0/24"),
+        ("::/48", "2001:db8:1:2::3", "2001:db8:1::/48"),
+        ("mov", "wlan0 moved", "wlan0 moved"),
+        // One character less than a name that goes from every text.
+        ("ab", "cable", "cable"),
+        ("abl", "cable", "c(removed)e"),
+    ] {
+        let mut anonymiser = Anonymiser::default();
+        anonymiser.learn_name(name);
+        assert_eq!(anonymiser.text(text), expected, "{name}");
     }
 }
 
