@@ -126,6 +126,10 @@ fn decode_raw(text: &str) -> Result<Vec<u8>, SubmissionError> {
         return Err(SubmissionError::RawSize);
     }
     let raw = BASE64.decode(text.as_bytes()).map_err(|_| SubmissionError::RawEncoding)?;
+    // Three bytes have four characters: a text within the bound can hold one byte more.
+    if raw.len() > RAW_BYTES {
+        return Err(SubmissionError::RawSize);
+    }
     if raw.starts_with(&ZSTD_MAGIC) { Ok(raw) } else { Err(SubmissionError::RawFormat) }
 }
 

@@ -8,7 +8,7 @@ use pathbench_api::experiment::Experiment;
 use pathbench_api::live::LiveReport;
 use pathbench_api::name::Name;
 use pathbench_api::problem::{LineAnswer, LineStatus};
-use pathbench_api::submission::{EARLIEST_MS, id_time_ms, new_id};
+use pathbench_api::submission::{EARLIEST_MS, Submission, SubmissionError, id_time_ms, new_id};
 use pathbench_api::summary::Summary;
 use serde_json::{Value, json};
 use std::str::FromStr;
@@ -284,4 +284,22 @@ fn the_label_of_a_group_begins_with_a_transport() {
         |label: &str| summary(&[("groups", json!([group(label, "bulk", 3, &json!({}))]))]).check(NOW_MS);
     assert_eq!(check("tcp@wlan"), Ok(()));
     assert!(check("sctp").unwrap_err().contains("`sctp`"));
+}
+
+#[test]
+fn a_raw_part_is_a_zstd_file_of_at_most_8_mib() {
+    let check = |base64: &str| {
+        let line = include_str!("../fuzz/bodies/submission.json").replace("KLUv/SQAAQAAmenYUQ==", base64);
+        Submission::check(line.as_bytes(), NOW_MS).map(|checked| checked.raw.len())
+    };
+    // The magic number of a zstd frame (RFC 8878, section 3.1.1) and zeros.
+    let most_characters = (8_usize << 20).div_ceil(3) * 4;
+    let zeros = "A".repeat(most_characters - "KLUv/Q".len() - 1);
+    assert_eq!(check(&format!("KLUv/Q{zeros}=")).unwrap(), 8 << 20);
+    let one_byte_more = check(&format!("KLUv/Q{zeros}A"));
+    assert!(matches!(one_byte_more, Err(SubmissionError::RawSize)), "{one_byte_more:?}");
+    let four_bytes_more = check(&format!("KLUv/Q{zeros}AAAAA"));
+    assert!(matches!(four_bytes_more, Err(SubmissionError::RawSize)), "{four_bytes_more:?}");
+    // `PK`: a zip file.
+    assert!(matches!(check("UEsDBA=="), Err(SubmissionError::RawFormat)));
 }
