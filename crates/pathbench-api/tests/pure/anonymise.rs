@@ -122,6 +122,10 @@ fn addresses_in_other_spellings_are_found() {
     for (text, expected) in [
         ("aabb.ccdd.eeff", REMOVED),
         ("aa-bb-cc-dd-ee-ff-00-11", REMOVED),
+        // RFC 4291, section 2.2, form 3.
+        ("2001:db8:1:2:3:4:192.0.2.7", "2001:db8:1::/48"),
+        ("2001:db8:1:2:3:4:5:7", "2001:db8:1::/48"),
+        ("2001-db8-1-2-3-4-5-7.ipv6-literal.net", "2001:db8:1::/48.ipv6-literal.net"),
         ("2001-db8-1-2--3.ipv6-literal.net", "2001:db8:1::/48.ipv6-literal.net"),
         ("3.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.0.0.0.1.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa", "(removed).ip6.arpa"),
         ("𝟏𝟗𝟐.0.2.𝟕", "192.0.2.0/24"),
