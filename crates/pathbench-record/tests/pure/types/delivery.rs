@@ -65,3 +65,26 @@ fn a_series_becomes_lines_on_the_clock_of_the_run() {
     let found: Vec<_> = lines.iter().map(|line| (line.t_ms as i64, line.bytes)).collect();
     assert_eq!(found, [(-2, 11), (28, 20)]);
 }
+
+#[test]
+fn a_silence_of_a_sum_is_one_of_all_its_parts() {
+    let series = |times: &[u64]| {
+        let mut series = DeliverySeries::starting_at(at(0));
+        for ms in times {
+            series.record(at(*ms), 1);
+        }
+        series
+    };
+    // One part is silent from 0 to 100 ms, the other from 30 to 130 ms.
+    let sum = DeliverySeries::sum(&[&series(&[0, 100, 130]), &series(&[0, 30, 130])]).unwrap();
+    assert_eq!(
+        sum.gaps,
+        [
+            Gap { from: at(0), until: at(30) },
+            Gap { from: at(30), until: at(100) },
+            Gap { from: at(100), until: at(130) }
+        ]
+    );
+    // 20 ms are recorded as bins only.
+    assert_eq!(series(&[0, 20, 41]).gaps, [Gap { from: at(20), until: at(41) }]);
+}

@@ -87,3 +87,19 @@ proptest! {
         }
     }
 }
+
+/// RFC 791 (20 bytes), RFC 8200 (40 bytes), RFC 768 (8 bytes).
+#[test]
+fn a_packet_has_the_header_of_its_family() {
+    for (address, family, name, packet_bytes) in [
+        ("192.0.2.7", AddressFamily::Ipv4, "IPv4", 1_228),
+        ("2001:db8::7", AddressFamily::Ipv6, "IPv6", 1_248),
+        ("::ffff:192.0.2.7", AddressFamily::Ipv4, "IPv4", 1_228),
+    ] {
+        let found = AddressFamily::of(address.parse().unwrap());
+        assert_eq!((found, found.name()), (family, name), "{address}");
+        assert_eq!(family.udp_packet_bytes(1_200), packet_bytes);
+        assert_eq!(family.udp_payload_bytes(packet_bytes), 1_200);
+        assert_eq!(family.udp_payload_bytes(27), 0, "less than the headers");
+    }
+}

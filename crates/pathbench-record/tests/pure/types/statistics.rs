@@ -53,3 +53,51 @@ fn every_index_is_drawn_and_none_beyond() {
     }
     assert!(drawn.iter().all(|count| (850..1_150).contains(count)), "{drawn:?}");
 }
+
+/// The example of docs/metrics.md, section Delay: a percentile is the delay of rank ⌈p·n⌉.
+#[test]
+fn a_percentile_by_nearest_rank_is_a_value_of_the_sample() {
+    let mut delays = vec![20.0; 18];
+    delays.extend([5_000.0, 5_100.0]);
+    for (p, expected) in [(0.5, 20.0), (0.9, 20.0), (0.95, 5_000.0), (0.951, 5_100.0), (1.0, 5_100.0)] {
+        assert_eq!(nearest_rank(&delays, p), Some(expected), "p {p}");
+    }
+    assert_eq!(nearest_rank(&[7.0, 3.0], 0.0), Some(3.0));
+    assert_eq!(nearest_rank(&[], 0.5), None);
+    assert_eq!(nearest_rank(&[1.0, f64::NAN], 0.5), None);
+    for p in [-0.1, 1.1] {
+        assert_eq!(nearest_rank(&[1.0], p), None, "p {p}");
+    }
+}
+
+/// The table of docs/metrics.md, section Statistics.
+#[test]
+fn the_interval_of_the_median_reaches_from_the_kth_smallest_to_the_kth_largest_value() {
+    let table = [
+        (6, 1),
+        (8, 1),
+        (9, 2),
+        (11, 2),
+        (12, 3),
+        (14, 3),
+        (15, 4),
+        (16, 4),
+        (17, 5),
+        (19, 5),
+        (20, 6),
+        (22, 6),
+    ];
+    for (n, k) in table {
+        let values: Vec<f64> = (1..=n).rev().map(f64::from).collect();
+        assert_eq!(median_interval(&values), Some([f64::from(k), f64::from(n + 1 - k)]), "n {n}");
+    }
+    assert_eq!(median_interval(&[1.0; 5]), None);
+}
+
+#[test]
+fn a_distribution_has_median_extremes_and_interval() {
+    let found = distribution(&[6.0, 1.0, 5.0, 2.0, 4.0, 3.0]).unwrap();
+    assert_eq!((found.n, found.median, found.min, found.max), (6, 3.5, 1.0, 6.0));
+    assert_eq!(found.ci95, Some([1.0, 6.0]));
+    assert_eq!(range(&[2.0, -1.0, 7.0]), Some([-1.0, 7.0]));
+}

@@ -54,3 +54,65 @@ fn default_names_are_safe_and_sort_by_time() {
         assert_eq!(default_directory_name(Path::new(""), "x", bad), Path::new("x"), "{bad}");
     }
 }
+
+#[test]
+fn a_quantity_has_three_digits_in_the_largest_unit_that_fits() {
+    const RATES: [(f64, &str); 3] = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
+    for (bps, expected) in [
+        (0.0, "0 kbit/s"),
+        (12_340.0, "12.3 kbit/s"),
+        (1_234_000.0, "1.23 Mbit/s"),
+        (9_994_000.0, "9.99 Mbit/s"),
+        (9_996_000.0, "10.0 Mbit/s"),
+        (99_940_000.0, "99.9 Mbit/s"),
+        (99_960_000.0, "100 Mbit/s"),
+        (999_400_000.0, "999 Mbit/s"),
+        (999_600_000.0, "1.00 Gbit/s"),
+        (-1_234_000.0, "-1.23 Mbit/s"),
+        (1e15, "1.00e6 Gbit/s"),
+        (f64::INFINITY, NONE),
+    ] {
+        assert_eq!(scaled(bps, &RATES), expected, "{bps}");
+    }
+}
+
+#[test]
+fn a_plain_quantity_has_no_trailing_zeros() {
+    for (text, expected) in
+        [("1.00 Gbit/s", "1 Gbit/s"), ("2.40 s", "2.4 s"), ("100 ms", "100 ms"), ("1.00", "1.00")]
+    {
+        assert_eq!(plain(text), expected);
+    }
+}
+
+#[test]
+fn a_duration_rounds_to_whole_seconds_from_one_minute_on() {
+    for (ms, expected) in [
+        (59_499, "59.5 s"),
+        (59_500, "1 min"),
+        (3_599_499, "59 min 59 s"),
+        (3_600_000, "1 h"),
+        (172_799_000, "47 h 59 min"),
+        (172_800_000, "2 days"),
+    ] {
+        assert_eq!(duration(Duration::from_millis(ms)), expected, "{ms}");
+    }
+    assert_eq!(duration_s(0.25), "250 ms");
+    for seconds in [-1.0, f64::NAN, 1e300] {
+        assert_eq!(duration_s(seconds), NONE, "{seconds}");
+    }
+}
+
+/// Unicode: controls (Cc), zero-width and bidirectional format characters, line separators, noncharacters.
+#[test]
+fn every_character_that_deceives_a_reader_is_known() {
+    for deceptive in [
+        '\0', '\u{1b}', '\u{7f}', '\u{9b}', '\u{200b}', '\u{200f}', '\u{2028}', '\u{202e}', '\u{2060}',
+        '\u{2069}', '\u{feff}', '\u{fffe}', '\u{ffff}',
+    ] {
+        assert!(is_deceptive(deceptive), "{deceptive:?}");
+    }
+    for honest in [' ', '~', 'ü', '–', '\u{2010}', '\u{2027}', '\u{202f}', '\u{206a}', '\u{fffd}'] {
+        assert!(!is_deceptive(honest), "{honest:?}");
+    }
+}

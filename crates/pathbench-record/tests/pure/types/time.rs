@@ -1,6 +1,7 @@
 //! Dates.
 
-use pathbench_record::time::rfc3339_from_unix;
+use pathbench_record::time::{Timestamp, rfc3339_from_unix};
+use std::time::Duration;
 
 #[test]
 fn known_moments() {
@@ -19,4 +20,16 @@ fn known_moments() {
     ] {
         assert_eq!(rfc3339_from_unix(seconds), expected);
     }
+}
+
+#[test]
+fn milliseconds_count_from_an_origin_in_both_directions() {
+    let at = Timestamp::from_nanos;
+    for (nanos, ms) in [(3_500_000, 1.5), (2_000_000, 0.0), (500_000, -1.5)] {
+        assert!((at(nanos).ms_from(at(2_000_000)) - ms).abs() < 1e-12, "{nanos}");
+        assert_eq!(at(2_000_000).plus_ms(ms), at(nanos));
+    }
+    assert_eq!(at(2_000_000).plus_ms(f64::NAN), at(2_000_000));
+    assert_eq!(at(1).plus_ms(-1.0), at(0));
+    assert_eq!(at(1).since(at(2)), Duration::ZERO);
 }

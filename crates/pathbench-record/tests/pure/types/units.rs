@@ -117,3 +117,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn percentages_are_exact_fractions() {
+    for (text, fraction) in [("0%", 0.0), ("0.0000001%", 1e-9), ("25%", 0.25), ("100%", 1.0)] {
+        assert!((text.parse::<Percent>().unwrap().fraction() - fraction).abs() < 1e-15, "{text}");
+    }
+    assert!(refused::<Percent>("0.00000001%").contains("not a multiple of 0.0000001%"));
+    assert_eq!(Percent::whole(25), "25%".parse().unwrap());
+    assert_eq!(Percent::whole(101), "100%".parse().unwrap());
+}
+
+#[test]
+fn the_largest_number_is_2_to_the_power_of_64_less_1() {
+    assert_eq!("18446744073709551615bit".parse(), Ok(Rate(u64::MAX)));
+    assert!(refused::<Rate>("18446744073709551616bit").contains("is too large"));
+    assert!(refused::<Rate>("000000000000000000000100000000000000000000bit").contains("is too large"));
+    assert_eq!("00000000000000000000000000000007bit".parse(), Ok(Rate(7)));
+    assert!(refused::<Rate>("0.0000000000000000001gbit").contains("a whole number of bits per second"));
+    assert_eq!("0.5000000000000000000000gbit".parse(), Ok(Rate(500_000_000)));
+    for text in ["1.bit", ".5bit", ".bit"] {
+        assert!(refused::<Rate>(text).contains("is not a rate"), "{text}");
+    }
+}
+
+#[test]
+fn durations_in_json_are_milliseconds() {
+    #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+    struct Timed {
+        #[serde(with = "milliseconds")]
+        time_ms: Duration,
+    }
+    let timed = |time_ms| Timed { time_ms };
+    let json = serde_json::to_string(&timed(Duration::from_micros(1_500))).unwrap();
+    assert_eq!(json, r#"{"time_ms":1.5}"#);
+    assert_eq!(serde_json::from_str::<Timed>(&json).unwrap(), timed(Duration::from_micros(1_500)));
+    for wrong in ["-1", "1.9e13"] {
+        assert!(serde_json::from_str::<Timed>(&format!(r#"{{"time_ms":{wrong}}}"#)).is_err(), "{wrong}");
+    }
+}
