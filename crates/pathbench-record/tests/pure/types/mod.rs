@@ -1,6 +1,7 @@
 //! Units, directions, series and parameters: what each type reads, writes and refuses.
 
 mod delivery;
+mod end;
 mod network;
 mod pattern;
 mod sample;

@@ -1,6 +1,7 @@
 //! Parameters of the patterns.
 
-use pathbench_record::direction::Direction;
+use pathbench_record::connection::Scheduler;
+use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, ParameterError, PatternParameters, PingParameters,
     ThroughputParameters,
@@ -159,4 +160,112 @@ fn parts_of_the_streams_add_up() {
         })
         .sum();
     assert_eq!(total, 1_000_003);
+}
+
+#[test]
+fn a_pattern_may_reach_its_bounds_and_not_exceed_them() {
+    let of_throughput = |change: fn(&mut ThroughputParameters)| {
+        let mut parameters = ThroughputParameters::default();
+        change(&mut parameters);
+        mistakes(&parameters.into()).len()
+    };
+    let of_ping = |change: fn(&mut PingParameters)| {
+        let mut parameters = PingParameters::default();
+        change(&mut parameters);
+        mistakes(&PatternParameters::Ping(parameters)).len()
+    };
+    let of_interactive = |change: fn(&mut InteractiveParameters)| {
+        let mut parameters = InteractiveParameters::default();
+        change(&mut parameters);
+        mistakes(&PatternParameters::Interactive(parameters)).len()
+    };
+    for (within, beyond) in [
+        (of_throughput(|one| one.streams = 128), of_throughput(|one| one.streams = 129)),
+        (of_throughput(|one| one.block_bytes = 64), of_throughput(|one| one.block_bytes = 63)),
+        (
+            of_throughput(|one| one.block_bytes = 4 << 20),
+            of_throughput(|one| one.block_bytes = (4 << 20) + 1),
+        ),
+        (of_throughput(|one| one.rate_bps = Some(8_000)), of_throughput(|one| one.rate_bps = Some(7_999))),
+        (
+            of_throughput(|one| one.amount = Amount::Duration(Duration::from_millis(1))),
+            of_throughput(|one| one.amount = Amount::Duration(Duration::from_micros(999))),
+        ),
+        (
+            of_throughput(|one| (one.streams, one.amount) = (2, Amount::Bytes(2))),
+            of_throughput(|one| (one.streams, one.amount) = (2, Amount::Bytes(1))),
+        ),
+        (of_ping(|one| one.count = 36_000 - one.warm_up), of_ping(|one| one.count = 36_001 - one.warm_up)),
+        (of_ping(|one| one.request_bytes = 4), of_ping(|one| one.request_bytes = 3)),
+        (of_ping(|one| one.response_bytes = 64 << 10), of_ping(|one| one.response_bytes = (64 << 10) + 1)),
+        (
+            of_ping(|one| one.timeout = Duration::from_millis(1)),
+            of_ping(|one| one.timeout = Duration::from_micros(999)),
+        ),
+        (
+            of_interactive(|one| one.interval = Duration::from_millis(1)),
+            of_interactive(|one| one.interval = Duration::from_micros(999)),
+        ),
+        (
+            of_interactive(|one| one.duration = Duration::from_secs(3_600)),
+            of_interactive(|one| one.duration = Duration::from_millis(3_600_001)),
+        ),
+    ] {
+        assert_eq!((within, beyond), (0, 1));
+    }
+}
+
+#[test]
+fn the_direction_of_bulk_follows_from_its_amounts() {
+    for (bytes, upload_bytes, direction) in
+        [(10, 0, DataDirection::Download), (0, 10, DataDirection::Upload), (10, 10, DataDirection::Both)]
+    {
+        let bulk = BulkParameters { bytes, upload_bytes, streams: 1 };
+        assert_eq!(bulk.direction(), direction);
+        let transfer = PatternParameters::Bulk(bulk).transfer().unwrap();
+        assert_eq!((transfer.direction, transfer.amount), (direction, Amount::Bytes(10)));
+    }
+    assert_eq!(PatternParameters::Ping(PingParameters::default()).transfer(), None);
+    assert_eq!(DataDirection::ALL.map(DataDirection::name), ["upload", "download", "both"]);
+    assert_eq!(Direction::BOTH.map(Direction::name), ["upload", "download"]);
+}
+
+#[test]
+fn each_stream_gets_an_equal_share_of_the_rate() {
+    let share = |streams, rate_bps| {
+        ThroughputParameters { streams, rate_bps, ..ThroughputParameters::default() }.stream_rate_bps()
+    };
+    assert_eq!(share(4, Some(10_000_000)), Some(2_500_000));
+    assert_eq!(share(4, None), None);
+}
+
+#[test]
+fn a_test_by_bytes_may_take_their_time_at_1_mbit_per_second() {
+    let bulk =
+        |bytes, upload_bytes| PatternParameters::Bulk(BulkParameters { bytes, upload_bytes, streams: 1 });
+    assert_eq!(bulk(1_000_000_000, 7).longest_duration(), Duration::from_secs(8_000));
+    assert_eq!(bulk(7, 1_000_000_000).nominal_bytes(), Some(1_000_000_000));
+    assert_eq!(bulk(1_000, 0).longest_duration(), Duration::from_secs(3_600));
+    let throughput = PatternParameters::Throughput(ThroughputParameters {
+        omit: Duration::from_secs(2),
+        ..ThroughputParameters::default()
+    });
+    assert_eq!(throughput.longest_duration(), Duration::from_secs(12));
+    let interactive = PatternParameters::Interactive(InteractiveParameters::default());
+    assert_eq!(interactive.longest_duration(), Duration::from_secs(15));
+    // 100 messages of 2000 bytes, as many answers of 750 bytes, and acknowledgements of 4 bytes.
+    assert_eq!(interactive.nominal_bytes(), Some(275_400));
+    let ping = PatternParameters::Ping(PingParameters::default());
+    assert_eq!(ping.nominal_duration(), Some(Duration::from_millis(600)));
+    assert_eq!(ping.longest_duration(), Duration::from_secs(18), "each of 6 requests may time out after 3 s");
+    assert_eq!(ping.nominal_bytes(), Some(60));
+}
+
+/// `MultipathTester`'s paper: 600 ms of smoothed RTT, 1500 ms of retransmission timeout.
+#[test]
+fn the_backup_scheduler_has_the_thresholds_of_multipathtester() {
+    let json = serde_json::to_value(Scheduler::backup()).unwrap();
+    let expected = serde_json::json!({ "name": "backup", "srtt_above_ms": 600.0, "rto_above_ms": 1500.0 });
+    assert_eq!(json, expected);
+    assert_eq!(Scheduler::backup().name(), "backup");
 }

@@ -4,7 +4,7 @@ use pathbench_record::sample::{PathFigures, PathState};
 use serde_json::Value;
 
 /// Written in full, so that a new field does not compile until this test covers it.
-fn closed(figure: u64) -> PathFigures {
+pub(crate) fn closed(figure: u64) -> PathFigures {
     let address = ([10, 0, 0, 1], 5201).into();
     PathFigures {
         subflow: figure as u32,
