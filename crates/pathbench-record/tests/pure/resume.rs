@@ -260,3 +260,16 @@ fn shards_are_whole_repetitions() {
         assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_study_that_was_stopped_early_has_further_runs() {
+    for (reason, is_resumable) in [
+        (StopReason::Completed, false),
+        (StopReason::Precision, false),
+        (StopReason::TimeLimit, true),
+        (StopReason::User, true),
+        (StopReason::Server, true),
+    ] {
+        assert_eq!(reason.is_resumable(), is_resumable, "{reason:?}");
+    }
+}

@@ -4,12 +4,14 @@ use crate::document as example;
 
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
-    DelayRecord, HandoverReason, HandoverRecord, LinkMeasurement, LinkRecord, PathRecord, ResultDocument,
-    RunLink, RunRecord,
+    DelayRecord, HandoverReason, HandoverRecord, LinkFigures, LinkMeasurement, LinkRecord, PathRecord,
+    ResultDocument, RunLink, RunRecord, Variant,
 };
-use pathbench_record::summary::{max_delay_pairs, measure_links, summarise, summarise_mobility};
+use pathbench_record::summary::{
+    figure, figure_names, max_delay_pairs, measure_links, order_of_variants, summarise, summarise_mobility,
+};
 use pathbench_record::transport::Transport;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A valid, completed run with the figures that a test cares about.
 fn run(label: &str, goodput: f64, recovery: Option<f64>, wlan: f64) -> RunRecord {
@@ -191,4 +193,93 @@ fn delays_and_losses_of_links_are_gathered_over_runs() {
     assert_eq!((delay.packets, delay.min_ms as u32, delay.p50_ms as u32), (300, 18, 21));
     assert!((found.forward_loss.unwrap() - 0.01).abs() < 1e-12, "a median of 0 would hide the losses");
     assert_eq!((found.reverse_loss, found.reverse_delay), (None, None));
+}
+
+#[test]
+fn variants_are_in_the_order_of_their_numbers() {
+    let variant = |value: Value| [("path.wlan.rate".to_owned(), value)].into();
+    let mut variants: Vec<Variant> =
+        [json!("cubic"), json!("10mbit"), json!("9mbit"), json!(-3), json!("bbr"), json!(2.5)]
+            .map(variant)
+            .into();
+    variants.sort_by(order_of_variants);
+    let values: Vec<&Value> = variants.iter().flat_map(Variant::values).collect();
+    assert_eq!(
+        values,
+        [&json!(-3), &json!(2.5), &json!("9mbit"), &json!("10mbit"), &json!("bbr"), &json!("cubic")]
+    );
+    assert!(order_of_variants(&Variant::new(), &variants[0]).is_lt());
+}
+
+#[test]
+fn the_round_trip_time_of_a_link_is_the_sum_of_its_delays() {
+    let rtt_ms = |forward: Option<f64>, reverse: Option<f64>| {
+        let mut figures = LinkFigures::default();
+        (figures.forward.delay_ms, figures.reverse.delay_ms) = (forward, reverse);
+        figures.rtt_ms()
+    };
+    assert_eq!(rtt_ms(Some(10.0), Some(30.0)), Some(40.0));
+    assert_eq!(rtt_ms(Some(10.0), None), Some(10.0));
+    assert_eq!(rtt_ms(None, None), None);
+}
+
+#[test]
+fn a_delay_of_zero_forms_no_pair() {
+    let runs = [
+        mobile_run(Transport::Mptcp, 1, [0.0, 5.0], None),
+        mobile_run(Transport::Mpquic, 1, [20.0, 0.0], None),
+        mobile_run(Transport::Mptcp, 2, [30.0, 5.0], None),
+        mobile_run(Transport::Mpquic, 2, [20.0, 5.0], None),
+    ];
+    let all: Vec<&RunRecord> = runs.iter().collect();
+    assert_eq!(max_delay_pairs(&all, Direction::Upload), [[30.0, 20.0]]);
+    assert_eq!(max_delay_pairs(&all, Direction::Download), [[5.0, 5.0]]);
+}
+
+#[test]
+fn pairs_have_one_pattern_and_one_first_path() {
+    let mut on_wlan = mobile_run(Transport::Mptcp, 1, [30.0, 5.0], None);
+    on_wlan.label = "mptcp@wlan".to_owned();
+    let mut on_eth = mobile_run(Transport::Mpquic, 1, [20.0, 5.0], None);
+    on_eth.label = "mpquic@eth".to_owned();
+    assert!(max_delay_pairs(&[&on_wlan, &on_eth], Direction::Upload).is_empty());
+    on_eth.label = "mpquic@wlan".to_owned();
+    assert_eq!(max_delay_pairs(&[&on_wlan, &on_eth], Direction::Upload), [[30.0, 20.0]]);
+    on_eth.pattern = "ping".to_owned();
+    assert!(max_delay_pairs(&[&on_wlan, &on_eth], Direction::Upload).is_empty());
+}
+
+#[test]
+fn a_handover_is_abrupt_if_reception_ended_before_it() {
+    let is_abrupt = |duration_received_ms: Option<f64>| {
+        HandoverRecord { duration_received_ms, ..example::emulated::handover() }.is_abrupt()
+    };
+    assert!(is_abrupt(Some(-0.1)));
+    assert!(!is_abrupt(Some(0.0)) && !is_abrupt(None));
+}
+
+#[test]
+fn every_figure_of_a_run_is_found_by_its_name() {
+    let run = run("mptcp", 1000.0, Some(200.0), 0.5);
+    for (name, value) in [
+        ("goodput_mbps", Some(1000.0)),
+        ("stall_ms", Some(231.4)),
+        ("recovery_ms", Some(200.0)),
+        ("dip", Some(1.0)),
+        ("hung_ms", None),
+        ("handshake_ms", Some(21.5)),
+        ("fct_ms", Some(812.25)),
+        ("ping_ms", Some(21.0)),
+        ("delay_p50_ms", Some(22.5)),
+        ("delay_p95_ms", Some(231.0)),
+        ("delay_max_ms", Some(5000.0)),
+        ("delay_max_upload_ms", Some(5000.0)),
+        ("delay_max_download_ms", None),
+        ("handover_sent_ms", Some(412.5)),
+        ("handover_received_ms", Some(-230.75)),
+        ("goodput", None),
+    ] {
+        assert_eq!(figure(&run, name), value, "{name}");
+    }
+    assert_eq!(figure_names().count(), 15);
 }
