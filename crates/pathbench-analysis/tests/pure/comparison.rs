@@ -152,6 +152,59 @@ fn the_summary_has_jains_index_of_the_utilisations() {
     assert_eq!(index_of([9000, 1000], both), None);
 }
 
+/// The ranks are the largest k with P(T < k) ≤ 2.5 %, from the exact distributions of T⁺ and U.
+#[test]
+fn the_interval_of_more_values_than_the_exact_distribution_covers_has_the_exact_ranks() {
+    let mut random = SplitMix64::new(5);
+    let mut draws = |count: usize| -> Vec<f64> { (0..count).map(|_| random.below(1 << 40) as f64).collect() };
+    let differences = draws(120);
+    let averages = walsh(&differences);
+    let expected = [averages[2_882 - 1], averages[averages.len() - 2_882]];
+    assert_eq!(paired(&differences).unwrap().ci95, Some(expected));
+    let (a, b) = (draws(60), draws(60));
+    let mut shifts: Vec<f64> = a.iter().flat_map(|one| b.iter().map(move |other| other - one)).collect();
+    shifts.sort_by(f64::total_cmp);
+    assert_eq!(unpaired(&a, &b).unwrap().ci95, Some([shifts[1_427 - 1], shifts[3_600 - 1_427]]));
+}
+
+/// The standard deviation of the pairs' differences, and of a difference of two independent values.
+#[test]
+fn the_spread_is_a_sample_standard_deviation() {
+    assert!((paired(&[1.0, 2.0, 3.0, 4.0]).unwrap().spread - (5.0_f64 / 3.0).sqrt()).abs() < 1e-12);
+    assert_eq!(paired(&[7.0]).unwrap().spread, 0.0);
+    let apart = unpaired(&[1.0, 3.0], &[10.0, 14.0]).unwrap();
+    assert!((apart.spread - 10.0_f64.sqrt()).abs() < 1e-12, "√(2 + 8)");
+}
+
+/// The formula of docs/metrics.md: (1.96 + 0.84)² · s²/h² · π/3, at least 6.
+#[test]
+fn the_pairs_that_are_needed_follow_from_effect_and_spread() {
+    let needed = |n, shift, spread| {
+        let estimate = Estimate { n, shift, ci95: None, p: 1.0, spread };
+        repetitions_needed(&estimate, Rule { margin: 0.05 })
+    };
+    // 7.849 · π/3 = 8.219 pairs for a spread as large as the distance.
+    assert_eq!(needed(3, 0.1, 0.1), Some(9));
+    assert_eq!(needed(3, -0.1, 0.2), Some(33), "the effect in either direction");
+    assert_eq!(needed(3, 0.02, 0.03), Some(9), "the distance to the margin");
+    assert_eq!(needed(3, 0.1, 0.001), Some(6));
+    assert_eq!(needed(20, 0.1, 0.001), Some(21), "more than there are");
+    assert_eq!(needed(3, 0.05 - 1e-9, 0.1), None);
+}
+
+#[test]
+fn a_verdict_needs_the_whole_interval_on_one_side() {
+    let verdict =
+        |shift, ci95| judge(&Estimate { n: 6, shift, ci95, p: 1.0, spread: 1.0 }, Rule { margin: 0.05 });
+    assert_eq!(verdict(0.06, Some([0.001, 0.1])), Verdict::Different);
+    assert_eq!(verdict(-0.06, Some([-0.1, -0.001])), Verdict::Different);
+    assert_eq!(verdict(0.04, Some([0.001, 0.05])), Verdict::Same);
+    assert_eq!(verdict(0.04, Some([0.001, 0.06])), Verdict::CannotTell);
+    assert_eq!(verdict(-0.04, Some([-0.06, 0.0])), Verdict::CannotTell);
+    assert_eq!(verdict(0.06, Some([0.0, 0.1])), Verdict::CannotTell);
+    assert_eq!(verdict(9.0, None), Verdict::CannotTell);
+}
+
 #[test]
 fn thousands_of_pairs_take_bounded_time() {
     let mut random = SplitMix64::new(7);
@@ -233,6 +286,29 @@ fn a_result_compares_multipath_with_one_path_by_repetition() {
     let stall = of("stall_ms", "tcp@eth");
     assert_eq!((stall.difference, stall.ratio, stall.margin), (Some(30.0), None, 20.0));
     assert_eq!(stall.verdict, Verdict::Different);
+}
+
+#[test]
+fn the_change_between_two_results_is_relative_or_in_the_figures_unit() {
+    let runs = |goodput: f64, stall: f64| -> Vec<RunRecord> {
+        (1..=6).map(|repetition| run("tcp", repetition, goodput, stall)).collect()
+    };
+    let change = |baseline: &[RunRecord], candidate: &[RunRecord], figure: &str, is_relative| {
+        let found = changes(baseline, candidate, figure, is_relative);
+        assert_eq!((found.len(), found[0].label, found[0].runs), (1, "tcp", [6, 6]));
+        found[0].change
+    };
+    let close = |found: Option<(f64, Option<[f64; 2]>)>, expected: f64| {
+        let (shift, Some([low, high])) = found.unwrap() else { panic!("no interval") };
+        assert!([shift, low, high].iter().all(|one| (one - expected).abs() < 1e-9), "{found:?}");
+    };
+    let (one, other) = (runs(100.0, 0.0), runs(90.0, 30.0));
+    close(change(&one, &other, "goodput_mbps", true), -0.1);
+    close(change(&one, &other, "goodput_mbps", false), -10.0);
+    close(change(&one, &other, "stall_ms", false), 30.0);
+    assert_eq!(change(&one, &other, "stall_ms", true), None, "relative to 0");
+    close(change(&other, &one, "stall_ms", true), -1.0);
+    assert!(changes(&one, &other, "hung_ms", true).is_empty());
 }
 
 #[test]
