@@ -187,7 +187,7 @@ fn parameters() -> impl Strategy<Value = PatternParameters> {
     ]
 }
 
-fn setting(parameters: PatternParameters) -> RunSetting {
+pub(crate) fn setting(parameters: PatternParameters) -> RunSetting {
     let path = |number: u8| ClientPath {
         name: format!("path{number}"),
         interface: format!("path{number}"),

@@ -9,6 +9,7 @@ mod clock;
 mod comparison;
 mod delay;
 mod diagnosis;
+mod events;
 mod handover;
 mod intervals;
 mod metric_properties;
