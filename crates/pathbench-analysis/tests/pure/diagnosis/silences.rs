@@ -282,6 +282,14 @@ fn loss_of_most_packets_is_no_black_hole() {
 }
 
 #[test]
+fn of_overlapping_silences_of_two_subflows_the_longest_is_reported() {
+    let short = Series::on_subflow(1, 0.0).flowing(2000.0).stuck(3500.0, 90_000).closed();
+    let long = Series::on_subflow(2, 0.0).flowing(1800.0).idle(2100.0).stuck(8100.0, 90_000);
+    let found = Case::of(Transport::Mptcp, [short.samples, long.samples].concat()).only();
+    assert_eq!((found.from_ms, found.to_ms), (Some(2200.0), None));
+}
+
+#[test]
 fn silences_close_together_are_one_and_many_are_the_longest() {
     let mut series = Series::new().flowing(1000.0);
     for turn in 0..3 {

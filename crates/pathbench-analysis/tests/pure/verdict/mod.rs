@@ -182,7 +182,7 @@ fn a_missing_second_path_is_explained() {
         (at_peer(&["MPJoinRejected"], one_path(&["MPJoinSynTx"])), &["rejected by the peer"]),
         (one_path(&["MPJoinSynAckHMacFailure"]), &["HMAC"]),
         (failing(Some(libc::ECONNREFUSED), None), &["from 10.0.1.1 was reset"]),
-        (failing(Some(libc::ETIMEDOUT), None), &["timed out"]),
+        (failing(Some(libc::ETIMEDOUT), None), &["timed out: its packets or the answers are lost"]),
         (failing(Some(libc::EHOSTUNREACH), None), &["has no route"]),
         (failing(Some(libc::ENETDOWN), None), &["was closed: "]),
         (failing(Some(libc::ECONNRESET), Some(3)), &["administratively prohibited"]),
