@@ -1,7 +1,7 @@
 //! Parameters of the patterns.
 
 use pathbench_record::connection::Scheduler;
-use pathbench_record::direction::{DataDirection, Direction};
+use pathbench_record::direction::{DataDirection, Direction, LinkDirection};
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, ParameterError, PatternParameters, PingParameters,
     ThroughputParameters,
@@ -228,6 +228,19 @@ fn the_direction_of_bulk_follows_from_its_amounts() {
     assert_eq!(PatternParameters::Ping(PingParameters::default()).transfer(), None);
     assert_eq!(DataDirection::ALL.map(DataDirection::name), ["upload", "download", "both"]);
     assert_eq!(Direction::BOTH.map(Direction::name), ["upload", "download"]);
+}
+
+#[test]
+fn a_link_has_a_forward_and_a_reverse_direction() {
+    assert_eq!(LinkDirection::BOTH.map(LinkDirection::name), ["forward", "reverse"]);
+    assert_eq!(LinkDirection::BOTH.map(LinkDirection::index), [0, 1]);
+    for (only, selected) in [
+        (None, [true, true]),
+        (Some(LinkDirection::Forward), [true, false]),
+        (Some(LinkDirection::Reverse), [false, true]),
+    ] {
+        assert_eq!(LinkDirection::selected(only), selected);
+    }
 }
 
 #[test]
