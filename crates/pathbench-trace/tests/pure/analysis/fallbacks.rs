@@ -12,23 +12,27 @@ fn offered(answer: &[u8]) -> Capture {
 }
 
 #[track_caller]
-fn assert_fallback(capture: &Capture, transport: &str, reason: &str) {
+fn assert_fallback(capture: &Capture, transport: &str, reason: &str, level: &str, words: &str) {
     let document = capture.document();
     let connection = &document.connections[0];
     assert_eq!(connection.transport, transport);
     assert_eq!(connection.fallback.as_ref().map(|fallback| fallback.reason.as_str()), Some(reason));
-    assert!(document.findings.iter().any(|finding| finding.id == "fallback" && !finding.filter.is_empty()));
+    let finding = document.findings.iter().find(|finding| finding.id == "fallback").expect("a finding");
+    assert!(
+        finding.level == level && finding.text.contains(words) && !finding.filter.is_empty(),
+        "{finding:?}"
+    );
     assert_eq!(connection.upload.data_bytes, 100);
 }
 
 #[test]
 fn a_peer_declines() {
-    assert_fallback(&offered(&[2, 4, 5, 180]), "tcp", "peer-declined");
+    assert_fallback(&offered(&[2, 4, 5, 180]), "tcp", "peer-declined", "warning", "did not answer it");
 }
 
 #[test]
 fn a_middlebox_overwrites_the_option_with_nops() {
-    assert_fallback(&offered(&[1; 12]), "tcp", "option-overwritten");
+    assert_fallback(&offered(&[1; 12]), "tcp", "option-overwritten", "error", "overwrote the option");
 }
 
 #[test]
@@ -39,7 +43,7 @@ fn data_without_a_dss_after_the_handshake() {
     capture
         .segment(&subflow.from(0, ACK, 1, 1).payload(60))
         .segment(&subflow.from(0, ACK, 61, 1).payload(40));
-    assert_fallback(&capture, "mptcp", "no-dss");
+    assert_fallback(&capture, "mptcp", "no-dss", "error", "without a DSS");
 }
 
 #[test]
@@ -52,7 +56,7 @@ fn an_infinite_mapping_ends_multipath() {
     let option = dss(initial_data(SERVER_KEY).wrapping_add(1), Some(mapping), false);
     capture.segment(&subflow.from(0, ACK, 61, 1).option(&option).payload(30));
     capture.segment(&subflow.from(0, ACK, 91, 1).payload(10));
-    assert_fallback(&capture, "mptcp", "infinite-mapping");
+    assert_fallback(&capture, "mptcp", "infinite-mapping", "warning", "infinite mapping");
 }
 
 #[test]
@@ -64,6 +68,6 @@ fn a_failed_checksum_on_the_only_subflow() {
     let mut fail = vec![30, 12, 0x60, 0];
     fail.extend(initial_data(CLIENT_KEY).wrapping_add(1).to_be_bytes());
     capture.segment(&subflow.from(1, ACK, 1, 101).option(&fail));
-    assert_fallback(&capture, "mptcp", "mp-fail");
+    assert_fallback(&capture, "mptcp", "mp-fail", "error", "MP_FAIL");
     assert_eq!(capture.connection().signals[0].kind, "mp-fail");
 }

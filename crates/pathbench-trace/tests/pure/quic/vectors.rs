@@ -267,6 +267,59 @@ fn frames_of_multipath_are_read() {
     assert_eq!((unknown.next(), unknown.next(), unknown.is_complete()), (Some(Frame::Ping), None, false));
 }
 
+/// The fields of RFC 9000, sections 19.1 to 19.20.
+#[test]
+fn frames_of_rfc_9000_are_read() {
+    let payload = hex("02 0a 05 00 02\
+         03 0a 05 01 02 00 03 01 02 03\
+         04 04 05 4400\
+         05 04 05\
+         06 4064 02 aabb\
+         07 02 aabb\
+         0a 04 02 aabb\
+         0f 04 05 02 aabb\
+         10 05 11 04 05 12 05 13 05 14 05 15 04 05 16 05 17 05\
+         18 01 00 04 a1a2a3a4 000102030405060708090a0b0c0d0e0f\
+         19 01\
+         1a 0001020304050607 1b 0001020304050607\
+         1c 0a 06 02 6869\
+         1d 0b 00\
+         1e 01\
+         08 04 aabbcc");
+    let mut frames = Frames::new(&payload);
+    let read: Vec<_> = frames.by_ref().collect();
+    let other = |kind| Frame::Other { kind };
+    let expected = [
+        Frame::Ack { path: 0, largest: 10, delay: 5, first_range: 2 },
+        Frame::Ack { path: 0, largest: 10, delay: 5, first_range: 2 },
+        other(0x04),
+        other(0x05),
+        Frame::Crypto { offset: 100, data: &[0xaa, 0xbb] },
+        other(0x07),
+        Frame::Stream { id: 4, offset: 0, length: 2, fin: false },
+        Frame::Stream { id: 4, offset: 5, length: 2, fin: true },
+        other(0x10),
+        other(0x11),
+        other(0x12),
+        other(0x13),
+        other(0x14),
+        other(0x15),
+        other(0x16),
+        other(0x17),
+        Frame::NewConnectionId { path: 0, id: id("a1a2a3a4") },
+        other(0x19),
+        Frame::PathChallenge,
+        Frame::PathResponse,
+        Frame::ConnectionClose { error: 10, application: false },
+        Frame::ConnectionClose { error: 11, application: true },
+        Frame::HandshakeDone,
+        Frame::Ping,
+        Frame::Stream { id: 4, offset: 0, length: 3, fin: false },
+    ];
+    assert_eq!(read, expected);
+    assert!(frames.is_complete());
+}
+
 #[test]
 fn a_key_log_may_have_damaged_lines() {
     let random = "11".repeat(32);
