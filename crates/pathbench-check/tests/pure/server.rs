@@ -380,6 +380,21 @@ fn an_announcement_that_does_not_arrive_is_a_problem_only_where_an_interface_nee
 }
 
 #[test]
+fn the_reason_without_a_transfer_over_all_paths_is_named() {
+    let reason = |kind: ServerKind, no_mptcp: Option<&str>| {
+        let mut facts = sound();
+        (facts.kind, facts.no_mptcp, facts.transfers) = (kind, no_mptcp.map(str::to_owned), Vec::new());
+        let mut found = findings(&facts);
+        found.retain(|finding| finding.id == FindingId::Multipath);
+        assert_eq!((found.len(), found[0].level), (1, Level::NotExamined));
+        found.remove(0).found
+    };
+    assert!(reason(ServerKind::Pathbench, None).ends_with("MPTCP works on no path"));
+    assert!(reason(ServerKind::Other, None).ends_with("it requires a Pathbench server"));
+    assert!(reason(ServerKind::Other, Some("MPTCP is off")).ends_with("MPTCP is off"));
+}
+
+#[test]
 fn the_ban_after_a_dropped_syn_is_no_cause() {
     let mut facts = sound();
     let disabled = ["MPCapableSYNTXDisabled"];

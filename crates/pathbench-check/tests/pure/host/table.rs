@@ -11,7 +11,7 @@ use pathbench_host::firewall::rules::{MptcpAction, MptcpRule};
 use pathbench_host::kernel::MptcpSupport;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
 use pathbench_host::namespace::{IsolationError, IsolationStep, Refusal};
-use pathbench_host::netlink::{Link, MAIN_TABLE};
+use pathbench_host::netlink::{InterfaceAddress, Link, MAIN_TABLE};
 use rustix::io::Errno;
 
 /// A name, a change of the healthy host, and `level id subject` of each finding that is not in order.
@@ -95,6 +95,16 @@ pub(crate) const ROWS: &[Row] = &[
     (
         "fallback",
         |facts| count(facts, "MPCapableSYNTX MPCapableFallbackSYNACK", "10 9"),
+        &["advice mptcp-fallback"],
+    ),
+    (
+        "fallback of less than one in ten",
+        |facts| count(facts, "MPCapableSYNTX MPCapableFallbackSYNACK", "100 9"),
+        NONE,
+    ),
+    (
+        "fallback of one in ten",
+        |facts| count(facts, "MPCapableSYNTX MPCapableFallbackSYNACK", "100 10"),
         &["advice mptcp-fallback"],
     ),
     ("joins fail", |facts| count(facts, "MPJoinSynTx MPJoinSynTxBindErr", "0 7"), &["advice join-failures"]),
@@ -379,8 +389,47 @@ fn remedies_name_this_hosts_addresses_devices_and_tables() {
         remedy_of(|facts| limits(facts, 0, 0), "mptcp-limits"),
         ["ip mptcp limits set subflows 2 add_addr_accepted 2"]
     );
-    assert_eq!(remedy_of(fast_links, "tcp-buffers")[0], "sysctl -w net.ipv4.tcp_rmem='4096 131072 50331648'");
+    // 10 Gbit/s · 20 ms are 25 MB: twice that in each buffer, in whole MiB.
+    assert_eq!(
+        remedy_of(fast_links, "tcp-buffers"),
+        [
+            "sysctl -w net.ipv4.tcp_rmem='4096 131072 50331648'",
+            "sysctl -w net.ipv4.tcp_wmem='4096 16384 50331648'"
+        ]
+    );
     assert_eq!(remedy_of(no_offloads, "offloads"), ["ethtool -K eth0 gro on"]);
+}
+
+#[test]
+fn only_the_buffer_below_the_bandwidth_delay_product_is_too_small() {
+    let remedy = |receive: u64, send: u64| {
+        let mut facts = healthy();
+        fast_links(&mut facts);
+        set(&mut facts, "net.ipv4.tcp_rmem", &format!("4096 131072 {receive}"));
+        set(&mut facts, "net.ipv4.tcp_wmem", &format!("4096 16384 {send}"));
+        findings(&facts).into_iter().find(|finding| finding.id.name() == "tcp-buffers").unwrap().remedy
+    };
+    // Half of a receive buffer is the window.
+    assert_eq!(remedy(50_000_000, 25_000_000), [""; 0]);
+    assert_eq!(remedy(49_999_998, 25_000_000), ["sysctl -w net.ipv4.tcp_rmem='4096 131072 50331648'"]);
+    assert_eq!(remedy(50_000_000, 24_999_999), ["sysctl -w net.ipv4.tcp_wmem='4096 16384 50331648'"]);
+}
+
+#[test]
+fn a_link_local_address_is_no_address_of_a_path() {
+    let found = |link_scope: bool, tentative: bool| {
+        let mut facts = healthy();
+        no_address(&mut facts);
+        facts.network.addresses.push(InterfaceAddress {
+            link_scope,
+            tentative,
+            ..address(WLAN0, "fe80::1/64")
+        });
+        let finding = findings(&facts).into_iter().find(|one| one.subject.as_deref() == Some("wlan0"));
+        finding.unwrap().found
+    };
+    assert_eq!(found(true, false), "wlan0 has no address");
+    assert_eq!(found(false, true), "the address of wlan0 is tentative (duplicate address detection)");
 }
 
 /// The table of a rule exists, and only the rule is missing.
