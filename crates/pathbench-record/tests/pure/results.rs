@@ -6,11 +6,15 @@ use crate::lines;
 
 use example::{emulated, path_mtu};
 use pathbench_record::delivery::DeliveryLine;
-use pathbench_record::directory::{CreateError, ReadError, ResultDirectory, ResultWriter};
+use pathbench_record::directory::{
+    CreateError, ReadError, ResultDirectory, ResultWriter, read_sequences, read_trace, write_sequences,
+    write_trace,
+};
 use pathbench_record::document::{LinkSample, ProbeLine, ResultDocument};
 use pathbench_record::end::MessageLine;
 use pathbench_record::event::Event;
 use pathbench_record::sample::Sample;
+use pathbench_record::trace::{SequenceLine, TraceDocument};
 use serde_json::Value;
 use std::error::Error;
 use std::fs;
@@ -239,6 +243,43 @@ fn only_a_result_of_a_known_version_opens() {
     assert!(matches!(ResultDirectory::open(parent.path()).unwrap_err(), ReadError::NotAResult { .. }));
     let nowhere = ResultDirectory::open(&parent.path().join("nowhere")).unwrap_err();
     assert!(matches!(nowhere, ReadError::NotAResult { .. }), "{nowhere:?}");
+}
+
+#[test]
+fn a_written_analysis_of_captures_can_be_read() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path();
+    let document = TraceDocument {
+        schema: "pathbench.trace/1".to_owned(),
+        started: "2026-11-21T20:33:54Z".to_owned(),
+        duration_s: 1.25,
+        ..TraceDocument::default()
+    };
+    let file = write_trace(dir, &document).unwrap();
+    assert_eq!(file, dir.join("trace.json"));
+    for path in [dir, &file] {
+        assert_eq!(read_trace(path).unwrap(), document);
+    }
+    fs::write(&file, "{\"schema\":\"pathbench.trace/2\"}").unwrap();
+    assert!(matches!(read_trace(&file), Err(ReadError::Newer { .. })));
+
+    assert_eq!(read_sequences(dir).unwrap(), (Vec::new(), None), "no file");
+    let line = |connection| SequenceLine {
+        connection,
+        subflow: Some(1),
+        direction: "upload".to_owned(),
+        acknowledgments: vec![(0.5, 1_449)],
+        thinned: 1,
+        ..SequenceLine::default()
+    };
+    let file = write_sequences(dir, &[line(1), line(2)]).unwrap();
+    assert_eq!(file, dir.join("sequence.jsonl"));
+    assert_eq!(read_sequences(dir).unwrap(), (vec![line(1), line(2)], None));
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, &text[..text.len() - 9]).unwrap();
+    let (lines, warning) = read_sequences(dir).unwrap();
+    assert_eq!(lines, [line(1)]);
+    assert!(warning.unwrap().contains("sequence.jsonl:2: the last line is cut off"));
 }
 
 /// Adds a field that this version does not know to every object that is not a map of data.
