@@ -117,6 +117,24 @@ fn a_broken_line_is_found_when_its_run_is_read() {
     assert!(error.to_string().contains("samples.jsonl:2: invalid type"), "{error}");
 }
 
+/// RFC 8259, section 6: no leading zeros, no sign `+`, at least one digit.
+#[test]
+fn a_number_that_json_does_not_allow_is_an_error() {
+    for number in ["007", "00", "01.5", "", "-", "+1", "1.", ".5"] {
+        let line = |t_ms: &str, bytes: &str| {
+            format!("{{\"run\":\"a\",\"direction\":\"upload\",\"t_ms\":{t_ms},\"bytes\":{bytes}}}\n")
+        };
+        for broken in [line(number, "1"), line("1.0", number)] {
+            let parent = tempfile::tempdir().unwrap();
+            let text = line("1.0", "1") + &broken;
+            let files = [("delivery.jsonl", text.as_str())];
+            let result = result(&parent.path().join("result"), &document(&["a"]), &files);
+            let error = result.index().unwrap().read("a").unwrap_err();
+            assert!(matches!(error, ReadError::Broken { line: 2, .. }), "{broken}: {error:?}");
+        }
+    }
+}
+
 #[test]
 fn a_line_without_a_run_is_found_by_the_index() {
     for (number, broken) in
