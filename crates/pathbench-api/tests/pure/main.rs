@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod anonymise;
+mod bounds;
 mod fuzz_bodies;
+mod summary;

@@ -1,14 +1,10 @@
 //! The link specification: long-term means, limits in bytes, changes, and the table of parameters.
 
-#![allow(clippy::unwrap_used, reason = "a failed test panics")]
-
 use pathbench_link::*;
 use pathbench_record::units::QueueLimit;
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
-
-pathbench_kerneltest::privilege_independent!();
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)

@@ -1,7 +1,5 @@
 //! The summary of a result.
 
-#![allow(clippy::unwrap_used, reason = "a failed test panics")]
-
 use pathbench_api::summary::{
     Best, Context, GroupSummary, HandoverSummary, Mode, NetworkKind, Summary, family_pairs,
 };
@@ -9,8 +7,6 @@ use pathbench_record::direction::Direction;
 use pathbench_record::document::{HandoverReason, ResultDocument, RunRecord, UnreachableBecause};
 use pathbench_record::transport::Transport;
 use serde_json::{Value, json};
-
-pathbench_kerneltest::privilege_independent!();
 
 /// A result of the lab: two paths, a handover and largest delays in its run of mptcp.
 fn document() -> ResultDocument {
