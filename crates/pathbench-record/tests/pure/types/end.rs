@@ -1,6 +1,6 @@
 //! One end's record of a test and its messages.
 
-use crate::sample::closed;
+use crate::types::sample::closed;
 use pathbench_record::connection::{InForce, Negotiation};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
