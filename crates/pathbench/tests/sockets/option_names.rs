@@ -16,6 +16,7 @@ const FOREIGN: [(&str, &[&str]); 15] = [
         &["--bench", "--example", "--features", "--in-diff", "--locked", "--package", "--release", "--test"],
     ),
     ("container", &["--cap-add", "--device", "--privileged", "--security-opt"]),
+    ("deny", &["--record"]),
     ("docker", &["--cap-add", "--device", "--privileged", "--security-opt"]),
     ("mount", &["--bind"]),
     ("pg_dump", &["--file", "--format"]),
