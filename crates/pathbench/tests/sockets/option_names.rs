@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Options of other programs, named in the text together with the program.
-const FOREIGN: [(&str, &[&str]); 15] = [
+const FOREIGN: &[(&str, &[&str])] = &[
     ("example gallery", &["--only", "--results"]),
     ("kubectl", &["--filename", "--for", "--from-file", "--timeout"]),
     ("nsenter", &["--target", "--net"]),
