@@ -1,9 +1,7 @@
 //! No peer can extend the other end's waits, and no wait continues after a shutdown.
 
-use crate::honest;
-
+use crate::bodies::honest::record_by_hand;
 use crate::common::{Everything, clock, limits, next_frame, plan, random_id, send, server};
-use honest::record_by_hand;
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;

@@ -1,11 +1,7 @@
 //! The bodies of the fuzz targets, run over their seeds and a few hundred generated inputs, so that they stay valid
 //! between fuzzing sessions.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a failed test panics and says why")]
-
-#[path = "../../fuzz/bodies/mod.rs"]
-mod bodies;
-
+use crate::bodies;
 use pathbench_kerneltest::run_fuzz_body;
 use std::path::Path;
 

@@ -4,6 +4,8 @@
 
 mod admission;
 mod between;
+#[path = "../../fuzz/bodies/mod.rs"]
+mod bodies;
 mod calibration;
 mod claimed_transport;
 #[path = "../common/mod.rs"]
@@ -11,8 +13,6 @@ mod common;
 mod deadlines;
 mod endings;
 mod fuzz_bodies;
-#[path = "../../fuzz/bodies/honest.rs"]
-mod honest;
 mod loopback;
 mod memory;
 mod misbehaviour;

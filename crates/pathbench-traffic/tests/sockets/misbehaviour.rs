@@ -1,9 +1,7 @@
 //! Peers that send garbage, become silent or disconnect cost the other end a limited time, and a record remains.
 
-use crate::honest;
-
+use crate::bodies::honest::record_by_hand;
 use crate::common::{clock, limits, next_frame, plan, random_id, send, server};
-use honest::record_by_hand;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{Amount, ThroughputParameters};

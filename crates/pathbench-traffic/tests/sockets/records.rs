@@ -1,9 +1,7 @@
 //! Falsified records, and clients that fetch records repeatedly, do not harm the other end.
 
-use crate::honest;
-
+use crate::bodies::honest::record_by_hand;
 use crate::common::{clock, limits, next_frame, plan, random_id, send, server};
-use honest::record_by_hand;
 use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{BulkParameters, PatternParameters};
 use pathbench_record::transport::Transport;
