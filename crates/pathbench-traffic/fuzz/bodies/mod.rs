@@ -2,7 +2,12 @@
 //! (`tests/sockets/fuzz_bodies.rs`).
 
 #![allow(dead_code, reason = "each target uses its part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a finding panics")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a finding panics and says why"
+)]
 
 pub(crate) mod conversation;
 pub(crate) mod honest;
