@@ -55,13 +55,23 @@ pub(crate) fn run(bytes: &[u8]) {
             let name = file.file_name().into_string().expect("a name");
             assert!(NAMES.contains(&name.as_str()) && !name.contains("pcap"), "{name}");
             let text = fs::read(file.path()).expect("a file");
-            assert!(viewer == Viewer::Operator || !String::from_utf8_lossy(&text).contains("192.0.2.77"));
+            let shown = String::from_utf8_lossy(&text);
+            assert!(viewer == Viewer::Operator || !has_address(&shown), "{name}: {shown}");
             files += 1;
         }
         let packed = unpacked.packed().expect("packed");
         let again = Unpacked::of(&packed, Viewer::Operator).expect("what was packed is unpacked");
         assert_eq!(fs::read_dir(again.path()).expect("a directory").count(), files);
     }
+}
+
+/// Whether the address of the documents is in `text`. A change of a byte can make more digits of it, which are no address.
+fn has_address(text: &str) -> bool {
+    const ADDRESS: &str = "192.0.2.77";
+    text.match_indices(ADDRESS).any(|(at, _)| {
+        let around = [text[..at].chars().next_back(), text[at + ADDRESS.len()..].chars().next()];
+        !around.into_iter().flatten().any(|one| one.is_ascii_digit())
+    })
 }
 
 /// A header whose fields need not fit the file, and the file.
