@@ -137,8 +137,8 @@ fn streams_over_a_good_link_are_whole_and_pass_whole() -> Outcome {
     }
     ensure_no_refusals(&report)?;
     for DirectionReport { statistics, lateness, .. } in &report.directions {
-        // Wire packets are counted, although few are seen.
-        ensure!(statistics.offered_packets > 70_000, "{statistics:?}");
+        // Wire packets are counted, although few are seen. Acknowledgements may all travel with data.
+        ensure!(statistics.offered_packets > 100_000_000 / 1_448, "{statistics:?}");
         ensure!(statistics.delivered_packets == statistics.offered_packets, "{statistics:?}");
         ensure!(lateness.count == statistics.delivered_packets, "{lateness:?} {statistics:?}");
     }
