@@ -26,7 +26,7 @@ pub use processes::{Order, Outcome, STAGE, again, checkout, exit_code, in_namesp
 
 #[doc(hidden)]
 pub use programs::trial_with_programs;
-pub use programs::{find_program, program, run_with_programs, test_tools};
+pub use programs::{program, run_with_programs, test_tools};
 pub use schemas::{finished_results, validate_results};
 pub use units::command_of_unit;
 

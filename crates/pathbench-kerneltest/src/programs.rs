@@ -10,7 +10,7 @@ const REQUIRED: &str = "PATHBENCH_TEST_PROGRAMS_REQUIRED";
 
 /// The path of a program: in `PATH`, in directories of daemons and of Go that the PATH of an ordinary user lacks, or among
 /// the tools of `.ci/tools/install`.
-pub fn find_program(name: &str) -> Option<PathBuf> {
+fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let further = ["/usr/sbin", "/usr/local/go/bin"].map(PathBuf::from);
     let directories = std::env::split_paths(&path).chain(further).chain([tools().join("bin")]);
@@ -33,7 +33,7 @@ pub fn program(name: &str) -> PathBuf {
 
 fn missing(names: &[&str]) -> String {
     format!(
-        "not installed: {}; .ci/tools/install --all installs all programs that tests start",
+        "this test needs {}; .ci/tools/install --all installs all programs that tests start",
         names.join(", ")
     )
 }
@@ -49,13 +49,8 @@ fn tools() -> PathBuf {
 /// # Panics
 /// They are not installed.
 pub fn test_tools() -> PathBuf {
-    let tools = tools();
-    assert!(
-        tools.join("venv").is_dir(),
-        "{} lacks the libraries: run .ci/tools/install --all",
-        tools.display()
-    );
-    tools
+    assert!(is_available("libraries"), "{}", missing(&["libraries"]));
+    tools()
 }
 
 /// Whether this machine has what a test names: a program, `root` or the `libraries` of [`test_tools`].
