@@ -33,9 +33,12 @@ pub(super) fn findings(facts: &ServerFacts, path: &PathProbe) -> Option<Finding>
         (Ending::Altered(_), _) if facts.paths.iter().any(|path| matches!(path.tcp, Ending::Altered(_))) => {
             None
         }
-        (Ending::Altered(message), _) => {
-            Some(altered(format!("MPTCP between {} and {}: {message}", path.local, path.server)))
-        }
+        (Ending::Altered(message), _) => Some(Finding::problem(
+            FindingId::PathPayload,
+            format!("MPTCP between {} and {}: {message}", path.local, path.server),
+            "Plain TCP shows altered bytes on no path: whether a middlebox changes only MPTCP, or the kernel of either end loses \
+             bytes while a subflow joins, cannot be told from here.",
+        )),
         (_, ClientEnd::Unopened) => Some(unopened(path, probe)),
         (_, ClientEnd::Tcp) => Some(fallback(facts, probe)),
         (_, ClientEnd::FellBack) => Some(later(probe)),

@@ -283,6 +283,16 @@ fn altered_payload_belongs_to_the_path_on_which_plain_tcp_shows_it() {
 }
 
 #[test]
+fn no_middlebox_is_named_where_only_mptcp_shows_altered_bytes() {
+    let mut facts = sound();
+    facts.paths[WIFI].mptcp.as_mut().unwrap().ending = Ending::Altered("byte 7 is wrong".to_owned());
+    let found = ordered(&facts);
+    assert_eq!(found[0].id, FindingId::PathPayload);
+    assert!(found[0].meaning.contains("cannot be told"), "{found:?}");
+    assert_eq!(found[0].remedy, [] as [String; 0]);
+}
+
+#[test]
 fn udp_is_a_problem_of_a_path_only_if_no_port_passes() {
     let mut facts = sound();
     let no_answer = |port| UdpProbe { port, answer: Err("no answer".to_owned()) };
