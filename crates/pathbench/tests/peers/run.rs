@@ -18,10 +18,10 @@ use std::time::Duration;
 
 pathbench_kerneltest::tests!(
     ["curl", "nginx", "python3"] => curl_and_python_fetch_from_nginx_over_both_paths;
+    [] => exit_code_signals_and_streams_belong_to_the_program;
     ["iperf3"] => iperf3_uses_both_paths_without_its_option;
     ["python3"] => ten_thousand_short_connections_leak_nothing,
     a_killed_program_leaves_nothing_behind,
-    exit_code_signals_and_streams_belong_to_the_program,
     an_inner_run_leaves_the_supervision_to_the_outer_one,
     a_host_that_forbids_seccomp_is_named,
     the_sockets_of_a_running_process_are_listed,

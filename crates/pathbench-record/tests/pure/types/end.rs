@@ -118,6 +118,18 @@ fn a_test_completes_with_the_last_of_all_its_streams() {
 }
 
 #[test]
+fn the_bytes_of_a_test_are_the_sum_over_its_streams() {
+    let with = |stream, delivered: u64, offered: u64| {
+        let mut record = record(stream);
+        record.deliveries.record(at(10), delivered);
+        record.offered.record(at(10), offered);
+        record
+    };
+    let all = EndRecord::of_streams(vec![with(0, 100, 7), with(1, 50, 5)]).unwrap();
+    assert_eq!((all.deliveries.total_bytes(), all.offered.total_bytes()), (150, 12));
+}
+
+#[test]
 fn counters_of_a_test_are_those_of_the_stream_that_ended_last() {
     let with = |stream, rise: u64| {
         let counters = [("MPJoinSynRx".to_owned(), rise)].into();
