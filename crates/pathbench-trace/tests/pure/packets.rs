@@ -3,6 +3,7 @@
 #[path = "packets/fuzz_body.rs"]
 mod fuzz_body;
 
+use crate::wire::Capture;
 use pathbench_trace::packet::link;
 use pathbench_trace::packet::reassembly::{Datagram, Reassembly};
 use pathbench_trace::packet::tcp_options::{TcpOption, nop_count, options};
@@ -451,4 +452,22 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_document_counts_every_datagram_whose_fragments_were_discarded() {
+    let first = |identification: u16, size| {
+        let mut fragment = fragments(false, &udp_datagram(&[1; 60]), size).swap_remove(0);
+        fragment[4..6].copy_from_slice(&identification.to_be_bytes());
+        fragment
+    };
+    let mut capture = Capture::new();
+    // One that overlaps, and two that time out.
+    capture.packet(&first(0, 24)).packet(&first(0, 32)).packet(&first(1, 24)).packet(&first(2, 24));
+    capture.wait(31_000.0);
+    // One more than are kept.
+    for identification in 10..=266 {
+        capture.packet(&first(identification, 24));
+    }
+    assert_eq!(capture.document().totals.discarded, 1 + 2 + 1);
 }

@@ -202,20 +202,52 @@ fn more_packets_than_a_batch_and_packets_larger_than_the_buffer() {
 
 #[test]
 fn names_of_link_types() {
-    let names = [0, 1, 9, 101, 108, 113, 127, 150, 228, 229, 276, 9_999].map(link_type_name);
+    // <https://www.tcpdump.org/linktypes.html>
     let expected = [
-        "null",
-        "ethernet",
-        "ppp",
-        "raw",
-        "loop",
-        "linux_sll",
-        "ieee802_11_radiotap",
-        "user3",
-        "ipv4",
-        "ipv6",
-        "linux_sll2",
-        "linktype_9999",
+        (0, "null"),
+        (1, "ethernet"),
+        (6, "ieee802_5"),
+        (7, "arcnet_bsd"),
+        (8, "slip"),
+        (9, "ppp"),
+        (10, "fddi"),
+        (50, "ppp_hdlc"),
+        (51, "ppp_ether"),
+        (100, "atm_rfc1483"),
+        (101, "raw"),
+        (104, "c_hdlc"),
+        (105, "ieee802_11"),
+        (107, "frelay"),
+        (108, "loop"),
+        (109, "enc"),
+        (113, "linux_sll"),
+        (114, "ltalk"),
+        (117, "pflog"),
+        (119, "ieee802_11_prism"),
+        (122, "ip_over_fc"),
+        (127, "ieee802_11_radiotap"),
+        (147, "user0"),
+        (162, "user15"),
+        (163, "ieee802_11_avs"),
+        (166, "ppp_pppd"),
+        (187, "bluetooth_hci_h4"),
+        (189, "usb_linux"),
+        (192, "ppi"),
+        (195, "ieee802_15_4_withfcs"),
+        (204, "ppp_with_dir"),
+        (220, "usb_linux_mmapped"),
+        (228, "ipv4"),
+        (229, "ipv6"),
+        (230, "ieee802_15_4_nofcs"),
+        (239, "nflog"),
+        (242, "ipoib"),
+        (249, "usbpcap"),
+        (252, "wireshark_upper_pdu"),
+        (253, "netlink"),
+        (276, "linux_sll2"),
+        (9_999, "linktype_9999"),
     ];
-    assert_eq!(names, expected);
+    for (link_type, name) in expected {
+        assert_eq!(link_type_name(link_type), name);
+    }
 }
