@@ -48,6 +48,9 @@ pub(crate) const ROWS: &[Row] = &[
     ("with dev, no route by it", no_route, &["problem source-route 10.0.0.10"]),
     ("strict without a rule", strict_without_rule, &["problem rp-filter wlan0"]),
     ("strict with a rule", |facts| set(facts, "net.ipv4.conf.all.rp_filter", "1"), NONE),
+    ("packets dropped by a strict filter", |facts| drops(facts, "1"), &["advice rp-filter-drops"]),
+    ("packets dropped before the filter was loose", |facts| drops(facts, "2"), NONE),
+    ("endpoint of one path, the first path unknown", one_endpoint_of_unknown_paths, NONE),
     (
         "direct links, unconfigured",
         direct_links,
@@ -203,6 +206,17 @@ fn strict_without_rule(facts: &mut HostFacts) {
     no_rule(facts);
     set(facts, "net.ipv4.conf.all.rp_filter", "1");
     set(facts, "net.ipv4.conf.wlan0.rp_filter", "0");
+}
+
+/// Reverse path filtering has dropped packets, and is `rp_filter` now.
+fn drops(facts: &mut HostFacts, rp_filter: &str) {
+    set(facts, "net.ipv4.conf.all.rp_filter", rp_filter);
+    facts.counters = Ok(counters("TcpExt: IPReversePathFilter\nTcpExt: 3\n"));
+}
+
+fn one_endpoint_of_unknown_paths(facts: &mut HostFacts) {
+    keep_endpoint(facts, 0);
+    facts.primaries = Vec::new();
 }
 
 fn direct_links(facts: &mut HostFacts) {
