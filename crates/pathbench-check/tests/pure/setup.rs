@@ -185,6 +185,14 @@ fn a_broken_rule_of_another_program_is_preceded() {
 }
 
 #[test]
+fn a_rule_for_all_addresses_is_no_rule_of_an_address() {
+    let mut host = laptop();
+    let plan = commands(&planned(&host));
+    host.rules.push(Rule { from: DEFAULT_V4, table: 77, priority: 1000 });
+    assert_eq!(commands(&planned(&host)), plan);
+}
+
+#[test]
 fn an_implicit_endpoint_is_replaced_by_one_without_id() {
     let mut host = laptop();
     let implicit = EndpointFlags { implicit: true, ..EndpointFlags::default() };
