@@ -8,12 +8,14 @@ use std::process::ExitCode;
 /// Set by `./test`, which installs the programs: a missing one fails its tests. Otherwise these are reported as ignored.
 const REQUIRED: &str = "PATHBENCH_TEST_PROGRAMS_REQUIRED";
 
-/// The path of a program: in `PATH`, in directories of daemons and of Go that the PATH of an ordinary user lacks, or among
-/// the tools of `.ci/tools/install`.
+/// The path of a program: in `PATH`, in directories of daemons and of Go that the PATH of an ordinary user lacks, among
+/// the tools of `.ci/tools/install`, or among what is built with this test.
 fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let further = ["/usr/sbin", "/usr/local/go/bin"].map(PathBuf::from);
-    let directories = std::env::split_paths(&path).chain(further).chain([tools().join("bin")]);
+    let further = ["/usr/sbin", "/sbin", "/usr/local/go/bin"].map(PathBuf::from);
+    let built = std::env::current_exe().ok();
+    let built = built.as_ref().and_then(|file| file.parent()?.parent()).map(PathBuf::from);
+    let directories = std::env::split_paths(&path).chain(further).chain([tools().join("bin")]).chain(built);
     directories.chain(postgres()).map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 

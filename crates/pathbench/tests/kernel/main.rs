@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod agent;
-mod check;
 mod check_server;
 mod command_line;
 mod compare;

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+mod check;
 mod live;
+mod measured;
+mod option_names;
 mod run;
 #[path = "../support/mod.rs"]
 mod support;
@@ -11,5 +14,12 @@ mod units;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pathbench_kerneltest::run_with_programs([live::trials(), run::trials(), units::trials()])
+    pathbench_kerneltest::run_with_programs([
+        check::trials(),
+        live::trials(),
+        measured::roam::trials(),
+        option_names::trials(),
+        run::trials(),
+        units::trials(),
+    ])
 }

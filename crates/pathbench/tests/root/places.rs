@@ -2,11 +2,13 @@
 
 use crate::support::standing::Lab;
 use crate::support::{Finished, Workplace, binary, finish};
+use pathbench_kerneltest::program;
 use std::path::Path;
 use std::process::Command;
 
 pathbench_kerneltest::tests!(
-    ["root"] => the_journal_of_root_is_in_run, the_settings_of_root_are_in_etc, the_collector_of_root_is_in_var_lib
+    ["root"] => the_journal_of_root_is_in_run, the_settings_of_root_are_in_etc;
+    ["root", "pathbench-collector"] => the_collector_of_root_is_in_var_lib;
 );
 
 /// A command of root's without settings of another directory, where `place` is empty.
@@ -40,8 +42,7 @@ fn the_settings_of_root_are_in_etc() {
 
 fn the_collector_of_root_is_in_var_lib() {
     let work = Workplace::new();
-    let program = binary().with_file_name("pathbench-collector");
-    assert!(program.exists(), "this test needs {}: cargo build -p pathbench-collector", program.display());
+    let program = program("pathbench-collector");
     let finished = with_empty("/var/lib/pathbench-collector", &work, &program, &["agents"]);
     finished.expect(2).reports(&["/var/lib/pathbench-collector"]);
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod agent_page;
-mod option_names;
 mod serve;
 mod submit;
 #[path = "../support/mod.rs"]

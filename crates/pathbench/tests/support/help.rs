@@ -1,6 +1,7 @@
 //! The program's commands and their options, according to its help.
 
 use super::{binary, finish};
+use pathbench_kerneltest::program;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -28,9 +29,7 @@ pub(crate) fn pages() -> Vec<HelpPage> {
 
 /// The commands of the collector, which `pathbench collect` starts.
 pub(crate) fn collector_pages() -> Vec<HelpPage> {
-    let program = binary().with_file_name("pathbench-collector");
-    assert!(program.exists(), "{} is missing: cargo build -p pathbench-collector", program.display());
-    let mut pages = pages_from(&program, &[]);
+    let mut pages = pages_from(&program("pathbench-collector"), &[]);
     for page in &mut pages {
         page.words.insert(0, "collect".to_owned());
     }

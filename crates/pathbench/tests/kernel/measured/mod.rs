@@ -7,7 +7,6 @@ mod lab_mtu;
 mod lab_patterns;
 mod lab_quic;
 mod lab_run;
-mod roam;
 mod study;
 mod suite;
 mod suite_study;

@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pathbench_kerneltest::tests!(
+    ["pathbench-collector"] => every_option_that_is_named_exists;
+    [] => options_and_commands_are_found_in_text;
+);
+
 /// Options of other programs, named in the text together with the program.
 const FOREIGN: &[(&str, &[&str])] = &[
     ("example gallery", &["--only", "--results"]),
@@ -94,7 +99,6 @@ fn page<'a>(pages: &'a [HelpPage], text: &str) -> Option<&'a HelpPage> {
     pages.iter().filter(fits).max_by_key(|page| page.words.len())
 }
 
-#[test]
 fn every_option_that_is_named_exists() {
     let mut pages = pages();
     // The page of `collect` is the collector's.
@@ -127,7 +131,6 @@ fn every_option_that_is_named_exists() {
     assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
-#[test]
 fn options_and_commands_are_found_in_text() {
     assert_eq!(
         options("give --path IFACE, or `--until-gone`; -- a dash, a--b, --- or ----x"),

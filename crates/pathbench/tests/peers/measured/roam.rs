@@ -19,6 +19,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command};
 use std::time::Duration;
 
+pathbench_kerneltest::tests!(
+    ["ip"] => losing_and_regaining_a_path_loses_no_message_and_the_result_grows,
+    a_killed_command_leaves_its_records,
+    the_servers_record_is_fetched_over_any_remaining_path,
+    tests_end_when_the_wifi_has_been_lost_for_a_while;
+    [] => a_server_that_dies_leaves_the_clients_half,
+    a_backup_path_is_used_as_each_transport_can,
+    mistakes_are_reported_before_any_test,
+    a_server_with_default_limits_grants_its_longest_duration;
+);
+
 /// Arguments of a server for `roam`.
 const SERVE: [&str; 5] = ["--open", "--max-duration", "1h", "--max-tests-per-client", "4"];
 /// The two transports that the paper compares.
@@ -107,7 +118,6 @@ fn assert_whole(messages: &[&MessageLine], least: usize) {
     }
 }
 
-#[test]
 fn losing_and_regaining_a_path_loses_no_message_and_the_result_grows() {
     // The path with less delay is used while it is up.
     let lab = Lab::standing(&["--set", "path.wlan.delay=20ms"]);
@@ -177,7 +187,6 @@ fn assert_probed(measured: &Measured) {
     }
 }
 
-#[test]
 fn a_killed_command_leaves_its_records() {
     let lab = Lab::standing(&[]);
     let server = lab.serve(&SERVE);
@@ -215,7 +224,6 @@ fn a_killed_command_leaves_its_records() {
     assert!(!result.lines::<ProbeLine>().unwrap().items.is_empty());
 }
 
-#[test]
 fn the_servers_record_is_fetched_over_any_remaining_path() {
     let lab = Lab::standing(&[]);
     let server = lab.serve(&SERVE);
@@ -239,7 +247,6 @@ fn the_servers_record_is_fetched_over_any_remaining_path() {
     }
 }
 
-#[test]
 fn a_server_that_dies_leaves_the_clients_half() {
     let lab = Lab::standing(&[]);
     let server = lab.serve(&SERVE);
@@ -258,7 +265,6 @@ fn a_server_that_dies_leaves_the_clients_half() {
     assert!(run.delay_ms.is_some());
 }
 
-#[test]
 fn tests_end_when_the_wifi_has_been_lost_for_a_while() {
     let lab = Lab::standing(&[]);
     let server = lab.serve(&SERVE);
@@ -285,7 +291,6 @@ fn tests_end_when_the_wifi_has_been_lost_for_a_while() {
     assert!(!lab.work.path().join("auto").exists(), "a result without runs was left");
 }
 
-#[test]
 fn a_backup_path_is_used_as_each_transport_can() {
     let lab = Lab::of(&format!("{TWO_PATHS}backup = true\n"), &[]);
     let server = lab.serve(&SERVE);
@@ -312,7 +317,6 @@ fn a_backup_path_is_used_as_each_transport_can() {
     drop(other.reports(&["mptcp does not use eth as a backup path", "ip mptcp endpoint"]));
 }
 
-#[test]
 fn mistakes_are_reported_before_any_test() {
     let work = Workplace::new();
     let wrong = ["roam", "a b", "--patience", "1ms", "--ca", "no-such-file"];
@@ -343,7 +347,6 @@ fn mistakes_are_reported_before_any_test() {
     }));
 }
 
-#[test]
 fn a_server_with_default_limits_grants_its_longest_duration() {
     let lab = Lab::standing(&[]);
     let server = lab.serve(&["--open", "--max-duration", "1m"]);

@@ -5,6 +5,25 @@ use crate::support::{Finished, Workplace, binary, finish};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+pathbench_kerneltest::tests!(
+    ["ip", "sysctl"] => mptcp_off,
+    mptcp_off_on_the_server,
+    limits,
+    no_endpoint,
+    no_source_rule,
+    strict_reverse_path_filter,
+    unconfigured,
+    foreign_endpoints;
+    ["ip"] => an_interface_that_is_down_is_named;
+    [] => hello_has_no_problem,
+    failover_has_no_problem,
+    stable_has_no_problem,
+    the_client_of_foreign_endpoints_shares_a_subnet,
+    without_capabilities_findings_say_what_was_not_examined,
+    the_summary_starts_with_the_problem_and_two_runs_agree,
+    this_machine_is_examined_by_any_user;
+);
+
 /// A lab of a shipped scenario.
 fn shipped(scenario: &str) -> Lab {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -61,18 +80,15 @@ fn assert_healthy(scenario: &str) {
     assert!(!summary.contains('\u{1b}'), "colours only on a terminal: {summary}");
 }
 
-#[test]
 fn hello_has_no_problem() {
     assert_healthy("hello");
 }
 
-#[test]
 fn failover_has_no_problem() {
     assert_healthy("failover");
 }
 
 /// Links of the `emulated` engine: TUN devices.
-#[test]
 fn stable_has_no_problem() {
     assert_healthy("stable");
 }
@@ -110,7 +126,6 @@ fn assert_cured(lab: &Lab, host: &str, found: &Value) {
 macro_rules! broken {
     ($($test:ident: $scenario:literal $host:literal $problems:expr;)*) => {
         $(
-            #[test]
             fn $test() {
                 let (lab, found) = assert_broken($scenario, $host, &$problems);
                 assert_cured(&lab, $host, &found);
@@ -134,7 +149,6 @@ broken! {
     ];
 }
 
-#[test]
 fn the_client_of_foreign_endpoints_shares_a_subnet() {
     let lab = shipped("broken-foreign-endpoints");
     let found = document(&lab, "client", 0);
@@ -142,7 +156,6 @@ fn the_client_of_foreign_endpoints_shares_a_subnet() {
     assert_eq!(of_level(&found, "advice")[0], ("same-subnet", "172.31.0.0/24"), "{found:#}");
 }
 
-#[test]
 fn an_interface_that_is_down_is_named() {
     let lab = shipped("hello");
     finish(&mut lab.exec("client", &["sh", "-c", "PATH=$PATH:/sbin:/usr/sbin; ip link set wlan down"]))
@@ -151,7 +164,6 @@ fn an_interface_that_is_down_is_named() {
     assert_eq!(of_level(&found, "advice")[..2], [("interface", "wlan"), ("paths", "")], "{found:#}");
 }
 
-#[test]
 fn without_capabilities_findings_say_what_was_not_examined() {
     let lab = shipped("hello");
     let bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
@@ -176,7 +188,6 @@ fn without_capabilities_findings_say_what_was_not_examined() {
     assert!(summary.contains("\nNot examined\n"), "{summary}");
 }
 
-#[test]
 fn the_summary_starts_with_the_problem_and_two_runs_agree() {
     let lab = shipped("broken-limits");
     let first = check(&lab, "client", &[], &[]).expect(6).stdout;
@@ -187,7 +198,6 @@ fn the_summary_starts_with_the_problem_and_two_runs_agree() {
     assert_eq!(check(&lab, "client", &[], &[]).expect(6).stdout, first);
 }
 
-#[test]
 fn this_machine_is_examined_by_any_user() {
     let work = Workplace::new();
     let finished = work.run(&["check", "--json"]);
