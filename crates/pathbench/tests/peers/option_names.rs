@@ -18,7 +18,17 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("curl", &["--mptcp"]),
     (
         "cargo",
-        &["--bench", "--example", "--features", "--in-diff", "--locked", "--package", "--release", "--test"],
+        &[
+            "--bench",
+            "--example",
+            "--features",
+            "--in-diff",
+            "--locked",
+            "--package",
+            "--release",
+            "--test",
+            "--workspace",
+        ],
     ),
     ("container", &["--cap-add", "--device", "--privileged", "--security-opt"]),
     ("deny", &["--record"]),

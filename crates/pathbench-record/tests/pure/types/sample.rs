@@ -70,3 +70,14 @@ fn counters_of_closed_paths_add_up_and_other_figures_are_the_later_ones() {
     sum.add_closed(&PathFigures { lost_bytes: None, closed_paths: Some(3), ..closed(1) });
     assert_eq!((sum.lost_bytes, sum.closed_paths, sum.min_rtt_ms), (Some(107), Some(5), Some(1.0)));
 }
+
+#[test]
+fn acknowledged_payload_is_at_most_what_was_sent_for_the_first_time() {
+    let figures = |bytes_sent, retransmitted_bytes, bytes_acked| {
+        let figures = PathFigures { bytes_sent, retransmitted_bytes, bytes_acked, ..closed(1) };
+        (figures.new_bytes_sent(), figures.payload_acked())
+    };
+    assert_eq!(figures(1000, 300, 600), (700, 600));
+    assert_eq!(figures(1000, 300, 800), (700, 700));
+    assert_eq!(figures(0, 1, 5), (0, 0));
+}
