@@ -172,6 +172,8 @@ fn excess_and_foreign_frames_are_faults() {
     let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), Some(1999), None);
     let fault = core.take(at_us(1), &mut Decoder::new(1024), &wire).unwrap_err();
     assert_eq!(fault, ReceiveFault::Excess { limit: 1999 });
+    let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), Some(2000), None);
+    assert!(core.take(at_us(1), &mut Decoder::new(1024), &wire).is_ok(), "the limit itself is granted");
     let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), None, None);
     let hello = Frame::Start.encode().unwrap();
     let fault = core.take(at_us(1), &mut Decoder::new(1024), &hello).unwrap_err();

@@ -1,6 +1,7 @@
 //! Text for people, test ids, and names of result directories.
 
 use pathbench_record::directory::default_directory_name;
+use pathbench_record::document::HandoverReason;
 use pathbench_record::end::TestId;
 use pathbench_record::text::*;
 use std::path::Path;
@@ -115,4 +116,13 @@ fn every_character_that_deceives_a_reader_is_known() {
     for honest in [' ', '~', 'ü', '–', '\u{2010}', '\u{2027}', '\u{202f}', '\u{206a}', '\u{fffd}'] {
         assert!(!is_deceptive(honest), "{honest:?}");
     }
+}
+
+#[test]
+fn a_reason_has_the_name_of_the_result_format() {
+    use HandoverReason::{Other, RtoThreshold, RttThreshold, UnderRto};
+    for reason in [RttThreshold, UnderRto, RtoThreshold, Other] {
+        assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
+    }
+    assert_eq!(RttThreshold.name(), "rtt-threshold");
 }
