@@ -59,6 +59,8 @@ pub fn test_tools() -> PathBuf {
 fn is_available(name: &str) -> bool {
     match name {
         "root" => rustix::process::geteuid().is_root(),
+        // It refuses to run as root.
+        "postgres" if is_available("root") => false,
         "libraries" => tools().join("venv").is_dir(),
         program => find_program(program).is_some(),
     }

@@ -237,7 +237,7 @@ fn an_expectation_that_does_not_hold_ends_with_five_and_shows_the_value() {
 fn a_link_that_is_not_as_asked_for_makes_a_run_invalid() {
     // No measurement is that accurate.
     let text = scenario("[run]\ntransports = [\"tcp\"]\nduration = \"500ms\"\n")
-        .replace("queue", "tolerance = \"0.001%\"\nqueue");
+        .replace("queue", "tolerance = \"0.000001%\"\nqueue");
     let measured = Workplace::new().lab_run("strict", &text, &[]).expect(1);
     let [run] = measured.document.runs.as_slice() else { panic!("not one run") };
     assert!(!run.valid && run.completed, "{run:#?}");
