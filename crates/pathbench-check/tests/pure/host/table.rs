@@ -52,6 +52,11 @@ pub(crate) const ROWS: &[Row] = &[
     ("packets dropped before the filter was loose", |facts| drops(facts, "2"), NONE),
     ("endpoint of one path, the first path unknown", one_endpoint_of_unknown_paths, NONE),
     (
+        "three paths, no endpoint",
+        three_paths_without_endpoint,
+        &["problem mptcp-endpoint usb0", "problem mptcp-endpoint wlan0"],
+    ),
+    (
         "direct links, unconfigured",
         direct_links,
         &["problem mptcp-endpoint eth0", "problem mptcp-endpoint wlan0", "advice mptcp-limits"],
@@ -217,6 +222,17 @@ fn drops(facts: &mut HostFacts, rp_filter: &str) {
 fn one_endpoint_of_unknown_paths(facts: &mut HostFacts) {
     keep_endpoint(facts, 0);
     facts.primaries = Vec::new();
+}
+
+fn three_paths_without_endpoint(facts: &mut HostFacts) {
+    let usb0 = 4;
+    facts.network.links.push(link(usb0, "usb0"));
+    facts.network.addresses.push(address(usb0, "172.16.0.10/24"));
+    facts.network.routes.push(default_route(usb0, "172.16.0.1", 102));
+    let by_usb0 = via(usb0, "172.16.0.1");
+    facts.departures.push(departure("172.16.0.10", usb0, by_usb0.clone(), by_usb0));
+    facts.devices.insert(usb0, facts.devices[&WLAN0].clone());
+    facts.endpoints = Ok(Vec::new());
 }
 
 fn direct_links(facts: &mut HostFacts) {
