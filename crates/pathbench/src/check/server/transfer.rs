@@ -134,7 +134,7 @@ impl Prober<'_> {
 
     /// An MPTCP connection that begins on `path`.
     pub(super) fn handshake(&self, paths: &[PathProbe], path: &PathProbe) -> MptcpProbe {
-        self.bracketed(paths, path, bulk())
+        self.bracketed(paths, path, &bulk())
     }
 
     /// A transfer by time in both directions that begins on `path`.
@@ -144,10 +144,10 @@ impl Prober<'_> {
             amount: Amount::Duration(TRANSFER),
             ..ThroughputParameters::default()
         };
-        self.bracketed(paths, path, parameters.into())
+        self.bracketed(paths, path, &parameters.into())
     }
 
-    fn bracketed(&self, paths: &[PathProbe], path: &PathProbe, parameters: PatternParameters) -> MptcpProbe {
+    fn bracketed(&self, paths: &[PathProbe], path: &PathProbe, parameters: &PatternParameters) -> MptcpProbe {
         let is_altered = paths.iter().any(|path| matches!(path.tcp, Ending::Altered(_)));
         lasting(is_altered, || self.bracketed_once(paths, path, parameters.clone()))
     }
@@ -310,6 +310,7 @@ pub(super) fn same_family(one: IpAddr, other: IpAddr) -> bool {
 mod tests {
     use super::super::unopened;
     use super::{Ending, JOIN_ATTEMPTS, lasting};
+    use std::slice::from_ref;
 
     fn attempts(is_altered_over_tcp: bool, endings: &[Ending]) -> (usize, Ending) {
         let mut made = 0;
@@ -330,7 +331,7 @@ mod tests {
             attempts(false, &[ended.clone(), altered.clone(), Ending::Complete]),
             (3, Ending::Complete)
         );
-        assert_eq!(attempts(false, &[altered.clone()]), (JOIN_ATTEMPTS as usize, altered.clone()));
+        assert_eq!(attempts(false, from_ref(&altered)), (JOIN_ATTEMPTS as usize, altered.clone()));
         assert_eq!(attempts(true, &[altered.clone(), Ending::Complete]), (1, altered));
         assert_eq!(attempts(false, &[stalled.clone(), Ending::Complete]), (1, stalled));
     }
