@@ -18,10 +18,8 @@ impl Stalls {
     pub(super) fn of(measurement: &Measurement<'_>) -> Self {
         let deliveries = measurement.deliveries;
         let backlog = measurement.offered.map(|offered| Backlog::between(offered, deliveries));
-        let warm = match deliveries.first {
-            Some(_) if !measurement.omit.is_zero() => start(measurement) + measurement.omit,
-            _ => Timestamp::default(),
-        };
+        let warm =
+            deliveries.first.map_or_else(Timestamp::default, |_| start(measurement) + measurement.omit);
         let mut intervals: Vec<Gap> = silences(measurement)
             .into_iter()
             .filter_map(|silence| {
