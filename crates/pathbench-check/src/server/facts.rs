@@ -70,6 +70,10 @@ impl Ending {
         matches!(self, Self::Complete)
     }
 
+    pub const fn is_altered(&self) -> bool {
+        matches!(self, Self::Altered(_))
+    }
+
     pub fn message(&self) -> &str {
         match self {
             Self::Complete => "every byte was delivered",

@@ -30,14 +30,12 @@ pub(super) fn findings(facts: &ServerFacts, path: &PathProbe) -> Option<Finding>
     }
     let found = match (&probe.ending, probe.client) {
         // A subflow over another path, which plain TCP shows, may have carried the altered bytes.
-        (Ending::Altered(_), _) if facts.paths.iter().any(|path| matches!(path.tcp, Ending::Altered(_))) => {
-            None
-        }
+        (Ending::Altered(_), _) if facts.paths.iter().any(|path| path.tcp.is_altered()) => None,
         (Ending::Altered(message), _) => Some(Finding::problem(
             FindingId::PathPayload,
             format!("MPTCP between {} and {}: {message}", path.local, path.server),
-            "Plain TCP shows altered bytes on no path: whether a middlebox changes only MPTCP, or the kernel of either end loses \
-             bytes while a subflow joins, cannot be told from here.",
+            "Plain TCP shows altered bytes on no path: this host cannot tell whether a middlebox changes only MPTCP, or the kernel \
+             of either end loses bytes while a subflow joins.",
         )),
         (_, ClientEnd::Unopened) => Some(unopened(path, probe)),
         (_, ClientEnd::Tcp) => Some(fallback(facts, probe)),

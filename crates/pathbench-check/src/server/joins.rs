@@ -270,6 +270,6 @@ fn proof(facts: &ServerFacts) -> Finding {
 impl PathProbe {
     /// Whether the server answers on this path over TCP, large packets included or not.
     fn tcp_reaches(&self) -> bool {
-        self.tcp.is_complete() || is_black_hole(self) || matches!(self.tcp, Ending::Altered(_))
+        self.tcp.is_complete() || is_black_hole(self) || self.tcp.is_altered()
     }
 }

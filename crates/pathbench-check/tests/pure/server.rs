@@ -288,7 +288,7 @@ fn no_middlebox_is_named_where_only_mptcp_shows_altered_bytes() {
     facts.paths[WIFI].mptcp.as_mut().unwrap().ending = Ending::Altered("byte 7 is wrong".to_owned());
     let found = ordered(&facts);
     assert_eq!(found[0].id, FindingId::PathPayload);
-    assert!(found[0].meaning.contains("cannot be told"), "{found:?}");
+    assert!(found[0].meaning.contains("cannot tell whether a middlebox"), "{found:?}");
     assert_eq!(found[0].remedy, [] as [String; 0]);
 }
 

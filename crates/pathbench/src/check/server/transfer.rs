@@ -148,8 +148,8 @@ impl Prober<'_> {
     }
 
     fn bracketed(&self, paths: &[PathProbe], path: &PathProbe, parameters: &PatternParameters) -> MptcpProbe {
-        let is_altered = paths.iter().any(|path| matches!(path.tcp, Ending::Altered(_)));
-        lasting(is_altered, || self.bracketed_once(paths, path, parameters.clone()))
+        let is_altered = paths.iter().any(|path| path.tcp.is_altered());
+        repeat_probe(is_altered, || self.bracketed_once(paths, path, parameters.clone()))
     }
 
     fn bracketed_once(
@@ -220,7 +220,7 @@ impl Prober<'_> {
 
 /// A probe over MPTCP; again if bytes were wrong or the server ended it, because Linux 6.18 can lose bytes that arrive while
 /// a subflow joins (see `pathbench_traffic::protocol`). What a path alters, which plain TCP shows, is altered each time.
-fn lasting(is_altered_over_tcp: bool, mut attempt: impl FnMut() -> MptcpProbe) -> MptcpProbe {
+fn repeat_probe(is_altered_over_tcp: bool, mut attempt: impl FnMut() -> MptcpProbe) -> MptcpProbe {
     let mut probe = attempt();
     for _ in 1..JOIN_ATTEMPTS {
         if is_altered_over_tcp || !matches!(probe.ending, Ending::Altered(_) | Ending::Failed(_)) {
@@ -309,12 +309,12 @@ pub(super) fn same_family(one: IpAddr, other: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::unopened;
-    use super::{Ending, JOIN_ATTEMPTS, lasting};
+    use super::{Ending, JOIN_ATTEMPTS, repeat_probe};
     use std::slice::from_ref;
 
     fn attempts(is_altered_over_tcp: bool, endings: &[Ending]) -> (usize, Ending) {
         let mut made = 0;
-        let probe = lasting(is_altered_over_tcp, || {
+        let probe = repeat_probe(is_altered_over_tcp, || {
             made += 1;
             unopened(endings[(made - 1).min(endings.len() - 1)].clone())
         });
