@@ -149,7 +149,10 @@ impl Prober<'_> {
 
     fn bracketed(&self, paths: &[PathProbe], path: &PathProbe, parameters: &PatternParameters) -> MptcpProbe {
         let is_altered = paths.iter().any(|path| path.tcp.is_altered());
-        repeat_probe(is_altered, || self.bracketed_once(paths, path, parameters.clone()))
+        repeat_probe(
+            || !is_altered && self.has_time(),
+            || self.bracketed_once(paths, path, parameters.clone()),
+        )
     }
 
     fn bracketed_once(
@@ -220,10 +223,10 @@ impl Prober<'_> {
 
 /// A probe over MPTCP; again if bytes were wrong or the server ended it, because Linux 6.18 can lose bytes that arrive while
 /// a subflow joins (see `pathbench_traffic::protocol`). What a path alters, which plain TCP shows, is altered each time.
-fn repeat_probe(is_altered_over_tcp: bool, mut attempt: impl FnMut() -> MptcpProbe) -> MptcpProbe {
+fn repeat_probe(may_repeat: impl Fn() -> bool, mut attempt: impl FnMut() -> MptcpProbe) -> MptcpProbe {
     let mut probe = attempt();
     for _ in 1..JOIN_ATTEMPTS {
-        if is_altered_over_tcp || !matches!(probe.ending, Ending::Altered(_) | Ending::Failed(_)) {
+        if !matches!(probe.ending, Ending::Altered(_) | Ending::Failed(_)) || !may_repeat() {
             break;
         }
         probe = attempt();
@@ -314,10 +317,13 @@ mod tests {
 
     fn attempts(is_altered_over_tcp: bool, endings: &[Ending]) -> (usize, Ending) {
         let mut made = 0;
-        let probe = repeat_probe(is_altered_over_tcp, || {
-            made += 1;
-            unopened(endings[(made - 1).min(endings.len() - 1)].clone())
-        });
+        let probe = repeat_probe(
+            || !is_altered_over_tcp,
+            || {
+                made += 1;
+                unopened(endings[(made - 1).min(endings.len() - 1)].clone())
+            },
+        );
         (made, probe.ending)
     }
 
