@@ -122,12 +122,10 @@ impl Engine<'_> {
 
     fn receive(&mut self) {
         let deadline = self.deadline();
-        // The arrival time of all packets read below: they arrived when the device became readable.
-        let called = self.tools.clock.now();
         for link in &mut self.links {
             for direction in LinkDirection::BOTH {
                 if link.ends[direction.index()].readable {
-                    link.receive(direction, called, deadline, &mut self.tools);
+                    link.receive(direction, deadline, &mut self.tools);
                 }
             }
         }

@@ -116,16 +116,16 @@ impl Link {
     pub(super) fn receive(
         &mut self,
         direction: LinkDirection,
-        called: Timestamp,
         deadline: Option<Timestamp>,
         tools: &mut Tools<'_>,
     ) {
         let mut bytes = 0;
-        for turn in 0..TURN_PACKETS {
+        for _ in 0..TURN_PACKETS {
             let end = &mut self.ends[direction.index()];
             match tools.pool.receive(&end.tun) {
                 Ok(Received::Packet(packet, gso)) => {
-                    let now = if turn == 0 { called } else { tools.clock.now() };
+                    // Not before the read: it may have arrived since, and would leave early.
+                    let now = tools.clock.now();
                     bytes += packet.ip().len();
                     self.offer(direction, now, packet, &gso);
                     if bytes > TURN_BYTES || deadline.is_some_and(|deadline| deadline <= now) {

@@ -3,13 +3,22 @@
 use crate::fixture::{Lab, delayed, v4};
 use libtest_mimic::Failed;
 use pathbench_emulator::plane::Lateness;
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_kerneltest::{MonotonicClock, Outcome, ensure, tests};
+use pathbench_record::time::{Clock, Timestamp};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::Read;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-tests![the_kernel_answers_after_twice_the_delay, without_delay_packets_pass_at_once];
+tests![
+    the_kernel_answers_after_twice_the_delay,
+    without_delay_packets_pass_at_once,
+    no_packet_is_early_when_the_processor_is_taken_away
+];
+
+const PACKETS: u32 = 4_000;
 
 /// Round-trip times of ICMP echo requests, which the far kernel answers by itself, sorted.
 fn pings(lab: &Lab, count: u16) -> Result<Vec<Duration>, Failed> {
@@ -74,5 +83,51 @@ fn without_delay_packets_pass_at_once() -> Outcome {
     print("no delay", &times, &lateness);
     ensure!(times[0] < Duration::from_millis(1), "even the fastest takes {:?}", times[0]);
     ensure!(lateness[0].p50 < Duration::from_micros(500), "{lateness:?}");
+    Ok(())
+}
+
+/// The processor is taken from the thread for 500 µs after every fifth look at the clock.
+#[derive(Debug, Default)]
+struct InterruptedClock {
+    looks: AtomicU32,
+}
+
+impl Clock for InterruptedClock {
+    fn now(&self) -> Timestamp {
+        let now = MonotonicClock.now();
+        if self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(5) {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        now
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        MonotonicClock.sleep_until(deadline);
+    }
+}
+
+/// Regression: a packet that arrived after the look at the clock had that time as its arrival, and left 0.1 ms early.
+fn no_packet_is_early_when_the_processor_is_taken_away() -> Outcome {
+    let delay = Duration::from_millis(10);
+    let models = [delayed(delay), delayed(delay)];
+    let lab = Lab::make(Arc::new(InterruptedClock::default()), models, [1, 2], None, true)?;
+    let (client, server) = lab.udp(v4)?;
+    server.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let receiver = std::thread::spawn(move || {
+        let mut number = [0; 4];
+        (0..PACKETS).map(|_| server.recv(&mut number).map(|_| Instant::now())).collect::<Result<Vec<_>, _>>()
+    });
+    let mut sent = Vec::new();
+    for number in 0..PACKETS {
+        // Up to 0.6 ms: packets meet every step of the thread.
+        std::thread::sleep(Duration::from_micros(u64::from(number) * 137 % 600));
+        sent.push(Instant::now());
+        client.send(&number.to_be_bytes())?;
+    }
+    let received = receiver.join().map_err(|_| "the receiver panicked")??;
+    let delays = sent.iter().zip(received).map(|(sent, received)| received.duration_since(*sent));
+    let least = delays.min().ok_or("no packet")?;
+    println!("least delay: {least:?}");
+    ensure!(least >= delay, "{least:?} is earlier than {delay:?}");
     Ok(())
 }
