@@ -70,6 +70,20 @@ fn interfaces_that_are_named_by_their_address_stay_distinct() {
     assert_eq!(document, expected, "the collector applies it again");
 }
 
+/// Regression: a prefix and what is beside it were read as another address when the collector replaced it again.
+#[test]
+fn a_prefix_that_joins_the_text_beside_it_stays_as_it_is() {
+    for (text, expected) in [
+        ("0.0-0-0-0a", "0.0.0.0/24.0/24a"),
+        ("0::::00::", "::/48::/48::/48"),
+        ("7:2001-db8-1-2--3", "7:2001:db8::/48"),
+        ("node-192-0-2-7", "node-192.0.2.0/24"),
+    ] {
+        assert_eq!(addresses(text), expected);
+        assert_eq!(addresses(expected), expected);
+    }
+}
+
 proptest! {
     #[test]
     fn no_full_ipv4_address_is_left(
