@@ -270,6 +270,28 @@ fn a_black_hole_for_large_packets_explains_the_stall_of_tcp() {
 }
 
 #[test]
+fn a_path_without_bytes_is_unused_only_where_tcp_reaches_the_server() {
+    let stalled = || Ending::Stalled("no progress for 2 s".to_owned());
+    let dead = Ending::NotConnected("no answer from 10.0.9.1 within 3 s".to_owned());
+    let (unused, alone) = ("Nothing passes over wlan0", "Only one path reaches this server");
+    for (tcp, silent, words) in [
+        (Ending::Complete, false, unused),
+        (Ending::Altered("byte 7 is wrong".to_owned()), false, unused),
+        (stalled(), true, unused),
+        (stalled(), false, alone),
+        (dead, false, alone),
+    ] {
+        let mut facts = sound();
+        facts.paths[WIFI].tcp = tcp;
+        facts.paths[WIFI].mtu.as_mut().unwrap().upload.silent = silent;
+        let probe = MptcpProbe { subflows: vec![subflow(0, PathState::Open, 1_000_000)], ..sound_probe(0) };
+        facts.transfers = vec![Transfer { initial: 0, probe }];
+        let found = problems(&facts);
+        assert!(found.iter().any(|(_, text)| text.contains(words)), "{words}: {found:?}");
+    }
+}
+
+#[test]
 fn altered_payload_belongs_to_the_path_on_which_plain_tcp_shows_it() {
     let mut facts = sound();
     facts.paths[WIFI].tcp = Ending::Altered("byte 7 is wrong".to_owned());
