@@ -124,8 +124,8 @@ fn no_packet_is_early_when_the_processor_is_taken_away() -> Outcome {
         sent.push(Instant::now());
         client.send(&number.to_be_bytes())?;
     }
-    let received = receiver.join().map_err(|_| "the receiver panicked")??;
-    let delays = sent.iter().zip(received).map(|(sent, received)| received.duration_since(*sent));
+    let arrived = receiver.join().map_err(|_| "the receiver panicked")??;
+    let delays = sent.iter().zip(arrived).map(|(sent, arrived)| arrived.duration_since(*sent));
     let least = delays.min().ok_or("no packet")?;
     println!("least delay: {least:?}");
     ensure!(least >= delay, "{least:?} is earlier than {delay:?}");
