@@ -113,9 +113,11 @@ fn no_packet_is_early_when_the_processor_is_taken_away() -> Outcome {
     let lab = Lab::make(Arc::new(InterruptedClock::default()), models, [1, 2], None, true)?;
     let (client, server) = lab.udp(v4)?;
     server.set_read_timeout(Some(Duration::from_secs(2)))?;
+    // A socket's buffer may overflow on a busy machine: a packet is known by its number.
     let receiver = std::thread::spawn(move || {
         let mut number = [0; 4];
-        (0..PACKETS).map(|_| server.recv(&mut number).map(|_| Instant::now())).collect::<Result<Vec<_>, _>>()
+        let receive = || server.recv(&mut number).ok().map(|_| (u32::from_be_bytes(number), Instant::now()));
+        std::iter::from_fn(receive).take(PACKETS as usize).collect::<Vec<_>>()
     });
     let mut sent = Vec::new();
     for number in 0..PACKETS {
@@ -124,8 +126,9 @@ fn no_packet_is_early_when_the_processor_is_taken_away() -> Outcome {
         sent.push(Instant::now());
         client.send(&number.to_be_bytes())?;
     }
-    let arrived = receiver.join().map_err(|_| "the receiver panicked")??;
-    let delays = sent.iter().zip(arrived).map(|(sent, arrived)| arrived.duration_since(*sent));
+    let arrived = receiver.join().map_err(|_| "the receiver panicked")?;
+    ensure!(arrived.len() > PACKETS as usize / 4, "{} of {PACKETS} packets arrived", arrived.len());
+    let delays = arrived.iter().map(|(number, at)| at.duration_since(sent[*number as usize]));
     let least = delays.min().ok_or("no packet")?;
     println!("least delay: {least:?}");
     ensure!(least >= delay, "{least:?} is earlier than {delay:?}");
