@@ -149,18 +149,10 @@ impl Anonymiser {
 
     /// `text` without personal names and with prefixes instead of addresses.
     pub fn text(&self, text: &str) -> String {
-        // A name can be part of an anonymous form: `2.0` of 192.0.2.0/24.
-        const PASSES: usize = 4;
-        let mut text = text.to_owned();
-        for _ in 0..PASSES {
-            let plain = self.without_names(&visible(&text));
-            let anonymous = address::replaced(&plain, |name| self.interface_number(name));
-            if anonymous == text {
-                break;
-            }
-            text = anonymous;
-        }
-        text
+        settled(text, |text| {
+            let plain = self.without_names(&visible(text));
+            address::replaced(&plain, |name| self.interface_number(name))
+        })
     }
 
     /// The longest name at each place becomes [`REMOVED`]; `REMOVED` itself stays.
@@ -218,6 +210,23 @@ impl Anonymiser {
             }
         }
     }
+}
+
+/// `text` after as many passes as change it, so that what is anonymous stays as it is: a name can be part of an anonymous
+/// form (`2.0` of 192.0.2.0/24), and a prefix and the text beside it can look like another address. A text that does not
+/// come to an end is removed as a whole.
+fn settled(text: &str, pass: impl Fn(&str) -> String) -> String {
+    // More than any text needs that is not made to need them.
+    const PASSES: usize = 8;
+    let mut before = text.to_owned();
+    for _ in 0..PASSES {
+        let after = pass(&before);
+        if after == before {
+            return after;
+        }
+        before = after;
+    }
+    REMOVED.to_owned()
 }
 
 fn is_personal(key: &str) -> bool {

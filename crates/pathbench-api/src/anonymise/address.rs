@@ -6,33 +6,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 48;
-/// More than any text needs that is not made to need them.
-const PASSES: usize = 8;
 
 /// Prefixes instead of all addresses in `text`, IP and link-layer.
 ///
 /// Digits of other scripts count as digits: `１９２.０.２.７` is an address to a reader.
 pub fn addresses(text: &str) -> String {
-    replaced(text, |_| None)
+    super::settled(text, |text| replaced(text, |_| None))
 }
 
-/// As [`addresses`]; `number` tells the names of interfaces of one result apart.
-///
-/// What has been replaced stays as it is when it is replaced again: a prefix and the text beside it can look like
-/// another address. A text that does not come to an end is removed as a whole.
+/// One pass over `text`; `number` tells the names of interfaces of one result apart.
 pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>) -> String {
-    let mut before = text.to_owned();
-    for _ in 0..PASSES {
-        let after = replaced_once(&before, &number);
-        if after == before {
-            return after;
-        }
-        before = after;
-    }
-    REMOVED.to_owned()
-}
-
-fn replaced_once(text: &str, number: impl Fn(&str) -> Option<usize>) -> String {
     let normal: Vec<(char, char)> = text.chars().map(|character| (character, plain(character))).collect();
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
