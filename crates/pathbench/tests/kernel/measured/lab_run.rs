@@ -318,14 +318,14 @@ fn an_interface_that_goes_down_leaves_a_stall_and_half_of_the_capacity() {
         path = "wlan"
         action = "down"
         [[event]]
-        at = "4500ms"
+        at = "6500ms"
         path = "wlan"
         action = "up"
         [run]
         transports = ["mptcp", "tcp@wlan"]
-        duration = "6s"
+        duration = "8s"
         [run.throughput]
-        patience = "2s"
+        patience = "4s"
     "#;
     let measured = measure("failing", rest, &["--no-calibration"]).expect(0);
     let run = measured.run("mptcp");
@@ -334,7 +334,7 @@ fn an_interface_that_goes_down_leaves_a_stall_and_half_of_the_capacity() {
     // Data sent on the path that is gone holds back what follows it, until it is sent again. Where that takes as long as
     // the path is down, nothing recovers.
     let dip = run.dip.unwrap();
-    assert!(run.recovery_ms.is_none_or(|ms| ms < 3000.0 && (dip > 0.1) == (ms > 0.0)), "{run:#?}");
+    assert!(run.recovery_ms.is_none_or(|ms| ms < 5000.0 && (dip > 0.1) == (ms > 0.0)), "{run:#?}");
     let (start, down) = (phase(run, "start"), phase(run, "down wlan"));
     // Half of the capacity is lost.
     assert!(start.shares["wlan"] > 0.25 && down.shares["eth"] > 0.95, "{start:?} {down:?}");
@@ -351,7 +351,7 @@ fn an_interface_that_goes_down_leaves_a_stall_and_half_of_the_capacity() {
     let alone = measured.run("tcp@wlan");
     assert!(!alone.completed && alone.error.is_some(), "{alone:#?}");
     let hung = alone.hung_ms.unwrap();
-    assert!((1900.0..3500.0).contains(&hung), "patience is 2 s, hung {hung} ms");
+    assert!((3900.0..5500.0).contains(&hung), "patience is 4 s, hung {hung} ms");
     assert!(alone.delivered_bytes > 0);
     // While an interface is down, the kernel reports an MSS of 36.
     let wlan = path(alone, "wlan");
