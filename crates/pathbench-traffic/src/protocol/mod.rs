@@ -23,8 +23,10 @@
 //! The client sends no data before the server's START. If the server's process is in a call on its MPTCP socket when the
 //! last packet of a join arrives, Linux 6.18 completes the join at the end of the call, and `mptcp_subflow_joined`
 //! (net/mptcp/protocol.c) overwrites the mapping of data that has arrived on the subflow in the meantime: bytes are lost.
-//! The first subflows join while the server sends ACCEPT; when it answers START, that call has ended. The server sends no
-//! data before it has answered START on every stream: over quic, endless data of one stream would hold back the others.
+//! The first subflows join while the server sends ACCEPT; when it answers START, that call has ended. With TLS they join
+//! during the handshake: the client sends the last flight of it and HELLO in one write, so that either both arrive or
+//! neither does, and MPTCP sends them again. The server sends no data before it has answered START on every stream: over
+//! quic, endless data of one stream would hold back the others.
 //!
 //! The patterns of messages use these frames instead of DATA, on each stream in one direction (ping: the client makes
 //! the requests; interactive: the client on stream 0, the server on stream 1):

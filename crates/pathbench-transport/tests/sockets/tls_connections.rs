@@ -4,9 +4,10 @@ use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    ConnectError, ConnectOptions, Connection, ListenOptions, Listener, ReceiveError, Security, SendError,
-    ServerIdentity, Session, Trust, mptcp_available,
+    ALPN, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, ReceiveError, Security,
+    SendError, ServerIdentity, Session, Trust, mptcp_available, server_config,
 };
+use rustls::ServerConnection;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -179,6 +180,34 @@ fn clear_text_servers_and_silent_servers_have_different_errors() {
     let error = open(Transport::Tcp, address, security, 300 * MS).unwrap_err();
     assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
     drop(thread.join());
+}
+
+#[test]
+fn the_last_flight_of_a_handshake_travels_with_the_first_data() {
+    let identity = identity();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut session = ServerConnection::new(Arc::new(server_config(&identity, ALPN).unwrap())).unwrap();
+    thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            open(Transport::Tcp, listener.local_addr().unwrap(), pinned(&identity), PATIENCE).unwrap()
+        });
+        let (mut socket, _) = listener.accept().unwrap();
+        session.read_tls(&mut socket).unwrap();
+        session.process_new_packets().unwrap();
+        while session.wants_write() {
+            session.write_tls(&mut socket).unwrap();
+        }
+        let client = client.join().unwrap();
+        socket.set_read_timeout(Some(200 * MS)).unwrap();
+        let error = session.read_tls(&mut socket).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
+        assert_eq!(client.send(b"first", Some(PATIENCE)).unwrap(), 5);
+        session.read_tls(&mut socket).unwrap();
+        session.process_new_packets().unwrap();
+        let mut first = [0; 5];
+        session.reader().read_exact(&mut first).unwrap();
+        assert_eq!((&first, session.is_handshaking()), (b"first", false));
+    });
 }
 
 #[test]
