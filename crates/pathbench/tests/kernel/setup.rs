@@ -307,10 +307,11 @@ impl Watch {
         Self { process, lines: Box::new(lines), seen: Vec::new() }
     }
 
+    /// Waits for a line that begins with `text`: comments name the commands of the undo from the start.
     fn wait_for(&mut self, text: &str) {
         let seen = &mut self.seen;
         let found =
-            self.lines.by_ref().inspect(|line| seen.push(line.clone())).any(|line| line.contains(text));
+            self.lines.by_ref().inspect(|line| seen.push(line.clone())).any(|line| line.starts_with(text));
         assert!(found, "`{text}` does not come: {:#?}", self.seen);
     }
 }
