@@ -213,7 +213,7 @@ pub struct InteractiveCore {
     marks: Vec<Marks>,
     acknowledged: u32,
     /// Number of acknowledged and answered requests, whose records are final.
-    pub answered: u32,
+    answered: u32,
     /// Bodies of sent requests and of received acknowledgements and answers; receiving is progress.
     pub meter: Meter,
 }
@@ -331,6 +331,14 @@ impl InteractiveCore {
 
     pub fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
         self.messages_from(0, now)
+    }
+
+    /// The requests due at `now` without the first `reported`, which becomes the number of those that are final. `now`
+    /// may be earlier than the last step: a request that was due after it is in a later call.
+    pub fn messages_since(&self, reported: &mut u32, now: Timestamp) -> Vec<MessageRecord> {
+        let messages = self.messages_from(*reported, now);
+        *reported = self.answered.min(*reported + messages.len() as u32);
+        messages
     }
 
     pub fn messages_from(&self, first: u32, now: Timestamp) -> Vec<MessageRecord> {

@@ -43,9 +43,7 @@ impl Update {
     fn add(&mut self, stream: &Stream, cursor: &mut Cursor) {
         match &stream.work {
             Work::Interactive(core) => {
-                let core = lock(core);
-                self.messages.extend(core.messages_from(cursor.message, self.at));
-                cursor.message = core.answered;
+                self.messages.extend(lock(core).messages_since(&mut cursor.message, self.at));
             }
             Work::Respond(core) => self.arrivals.extend(lock(core).take_arrivals()),
             Work::Transfer { .. } | Work::Ping(_) => {}

@@ -29,7 +29,7 @@ pub(crate) fn random_id() -> TestId {
 }
 
 pub(crate) fn limits() -> Limits {
-    Limits { handshake_timeout: Duration::from_secs(5), ..Limits::default() }
+    Limits::default()
 }
 
 pub(crate) fn server(transport: Transport, limits: Limits) -> (Server, SocketAddr) {
@@ -50,7 +50,6 @@ pub(crate) fn plan(
 ) -> ClientPlan {
     ClientPlan {
         sample_interval: Duration::from_millis(20),
-        patience: Duration::from_secs(5),
         ..ClientPlan::new(transport, server, random_id(), parameters.into())
     }
 }

@@ -231,7 +231,8 @@ fn a_stop_cancels_only_requests_that_are_not_due_yet() {
     for ms in 0..420 {
         test.step(at(ms));
     }
-    assert_eq!(test.requester.answered, 2);
+    let answered = |one: &&MessageRecord| one.answered.is_some();
+    assert_eq!(test.requester.messages(at(419)).iter().filter(answered).count(), 2);
     test.requester.take(at(420), Frame::Stop).unwrap();
     test.requester.stop(at(440));
     let ended = test.run(421);
@@ -243,6 +244,22 @@ fn a_stop_cancels_only_requests_that_are_not_due_yet() {
     assert!(messages.iter().all(|message| message.answered.is_some()));
     assert_eq!(test.requester.messages_from(3, ended), messages[3..]);
     assert_eq!(test.requester.meter.end(false).bytes, test.responder.meter.deliveries.total_bytes());
+}
+
+/// The thread that reports may lose the CPU after it has read the clock.
+#[test]
+fn a_request_answered_after_the_time_of_an_update_is_in_the_next_update() {
+    let pipe = || Pipe::new(20 * MS, &[], 1 << 20);
+    let mut test = Interactive::new(&short(), pipe(), pipe());
+    for ms in 0..350 {
+        test.step(at(ms));
+    }
+    // Due at 0, 100, 200 and 300 ms, and answered 40 ms later.
+    let mut reported = 0;
+    let mut report = |ms| test.requester.messages_since(&mut reported, at(ms));
+    let updates = [report(150), report(250), report(349), report(349)];
+    assert_eq!(updates.each_ref().map(Vec::len), [2, 1, 1, 0]);
+    assert_eq!(updates.concat(), test.requester.messages(at(349)));
 }
 
 #[test]
