@@ -28,10 +28,6 @@ pub(crate) fn random_id() -> TestId {
     TestId(id)
 }
 
-pub(crate) fn limits() -> Limits {
-    Limits::default()
-}
-
 pub(crate) fn server(transport: Transport, limits: Limits) -> (Server, SocketAddr) {
     let options = ServerOptions {
         limits,

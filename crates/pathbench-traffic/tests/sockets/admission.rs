@@ -2,7 +2,7 @@
 //! connection, and the server keeps running.
 
 use crate::common;
-use crate::common::{clock, limits, plan};
+use crate::common::{clock, plan};
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
@@ -104,7 +104,7 @@ fn refusal(outcome: ClientOutcome) -> (RefusalCode, String, Option<u64>) {
 fn a_token_is_required_on_every_transport() {
     let key = TokenKey::from_text("0123456789abcdef0123456789abcdef").unwrap();
     let access = Access::Token { key: key.clone(), wall_clock: || NOW };
-    let server = LimitedServer::build(limits(), access, None);
+    let server = LimitedServer::build(Limits::default(), access, None);
     let valid = key.mint("alice", NOW - 10, Duration::from_secs(60)).unwrap();
     let expired = key.mint("alice", NOW - 600, Duration::from_secs(60)).unwrap();
     let foreign = TokenKey::from_text(&"f".repeat(32)).unwrap();
@@ -155,7 +155,7 @@ fn during(server: &LimitedServer, plan: ClientPlan, meanwhile: impl FnOnce()) {
 
 #[test]
 fn a_client_has_a_share_of_the_slots_and_learns_when_to_retry() {
-    let server = LimitedServer::open(Limits { max_tests: 8, max_tests_per_client: 1, ..limits() });
+    let server = LimitedServer::open(Limits { max_tests: 8, max_tests_per_client: 1, ..Limits::default() });
     during(&server, server.plan(Transport::Tcp, long_upload()), || {
         // Another port and transport, but the same client.
         let (code, message, retry) = refusal(run(&server.plan(Transport::Quic, upload(1000))));
@@ -168,7 +168,7 @@ fn a_client_has_a_share_of_the_slots_and_learns_when_to_retry() {
 
 #[test]
 fn a_draining_server_finishes_running_tests_and_refuses_new_ones() {
-    let server = LimitedServer::open(limits());
+    let server = LimitedServer::open(Limits::default());
     let several = ThroughputParameters { streams: 4, ..long_upload() };
     during(&server, server.plan(Transport::Tcp, several), || {
         server.inner.drain();
@@ -182,7 +182,7 @@ fn a_draining_server_finishes_running_tests_and_refuses_new_ones() {
 #[test]
 fn a_bound_on_the_rate_holds_for_all_of_a_clients_tests_and_streams_together() {
     let most = 40e6;
-    let server = LimitedServer::open(Limits { max_rate_bps: Some(most as u64), ..limits() });
+    let server = LimitedServer::open(Limits { max_rate_bps: Some(most as u64), ..Limits::default() });
     for direction in [DataDirection::Upload, DataDirection::Download] {
         let two: Vec<ClientOutcome> = thread::scope(|scope| {
             let start = |transport| {
@@ -218,7 +218,7 @@ fn a_bound_on_the_rate_holds_for_all_of_a_clients_tests_and_streams_together() {
 
 #[test]
 fn tests_over_tls_complete_and_report_their_cipher() {
-    let server = LimitedServer::open(limits());
+    let server = LimitedServer::open(Limits::default());
     let mut transports = vec![Transport::Tcp];
     if mptcp_available().is_ok() {
         transports.push(Transport::Mptcp);
@@ -263,7 +263,7 @@ impl ServerObserver for Events {
 
 #[test]
 fn a_server_with_another_identity_is_rejected_on_every_transport() {
-    let server = LimitedServer::open(limits());
+    let server = LimitedServer::open(Limits::default());
     let other = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
     for transport in [Transport::Tcp, Transport::Quic, Transport::Mpquic] {
         let security = Security::Tls(Trust::Fingerprint(other.fingerprint()));
@@ -276,7 +276,7 @@ fn a_server_with_another_identity_is_rejected_on_every_transport() {
 fn an_operator_gets_tests_by_number_and_refusals() {
     let events = Arc::new(Events::default());
     let server = LimitedServer::build(
-        Limits { max_bytes: Some(1_000_000), ..limits() },
+        Limits { max_bytes: Some(1_000_000), ..Limits::default() },
         Access::Open,
         Some(Arc::clone(&events) as Arc<dyn ServerObserver>),
     );
@@ -290,8 +290,11 @@ fn an_operator_gets_tests_by_number_and_refusals() {
 
 #[test]
 fn one_client_cannot_take_all_connections() {
-    let server =
-        LimitedServer::open(Limits { max_connections: 100, max_connections_per_client: 3, ..limits() });
+    let server = LimitedServer::open(Limits {
+        max_connections: 100,
+        max_connections_per_client: 3,
+        ..Limits::default()
+    });
     let address = server.address(Transport::Tcp);
     let _half_open: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
     while server.inner.status().connections < 3 {
@@ -310,7 +313,7 @@ fn one_client_cannot_take_all_connections() {
 
 #[test]
 fn one_client_cannot_take_all_quic_connections_by_holding_them_idle() {
-    let server = LimitedServer::open(limits());
+    let server = LimitedServer::open(Limits::default());
     let mut held = Vec::new();
     let refused = (0..200).any(|_| {
         let session = server.session(Transport::Quic, server.security.clone());
@@ -336,7 +339,7 @@ fn closes(connection: &Connection, time: Duration) -> bool {
 
 #[test]
 fn garbage_and_silence_inside_every_kind_of_connection_are_ended() {
-    let server = LimitedServer::open(Limits { handshake_timeout: 2000 * MS, ..limits() });
+    let server = LimitedServer::open(Limits { handshake_timeout: 2000 * MS, ..Limits::default() });
     // A header that announces 2^63 bytes; another protocol; no data.
     let huge = (1_u64 << 63).to_be_bytes();
     let noise: Vec<u8> =
@@ -357,8 +360,11 @@ fn garbage_and_silence_inside_every_kind_of_connection_are_ended() {
 
 #[test]
 fn half_open_connections_on_every_port_do_not_keep_others_out() {
-    let server =
-        LimitedServer::open(Limits { handshake_timeout: 3000 * MS, max_connections: 60, ..limits() });
+    let server = LimitedServer::open(Limits {
+        handshake_timeout: 3000 * MS,
+        max_connections: 60,
+        ..Limits::default()
+    });
     let tcp = server.address(Transport::Tcp);
     let mut silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(tcp).unwrap()).collect();
     for stream in silent.iter_mut().skip(10) {
@@ -389,7 +395,7 @@ fn half_open_connections_on_every_port_do_not_keep_others_out() {
 
 #[test]
 fn a_client_that_disconnects_silently_during_a_test_frees_its_slot_on_every_transport() {
-    let server = LimitedServer::open(Limits { max_tests: 1, ..limits() });
+    let server = LimitedServer::open(Limits { max_tests: 1, ..Limits::default() });
     for transport in [Transport::Tcp, Transport::Quic, Transport::Mpquic] {
         let session = server.session(transport, server.security.clone());
         let connection = session.open().unwrap();
@@ -436,7 +442,7 @@ fn echo(server: SocketAddr, datagrams: &[Vec<u8>]) -> usize {
 
 #[test]
 fn the_server_does_not_amplify_to_unvalidated_addresses() {
-    let server = LimitedServer::open(limits());
+    let server = LimitedServer::open(Limits::default());
     let address = server.address(Transport::Quic);
     // A recorded first flight of a client, which an attacker could send from a forged address.
     let recorder = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,6 +1,6 @@
 //! A relay between client and server that changes bytes, or drops all bytes silently from some time on.
 
-use crate::common::{clock, limits, next_frame, plan, random_id, send, server};
+use crate::common::{clock, next_frame, plan, random_id, send, server};
 use pathbench_record::direction::Direction;
 use pathbench_record::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::time::Timestamp;
@@ -9,6 +9,7 @@ use pathbench_traffic::client::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client,
 };
 use pathbench_traffic::protocol::{End, Frame, HEADER_BYTES, Hello};
+use pathbench_traffic::server::Limits;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,7 +91,7 @@ fn broken(outcome: &ClientOutcome) -> &str {
 
 #[test]
 fn an_unmodified_relayed_connection_completes_like_a_direct_one() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     let via = between(address, interference());
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 2_000_000, upload_bytes: 0, streams: 2 });
     for parameters in [bulk, interactive(300 * MS, 5000 * MS)] {
@@ -102,7 +103,7 @@ fn an_unmodified_relayed_connection_completes_like_a_direct_one() {
 
 #[test]
 fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     let place = 1_000_000;
     let via = between(address, Interference { change: Some(place), ..interference() });
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 3_000_000, ..BulkParameters::default() });
@@ -120,7 +121,7 @@ fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
 
 #[test]
 fn a_wrong_byte_of_an_answer_fails_the_test_and_is_named() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     // ACCEPT and START; then answers of 8 + 100 bytes: the fourth byte of the content of the third.
     let via = between(address, Interference { change: Some(16 + 2 * 108 + 8 + 4 + 3), ..interference() });
     let parameters = PingParameters { response_bytes: 100, ..PingParameters::default() };
@@ -158,7 +159,7 @@ fn run_into_black_hole(plan: &ClientPlan, black_hole: &AtomicBool, after: Durati
 
 #[test]
 fn a_dead_connection_ends_the_test_and_leaves_every_message_in_the_record() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     let relay = interference();
     let black_hole = Arc::clone(&relay.black_hole);
     let via = between(address, relay);
@@ -189,7 +190,7 @@ fn a_dead_connection_ends_the_test_and_leaves_every_message_in_the_record() {
 
 #[test]
 fn pings_into_a_black_hole_count_as_lost() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     let relay = interference();
     let black_hole = Arc::clone(&relay.black_hole);
     let via = between(address, relay);
@@ -232,7 +233,7 @@ fn a_client_sends_no_data_before_the_servers_start() {
 /// until the data had ended.
 #[test]
 fn a_server_sends_no_data_before_every_stream_has_its_start() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     let request =
         r#"{"pattern":"bulk","transport":"tcp","patience_ms":9000,"parameters":{"bytes":1000,"streams":2}}"#;
     let test = random_id();

@@ -1,9 +1,10 @@
 //! The server compares the transport that a client declares with the connection's transport.
 
-use crate::common::{Everything, clock, limits, random_id};
+use crate::common::{Everything, clock, random_id};
 use pathbench_record::pattern::ThroughputParameters;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::protocol::{Decoder, Event, Frame, Hello, RefusalCode};
+use pathbench_traffic::server::Limits;
 use pathbench_transport::{ConnectOptions, Connection, Session};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ fn answer(connection: &Connection) -> Frame {
 
 #[test]
 fn a_claimed_transport_is_compared_with_the_connection() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     for (index, &(used, address)) in everything.addresses.iter().enumerate() {
         for claimed in [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic] {
             let security = everything.plan(index, ThroughputParameters::default()).security;

@@ -1,7 +1,7 @@
 //! No peer can extend the other end's waits, and no wait continues after a shutdown.
 
 use crate::bodies::honest::record_by_hand;
-use crate::common::{Everything, clock, limits, next_frame, plan, random_id, send, server};
+use crate::common::{Everything, clock, next_frame, plan, random_id, send, server};
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;
@@ -286,7 +286,7 @@ fn many(direction: DataDirection, seconds: u64) -> ThroughputParameters {
 
 /// Time to stop a server that paces 128 streams in each direction.
 fn shutdown_of_paced_streams(transport: Transport, direction: DataDirection) -> Duration {
-    let everything = Everything::start(Limits { max_rate_bps: Some(2_000_000), ..limits() });
+    let everything = Everything::start(Limits { max_rate_bps: Some(2_000_000), ..Limits::default() });
     let index = everything.addresses.iter().position(|(known, _)| *known == transport).unwrap();
     let plan = everything.plan(index, many(direction, 60));
     let client = thread::spawn(move || run_client(&plan, &clock(), &Unobserved));
@@ -353,7 +353,8 @@ fn a_shutdown_does_not_wait_for_streams_that_never_came() {
 #[test]
 fn many_streams_together_keep_the_rate_and_the_time() {
     const RATE_BPS: u64 = 16_000_000;
-    let (server, address) = server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..limits() });
+    let (server, address) =
+        server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..Limits::default() });
     for seconds in [1, 4] {
         let begun = MonotonicClock.now();
         let outcome = run_client(
@@ -383,7 +384,8 @@ fn many_streams_together_keep_the_rate_and_the_time() {
 #[test]
 fn an_upload_is_taken_no_faster_than_the_rate() {
     const RATE_BPS: u64 = 40_000_000;
-    let (server, address) = server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..limits() });
+    let (server, address) =
+        server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..Limits::default() });
     let parameters = ThroughputParameters {
         amount: Amount::Bytes(20_000_000),
         streams: 8,
@@ -403,7 +405,8 @@ fn an_upload_is_taken_no_faster_than_the_rate() {
 #[test]
 fn messages_are_paced() {
     const RATE_BPS: u64 = 4_000_000;
-    let (server, address) = server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..limits() });
+    let (server, address) =
+        server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..Limits::default() });
     let ping = PingParameters {
         count: 40,
         warm_up: 0,

@@ -1,6 +1,6 @@
 //! Tests that end early, and the updates while they run.
 
-use crate::common::{Everything, clock, limits};
+use crate::common::{Everything, clock};
 use pathbench_record::direction::Direction;
 use pathbench_record::end::{EndRecord, MessageRecord};
 use pathbench_record::pattern::{InteractiveParameters, PatternParameters};
@@ -8,6 +8,7 @@ use pathbench_record::sample::PathFigures;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::{ClientObserver, ClientPlan, Control, Update, fetch_record, run_client};
 use pathbench_traffic::messages::Arrival;
+use pathbench_traffic::server::Limits;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -80,7 +81,7 @@ fn long() -> PatternParameters {
 
 #[test]
 fn a_test_that_is_stopped_is_complete_and_no_message_of_it_is_lost() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     for plan in everything.plans(&long()) {
         let recorder = Recorder::that_sends(Control::Stop, Duration::from_millis(600));
         let outcome = run_client(&plan, &clock(), &recorder);
@@ -115,7 +116,7 @@ fn a_test_that_is_stopped_is_complete_and_no_message_of_it_is_lost() {
 
 #[test]
 fn an_aborted_test_leaves_both_records() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     for plan in everything.plans(&long()) {
         let recorder = Recorder::that_sends(Control::Abort, Duration::from_millis(400));
         let outcome = run_client(&plan, &clock(), &recorder);
@@ -129,7 +130,7 @@ fn an_aborted_test_leaves_both_records() {
 
 #[test]
 fn a_client_can_ask_for_a_smaller_record() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     let moments = |server_sample_interval| {
         let plan = ClientPlan { server_sample_interval, ..everything.plan(0, long()) };
         let outcome =
@@ -145,7 +146,7 @@ fn a_client_can_ask_for_a_smaller_record() {
 
 #[test]
 fn a_stop_does_not_shorten_other_patterns() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     let throughput = PatternParameters::Throughput(pathbench_record::pattern::ThroughputParameters {
         amount: pathbench_record::pattern::Amount::Duration(Duration::from_millis(500)),
         ..pathbench_record::pattern::ThroughputParameters::default()

@@ -1,7 +1,7 @@
 //! Peers that send garbage, become silent or disconnect cost the other end a limited time, and a record remains.
 
 use crate::bodies::honest::record_by_hand;
-use crate::common::{clock, limits, next_frame, plan, random_id, send, server};
+use crate::common::{clock, next_frame, plan, random_id, send, server};
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{Amount, ThroughputParameters};
@@ -67,7 +67,7 @@ fn closes_within(stream: &mut TcpStream, time: Duration) -> bool {
 
 #[test]
 fn incoming_garbage_silent_peers_and_slow_writers_are_dropped() {
-    let few = Limits { handshake_timeout: 300 * MS, max_tests: 1, ..limits() };
+    let few = Limits { handshake_timeout: 300 * MS, max_tests: 1, ..Limits::default() };
     let (server, address) = server(Transport::Tcp, few);
     let mut browser = TcpStream::connect(address).unwrap();
     browser.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -96,7 +96,7 @@ fn incoming_garbage_silent_peers_and_slow_writers_are_dropped() {
 
 #[test]
 fn requests_of_another_version_or_pattern_are_refused_with_a_reason() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     let ours = hello(random_id(), "upload");
     let foreign = String::from_utf8(ours.request.clone()).unwrap().replace("throughput", "chat");
     let wrong = [
@@ -117,8 +117,10 @@ fn requests_of_another_version_or_pattern_are_refused_with_a_reason() {
 
 #[test]
 fn excess_connections_are_closed_and_the_others_continue() {
-    let (server, address) =
-        server(Transport::Tcp, Limits { max_connections: 2, handshake_timeout: 600 * MS, ..limits() });
+    let (server, address) = server(
+        Transport::Tcp,
+        Limits { max_connections: 2, handshake_timeout: 600 * MS, ..Limits::default() },
+    );
     let _first = TcpStream::connect(address).unwrap();
     let _second = TcpStream::connect(address).unwrap();
     std::thread::sleep(100 * MS);
@@ -131,7 +133,7 @@ fn excess_connections_are_closed_and_the_others_continue() {
 
 #[test]
 fn a_client_that_disconnects_silently_leaves_a_record_and_its_slot() {
-    let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..limits() });
+    let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..Limits::default() });
     let test = random_id();
     let mut stream = started(address, test, "upload");
     stream.write_all(&data_header(50_000)).unwrap();
@@ -153,7 +155,7 @@ fn a_client_that_disconnects_silently_leaves_a_record_and_its_slot() {
 
 #[test]
 fn a_test_that_the_client_gave_up_can_be_ended_and_fetched_over_another_connection() {
-    let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..limits() });
+    let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..Limits::default() });
     for direction in ["upload", "download", "both"] {
         let test = random_id();
         // The client neither sends nor reads: a path that failed silently.
@@ -223,7 +225,7 @@ fn a_server_of_another_protocol_is_reported() {
 
 #[test]
 fn a_server_that_stops_ends_the_test_at_once() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     let client = std::thread::spawn(move || {
         let parameters = ThroughputParameters {
             amount: Amount::Duration(Duration::from_secs(20)),

@@ -1,6 +1,6 @@
 //! A panic ends its connection or its listener, releases all slots, and affects no other test.
 
-use crate::common::{clock, limits, plan};
+use crate::common::{clock, plan};
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
@@ -149,7 +149,7 @@ fn in_both_directions() -> ThroughputParameters {
 fn a_panic_in_a_stream_ends_its_test_and_releases_its_slots() {
     for transport in [Transport::Tcp, Transport::Quic] {
         for victim in ["sender", "connection"] {
-            let service = Service::start(Limits { max_tests: 1, ..limits() });
+            let service = Service::start(Limits { max_tests: 1, ..Limits::default() });
             let hit = service.test(transport, in_both_directions());
             service.await_tests(1);
             *service.clock.victim.lock().unwrap() = Some(victim);
@@ -167,7 +167,7 @@ fn a_panic_in_a_stream_ends_its_test_and_releases_its_slots() {
 
 #[test]
 fn a_panic_in_a_stream_leaves_other_tests_alone() {
-    let service = Service::start(limits());
+    let service = Service::start(Limits::default());
     let others = [Transport::Tcp, Transport::Quic].map(|transport| service.test(transport, upload(4)));
     // The only test with a sender at the server.
     let hit = service.test(Transport::Tcp, in_both_directions());
@@ -184,7 +184,8 @@ fn a_panic_in_a_stream_leaves_other_tests_alone() {
 #[test]
 fn a_panic_of_the_observer_releases_all_slots() {
     for event in ["Started", "Ended", "Refused", "Panicked"] {
-        let service = Service::start(Limits { max_tests: 1, max_bytes: Some(10_000_000), ..limits() });
+        let service =
+            Service::start(Limits { max_tests: 1, max_bytes: Some(10_000_000), ..Limits::default() });
         *service.observer.panics_at.lock().unwrap() = Some(event);
         match event {
             "Refused" => {
@@ -208,7 +209,7 @@ fn a_panic_of_the_observer_releases_all_slots() {
 
 #[test]
 fn a_panic_in_the_quic_driver_shows_and_leaves_tcp_alone() {
-    let service = Service::start(limits());
+    let service = Service::start(Limits::default());
     let tcp = service.test(Transport::Tcp, upload(4));
     let mut quic = vec![service.test(Transport::Quic, upload(20))];
     service.await_tests(2);
@@ -241,7 +242,7 @@ fn a_panic_in_the_quic_driver_shows_and_leaves_tcp_alone() {
 
 #[test]
 fn a_panic_in_a_listener_shows_and_leaves_its_tests_and_the_others_alone() {
-    let service = Service::start(Limits { max_connections_per_client: 4, ..limits() });
+    let service = Service::start(Limits { max_connections_per_client: 4, ..Limits::default() });
     let running = service.test(Transport::Tcp, upload(4));
     service.await_tests(1);
     *service.observer.panics_at.lock().unwrap() = Some("TooManyConnections");

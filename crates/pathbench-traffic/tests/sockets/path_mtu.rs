@@ -1,10 +1,11 @@
 //! Examinations of loopback, answered by a server on its QUIC port, on the real kernel.
 
-use crate::common::{Everything, clock, limits, server_with_token};
+use crate::common::{Everything, clock, server_with_token};
 use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, Message, UdpPath};
 use pathbench_traffic::path_mtu::{
     Evidence, MtuBounds, MtuEvent, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
 };
+use pathbench_traffic::server::Limits;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,7 +24,7 @@ fn find(plan: &MtuPlan) -> PathMtuFound {
 
 #[test]
 fn the_largest_ip_packet_passes_loopback() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     let found = find(&plan(everything.quic_address()));
     assert_eq!((found.upload.restarts, found.download.restarts), (0, 0));
     for direction in [&found.upload, &found.download] {
@@ -78,7 +79,7 @@ fn a_silent_server_a_closed_port_and_a_missing_interface_are_distinguished() {
 
 #[test]
 fn a_watch_reports_its_result_and_stops() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     let stop = AtomicBool::new(false);
     let mut events = Vec::new();
     let mut sink = |_, event| {
@@ -93,7 +94,7 @@ fn a_watch_reports_its_result_and_stops() {
 
 #[test]
 fn packets_are_sent_with_the_cookie_of_the_address_only_and_within_a_budget() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(everything.quic_address()).unwrap();
     socket.set_read_timeout(Some(300 * MS)).unwrap();

@@ -1,12 +1,13 @@
 //! Probes over loopback, answered by a server on its QUIC port, on the real kernel.
 
-use crate::common::{Everything, clock, limits, server_with_token};
+use crate::common::{Everything, clock, server_with_token};
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{Unobserved, run_client};
 use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, MAGIC, Message, UdpPath};
 use pathbench_traffic::probe::{ProbeCounts, ProbeOutcome, ProbePlan, ProbeSample, run_probes};
+use pathbench_traffic::server::Limits;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +49,7 @@ fn is_answered(sample: &ProbeSample) -> bool {
 
 #[test]
 fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_reported() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     let plan = plan(everything.quic_address(), vec![by("lo"), by("nosuch0")]);
     let (samples, counts) = thread::scope(|scope| {
         let probing = scope.spawn(|| probe(&plan, 1500 * MS));
@@ -132,7 +133,7 @@ fn a_too_short_interval_is_refused() {
 
 #[test]
 fn an_unknown_address_gets_no_more_than_it_sent_and_nothing_without_a_cookie() {
-    let everything = Everything::start(limits());
+    let everything = Everything::start(Limits::default());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(everything.quic_address()).unwrap();
     socket.set_read_timeout(Some(200 * MS)).unwrap();

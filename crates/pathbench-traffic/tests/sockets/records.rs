@@ -1,7 +1,7 @@
 //! Falsified records, and clients that fetch records repeatedly, do not harm the other end.
 
 use crate::bodies::honest::record_by_hand;
-use crate::common::{clock, limits, next_frame, plan, random_id, send, server};
+use crate::common::{clock, next_frame, plan, random_id, send, server};
 use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{BulkParameters, PatternParameters};
 use pathbench_record::transport::Transport;
@@ -50,7 +50,7 @@ fn ask_for(server: SocketAddr, test: TestId) -> TcpStream {
 
 #[test]
 fn a_falsified_client_record_does_not_affect_the_server() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     let test = random_id();
     let (mut stream, json) = tiny_test(address, test);
     // The record of a client with bins 584 years after its start.
@@ -187,7 +187,7 @@ fn a_falsified_fetched_record_is_refused_by_field() {
 
 #[test]
 fn fetches_of_a_record_are_rate_limited() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     let test = random_id();
     drop(tiny_test(address, test));
     let answers: Vec<_> = (0..12).map(|_| next_frame(&mut ask_for(address, test))).collect();
@@ -204,7 +204,7 @@ fn fetches_of_a_record_are_rate_limited() {
 
 #[test]
 fn slow_readers_of_a_record_are_disconnected_and_limited_in_number() {
-    let short_timeout = Limits { handshake_timeout: 1500 * MS, ..limits() };
+    let short_timeout = Limits { handshake_timeout: 1500 * MS, ..Limits::default() };
     let small = SocketOptions { send_buffer_bytes: Some(4096), ..SocketOptions::default() };
     let options = ServerOptions {
         limits: short_timeout,
@@ -263,7 +263,7 @@ fn samplers() -> usize {
 
 #[test]
 fn a_long_sample_interval_leaves_no_thread_behind() {
-    let (server, address) = server(Transport::Tcp, limits());
+    let (server, address) = server(Transport::Tcp, Limits::default());
     for _ in 0..40 {
         let server_sample_interval = Some(Duration::from_secs(3600));
         let plan = ClientPlan { server_sample_interval, ..plan(Transport::Tcp, address, download()) };
