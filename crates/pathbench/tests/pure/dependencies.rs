@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// From top to bottom. A crate may depend only on crates further down.
-const CRATES: [&str; 19] = [
+const CRATES: [&str; 21] = [
     "pathbench",
+    "pathbench-agent",
     "pathbench-collector",
+    "pathbench-program",
     "pathbench-report",
     "pathbench-minitopo",
     "pathbench-lab",
@@ -44,7 +46,7 @@ const FORBIDDEN: [(&str, &str); 5] = [
 
 struct Crate {
     name: String,
-    /// `src/lib.rs`; for the top crate `src/main.rs`.
+    /// `src/lib.rs`.
     root: String,
     /// Other crates in its dependencies, including those for tests.
     uses: Vec<String>,
@@ -78,7 +80,7 @@ fn read(package: &Value) -> Crate {
     let root = targets
         .iter()
         .map(|target| text(&target["src_path"]))
-        .find(|path| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"))
+        .find(|path| path.ends_with("src/lib.rs"))
         .unwrap();
     Crate { name: text(&package["name"]), root, uses: crates(false), tests_use: crates(true) }
 }

@@ -3,5 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod architecture;
+mod circles;
 mod dependencies;
 mod gallery;
+mod names;
+mod sources;
