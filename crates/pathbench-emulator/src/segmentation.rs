@@ -7,8 +7,8 @@
 //! Headers change as in the kernel's `tcp_gso_segment` and `__udp_gso_segment`: lengths, IPv4 identification, sequence
 //! number; FIN and PSH in the last segment only, CWR in the first only.
 
-use crate::packet::Ecn;
 use pathbench_host::tun::{LARGEST_PACKET_BYTES, PacketHeader, Segmentation};
+use pathbench_link::packet::Ecn;
 use pathbench_record::network::{AddressFamily, IPV4_HEADER_BYTES, IPV6_HEADER_BYTES, UDP_HEADER_BYTES};
 use std::ops::Range;
 

@@ -1,13 +1,32 @@
-//! The link specification: the parameters of one direction of a link, each declared once.
+//! The link model: the parameters of one direction of a link, each declared once, and what a link with these parameters
+//! does to each packet.
+//!
+//! A [`pipe`] models one direction of a link, sans-IO: the input is a packet and its arrival time, the output a packet and
+//! its departure time, or a drop and its cause.
 //!
 //! [`PARAMETERS`] has each parameter's key, type, range, default, engines and documentation; [`LinkModel`] has their
 //! current values and [`LinkChange`] new values for some of them. The scenario reader, `--set`, `[matrix]`, the event
 //! `set`, `events.jsonl`, `requested` in results, the choice of an engine and the table in `docs/scenarios.md` use
-//! them. This crate never forwards a packet and never reads a file.
+//! them. This crate never opens a device and never reads a clock.
+//!
+//! # Modules
+//! - [`fading`]: the fading of a radio link
+//! - [`model`]: the values of all parameters, and changes of them
+//! - [`packet`]: a packet in the model, its fate, and counts
+//! - [`parameter`]: the declarations of the parameters
+//! - [`pipe`]: one direction of a link
+//! - [`queue`]: the queue before a bottleneck, and its active management
+//! - [`schedule`]: values that change with time
+//! - [`trace`]: recordings of real links
 
+pub mod fading;
 mod model;
+pub mod packet;
 mod parameter;
+pub mod pipe;
+mod queue;
 mod schedule;
+pub mod trace;
 
 pub use model::{
     ArqModel, BaseDelay, ChangeSchedule, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel,

@@ -3,10 +3,10 @@
 use super::packet::{Departure, Outlet, PacketBuffer, Piece, Pool, Received, Written};
 use super::recorder::{Note, Recorder};
 use super::report::{DirectionReport, Histogram, LinkReport, PlaneError, QueueSample};
-use crate::packet::{Fate, Outcome, Packet};
-use crate::pipe::{Condition, Pipe};
 use crate::segmentation::{GsoPacket, Run};
 use pathbench_host::tun::Tun;
+use pathbench_link::packet::{Fate, Outcome, Packet};
+use pathbench_link::pipe::{Condition, Pipe};
 use pathbench_link::{ChangeSchedule, Discipline, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};

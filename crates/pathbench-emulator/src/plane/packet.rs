@@ -1,8 +1,8 @@
 //! GSO packets from the devices, in buffers that are reused, and the packets written to the far device.
 
-use crate::packet::Delivery;
 use crate::segmentation::{GsoPacket, Headers, Run};
 use pathbench_host::tun::{LARGEST_PACKET_BYTES, PacketHeader, Tun};
+use pathbench_link::packet::Delivery;
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::rc::Rc;

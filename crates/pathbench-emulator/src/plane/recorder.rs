@@ -2,8 +2,8 @@
 
 use super::packet::{Piece, Pool};
 use super::report::PlaneError;
-use crate::packet::{Delivery, Fate};
 use crate::segmentation::Run;
+use pathbench_link::packet::{Delivery, Fate};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::Timestamp;
 use pathbench_trace::capture::{Frame, Interface, LINK_TYPE_RAW, writer};

@@ -1,6 +1,6 @@
 //! Reports of the data plane about a link, and its errors.
 
-use crate::packet::PipeStatistics;
+use pathbench_link::packet::PipeStatistics;
 use pathbench_record::time::Timestamp;
 use rustix::io::Errno;
 use std::collections::BTreeMap;

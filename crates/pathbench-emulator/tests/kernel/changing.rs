@@ -3,12 +3,12 @@
 use crate::fixture::{INTERFACE, Lab, MTU, delayed, v4};
 use crate::lots::send_in_lots;
 use libtest_mimic::Failed;
-use pathbench_emulator::packet::DropCause;
-use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::plane::{PlaneError, PlaneLink};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::tun::{Tun, TunError};
 use pathbench_kerneltest::{MonotonicClock, Outcome, ensure, tests};
+use pathbench_link::packet::DropCause;
+use pathbench_link::pipe::Condition;
 use pathbench_link::{BaseDelay, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_link::{ChangeSchedule, RateSchedule, Steps};
 use pathbench_record::direction::LinkDirection;

@@ -2,8 +2,8 @@
 
 use crate::fixture::Lab;
 use crate::lots::send_in_lots;
-use pathbench_emulator::packet::DropCause;
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_link::packet::DropCause;
 use pathbench_link::{LinkModel, LossModel};
 use std::time::Duration;
 

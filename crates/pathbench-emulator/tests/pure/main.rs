@@ -2,6 +2,5 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-mod model;
-mod packets;
-mod traces;
+mod captures;
+mod segmentation;

@@ -2,8 +2,8 @@
 
 use super::{Environment, EnvironmentError, Result, failed};
 use crate::scenario::{Action, Change, EventPlan};
-use pathbench_emulator::pipe::Condition;
 use pathbench_link::LinkChange;
+use pathbench_link::pipe::Condition;
 use serde_json::{Map, Value};
 
 impl Environment {

@@ -4,7 +4,7 @@ use super::parameters;
 use super::plan::{FadePlan, Link};
 use super::section::Section;
 use super::traffic::LONGEST_RUN;
-use pathbench_emulator::fading::{Ramp, Walk};
+use pathbench_link::fading::{Ramp, Walk};
 use pathbench_link::{BaseDelay, LossModel};
 use pathbench_record::direction::LinkDirection;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::mistake::{At, Fault};
 use super::section::Section;
 use super::tree::{Item, Value as Written};
-use pathbench_emulator::trace::{self, MAX_BYTES, RateFormat, TraceError};
+use pathbench_link::trace::{self, MAX_BYTES, RateFormat, TraceError};
 use pathbench_link::{
     Discipline, Distribution, End, Engines, Field, Kind, LinkChange, LinkModel, LossModel, PARAMETERS,
     Parameter, RateSchedule, TraceOf, Value, overlay, queue_bytes,

@@ -1,7 +1,7 @@
 //! Links beyond the kernel's engine: the meaning of their keys, their engine, and mistakes.
 
-use pathbench_emulator::fading::{Ramp, Walk};
 use pathbench_lab::scenario::{Action, Engine, FadePlan, Link, Overrides, Source, VariantPlan, plan};
+use pathbench_link::fading::{Ramp, Walk};
 use pathbench_link::{
     ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkModel, LossModel, RateModel,
 };

@@ -2,4 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+mod model;
 mod specification;
+mod traces;

@@ -13,7 +13,7 @@ const MOST_PATH_IDS: u32 = 8192;
 const MAX_EVENTS: usize = 4096;
 
 fn connected() -> World {
-    let mut setup = Setup::new(&[LinkModel::new(100_000, 0)], Scheduler::LowestRtt);
+    let mut setup = Setup::new(&[link(100_000, 0)], Scheduler::LowestRtt);
     setup.library_only = [true, false];
     World::established(&setup)
 }
@@ -134,7 +134,7 @@ fn announce_backups(packet: u64, payload: &mut [u8]) {
 
 #[test]
 fn statuses_of_paths_that_never_were_are_not_kept() {
-    let mut setup = Setup::new(&[LinkModel::new(100_000, 0)], Scheduler::LowestRtt);
+    let mut setup = Setup::new(&[link(100_000, 0)], Scheduler::LowestRtt);
     setup.library_only = [true, false];
     setup.mtu_bytes = 9000;
     setup.client_crypto = |crypto| tampered(crypto, Hooks { sends: announce_backups, ..Hooks::default() });

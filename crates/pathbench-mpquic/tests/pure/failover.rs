@@ -6,7 +6,7 @@ use super::*;
 const RATE_MBPS: u64 = 8;
 
 fn two_paths() -> Setup {
-    Setup::new(&[LinkModel::new(RATE_MBPS, 10), LinkModel::new(RATE_MBPS, 10)], Scheduler::LowestRtt)
+    Setup::new(&[link(RATE_MBPS, 10), link(RATE_MBPS, 10)], Scheduler::LowestRtt)
 }
 
 fn begin(download: bool) -> World {
@@ -75,12 +75,12 @@ fn a_black_hole_in_one_direction_is_survived() {
         let mut world = begin(download);
         let now = world.now;
         receiver(&mut world, download).forget_stalls(now);
-        world.wires[0][direction].cut = true;
+        world.cut_direction(0, direction, true);
         world.run_for(ms(4000));
         let now = world.now;
         let stall = receiver(&mut world, download).stall(now);
         assert!(stall < ms(650), "download {download}, direction {direction}: {stall:?}\n{}", world.story());
-        world.wires[0][direction].cut = false;
+        world.cut_direction(0, direction, false);
         world.run_for(ms(4500));
         assert_eq!(world.open_paths(), 2, "{}", world.story());
     }
@@ -110,8 +110,7 @@ fn a_trickle_outlives_a_black_hole_too() {
 
 #[test]
 fn of_three_paths_two_can_go() {
-    let mut world =
-        World::established(&Setup::new(&[LinkModel::new(RATE_MBPS, 10); 3], Scheduler::LowestRtt));
+    let mut world = World::established(&Setup::new(&vec![link(RATE_MBPS, 10); 3], Scheduler::LowestRtt));
     world.start_download();
     world.run_for(ms(1000));
     world.bring_down(0);
@@ -151,7 +150,7 @@ fn an_idle_connection_keeps_all_its_paths() {
 fn a_busy_connection_with_losses_keeps_all_its_paths() {
     let mut setup = two_paths();
     for link in &mut setup.links {
-        link.loss = 0.03;
+        *link = link.with(&loss_change(0.03));
     }
     let mut world = World::established(&setup);
     world.start_download();

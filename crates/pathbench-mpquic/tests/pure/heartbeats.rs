@@ -4,7 +4,7 @@ use super::*;
 use noq_proto::PathId;
 
 fn links(count: usize) -> Setup {
-    Setup::new(&vec![LinkModel::new(8, 10); count], Scheduler::LowestRtt)
+    Setup::new(&vec![link(8, 10); count], Scheduler::LowestRtt)
 }
 
 /// The verdicts at one end since a time: path, elapsed ms, and verdict.
@@ -91,9 +91,8 @@ fn a_silent_path_is_not_taken_back_because_the_others_fall_silent() {
 fn where_the_rtt_varies_more_silence_is_waited_for() {
     let mut world = World::established(&links(2));
     for step in 0..20 {
-        for wire in &mut world.wires[0] {
-            wire.model.delay = ms(if step % 2 == 0 { 10 } else { 90 });
-        }
+        let delay = delay_change(ms(if step % 2 == 0 { 10 } else { 110 }));
+        world.change(0, &LinkChange { reorder: Some(true), jitter: Some(Duration::from_nanos(1)), ..delay });
         world.run_for(ms(100));
     }
     let rttvar_ms = world.client.figures(world.now)[0].rttvar_ms as u64;
@@ -114,9 +113,9 @@ fn time_in_which_this_end_did_not_run_is_nobodys_silence() {
     world.run_for(ms(1000));
     let since = world.now;
     world.client.stand_still(since + ms(3000));
-    world.wires[0][1].cut = true;
+    world.cut_direction(0, 1, true);
     world.run_for(ms(3001));
-    world.wires[0][1].cut = false;
+    world.cut_direction(0, 1, false);
     world.run_for(ms(1000));
     assert_eq!(verdicts(&mut world.client, since), []);
     assert_eq!(world.open_paths(), 2);
@@ -124,7 +123,7 @@ fn time_in_which_this_end_did_not_run_is_nobodys_silence() {
 
 #[test]
 fn only_paths_on_which_nothing_else_is_sent_are_pinged() {
-    let links = [LinkModel::new(8, 40), LinkModel::new(8, 10)];
+    let links = [link(8, 40), link(8, 10)];
     let mut world = World::established(&Setup::new(&links, Scheduler::LowestRtt));
     world.client.wanted_streams = 1;
     world.client.load = Load::Paced(500);
@@ -156,9 +155,9 @@ fn a_heard_path_is_never_condemned() {
                 world.client.stand_still(world.now + gap * 2);
             }
             // At most one heartbeat (every 60 ms) is lost.
-            world.wires[link][direction].cut = true;
+            world.cut_direction(link, direction, true);
             world.run_for(gap);
-            world.wires[link][direction].cut = false;
+            world.cut_direction(link, direction, false);
             world.run_for(ms(150));
         }
         for host in [&mut world.client, &mut world.server] {

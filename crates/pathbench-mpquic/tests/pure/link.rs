@@ -1,74 +1,83 @@
-//! A link between the two hosts of a simulation.
+//! A link between the two hosts of a simulation: the model that the emulator applies, too.
 
+use pathbench_link::packet::{Ecn, Fate, Packet};
+use pathbench_link::pipe::{Condition, Pipe};
+use pathbench_link::{BaseDelay, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_record::time::Timestamp;
+use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
-/// The parameters of a link, the same in both directions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LinkModel {
-    pub(super) rate_bps: u64,
-    pub(super) delay: Duration,
-    pub(super) queue_bytes: u64,
-    /// Packet loss ratio, 0 to 1.
-    pub(super) loss: f64,
-    /// Longer UDP payloads are dropped silently, before the queue.
-    pub(super) mtu_bytes: usize,
-    /// Longer UDP payloads are dropped silently at a hop after the queue.
-    pub(super) hop_mtu_bytes: usize,
-}
+const IP_AND_UDP_BYTES: usize = 28;
 
-impl LinkModel {
-    /// A link of this rate in Mbit/s, with a queue of 50 ms.
-    pub(super) const fn new(megabits: u64, delay_ms: u64) -> Self {
-        let rate_bps = megabits * 1_000_000;
-        Self {
-            rate_bps,
-            delay: Duration::from_millis(delay_ms),
-            queue_bytes: rate_bps / 8 / 20,
-            loss: 0.0,
-            mtu_bytes: 1472,
-            hop_mtu_bytes: usize::MAX,
-        }
+/// A link of this rate in Mbit/s, with a queue of 50 ms.
+pub(super) fn link(megabits: u64, delay_ms: u64) -> LinkModel {
+    let rate_bps = megabits * 1_000_000;
+    LinkModel {
+        rate: RateModel::Constant(rate_bps),
+        delay: BaseDelay::Constant(Duration::from_millis(delay_ms)),
+        queue: QueueLimit::Bytes(rate_bps / 8 / 20),
+        overhead_bytes: 0,
+        ..LinkModel::default()
     }
 }
 
+pub(super) fn delay_change(delay: Duration) -> LinkChange {
+    LinkChange { delay: Some(BaseDelay::Constant(delay)), ..LinkChange::default() }
+}
+
+pub(super) fn loss_change(loss: f64) -> LinkChange {
+    LinkChange { loss: Some(LossModel::Independent(loss)), ..LinkChange::default() }
+}
+
+pub(super) fn mtu_change(mtu_bytes: usize) -> LinkChange {
+    LinkChange { mtu_bytes: Some(mtu_bytes as u32), ..LinkChange::default() }
+}
+
 /// One direction of a link.
-#[derive(Debug)]
 pub(super) struct Wire {
-    pub(super) model: LinkModel,
-    pub(super) cut: bool,
-    busy_until: Timestamp,
+    pub(super) pipe: Pipe<Vec<u8>>,
+    /// Longer packets are dropped silently at a hop after the queue.
+    pub(super) hop_mtu_bytes: usize,
     /// UDP payload delivered to the other end.
     pub(super) delivered_bytes: u64,
 }
 
 impl Wire {
-    pub(super) fn new(model: LinkModel) -> Self {
-        Self { model, cut: false, busy_until: Timestamp::default(), delivered_bytes: 0 }
+    pub(super) fn new(model: &LinkModel, seed: u64, now: Timestamp) -> Self {
+        Self { pipe: Pipe::new(model.clone(), seed, now), hop_mtu_bytes: usize::MAX, delivered_bytes: 0 }
     }
 
-    /// When the queue has drained to at most `room`.
-    pub(super) fn has_room_at(&self, room: Duration) -> Timestamp {
-        Timestamp::default() + self.busy_until.since(Timestamp::default() + room)
+    /// With `cut`, the direction drops all packets silently.
+    pub(super) fn set_cut(&mut self, now: Timestamp, cut: bool) {
+        self.pipe.set_condition(now, if cut { Condition::Blackhole } else { Condition::Carrying });
     }
 
-    /// The arrival time of a datagram sent `now`; `None` if it is dropped. `chance` is a random number from 0 to 1.
-    pub(super) fn send(&mut self, now: Timestamp, bytes: usize, chance: f64) -> Option<Timestamp> {
-        if self.cut || bytes > self.model.mtu_bytes {
-            return None;
+    /// The time at which the queue has drained to at most `room`.
+    pub(super) fn room_time(&self, now: Timestamp, room: Duration) -> Timestamp {
+        let bits = self.pipe.statistics().queue_bytes * 8;
+        let rate_bps = self.pipe.model().rate_bps().unwrap();
+        let queued = Duration::from_nanos((u128::from(bits) * 1_000_000_000 / u128::from(rate_bps)) as u64);
+        now + queued.saturating_sub(room)
+    }
+
+    pub(super) fn send(&mut self, now: Timestamp, datagram: Vec<u8>) {
+        let ip_bytes = (datagram.len() + IP_AND_UDP_BYTES) as u32;
+        self.pipe.offer(now, Packet { ip_bytes, segments: 1, ecn: Ecn::NotEct, payload: datagram });
+    }
+
+    /// The next datagram that has arrived by `now`.
+    pub(super) fn receive(&mut self, now: Timestamp) -> Option<Vec<u8>> {
+        // A host can have sent at a later time, up to which the pipe has run.
+        while self.pipe.next_deadline().is_some_and(|due| due <= now) {
+            let Some(outcome) = self.pipe.poll(now) else { continue };
+            let datagram = outcome.packet.payload;
+            let arrives = matches!(outcome.fate, Fate::Delivered(_));
+            if arrives && datagram.len() + IP_AND_UDP_BYTES <= self.hop_mtu_bytes {
+                self.delivered_bytes += datagram.len() as u64;
+                return Some(datagram);
+            }
         }
-        let waiting = self.busy_until.since(now);
-        let queued = waiting.as_nanos() * u128::from(self.model.rate_bps) / 8_000_000_000;
-        if queued + bytes as u128 > u128::from(self.model.queue_bytes) {
-            return None;
-        }
-        let serialisation = Duration::from_nanos(bytes as u64 * 8_000_000_000 / self.model.rate_bps);
-        self.busy_until = now + waiting + serialisation;
-        if chance < self.model.loss || bytes > self.model.hop_mtu_bytes {
-            return None;
-        }
-        self.delivered_bytes += bytes as u64;
-        Some(self.busy_until + self.model.delay)
+        None
     }
 }
 

@@ -23,9 +23,10 @@ mod traps;
 mod withheld;
 
 use host::{Host, HostSetup, Load};
-use link::{Dice, LinkModel, Wire};
+use link::{Dice, Wire, delay_change, link, loss_change, mtu_change};
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{FourTuple, ServerConfig, Transmit, TransportConfig};
+use pathbench_link::{LinkChange, LinkModel};
 use pathbench_mpquic::{
     CONNECTION_WINDOW_BYTES, CongestionControl, ConnectionSettings, Epoch, Interface, LocalPath, LocalSocket,
     QuicOptions, SocketId,
@@ -33,7 +34,7 @@ use pathbench_mpquic::{
 use pathbench_record::connection::{PathEventKind, Scheduler};
 use pathbench_record::time::Timestamp;
 use rustls::pki_types::PrivatePkcs8KeyDer;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,13 +42,6 @@ use std::time::Duration;
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)), 4433);
 const CLIENT_PORT: u16 = 5000;
 const BEGIN: Timestamp = Timestamp::from_nanos(1_000_000_000);
-
-/// A datagram in flight.
-struct Datagram {
-    to_server: bool,
-    link: usize,
-    contents: Vec<u8>,
-}
 
 /// The configuration of a simulation.
 struct Setup {
@@ -141,8 +135,6 @@ struct World {
     server: Host,
     /// For each link, the directions to the server and to the client.
     wires: Vec<[Wire; 2]>,
-    flying: BTreeMap<(Timestamp, u64), Datagram>,
-    launched: u64,
     dice: Dice,
     sending_room: Option<Duration>,
 }
@@ -181,13 +173,14 @@ impl World {
         let mut client = Host::new(host(0, client_socket(0), SERVER), None);
         let interfaces = (0..setup.links.len()).map(|link| reported(link, true)).collect();
         client.connect(BEGIN, (setup.client_crypto)(client_crypto), interfaces);
+        let wires = |model: &LinkModel, link: usize| {
+            [0, 1].map(|direction| Wire::new(model, setup.seed * 1000 + 2 * link as u64 + direction, BEGIN))
+        };
         Self {
             now: BEGIN,
             client,
             server,
-            wires: setup.links.iter().map(|model| [Wire::new(*model), Wire::new(*model)]).collect(),
-            flying: BTreeMap::new(),
-            launched: 0,
+            wires: setup.links.iter().enumerate().map(|(link, model)| wires(model, link)).collect(),
             dice: Dice::new(setup.seed),
             sending_room: setup.sending_room,
         }
@@ -233,7 +226,19 @@ impl World {
     /// With `cut`, the link drops all packets silently in both directions.
     fn set_cut(&mut self, link: usize, cut: bool) {
         for wire in &mut self.wires[link] {
-            wire.cut = cut;
+            wire.set_cut(self.now, cut);
+        }
+    }
+
+    /// As [`Self::set_cut`] in the direction to the server (0) or to the client (1).
+    fn cut_direction(&mut self, link: usize, direction: usize, cut: bool) {
+        self.wires[link][direction].set_cut(self.now, cut);
+    }
+
+    /// Changes a link in both directions.
+    fn change(&mut self, link: usize, change: &LinkChange) {
+        for wire in &mut self.wires[link] {
+            wire.pipe.change(self.now, change);
         }
     }
 
@@ -253,46 +258,40 @@ impl World {
         let end = self.now + duration;
         loop {
             self.run_hosts();
-            let arrival = self.flying.keys().next().map(|(at, _)| *at);
+            let arrival = self.wires.iter().flatten().filter_map(|wire| wire.pipe.next_deadline()).min();
             let client = self.client.next_timeout(self.now);
             let server = self.server.next_timeout(self.now);
             let next = [arrival, client, server].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
             // The time must advance even if a timer remains due.
             self.now = next.max(self.now + Duration::from_nanos(1));
-            while let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= self.now) {
-                let datagram = entry.remove();
-                let client = SocketAddr::new(client_address(datagram.link), CLIENT_PORT);
-                if datagram.to_server {
-                    self.server.receive(
-                        self.now,
-                        FourTuple::new(client, Some(SERVER.ip())),
-                        &datagram.contents,
-                    );
-                } else {
-                    self.client.receive(
-                        self.now,
-                        FourTuple::new(SERVER, Some(client.ip())),
-                        &datagram.contents,
-                    );
-                }
-            }
+            self.deliver();
         }
         self.now = end;
     }
 
+    /// Hands the datagrams that have arrived to the hosts.
+    fn deliver(&mut self) {
+        for (link, [to_server, to_client]) in self.wires.iter_mut().enumerate() {
+            let client = SocketAddr::new(client_address(link), CLIENT_PORT);
+            while let Some(datagram) = to_server.receive(self.now) {
+                self.server.receive(self.now, FourTuple::new(client, Some(SERVER.ip())), &datagram);
+            }
+            while let Some(datagram) = to_client.receive(self.now) {
+                self.client.receive(self.now, FourTuple::new(SERVER, Some(client.ip())), &datagram);
+            }
+        }
+    }
+
     fn run_hosts(&mut self) {
         let now = self.now;
-        let Self { client, server, wires, flying, launched, dice, sending_room, .. } = self;
+        let Self { client, server, wires, sending_room, .. } = self;
         let mut send = |at: Timestamp, to_server: bool, link: usize, transmit: &Transmit, bytes: &[u8]| {
             let wire = &mut wires[link][usize::from(!to_server)];
             for contents in datagrams(transmit, bytes) {
-                if let Some(arrival) = wire.send(at, contents.len(), dice.roll()) {
-                    *launched += 1;
-                    flying.insert((arrival, *launched), Datagram { to_server, link, contents });
-                }
+                wire.send(at, contents);
             }
-            sending_room.map_or(at, |room| wire.has_room_at(room).max(at))
+            sending_room.map_or(at, |room| wire.room_time(at, room))
         };
         client.run(now, |at, socket, transmit, bytes| send(at, true, socket.0 as usize, transmit, bytes));
         server.run(now, |at, _, transmit, bytes| {

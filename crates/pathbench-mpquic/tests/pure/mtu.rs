@@ -11,7 +11,7 @@ pub(super) const fn payload(mtu_bytes: usize) -> usize {
 /// Interfaces of 9000 bytes, and links behind them that drop packets above their own MTU silently.
 pub(super) fn behind_jumbo(links: &[(LinkModel, usize)], scheduler: Scheduler) -> Setup {
     let links: Vec<LinkModel> =
-        links.iter().map(|(link, mtu)| LinkModel { mtu_bytes: payload(*mtu), ..*link }).collect();
+        links.iter().map(|(link, mtu)| LinkModel { mtu_bytes: *mtu as u32, ..link.clone() }).collect();
     Setup { mtu_bytes: 9000, ..Setup::new(&links, scheduler) }
 }
 
@@ -26,7 +26,7 @@ fn stream_frames(world: &mut World, path: u32) -> u64 {
 #[test]
 fn lost_mtu_probes_do_not_divert_messages_to_the_slower_path() {
     for mtu in [1280, 1400, 1492, 1500, 4352, 9000] {
-        let links = [(LinkModel::new(20, 40), mtu), (LinkModel::new(20, 10), mtu)];
+        let links = [(link(20, 40), mtu), (link(20, 10), mtu)];
         let mut world = World::established(&behind_jumbo(&links, Scheduler::LowestRtt));
         world.client.wanted_streams = 1;
         world.run_for(ms(100));
@@ -50,9 +50,7 @@ pub(super) fn found(host: &mut Host) -> Vec<usize> {
 
 /// From now on a link drops longer packets, in both directions.
 fn set_mtu(world: &mut World, link: usize, mtu_bytes: usize) {
-    for wire in &mut world.wires[link] {
-        wire.model.mtu_bytes = payload(mtu_bytes);
-    }
+    world.change(link, &mtu_change(mtu_bytes));
 }
 
 pub(super) fn black_holes(host: &mut Host, path: u32) -> u64 {
@@ -62,7 +60,7 @@ pub(super) fn black_holes(host: &mut Host, path: u32) -> u64 {
 #[test]
 fn every_path_has_its_own_mtu_to_the_byte_at_both_ends() {
     for mtus in [[9000, 1500], [1500, 9000], [1280, 4352], [1492, 1400], [1228, 8999], [1501, 1499]] {
-        let links = mtus.map(|mtu| (LinkModel::new(30, 10), mtu));
+        let links = mtus.map(|mtu| (link(30, 10), mtu));
         let mut world = World::established(&behind_jumbo(&links, Scheduler::LowestRtt));
         world.run_for(ms(2500));
         for host in [&mut world.client, &mut world.server] {
@@ -75,8 +73,7 @@ fn every_path_has_its_own_mtu_to_the_byte_at_both_ends() {
 #[test]
 fn a_single_path_has_its_mtu_found_under_load_too() {
     for mtu in [1400, 1500, 9000] {
-        let mut world =
-            World::established(&behind_jumbo(&[(LinkModel::new(20, 10), mtu)], Scheduler::LowestRtt));
+        let mut world = World::established(&behind_jumbo(&[(link(20, 10), mtu)], Scheduler::LowestRtt));
         world.start_upload();
         world.run_for(ms(3000));
         assert_eq!(found(&mut world.client), [payload(mtu)]);
@@ -91,7 +88,7 @@ fn a_single_path_has_its_mtu_found_under_load_too() {
 #[test]
 fn a_path_whose_mtu_shrinks_is_used_again_within_seconds_and_one_that_grows_is_searched_again() {
     for download in [false, true] {
-        let links = [(LinkModel::new(10, 10), 9000), (LinkModel::new(10, 10), 9000)];
+        let links = [(link(10, 10), 9000), (link(10, 10), 9000)];
         let mut world = World::established(&behind_jumbo(&links, Scheduler::LowestRtt));
         if download {
             world.start_download();
@@ -127,14 +124,14 @@ fn a_path_whose_mtu_shrinks_is_used_again_within_seconds_and_one_that_grows_is_s
 #[test]
 fn a_search_in_the_midst_of_slow_start_ends_on_the_mtu_all_the_same() {
     for (link, mtus, seed, download) in [
-        (LinkModel::new(30, 10), [9000, 1500], 4, true),
-        (LinkModel::new(30, 10), [1500, 9000], 3, true),
-        (LinkModel::new(30, 10), [1500, 9000], 6, false),
-        (LinkModel::new(30, 10), [1400, 1492], 2, true),
-        (LinkModel::new(30, 1), [9000, 1500], 1, false),
-        (LinkModel::new(30, 1), [1500, 9000], 3, true),
+        (link(30, 10), [9000, 1500], 4, true),
+        (link(30, 10), [1500, 9000], 3, true),
+        (link(30, 10), [1500, 9000], 6, false),
+        (link(30, 10), [1400, 1492], 2, true),
+        (link(30, 1), [9000, 1500], 1, false),
+        (link(30, 1), [1500, 9000], 3, true),
     ] {
-        let mut setup = behind_jumbo(&mtus.map(|mtu| (link, mtu)), Scheduler::LowestRtt);
+        let mut setup = behind_jumbo(&mtus.map(|mtu| (link.clone(), mtu)), Scheduler::LowestRtt);
         setup.seed = seed;
         let mut world = World::established(&setup);
         if download {

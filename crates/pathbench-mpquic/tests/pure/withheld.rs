@@ -16,7 +16,7 @@ const BEGINNING: [u8; 16] = *b"the first packet";
 /// frees only the bytes before the first unacknowledged one.
 #[test]
 fn a_client_that_acknowledges_all_but_the_first_packet_does_not_make_a_server_keep_everything() {
-    let mut setup = Setup::new(&[LinkModel::new(100_000, 0)], Scheduler::LowestRtt);
+    let mut setup = Setup::new(&[link(100_000, 0)], Scheduler::LowestRtt);
     setup.library_only = [true, false];
     setup.adjust[0] = |transport| {
         let huge = VarInt::from_u32(1 << 30);

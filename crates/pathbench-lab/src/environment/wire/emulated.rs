@@ -4,10 +4,10 @@ use super::engine::{Building, Engine, Fabric, LinkCounters, node_at, of_link};
 use crate::environment::error::{EnvironmentError, Result, refused};
 use crate::environment::node::NodeHandle;
 use crate::scenario::{FadePlan, Link};
-use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::plane::{DataPlane, PlaneError, PlaneLink};
 use pathbench_host::tun::{Tun, TunError};
 use pathbench_link::LinkChange;
+use pathbench_link::pipe::Condition;
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 

@@ -3,10 +3,10 @@
 use crate::environment::error::{EnvironmentError, Result, Source, failed};
 use crate::environment::node::NodeHandle;
 use crate::scenario::{FadePlan, Link};
-use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::plane::{DataPlane, LinkReport};
 use pathbench_host::netlink::RouteSocket;
 use pathbench_link::LinkChange;
+use pathbench_link::pipe::Condition;
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use super::link::Link;
 use super::topology::RulesChange;
-use pathbench_emulator::fading::{FadingError, Ramp, Walk};
+use pathbench_link::fading::{FadingError, Ramp, Walk};
 use pathbench_link::{ChangeSchedule, Engines, LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use serde_json::{Map, Value};

@@ -3,8 +3,8 @@
 use crate::model::bench::{
     Bench, PACKET_A_MS_BPS, constant, delay_change, delivered, dropped, ms, rate, us, wire,
 };
-use pathbench_emulator::packet::{DropCause, Ecn, Fate, Packet};
-use pathbench_emulator::pipe::Condition;
+use pathbench_link::packet::{DropCause, Ecn, Fate, Packet};
+use pathbench_link::pipe::Condition;
 use pathbench_link::{Discipline, Distribution, LinkChange, LinkModel, RateModel};
 use pathbench_record::units::QueueLimit;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Walks and ramps.
 
 use crate::model::bench::{Bench, at, constant, delay_change, delivered, ms, rate, wire};
-use pathbench_emulator::fading::{DEFAULT_ARQ, FadingError, Ramp, Walk};
-use pathbench_emulator::packet::DropCause;
+use pathbench_link::fading::{DEFAULT_ARQ, FadingError, Ramp, Walk};
+use pathbench_link::packet::DropCause;
 use pathbench_link::{BaseDelay, GilbertElliott, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_link::{ChangeSchedule, End, OpportunitySchedule, Steps};
 use pathbench_record::units::QueueLimit;

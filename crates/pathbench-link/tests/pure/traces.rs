@@ -1,7 +1,7 @@
 //! Traces of measured links: their schedules, and the errors of invalid files.
 
-use pathbench_emulator::trace::{self, RateFormat, TraceError};
 use pathbench_link::RateModel;
+use pathbench_link::trace::{self, RateFormat, TraceError};
 use pathbench_link::{End, Steps};
 use proptest::prelude::*;
 use std::time::Duration;

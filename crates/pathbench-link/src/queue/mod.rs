@@ -3,8 +3,8 @@
 mod management;
 
 use crate::packet::{Chance, DropCause, Ecn, Held, Ledger, Purpose};
+use crate::{Discipline, LinkModel, queue_bytes};
 use management::{CoDel, Pie, Taken, Verdict};
-use pathbench_link::{Discipline, LinkModel, queue_bytes};
 use pathbench_record::time::Timestamp;
 use pathbench_record::units::QueueLimit;
 use std::collections::VecDeque;

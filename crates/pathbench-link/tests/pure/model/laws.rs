@@ -1,9 +1,9 @@
 //! Laws that hold for every link and every packet.
 
 use crate::model::bench::at;
-use pathbench_emulator::packet::{Ecn, Fate, Outcome, Packet};
-use pathbench_emulator::pipe::Condition;
-use pathbench_emulator::pipe::Pipe;
+use pathbench_link::packet::{Ecn, Fate, Outcome, Packet};
+use pathbench_link::pipe::Condition;
+use pathbench_link::pipe::Pipe;
 use pathbench_link::{
     ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel, LossModel,
     RateModel,

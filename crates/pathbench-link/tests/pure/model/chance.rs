@@ -1,6 +1,6 @@
 //! Random decisions follow from seed, purpose and number.
 
-use pathbench_emulator::packet::{Chance, Purpose};
+use pathbench_link::packet::{Chance, Purpose};
 
 type Named<T> = (&'static str, fn(u64) -> T);
 

@@ -8,8 +8,8 @@ mod transit;
 
 use crate::packet::{Chance, Delivery, DropCause, Held, Ledger, Outcome, Packet, PipeStatistics, Purpose};
 use crate::queue::Queue;
+use crate::{ChangeSchedule, LinkChange, LinkModel};
 use bottleneck::{Bottleneck, Progress};
-use pathbench_link::{ChangeSchedule, LinkChange, LinkModel};
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::schedule::ScheduledValue;
 use crate::packet::{Chance, Held, Purpose};
-use pathbench_link::{BaseDelay, Distribution, LinkModel, LossModel};
+use crate::{BaseDelay, Distribution, LinkModel, LossModel};
 use pathbench_record::time::Timestamp;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};

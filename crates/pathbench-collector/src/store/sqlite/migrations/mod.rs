@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
 /// The script at index N leads from schema N to schema N + 1. A released script never changes.
-const SCRIPTS: &[&str] = &[include_str!("migrations/0001.sql")];
+const SCRIPTS: &[&str] = &[include_str!("0001.sql")];
 
 fn schema(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))

@@ -1,8 +1,8 @@
 //! A pipe in virtual time, which begins at zero.
 
-use pathbench_emulator::packet::{DropCause, Ecn, Fate, Outcome, Packet};
-use pathbench_emulator::pipe::Condition;
-use pathbench_emulator::pipe::Pipe;
+use pathbench_link::packet::{DropCause, Ecn, Fate, Outcome, Packet};
+use pathbench_link::pipe::Condition;
+use pathbench_link::pipe::Pipe;
 use pathbench_link::{BaseDelay, LinkChange, LinkModel, RateModel};
 use pathbench_record::time::Timestamp;
 use pathbench_record::units::QueueLimit;

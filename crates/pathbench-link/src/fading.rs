@@ -3,7 +3,7 @@
 //! [`Walk`] models a radio: distance → path loss → signal-to-noise ratio → share of the rate, and frame errors.
 //! [`Ramp`] interpolates from the current model to given values. The same model and parameters give the same schedule.
 
-use pathbench_link::{
+use crate::{
     ArqModel, BaseDelay, ChangeSchedule, GilbertElliott, LinkChange, LinkModel, LossModel, RateModel,
 };
 use pathbench_record::text::duration;

@@ -1,7 +1,7 @@
 //! Queue management under load.
 
 use crate::model::bench::{Bench, delivered, ms, rate, us};
-use pathbench_emulator::packet::{DropCause, Ecn, Fate};
+use pathbench_link::packet::{DropCause, Ecn, Fate};
 use pathbench_link::{Discipline, LinkModel};
 use pathbench_record::units::QueueLimit;
 use std::time::Duration;

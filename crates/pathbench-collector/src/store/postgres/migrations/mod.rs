@@ -6,7 +6,7 @@ use crate::store::StoreError;
 use tokio_postgres::Error;
 
 /// The script at index N leads from schema N to schema N + 1. A released script never changes.
-const SCRIPTS: &[&str] = &[include_str!("migrations/0001.sql")];
+const SCRIPTS: &[&str] = &[include_str!("0001.sql")];
 
 impl Postgres {
     /// In one transaction: collectors that start together wait for the first one.

@@ -16,9 +16,9 @@ mod recorder;
 mod report;
 mod waiting;
 
-use crate::pipe::Condition;
 use engine::{Command, Engine};
 use link::Link;
+use pathbench_link::pipe::Condition;
 use pathbench_link::{ChangeSchedule, LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};
@@ -85,7 +85,7 @@ impl DataPlane {
         self.ask_link(link, move |link, _| link.direction(direction).pipe.model().clone())
     }
 
-    /// Starts a schedule of changes in one direction of a link; see [`crate::pipe::Pipe::follow`].
+    /// Starts a schedule of changes in one direction of a link; see [`pathbench_link::pipe::Pipe::follow`].
     pub fn follow(
         &self,
         link: usize,

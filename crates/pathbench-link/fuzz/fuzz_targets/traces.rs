@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pathbench_link::{End, Steps};
-use pathbench_emulator::trace::{self, TraceError};
+use pathbench_link::trace::{self, TraceError};
 use std::time::Duration;
 
 fn harmless<T>(outcome: Result<T, TraceError>) -> Option<T> {

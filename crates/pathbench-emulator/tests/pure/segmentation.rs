@@ -1,8 +1,8 @@
 //! GSO packets are cut into correct wire packets.
 
-use pathbench_emulator::packet::Ecn;
 use pathbench_emulator::segmentation::{GsoPacket, Headers, Run};
 use pathbench_host::tun::{PacketHeader, Segmentation};
+use pathbench_link::packet::Ecn;
 use proptest::prelude::*;
 
 // Where the checksum stands in a TCP and in a UDP header.

@@ -15,7 +15,7 @@
 //! A loss trace is a function of time only: a pattern per packet (a 0 or 1 for each) would drop different packets with
 //! each transport.
 
-use pathbench_link::{
+use crate::{
     DelaySchedule, End, LossSchedule, OpportunitySchedule, RateModel, RateSchedule, Steps, Train,
     TrainSchedule,
 };

@@ -1,6 +1,6 @@
 //! Values and delivery opportunities that change with time.
 
-use pathbench_link::{OpportunitySchedule, Steps, Train, TrainSchedule};
+use crate::{OpportunitySchedule, Steps, Train, TrainSchedule};
 use pathbench_record::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;

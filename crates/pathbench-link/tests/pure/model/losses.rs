@@ -1,7 +1,7 @@
 //! Losses and link-layer retransmission (ARQ).
 
 use crate::model::bench::{Bench, PACKET_A_MS_BPS, delivered, dropped, ms, rate, us, wire};
-use pathbench_emulator::packet::DropCause;
+use pathbench_link::packet::DropCause;
 use pathbench_link::{ArqModel, GilbertElliott, LinkChange, LinkModel, LossModel};
 use pathbench_link::{End, LossSchedule};
 use std::sync::Arc;

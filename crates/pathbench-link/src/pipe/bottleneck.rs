@@ -5,7 +5,7 @@
 
 use super::schedule::{Opportunities, ScheduledValue, Trains};
 use crate::packet::Held;
-use pathbench_link::{ArqModel, OpportunitySchedule, RateModel};
+use crate::{ArqModel, OpportunitySchedule, RateModel};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
