@@ -1,47 +1,168 @@
-//! Every path that ARCHITECTURE.md names exists, and its map contains every crate and module.
+//! ARCHITECTURE.md and docs/design name the crates, dependencies, modules and files that exist, and no others.
 
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const TEXT: &str = include_str!("../../../../ARCHITECTURE.md");
-const ROOTS: [&str; 4] = ["crates/", "docs/", "scenarios/", ".ci/"];
+const ROOTS: [&str; 7] = [".ci/", ".config/", ".github/", "crates/", "docs/", "packaging/", "scenarios/"];
+const MOST_BYTES: usize = 15_500;
 
-#[test]
-fn every_path_that_it_names_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // Every second piece is between backticks.
-    let named: Vec<&str> = TEXT
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|name| ROOTS.iter().any(|prefix| name.starts_with(prefix)))
-        .collect();
-    assert!(named.len() >= 7, "it should name every crate at least: {named:?}");
-    let missing: Vec<_> = named.iter().filter(|name| !root.join(name).exists()).collect();
-    assert!(missing.is_empty(), "{missing:?} do not exist");
+/// Crates, each with the crates that its programs depend on.
+type Dependencies = BTreeMap<String, BTreeSet<String>>;
+
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Names of the entries of a directory, sorted.
+fn entries(directory: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn crate_names() -> BTreeSet<String> {
+    entries(&checkout().join("crates"))
+}
+
+/// The texts between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The rows of the dependency picture from top to bottom: a crate and the crates that it depends on.
+fn picture() -> Vec<(String, BTreeSet<String>)> {
+    let full = |name: &str| match name {
+        "pathbench" => name.to_owned(),
+        name => format!("pathbench-{name}"),
+    };
+    let rows = TEXT.lines().filter_map(|line| line.split_once("─►")).filter_map(|(left, right)| {
+        let name = left.split_whitespace().next_back()?;
+        let row = (full(name), right.split_whitespace().map(full).collect());
+        line_of_picture(left).then_some(row)
+    });
+    rows.collect()
+}
+
+/// Rows of the picture have an optional layer and a crate's name before the arrow; those of other figures have more.
+fn line_of_picture(left: &str) -> bool {
+    left.chars().all(|c| c.is_ascii_lowercase() || c == ' ') && left.split_whitespace().count() <= 2
+}
+
+/// The dependencies of each crate in its Cargo.toml, without those of tests.
+fn manifests() -> Dependencies {
+    let read = |name: &String| {
+        let text = fs::read_to_string(checkout().join("crates").join(name).join("Cargo.toml")).unwrap();
+        let mut counts = false;
+        let mut used = BTreeSet::new();
+        for line in text.lines() {
+            if line.starts_with('[') {
+                counts = line.ends_with("dependencies]") && !line.contains("dev-");
+            } else if counts && line.starts_with("pathbench-") {
+                used.insert(line.split(['.', ' ', '=']).next().unwrap().to_owned());
+            }
+        }
+        used
+    };
+    crate_names().iter().map(|name| (name.clone(), read(name))).collect()
 }
 
 #[test]
-fn every_crate_is_on_the_map() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for entry in std::fs::read_dir(crates).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(TEXT.contains(&format!("`crates/{name}`")), "crates/{name} is missing");
+fn it_stays_short() {
+    assert!(TEXT.len() <= MOST_BYTES, "ARCHITECTURE.md has {} of {MOST_BYTES} bytes", TEXT.len());
+}
+
+#[test]
+fn every_path_that_is_named_exists() {
+    let root = checkout();
+    let design = root.join("docs/design");
+    let pages = entries(&design).into_iter().map(|name| design.join(name));
+    let mut count = 0;
+    for page in pages.chain([root.join("ARCHITECTURE.md")]) {
+        let text = fs::read_to_string(&page).unwrap();
+        let named = quoted(&text).filter(|name| ROOTS.iter().any(|prefix| name.starts_with(prefix)));
+        let (found, missing): (Vec<_>, Vec<_>) = named.partition(|name| root.join(name).exists());
+        assert!(missing.is_empty(), "{} names {missing:?}, which do not exist", page.display());
+        count += found.len();
+    }
+    assert!(count >= 60, "only {count} paths were found");
+}
+
+#[test]
+fn the_table_of_crates_is_complete() {
+    let rows = TEXT.lines().filter_map(|line| line.strip_prefix("| `crates/")?.split_once("` |"));
+    let listed: BTreeSet<String> =
+        rows.map(|(name, _)| name.to_owned()).filter(|name| !name.contains('/')).collect();
+    assert_eq!(listed, crate_names());
+}
+
+#[test]
+fn the_picture_has_the_dependencies_of_the_manifests() {
+    let picture = picture();
+    let manifests = manifests();
+    assert_eq!(picture.len(), manifests.len(), "rows of the picture");
+    for (name, used) in picture {
+        let manifest = manifests.get(&name).unwrap_or_else(|| panic!("there is no crate {name}"));
+        let missing: Vec<_> = manifest.difference(&used).collect();
+        let superfluous: Vec<_> = used.difference(manifest).collect();
+        assert!(
+            missing.is_empty() && superfluous.is_empty(),
+            "{name}: add {missing:?}, remove {superfluous:?}"
+        );
     }
 }
 
 #[test]
-fn every_module_is_on_the_map() {
-    let (_, modules) = TEXT.split_once("### Modules").unwrap();
-    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap() {
-        let place = entry.unwrap().path();
-        let crate_name = place.file_name().unwrap().to_str().unwrap();
-        let (_, listed) = modules.split_once(&format!("\n**{crate_name}**: ")).unwrap();
-        let listed = listed.split("\n\n").next().unwrap();
-        for source in std::fs::read_dir(place.join("src")).unwrap() {
-            let source = source.unwrap().path();
-            let module = source.file_stem().unwrap().to_str().unwrap();
-            let is_listed = listed.contains(&format!("`{module}`"));
-            assert!(is_listed || ["lib", "main"].contains(&module), "{} is missing", source.display());
+fn the_picture_points_down() {
+    let picture = picture();
+    for (index, (name, used)) in picture.iter().enumerate() {
+        let below: BTreeSet<&String> = picture[index + 1..].iter().map(|(name, _)| name).collect();
+        let wrong: Vec<_> = used.iter().filter(|one| !below.contains(one)).collect();
+        assert!(wrong.is_empty(), "{name}: {wrong:?} must be further down");
+    }
+}
+
+/// The modules in the list `# Modules` of a crate's documentation: names between backticks before each entry's colon.
+fn documented_modules(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim);
+    let list =
+        lines.skip_while(|line| *line != "# Modules").skip(1).take_while(|line| !line.starts_with("# "));
+    let entries = list.filter_map(|line| line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")));
+    let heads = entries.map(|entry| entry.split_once(": ").map_or(entry, |(head, _)| head));
+    heads.flat_map(quoted).map(|name| name.rsplit("::").next().unwrap().to_owned()).collect()
+}
+
+/// The modules that a crate's `src` has as files or directories.
+fn existing_modules(source: &Path) -> BTreeSet<String> {
+    let names = entries(source).into_iter();
+    let modules = names.filter(|name| name.ends_with(".rs") || source.join(name).join("mod.rs").exists());
+    modules
+        .map(|name| name.trim_end_matches(".rs").to_owned())
+        .filter(|name| !["lib", "main"].contains(&name.as_str()))
+        .collect()
+}
+
+#[test]
+fn every_crate_lists_its_modules() {
+    let mut problems = Vec::new();
+    for name in crate_names() {
+        let source = checkout().join("crates").join(&name).join("src");
+        let root = if source.join("lib.rs").exists() { "lib.rs" } else { "main.rs" };
+        let listed = documented_modules(&fs::read_to_string(source.join(root)).unwrap());
+        let existing = existing_modules(&source);
+        let missing: Vec<_> = existing.difference(&listed).collect();
+        let superfluous: Vec<_> = listed.difference(&existing).collect();
+        if !missing.is_empty() || !superfluous.is_empty() {
+            problems.push(format!("{name}/src/{root}: add {missing:?}, remove {superfluous:?}"));
         }
     }
+    assert!(problems.is_empty(), "lists `# Modules`:\n{}", problems.join("\n"));
+}
+
+#[test]
+fn a_list_of_modules_is_read() {
+    let text = "//! A crate.\n//!\n//! # Modules\n//! - [`clock`]: reads `time`\n//! - `a`, [`crate::b`]: two\n\
+                //!\n//! # Features\n//! - `png`: figures\n\nmod clock;\n";
+    assert_eq!(documented_modules(text), ["a", "b", "clock"].map(str::to_owned).into());
+    assert!(documented_modules("//! A crate without modules.\n").is_empty());
 }

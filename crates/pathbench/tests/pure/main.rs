@@ -5,3 +5,4 @@
 mod architecture;
 mod dependencies;
 mod gallery;
+mod links;
