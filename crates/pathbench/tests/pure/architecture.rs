@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md and docs/design name the crates, dependencies, modules and files that exist, and no others.
+//! ARCHITECTURE.md, docs/design and the other pages for contributors name the crates, dependencies, modules and files that
+//! exist, and no others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -78,7 +79,8 @@ fn every_path_that_is_named_exists() {
     let design = root.join("docs/design");
     let pages = entries(&design).into_iter().map(|name| design.join(name));
     let mut count = 0;
-    for page in pages.chain([root.join("ARCHITECTURE.md")]) {
+    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"].map(|name| root.join(name));
+    for page in pages.chain(others) {
         let text = fs::read_to_string(&page).unwrap();
         let named = quoted(&text).filter(|name| ROOTS.iter().any(|prefix| name.starts_with(prefix)));
         let (found, missing): (Vec<_>, Vec<_>) = named.partition(|name| root.join(name).exists());
