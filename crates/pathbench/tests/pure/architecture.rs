@@ -79,7 +79,8 @@ fn every_path_that_is_named_exists() {
     let design = root.join("docs/design");
     let pages = entries(&design).into_iter().map(|name| design.join(name));
     let mut count = 0;
-    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"].map(|name| root.join(name));
+    let others =
+        ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"].map(|name| root.join(name));
     for page in pages.chain(others) {
         let text = fs::read_to_string(&page).unwrap();
         let named = quoted(&text).filter(|name| ROOTS.iter().any(|prefix| name.starts_with(prefix)));
