@@ -15,7 +15,10 @@ fn commands(text: &str) -> Vec<Vec<String>> {
 /// The words after `pathbench`, or after `cargo run … --`, up to a pipe, a redirection or `&`.
 fn arguments(line: &str) -> Option<Vec<String>> {
     let words = line.split_whitespace().take_while(|word| !["|", ">", "&"].contains(word));
-    let words: Vec<String> = words.map(|word| word.trim_matches('\'').to_owned()).collect();
+    // A fingerprint instead of the word that stands for it.
+    let words =
+        words.map(|word| if word == "HEX" { "5f".repeat(32) } else { word.trim_matches('\'').to_owned() });
+    let words: Vec<String> = words.collect();
     let is_other_program = words.iter().any(|word| word == "pathbench-collector");
     let begin = match words.first()?.as_str() {
         "pathbench" => 1,
