@@ -1,6 +1,7 @@
 //! ARCHITECTURE.md, docs/design and the other pages for contributors name the crates, dependencies, modules and files that
 //! exist, and no others.
 
+use super::dependencies::crates;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,6 @@ use std::path::{Path, PathBuf};
 const TEXT: &str = include_str!("../../../../ARCHITECTURE.md");
 const ROOTS: [&str; 7] = [".ci/", ".config/", ".github/", "crates/", "docs/", "packaging/", "scenarios/"];
 const MOST_BYTES: usize = 15_500;
-
-/// Crates, each with the crates that its programs depend on.
-type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
 fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -32,7 +30,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The rows of the dependency picture from top to bottom: a crate and the crates that it depends on.
-fn picture() -> Vec<(String, BTreeSet<String>)> {
+pub(crate) fn picture() -> Vec<(String, BTreeSet<String>)> {
     let full = |name: &str| match name {
         "pathbench" => name.to_owned(),
         name => format!("pathbench-{name}"),
@@ -48,24 +46,6 @@ fn picture() -> Vec<(String, BTreeSet<String>)> {
 /// Rows of the picture have an optional layer and a crate's name before the arrow; those of other figures have more.
 fn line_of_picture(left: &str) -> bool {
     left.chars().all(|c| c.is_ascii_lowercase() || c == ' ') && left.split_whitespace().count() <= 2
-}
-
-/// The dependencies of each crate in its Cargo.toml, without those of tests.
-fn manifests() -> Dependencies {
-    let read = |name: &String| {
-        let text = fs::read_to_string(checkout().join("crates").join(name).join("Cargo.toml")).unwrap();
-        let mut counts = false;
-        let mut used = BTreeSet::new();
-        for line in text.lines() {
-            if line.starts_with('[') {
-                counts = line.ends_with("dependencies]") && !line.contains("dev-");
-            } else if counts && line.starts_with("pathbench-") {
-                used.insert(line.split(['.', ' ', '=']).next().unwrap().to_owned());
-            }
-        }
-        used
-    };
-    crate_names().iter().map(|name| (name.clone(), read(name))).collect()
 }
 
 #[test]
@@ -106,28 +86,18 @@ fn the_table_of_crates_is_complete() {
 
 #[test]
 fn the_picture_has_the_dependencies_of_the_manifests() {
-    let picture = picture();
-    let manifests = manifests();
-    assert_eq!(picture.len(), manifests.len(), "rows of the picture");
-    for (name, used) in picture {
-        let manifest = manifests.get(&name).unwrap_or_else(|| panic!("there is no crate {name}"));
-        let missing: Vec<_> = manifest.difference(&used).collect();
-        let superfluous: Vec<_> = used.difference(manifest).collect();
-        assert!(
-            missing.is_empty() && superfluous.is_empty(),
-            "{name}: add {missing:?}, remove {superfluous:?}"
-        );
+    let mut rows: BTreeMap<_, _> = picture().into_iter().collect();
+    let mut problems = Vec::new();
+    for one in crates() {
+        let shown = rows.remove(&one.name).unwrap_or_default();
+        let missing: Vec<_> = one.programs_use.difference(&shown).collect();
+        let superfluous: Vec<_> = shown.difference(&one.programs_use).collect();
+        if !missing.is_empty() || !superfluous.is_empty() {
+            problems.push(format!("{}: add {missing:?}, remove {superfluous:?}", one.name));
+        }
     }
-}
-
-#[test]
-fn the_picture_points_down() {
-    let picture = picture();
-    for (index, (name, used)) in picture.iter().enumerate() {
-        let below: BTreeSet<&String> = picture[index + 1..].iter().map(|(name, _)| name).collect();
-        let wrong: Vec<_> = used.iter().filter(|one| !below.contains(one)).collect();
-        assert!(wrong.is_empty(), "{name}: {wrong:?} must be further down");
-    }
+    problems.extend(rows.keys().map(|name| format!("{name} does not exist")));
+    assert!(problems.is_empty(), "the picture of ARCHITECTURE.md:\n{}", problems.join("\n"));
 }
 
 /// The modules in the list `# Modules` of a crate's documentation: names between backticks before each entry's colon.
