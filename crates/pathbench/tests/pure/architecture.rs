@@ -1,5 +1,4 @@
-//! ARCHITECTURE.md, docs/design and the other pages for contributors name the crates, dependencies, modules and files that
-//! exist, and no others.
+//! ARCHITECTURE.md and the other pages name the crates, dependencies, modules and files that exist, and no others.
 
 use super::dependencies::crates;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,8 +55,10 @@ fn it_stays_short() {
 #[test]
 fn every_path_that_is_named_exists() {
     let root = checkout();
-    let design = root.join("docs/design");
-    let pages = entries(&design).into_iter().map(|name| design.join(name));
+    let pages = ["docs", "docs/design"].into_iter().map(|name| root.join(name));
+    let pages =
+        pages.flat_map(|directory| entries(&directory).into_iter().map(move |name| directory.join(name)));
+    let pages = pages.filter(|page| page.extension().is_some_and(|kind| kind == "md"));
     let others =
         ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"].map(|name| root.join(name));
     let (mut count, mut problems) = (0, Vec::new());
