@@ -113,10 +113,11 @@ fn documented_modules(text: &str) -> BTreeSet<String> {
 
 /// The modules that a crate's `src` has as files or directories.
 fn existing_modules(source: &Path) -> BTreeSet<String> {
-    let names = entries(source).into_iter();
-    let modules = names.filter(|name| name.ends_with(".rs") || source.join(name).join("mod.rs").exists());
+    let paths = entries(source).into_iter().map(|name| source.join(name));
+    let modules = paths
+        .filter(|path| path.extension().is_some_and(|kind| kind == "rs") || path.join("mod.rs").exists());
     modules
-        .map(|name| name.trim_end_matches(".rs").to_owned())
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
         .filter(|name| !["lib", "main"].contains(&name.as_str()))
         .collect()
 }
@@ -144,4 +145,11 @@ fn a_list_of_modules_is_read() {
                 //!\n//! # Features\n//! - `png`: figures\n\nmod clock;\n";
     assert_eq!(documented_modules(text), ["a", "b", "clock"].map(str::to_owned).into());
     assert!(documented_modules("//! A crate without modules.\n").is_empty());
+}
+
+#[test]
+fn the_readme_names_the_minimum_rust() {
+    let text = fs::read_to_string(checkout().join("README.md")).unwrap();
+    let named = concat!("[Rust](https://rustup.rs) ", env!("CARGO_PKG_RUST_VERSION"), " or newer");
+    assert!(text.contains(named), "README.md lacks {named:?}");
 }

@@ -15,7 +15,7 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
             if !SKIPPED.contains(&name) {
                 collect(&path, files);
             }
-        } else if name.ends_with(".md") {
+        } else if path.extension().is_some_and(|kind| kind == "md") {
             files.push(path);
         }
     }
