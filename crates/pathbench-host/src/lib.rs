@@ -18,6 +18,7 @@ pub mod managers;
 pub mod mptcp;
 pub mod namespace;
 pub mod netlink;
+pub mod nmcli;
 pub mod packet_capture;
 mod packet_ring;
 pub mod packet_sizes;

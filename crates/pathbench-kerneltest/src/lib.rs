@@ -13,12 +13,16 @@
 //! The name of a test program is its ring (CONTRIBUTING.md): `pure` computes, `sockets` uses loopback and child processes,
 //! `kernel` uses namespaces, `root` needs root, `peers`, `browser` and `release` need other programs.
 
+mod clock;
+mod documentation;
 mod fuzz;
 mod processes;
 mod programs;
 mod schemas;
 mod units;
 
+pub use clock::SteppingClock;
+pub use documentation::assert_documented;
 pub use fuzz::{fuzz_config, run_fuzz_body};
 #[doc(hidden)]
 pub use libtest_mimic;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::ops::{Add, Sub};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// A timestamp of the host's monotonic clock (`CLOCK_MONOTONIC`), in nanoseconds.
@@ -72,6 +73,30 @@ pub trait Clock: Debug + Send + Sync {
     /// Blocks the calling thread until `deadline`, or not at all if it has passed.
     fn sleep_until(&self, deadline: Timestamp);
 }
+
+/// A monotonic clock that also knows the date.
+pub trait WallClock: Clock {
+    /// The time since the Unix epoch, for dates in results; never used to measure a duration.
+    fn since_epoch(&self) -> Duration;
+
+    fn unix_seconds(&self) -> u64 {
+        self.since_epoch().as_secs()
+    }
+
+    /// This moment as RFC 3339.
+    fn rfc3339(&self) -> String {
+        rfc3339_from_unix(i64::try_from(self.unix_seconds()).unwrap_or_default())
+    }
+
+    /// Nanoseconds from the monotonic clock to the Unix epoch, for the dates in captures; as accurate as the system time.
+    fn wall_offset_ns(&self) -> i64 {
+        let offset = self.since_epoch().as_nanos() as i128 - i128::from(self.now().as_nanos());
+        i64::try_from(offset).unwrap_or_default()
+    }
+}
+
+/// The clock that a program passes to its parts.
+pub type SharedClock = Arc<dyn WallClock>;
 
 /// `2026-11-21T20:33:54Z` for a number of seconds since the Unix epoch (RFC 3339, UTC), from 1970 to 9999.
 pub fn rfc3339_from_unix(seconds: i64) -> String {

@@ -2,14 +2,16 @@
 
 pub use pathbench_token::{KeyTooShort, MAX_VALIDITY, MintError, TokenKey, TokenRefusal};
 
+use pathbench_record::time::SharedClock;
+
 #[derive(Debug, Clone)]
 pub enum Access {
     Open,
     /// Only clients with a valid token, within the limits.
     Token {
         key: TokenKey,
-        /// Seconds since the Unix epoch, to check the tokens' expiry.
-        wall_clock: fn() -> u64,
+        /// For the tokens' expiry.
+        clock: SharedClock,
     },
 }
 
@@ -18,7 +20,7 @@ impl Access {
         match (self, token) {
             (Self::Open, _) => Ok(()),
             (Self::Token { .. }, None) => Err(TokenRefusal::Missing),
-            (Self::Token { key, wall_clock }, Some(token)) => key.check(token, wall_clock()).map(drop),
+            (Self::Token { key, clock }, Some(token)) => key.check(token, clock.unix_seconds()).map(drop),
         }
     }
 }

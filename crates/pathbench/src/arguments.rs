@@ -1,8 +1,8 @@
 //! The arguments that `test`, `roam` and `mtu` share (the server, the transports, the output), and those of `mtu`.
 
-use crate::exit::Failure;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pathbench_program::exit::Failure;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::network::{AddressFamily, ServerName};
 use pathbench_record::transport::Transport;

@@ -1,18 +1,18 @@
 //! The command line as parsed by clap. Help texts are the users' first documentation: keep them exact.
 
-use crate::agent::AgentArgs;
 use crate::arguments::MtuArgs;
-use crate::check::CheckArgs;
-use crate::report::ReportArgs;
-use crate::roam::RoamArgs;
-use crate::run::ProgramArgs;
-use crate::serve::ServeArgs;
-use crate::setup::SetupArgs;
+use crate::command::check::CheckArgs;
+use crate::command::report::ReportArgs;
+use crate::command::roam::RoamArgs;
+use crate::command::run::ProgramArgs;
+use crate::command::serve::ServeArgs;
+use crate::command::setup::SetupArgs;
+use crate::command::test::TestArgs;
+use crate::command::trace::TraceArgs;
 use crate::study::StudyArgs;
-use crate::submit::{SubmitArgs, SubmitOptions};
-use crate::suite::TestArgs;
-use crate::trace::TraceArgs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand};
+use pathbench_agent::service::AgentArgs;
+use pathbench_agent::submit::{SubmitArgs, SubmitOptions};
 use pathbench_record::units::Span;
 use serde_json::{Map, Value};
 use std::path::PathBuf;

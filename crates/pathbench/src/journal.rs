@@ -1,10 +1,10 @@
 //! The journal of a command: its location, and its undo. The journal records each change of this
 //! host before it is made. Each command has its own, so that its undo undoes its own changes only.
 
-use crate::exit::Failure;
-use crate::output;
 use pathbench_host::change::{Applier, ApplyError, UndoOutcome};
 use pathbench_host::namespace::current_cookie;
+use pathbench_program::exit::Failure;
+use pathbench_program::output;
 use rustix::fs::{Access, access};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};

@@ -1,10 +1,10 @@
 //! Progress of `lab run`, `test`, `roam` and `mtu` on stderr: lines, and on a terminal a live view below the lines.
 
 use crate::live::{Live, LiveRuns};
-use crate::output;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pathbench_analysis::assembly::{ClientPath, Evidence, LinesSoFar};
 use pathbench_lab::study::{BegunRun, StudyObserver};
+use pathbench_program::output;
 use pathbench_record::document::{RunRecord, Variant};
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::live::{LiveRunStart, RunStage};

@@ -3,17 +3,17 @@
 use crate::arguments::{OutputArguments, TransportChoice};
 use crate::client::Client;
 use crate::client::discovery::{Discovery, Reached};
-use crate::clock::unix_seconds;
-use crate::exit::{Exit, Failure};
-use crate::live::{Live, LiveMode};
+use crate::live::{self, Live, LiveMode};
 use crate::progress::Progress;
-use crate::report::{self, Presentation, create_result, host_record, parent_of_results, remove_empty};
-use crate::submit::Submitter;
-use crate::{output, random, signals, study};
+use crate::result::{self, Presentation, create_result, host_record, parent_of_results, remove_empty};
+use crate::study;
+use pathbench_agent::submit::Submitter;
+use pathbench_program::exit::{Exit, Failure};
+use pathbench_program::{output, random, signals};
 use pathbench_record::directory::{ResultWriter, Resumed};
 use pathbench_record::document::{ResultDocument, ScenarioRecord};
 use pathbench_record::network::ServerName;
-use pathbench_record::time::rfc3339_from_unix;
+use pathbench_record::time::SharedClock;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use std::sync::atomic::AtomicBool;
 pub(crate) struct Session {
     name: &'static str,
     /// Set by the first interrupt.
+    pub(crate) clock: SharedClock,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) progress: Progress,
     pub(crate) document: ResultDocument,
@@ -42,20 +43,22 @@ impl Session {
         tui: bool,
         seed: Option<u64>,
         options: Map<String, Value>,
+        clock: &SharedClock,
     ) -> Self {
         let mut document =
             ResultDocument { seed: seed.unwrap_or_else(random::seed), ..ResultDocument::default() };
-        document.host = host_record("user", rfc3339_from_unix(unix_seconds() as i64));
+        document.host = host_record("user", clock.rfc3339());
         document.scenario = ScenarioRecord {
             name: name.to_owned(),
             origin: "command line".to_owned(),
             overrides: options,
             ..ScenarioRecord::default()
         };
-        let stop = signals::stop_flag();
-        let live = Live::begin(LiveMode::of(output.json_stream, tui), &stop);
+        let stop = signals::stop_flag(live::restore_terminal);
+        let live = Live::begin(LiveMode::of(output.json_stream, tui), &stop, clock);
         Self {
             name,
+            clock: Arc::clone(clock),
             stop,
             progress: Progress::new(output.quiet, live),
             document,
@@ -140,11 +143,11 @@ impl Session {
             }
         })?;
         let Some(directory) = self.directory.filter(|_| !is_empty) else {
-            return output::check().map(|()| exit);
+            return output::check_open().map(|()| exit);
         };
         let live = &self.progress.records;
-        let presented = Presentation::of(self.output.json, live);
-        let presented = report::present(&directory, presented, self.output.no_report);
+        let presented = Presentation::choose(self.output.json, live);
+        let presented = result::present(&directory, presented, self.output.no_report);
         if presented.is_ok() {
             live.result(&self.document, &directory);
         }

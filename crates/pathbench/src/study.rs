@@ -1,9 +1,9 @@
 //! A study of `lab run` or `test`: its options, and its result, which another command can continue.
 
-use crate::exit::Failure;
-use crate::report::create_result;
+use crate::result::create_result;
 use clap::Args;
 use pathbench_lab::study::is_interrupted;
+use pathbench_program::exit::Failure;
 use pathbench_record::directory::{ResultWriter, Resumed};
 use pathbench_record::document::{ResultDocument, Shard, StudyRecord, identity_differences};
 use pathbench_record::statistics::FEWEST_FOR_INTERVAL;

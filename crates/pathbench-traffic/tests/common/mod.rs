@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use pathbench_kerneltest::MonotonicClock;
+use pathbench_kerneltest::{MonotonicClock, SteppingClock};
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::time::Clock;
@@ -75,7 +75,7 @@ pub(crate) fn server_with_token() -> (Server, SocketAddr, String) {
     let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
     let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
     let options = ServerOptions {
-        access: Access::Token { key, wall_clock: || 1010 },
+        access: Access::Token { key, clock: Arc::new(SteppingClock::from_unix(1010)) },
         identity: Some(Arc::new(identity)),
         ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from(([127, 0, 0, 1], 0)))])
     };

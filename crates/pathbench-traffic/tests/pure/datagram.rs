@@ -1,11 +1,13 @@
 //! The datagram protocol: its messages, and a server's responder without a socket.
 
+use pathbench_kerneltest::SteppingClock;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::datagram::{HEADER_BYTES, Kind, MAGIC, MAX_TEXT_BYTES, Message, Responder};
 use pathbench_traffic::server::Access;
 use pathbench_traffic::token::TokenKey;
 use proptest::prelude::*;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn at(ms: u64) -> Timestamp {
@@ -110,7 +112,8 @@ fn probes_are_answered_with_the_cookie_of_the_address_only() {
 fn a_refusal_for_want_of_a_token_is_no_longer_than_the_hello() {
     let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
     let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
-    let mut responder = Responder::new(Access::Token { key, wall_clock: || 1010 }, 4, at(0));
+    let mut responder =
+        Responder::new(Access::Token { key, clock: Arc::new(SteppingClock::from_unix(1010)) }, 4, at(0));
     let hello = message(Kind::Hello, 0);
     let right = Message { text: token, ..hello.clone() };
     assert_eq!(ask(&mut responder, at(0), "192.0.2.1:1", &right).unwrap().kind, Kind::Welcome);

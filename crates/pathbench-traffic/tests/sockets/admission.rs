@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::{clock, plan};
+use pathbench_kerneltest::SteppingClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
@@ -103,7 +104,7 @@ fn refusal(outcome: ClientOutcome) -> (RefusalCode, String, Option<u64>) {
 #[test]
 fn a_token_is_required_on_every_transport() {
     let key = TokenKey::from_text("0123456789abcdef0123456789abcdef").unwrap();
-    let access = Access::Token { key: key.clone(), wall_clock: || NOW };
+    let access = Access::Token { key: key.clone(), clock: Arc::new(SteppingClock::from_unix(NOW)) };
     let server = LimitedServer::build(Limits::default(), access, None);
     let valid = key.mint("alice", NOW - 10, Duration::from_secs(60)).unwrap();
     let expired = key.mint("alice", NOW - 600, Duration::from_secs(60)).unwrap();

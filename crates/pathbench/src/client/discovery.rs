@@ -2,8 +2,8 @@
 
 use super::{Client, Target, addresses_of};
 use crate::arguments::TransportChoice;
-use crate::exit::{Exit, Failure};
 use pathbench_analysis::reachability::{self, Probed, Try};
+use pathbench_program::exit::{Exit, Failure};
 use pathbench_record::document::{Reachability, ServerRecord, UnreachableBecause};
 use pathbench_record::end::MessageRecord;
 use pathbench_record::network::{AddressFamily, ServerName};

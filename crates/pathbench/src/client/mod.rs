@@ -1,14 +1,13 @@
 //! This host as the client of tests: the servers, the paths to them and the transports that work.
 
 use crate::arguments::TestServerArguments;
-use crate::clock::MonotonicClock;
-use crate::exit::{Exit, Failure};
-use crate::random;
 use pathbench_analysis::assembly::{
     AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, SeenEvent, assemble,
 };
 use pathbench_host::counters::Counters;
 use pathbench_host::paths::HostNetwork;
+use pathbench_program::exit::{Exit, Failure};
+use pathbench_program::random;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::{EndRecord, TestId};
@@ -17,6 +16,7 @@ use pathbench_record::pattern::{Amount, PatternParameters, ThroughputParameters}
 use pathbench_record::sample::Side;
 use pathbench_record::text::duration;
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::time::{SharedClock, WallClock};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_transport::{LocalPath, QuicOptions, Security, SocketOptions, Trust};
@@ -58,8 +58,14 @@ impl Client {
         arguments: &TestServerArguments,
         scheduler: Scheduler,
         congestion: Option<String>,
+        clock: &SharedClock,
     ) -> Self {
-        Self { clock: Arc::new(MonotonicClock), arguments: arguments.clone(), scheduler, congestion }
+        Self {
+            clock: Arc::<dyn WallClock>::clone(clock),
+            arguments: arguments.clone(),
+            scheduler,
+            congestion,
+        }
     }
 
     /// The current paths to `address`, over the interfaces that the user named.

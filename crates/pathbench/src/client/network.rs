@@ -1,13 +1,13 @@
 //! The host's network: its MPTCP configuration, the kernel's events during a measurement, and the changes that affect
 //! tests.
 
-use crate::exit::Failure;
 use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_analysis::mptcp_setup::{self, LocalSetup};
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::{Endpoint, EventStream, PathManager};
 use pathbench_host::paths::{ChangeFilter, HostNetwork};
 use pathbench_lab::kernel_watch::{KernelEvents, KernelWatch};
+use pathbench_program::exit::Failure;
 use pathbench_record::time::Clock;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

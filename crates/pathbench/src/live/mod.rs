@@ -11,10 +11,11 @@ mod terminal;
 pub(crate) use runs::LiveRuns;
 pub(crate) use terminal::restore as restore_terminal;
 
-use crate::exit::{Exit, Failure};
-use crate::output;
+use pathbench_program::exit::{Exit, Failure};
+use pathbench_program::output;
 use pathbench_record::document::{Reachability, ResultDocument};
 use pathbench_record::live::{LiveEnd, LiveNote, LiveRecord, LiveResult, LiveStart};
+use pathbench_record::time::SharedClock;
 use pathbench_transport::lock;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -47,7 +48,8 @@ impl LiveMode {
 }
 
 /// The screen while it is open, and the warnings to print when it is closed.
-struct ScreenPlace {
+struct ScreenState {
+    clock: SharedClock,
     stop: Arc<AtomicBool>,
     open: Mutex<(Option<Screen>, Vec<String>)>,
 }
@@ -56,13 +58,13 @@ struct ScreenPlace {
 #[derive(Clone, Default)]
 pub(crate) struct Live {
     stream: Option<Arc<Stream>>,
-    screen: Option<Arc<ScreenPlace>>,
+    screen: Option<Arc<ScreenState>>,
     interval: Duration,
 }
 
 impl Live {
     /// `stop` is set when standard output cannot be written.
-    pub(crate) fn begin(mode: LiveMode, stop: &Arc<AtomicBool>) -> Self {
+    pub(crate) fn begin(mode: LiveMode, stop: &Arc<AtomicBool>, clock: &SharedClock) -> Self {
         match mode {
             LiveMode::Lines => Self::default(),
             LiveMode::Stream => {
@@ -74,8 +76,9 @@ impl Live {
                 Self::default()
             }
             LiveMode::Screen => {
-                let place = ScreenPlace { stop: Arc::clone(stop), open: Mutex::default() };
-                Self { stream: None, screen: Some(Arc::new(place)), interval: terminal::INTERVAL }
+                let state =
+                    ScreenState { clock: Arc::clone(clock), stop: Arc::clone(stop), open: Mutex::default() };
+                Self { stream: None, screen: Some(Arc::new(state)), interval: terminal::INTERVAL }
             }
         }
     }
@@ -97,10 +100,10 @@ impl Live {
 
     /// Opens the screen, where the user wants it and the terminal can show it.
     fn open_screen(&self) {
-        let Some(place) = &self.screen else { return };
-        let mut open = lock(&place.open);
+        let Some(state) = &self.screen else { return };
+        let mut open = lock(&state.open);
         if open.0.is_none() {
-            match Screen::open(Arc::clone(&place.stop)) {
+            match Screen::open(Arc::clone(&state.stop), Arc::clone(&state.clock)) {
                 Ok(screen) => open.0 = Some(screen),
                 Err(error) => output::note(format_args!("pathbench: --tui: {error}; progress as lines")),
             }
@@ -109,16 +112,16 @@ impl Live {
 
     /// Restores the terminal, and prints the warnings that came meanwhile.
     pub(crate) fn close_screen(&self) {
-        let Some(place) = &self.screen else { return };
-        let (screen, warnings) = std::mem::take(&mut *lock(&place.open));
+        let Some(state) = &self.screen else { return };
+        let (screen, warnings) = std::mem::take(&mut *lock(&state.open));
         drop(screen);
         warnings.iter().for_each(output::note);
     }
 
     /// Takes a line that would go to standard error; false if the screen is not open.
     pub(crate) fn takes_line(&self, text: &impl ToString, is_warning: bool) -> bool {
-        let Some(place) = &self.screen else { return false };
-        let mut open = lock(&place.open);
+        let Some(state) = &self.screen else { return false };
+        let mut open = lock(&state.open);
         let (Some(screen), warnings) = &mut *open else { return false };
         screen.send(LiveRecord::Note(LiveNote { text: text.to_string() }));
         if is_warning {
@@ -135,8 +138,8 @@ impl Live {
     pub(crate) fn send(&self, record: impl FnOnce() -> LiveRecord) {
         if let Some(stream) = &self.stream {
             stream.send(record());
-        } else if let Some(place) = &self.screen
-            && let Some(screen) = &lock(&place.open).0
+        } else if let Some(state) = &self.screen
+            && let Some(screen) = &lock(&state.open).0
         {
             screen.send(record());
         }

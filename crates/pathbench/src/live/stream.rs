@@ -1,8 +1,8 @@
 //! Live records as NDJSON on standard output: a thread writes them from a bounded queue, so that a slow reader delays
 //! no measurement.
 
-use crate::exit::Failure;
-use crate::output;
+use pathbench_program::exit::Failure;
+use pathbench_program::output;
 use pathbench_record::live::{LiveOmitted, LiveRecord};
 use pathbench_transport::lock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,11 +3,11 @@
 use super::keys;
 use super::model::Model;
 use super::screen;
-use crate::clock::MonotonicClock;
-use crate::output;
-use crate::signals::INTERRUPTED;
+use pathbench_program::output;
+use pathbench_program::signals::INTERRUPTED;
 use pathbench_record::live::LiveRecord;
-use pathbench_record::time::{Clock as _, Timestamp};
+use pathbench_record::time::SharedClock;
+use pathbench_record::time::Timestamp;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
@@ -52,7 +52,7 @@ pub(super) struct Screen {
 
 impl Screen {
     /// Opens the screen; the first `q` or Ctrl-C sets `stop`.
-    pub(super) fn open(stop: Arc<AtomicBool>) -> io::Result<Self> {
+    pub(super) fn open(stop: Arc<AtomicBool>, clock: SharedClock) -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let previous = std::panic::take_hook();
@@ -71,7 +71,7 @@ impl Screen {
         let (records, queue) = sync_channel(QUEUE);
         let thread = thread::spawn(move || {
             let model = Model::default();
-            View { terminal, model, keys: Some(keys), stop, first_press: None }.run(&queue);
+            View { clock, terminal, model, keys: Some(keys), stop, first_press: None }.run(&queue);
             restore();
         });
         Ok(Self { records: Some(records), thread: Some(thread) })
@@ -97,6 +97,7 @@ impl Drop for Screen {
 }
 
 struct View {
+    clock: SharedClock,
     terminal: Terminal<CrosstermBackend<io::Stderr>>,
     model: Model,
     /// `None` after the terminal has hung up.
@@ -108,7 +109,7 @@ struct View {
 impl View {
     /// Until the records end, or the terminal fails.
     fn run(mut self, queue: &Receiver<LiveRecord>) {
-        let clock = MonotonicClock;
+        let clock = Arc::clone(&self.clock);
         let colour = output::wants_colour();
         let mut is_changed = true;
         let mut next = clock.now();
@@ -130,7 +131,7 @@ impl View {
                 }
                 (is_changed, next) = (false, clock.now() + INTERVAL);
             }
-            for command in self.commands(clock) {
+            for command in self.commands() {
                 self.apply(command, clock.now());
                 is_changed = true;
             }
@@ -139,7 +140,8 @@ impl View {
     }
 
     /// The keys that are pressed within a short time.
-    fn commands(&mut self, clock: MonotonicClock) -> Vec<keys::Command> {
+    fn commands(&mut self) -> Vec<keys::Command> {
+        let clock = &self.clock;
         let until = clock.now() + KEY_WAIT;
         let Some(terminal) = &mut self.keys else {
             clock.sleep_until(until);

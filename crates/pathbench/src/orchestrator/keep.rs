@@ -1,16 +1,15 @@
 //! The orchestrator of a lab of `lab up`: builds the lab, then answers `exec` and `down` on the lab's socket.
 
 use super::launcher;
-use crate::clock::{MonotonicClock, wall_offset_ns};
-use crate::exit::{Exit, Failure};
-use crate::lab::Assignment;
-use crate::lab::control::{self, MESSAGE_BYTES, Timed};
-use crate::lab::keep::{Answer, Question};
-use crate::signals;
+use crate::command::lab::Assignment;
+use crate::command::lab::control::{self, MESSAGE_BYTES, Timed};
+use crate::command::lab::keep::{Answer, Question};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_lab::environment::{Emulation, Environment};
 use pathbench_lab::{channel, scenario};
-use pathbench_record::time::Clock as _;
+use pathbench_program::exit::{Exit, Failure};
+use pathbench_program::signals;
+use pathbench_record::time::{SharedClock, WallClock};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,14 +24,14 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 /// Host name of the fabric namespace.
 const WIRES: &str = "wires";
 
-pub(crate) fn keep() -> Result<Exit, Failure> {
+pub(crate) fn keep(clock: &SharedClock) -> Result<Exit, Failure> {
     // Standard input is a connection to `lab up` for the assignment, the lab's socket and the answer.
     let front = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
     let _no_other_holds_it = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
     let assignment: Assignment = channel::receive(&front).map_err(Failure::failed)?;
     let [listener] = control::receive_descriptors(&front).map_err(Failure::failed)?;
     let listener = UnixListener::from(listener);
-    let environment = match build(&assignment) {
+    let environment = match build(&assignment, clock) {
         Ok(environment) => environment,
         Err(failure) => {
             let answer = Answer::Refused { message: failure.message.clone(), exit: failure.exit.code() };
@@ -43,7 +42,7 @@ pub(crate) fn keep() -> Result<Exit, Failure> {
     signals::on_signal(|| std::process::exit(0));
     channel::send(&front, &Answer::Standing { hosts: hosts(&environment) }).map_err(Failure::failed)?;
     drop(front);
-    let ended_by = serve(&listener, &environment);
+    let ended_by = serve(&listener, &environment, clock);
     drop(environment);
     // `lab down` waits for the close of its connection; the lab has ended then, and its name is available again.
     drop(listener);
@@ -52,26 +51,26 @@ pub(crate) fn keep() -> Result<Exit, Failure> {
 }
 
 /// Answers requests, one client at a time, until a request to end the lab; returns the connection of that request.
-fn serve(listener: &UnixListener, environment: &Environment) -> UnixStream {
+fn serve(listener: &UnixListener, environment: &Environment, clock: &SharedClock) -> UnixStream {
     loop {
         match listener.accept() {
-            Ok((connection, _)) if answer(&connection, environment) => {}
+            Ok((connection, _)) if answer(&connection, environment, clock) => {}
             Ok((connection, _)) => return connection,
             // EMFILE is the most likely error.
-            Err(_) => MonotonicClock.sleep_until(MonotonicClock.now() + EXHAUSTED_PAUSE),
+            Err(_) => clock.sleep_until(clock.now() + EXHAUSTED_PAUSE),
         }
     }
 }
 
-fn build(assignment: &Assignment) -> Result<Environment, Failure> {
+fn build(assignment: &Assignment, clock: &SharedClock) -> Result<Environment, Failure> {
     let job = assignment.jobs.first().ok_or_else(|| Failure::failed("there is no lab to build"))?;
     let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
     let variant = plan.variants.first().ok_or_else(|| Failure::failed("the scenario has no variant"))?;
     let emulation = Emulation {
-        clock: Arc::new(MonotonicClock),
+        clock: Arc::<dyn WallClock>::clone(clock),
         seed: plan.seed,
         repetition: 1,
-        wall_offset_ns: wall_offset_ns(),
+        wall_offset_ns: clock.wall_offset_ns(),
         captures: BTreeMap::new(),
     };
     Environment::build(&variant.topology, &variant.run.server, &launcher(), &emulation).map_err(|error| {
@@ -84,8 +83,8 @@ fn hosts(environment: &Environment) -> Vec<String> {
 }
 
 /// Answers one request; returns false to end the lab. Invalid requests and lost clients have no effect.
-fn answer(connection: &UnixStream, environment: &Environment) -> bool {
-    let timed = Timed::new(connection, CLIENT_TIME);
+fn answer(connection: &UnixStream, environment: &Environment, clock: &SharedClock) -> bool {
+    let timed = Timed::new(connection, clock.as_ref(), CLIENT_TIME);
     let refuse = |message| {
         let _client_lost = channel::send(&timed, &Answer::Refused { message, exit: Exit::BadInput.code() });
         true
@@ -94,7 +93,7 @@ fn answer(connection: &UnixStream, environment: &Environment) -> bool {
         return refuse(format!("the lab is another user's: it does not answer {}", user.0));
     }
     match channel::receive_at_most(MESSAGE_BYTES, &timed) {
-        Ok(Question::Enter { host }) => match admit(connection, environment, &host) {
+        Ok(Question::Enter { host }) => match admit(connection, environment, &host, clock) {
             Ok(()) => true,
             Err(message) => refuse(message),
         },
@@ -104,7 +103,12 @@ fn answer(connection: &UnixStream, environment: &Environment) -> bool {
 }
 
 /// Sends the host's namespaces: user, PID, network, in this order.
-fn admit(connection: &UnixStream, environment: &Environment, host: &str) -> Result<(), String> {
+fn admit(
+    connection: &UnixStream,
+    environment: &Environment,
+    host: &str,
+    clock: &SharedClock,
+) -> Result<(), String> {
     let own_network;
     let network: BorrowedFd<'_> = if host == WIRES {
         own_network = NetNamespace::current().map_err(|error| error.to_string())?;
@@ -114,7 +118,7 @@ fn admit(connection: &UnixStream, environment: &Environment, host: &str) -> Resu
     };
     let user = File::open("/proc/self/ns/user").map_err(|error| error.to_string())?;
     let process = File::open("/proc/self/ns/pid").map_err(|error| error.to_string())?;
-    channel::send(&Timed::new(connection, CLIENT_TIME), &Answer::Admitted)
+    channel::send(&Timed::new(connection, clock.as_ref(), CLIENT_TIME), &Answer::Admitted)
         .map_err(|error| error.to_string())?;
     control::send_descriptors(connection, &[user.as_fd(), process.as_fd(), network])
         .map_err(|error| error.to_string())

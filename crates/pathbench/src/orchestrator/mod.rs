@@ -1,21 +1,20 @@
 //! The lab's orchestrator: PID 1 of the lab's PID namespace. When it ends, the kernel kills all processes of the lab.
 
-use crate::clock::{MonotonicClock, unix_seconds, wall_offset_ns};
-use crate::exit::{Exit, Failure};
-use crate::lab::{Assignment, Job, submitted};
+use crate::command::lab::{Assignment, Job, submitted};
 use crate::live::{self, Live};
 use crate::progress::{Progress, StudyProgress};
-use crate::report::{self, Presentation, host_record, remove_empty};
-use crate::{signals, study};
+use crate::result::{self, Presentation, host_record, remove_empty};
+use crate::study;
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{self, Plan};
 use pathbench_lab::study::{Member, StudyError, StudyOptions, conduct, first_document, run_ids};
+use pathbench_program::exit::{Exit, Failure};
+use pathbench_program::signals;
 use pathbench_record::directory::{ResultDirectory, ResultWriter, Resumed};
 use pathbench_record::document::{HostRecord, ResultDocument, RunRecord};
-use pathbench_record::time::Clock;
-use pathbench_record::time::rfc3339_from_unix;
+use pathbench_record::time::{Clock, SharedClock, WallClock};
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -25,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) mod keep;
 
-pub(crate) fn orchestrate() -> Result<Exit, Failure> {
+pub(crate) fn orchestrate(clock: &SharedClock) -> Result<Exit, Failure> {
     // Both the parent-death signal and the close of the socket report the end of the foreground command.
     set_parent_death_signal_kill().map_err(Failure::failed)?;
     let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
@@ -33,9 +32,9 @@ pub(crate) fn orchestrate() -> Result<Exit, Failure> {
         Failure::failed(format!("this command is started by `pathbench lab run`: {error}"))
     })?;
     end_with(control);
-    let stop = signals::stop_flag();
-    let live = Live::begin(assignment.live, &stop);
-    let ended = run_all(&assignment, &stop, &live);
+    let stop = signals::stop_flag(live::restore_terminal);
+    let live = Live::begin(assignment.live, &stop, clock);
+    let ended = run_all(&assignment, &stop, &live, clock);
     live.end(ended, Vec::new())
 }
 
@@ -48,8 +47,13 @@ struct Scenario {
     document: ResultDocument,
 }
 
-fn run_all(assignment: &Assignment, stop: &Arc<AtomicBool>, live: &Live) -> Result<Exit, Failure> {
-    let started = rfc3339_from_unix(unix_seconds() as i64);
+fn run_all(
+    assignment: &Assignment,
+    stop: &Arc<AtomicBool>,
+    live: &Live,
+    clock: &SharedClock,
+) -> Result<Exit, Failure> {
+    let started = clock.rfc3339();
     let course = &assignment.study;
     let options = StudyOptions {
         launcher: launcher(),
@@ -59,7 +63,7 @@ fn run_all(assignment: &Assignment, stop: &Arc<AtomicBool>, live: &Live) -> Resu
         until_ci_percent: course.until_ci_percent,
         time_limit: course.time_limit,
         capture: assignment.capture,
-        wall_offset_ns: wall_offset_ns(),
+        wall_offset_ns: clock.wall_offset_ns(),
         host: HostRecord {
             processors_awake: assignment.processors_awake,
             ..host_record(&assignment.privilege, started)
@@ -68,14 +72,14 @@ fn run_all(assignment: &Assignment, stop: &Arc<AtomicBool>, live: &Live) -> Resu
     };
     let prepare = |job: &Job| prepare(job, course.resume, &options);
     let mut scenarios = assignment.jobs.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
-    make_runs(&mut scenarios, &options, assignment, live)?;
+    make_runs(&mut scenarios, &options, assignment, live, clock)?;
     let mut exit = Exit::Done;
     for Scenario { plan, writer, directory, document } in scenarios {
         if let Some(writer) = writer {
             writer.finish(&document).map_err(Failure::failed)?;
         }
         submitted::record(&directory);
-        report::present(&directory, Presentation::of(assignment.json, live), assignment.no_report)?;
+        result::present(&directory, Presentation::choose(assignment.json, live), assignment.no_report)?;
         live.result(&document, &directory);
         if exit == Exit::Done {
             exit = verdict(&plan, &document);
@@ -108,6 +112,7 @@ fn make_runs(
     options: &StudyOptions,
     assignment: &Assignment,
     live: &Live,
+    clock: &SharedClock,
 ) -> Result<(), Failure> {
     let title = scenarios.iter().map(|one| one.plan.name.as_str()).collect::<Vec<_>>().join(", ");
     let seed = scenarios.first().map_or(0, |one| one.plan.seed);
@@ -117,7 +122,7 @@ fn make_runs(
     live.start(&title, seed, &options.host.started, runs, live.interval());
     let mut progress = Progress::new(assignment.quiet, live.clone());
     let mut study = StudyProgress::new(&mut progress, &title, runs, earlier, assignment.side_by_side);
-    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+    let clock: Arc<dyn Clock> = Arc::<dyn WallClock>::clone(clock);
     let mut directories = Vec::new();
     let mut members = Vec::new();
     let mut places = Vec::new();
@@ -194,11 +199,11 @@ fn needed_multipath_in_vain(run: &RunRecord) -> bool {
 }
 
 /// The process of a lab host: its agent, with the control socket as standard input.
-pub(crate) fn serve_host() -> Result<Exit, Failure> {
+pub(crate) fn serve_host(clock: SharedClock) -> Result<Exit, Failure> {
     // Ctrl-C signals the whole process group; the orchestrator ends the agents.
     signals::ignore_interrupts();
     let channel = std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?;
-    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+    let clock: Arc<dyn Clock> = clock;
     pathbench_lab::agent::serve(&UnixStream::from(channel), &clock).map_err(Failure::failed)?;
     Ok(Exit::Done)
 }

@@ -127,13 +127,12 @@ fn every_crate_lists_its_modules() {
     let mut problems = Vec::new();
     for name in crate_names() {
         let source = checkout().join("crates").join(&name).join("src");
-        let root = if source.join("lib.rs").exists() { "lib.rs" } else { "main.rs" };
-        let listed = documented_modules(&fs::read_to_string(source.join(root)).unwrap());
+        let listed = documented_modules(&fs::read_to_string(source.join("lib.rs")).unwrap());
         let existing = existing_modules(&source);
         let missing: Vec<_> = existing.difference(&listed).collect();
         let superfluous: Vec<_> = listed.difference(&existing).collect();
         if !missing.is_empty() || !superfluous.is_empty() {
-            problems.push(format!("{name}/src/{root}: add {missing:?}, remove {superfluous:?}"));
+            problems.push(format!("{name}/src/lib.rs: add {missing:?}, remove {superfluous:?}"));
         }
     }
     assert!(problems.is_empty(), "lists `# Modules`:\n{}", problems.join("\n"));

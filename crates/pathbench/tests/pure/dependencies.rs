@@ -23,7 +23,7 @@ const FORBIDDEN: [(&str, &str); 5] = [
 
 pub(crate) struct Crate {
     pub(crate) name: String,
-    /// `src/lib.rs`; `src/main.rs` of a crate without a library.
+    /// `src/lib.rs`.
     root: String,
     /// Other crates in its dependencies, including those for tests.
     uses: Vec<String>,
@@ -58,7 +58,7 @@ fn read(package: &Value) -> Crate {
     let root = targets
         .iter()
         .map(|target| text(&target["src_path"]))
-        .find(|path| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"))
+        .find(|path| path.ends_with("src/lib.rs"))
         .unwrap();
     Crate {
         name: text(&package["name"]),

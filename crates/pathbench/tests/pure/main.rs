@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod architecture;
+mod circles;
 mod dependencies;
 mod gallery;
 mod links;
+mod names;
+mod sources;

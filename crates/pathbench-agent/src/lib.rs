@@ -1,0 +1,22 @@
+//! The agent: a collector's experiments on schedule, within the limits of the host's owner, and the owner's own
+//! measurements from a local page; and the client of a collector, which submits results with the owner's consent.
+
+mod arguments;
+mod budget;
+pub mod client;
+mod courier;
+pub mod durable;
+mod execution;
+mod history;
+pub mod host;
+mod limits;
+mod measurement;
+pub mod networks;
+mod page;
+mod pending;
+mod schedule;
+pub mod service;
+mod state;
+mod status;
+pub mod submit;
+mod target;

@@ -1,0 +1,193 @@
+//! The server of an execution: chosen among those that the collector offers and the owner permits, by the connection
+//! time. Everything that a collector says about a server is checked before a packet goes there.
+
+use crate::limits::Limits;
+use crate::networks::HostNetworks;
+use pathbench_api::check_in::{MOST_SERVERS, OfferedServer};
+use pathbench_api::experiment::Family;
+use pathbench_api::name::Name;
+use pathbench_record::network::ServerName;
+use pathbench_record::time::Clock;
+use pathbench_transport::CertificateFingerprint;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+/// The port of `pathbench serve`, where an address has none.
+const PORT: u16 = 4433;
+const RESOLUTION: Duration = Duration::from_secs(5);
+const CONNECTION: Duration = Duration::from_secs(2);
+const MOST_QUIC_PORTS: usize = 8;
+const TOKEN_BYTES: usize = 512;
+const MOST_ADDRESSES: usize = 16;
+
+/// A server that may be tested.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) name: Name,
+    host: String,
+    port: u16,
+    addresses: Vec<IpAddr>,
+    pub(crate) quic_ports: Vec<u16>,
+    pub(crate) fingerprint: Option<String>,
+    pub(crate) token: Option<String>,
+}
+
+impl Target {
+    /// Checks an offered server; the reason if it must not be tested.
+    pub(crate) fn new(
+        offered: &OfferedServer,
+        limits: &Limits,
+        networks: &dyn HostNetworks,
+    ) -> Result<Self, String> {
+        let target = Self::unlimited(offered)?;
+        limits.permit_server(&target.host, &target.addresses, &networks.own_networks()?)?;
+        Ok(target)
+    }
+
+    /// As [`Self::new`] for a server that the owner of this host names.
+    pub(crate) fn unlimited(offered: &OfferedServer) -> Result<Self, String> {
+        let ServerName { host, port, .. } = ServerName::parse(&offered.address, PORT)?;
+        // An option on the command line of the test.
+        if host.starts_with('-') || host.len() > 253 {
+            return Err("its address is not a valid host name".to_owned());
+        }
+        if offered.quic_ports.len() > MOST_QUIC_PORTS || offered.quic_ports.contains(&0) {
+            return Err(format!("`quic_ports` has more than {MOST_QUIC_PORTS} ports, or port 0"));
+        }
+        let is_token =
+            |token: &String| token.len() <= TOKEN_BYTES && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !offered.token.iter().all(is_token) {
+            return Err(format!(
+                "its token is longer than {TOKEN_BYTES} bytes or has characters that are not printable ASCII"
+            ));
+        }
+        if let Some(text) = &offered.fingerprint
+            && text.parse::<CertificateFingerprint>().is_err()
+        {
+            return Err("its fingerprint is not SHA-256 in hexadecimal digits".to_owned());
+        }
+        let addresses = resolve(&host, port)?;
+        Ok(Self {
+            name: offered.name.clone(),
+            host,
+            port,
+            addresses,
+            quic_ports: offered.quic_ports.clone(),
+            fingerprint: offered.fingerprint.clone(),
+            token: offered.token.clone(),
+        })
+    }
+
+    /// The first address of the IP version, the resolver's choice without one.
+    pub(crate) fn address(&self, family: Option<Family>) -> Option<IpAddr> {
+        self.addresses.iter().copied().find(|address| match family {
+            None => true,
+            Some(Family::Ipv4) => address.is_ipv4(),
+            Some(Family::Ipv6) => address.is_ipv6(),
+        })
+    }
+
+    /// `SERVER` for the command line. With a fingerprint the address that was checked, so that a name cannot mean another
+    /// one meanwhile; without one the certificate must be valid for the name.
+    pub(crate) fn argument(&self, address: IpAddr) -> String {
+        match &self.fingerprint {
+            Some(_) => SocketAddr::new(address, self.port).to_string(),
+            None if self.host.contains(':') => format!("[{}]:{}", self.host, self.port),
+            None => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// The offered servers that an experiment names, all if it names none.
+pub(crate) fn named<'a>(offered: &'a [OfferedServer], names: &[Name]) -> Vec<&'a OfferedServer> {
+    let fits = |server: &&OfferedServer| names.is_empty() || names.contains(&server.name);
+    offered.iter().take(MOST_SERVERS).filter(fits).collect()
+}
+
+/// The target with the shortest connection time; the first one if none accepts a connection.
+pub(crate) fn nearest(mut targets: Vec<Target>, clock: &dyn Clock) -> Option<Target> {
+    if targets.len() > 1 {
+        let timed = |target: &Target| {
+            let address = SocketAddr::new(target.address(None)?, target.port);
+            let begun = clock.now();
+            TcpStream::connect_timeout(&address, CONNECTION).ok()?;
+            Some(clock.now().since(begun))
+        };
+        targets.sort_by_cached_key(|target| timed(target).unwrap_or(Duration::MAX));
+    }
+    targets.into_iter().next()
+}
+
+/// getaddrinfo(3) has no deadline, so another thread waits for it.
+pub(crate) fn resolve(host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![address]);
+    }
+    let (sender, receiver) = channel();
+    let name = (host.to_owned(), port);
+    thread::spawn(move || {
+        let found = name.to_socket_addrs().map(|found| found.map(|one| one.ip()).collect::<Vec<_>>());
+        // The receiver may have given up.
+        let _late = sender.send(found);
+    });
+    let found = receiver
+        .recv_timeout(RESOLUTION)
+        .map_err(|_| format!("the name {host} was not resolved within {} s", RESOLUTION.as_secs()))?;
+    let mut addresses = found.map_err(|error| format!("the name {host} cannot be resolved: {error}"))?;
+    addresses.dedup();
+    addresses.truncate(MOST_ADDRESSES);
+    Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::networks::KernelNetworks;
+    use serde_json::{Value, json};
+
+    fn offered(changes: &Value) -> OfferedServer {
+        let mut document = json!({ "name": "s", "address": "127.0.0.1:4433", "quic_ports": [], "load": 0.0 });
+        document.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn offers_that_could_do_harm_are_refused() {
+        let refused = |changes: Value| {
+            Target::new(&offered(&changes), &Limits::default(), &KernelNetworks).unwrap_err()
+        };
+        assert!(refused(json!({})).contains("not a public address"));
+        for changes in [
+            json!({ "address": "--path" }),
+            json!({ "address": "169.254.169.254:80" }),
+            json!({ "address": "[::1]:22" }),
+            json!({ "address": "192.168.1.1/admin" }),
+            json!({ "address": "198.51.100.7", "quic_ports": [1, 2, 3, 4, 5, 6, 7, 8, 9] }),
+            json!({ "address": "198.51.100.7", "token": "a\nb" }),
+            json!({ "address": "198.51.100.7", "token": "a".repeat(513) }),
+            json!({ "address": "198.51.100.7", "fingerprint": "--tls" }),
+        ] {
+            refused(changes);
+        }
+    }
+
+    #[test]
+    fn the_checked_address_is_the_tested_one() {
+        let limits = Limits { servers: vec!["127.0.0.0/8".parse().unwrap()], ..Limits::default() };
+        let fingerprint = "ab".repeat(32);
+        let target =
+            Target::new(&offered(&json!({ "fingerprint": fingerprint })), &limits, &KernelNetworks).unwrap();
+        let address = target.address(None).unwrap();
+        assert_eq!(target.argument(address), "127.0.0.1:4433");
+        assert_eq!(target.address(Some(Family::Ipv6)), None);
+    }
+
+    #[test]
+    fn an_experiment_names_its_servers() {
+        let servers = [offered(&json!({})), offered(&json!({ "name": "t" }))];
+        assert_eq!(named(&servers, &[]).len(), 2);
+        assert_eq!(named(&servers, &[Name::new("t").unwrap()])[0].name.as_str(), "t");
+    }
+}

@@ -1,0 +1,103 @@
+//! What only a running `NetworkManager` knows, by its client nmcli(1): its version, and which interfaces are metered, also by
+//! its own guess (a phone that shares its connection); and whether a modem is roaming, by mmcli(1). The answers need no
+//! privilege.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// They answer within milliseconds, unless the daemon hangs.
+const DEADLINE: Duration = Duration::from_secs(2);
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Major and minor number.
+pub fn version() -> Option<(u32, u32)> {
+    parse_version(&output("nmcli", &["--version"])?)
+}
+
+/// The names of the metered interfaces; empty without an answer.
+pub fn metered() -> Vec<String> {
+    let fields = ["-t", "-f", "GENERAL.DEVICE,GENERAL.METERED", "device", "show"];
+    output("nmcli", &fields).map(|text| parse_metered(&text)).unwrap_or_default()
+}
+
+/// Whether a modem that `ModemManager` knows is roaming.
+pub fn roaming() -> bool {
+    output("mmcli", &["-m", "any", "-K"]).is_some_and(|text| parse_roaming(&text))
+}
+
+/// Standard output; `None` if the program is absent, fails, or does not end in time.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    for _ in 0..DEADLINE.as_millis() / INTERVAL.as_millis() {
+        // The answer is smaller than the pipe, so nmcli never waits for a reader.
+        if let Ok(Some(status)) = child.try_wait() {
+            let mut text = String::new();
+            child.stdout.take()?.read_to_string(&mut text).ok()?;
+            return status.success().then_some(text);
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    let _killed = child.kill();
+    let _reaped = child.wait();
+    None
+}
+
+/// `nmcli tool, version 1.42.4`
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split_whitespace().last()?.split('.').map(str::parse::<u32>);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// A line `GENERAL.DEVICE:NAME` before each `GENERAL.METERED:yes (guessed)`.
+fn parse_metered(text: &str) -> Vec<String> {
+    let mut device = None;
+    let mut metered = Vec::new();
+    for line in text.lines() {
+        match line.split_once(':') {
+            Some(("GENERAL.DEVICE", name)) => device = Some(name.replace("\\:", ":")),
+            Some(("GENERAL.METERED", state)) if state.starts_with("yes") => metered.extend(device.take()),
+            _ => {}
+        }
+    }
+    metered
+}
+
+/// The line `modem.3gpp.registration-state : roaming`.
+fn parse_roaming(text: &str) -> bool {
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    let mut states = fields.filter(|(name, _)| name.trim() == "modem.3gpp.registration-state");
+    states.any(|(_, state)| state.trim() == "roaming")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_roaming_modem_is_recognised() {
+        let state = |state: &str| {
+            format!("modem.generic.model : roaming\nmodem.3gpp.registration-state   : {state}\n")
+        };
+        assert!(parse_roaming(&state("roaming")));
+        assert!(!parse_roaming(&state("home")) && !parse_roaming(""));
+    }
+
+    #[test]
+    fn metered_interfaces_are_read() {
+        let text = "GENERAL.DEVICE:eth0\nGENERAL.METERED:no (guessed)\n\nGENERAL.DEVICE:wlan0\nGENERAL.METERED:yes (guessed)\n\n\
+                    GENERAL.DEVICE:wwan0\nGENERAL.METERED:yes\n\nGENERAL.DEVICE:lo\nGENERAL.METERED:unknown\n";
+        assert_eq!(parse_metered(text), ["wlan0", "wwan0"]);
+        assert!(parse_metered("GENERAL.METERED:yes\nError").is_empty());
+    }
+
+    #[test]
+    fn the_version_is_read() {
+        assert_eq!(parse_version("nmcli tool, version 1.42.4\n"), Some((1, 42)));
+        assert_eq!(parse_version("nmcli tool, version 1.51.4-1.fc41\n"), Some((1, 51)));
+        assert_eq!(parse_version(""), None);
+    }
+}

@@ -1,0 +1,21 @@
+//! The frame of Pathbench's programs, the outermost shell of each: the host's clock, exit codes, standard output and
+//! error, random bytes, signals, children of the same program, and status pages with metrics.
+//!
+//! # Modules
+//! - [`clock`]: the host's clock, which all other crates are passed
+//! - [`exit`]: exit codes, and failures with their exit code and message
+//! - [`exposition`]: metrics for Prometheus
+//! - [`output`]: standard output and standard error
+//! - [`random`]: random bytes from the kernel
+//! - [`responder`]: a small HTTP server for status pages
+//! - [`signals`]: the signals that stop a program
+//! - [`supervised`]: children of the same program, which end with it
+
+pub mod clock;
+pub mod exit;
+pub mod exposition;
+pub mod output;
+pub mod random;
+pub mod responder;
+pub mod signals;
+pub mod supervised;

@@ -1,0 +1,112 @@
+//! SIGINT, SIGTERM and SIGHUP: the first signal stops a command after clean-up, the second stops it immediately.
+
+use crate::clock::RealClock;
+use crate::output;
+use pathbench_record::time::Clock as _;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use std::io;
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Exit status after a second signal, the shells' status for SIGINT.
+pub const INTERRUPTED: i32 = 130;
+
+/// Ctrl-C reaches the foreground command and the orchestrator, and the former forwards it to the latter: signals this
+/// close together count as one.
+const SAME_KEYSTROKE: Duration = Duration::from_millis(300);
+
+/// The signals that stop a command. SIGHUP (a closed terminal) stays ignored if the caller ignores it, as `nohup`
+/// does.
+pub fn stop_signals() -> Vec<i32> {
+    let mut signals = vec![SIGINT, SIGTERM];
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if !is_ignored(&status, SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// Whether the process with this `/proc/PID/status` ignores the signal.
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Sets the returned flag at the first signal and if standard output is closed; at the second signal calls `before_exit`
+/// and exits.
+pub fn stop_flag(before_exit: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
+    let stop = stop_on_signal(before_exit);
+    let set = Arc::clone(&stop);
+    output::on_output_closed(move || set.store(true, Ordering::Relaxed));
+    stop
+}
+
+/// As [`stop_flag`], for a program that a closed standard output does not end.
+pub fn stop_on_signal(before_exit: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&stop);
+    let mut first = None;
+    on_signal(move || {
+        let now = RealClock.now();
+        set.store(true, Ordering::Relaxed);
+        if now.since(*first.get_or_insert(now)) > SAME_KEYSTROKE {
+            before_exit();
+            std::process::exit(INTERRUPTED);
+        }
+    });
+    stop
+}
+
+/// From now on calls `act` for each stop signal, on a separate thread.
+pub fn on_signal(mut act: impl FnMut() + Send + 'static) {
+    // Registering fails only for signals that cannot be caught; these can.
+    if let Ok(mut signals) = Signals::new(stop_signals()) {
+        std::thread::spawn(move || signals.forever().for_each(|_| act()));
+    }
+}
+
+/// Ignores stop signals, without a thread.
+pub fn ignore_interrupts() {
+    for signal in stop_signals() {
+        let _never_refused = flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
+}
+
+/// Starts a child, waits for its end, and meanwhile passes stop signals to `forward`. Uses no thread: a process whose
+/// children enter another PID namespace must not have several threads (`clone(2)`, `EINVAL`).
+pub fn wait_forwarding(
+    start: impl FnOnce() -> io::Result<Child>,
+    forward: impl Fn(&Child, i32),
+) -> io::Result<ExitStatus> {
+    // Registered before the child starts, so that the end of the child cannot be missed.
+    let mut signals = Signals::new(stop_signals().into_iter().chain([SIGCHLD]))?;
+    let mut child = start()?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        for signal in signals.wait() {
+            if signal != SIGCHLD {
+                forward(&child, signal);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ignored_signal_is_known_from_its_bit() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000000\n";
+        assert!(is_ignored(status, SIGHUP));
+        assert!(!is_ignored(status, SIGINT));
+        assert!(!is_ignored("", SIGHUP));
+    }
+}

@@ -1,0 +1,272 @@
+//! Probes a server and each path to it: TCP, MPTCP, UDP, path MTU and a transfer over all paths. `pathbench-check` derives
+//! the findings.
+
+mod datagrams;
+mod other;
+mod transfer;
+
+use crate::arguments::ServerArguments;
+use crate::client::{addresses_of, network};
+use crate::live::Live;
+use crate::progress::Progress;
+use pathbench_check::facts::HostFacts;
+use pathbench_check::server::facts::{
+    ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerFacts, ServerKind, Transfer,
+};
+use pathbench_host::counters::Counters;
+use pathbench_host::paths::{HostNetwork, ProbedPath};
+use pathbench_program::exit::Failure;
+use pathbench_record::network::{AddressFamily, ServerName};
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::time::{SharedClock, WallClock};
+use pathbench_transport::mptcp_available;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use transfer::TcpProbe;
+
+/// Paths that are examined; further ones would exceed [`BUDGET`].
+const MOST_PATHS: usize = 6;
+/// Initial paths of the transfers over all paths: each path is joined by at least one of them.
+const MOST_TRANSFERS: usize = 2;
+/// No probe begins later than this after the start of the command.
+const BUDGET: Duration = Duration::from_secs(25);
+
+/// The addresses of the server and the paths to them.
+pub(super) struct Target {
+    pub(super) name: ServerName,
+    /// The first address of each family.
+    pub(super) servers: Vec<SocketAddr>,
+}
+
+impl Target {
+    pub(super) fn resolve(given: &str, arguments: &ServerArguments) -> Result<Self, Failure> {
+        let name = ServerName::parse(given, arguments.port).map_err(Failure::bad_input)?;
+        let mut families = BTreeSet::new();
+        let addresses = addresses_of(&name, arguments.family())?.into_iter();
+        let servers = addresses
+            .filter(|at| families.insert(AddressFamily::of(*at)))
+            .map(|at| SocketAddr::new(at, name.port))
+            .collect();
+        Ok(Self { name, servers })
+    }
+
+    pub(super) fn destinations(&self) -> Vec<IpAddr> {
+        self.servers.iter().map(SocketAddr::ip).collect()
+    }
+}
+
+pub(super) struct Prober<'a> {
+    arguments: &'a ServerArguments,
+    quic_ports: &'a [u16],
+    target: &'a Target,
+    clock: Arc<dyn Clock>,
+    progress: Progress,
+    began: Timestamp,
+}
+
+/// Probes the server over every path.
+pub(super) fn probe(
+    target: &Target,
+    arguments: &ServerArguments,
+    quic_ports: &[u16],
+    host: &HostFacts,
+    clock: &SharedClock,
+) -> Result<ServerFacts, Failure> {
+    let began = clock.now();
+    let prober = Prober {
+        arguments,
+        quic_ports,
+        target,
+        clock: Arc::<dyn WallClock>::clone(clock),
+        progress: Progress::new(false, Live::default()),
+        began,
+    };
+    prober.run(host)
+}
+
+impl Prober<'_> {
+    fn run(&self, host: &HostFacts) -> Result<ServerFacts, Failure> {
+        let network = HostNetwork::read().map_err(Failure::failed)?;
+        let interfaces = &self.arguments.interfaces;
+        let (mut paths, mut left_out) = match network.probed_paths(interfaces, &self.target.servers) {
+            Ok(found) => found,
+            Err(message) if interfaces.is_empty() => (Vec::new(), vec![message]),
+            Err(message) => return Err(Failure::bad_input(message)),
+        };
+        if paths.len() > MOST_PATHS {
+            left_out.push(format!(
+                "{} paths lead to the server; the first {MOST_PATHS} were examined",
+                paths.len()
+            ));
+            paths.truncate(MOST_PATHS);
+        }
+        let names: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
+        self.progress.line(format_args!("examining {} over {}", self.target.name, names.join(", ")));
+        let mut facts = ServerFacts {
+            server: self.target.name.to_string(),
+            kind: ServerKind::Pathbench,
+            no_mptcp: mptcp_available().err().map(|unavailable| unavailable.to_string()),
+            other_family: self.other_family(host, &paths),
+            paths: Vec::new(),
+            transfers: Vec::new(),
+            left_out,
+        };
+        thread::scope(|scope| {
+            let datagrams = scope.spawn(|| self.datagrams(&paths, host));
+            let examined = self.examine(&mut facts, &paths);
+            let datagrams =
+                datagrams.join().map_err(|_| Failure::failed("a thread of the probes panicked"))?;
+            for (path, (udp, mtu)) in facts.paths.iter_mut().zip(datagrams) {
+                (path.udp, path.mtu) = (udp, mtu);
+            }
+            examined
+        })?;
+        if facts.kind == ServerKind::Pathbench {
+            self.transfers(&mut facts);
+        }
+        Ok(facts)
+    }
+
+    /// TCP and the handshake of MPTCP on each path.
+    fn examine(&self, facts: &mut ServerFacts, paths: &[ProbedPath]) -> Result<(), Failure> {
+        let backups = network::backup_endpoints();
+        let probes = self.over_tcp(paths)?;
+        let speaks = |expected| probes.iter().any(|probe| probe.speaks == Some(expected));
+        if speaks(false) && !speaks(true) {
+            facts.kind = ServerKind::Other;
+        }
+        for (path, probe) in paths.iter().zip(probes) {
+            let is_other = facts.kind == ServerKind::Pathbench && probe.speaks == Some(false);
+            let ending = match probe.ending {
+                Ending::Complete if is_other => {
+                    Ending::Failed("another server answers on this path".to_owned())
+                }
+                ending => ending,
+            };
+            facts.paths.push(PathProbe {
+                name: path.name.clone(),
+                interface: path.interface.clone(),
+                local: path.local,
+                server: path.server,
+                backup: backups.contains(&path.local),
+                tcp: ending,
+                mptcp: None,
+                udp: Vec::new(),
+                mtu: None,
+            });
+        }
+        if facts.no_mptcp.is_some() {
+            return Ok(());
+        }
+        for index in 0..facts.paths.len() {
+            let path = facts.paths[index].clone();
+            if matches!(path.tcp, Ending::NotConnected(_) | Ending::Reset(_)) {
+                continue;
+            }
+            if !self.has_time() {
+                facts.left_out.push(format!("MPTCP over {} was not examined: the time was over", path.name));
+                continue;
+            }
+            self.progress.line(format_args!("{}: MPTCP", path.name));
+            let probe = match facts.kind {
+                ServerKind::Pathbench => self.handshake(&facts.paths, &path),
+                ServerKind::Other => self.other_server(facts, index),
+            };
+            facts.paths[index].mptcp = Some(probe);
+        }
+        Ok(())
+    }
+
+    /// Plain TCP over each path, two at a time: a server runs two tests of a client at the same time.
+    fn over_tcp(&self, paths: &[ProbedPath]) -> Result<Vec<TcpProbe>, Failure> {
+        let mut probes = Vec::new();
+        for two in paths.chunks(2) {
+            let results: Vec<_> = thread::scope(|scope| {
+                let threads: Vec<_> = two.iter().map(|path| scope.spawn(|| self.tcp(path))).collect();
+                threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
+            });
+            for result in results {
+                probes.push(result.map_err(|_| Failure::failed("a thread of the probes panicked"))??);
+            }
+        }
+        let sound = paths.iter().zip(&probes).find(|(_, probe)| probe.ending.is_complete());
+        if let Some(path) = sound.map(|(path, _)| path) {
+            for probe in &mut probes {
+                self.look_at_server(probe, path);
+            }
+        }
+        for (path, probe) in paths.iter().zip(&probes) {
+            self.progress.line(format_args!("{}: TCP: {}", path.name, probe.ending.message()));
+        }
+        Ok(probes)
+    }
+
+    /// A transfer over all paths from each of the first paths on which MPTCP works.
+    fn transfers(&self, facts: &mut ServerFacts) {
+        let works = |path: &PathProbe| {
+            let ends = |mptcp: &MptcpProbe| matches!(mptcp.ending, Ending::Complete | Ending::Altered(_));
+            path.mptcp.as_ref().is_some_and(|mptcp| mptcp.client == ClientEnd::Mptcp && ends(mptcp))
+        };
+        let initial: Vec<usize> =
+            (0..facts.paths.len()).filter(|index| works(&facts.paths[*index])).collect();
+        for index in initial.into_iter().take(MOST_TRANSFERS) {
+            let path = &facts.paths[index];
+            if !self.has_time() {
+                let left_out =
+                    format!("the transfer that begins on {} was not made: the time was over", path.name);
+                facts.left_out.push(left_out);
+                continue;
+            }
+            self.progress.line(format_args!("{}: a transfer over all paths", path.name));
+            let probe = self.all_paths(&facts.paths, path);
+            facts.transfers.push(Transfer { initial: index, probe });
+        }
+    }
+
+    fn has_time(&self) -> bool {
+        self.clock.now().since(self.began) < BUDGET
+    }
+
+    /// Interfaces that could be paths in the family that the server lacks, and have no path to it.
+    fn other_family(&self, host: &HostFacts, paths: &[ProbedPath]) -> Vec<(String, AddressFamily)> {
+        let families = [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter();
+        let lacks = families
+            .filter(|family| !self.target.servers.iter().any(|at| AddressFamily::of(at.ip()) == *family));
+        let is_wanted = |name: &str| {
+            let named = &self.arguments.interfaces;
+            (named.is_empty() || named.iter().any(|one| one == name))
+                && !paths.iter().any(|path| path.interface == name)
+        };
+        let interfaces =
+            lacks.flat_map(|family| host.paths(family).into_iter().map(move |path| (path, family)));
+        interfaces
+            .filter(|(path, _)| is_wanted(&path.link.name))
+            .map(|(path, family)| (path.link.name.clone(), family))
+            .collect()
+    }
+}
+
+/// The counters of `MPTcpExt` that rose since `before`.
+fn rises(before: Option<&Counters>) -> Rises {
+    let Some((before, after)) = before.zip(Counters::read().ok()) else { return Rises::default() };
+    let rose = Counters::difference(before, &after).into_iter();
+    let named = rose.filter_map(|(name, rise)| {
+        Some((name.strip_prefix("MPTcpExt.")?.to_owned(), u64::try_from(rise).ok()?))
+    });
+    Rises(named.collect())
+}
+
+/// A probe of which nothing is known but its end.
+fn unopened(ending: Ending) -> MptcpProbe {
+    MptcpProbe {
+        ending,
+        client: ClientEnd::Unopened,
+        server: None,
+        client_rises: Rises::default(),
+        server_rises: None,
+        subflows: Vec::new(),
+    }
+}

@@ -1,0 +1,139 @@
+//! `lab run`: validates everything, enters the namespaces, starts the orchestrator, waits.
+
+use super::{Assignment, Job, StudyCourse, enter, load, require, submitted};
+use crate::cli::RunArgs;
+use crate::live::LiveMode;
+use pathbench_host::scheduling::CpuLatencyRequest;
+use pathbench_lab::channel;
+use pathbench_lab::scenario::{Engine, Overrides, Plan};
+use pathbench_program::exit::{Exit, Failure};
+use pathbench_program::signals;
+use pathbench_record::time::SharedClock;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> {
+    if let Some(submitted) = submitted::run(&args.submit, clock)? {
+        return Ok(submitted);
+    }
+    let scenarios = &args.scenario.scenarios;
+    if args.json && scenarios.len() > 1 {
+        return Err(Failure::bad_input(
+            "--json prints one document: run one scenario at a time with it, or read the run.json files",
+        ));
+    }
+    let overrides = overrides(args);
+    let out = args.out.as_deref().or(args.study.resume.as_deref());
+    let mut jobs = Vec::new();
+    let mut refusals = Vec::new();
+    let mut names = Vec::new();
+    for name in scenarios {
+        match load(name, &overrides) {
+            Ok((source, plan)) => {
+                require(&plan)?;
+                if args.capture {
+                    require_emulated(&plan)?;
+                }
+                let subject = format!("scenario `{}`", plan.name);
+                args.study.validate(&subject, plan.repeat).map_err(Failure::bad_input)?;
+                if out.is_some() && names.contains(&plan.name) {
+                    return Err(Failure::bad_input(format!(
+                        "with --out each scenario gets a directory of its name, and `{}` is given twice: \
+                         leave one out, or raise --repeat",
+                        plan.name
+                    )));
+                }
+                names.push(plan.name.clone());
+                let out = out.map(|out| out_directory(out, &plan.name, scenarios.len()));
+                jobs.push(Job { source, overrides: overrides.clone(), out });
+            }
+            Err(failure) => refusals.push(failure.message),
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(Failure::bad_input(refusals.join("\n")));
+    }
+    let privilege = enter(args.privilege)?;
+    // Processors in deep sleep states delay links, timers and programs. The result records a failure of this request.
+    let latency = CpuLatencyRequest::zero().ok();
+    let assignment = Assignment {
+        privilege,
+        processors_awake: latency.is_some(),
+        jobs,
+        study: StudyCourse {
+            resume: args.study.resume.is_some(),
+            shard: args.study.shard,
+            until_ci_percent: args.study.until_ci,
+            time_limit: args.study.time_limit.map(|limit| limit.0),
+        },
+        json: args.json,
+        live: LiveMode::of(args.json_stream, args.tui),
+        quiet: args.quiet,
+        calibrate: !args.no_calibration,
+        side_by_side: args.jobs,
+        capture: args.capture,
+        no_report: args.no_report,
+    };
+    orchestrate(&assignment)
+}
+
+/// The changes to the scenarios; `--until-ci` needs repetitions.
+fn overrides(args: &RunArgs) -> Overrides {
+    let overrides = Overrides::from(&args.scenario.overrides);
+    let repeat = overrides.repeat.or_else(|| args.study.most_repetitions());
+    Overrides { repeat, warm_up: args.study.warm_up, ..overrides }
+}
+
+/// Checks that the plan has a link to capture from: only emulated links record every packet's fate.
+fn require_emulated(plan: &Plan) -> Result<(), Failure> {
+    let mut links = plan.variants.iter().flat_map(|variant| &variant.topology.links);
+    if links.any(|link| link.engine == Engine::Emulated) {
+        return Ok(());
+    }
+    let name = plan.variants[0].topology.links.first().map_or("NAME", |link| link.name.as_str());
+    Err(Failure::bad_input(format!(
+        "--capture: scenario `{}` has no emulated link; make one with --set path.{name}.engine=emulated",
+        plan.name
+    )))
+}
+
+/// With several scenarios, `--out` contains a directory for each.
+fn out_directory(out: &Path, scenario: &str, scenarios: usize) -> PathBuf {
+    if scenarios > 1 { out.join(scenario) } else { out.to_owned() }
+}
+
+/// Starts the orchestrator as the first process of the new PID namespace and waits for its end. The socket pair stays
+/// open meanwhile; its close notifies the orchestrator that this process has ended.
+fn orchestrate(assignment: &Assignment) -> Result<Exit, Failure> {
+    let (ours, theirs) = UnixStream::pair().map_err(Failure::failed)?;
+    let start = || {
+        let child = Command::new("/proc/self/exe")
+            .arg("__orchestrate")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .spawn()?;
+        channel::send(&ours, assignment).map_err(io::Error::other)?;
+        Ok(child)
+    };
+    let status = signals::wait_forwarding(start, |child, signal| {
+        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let signal = if signal == signal_hook::consts::SIGINT { Signal::INT } else { Signal::TERM };
+        // If the process has already ended, the wait for it ends as well.
+        let _dead = process.map(|process| kill_process(process, signal));
+    })
+    .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
+    passed_on(status)
+}
+
+/// The orchestrator's exit code; the orchestrator has printed the reason.
+fn passed_on(status: ExitStatus) -> Result<Exit, Failure> {
+    match status.code() {
+        Some(code) => Ok(Exit::from_code(code)),
+        None => Err(Failure::failed(format!(
+            "the lab's orchestrator was killed ({status}); the lab has ended with it"
+        ))),
+    }
+}

@@ -1,0 +1,81 @@
+//! `lab run --submit`: the lab's processes are in namespaces without the host's network, so another process of this
+//! program runs the lab, and this one submits the results.
+
+use pathbench_agent::submit::SubmitOptions;
+use pathbench_program::exit::{Exit, Failure};
+use pathbench_program::{random, signals, supervised};
+use pathbench_record::time::SharedClock;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Names the file that gets the directory of each result, one per line.
+const VARIABLE: &str = "PATHBENCH_RESULT_LIST";
+
+/// Runs the lab in another process and submits its results, if that was asked for.
+pub(crate) fn run(options: &SubmitOptions, clock: &SharedClock) -> Result<Option<Exit>, Failure> {
+    if std::env::var_os(VARIABLE).is_some() {
+        return Ok(None);
+    }
+    let Some(submitter) = options.submitter(clock)? else { return Ok(None) };
+    let list = List::create()?;
+    let start = || {
+        supervised::command(supervised::THIS_PROGRAM, std::env::args_os().skip(1))
+            .env(VARIABLE, &list.0)
+            .spawn()
+    };
+    let status = signals::wait_forwarding(start, |child, signal| {
+        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let signal = if signal == signal_hook::consts::SIGINT { Signal::INT } else { Signal::TERM };
+        let _dead = process.map(|process| kill_process(process, signal));
+    })
+    .map_err(|error| Failure::failed(format!("cannot start the lab: {error}")))?;
+    for directory in list.directories() {
+        submitter.submit(&directory);
+    }
+    match status.code() {
+        Some(code) if code == signals::INTERRUPTED => std::process::exit(code),
+        Some(code) => Ok(Some(Exit::from_code(code))),
+        None => Err(Failure::failed(format!("the lab was killed ({status})"))),
+    }
+}
+
+/// Notes a finished result for the process that submits it.
+pub(crate) fn record(directory: &Path) {
+    let Some(list) = std::env::var_os(VARIABLE) else { return };
+    let line = [directory.as_os_str().as_bytes(), b"\n"].concat();
+    // The result is complete either way; `pathbench submit DIR` submits it.
+    let _not_submitted =
+        OpenOptions::new().append(true).open(list).and_then(|mut file| file.write_all(&line));
+}
+
+struct List(PathBuf);
+
+impl List {
+    fn create() -> Result<Self, Failure> {
+        let name = format!("pathbench-results-{:016x}", u64::from_ne_bytes(random::bytes()));
+        let file = std::env::temp_dir().join(name);
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&file)
+            .map_err(|error| Failure::failed(format!("cannot create {}: {error}", file.display())))?;
+        Ok(Self(file))
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        let text = fs::read(&self.0).unwrap_or_default();
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| PathBuf::from(std::ffi::OsString::from_vec(line.to_vec()))).collect()
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        let _stays = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,259 @@
+//! The arguments of `test`, and the resulting suite.
+
+use crate::arguments::{
+    OutputArguments, TestServerArguments, TransportChoice, scheduler_parser, transport_parser,
+};
+use crate::study::StudyArgs;
+use clap::{Args, ValueEnum};
+use pathbench_agent::submit::SubmitOptions;
+use pathbench_record::connection::Scheduler;
+use pathbench_record::direction::DataDirection;
+use pathbench_record::pattern::{
+    Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
+};
+use pathbench_record::transport::Transport;
+use pathbench_record::units::{Size, Span};
+use std::time::Duration;
+
+/// Pings of one run: enough that one slow answer does not change the median.
+const PINGS: u32 = 10;
+/// Repetitions of a suite that is to end neither on precision nor after the user's number of them.
+const REPETITIONS: u32 = 3;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TestArgs {
+    /// The server: NAME, ADDRESS or HOST:PORT (IPv6 before a port in brackets); of several, the nearest is tested
+    #[arg(required = true, value_name = "SERVER")]
+    pub(super) servers: Vec<String>,
+    #[command(flatten)]
+    pub(super) server: TestServerArguments,
+    #[command(flatten)]
+    pub(super) traffic: TrafficArgs,
+    #[command(flatten)]
+    pub(super) study: StudyArgs,
+    /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
+    #[arg(long, conflicts_with = "json_stream")]
+    pub(super) tui: bool,
+    #[command(flatten)]
+    pub(super) submit: SubmitOptions,
+    #[command(flatten)]
+    pub(super) output: OutputArguments,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TrafficArgs {
+    /// Transports [default: all that work]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = transport_parser())]
+    pub(super) transports: Vec<Transport>,
+    /// Patterns; throughput stands for throughput-upload and throughput-download [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub(super) patterns: Vec<PatternName>,
+    /// Runs of each pattern on each transport [default: 3; with --until-ci at most 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) repeat: Option<u32>,
+    /// Seed of the order of the runs [default: a random one, which the result names; --shard requires one]
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// How long throughput and interactive send
+    #[arg(long, value_name = "TIME", default_value = "7s")]
+    pub(super) duration: Span,
+    /// Size of the bulk download
+    #[arg(long, value_name = "SIZE", default_value = "10MB")]
+    pub(super) bulk_bytes: Size,
+    /// mpquic: the scheduler, which decides on which path data is sent
+    #[arg(long, value_name = "NAME", default_value = "lowest-rtt", value_parser = scheduler_parser())]
+    pub(super) scheduler: Scheduler,
+    /// Congestion control at this end: cubic, reno, bbr, … [default: the system's; cubic for QUIC]
+    #[arg(long, value_name = "NAME")]
+    pub(super) congestion: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PatternName {
+    Ping,
+    Bulk,
+    #[value(alias = "iperf-upload")]
+    ThroughputUpload,
+    #[value(alias = "iperf-download")]
+    ThroughputDownload,
+    #[value(alias = "iperf")]
+    Throughput,
+    Interactive,
+}
+
+/// A pattern of the suite with its name in results.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SuitePattern {
+    pub(super) name: &'static str,
+    pub(super) parameters: PatternParameters,
+}
+
+impl SuitePattern {
+    /// The time of a run's traffic; `None` if its amount decides.
+    pub(super) fn nominal(&self) -> Option<Duration> {
+        match &self.parameters {
+            // A run needs almost none of its linger time.
+            PatternParameters::Interactive(interactive) => Some(interactive.duration),
+            other => other.nominal_duration(),
+        }
+    }
+
+    /// Whether the pattern sends enough to need more than one path.
+    pub(super) const fn fills_paths(&self) -> bool {
+        matches!(self.parameters, PatternParameters::Throughput(_))
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct SuitePlan {
+    pub(super) patterns: Vec<SuitePattern>,
+    pub(super) choice: TransportChoice,
+    pub(super) repeat: u32,
+    pub(super) warm_up: u32,
+    pub(super) scheduler: Scheduler,
+}
+
+impl SuitePlan {
+    /// Returns the plan, or all mistakes in the arguments, each with its remedy.
+    pub(super) fn new(args: &TrafficArgs, study: &StudyArgs) -> Result<Self, Vec<String>> {
+        let patterns = patterns(args);
+        let repeat = args.repeat.or_else(|| study.most_repetitions()).unwrap_or(REPETITIONS);
+        let mut mistakes: Vec<String> = patterns
+            .iter()
+            .filter_map(|pattern| Some((pattern.name, pattern.parameters.validate().err()?)))
+            .flat_map(|(name, wrong)| wrong.into_iter().map(move |wrong| format!("{name}: {wrong}")))
+            .collect();
+        mistakes.extend(study.validate("this suite", repeat).err());
+        if study.shard.is_some() && args.seed.is_none() {
+            mistakes
+                .push("--shard: all shards have the order of one seed; give each the same --seed".to_owned());
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        let choice = TransportChoice::new(&args.transports, &Transport::ALL);
+        let (warm_up, scheduler) = (study.warm_up.unwrap_or(0), args.scheduler.clone());
+        Ok(Self { patterns, choice, repeat, warm_up, scheduler })
+    }
+}
+
+fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
+    let throughput = |direction| {
+        PatternParameters::Throughput(ThroughputParameters {
+            direction,
+            amount: Amount::Duration(args.duration.0),
+            ..ThroughputParameters::default()
+        })
+    };
+    let ping = PingParameters { count: PINGS, ..PingParameters::default() };
+    let bulk = BulkParameters { bytes: args.bulk_bytes.0, ..BulkParameters::default() };
+    let interactive = InteractiveParameters { duration: args.duration.0, ..InteractiveParameters::default() };
+    let all = [
+        (PatternName::Ping, "ping", PatternParameters::Ping(ping)),
+        (PatternName::Bulk, "bulk", PatternParameters::Bulk(bulk)),
+        (PatternName::ThroughputUpload, "throughput-upload", throughput(DataDirection::Upload)),
+        (PatternName::ThroughputDownload, "throughput-download", throughput(DataDirection::Download)),
+        (PatternName::Interactive, "interactive", PatternParameters::Interactive(interactive)),
+    ];
+    let wanted = |pattern: PatternName| {
+        let both = matches!(pattern, PatternName::ThroughputUpload | PatternName::ThroughputDownload);
+        args.patterns.is_empty()
+            || args.patterns.contains(&pattern)
+            || (both && args.patterns.contains(&PatternName::Throughput))
+    };
+    let wanted = all.into_iter().filter(|(pattern, ..)| wanted(*pattern));
+    wanted.map(|(_, name, parameters)| SuitePattern { name, parameters }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        traffic: TrafficArgs,
+        #[command(flatten)]
+        study: StudyArgs,
+        /// `--resume` excludes it.
+        #[arg(long)]
+        out: Option<String>,
+    }
+
+    fn plan(arguments: &[&str]) -> Result<SuitePlan, Vec<String>> {
+        let line = Line::try_parse_from([&["test"], arguments].concat()).unwrap();
+        SuitePlan::new(&line.traffic, &line.study)
+    }
+
+    #[test]
+    fn without_options_everything_is_run() {
+        let plan = plan(&[]).unwrap();
+        let names: Vec<&str> = plan.patterns.iter().map(|pattern| pattern.name).collect();
+        assert_eq!(names, ["ping", "bulk", "throughput-upload", "throughput-download", "interactive"]);
+        assert_eq!((plan.choice.transports.len(), plan.repeat, plan.choice.named), (4, 3, false));
+        assert!(
+            plan.patterns
+                .iter()
+                .all(|one| !crate::client::asked_parameters(one.name, &one.parameters).is_empty())
+        );
+        assert!(!plan.choice.names(Transport::Mptcp));
+    }
+
+    #[test]
+    fn iperf_is_an_alias_of_throughput() {
+        for name in ["throughput", "throughput-upload", "throughput-download"] {
+            let alias = name.replace("throughput", "iperf");
+            let patterns = |name: &str| plan(&["--patterns", name]).unwrap().patterns;
+            assert_eq!(patterns(&alias), patterns(name));
+        }
+    }
+
+    #[test]
+    fn options_choose_and_throughput_is_both_directions() {
+        let plan = plan(&["--transports", "mptcp,tcp", "--patterns", "throughput,ping", "--duration", "2s"])
+            .unwrap();
+        let names: Vec<&str> = plan.patterns.iter().map(|pattern| pattern.name).collect();
+        assert_eq!(names, ["ping", "throughput-upload", "throughput-download"]);
+        assert_eq!(plan.choice.transports, [Transport::Tcp, Transport::Mptcp]);
+        assert!(plan.choice.names(Transport::Mptcp));
+        assert_eq!(plan.patterns[1].parameters.nominal_duration(), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn wrong_values_are_rejected() {
+        let empty = plan(&["--bulk-bytes", "0"]).unwrap_err();
+        assert!(empty[0].starts_with("bulk: "), "{empty:?}");
+        for (option, value, known) in [
+            ("--patterns", "pong", "interactive"),
+            ("--scheduler", "best", "round-robin"),
+            ("--transports", "udp", "mpquic"),
+        ] {
+            let error = Line::try_parse_from(["test", option, value]).err().unwrap().to_string();
+            assert!(error.contains(value) && error.contains(known), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_traffic_is_known_except_of_bulk() {
+        let nominal: Vec<Option<Duration>> =
+            plan(&[]).unwrap().patterns.iter().map(SuitePattern::nominal).collect();
+        let throughput = Some(Duration::from_secs(7));
+        // The linger of interactive traffic is hardly ever used.
+        assert_eq!(nominal[1..], [None, throughput, throughput, throughput]);
+    }
+
+    #[test]
+    fn a_study_needs_repetitions_and_its_shards_one_seed() {
+        assert_eq!(plan(&["--until-ci", "5%"]).unwrap().repeat, 100);
+        assert_eq!(plan(&["--until-ci", "5%", "--repeat", "8", "--warm-up", "2"]).unwrap().repeat, 8);
+        for (options, remedy) in [
+            (&["--until-ci", "5%", "--repeat", "5"][..], "raise --repeat"),
+            (&["--shard", "2/4", "--seed", "1"], "make fewer shards"),
+            (&["--shard", "2/3"], "the same --seed"),
+        ] {
+            let mistakes = plan(options).unwrap_err();
+            assert!(mistakes.len() == 1 && mistakes[0].contains(remedy), "{mistakes:?}");
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! Makes the suite's runs in order: each runs on a separate thread while the network is monitored, and its record is
+//! written.
+
+use super::plan::SuitePlan;
+use crate::client::discovery::Reached;
+use crate::client::network::NetworkMonitor;
+use crate::client::{Client, Clocks, Target, TestEvidence, counters_since};
+use crate::progress::{NextRun, Progress, RunProgress};
+use crate::session::Session;
+use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence};
+use pathbench_analysis::comparison;
+use pathbench_host::counters::Counters;
+use pathbench_host::paths;
+use pathbench_lab::study::ending::{Ending, Pace, is_precise};
+use pathbench_lab::study::{Course, ScheduledRun, ending_note, schedule};
+use pathbench_program::exit::Failure;
+use pathbench_record::directory::{ResultWriter, WriteError};
+use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason, Variant};
+use pathbench_record::network::ServerName;
+use pathbench_record::text::duration;
+use pathbench_record::transport::{Transport, TransportLabel};
+use pathbench_traffic::client::{
+    ClientError, ClientOutcome, ClientPlan, Progress as Transferred, fetch_record, run_client,
+};
+use pathbench_traffic::protocol::RefusalCode;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Time of a run in addition to its traffic until one has been measured: connections, the exchange of records.
+const OVERHEAD: Duration = Duration::from_millis(500);
+/// Expected time of a bulk download until one has been measured.
+const UNKNOWN_DOWNLOAD: Duration = Duration::from_secs(3);
+/// Interval between polls of the network and of the user's interrupt.
+const TICK: Duration = Duration::from_millis(100);
+/// Attempts at a busy server, and the maximum wait between attempts.
+const BUSY_TRIES: u32 = 5;
+const LONGEST_BUSY_WAIT: Duration = Duration::from_secs(30);
+/// Wait if a busy server gives no time to retry.
+const BUSY_WAIT: Duration = Duration::from_secs(2);
+/// The suite gives up a transport after this many failures to connect in a row.
+const FAILURES: u32 = 2;
+
+/// The suite's state between runs.
+pub(super) struct Suite<'a> {
+    client: &'a Client,
+    plan: &'a SuitePlan,
+    server: &'a ServerName,
+    places: &'a BTreeMap<Transport, SocketAddr>,
+    stop: &'a AtomicBool,
+    monitor: NetworkMonitor,
+    clocks: Clocks,
+    /// By transport and pattern.
+    pace: Pace<(Transport, usize)>,
+    ending: Ending,
+    failures: BTreeMap<Transport, u32>,
+    given_up: BTreeSet<Transport>,
+    notes: Vec<String>,
+    ended: Ended,
+}
+
+/// How the session ended.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// Ids of the runs with several paths to the server at their start.
+    pub(super) with_several_paths: BTreeSet<String>,
+    /// Whether the server refused a run.
+    pub(super) refused: bool,
+    /// Whether the user stopped the suite.
+    pub(super) by_user: bool,
+    /// Whether no transport reaches the server any more.
+    pub(super) lost: bool,
+}
+
+impl<'a> Suite<'a> {
+    pub(super) fn new(
+        client: &'a Client,
+        plan: &'a SuitePlan,
+        reached: &'a Reached,
+        stop: &'a AtomicBool,
+        ending: Ending,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            client,
+            plan,
+            server: &reached.server,
+            places: &reached.places,
+            stop,
+            monitor: NetworkMonitor::start(&client.clock)?,
+            clocks: Clocks::default(),
+            pace: Pace::new(OVERHEAD),
+            ending,
+            failures: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            notes: Vec::new(),
+            ended: Ended::default(),
+        })
+    }
+
+    /// Makes the runs that the document lacks, and writes each to `writer` when it ends.
+    pub(super) fn run_all(
+        mut self,
+        session: &mut Session,
+        writer: &mut ResultWriter,
+    ) -> Result<Ended, Failure> {
+        let Session { progress, document, .. } = session;
+        let shard = document.study.as_ref().and_then(|study| study.shard);
+        let order: Vec<(String, ScheduledRun)> = self.order(document.seed, shard);
+        let made: BTreeSet<&str> = document.runs.iter().map(|run| run.id.as_str()).collect();
+        let missing: Vec<&(String, ScheduledRun)> =
+            order.iter().filter(|(id, _)| !made.contains(id.as_str())).collect();
+        progress.line(self.announcement(&missing, order.len(), document.seed));
+        let (live, started) = (&progress.records, &document.host.started);
+        live.start(&document.scenario.name, document.seed, started, missing.len(), live.interval());
+        writer.begin_runs(document).map_err(Failure::failed)?;
+        self.clocks.learn(self.client.compare_clocks(self.server, self.places));
+        self.notes = std::mem::take(&mut document.summary.notes);
+        let mut progress = RunProgress::new(progress, missing.len(), false);
+        let mut stopped = None;
+        for (index, (id, scheduled)) in missing.iter().enumerate() {
+            if self.given_up.contains(&scheduled.label.transport) {
+                continue;
+            }
+            stopped = self.reason_to_stop(index == 0, scheduled, &document.runs);
+            if stopped.is_some() {
+                break;
+            }
+            let (number, rest) = (index + 1, missing.get(index..).unwrap_or_default());
+            let next = NextRun {
+                id,
+                number,
+                label: &scheduled.label,
+                pattern: self.plan.patterns[scheduled.pattern].name,
+                variant: &Variant::default(),
+                repetition: scheduled.repetition,
+                expected: Some(self.expected(scheduled)),
+            };
+            progress.begin(&next, Some(self.left(rest)));
+            let Some(mut run) = self.run(&next, scheduled, &mut progress) else {
+                self.ended.by_user = true;
+                stopped = Some(StopReason::User);
+                break;
+            };
+            if scheduled.warm_up {
+                run.record.leave_out_as_warm_up();
+            }
+            write(writer, &run).map_err(Failure::failed)?;
+            progress.finished(&run.record, Some(self.left(rest.get(1..).unwrap_or_default())));
+            document.runs.push(run.record);
+            self.ended.lost = self.given_up.len() == self.places.len();
+            if self.ended.refused || self.ended.lost {
+                break;
+            }
+        }
+        progress.end();
+        self.conclude(document, &order, stopped);
+        Ok(self.ended)
+    }
+
+    /// Completes the document, with the runs in the order of the study.
+    fn conclude(
+        &mut self,
+        document: &mut ResultDocument,
+        order: &[(String, ScheduledRun)],
+        stopped: Option<StopReason>,
+    ) {
+        document.runs.sort_by_key(|run| order.iter().position(|(id, _)| *id == run.id));
+        comparison::summarise_runs(document);
+        let missing = order.len().saturating_sub(document.runs.len());
+        let stopped =
+            if missing == 0 { StopReason::Completed } else { stopped.unwrap_or(StopReason::Server) };
+        self.notes.extend(ending_note(stopped, missing, order.len()));
+        document.summary.notes = std::mem::take(&mut self.notes);
+        if let Some(study) = &mut document.study {
+            study.stopped = Some(stopped);
+        }
+    }
+
+    /// The runs of this shard with their ids.
+    fn order(&self, seed: u64, shard: Option<Shard>) -> Vec<(String, ScheduledRun)> {
+        let labels: Vec<TransportLabel> =
+            self.places.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
+        let course = Course { repeat: self.plan.repeat, warm_up: self.plan.warm_up, seed, shard };
+        let runs = schedule(&[(&labels, self.plan.patterns.len())], &course).into_iter();
+        runs.map(|run| (run.id(Some(self.plan.patterns[run.pattern].name), shard), run)).collect()
+    }
+
+    fn announcement(&self, missing: &[&(String, ScheduledRun)], all: usize, seed: u64) -> String {
+        let transports: Vec<&str> = self.places.keys().map(|transport| transport.name()).collect();
+        let patterns: Vec<&str> = self.plan.patterns.iter().map(|pattern| pattern.name).collect();
+        let earlier = match all - missing.len() {
+            0 => String::new(),
+            earlier => format!(", {earlier} of them made earlier"),
+        };
+        format!(
+            "{all} runs{earlier}: {} on {}, {} times, in the random order of seed {seed}; about {}",
+            patterns.join(", "),
+            transports.join(", "),
+            self.plan.repeat,
+            duration(self.left(missing))
+        )
+    }
+
+    fn reason_to_stop(
+        &mut self,
+        is_first: bool,
+        next: &ScheduledRun,
+        runs: &[RunRecord],
+    ) -> Option<StopReason> {
+        if !is_first && self.ending.is_late(self.client.clock.now(), self.expected(next)) {
+            return Some(StopReason::TimeLimit);
+        }
+        let complete = if next.warm_up { 0 } else { next.repetition - 1 };
+        let percent = self.ending.precision_after(complete)?;
+        let is_counted =
+            |run: &&RunRecord| run.repetition <= complete && !self.given_up.contains(&run.transport);
+        is_precise(runs.iter().filter(is_counted), percent).then_some(StopReason::Precision)
+    }
+
+    fn expected(&self, run: &ScheduledRun) -> Duration {
+        let nominal = self.plan.patterns[run.pattern].nominal().unwrap_or(UNKNOWN_DOWNLOAD);
+        self.pace.expected(&(run.label.transport, run.pattern), Some(nominal))
+    }
+
+    /// Expected time of `runs`.
+    fn left(&self, runs: &[&(String, ScheduledRun)]) -> Duration {
+        let to_be_made = runs.iter().filter(|(_, run)| !self.given_up.contains(&run.label.transport));
+        to_be_made.map(|(_, run)| self.expected(run)).sum()
+    }
+
+    /// Makes one run; `None` if the user stopped it.
+    fn run(
+        &mut self,
+        next: &NextRun<'_>,
+        scheduled: &ScheduledRun,
+        progress: &mut RunProgress<'_>,
+    ) -> Option<AssembledRun> {
+        let transport = scheduled.label.transport;
+        let pattern = &self.plan.patterns[scheduled.pattern];
+        let address = *self.places.get(&transport)?;
+        let paths = self.client.paths_to(address).unwrap_or_else(|why| {
+            progress.warn(format_args!("pathbench: {why}"));
+            Vec::new()
+        });
+        self.poll_network(progress);
+        let (_, changes) = self.monitor.take();
+        if !changes.is_empty() {
+            self.notes.push(format!("the network changed before run {}: {}", next.id, changes.join(", ")));
+        }
+        self.monitor.follow(&paths);
+        let target = Target { address, host: self.server.host.clone(), paths: paths.clone() };
+        let plan = self.client.plan(transport, &target, pattern.parameters.clone());
+        let (name, parameters) = (pattern.name, &pattern.parameters);
+        let others = self.monitor.network.other_interfaces(&paths);
+        let setting = self.client.run_setting(self.server, name, parameters, paths.clone(), others);
+        let so_far = Evidence::of_running(next.id.to_owned(), &setting, &scheduled.label, next.repetition);
+        let (before, begun) = (Counters::read().ok(), self.client.clock.now());
+        progress.connecting(next.id, &paths);
+        let outcome = self.run_test(&plan, &paths, so_far, progress)?;
+        let took = self.client.clock.now().since(begun);
+        let (notifications, mut changes) = self.monitor.take();
+        // The kernel does not report a route change as a change of links or addresses.
+        let rerouted = self.client.paths_to(address).ok().and_then(|now| paths::rerouted(&paths, &now));
+        if let Some(rerouted) = rerouted.filter(|_| changes.is_empty()) {
+            progress.warn(format_args!("pathbench: the network changed: {rerouted}"));
+            changes.push(rerouted);
+        }
+        let counters = counters_since(before.as_ref());
+        self.learn(next.id, scheduled, &outcome, took, progress);
+        let others = self.monitor.network.other_interfaces(&paths);
+        let several = paths.len() > 1;
+        let setting = self.client.run_setting(self.server, name, parameters, paths, others);
+        let evidence = TestEvidence {
+            id: next.id.to_owned(),
+            label: &scheduled.label,
+            repetition: scheduled.repetition,
+            setting: &setting,
+            outcome,
+            notifications,
+            counters,
+        };
+        let (mut assembled, _) = evidence.assemble(&mut self.clocks);
+        let record = &mut assembled.record;
+        if several {
+            self.ended.with_several_paths.insert(record.id.clone());
+        }
+        changes.dedup();
+        if !changes.is_empty() {
+            record.valid = false;
+            record
+                .invalid_because
+                .push(format!("the network changed during the run: {}", changes.join(", ")));
+            record.touched_by = changes;
+        }
+        Some(assembled)
+    }
+
+    /// Runs the test of `plan`, and waits for a busy server; `None` if the user stopped it. `so_far` is the run's
+    /// evidence without its events.
+    fn run_test(
+        &mut self,
+        plan: &ClientPlan,
+        paths: &[ClientPath],
+        mut so_far: Evidence<'_>,
+        progress: &mut RunProgress<'_>,
+    ) -> Option<ClientOutcome> {
+        let mut reported = 0;
+        let clock = &self.client.clock;
+        for attempt in 1.. {
+            let (transferred, test) = start(self.client, plan.clone());
+            let outcome = loop {
+                self.poll_network(progress);
+                if self.stop.load(Ordering::Relaxed) {
+                    // The thread and its connection end with the process.
+                    return None;
+                }
+                match transferred.recv_timeout(TICK) {
+                    Ok(transferred) => {
+                        let origin = transferred.first_byte;
+                        progress.transferred(&so_far.id, transferred, paths);
+                        let fresh = self.monitor.events.get(reported..).unwrap_or_default();
+                        so_far.notifications = fresh.to_vec();
+                        reported = self.monitor.events.len();
+                        progress.events(&so_far, origin);
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break test.join().ok()?,
+                }
+            };
+            let Some(wait) = busy_wait(&outcome).filter(|_| attempt < BUSY_TRIES) else {
+                self.poll_network(progress);
+                return Some(outcome);
+            };
+            progress.line(format_args!("the server is busy; trying again in {}", duration(wait)));
+            let until = clock.now() + wait;
+            while clock.now() < until {
+                if self.stop.load(Ordering::Relaxed) {
+                    return None;
+                }
+                clock.sleep_until((clock.now() + TICK).min(until));
+            }
+        }
+        None
+    }
+
+    fn poll_network(&mut self, progress: &Progress) {
+        for change in self.monitor.poll() {
+            progress.warn(format_args!("pathbench: the network changed: {change}"));
+        }
+    }
+
+    /// Uses a run's results for later runs: their expected time, transports to give up.
+    fn learn(
+        &mut self,
+        run: &str,
+        scheduled: &ScheduledRun,
+        outcome: &ClientOutcome,
+        took: Duration,
+        progress: &Progress,
+    ) {
+        let transport = scheduled.label.transport;
+        match &outcome.error {
+            None => {
+                let nominal = self.plan.patterns[scheduled.pattern].nominal();
+                self.pace.add((transport, scheduled.pattern), took, nominal);
+                self.failures.remove(&transport);
+            }
+            Some(ClientError::Refused { code, message, .. }) if *code != RefusalCode::Busy => {
+                self.ended.refused = true;
+                self.notes.push(format!("the server refused run {run}: {message}"));
+            }
+            Some(ClientError::Broken { .. }) => {}
+            Some(error) => {
+                let failures = self.failures.entry(transport).or_default();
+                *failures += 1;
+                if *failures >= FAILURES {
+                    self.given_up.insert(transport);
+                    let note =
+                        format!("{transport} became unusable and was given up after run {run}: {error}");
+                    progress.warn(format_args!("pathbench: {note}"));
+                    self.notes.push(note);
+                }
+            }
+        }
+    }
+}
+
+/// Writes the lines of a run, then its record.
+fn write(writer: &mut ResultWriter, run: &AssembledRun) -> Result<(), WriteError> {
+    writer.append(&run.samples)?;
+    writer.append(&run.events)?;
+    writer.append(&run.deliveries)?;
+    writer.append(&run.messages)?;
+    writer.append_run(&run.record)
+}
+
+/// Starts the test on a separate thread, which ends with the result.
+fn start(client: &Client, plan: ClientPlan) -> (Receiver<Transferred>, JoinHandle<ClientOutcome>) {
+    let (sender, transferred) = channel();
+    let clock = client.clock.clone();
+    let test = thread::spawn(move || {
+        let mut outcome = run_client(&plan, &clock, &sender);
+        // If the test's connection could not carry the record, another connection may.
+        if outcome.server.is_none() && !outcome.client.streams.is_empty() {
+            match fetch_record(&plan, true, &outcome.client, &clock) {
+                Ok(record) => outcome.server = Some(record),
+                Err(failure) => outcome.report_fetch(&failure),
+            }
+        }
+        outcome
+    });
+    (transferred, test)
+}
+
+/// Time to wait if the server was busy.
+fn busy_wait(outcome: &ClientOutcome) -> Option<Duration> {
+    match &outcome.error {
+        Some(ClientError::Refused { code: RefusalCode::Busy, retry_after_ms, .. }) => {
+            let wait = retry_after_ms.map_or(BUSY_WAIT, Duration::from_millis);
+            Some(wait.min(LONGEST_BUSY_WAIT))
+        }
+        _ => None,
+    }
+}

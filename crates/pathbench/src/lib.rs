@@ -1,0 +1,94 @@
+//! The commands of Pathbench: arguments → validated plan → run; progress and summaries.
+//!
+//! The binary is a thin main around [`run`]. This crate owns the processes of a lab (the foreground command, the
+//! orchestrator in its namespaces, the host agents) and reports every failure. It never computes a metric.
+
+mod arguments;
+mod cli;
+mod client;
+mod command;
+mod journal;
+mod live;
+mod orchestrator;
+mod progress;
+mod result;
+mod session;
+mod study;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+use cli::{Cli, Command, LabCommand};
+use command::{check, collect, lab, mtu, report, roam, run, serve, setup, test, trace};
+use pathbench_agent::client::state_directory;
+use pathbench_agent::host::AgentHost;
+use pathbench_agent::networks::KernelNetworks;
+use pathbench_agent::{service, submit};
+use pathbench_program::exit::{Exit, Failure};
+use pathbench_program::{output, signals, supervised};
+use pathbench_record::time::SharedClock;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Runs the command of this process's command line, and reports its failure.
+pub fn run_command_line(clock: &SharedClock) -> Exit {
+    let mut command = Cli::command();
+    let ended = match parse(&mut command) {
+        Ok((cli, given)) => dispatch(cli.command, given, clock),
+        Err(message) => output::print_usage(&message),
+    };
+    // If a command was stopped because its output was closed, report that reason and not a consequence.
+    let ended = ended.or_else(|failure| output::check_open().and(Err(failure)));
+    match ended {
+        Ok(exit) => exit,
+        Err(failure) => {
+            output::report_failure(&failure);
+            failure.exit
+        }
+    }
+}
+
+/// The command line, and its options that differ from their defaults.
+fn parse(command: &mut clap::Command) -> Result<(Cli, Map<String, Value>), clap::Error> {
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(command))?;
+    Ok((cli, cli::given(command, &matches)))
+}
+
+fn dispatch(command: Command, given: Map<String, Value>, clock: &SharedClock) -> Result<Exit, Failure> {
+    match command {
+        Command::Lab(LabCommand::Run(args)) => lab::run::run(&args, clock),
+        Command::Lab(LabCommand::Up(args)) => lab::keep::up(&args),
+        Command::Lab(LabCommand::Exec(args)) => lab::keep::exec(&args, clock),
+        Command::Lab(LabCommand::Down(args)) => lab::keep::down(&args, clock),
+        Command::Lab(LabCommand::List) => lab::keep::list(),
+        Command::Lab(LabCommand::Show { name }) => lab::show(&name),
+        Command::Lab(LabCommand::Import(args)) => lab::import(&args),
+        Command::Lab(LabCommand::Check { scenario }) => lab::check(&scenario),
+        Command::Test(args) => test::test(&args, given, clock),
+        Command::Roam(args) => roam::roam(&args, given, clock),
+        Command::Mtu(args) => mtu::mtu(&args, clock),
+        Command::Setup(args) => setup::setup(&args, clock),
+        Command::Run(args) => run::run(&args, clock),
+        Command::Check(args) => check::check(&args, clock),
+        Command::Serve(args) => serve::serve(&args, clock),
+        Command::Submit(args) => submit::submit(&args, clock),
+        Command::Agent(args) => service::run(&args, agent_host(clock)?),
+        Command::Collect { arguments } => collect::collect(&arguments),
+        Command::Report(args) => report::report(&args, clock),
+        Command::Trace(args) => trace::trace(&args, clock),
+        Command::Orchestrate => orchestrator::orchestrate(clock),
+        Command::Keep => orchestrator::keep::keep(clock),
+        Command::Host { name: _ } => orchestrator::serve_host(Arc::clone(clock)),
+    }
+}
+
+/// This host, as an agent uses it.
+fn agent_host(clock: &SharedClock) -> Result<AgentHost, Failure> {
+    Ok(AgentHost {
+        clock: Arc::clone(clock),
+        networks: Arc::new(KernelNetworks),
+        program: supervised::THIS_PROGRAM.into(),
+        state_directory: state_directory()?,
+        log: Box::new(|line| output::note(line)),
+        stop: signals::stop_on_signal(|| {}),
+    })
+}

@@ -1,0 +1,90 @@
+//! The report and the summary of a finished result.
+
+use crate::live::Live;
+use pathbench_program::exit::Failure;
+use pathbench_program::output;
+use pathbench_record::directory::ResultDirectory;
+use pathbench_report::terminal::Style;
+use pathbench_report::{FigureFormat, ResultSet, WriteError};
+use std::path::Path;
+
+/// Width without a terminal.
+const DEFAULT_WIDTH: usize = 100;
+
+/// The style of text on standard output.
+pub(crate) fn style() -> Style {
+    Style {
+        colour: output::stdout_is_terminal() && output::wants_colour(),
+        width: output::columns().unwrap_or(DEFAULT_WIDTH),
+    }
+}
+
+/// The last line of a summary: the report in `directory`.
+pub(crate) fn report_line(directory: &Path) -> String {
+    format!("\nReport   {}\n", directory.join("report.html").display())
+}
+
+pub(crate) fn open(path: &Path) -> Result<ResultSet, Failure> {
+    let directory = ResultDirectory::open(path).map_err(Failure::bad_input)?;
+    let (set, warnings) = ResultSet::read(directory).map_err(Failure::bad_input)?;
+    for warning in warnings {
+        output::note(format_args!("pathbench: warning: {warning}"));
+    }
+    Ok(set)
+}
+
+pub(crate) fn summary(set: &ResultSet) -> Result<String, Failure> {
+    let text = pathbench_report::terminal::summary(set, style());
+    set.lines.failure().map_or(Ok(text), |error| Err(Failure::bad_input(error)))
+}
+
+pub(crate) fn write(sets: &[ResultSet], out: &Path) -> Result<(), Failure> {
+    write_as(sets, out, FigureFormat::Svg)
+}
+
+pub(crate) fn write_as(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<(), Failure> {
+    pathbench_report::write(sets, out, format).map(drop).map_err(failure_from_write)
+}
+
+pub(crate) fn failure_from_write(error: WriteError) -> Failure {
+    // Which errors there are depends on the features.
+    if matches!(error, WriteError::NoRasteriser) {
+        Failure::host_cannot(error)
+    } else if matches!(error, WriteError::Lines(_)) {
+        Failure::bad_input(error)
+    } else {
+        Failure::failed(error)
+    }
+}
+
+/// The output on standard output at the end of a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presentation {
+    Summary,
+    Json,
+    /// Standard output holds live records.
+    Nothing,
+}
+
+impl Presentation {
+    pub(crate) const fn choose(json: bool, live: &Live) -> Self {
+        match (json, live.has_standard_output()) {
+            (_, true) => Self::Nothing,
+            (true, false) => Self::Json,
+            (false, false) => Self::Summary,
+        }
+    }
+}
+
+/// Writes the report of a finished result, and prints its summary or its JSON document.
+pub(crate) fn present(directory: &Path, what: Presentation, no_report: bool) -> Result<(), Failure> {
+    let set = open(directory)?;
+    if !no_report {
+        write(std::slice::from_ref(&set), directory)?;
+    }
+    match what {
+        Presentation::Summary => output::print(&summary(&set)?),
+        Presentation::Json => output::print_json(&set.document),
+        Presentation::Nothing => Ok(()),
+    }
+}
