@@ -19,6 +19,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     (
         "cargo",
         &[
+            "--all-targets",
             "--bench",
             "--example",
             "--features",

@@ -1,47 +1,154 @@
-//! Every path that ARCHITECTURE.md names exists, and its map contains every crate and module.
+//! ARCHITECTURE.md and the other pages name the crates, dependencies, modules and files that exist, and no others.
 
-use std::path::Path;
+use super::dependencies::crates;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const TEXT: &str = include_str!("../../../../ARCHITECTURE.md");
-const ROOTS: [&str; 4] = ["crates/", "docs/", "scenarios/", ".ci/"];
+const ROOTS: [&str; 7] = [".ci/", ".config/", ".github/", "crates/", "docs/", "packaging/", "scenarios/"];
+const MOST_BYTES: usize = 15_500;
 
-#[test]
-fn every_path_that_it_names_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // Every second piece is between backticks.
-    let named: Vec<&str> = TEXT
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|name| ROOTS.iter().any(|prefix| name.starts_with(prefix)))
-        .collect();
-    assert!(named.len() >= 7, "it should name every crate at least: {named:?}");
-    let missing: Vec<_> = named.iter().filter(|name| !root.join(name).exists()).collect();
-    assert!(missing.is_empty(), "{missing:?} do not exist");
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Names of the entries of a directory, sorted.
+fn entries(directory: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn crate_names() -> BTreeSet<String> {
+    entries(&checkout().join("crates"))
+}
+
+/// The texts between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The rows of the dependency picture from top to bottom: a crate and the crates that it depends on.
+pub(crate) fn picture() -> Vec<(String, BTreeSet<String>)> {
+    let full = |name: &str| match name {
+        "pathbench" => name.to_owned(),
+        name => format!("pathbench-{name}"),
+    };
+    let rows = TEXT.lines().filter_map(|line| line.split_once("─►")).filter_map(|(left, right)| {
+        let name = left.split_whitespace().next_back()?;
+        let row = (full(name), right.split_whitespace().map(full).collect());
+        line_of_picture(left).then_some(row)
+    });
+    rows.collect()
+}
+
+/// Rows of the picture have an optional layer and a crate's name before the arrow; those of other figures have more.
+fn line_of_picture(left: &str) -> bool {
+    left.chars().all(|c| c.is_ascii_lowercase() || c == ' ') && left.split_whitespace().count() <= 2
 }
 
 #[test]
-fn every_crate_is_on_the_map() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for entry in std::fs::read_dir(crates).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(TEXT.contains(&format!("`crates/{name}`")), "crates/{name} is missing");
-    }
+fn it_stays_short() {
+    assert!(TEXT.len() <= MOST_BYTES, "ARCHITECTURE.md has {} of {MOST_BYTES} bytes", TEXT.len());
 }
 
 #[test]
-fn every_module_is_on_the_map() {
-    let (_, modules) = TEXT.split_once("### Modules").unwrap();
-    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap() {
-        let place = entry.unwrap().path();
-        let crate_name = place.file_name().unwrap().to_str().unwrap();
-        let (_, listed) = modules.split_once(&format!("\n**{crate_name}**: ")).unwrap();
-        let listed = listed.split("\n\n").next().unwrap();
-        for source in std::fs::read_dir(place.join("src")).unwrap() {
-            let source = source.unwrap().path();
-            let module = source.file_stem().unwrap().to_str().unwrap();
-            let is_listed = listed.contains(&format!("`{module}`"));
-            assert!(is_listed || ["lib", "main"].contains(&module), "{} is missing", source.display());
+fn every_path_that_is_named_exists() {
+    let root = checkout();
+    let pages = ["docs", "docs/design"].into_iter().map(|name| root.join(name));
+    let pages =
+        pages.flat_map(|directory| entries(&directory).into_iter().map(move |name| directory.join(name)));
+    let pages = pages.filter(|page| page.extension().is_some_and(|kind| kind == "md"));
+    let others =
+        ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"].map(|name| root.join(name));
+    let (mut count, mut problems) = (0, Vec::new());
+    for page in pages.chain(others) {
+        let text = fs::read_to_string(&page).unwrap();
+        // A command's first word is its file.
+        let words = quoted(&text).filter_map(|name| name.split_whitespace().next());
+        for name in words.filter(|name| ROOTS.iter().any(|prefix| name.starts_with(prefix))) {
+            count += 1;
+            if !root.join(name).exists() {
+                problems.push(format!("{}: {name}", page.file_name().unwrap().display()));
+            }
         }
     }
+    assert!(problems.is_empty(), "names of files that do not exist:\n{}", problems.join("\n"));
+    assert!(count >= 60, "only {count} paths were found");
+}
+
+#[test]
+fn the_table_of_crates_is_complete() {
+    let rows = TEXT.lines().filter_map(|line| line.strip_prefix("| `crates/")?.split_once("` |"));
+    let listed: BTreeSet<String> =
+        rows.map(|(name, _)| name.to_owned()).filter(|name| !name.contains('/')).collect();
+    assert_eq!(listed, crate_names());
+}
+
+#[test]
+fn the_picture_has_the_dependencies_of_the_manifests() {
+    let mut rows: BTreeMap<_, _> = picture().into_iter().collect();
+    let mut problems = Vec::new();
+    for one in crates() {
+        let shown = rows.remove(&one.name).unwrap_or_default();
+        let missing: Vec<_> = one.programs_use.difference(&shown).collect();
+        let superfluous: Vec<_> = shown.difference(&one.programs_use).collect();
+        if !missing.is_empty() || !superfluous.is_empty() {
+            problems.push(format!("{}: add {missing:?}, remove {superfluous:?}", one.name));
+        }
+    }
+    problems.extend(rows.keys().map(|name| format!("{name} does not exist")));
+    assert!(problems.is_empty(), "the picture of ARCHITECTURE.md:\n{}", problems.join("\n"));
+}
+
+/// The modules in the list `# Modules` of a crate's documentation: names between backticks before each entry's colon.
+fn documented_modules(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim);
+    let list =
+        lines.skip_while(|line| *line != "# Modules").skip(1).take_while(|line| !line.starts_with("# "));
+    let entries = list.filter_map(|line| line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")));
+    let heads = entries.map(|entry| entry.split_once(": ").map_or(entry, |(head, _)| head));
+    heads.flat_map(quoted).map(|name| name.rsplit("::").next().unwrap().to_owned()).collect()
+}
+
+/// The modules that a crate's `src` has as files or directories.
+fn existing_modules(source: &Path) -> BTreeSet<String> {
+    let paths = entries(source).into_iter().map(|name| source.join(name));
+    let modules = paths
+        .filter(|path| path.extension().is_some_and(|kind| kind == "rs") || path.join("mod.rs").exists());
+    modules
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .filter(|name| !["lib", "main"].contains(&name.as_str()))
+        .collect()
+}
+
+#[test]
+fn every_crate_lists_its_modules() {
+    let mut problems = Vec::new();
+    for name in crate_names() {
+        let source = checkout().join("crates").join(&name).join("src");
+        let listed = documented_modules(&fs::read_to_string(source.join("lib.rs")).unwrap());
+        let existing = existing_modules(&source);
+        let missing: Vec<_> = existing.difference(&listed).collect();
+        let superfluous: Vec<_> = listed.difference(&existing).collect();
+        if !missing.is_empty() || !superfluous.is_empty() {
+            problems.push(format!("{name}/src/lib.rs: add {missing:?}, remove {superfluous:?}"));
+        }
+    }
+    assert!(problems.is_empty(), "lists `# Modules`:\n{}", problems.join("\n"));
+}
+
+#[test]
+fn a_list_of_modules_is_read() {
+    let text = "//! A crate.\n//!\n//! # Modules\n//! - [`clock`]: reads `time`\n//! - `a`, [`crate::b`]: two\n\
+                //!\n//! # Features\n//! - `png`: figures\n\nmod clock;\n";
+    assert_eq!(documented_modules(text), ["a", "b", "clock"].map(str::to_owned).into());
+    assert!(documented_modules("//! A crate without modules.\n").is_empty());
+}
+
+#[test]
+fn the_readme_names_the_minimum_rust() {
+    let text = fs::read_to_string(checkout().join("README.md")).unwrap();
+    let named = concat!("[Rust](https://rustup.rs) ", env!("CARGO_PKG_RUST_VERSION"), " or newer");
+    assert!(text.contains(named), "README.md lacks {named:?}");
 }

@@ -1,36 +1,13 @@
-//! A crate depends only on crates further down the list, and every crate documents its responsibility.
+//! A crate depends only on crates further down the picture of ARCHITECTURE.md, and every crate documents its responsibility.
 
+use super::architecture::picture;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// From top to bottom. A crate may depend only on crates further down.
-const CRATES: [&str; 21] = [
-    "pathbench",
-    "pathbench-agent",
-    "pathbench-collector",
-    "pathbench-program",
-    "pathbench-report",
-    "pathbench-minitopo",
-    "pathbench-lab",
-    "pathbench-check",
-    "pathbench-supervisor",
-    "pathbench-traffic",
-    "pathbench-transport",
-    "pathbench-mpquic",
-    "pathbench-emulator",
-    "pathbench-link",
-    "pathbench-host",
-    "pathbench-trace",
-    "pathbench-analysis",
-    "pathbench-api",
-    "pathbench-token",
-    TESTS_SHARE,
-    "pathbench-record",
-];
-
 /// Used only by tests, benchmarks and examples.
-const TESTS_SHARE: &str = "pathbench-kerneltest";
+const TESTS_SHARE: &str = "pathbench-testkit";
 
 /// The column "never" of ARCHITECTURE.md: a crate, and a crate that it must not use.
 const FORBIDDEN: [(&str, &str); 5] = [
@@ -44,17 +21,19 @@ const FORBIDDEN: [(&str, &str); 5] = [
     ("pathbench", "pathbench-collector"),
 ];
 
-struct Crate {
-    name: String,
+pub(crate) struct Crate {
+    pub(crate) name: String,
     /// `src/lib.rs`.
     root: String,
     /// Other crates in its dependencies, including those for tests.
     uses: Vec<String>,
     /// The subset that only its tests, benchmarks and examples use.
     tests_use: Vec<String>,
+    /// The subset that its programs use.
+    pub(crate) programs_use: BTreeSet<String>,
 }
 
-fn crates() -> Vec<Crate> {
+pub(crate) fn crates() -> Vec<Crate> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"])
@@ -68,13 +47,12 @@ fn crates() -> Vec<Crate> {
 
 fn read(package: &Value) -> Crate {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let dependencies = package["dependencies"].as_array().unwrap();
-    let crates = |only_tests: bool| {
-        let uses = dependencies.iter().filter(|dependency| !only_tests || dependency["kind"] == "dev");
+    let names = |permits: fn(&Value) -> bool| {
+        let dependencies = package["dependencies"].as_array().unwrap().iter();
+        let uses = dependencies.filter(move |dependency| permits(&dependency["kind"]));
         // A crate that depends on itself enables its own features for its tests.
-        let names =
-            uses.map(|dependency| text(&dependency["name"])).filter(|name| package["name"] != name.as_str());
-        names.filter(|name| CRATES.contains(&name.as_str())).collect()
+        uses.map(|dependency| text(&dependency["name"]))
+            .filter(|name| package["name"] != name.as_str() && name.starts_with("pathbench"))
     };
     let targets = package["targets"].as_array().unwrap();
     let root = targets
@@ -82,16 +60,23 @@ fn read(package: &Value) -> Crate {
         .map(|target| text(&target["src_path"]))
         .find(|path| path.ends_with("src/lib.rs"))
         .unwrap();
-    Crate { name: text(&package["name"]), root, uses: crates(false), tests_use: crates(true) }
-}
-
-fn position(name: &str) -> usize {
-    let place = CRATES.iter().position(|one| *one == name);
-    place.unwrap_or_else(|| panic!("{name} is not in the list of crates: add it"))
+    Crate {
+        name: text(&package["name"]),
+        root,
+        uses: names(|_| true).collect(),
+        tests_use: names(|kind| kind == "dev").collect(),
+        programs_use: names(|kind| kind != "dev").collect(),
+    }
 }
 
 #[test]
 fn dependencies_point_down() {
+    let rows: Vec<String> = picture().into_iter().map(|(name, _)| name).collect();
+    let position = |name: &String| {
+        rows.iter()
+            .position(|row| row == name)
+            .unwrap_or_else(|| panic!("ARCHITECTURE.md does not show {name}"))
+    };
     let crates = crates();
     assert!(crates.len() >= 7, "only {} crates", crates.len());
     for one in &crates {

@@ -6,5 +6,6 @@ mod architecture;
 mod circles;
 mod dependencies;
 mod gallery;
+mod links;
 mod names;
 mod sources;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod agent_page;
+mod readme;
 mod serve;
 mod submit;
 #[path = "../support/mod.rs"]
