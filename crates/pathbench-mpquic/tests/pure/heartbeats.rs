@@ -91,19 +91,19 @@ fn a_silent_path_is_not_taken_back_because_the_others_fall_silent() {
 fn where_the_rtt_varies_more_silence_is_waited_for() {
     let mut world = World::established(&links(2));
     for step in 0..20 {
-        let delay = delay_change(ms(if step % 2 == 0 { 10 } else { 110 }));
+        let delay = delay_change(ms(if step % 2 == 0 { 10 } else { 90 }));
         world.change(0, &LinkChange { reorder: Some(true), jitter: Some(Duration::from_nanos(1)), ..delay });
         world.run_for(ms(100));
     }
     let rttvar_ms = world.client.figures(world.now)[0].rttvar_ms as u64;
-    assert!(rttvar_ms > 50, "{rttvar_ms}");
+    assert!(rttvar_ms > 40, "{rttvar_ms}");
     let cut = world.now;
     world.set_cut(0, true);
     world.run_for(ms(1000));
     let found = verdicts(&mut world.client, cut);
     let expected = 2 * 60 + 4 * rttvar_ms;
     assert!(found[0].2 == "silent" && found[0].1.abs_diff(expected) < 150, "{found:?}, not {expected}");
-    assert!(found[0].1 > 330, "{found:?}");
+    assert!(found[0].1 > 280, "{found:?}");
 }
 
 /// The process is stopped for a while; then one socket is read before the other.
