@@ -16,5 +16,6 @@ pub mod name;
 pub mod problem;
 pub mod submission;
 pub mod summary;
+pub mod token;
 
 pub use uuid::Uuid;

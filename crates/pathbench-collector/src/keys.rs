@@ -2,7 +2,7 @@
 
 use data_encoding::HEXLOWER;
 use pathbench_api::name::Name;
-use pathbench_token::TokenKey;
+use pathbench_api::token::TokenKey;
 use ring::hmac;
 use std::fmt;
 

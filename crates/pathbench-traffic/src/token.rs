@@ -1,6 +1,6 @@
 //! Who can load a server: all clients, or those with a token.
 
-pub use pathbench_token::{KeyTooShort, MAX_VALIDITY, MintError, TokenKey, TokenRefusal};
+pub use pathbench_api::token::{KeyTooShort, MAX_VALIDITY, MintError, TokenKey, TokenRefusal};
 
 use pathbench_record::time::SharedClock;
 

@@ -6,3 +6,4 @@ mod anonymise;
 mod bounds;
 mod fuzz_bodies;
 mod summary;
+mod token;

@@ -4,7 +4,7 @@ use crate::support::process::{Collector, DELETION_TOKEN, line, name, random, sub
 use crate::support::within;
 use pathbench_api::Uuid;
 use pathbench_api::submission::Submission;
-use pathbench_token::TokenKey;
+use pathbench_api::token::TokenKey;
 use serde_json::{Value, json};
 use std::time::Duration;
 

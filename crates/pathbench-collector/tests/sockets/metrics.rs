@@ -3,8 +3,8 @@
 #![allow(clippy::float_cmp, reason = "the values are counts")]
 
 use crate::support::process::{Collector, DELETION_TOKEN, line, name, submission};
+use pathbench_api::token::TokenKey;
 use pathbench_collector::metrics::{CONTENT_TYPE, Kind, METRICS, Metric};
-use pathbench_token::TokenKey;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;

@@ -149,7 +149,7 @@ fn server(collector: &Collector, admin: &str, poison: &str) {
         .json(&json!({ "address": "192.0.2.99:4433" }))
         .send();
     assert_eq!(made.status, 200, "{}", made.text());
-    let key = pathbench_token::TokenKey::from_text(made.json()["key"].as_str().unwrap()).unwrap();
+    let key = pathbench_api::token::TokenKey::from_text(made.json()["key"].as_str().unwrap()).unwrap();
     let now = pathbench_collector::clock::Clock::unix_ms(&pathbench_collector::clock::RealClock::default());
     let token = key.mint("server", now / 1000, Duration::from_secs(60)).unwrap();
     let report = json!({

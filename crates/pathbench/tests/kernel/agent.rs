@@ -9,9 +9,9 @@ use crate::support::{Dice, Finished, Workplace, captured, finish, processes, wit
 use pathbench_api::check_in::ServerReport;
 use pathbench_api::consent::Consent;
 use pathbench_api::summary::Mode;
+use pathbench_api::token::TokenKey;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::transport::Transport;
-use pathbench_token::TokenKey;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

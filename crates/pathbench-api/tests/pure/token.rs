@@ -1,6 +1,6 @@
 //! Valid and invalid tokens.
 
-use pathbench_token::{KeyTooShort, MAX_VALIDITY, MintError, TokenKey, TokenRefusal};
+use pathbench_api::token::{KeyTooShort, MAX_VALIDITY, MintError, TokenKey, TokenRefusal};
 use std::time::Duration;
 
 const NOW: u64 = 1_800_000_000;

@@ -3,7 +3,7 @@
 //! A token is a text of four parts separated by dots: `pb1.EXPIRY.NAME.MAC`. EXPIRY is in seconds since the Unix epoch,
 //! in decimal digits; NAME is for the operator; MAC is HMAC-SHA256 (RFC 2104) with the server's key over everything
 //! before the dot that precedes it, as 64 lower-case hexadecimal digits. The first part is the format's version. The
-//! key makes tokens; no list of them is kept. This crate never reads a clock, a file or a random source.
+//! key makes tokens; no list of them is kept. This module never reads a clock, a file or a random source.
 
 use data_encoding::HEXLOWER;
 use pathbench_record::text::duration;

@@ -1,5 +1,0 @@
-//! Computes only: no sockets, no child processes.
-
-#![allow(clippy::unwrap_used, reason = "a failed test panics")]
-
-mod token;
