@@ -212,7 +212,7 @@ impl<'a> RunProgress<'a> {
     /// The events of `evidence`, which covers a part of a run whose first byte was at `origin`.
     pub(crate) fn events(&self, evidence: &Evidence<'_>, origin: Timestamp) {
         if !evidence.notifications.is_empty() {
-            self.live.events(LinesSoFar::of(evidence, origin).events);
+            self.live.events(LinesSoFar::from_evidence(evidence, origin).events);
         }
     }
 

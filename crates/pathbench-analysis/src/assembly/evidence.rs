@@ -92,13 +92,8 @@ pub struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// The evidence of a run without any record: it has not ended.
-    pub fn of_running(
-        id: String,
-        setting: &'a RunSetting,
-        label: &'a TransportLabel,
-        repetition: u32,
-    ) -> Self {
+    /// The evidence of a run without any record, as before its end.
+    pub fn new(id: String, setting: &'a RunSetting, label: &'a TransportLabel, repetition: u32) -> Self {
         Self {
             id,
             setting,
@@ -180,7 +175,7 @@ impl Evidence<'_> {
         }
     }
 
-    pub(super) fn end(&self, side: Side) -> Option<&EndRecord> {
+    fn end(&self, side: Side) -> Option<&EndRecord> {
         match side {
             Side::Client => self.client.as_ref(),
             Side::Server => self.server.as_ref(),
@@ -190,13 +185,6 @@ impl Evidence<'_> {
     /// The available records, the client's first.
     pub(super) fn ends(&self) -> impl Iterator<Item = &EndRecord> {
         self.client.iter().chain(&self.server)
-    }
-
-    pub(super) fn host(&self, side: Side) -> &str {
-        match side {
-            Side::Client => &self.setting.client,
-            Side::Server => &self.setting.server,
-        }
     }
 
     pub(super) fn sender(&self, direction: Direction) -> Option<&EndRecord> {

@@ -2,10 +2,9 @@
 
 use super::evidence::{Evidence, Notification, SeenEvent, WifiChange, as_map};
 use super::messages::Messages;
-use super::paths::PathNames;
+use super::resolved::{ResolvedFlow, ResolvedRun};
 use pathbench_record::connection::PathEvent;
 use pathbench_record::delivery::DeliveryLine;
-use pathbench_record::direction::Direction;
 use pathbench_record::end::{EndRecord, MessageLine};
 use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::kernel_event::{LinkChange, MptcpEvent, WifiNetwork};
@@ -26,27 +25,23 @@ pub struct LinesSoFar {
 impl LinesSoFar {
     /// Lines of `evidence`, which may cover only a part of the run. `origin` is the zero of their clock; a finished
     /// run's zero is known only when both ends' records are available.
-    pub fn of(evidence: &Evidence<'_>, origin: Timestamp) -> Self {
-        let names = PathNames::of(evidence.setting.named());
-        Self {
-            samples: samples(evidence, &names, origin),
-            events: events(evidence, &names, origin),
-            messages: Messages::of(evidence).lines(&evidence.id, origin),
-        }
+    pub fn from_evidence(evidence: &Evidence<'_>, origin: Timestamp) -> Self {
+        let run = ResolvedRun::new(evidence, origin);
+        Self { samples: samples(&run), events: events(&run), messages: Messages::new(&run).lines(&run) }
     }
 }
 
 /// Every sample of both ends, on the run's clock, sorted by time.
-pub(super) fn samples(evidence: &Evidence<'_>, names: &PathNames, origin: Timestamp) -> Vec<Sample> {
+pub(super) fn samples(run: &ResolvedRun<'_>) -> Vec<Sample> {
     let mut samples: Vec<Sample> = Vec::new();
-    for end in evidence.ends() {
+    for (end, host) in &run.ends {
         samples.extend(end.samples.iter().map(|sample| Sample {
-            run: evidence.id.clone(),
-            t_ms: rounded(sample.at.ms_from(origin)),
-            host: evidence.host(end.side).to_owned(),
+            run: run.evidence.id.clone(),
+            t_ms: rounded(sample.at.ms_from(run.origin)),
+            host: (*host).to_owned(),
             side: end.side,
             stream: sample.stream,
-            path: names.of_figures(&sample.figures, end.side),
+            path: run.names.name_figures(&sample.figures, end.side),
             figures: sample.figures.clone(),
         }));
     }
@@ -54,20 +49,25 @@ pub(super) fn samples(evidence: &Evidence<'_>, names: &PathNames, origin: Timest
     samples
 }
 
-pub(super) fn deliveries(
-    evidence: &Evidence<'_>,
-    direction: Direction,
-    origin: Timestamp,
-) -> Vec<DeliveryLine> {
-    let Some(receiver) = evidence.receiver(direction) else { return Vec::new() };
-    let lines = DeliveryLine::of_series(&evidence.id, direction, &receiver.deliveries, origin);
-    lines.into_iter().map(|line| DeliveryLine { t_ms: rounded(line.t_ms), ..line }).collect()
+pub(super) fn deliveries(run: &ResolvedRun<'_>) -> Vec<DeliveryLine> {
+    let of_flow = |flow: &ResolvedFlow<'_>| {
+        let series = flow.receiver.map(|receiver| &receiver.deliveries);
+        let lines = series
+            .map(|series| DeliveryLine::of_series(&run.evidence.id, flow.direction, series, run.origin));
+        lines
+            .into_iter()
+            .flatten()
+            .map(|line| DeliveryLine { t_ms: rounded(line.t_ms), ..line })
+            .collect::<Vec<_>>()
+    };
+    run.flows.iter().flat_map(of_flow).collect()
 }
 
-pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timestamp) -> Vec<Event> {
+pub(super) fn events(run: &ResolvedRun<'_>) -> Vec<Event> {
+    let evidence = run.evidence;
     let event = |at: Timestamp, source, host: &str, kind: EventKind| Event {
         run: evidence.id.clone(),
-        t_ms: rounded(at.ms_from(origin)),
+        t_ms: rounded(at.ms_from(run.origin)),
         source,
         host: host.to_owned(),
         kind,
@@ -79,24 +79,28 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
     for executed in &evidence.executed {
         events.push(Event {
             path: Some(executed.link.clone()),
-            due_ms: Some(rounded(executed.due.ms_from(origin))),
+            due_ms: Some(rounded(executed.due.ms_from(run.origin))),
             detail: executed.detail.clone(),
             ..event(executed.at, EventSource::Scenario, &executed.node, executed.kind.clone())
         });
     }
-    events.extend(evidence.notifications.iter().map(|seen| {
-        notified(evidence, names, seen, &|source, kind| event(seen.at, source, &seen.node, kind))
-    }));
-    for end in evidence.ends() {
+    events.extend(
+        evidence
+            .notifications
+            .iter()
+            .map(|seen| notification(run, seen, &|source, kind| event(seen.at, source, &seen.node, kind))),
+    );
+    for (end, host) in &run.ends {
         events.extend(path_events(end).iter().map(|seen| Event {
-            path: client_address(seen, end.side).and_then(|address| names.known(address).cloned()),
+            path: client_address(seen, end.side).and_then(|address| run.names.known(address).cloned()),
             detail: quic_detail(seen),
-            ..event(seen.at, EventSource::Quic, evidence.host(end.side), seen.kind.name().into())
+            ..event(seen.at, EventSource::Quic, host, seen.kind.name().into())
         }));
     }
-    for &direction in evidence.directions() {
-        let Some(receiver) = evidence.receiver(direction) else { continue };
-        let host = evidence.host(receiver.side);
+    let is_receiver = |end: &EndRecord| {
+        run.flows.iter().any(|flow| flow.receiver.is_some_and(|receiver| receiver.side == end.side))
+    };
+    for (receiver, host) in run.ends.iter().filter(|(end, _)| is_receiver(end)) {
         for (at, kind) in [
             (receiver.deliveries.first, EventKind::FirstByte),
             (receiver.deliveries.last, EventKind::LastByte),
@@ -114,18 +118,17 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
 }
 
 /// Converts a kernel's notification to an event; `event` builds it from source and kind.
-fn notified(
-    evidence: &Evidence<'_>,
-    names: &PathNames,
+fn notification(
+    run: &ResolvedRun<'_>,
     seen: &SeenEvent,
     event: &dyn Fn(EventSource, EventKind) -> Event,
 ) -> Event {
-    let path_of = |interface: &str| evidence.setting.path_of_interface(&seen.node, interface);
+    let path_of = |interface: &str| run.evidence.setting.path_of_interface(&seen.node, interface);
     match &seen.what {
         Notification::Mptcp(reported) => {
             let addresses = [reported.local, reported.remote].into_iter().flatten();
             Event {
-                path: addresses.into_iter().find_map(|address| names.known(address.ip()).cloned()),
+                path: addresses.into_iter().find_map(|address| run.names.known(address.ip()).cloned()),
                 detail: path_manager_detail(reported),
                 ..event(EventSource::Mptcp, reported.kind.clone())
             }

@@ -1,6 +1,7 @@
 //! The messages of a run: ping and interactive.
 
-use super::evidence::{Evidence, sending_side};
+use super::evidence::sending_side;
+use super::resolved::ResolvedRun;
 use crate::metrics;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{DelayRecord, PingRecord};
@@ -21,28 +22,28 @@ struct Flow {
 }
 
 impl Messages {
-    pub(super) fn of(evidence: &Evidence<'_>) -> Self {
+    pub(super) fn new(run: &ResolvedRun<'_>) -> Self {
         let flow = |direction| {
-            let end = evidence.end(sending_side(direction))?;
+            let (end, _) = run.ends.iter().find(|(end, _)| end.side == sending_side(direction))?;
             let of_flow = end.messages.iter().filter(|message| message.flow == direction);
             let messages: Vec<MessageRecord> = of_flow.copied().collect();
             (!messages.is_empty()).then_some(Flow { direction, messages, end: end.ended })
         };
         Self {
             flows: Direction::BOTH.into_iter().filter_map(flow).collect(),
-            is_ping: matches!(evidence.setting.parameters, PatternParameters::Ping(_)),
+            is_ping: matches!(run.evidence.setting.parameters, PatternParameters::Ping(_)),
         }
     }
 
     /// Lines of `messages.jsonl`, sorted by time. The answer to a ping is its acknowledgement.
-    pub(super) fn lines(&self, run: &str, origin: Timestamp) -> Vec<MessageLine> {
+    pub(super) fn lines(&self, run: &ResolvedRun<'_>) -> Vec<MessageLine> {
         let mut lines: Vec<MessageLine> = Vec::new();
         for flow in &self.flows {
             let mut messages = flow.messages.clone();
             for message in messages.iter_mut().filter(|_| self.is_ping) {
                 message.acknowledged = message.answered;
             }
-            lines.extend(MessageLine::of_messages(run, &messages, origin, flow.end));
+            lines.extend(MessageLine::of_messages(&run.evidence.id, &messages, run.origin, flow.end));
         }
         lines.sort_by(|a, b| a.due_ms.total_cmp(&b.due_ms));
         lines

@@ -8,6 +8,7 @@ mod judgement;
 mod lines;
 mod messages;
 mod paths;
+mod resolved;
 
 pub use clock::ClockOffset;
 pub use evidence::{Evidence, ExecutedEvent, Notification, RunSetting, SeenEvent, WifiChange, WifiSighting};
@@ -19,14 +20,12 @@ use crate::verdict::multipath_verdict;
 use evidence::{as_map, receiving_side};
 use messages::Messages;
 use pathbench_record::delivery::{DeliveryLine, DeliverySeries};
-use pathbench_record::direction::Direction;
 use pathbench_record::document::{DirectionRecord, Parameters, RunRecord};
 use pathbench_record::end::MessageLine;
 use pathbench_record::event::{Event, EventKind};
 use pathbench_record::pattern::Amount;
 use pathbench_record::sample::{Sample, Side};
-use pathbench_record::time::Timestamp;
-use paths::PathNames;
+use resolved::{ResolvedFlow, ResolvedRun};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -41,43 +40,34 @@ pub struct AssembledRun {
 }
 
 pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
-    let names = PathNames::of(evidence.setting.named());
-    let origin = evidence.origin();
-    let samples = lines::samples(evidence, &names, origin);
-    let analyses: Vec<DirectionAnalysis> = evidence
-        .directions()
-        .iter()
-        .filter_map(|&direction| evidence.analyse(direction, origin, &samples))
-        .collect();
-    let deliveries = evidence
-        .directions()
-        .iter()
-        .flat_map(|&direction| lines::deliveries(evidence, direction, origin))
-        .collect();
-    let messages = Messages::of(evidence);
-    let events = lines::events(evidence, &names, origin);
+    let run = ResolvedRun::new(evidence, evidence.origin());
+    let samples = lines::samples(&run);
+    let events = lines::events(&run);
+    let messages = Messages::new(&run);
+    let analyses: Vec<DirectionAnalysis> =
+        run.flows.iter().filter_map(|flow| run.analyse(flow, &samples)).collect();
     AssembledRun {
-        record: record(evidence, &names, &samples, &events, &analyses, &messages),
+        record: record(&run, &samples, &events, &analyses, &messages),
         events,
         samples,
-        deliveries,
-        messages: messages.lines(&evidence.id, origin),
+        deliveries: lines::deliveries(&run),
+        messages: messages.lines(&run),
     }
 }
 
 fn record(
-    evidence: &Evidence<'_>,
-    names: &PathNames,
+    run: &ResolvedRun<'_>,
     samples: &[Sample],
     events: &[Event],
     analyses: &[DirectionAnalysis],
     messages: &Messages,
 ) -> RunRecord {
+    let evidence = run.evidence;
     let setting = evidence.setting;
-    let paths = paths::paths(evidence, names, samples);
-    let mut connection = evidence.connection(&paths);
-    connection.diagnoses = evidence.diagnoses(&connection, samples, events);
-    let encryption = evidence.encryption();
+    let paths = paths::paths(run, samples);
+    let mut connection = run.connection(&paths);
+    connection.diagnoses = run.diagnoses(&connection, samples, events);
+    let encryption = encryption(evidence);
     RunRecord {
         id: evidence.id.clone(),
         variant: setting.variant.clone(),
@@ -92,74 +82,71 @@ fn record(
         invalid_because: evidence.invalid_because.clone(),
         completed: evidence.completed,
         error: evidence.error.clone(),
-        delivered_bytes: evidence.delivered_bytes(),
+        delivered_bytes: run.delivered_bytes(),
         handshake_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.handshake)),
         fct_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.fct)),
         ping: messages.ping(),
         delay_ms: messages.delay(),
         multipath: multipath_verdict(&connection),
         paths: paths.into_iter().map(|path| path.record).collect(),
-        directions: directions(evidence, analyses, messages),
+        directions: directions(run, analyses, messages),
         impacts: analyses.iter().flat_map(|analysis| analysis.impacts.clone()).collect(),
         phases: analyses.iter().flat_map(|analysis| analysis.phases.clone()).collect(),
         links: evidence.links.clone(),
         diagnoses: connection.diagnoses,
-        handover: evidence.handover(samples, events),
-        parameters: parameters(evidence),
+        handover: run.handover(samples, events),
+        parameters: parameters(run),
         counters: evidence.counters.clone(),
-        notes: notes(evidence, analyses),
+        notes: notes(run, analyses),
         ..metrics::combine(analyses)
     }
 }
 
 /// One record per direction. A pattern of messages has delays instead of goodput and stalls.
 fn directions(
-    evidence: &Evidence<'_>,
+    run: &ResolvedRun<'_>,
     analyses: &[DirectionAnalysis],
     messages: &Messages,
 ) -> Vec<DirectionRecord> {
-    let of_direction = |&direction: &Direction| {
+    let of_flow = |flow: &ResolvedFlow<'_>| {
+        let direction = flow.direction;
         let delay_ms = messages.delay_of(direction);
         match analyses.iter().find(|one| one.direction == direction) {
             Some(of_bytes) => Some(DirectionRecord { delay_ms, ..of_bytes.record() }),
             None => delay_ms.map(|delay| DirectionRecord {
                 direction,
                 goodput_mbps: None,
-                delivered_bytes: evidence.receiver(direction).map_or(0, |end| end.deliveries.total_bytes()),
+                delivered_bytes: flow.receiver.map_or(0, |end| end.deliveries.total_bytes()),
                 stall_ms: None,
                 delay_ms: Some(delay),
             }),
         }
     };
-    evidence.directions().iter().filter_map(of_direction).collect()
+    run.flows.iter().filter_map(of_flow).collect()
 }
 
 fn milliseconds(time: Option<Duration>) -> Option<f64> {
     time.map(|time| time.as_nanos() as f64 / 1e6)
 }
 
-impl Evidence<'_> {
+/// Negotiated protocol and cipher suite; `None` in clear text, or when the connection was never opened.
+fn encryption(evidence: &Evidence<'_>) -> Option<String> {
+    let stream = evidence.client.as_ref()?.streams.first()?;
+    let in_force = as_map(&stream.in_force);
+    in_force.get("encryption").and_then(Value::as_str).map(str::to_owned)
+}
+
+impl ResolvedRun<'_> {
     /// Bytes delivered to the applications, the sum of both directions.
     fn delivered_bytes(&self) -> u64 {
-        let receivers = self.directions().iter().filter_map(|&direction| self.receiver(direction));
+        let receivers = self.flows.iter().filter_map(|flow| flow.receiver);
         receivers.map(|end| end.deliveries.total_bytes()).fold(0, u64::saturating_add)
     }
 
-    /// Negotiated protocol and cipher suite; `None` in clear text, or when the connection was never opened.
-    fn encryption(&self) -> Option<String> {
-        let stream = self.client.as_ref()?.streams.first()?;
-        let in_force = as_map(&stream.in_force);
-        in_force.get("encryption").and_then(Value::as_str).map(str::to_owned)
-    }
-
-    fn analyse(
-        &self,
-        direction: Direction,
-        origin: Timestamp,
-        samples: &[Sample],
-    ) -> Option<DirectionAnalysis> {
-        let transfer = self.transfer()?;
-        let disturbances: Vec<Disturbance> = self
+    fn analyse(&self, flow: &ResolvedFlow<'_>, samples: &[Sample]) -> Option<DirectionAnalysis> {
+        let (evidence, origin) = (self.evidence, self.origin);
+        let transfer = evidence.transfer()?;
+        let disturbances: Vec<Disturbance> = evidence
             .executed
             .iter()
             .map(|event| Disturbance {
@@ -171,25 +158,24 @@ impl Evidence<'_> {
             .collect();
         // Without the receiver's report no byte counts as received.
         let nothing = DeliverySeries::starting_at(origin);
-        let deliveries = self.receiver(direction).map_or(&nothing, |end| &end.deliveries);
-        if deliveries.first.is_none() && self.client.is_none() {
+        let deliveries = flow.receiver.map_or(&nothing, |end| &end.deliveries);
+        if deliveries.first.is_none() && evidence.client.is_none() {
             return None;
         }
         // Without a rate limit the sending application always has data to send until the end of the test.
         let by_bytes = matches!(transfer.amount, Amount::Bytes(_));
-        let offered = (transfer.rate_bps.is_some() || by_bytes)
-            .then(|| self.sender(direction).map(|end| &end.offered))
-            .flatten();
-        let receiver = receiving_side(direction);
+        let offered =
+            (transfer.rate_bps.is_some() || by_bytes).then(|| flow.sender.map(|end| &end.offered)).flatten();
+        let receiver = receiving_side(flow.direction);
         let arrivals = samples.iter().filter(|sample| sample.side == receiver);
         Some(metrics::analyse(&Measurement {
             origin,
             omit: transfer.omit,
-            duration: self.setting.parameters.nominal_duration(),
-            direction,
+            duration: evidence.setting.parameters.nominal_duration(),
+            direction: flow.direction,
             deliveries,
             offered,
-            gave_up: self.gave_up,
+            gave_up: evidence.gave_up,
             disturbances: &disturbances,
             paths: &PathCurves::of_samples(arrivals, origin, |figures| figures.bytes_received),
         }))
@@ -197,15 +183,17 @@ impl Evidence<'_> {
 
     /// Whether this run's traffic can cross `link`. A single-path transport uses only the link that it is bound to.
     fn can_use(&self, link: &str) -> bool {
-        let of_client: Vec<&str> = self.setting.paths.iter().map(|path| path.name.as_str()).collect();
-        let own = self.label.path.as_deref().or(of_client.first().copied());
-        self.label.transport.is_multipath() || own == Some(link) || !of_client.contains(&link)
+        let of_client: Vec<&str> =
+            self.evidence.setting.paths.iter().map(|path| path.name.as_str()).collect();
+        let own = self.evidence.label.path.as_deref().or(of_client.first().copied());
+        self.evidence.label.transport.is_multipath() || own == Some(link) || !of_client.contains(&link)
     }
 }
 
-fn parameters(evidence: &Evidence<'_>) -> Parameters {
+fn parameters(run: &ResolvedRun<'_>) -> Parameters {
+    let evidence = run.evidence;
     let mut in_force = Map::new();
-    for end in evidence.ends() {
+    for (end, _) in &run.ends {
         let Some(stream) = end.streams.first() else { continue };
         for (key, value) in as_map(&stream.in_force) {
             let side = if end.side == Side::Client { "client" } else { "server" };
@@ -218,9 +206,10 @@ fn parameters(evidence: &Evidence<'_>) -> Parameters {
     Parameters { asked: evidence.setting.asked.clone(), in_force }
 }
 
-fn notes(evidence: &Evidence<'_>, analyses: &[DirectionAnalysis]) -> Vec<String> {
+fn notes(run: &ResolvedRun<'_>, analyses: &[DirectionAnalysis]) -> Vec<String> {
+    let evidence = run.evidence;
     let mut notes: Vec<String> = analyses.iter().flat_map(|analysis| analysis.notes.clone()).collect();
-    for end in evidence.ends() {
+    for (end, _) in &run.ends {
         if end.samples_thinned_by > 1 {
             notes.push(format!(
                 "the {:?}'s record was too long to send in full: it holds every {}th sample",

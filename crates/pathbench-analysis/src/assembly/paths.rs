@@ -1,6 +1,7 @@
 //! Maps subflows to links, and computes the figures of each path.
 
-use super::evidence::{Evidence, sending_side};
+use super::evidence::Evidence;
+use super::resolved::ResolvedRun;
 use pathbench_record::document::PathRecord;
 use pathbench_record::end::EndRecord;
 use pathbench_record::network::ClientPath;
@@ -16,19 +17,19 @@ pub(crate) struct PathNames {
 }
 
 impl PathNames {
-    pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a ClientPath>) -> Self {
+    pub(crate) fn new<'a>(paths: impl Iterator<Item = &'a ClientPath>) -> Self {
         let addresses =
             |path: &ClientPath| path.addresses.iter().map(|&at| (at, path.name.clone())).collect::<Vec<_>>();
         Self { by_client_address: paths.flat_map(addresses).collect() }
     }
 
     /// The path of a subflow with this client address; the address itself where no link has it.
-    pub(crate) fn of_client_address(&self, address: IpAddr) -> String {
+    pub(crate) fn name_client_address(&self, address: IpAddr) -> String {
         self.by_client_address.get(&address).cloned().unwrap_or_else(|| address.to_string())
     }
 
-    pub(crate) fn of_figures(&self, figures: &PathFigures, side: Side) -> String {
-        self.of_client_address(client_end(figures, side))
+    pub(crate) fn name_figures(&self, figures: &PathFigures, side: Side) -> String {
+        self.name_client_address(client_end(figures, side))
     }
 
     pub(crate) fn known(&self, address: IpAddr) -> Option<&String> {
@@ -51,11 +52,11 @@ pub(super) struct AssembledPath {
 }
 
 /// Every path of the connection, in the order in which its first subflow was opened.
-pub(super) fn paths(evidence: &Evidence<'_>, names: &PathNames, samples: &[Sample]) -> Vec<AssembledPath> {
+pub(super) fn paths(run: &ResolvedRun<'_>, samples: &[Sample]) -> Vec<AssembledPath> {
     let mut paths: Vec<AssembledPath> = Vec::new();
-    for end in evidence.ends() {
+    for (end, _) in &run.ends {
         for figures in end.streams.iter().flat_map(|stream| &stream.paths) {
-            let name = names.of_figures(figures, end.side);
+            let name = run.names.name_figures(figures, end.side);
             if !paths.iter().any(|path| path.record.name == name) {
                 let (local, remote) = match end.side {
                     Side::Client => (figures.local, figures.remote),
@@ -72,7 +73,7 @@ pub(super) fn paths(evidence: &Evidence<'_>, names: &PathNames, samples: &[Sampl
         }
     }
     for path in &mut paths {
-        fill(path, evidence, names, samples);
+        fill(path, run, samples);
     }
     let total = sum(paths.iter().map(|path| path.record.bytes_delivered));
     for path in &mut paths {
@@ -81,39 +82,41 @@ pub(super) fn paths(evidence: &Evidence<'_>, names: &PathNames, samples: &[Sampl
     paths
 }
 
-fn fill(path: &mut AssembledPath, evidence: &Evidence<'_>, names: &PathNames, samples: &[Sample]) {
+fn fill(path: &mut AssembledPath, run: &ResolvedRun<'_>, samples: &[Sample]) {
     let name = path.record.name.clone();
     let of_path = |end: &EndRecord| -> Vec<PathFigures> {
         end.streams
             .iter()
             .flat_map(|stream| &stream.paths)
-            .filter(|figures| names.of_figures(figures, end.side) == name)
+            .filter(|figures| run.names.name_figures(figures, end.side) == name)
             .cloned()
             .collect()
     };
     let record = &mut path.record;
-    for &direction in evidence.directions() {
-        let sent = evidence.sender(direction).map(&of_path).unwrap_or_default();
+    for flow in &run.flows {
+        let sent = flow.sender.map(&of_path).unwrap_or_default();
         record.bytes_sent = sum(sent.iter().map(|figures| figures.bytes_sent).chain([record.bytes_sent]));
         let retransmitted = sent.iter().map(|figures| figures.retransmitted_bytes);
         record.retransmitted_bytes = sum(retransmitted.chain([record.retransmitted_bytes]));
         for lost in sent.iter().filter_map(|figures| figures.lost_bytes) {
             record.lost_bytes = Some(record.lost_bytes.unwrap_or(0).saturating_add(lost));
         }
-        let delivered = match evidence.receiver(direction) {
+        let delivered = match flow.receiver {
             Some(receiver) => sum(of_path(receiver).iter().map(|figures| figures.bytes_received)),
             // Without the receiver's record, the acknowledged bytes count as delivered.
             None => sum(sent.iter().map(PathFigures::payload_acked)),
         };
         record.bytes_delivered = record.bytes_delivered.saturating_add(delivered);
     }
-    record.control_bytes = control_bytes(evidence, &of_path);
-    let sender = evidence.directions().first().map_or(Side::Client, |&direction| sending_side(direction));
-    let figures = evidence.end(sender).map(&of_path).unwrap_or_default();
+    record.control_bytes = control_bytes(run.evidence, &of_path);
+    let first = run.flows.first();
+    let sender = first.map_or(Side::Client, |flow| flow.sending_side);
+    let figures = first.and_then(|flow| flow.sender).map(&of_path).unwrap_or_default();
     let subflows = figures.iter().map(|figures| figures.closed_paths.unwrap_or(1));
     record.subflows = subflows.fold(0, u32::saturating_add);
     // The kernel's figures lack the backup flag, and mpquic changes it as needed; the plan has the flag as set.
-    let as_set = evidence.setting.path(&record.name).filter(|_| evidence.label.transport.is_multipath());
+    let as_set =
+        run.evidence.setting.path(&record.name).filter(|_| run.evidence.label.transport.is_multipath());
     record.backup = as_set.and_then(|path| path.backup).or(figures.iter().find_map(|figures| figures.backup));
     let open = figures.iter().any(|figures| figures.state != PathState::Closed);
     record.state = String::from(if open { "open" } else { "closed" });

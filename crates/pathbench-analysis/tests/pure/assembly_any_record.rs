@@ -253,7 +253,7 @@ proptest! {
             };
             let assembled = assemble(&evidence);
             prop_assert!(serde_json::to_string(&assembled.record).is_ok());
-            let _ = LinesSoFar::of(&evidence, event_at);
+            let _ = LinesSoFar::from_evidence(&evidence, event_at);
         }
     }
 }

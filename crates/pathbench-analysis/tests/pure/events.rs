@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 fn event_of(node: &str, what: Notification) -> Event {
     let setting = setting(ThroughputParameters::default().into());
     let label = TransportLabel { transport: Transport::Mptcp, path: None };
-    let mut evidence = Evidence::of_running("r".to_owned(), &setting, &label, 1);
+    let mut evidence = Evidence::new("r".to_owned(), &setting, &label, 1);
     let at = Timestamp::from_nanos(3_500_000);
     evidence.notifications = vec![SeenEvent { at, node: node.to_owned(), what }];
-    let mut events = LinesSoFar::of(&evidence, Timestamp::from_nanos(1_000_000)).events;
+    let mut events = LinesSoFar::from_evidence(&evidence, Timestamp::from_nanos(1_000_000)).events;
     assert_eq!(events.len(), 1);
     events.remove(0)
 }

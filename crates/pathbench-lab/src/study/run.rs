@@ -72,11 +72,10 @@ impl LiveEvents<'_, '_> {
             return;
         }
         let Run { assignment, repetition, .. } = self.run;
-        let evidence =
-            Evidence::of_running(assignment.id.clone(), self.setting, assignment.label, *repetition);
+        let evidence = Evidence::new(assignment.id.clone(), self.setting, assignment.label, *repetition);
         let (executed_now, seen) = (executed.iter().cloned().collect(), notifications.clone());
         let evidence = Evidence { executed: executed_now, notifications: seen, ..evidence };
-        let events = LinesSoFar::of(&evidence, origin).events;
+        let events = LinesSoFar::from_evidence(&evidence, origin).events;
         traffic.notifications.extend(notifications);
         traffic.executed.extend(executed);
         self.notify(|observer, run| observer.on_events(run, events));
@@ -181,7 +180,7 @@ impl Run<'_> {
             invalid_because: invalid_because.collect(),
             links,
             executed,
-            ..Evidence::of_running(id.clone(), setting, label, self.repetition)
+            ..Evidence::new(id.clone(), setting, label, self.repetition)
         };
         let Some(outcome) = outcome else { return evidence };
         Evidence {

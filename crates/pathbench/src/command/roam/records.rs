@@ -140,7 +140,7 @@ impl RunLog {
         };
         let new_events = self.own(events.get(self.events_written..).unwrap_or_default());
         self.events_written = events.len();
-        let lines = LinesSoFar::of(&self.evidence(setting, record, new_events), origin);
+        let lines = LinesSoFar::from_evidence(&self.evidence(setting, record, new_events), origin);
         writer.append(&lines.samples)?;
         writer.append(&lines.events)?;
         writer.append(&lines.messages)?;
@@ -182,7 +182,7 @@ impl RunLog {
             client: Some(client),
             error: Some(UNFINISHED.to_owned()),
             notifications,
-            ..Evidence::of_running(self.id.clone(), setting, &self.label, 1)
+            ..Evidence::new(self.id.clone(), setting, &self.label, 1)
         }
     }
 }

@@ -256,7 +256,7 @@ impl<'a> Suite<'a> {
         let (name, parameters) = (pattern.name, &pattern.parameters);
         let others = self.monitor.network.other_interfaces(&paths);
         let setting = self.client.run_setting(self.server, name, parameters, paths.clone(), others);
-        let so_far = Evidence::of_running(next.id.to_owned(), &setting, &scheduled.label, next.repetition);
+        let so_far = Evidence::new(next.id.to_owned(), &setting, &scheduled.label, next.repetition);
         let (before, begun) = (Counters::read().ok(), self.client.clock.now());
         progress.connecting(next.id, &paths);
         let outcome = self.run_test(&plan, &paths, so_far, progress)?;
