@@ -1,6 +1,6 @@
 //! The comparisons of a result in sentences.
 
-use super::{Finding, Section};
+use super::content::{Finding, Section};
 use crate::narrative::Tone;
 use crate::pattern::{Figure, Pattern};
 use crate::quantity::{Unit, counted, duration, ratio};

@@ -1,6 +1,6 @@
 //! Findings: the stories of all labels, whether multipath was used, diagnoses, notes, invalid runs.
 
-use super::{Finding, Section};
+use super::content::{Finding, Section};
 use crate::list::{distinct, grouped};
 use crate::narrative::{self, Tone, Verdict, diagnosis};
 use crate::quantity::counted;

@@ -1,6 +1,6 @@
 //! Tables of links: configured and measured parameters, counters of emulated links, packets, probes, routers.
 
-use super::{Block, Cell, Finding, Items, Section, Value};
+use super::content::{Block, Cell, Finding, Items, Section, Value};
 use crate::carriage::{self, Stage};
 use crate::list::distinct;
 use crate::narrative::{self, Tone};

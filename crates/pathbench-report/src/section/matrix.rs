@@ -1,7 +1,7 @@
 //! The matrix: every variant and label in one table, with a row per path.
 
+use super::content::{Cell, Items, Section};
 use super::results::main_cell;
-use super::{Cell, Items, Section};
 use crate::narrative::diagnosis;
 use crate::pattern::{GOODPUT, Kind, Pattern};
 use crate::quantity::Unit;

@@ -1,6 +1,6 @@
 //! An examination of path MTUs (`pathbench mtu`): the MTUs, the kernel's state, the steps that correct it.
 
-use super::{Block, Cell, Finding, Items, Section, Value};
+use super::content::{Block, Cell, Finding, Items, Section, Value};
 use crate::narrative::{Tone, path_mtu as text};
 use crate::quantity::duration;
 use pathbench_record::document::{DirectionMtu, KernelPathState, MtuRecord, PathMtu};

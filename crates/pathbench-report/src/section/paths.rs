@@ -1,6 +1,6 @@
 //! Tables of paths: which path carried the bytes, and handovers between paths.
 
-use super::{Cell, Items, Section, label_of};
+use super::content::{Cell, Items, Section, label_of};
 use crate::narrative::reason_title;
 use crate::quantity::{Unit, bytes, distribution, percent};
 use crate::view::{GroupView, View, variant_text};

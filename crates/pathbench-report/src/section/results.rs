@@ -1,6 +1,6 @@
 //! Tables of results: medians per label and variant, all patterns at a glance, and several results side by side.
 
-use super::{Cell, Items, Section};
+use super::content::{Cell, Items, Section};
 use crate::list::distinct;
 use crate::narrative;
 use crate::pattern::{DIP, Figure, Kind, Pattern};

@@ -1,8 +1,8 @@
 //! Everything about one run: its validity with reasons, its directions, impacts of events, phases, events, parameters
 //! and kernel counters.
 
+use super::content::{Block, Cell, Finding, Items, Section};
 use super::paths::{Carried, path_columns};
-use super::{Block, Cell, Finding, Items, Section};
 use crate::narrative::{self, Tone, diagnosis};
 use crate::pattern::bound_mark;
 use crate::quantity::{Unit, duration, rate};

@@ -1,7 +1,7 @@
 //! The rule of the out-of-tree MPTCP kernel, which used one MSS for all subflows: the thesis' example, and the rule
 //! applied to the result's own runs.
 
-use super::{Block, Cell, Items, Section, Table};
+use super::content::{Block, Cell, Items, Section, Table};
 use crate::narrative::Tone;
 use crate::quantity::{Unit, duration};
 use crate::view::{GroupView, View};

@@ -1,9 +1,9 @@
 //! Subflows at two points of capture.
 
-use super::{arrow, capture_name, distribution, part};
+use super::cell::{arrow, capture_name, distribution, part};
 use crate::narrative::Tone;
 use crate::quantity::duration;
-use crate::section::{Cell, Items, Section};
+use crate::section::content::{Cell, Items, Section};
 use pathbench_record::trace::{
     CaptureRecord, DirectionComparison, SubflowComparison, TracedConnection, TracedSubflow,
 };

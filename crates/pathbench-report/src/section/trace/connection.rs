@@ -1,10 +1,11 @@
 //! One connection: its handshake, its data level, its signals.
 
-use super::{arrow, distribution, quic, seconds, time, transport};
+use super::cell::{arrow, distribution, seconds, time, transport};
+use super::quic;
 use super::{comparison, subflows};
 use crate::narrative::Tone;
 use crate::quantity::Unit;
-use crate::section::{Block, Cell, Finding, Items, Section};
+use crate::section::content::{Block, Cell, Finding, Items, Section};
 use pathbench_record::text::duration_s;
 use pathbench_record::trace::{
     CaptureRecord, ConnectionDirection, HandshakeEvidence, TracedConnection, TracedSignal,
@@ -100,7 +101,7 @@ fn findings(connection: &TracedConnection) -> Vec<Finding> {
 }
 
 /// The data level; none for QUIC without keys.
-fn data_level(connection: &TracedConnection) -> Option<crate::section::Table> {
+fn data_level(connection: &TracedConnection) -> Option<crate::section::content::Table> {
     let both = [("upload", &connection.upload), ("download", &connection.download)];
     if both.iter().all(|(_, one)| one.data_bytes == 0) {
         return None;

@@ -1,20 +1,22 @@
 //! The analysis of packet captures: captures, totals, connections, findings.
 
+mod cell;
 mod comparison;
 mod connection;
 mod quic;
 mod subflows;
 
-use super::{Block, Cell, Finding, Items, Section};
+pub(crate) use cell::{arrow, payload, transport};
+use cell::{capture_name, counted_if_any, many, part, seconds};
+
+use super::content::{Block, Cell, Finding, Items, Section};
 use crate::narrative::Tone;
-use crate::quantity::{NONE, Unit, bytes};
+use crate::quantity::{Unit, bytes};
 use pathbench_record::text::duration_s;
 use pathbench_record::trace::{
-    CaptureRecord, ConnectionDirection, Distribution, Series, SubflowDirection, TraceDocument, TraceFinding,
-    TraceTotals, TracedConnection, TracedSubflow,
+    CaptureRecord, ConnectionDirection, SubflowDirection, TraceDocument, TraceFinding, TraceTotals,
+    TracedConnection, TracedSubflow,
 };
-use std::fmt::Display;
-use std::net::SocketAddr;
 
 /// Connections with details in the terminal.
 const MOST_DETAILED: usize = 5;
@@ -68,13 +70,6 @@ fn captures(document: &TraceDocument) -> Section {
     Section::new("Captures", remark, vec![Block::Table(table)])
 }
 
-/// The number of a capture and the name of its file without directories.
-fn capture_name(index: u32, captures: &[CaptureRecord]) -> String {
-    let capture = captures.get(index as usize);
-    let name = capture.and_then(|capture| capture.file.rsplit('/').next()).unwrap_or_default();
-    if captures.len() > 1 { format!("{index} {name}") } else { name.to_owned() }
-}
-
 fn interfaces(capture: &CaptureRecord) -> Cell {
     const MOST: usize = 4;
     let mut words = capture.interfaces.iter().map(|one| match &one.name {
@@ -85,11 +80,6 @@ fn interfaces(capture: &CaptureRecord) -> Cell {
     let cell = words.by_ref().take(MOST - 1).fold(first, Cell::below);
     let more = capture.interfaces.len().saturating_sub(MOST);
     cell.below(if more > 0 { format!("and {more} more") } else { String::new() })
-}
-
-/// A column of zeros is left out.
-fn counted_if_any(count: u64) -> Cell {
-    if count == 0 { Cell::absent() } else { Cell::count(count) }
 }
 
 fn totals(document: &TraceDocument) -> Section {
@@ -133,14 +123,6 @@ fn totals(document: &TraceDocument) -> Section {
         blocks.push(Block::Findings(vec![Finding::new(Tone::Neutral, "", text)]));
     }
     Section::new("Totals", "", blocks)
-}
-
-fn many(count: u64, noun: &str) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some(format!("1 {noun}")),
-        count => Some(format!("{count} {noun}s")),
-    }
 }
 
 /// One line per connection, if there are several.
@@ -195,56 +177,4 @@ fn finding(one: &TraceFinding) -> (Finding, String) {
         _ => String::new(),
     };
     (Finding::new(tone, subject, &*one.text), one.filter.clone())
-}
-
-pub(crate) fn transport(connection: &TracedConnection) -> String {
-    match connection.transport.as_str() {
-        "tcp" => "TCP".to_owned(),
-        "mptcp" => "MPTCP".to_owned(),
-        "quic" => "QUIC".to_owned(),
-        "mpquic" => "MPQUIC".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
-pub(crate) fn payload(connection: &TracedConnection) -> u64 {
-    connection.upload.payload_bytes.saturating_add(connection.download.payload_bytes)
-}
-
-pub(crate) fn arrow(client: Option<SocketAddr>, server: Option<SocketAddr>) -> String {
-    format!("{} → {}", address(client), address(server))
-}
-
-fn address(address: Option<impl Display>) -> String {
-    address.map_or_else(|| "?".to_owned(), |address| address.to_string())
-}
-
-/// A time of the capture.
-fn seconds(at_s: f64) -> Cell {
-    Cell::text(time(at_s))
-}
-
-fn time(at_s: f64) -> String {
-    // Longer than any capture.
-    if at_s.abs() < 1e9 { format!("{at_s:.3} s") } else { NONE.to_owned() }
-}
-
-/// A part of bytes in percent; absent if it is zero.
-fn part(count: u64, all: u64) -> Cell {
-    if count == 0 { Cell::absent() } else { Cell::quantity(count as f64 / all.max(1) as f64, Unit::Percent) }
-}
-
-/// The median of times in ms, with further quantiles below.
-fn distribution(found: Option<&Distribution>) -> Cell {
-    let Some(found) = found else { return Cell::absent() };
-    let words = Unit::Duration.words();
-    let cell = Cell::quantity(found.median, Unit::Duration);
-    if found.count < 2 {
-        return cell;
-    }
-    cell.below(format!("p95 {}", words(found.p95))).below(format!("max {}", words(found.max)))
-}
-
-fn sum(series: &Series) -> u64 {
-    series.bytes.iter().copied().fold(0, u64::saturating_add)
 }

@@ -1,9 +1,9 @@
 //! The subflows of a connection, a row per direction.
 
-use super::{arrow, distribution, part, sum, time};
+use super::cell::{arrow, distribution, part, sum, time};
 use crate::narrative::Tone;
 use crate::quantity::{Unit, bytes, duration};
-use crate::section::{Cell, Items, Section, Value};
+use crate::section::content::{Cell, Items, Section, Value};
 use pathbench_record::trace::{
     ConnectionDirection, SubflowDirection, TooBigMessage, TracedConnection, TracedSubflow,
 };

@@ -1,0 +1,79 @@
+//! Cells and words for connections in captures.
+
+use crate::quantity::{NONE, Unit};
+use crate::section::content::Cell;
+use pathbench_record::trace::{CaptureRecord, Distribution, Series, TracedConnection};
+use std::fmt::Display;
+use std::net::SocketAddr;
+
+/// The number of a capture and the name of its file without directories.
+pub(super) fn capture_name(index: u32, captures: &[CaptureRecord]) -> String {
+    let capture = captures.get(index as usize);
+    let name = capture.and_then(|capture| capture.file.rsplit('/').next()).unwrap_or_default();
+    if captures.len() > 1 { format!("{index} {name}") } else { name.to_owned() }
+}
+
+/// A column of zeros is left out.
+pub(super) fn counted_if_any(count: u64) -> Cell {
+    if count == 0 { Cell::absent() } else { Cell::count(count) }
+}
+
+pub(super) fn many(count: u64, noun: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {noun}")),
+        count => Some(format!("{count} {noun}s")),
+    }
+}
+
+pub(crate) fn transport(connection: &TracedConnection) -> String {
+    match connection.transport.as_str() {
+        "tcp" => "TCP".to_owned(),
+        "mptcp" => "MPTCP".to_owned(),
+        "quic" => "QUIC".to_owned(),
+        "mpquic" => "MPQUIC".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+pub(crate) fn payload(connection: &TracedConnection) -> u64 {
+    connection.upload.payload_bytes.saturating_add(connection.download.payload_bytes)
+}
+
+pub(crate) fn arrow(client: Option<SocketAddr>, server: Option<SocketAddr>) -> String {
+    format!("{} → {}", address(client), address(server))
+}
+
+pub(super) fn address(address: Option<impl Display>) -> String {
+    address.map_or_else(|| "?".to_owned(), |address| address.to_string())
+}
+
+/// A time of the capture.
+pub(super) fn seconds(at_s: f64) -> Cell {
+    Cell::text(time(at_s))
+}
+
+pub(super) fn time(at_s: f64) -> String {
+    // Longer than any capture.
+    if at_s.abs() < 1e9 { format!("{at_s:.3} s") } else { NONE.to_owned() }
+}
+
+/// A part of bytes in percent; absent if it is zero.
+pub(super) fn part(count: u64, all: u64) -> Cell {
+    if count == 0 { Cell::absent() } else { Cell::quantity(count as f64 / all.max(1) as f64, Unit::Percent) }
+}
+
+/// The median of times in ms, with further quantiles below.
+pub(super) fn distribution(found: Option<&Distribution>) -> Cell {
+    let Some(found) = found else { return Cell::absent() };
+    let words = Unit::Duration.words();
+    let cell = Cell::quantity(found.median, Unit::Duration);
+    if found.count < 2 {
+        return cell;
+    }
+    cell.below(format!("p95 {}", words(found.p95))).below(format!("max {}", words(found.max)))
+}
+
+pub(super) fn sum(series: &Series) -> u64 {
+    series.bytes.iter().copied().fold(0, u64::saturating_add)
+}
