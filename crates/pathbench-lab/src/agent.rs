@@ -323,7 +323,7 @@ impl ClientObserver for Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_kerneltest::MonotonicClock;
+    use pathbench_testkit::MonotonicClock;
 
     /// Regression: the orchestrator waited for an answer that was never sent, forever if the test had no duration.
     #[test]

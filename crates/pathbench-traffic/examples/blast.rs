@@ -12,12 +12,12 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its measurements")]
 #![allow(clippy::unwrap_used, reason = "a developer's tool may panic on bad arguments")]
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::{Amount, BulkParameters, PatternParameters, ThroughputParameters};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::client::{ClientPlan, Unobserved, run_client};
 use pathbench_traffic::content::{Content, ContentKind};
 use pathbench_traffic::server::{Server, ServerOptions};

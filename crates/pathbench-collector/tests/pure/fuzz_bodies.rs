@@ -4,7 +4,7 @@
 #[path = "../../fuzz/bodies/mod.rs"]
 mod bodies;
 
-use pathbench_kerneltest::run_fuzz_body;
+use pathbench_testkit::run_fuzz_body;
 use std::path::Path;
 
 fn all(target: &str, cases: u32, longest: usize, body: fn(&[u8])) {

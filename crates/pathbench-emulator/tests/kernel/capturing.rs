@@ -3,8 +3,8 @@
 use crate::fixture::{Lab, delayed};
 use crate::lots::send_in_lots;
 use libtest_mimic::Failed;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_link::{LinkModel, LossModel};
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use crate::fixture::{Lab, delayed, v4};
 use libtest_mimic::Failed;
 use pathbench_emulator::plane::Lateness;
-use pathbench_kerneltest::{MonotonicClock, Outcome, ensure, tests};
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_testkit::{MonotonicClock, Outcome, ensure, tests};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::Read;
 use std::net::SocketAddr;

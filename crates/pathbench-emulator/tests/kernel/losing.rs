@@ -3,8 +3,8 @@
 use crate::fixture::Lab;
 use crate::lots::send_in_lots;
 use pathbench_emulator::packet::DropCause;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_link::{LinkModel, LossModel};
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::time::Duration;
 
 tests![

@@ -3,10 +3,10 @@
 use crate::fixture::{Lab, delayed, v4, v6};
 use libtest_mimic::Failed;
 use pathbench_emulator::plane::{DirectionReport, LinkReport};
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_link::{Discipline, LinkModel, LossModel, RateModel};
 use pathbench_record::network::ETHERNET_HEADER_BYTES;
 use pathbench_record::units::QueueLimit;
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

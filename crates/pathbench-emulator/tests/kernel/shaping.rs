@@ -3,10 +3,10 @@
 use crate::fixture::{Lab, v4};
 use libtest_mimic::Failed;
 use pathbench_emulator::plane::DirectionReport;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_link::OpportunitySchedule;
 use pathbench_link::{LinkModel, RateModel};
 use pathbench_record::units::QueueLimit;
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -2,8 +2,8 @@
 
 use crate::fixture::{Lab, message_arrives, v4, v6, wire_name};
 use pathbench_host::netlink::{MAIN_TABLE, NetlinkError, Route, Rule};
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::time::{Duration, Instant};
 
 tests!(

@@ -8,8 +8,8 @@ use pathbench_host::change::{Applier, ApplyError, Operation, Plan, UndoOutcome};
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::netlink::{Route, Rule};
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::net::IpAddr;
 
 tests!(

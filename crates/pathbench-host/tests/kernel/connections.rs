@@ -3,7 +3,7 @@
 use crate::fixture::{Host, Lab, v4, v6, within};
 use libtest_mimic::Failed;
 use pathbench_host::connections::abort_all;
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::Duration;

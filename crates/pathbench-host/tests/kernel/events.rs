@@ -3,9 +3,9 @@
 use crate::fixture::{Lab, v4, wire_name, within};
 use libtest_mimic::Failed;
 use pathbench_host::link_events::LinkEventStream;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use pathbench_record::network::IpNet;
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::time::Duration;
 
 tests!(

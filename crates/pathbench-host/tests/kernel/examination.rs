@@ -8,8 +8,8 @@ use pathbench_host::firewall::{Firewall, FirewallError, Middlebox, RouterRules, 
 use pathbench_host::kernel;
 use pathbench_host::managers::Managers;
 use pathbench_host::netlink::{Lookup, MAIN_TABLE, Route, Rule};
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_testkit::{Outcome, ensure, tests};
 use rustix::io::Errno;
 use std::net::IpAddr;
 

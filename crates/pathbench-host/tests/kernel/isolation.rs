@@ -3,7 +3,7 @@
 use crate::guests::{GUEST, HOST, PARENT, SIGN};
 use pathbench_host::namespace::try_user_namespace;
 use pathbench_host::netlink::RouteSocket;
-use pathbench_kerneltest::{Outcome, STAGE, again, ensure, tests};
+use pathbench_testkit::{Outcome, STAGE, again, ensure, tests};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};

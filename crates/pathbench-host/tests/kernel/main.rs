@@ -33,7 +33,7 @@ mod wires;
 use libtest_mimic::{Arguments, Trial};
 use pathbench_host::namespace::{Isolation, enter_lab, set_parent_death_signal_kill};
 use pathbench_host::netlink::RouteSocket;
-use pathbench_kerneltest::{Order, STAGE, again, exit_code, run};
+use pathbench_testkit::{Order, STAGE, again, exit_code, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

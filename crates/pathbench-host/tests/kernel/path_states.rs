@@ -7,8 +7,8 @@ use pathbench_host::change::{Applier, Operation, Plan, PlannedStep};
 use pathbench_host::netlink::{Route, Rule, VethEnd, VethPair};
 use pathbench_host::path_mtu::{HostPath, KernelPathState, PathObserver, PathStateError, plan};
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 

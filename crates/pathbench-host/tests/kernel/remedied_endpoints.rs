@@ -5,7 +5,7 @@ use crate::remedies::{Bench, SUBFLOW, plans_of_every_kind, stopped};
 use libtest_mimic::Failed;
 use pathbench_host::change::{Operation, Plan};
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, PathManager};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{Outcome, ensure, tests};
 
 tests!(
     a_complete_refresh_is_not_undone,

@@ -5,7 +5,7 @@ use pathbench_host::counters::Counters;
 use pathbench_host::kernel::{self, MptcpSupport};
 use pathbench_host::qdisc::kernel_has_netem;
 use pathbench_host::sysctl::{self, SysctlError};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{Outcome, ensure, tests};
 
 tests!(
     settings_belong_to_a_namespace,

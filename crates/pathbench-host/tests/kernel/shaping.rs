@@ -4,7 +4,7 @@ use crate::fixture::{Lab, MTU, Sent, sent};
 use libtest_mimic::Failed;
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::qdisc::{Shaper, ShaperError};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::time::{Duration, Instant};
 
 tests!(

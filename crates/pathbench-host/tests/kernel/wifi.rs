@@ -1,7 +1,7 @@
 //! Wi-Fi on machines that may have none.
 
 use pathbench_host::wifi::WifiSocket;
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{Outcome, ensure, tests};
 
 tests!(a_namespace_without_radio_has_no_wifi_and_that_is_no_error);
 

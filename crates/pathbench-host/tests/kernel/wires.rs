@@ -4,7 +4,7 @@ use crate::fixture::{Host, Lab, MTU, message_arrives, v4, v6, wire_name, within}
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{NetlinkError, RouteSocket, VethEnd, VethPair};
 use pathbench_host::tun::{Tun, TunError};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{Outcome, ensure, tests};
 use std::time::{Duration, Instant};
 
 tests!(

@@ -4,7 +4,7 @@ mod chain;
 mod path_mtu;
 
 use pathbench_host::namespace::{Isolation, enter_lab};
-use pathbench_kerneltest::{Order, run};
+use pathbench_testkit::{Order, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

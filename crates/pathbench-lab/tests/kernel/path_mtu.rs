@@ -4,8 +4,8 @@ use crate::chain::{Chain, INTERFACE, WIDE, clock, v4, v6, within};
 use libtest_mimic::Failed;
 use pathbench_host::firewall::TooBig;
 use pathbench_host::netlink::Route;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::IpNet;
+use pathbench_testkit::{Outcome, ensure, tests};
 use pathbench_traffic::datagram::UdpPath;
 use pathbench_traffic::path_mtu::{
     DirectionFound, Evidence, MtuBounds, MtuEvent, MtuPlan, PathMtuFound, WatchPace, find_mtu, watch_mtu,

@@ -4,7 +4,7 @@
 #[path = "../../fuzz/bodies/mod.rs"]
 mod bodies;
 
-use pathbench_kerneltest::fuzz_config;
+use pathbench_testkit::fuzz_config;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 

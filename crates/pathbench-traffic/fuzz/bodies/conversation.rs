@@ -6,7 +6,6 @@
 
 use super::input::Input;
 use super::peer::Peer;
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::{
@@ -16,6 +15,7 @@ use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client};
 use pathbench_traffic::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, VERSION};
 use pathbench_traffic::record::check_peer;

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each user takes its part")]
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::connection::{InForce, Negotiation, PathEvent, PathEventKind};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::DataDirection;
@@ -11,6 +10,7 @@ use pathbench_record::pattern::{PatternParameters, ThroughputParameters};
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -2,11 +2,11 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::client::ClientPlan;
 use pathbench_traffic::protocol::{Decoder, Event, Frame};
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};

@@ -2,12 +2,12 @@
 
 use crate::bodies::honest::record_by_hand;
 use crate::common::{Everything, clock, next_frame, plan, random_id, send, server};
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::{Amount, PatternParameters, PingParameters, ThroughputParameters};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::client::{ClientPlan, Unobserved, fetch_record, run_client};
 use pathbench_traffic::protocol::{End, Frame, Hello, data_header};
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};

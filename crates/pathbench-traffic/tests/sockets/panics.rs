@@ -1,11 +1,11 @@
 //! A panic ends its connection or its listener, releases all slots, and affects no other test.
 
 use crate::common::{clock, plan};
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::server::{Limits, Server, ServerEvent, ServerObserver, ServerOptions};

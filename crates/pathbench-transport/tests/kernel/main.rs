@@ -14,7 +14,7 @@ mod two_links;
 
 use libtest_mimic::Trial;
 use pathbench_host::namespace::{Isolation, enter_lab};
-use pathbench_kerneltest::{Order, run};
+use pathbench_testkit::{Order, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

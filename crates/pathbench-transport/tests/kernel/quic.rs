@@ -4,10 +4,10 @@ use crate::support::{
     Loopback, PATIENCE, abort_while_blocked, assert_reset, close_while_accepting, in_namespace, loopback,
     transfer,
 };
-use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::connection::Negotiation;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::{MonotonicClock, tests};
 use pathbench_transport::{
     CongestionError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, QuicCapacity,
     QuicLimits, QuicOptions, ReceiveError, Security, SendError, ServerIdentity, Session, SocketOptions,

@@ -5,10 +5,10 @@ use crate::support::{
     in_namespace, listen, loopback, pair, to, transfer,
 };
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::connection::{FallbackReason, Negotiation};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::{MonotonicClock, tests};
 use pathbench_transport::{
     BindError, CongestionError, ConnectError, ConnectOptions, MptcpUnavailable, ReceiveError, SendError,
     SocketOptions, mptcp_available,

@@ -4,10 +4,10 @@ use libtest_mimic::Failed;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::RouteSocket;
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::network::IpNet;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_transport::{
     AcceptError, BindError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, ReceiveError,
     SendError, Session, SocketOptions,

@@ -4,10 +4,10 @@ use crate::support::{
     Loopback, in_namespace, listen, loopback, pair, pair_at, path_manager, transfer, wait_for,
 };
 use pathbench_host::mptcp::Limits;
-use pathbench_kerneltest::tests;
 use pathbench_record::connection::Negotiation;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::tests;
 use pathbench_transport::{Connection, ConnectionSnapshot, Listener, Telemetry, TelemetrySource};
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! Series of samples and their due times.
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::connection::Negotiation;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_transport::{ConnectOptions, ConnectionSnapshot, SampleSeries, Sampler, Session, next_due};
 use std::net::TcpListener;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! TLS on tcp and mptcp over loopback: the interface and timeouts of clear text, and bounded cost of malicious peers.
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_transport::{
     ALPN, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, ReceiveError, Security,
     SendError, ServerIdentity, Session, Trust, mptcp_available, server_config,

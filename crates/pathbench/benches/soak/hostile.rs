@@ -2,7 +2,6 @@
 //! an answer; all of them limit their sending rate.
 
 use super::{Random, Soak, address_of};
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::{EndRecord, TestId};
@@ -10,6 +9,7 @@ use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::protocol::{End, Fetch, Frame, Hello, VERSION, data_header};
 use pathbench_transport::{ConnectOptions, Security, Session, Trust};
 use socket2::{Domain, Protocol, Socket, Type};

@@ -4,10 +4,10 @@
 pub(crate) mod transfer;
 
 use pathbench_host::namespace::{Isolation, enter_lab};
-use pathbench_kerneltest::{MonotonicClock, in_namespaces};
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::environment::Emulation;
 use pathbench_lab::scenario::{Overrides, Source, VariantPlan, plan};
+use pathbench_testkit::{MonotonicClock, in_namespaces};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;

@@ -28,7 +28,7 @@ const CRATES: [&str; 19] = [
 ];
 
 /// Used only by tests, benchmarks and examples.
-const TESTS_SHARE: &str = "pathbench-kerneltest";
+const TESTS_SHARE: &str = "pathbench-testkit";
 
 /// The column "never" of ARCHITECTURE.md: a crate, and a crate that it must not use.
 const FORBIDDEN: [(&str, &str); 5] = [

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! fn main() -> ExitCode {
-//!     pathbench_kerneltest::run(Order::OneByOne, || enter_lab(Isolation::for_this_user()), trials())
+//!     pathbench_testkit::run(Order::OneByOne, || enter_lab(Isolation::for_this_user()), trials())
 //! }
 //! ```
 //!
