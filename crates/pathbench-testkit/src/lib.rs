@@ -19,7 +19,7 @@ mod programs;
 mod schemas;
 mod units;
 
-pub use fuzz::{fuzz_config, run_fuzz_body};
+pub use fuzz::{fuzz_config, run_fuzz_body, run_fuzz_body_on_changed_seeds};
 #[doc(hidden)]
 pub use libtest_mimic;
 pub use processes::{Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, output, run, trial};

@@ -1,12 +1,15 @@
 //! The shell commands (ip(8)) that are equivalent to changes.
 
-use super::operation::InterfaceNames;
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
 use crate::netlink::fib_entry::{FibEntry, NextHop, RTA_ENCAP, RTA_NH_ID, RTA_PREF, RTAX_LOCK};
 use crate::netlink::message::u32_at;
 use crate::netlink::{MAIN_TABLE, Rule};
 use pathbench_record::network::IpNet;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+
+/// Names of interfaces by index.
+pub type InterfaceNames = BTreeMap<u32, String>;
 
 pub(super) fn replacement_commands(
     there: &FibEntry,

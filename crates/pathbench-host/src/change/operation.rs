@@ -1,16 +1,13 @@
 //! The changes of a host, the equivalent commands, and the commands that undo them.
 
 use super::commands::{
-    endpoint_command, endpoint_flags_command, first_subflow_command, limits_command, remove_endpoint_command,
-    replacement_commands, route_command, rule_command, sysctl_command, wait_command,
+    InterfaceNames, endpoint_command, endpoint_flags_command, first_subflow_command, limits_command,
+    remove_endpoint_command, replacement_commands, route_command, rule_command, sysctl_command, wait_command,
 };
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
 use crate::netlink::{FibEntry, Rule};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::net::IpAddr;
-
-pub type InterfaceNames = BTreeMap<u32, String>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "change")]

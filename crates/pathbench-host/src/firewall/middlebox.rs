@@ -1,7 +1,8 @@
 //! Middleboxes on a path: what a router does to the MPTCP options, the payload and the UDP packets that it forwards.
 
-use super::ruleset::{
-    COUNTERS, REGISTER, TCP_SYN, compare, count, expression, masked, meta, numbers, tcp_flags, value, verdict,
+use super::expression::{
+    COUNTERS, NFT_EXTHDR_OP_TCPOPT, REGISTER, TCP_SYN, compare, count, expression, masked, meta, numbers,
+    tcp_flags, value, verdict,
 };
 use crate::netlink::message::Encoder;
 
@@ -10,7 +11,6 @@ const TCPOPT_MPTCP: u8 = 30;
 /// The subtype is the upper half of the option's third byte.
 const SUBTYPE_OFFSET: u32 = 2;
 const SUBTYPE_MASK: u8 = 0xF0;
-const NFT_EXTHDR_OP_TCPOPT: u32 = 1;
 const NFT_PAYLOAD_INNER_HEADER: u32 = 3;
 const NFT_PAYLOAD_L4CSUM_PSEUDOHDR: u32 = 1;
 const NFT_REJECT_TCP_RST: u32 = 1;

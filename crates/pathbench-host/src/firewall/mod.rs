@@ -11,12 +11,14 @@
 //! The kernel itself does not limit these messages: `icmpv4_mask_allow` (net/ipv4/icmp.c) excludes "fragmentation
 //! needed", and the default of `net.ipv6.icmp.ratemask` excludes "packet too big".
 
+mod expression;
 mod middlebox;
 pub mod rules;
 mod ruleset;
 
+pub use expression::{beyond, jump};
 pub use middlebox::{Middlebox, MptcpOption, Segments, Treatment};
-pub use ruleset::{FirewallError, RouterRules, TooBig, beyond, changes, jump, number};
+pub use ruleset::{FirewallError, RouterRules, TooBig, changes, number};
 
 use crate::namespace::NetNamespace;
 use crate::netlink::channel::{Channel, Protocol};

@@ -1,6 +1,10 @@
 //! The rules of a router as changes of its table, and the kernel version that each change requires. The messages follow
 //! `linux/netfilter/nf_tables.h`; all numbers in them are in network byte order.
 
+use super::expression::{
+    COUNTERS, NFT_EXTHDR_OP_TCPOPT, NFT_OBJECT_COUNTER, REGISTER, TCP_SYN, beyond, compare, count,
+    expression, jump, masked, meta, numbers, tcp_flags, transport_header, verdict,
+};
 use super::middlebox::Middlebox;
 use crate::netlink::NetlinkError;
 use crate::netlink::message::{Change, Encoder, Message, netfilter_header};
@@ -20,22 +24,12 @@ const NFTA_RULE_TABLE: u16 = 1;
 const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFTA_LIST_ELEM: u16 = 1;
-const NFTA_EXPR_NAME: u16 = 1;
-const NFTA_EXPR_DATA: u16 = 2;
-const NFTA_DATA_VALUE: u16 = 1;
-const NFTA_DATA_VERDICT: u16 = 2;
-const NFTA_VERDICT_CHAIN: u16 = 2;
 pub(super) const NFTA_OBJ_TABLE: u16 = 1;
 pub(super) const NFTA_OBJ_NAME: u16 = 2;
 const NFTA_OBJ_TYPE: u16 = 3;
 pub(super) const NFTA_OBJ_DATA: u16 = 4;
 pub(super) const NFTA_COUNTER_PACKETS: u16 = 2;
-const NFT_OBJECT_COUNTER: u32 = 1;
-/// The register of all expressions in this file except verdicts.
-pub(super) const REGISTER: u32 = 1;
-const VERDICT_REGISTER: u32 = 0;
 const NFT_RT_TCPMSS: u32 = 3;
-const NFT_EXTHDR_OP_TCPOPT: u32 = 1;
 const TCPOPT_MSS: u8 = 2;
 
 pub(super) const SENT: &str = "too-big-sent";
@@ -47,15 +41,8 @@ const VERDICT: &str = "too-big-verdict";
 const FORWARD: &str = "clamp-mss";
 const MIDDLEBOX: &str = "middlebox";
 
-pub(super) const COUNTERS: &str =
-    "CONFIG_NFT_COUNTER and CONFIG_NFT_OBJREF, in nf_tables itself since Linux 5.17";
-
-const BURST: u32 = 1;
-
 const ICMPV4_FRAGMENTATION_NEEDED: [u8; 2] = [3, 4];
 const ICMPV6_PACKET_TOO_BIG: u8 = 2;
-const TCP_FLAGS_OFFSET: u32 = 13;
-pub(super) const TCP_SYN: u8 = 0x02;
 
 /// The type of a message (`NFT_MSG_*`) in netlink.
 pub const fn number(kind: i32) -> u16 {
@@ -228,67 +215,6 @@ fn clamp() -> Vec<Encoder> {
             new().u8(2, TCPOPT_MSS).be32(3, 2).be32(4, 2).be32(6, NFT_EXTHDR_OP_TCPOPT).be32(7, REGISTER),
         ),
     ]
-}
-
-pub(super) fn tcp_flags() -> Encoder {
-    transport_header(TCP_FLAGS_OFFSET, 1)
-}
-
-/// Keeps these bits of the register's first byte. Attributes: sreg, dreg, len, mask, xor.
-pub(super) fn masked(mask: u8) -> Encoder {
-    let byte = numbers(&[REGISTER, REGISTER, 1]);
-    expression("bitwise", byte.nested(4, value(&[mask])).nested(5, value(&[0])))
-}
-
-pub(super) fn expression(name: &str, data: Encoder) -> Encoder {
-    Encoder::default().text(NFTA_EXPR_NAME, name).nested(NFTA_EXPR_DATA, data)
-}
-
-/// Attributes 1, 2 and so on.
-pub(super) fn numbers(values: &[u32]) -> Encoder {
-    (1..).zip(values).fold(Encoder::default(), |to, (kind, value)| to.be32(kind, *value))
-}
-
-pub(super) fn value(bytes: &[u8]) -> Encoder {
-    Encoder::default().bytes(NFTA_DATA_VALUE, bytes)
-}
-
-/// dreg, key
-pub(super) fn meta(key: i32) -> Encoder {
-    expression("meta", numbers(&[REGISTER, key as u32]))
-}
-
-/// dreg, base, offset, len
-fn transport_header(offset: u32, bytes: u32) -> Encoder {
-    expression("payload", numbers(&[REGISTER, libc::NFT_PAYLOAD_TRANSPORT_HEADER as u32, offset, bytes]))
-}
-
-/// sreg, op, data
-pub(super) fn compare(operator: i32, bytes: &[u8]) -> Encoder {
-    expression("cmp", numbers(&[REGISTER, operator as u32]).nested(3, value(bytes)))
-}
-
-/// Matches packets above this rate. Attributes: rate, unit (seconds), burst, type, flags.
-pub fn beyond(per_second: u32) -> Encoder {
-    let rate = Encoder::default().be64(1, per_second.into()).be64(2, 1).be32(3, BURST);
-    let (packets, inverted) = (libc::NFT_LIMIT_PKTS as u32, libc::NFT_LIMIT_F_INV as u32);
-    expression("limit", rate.be32(4, packets).be32(5, inverted))
-}
-
-/// `imm_type`, `imm_name`
-pub(super) fn count(name: &str) -> Encoder {
-    expression("objref", numbers(&[NFT_OBJECT_COUNTER]).text(2, name))
-}
-
-/// Jumps to this chain.
-pub fn jump(chain: &str) -> Encoder {
-    verdict(numbers(&[libc::NFT_JUMP as u32]).text(NFTA_VERDICT_CHAIN, chain))
-}
-
-/// dreg, data
-pub(super) fn verdict(verdict: Encoder) -> Encoder {
-    let data = Encoder::default().nested(NFTA_DATA_VERDICT, verdict);
-    expression("immediate", numbers(&[VERDICT_REGISTER]).nested(2, data))
 }
 
 /// A router's rules could not be applied or read.

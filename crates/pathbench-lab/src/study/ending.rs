@@ -1,10 +1,34 @@
 //! When a study ends before its last run: on precision, or on time. Pure.
 
-use pathbench_record::document::{Distribution, RunRecord};
+use pathbench_record::document::{Distribution, RunRecord, StopReason};
 use pathbench_record::summary::summarise;
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Reason of a run that the user stopped.
+pub(super) const STOPPED_BY_USER: &str = "stopped by the user";
+
+/// Whether the user stopped the run: a resumed study repeats it.
+pub fn is_interrupted(run: &RunRecord) -> bool {
+    run.invalid_because.iter().any(|reason| reason == STOPPED_BY_USER)
+}
+
+/// A note about the runs that a study did not make.
+pub fn ending_note(stopped: StopReason, missing: usize, planned: usize) -> Option<String> {
+    let reason = match stopped {
+        StopReason::Completed | StopReason::Server => return None,
+        StopReason::User => STOPPED_BY_USER,
+        StopReason::Precision => "every interval was as precise as requested",
+        StopReason::TimeLimit => "the time limit ended the study",
+    };
+    Some(format!("{reason}; {missing} of {planned} runs were not made"))
+}
+
+/// Whether a note is one of [`ending_note`].
+pub fn is_ending_note(note: &str) -> bool {
+    note.ends_with(" runs were not made")
+}
 
 /// The figure by which the precision of a group of this pattern is judged.
 pub fn main_figure(pattern: &str) -> &'static str {

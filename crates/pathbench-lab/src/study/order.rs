@@ -1,5 +1,6 @@
 //! The order of a study's runs: seeded, in blocks of repetitions, the same for every process of the study.
 
+use crate::scenario::Plan;
 use pathbench_record::document::Shard;
 use pathbench_record::statistics::SplitMix64;
 use pathbench_record::transport::TransportLabel;
@@ -55,6 +56,27 @@ pub fn schedule(variants: &[(&[TransportLabel], usize)], course: &Course) -> Vec
     let is_ours = |run: &ScheduledRun| course.shard.is_none_or(|shard| shard.has(run.repetition));
     runs.extend(measured.into_iter().filter(is_ours));
     runs
+}
+
+/// The order of the runs of `plan`, or of a shard.
+pub(super) fn order_of(plan: &Plan, shard: Option<Shard>) -> Vec<ScheduledRun> {
+    let variants: Vec<_> = plan
+        .variants
+        .iter()
+        .map(|variant| (variant.run.labels.as_slice(), variant.run.patterns.len()))
+        .collect();
+    schedule(&variants, &Course { repeat: plan.repeat, warm_up: plan.warm_up, seed: plan.seed, shard })
+}
+
+/// The ids of the runs of `plan`, or of a shard, in their order.
+pub fn run_ids(plan: &Plan, shard: Option<Shard>) -> Vec<String> {
+    order_of(plan, shard).iter().map(|run| run_id(plan, run, shard)).collect()
+}
+
+pub(super) fn run_id(plan: &Plan, scheduled: &ScheduledRun, shard: Option<Shard>) -> String {
+    let patterns = &plan.variants[scheduled.variant].run.patterns;
+    let pattern = (patterns.len() > 1).then(|| patterns[scheduled.pattern].name());
+    scheduled.id(pattern, shard)
 }
 
 fn blocks(

@@ -1,8 +1,7 @@
 //! The progress of a study: options, the order of the runs, the next one, and the results so far.
 
 use super::ending::{Ending, Pace, is_precise};
-use super::order::{ScheduledRun, interleave};
-use super::{order_of, run_id};
+use super::order::{ScheduledRun, interleave, order_of, run_id};
 use crate::agent::AgentLauncher;
 use crate::environment::EnvironmentError;
 use crate::scenario::{PatternPlan, Plan, VariantPlan};

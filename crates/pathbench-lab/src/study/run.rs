@@ -1,8 +1,9 @@
 //! One run: builds a new lab, measures its links, runs the traffic and the events, and collects both ends' records.
 
 use super::assignment::{Assignment, CONNECT_TIMEOUT};
+use super::ending::STOPPED_BY_USER;
 use super::progress::{ConductedRun, Listener, StudyObserver, StudyOptions};
-use super::{STOPPED_BY_USER, capture, emulation};
+use super::{capture, emulation};
 use crate::agent::{AgentError, Notice, Request};
 use crate::calibration;
 use crate::environment::{Emulation, Environment, EnvironmentError};

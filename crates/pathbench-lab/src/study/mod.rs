@@ -9,19 +9,21 @@ mod order;
 mod progress;
 mod run;
 
+pub use ending::{ending_note, is_ending_note, is_interrupted};
 pub use join::{JoinError, ShardResult, join};
-pub use order::{Course, ScheduledRun, interleave, schedule};
+pub use order::{Course, ScheduledRun, interleave, run_ids, schedule};
 pub use progress::{BegunRun, Member, StudyError, StudyObserver, StudyOptions, conclude};
 
 use crate::environment::{Emulation, failed};
 use crate::scenario::{Engine, Link, Plan, VariantPlan};
 use assignment::Assignment;
+use order::run_id;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_link::LinkModel;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
-    DirectionFigures, LinkFigures, LinkRecord, ResultDocument, RunRecord, ScenarioRecord, Shard, StopReason,
-    StudyRecord, Variant,
+    DirectionFigures, LinkFigures, LinkRecord, ResultDocument, ScenarioRecord, StopReason, StudyRecord,
+    Variant,
 };
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
@@ -34,14 +36,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-
-/// Reason of a run that the user stopped.
-const STOPPED_BY_USER: &str = "stopped by the user";
-
-/// Whether the user stopped the run: a resumed study repeats it.
-pub fn is_interrupted(run: &RunRecord) -> bool {
-    run.invalid_because.iter().any(|reason| reason == STOPPED_BY_USER)
-}
 
 /// Executes all runs of `members` that their documents do not contain, in one order over all of them. Appends each
 /// result to its writer at the end of its run, and returns the finished documents. The caller passes them to
@@ -95,37 +89,6 @@ fn finished(progress: MemberProgress<'_>, stopped: Option<StopReason>) -> Result
         study.stopped = Some(stopped);
     }
     document
-}
-
-/// A note about the runs that a study did not make.
-pub fn ending_note(stopped: StopReason, missing: usize, planned: usize) -> Option<String> {
-    let reason = match stopped {
-        StopReason::Completed | StopReason::Server => return None,
-        StopReason::User => STOPPED_BY_USER,
-        StopReason::Precision => "every interval was as precise as requested",
-        StopReason::TimeLimit => "the time limit ended the study",
-    };
-    Some(format!("{reason}; {missing} of {planned} runs were not made"))
-}
-
-/// Whether a note is one of [`ending_note`].
-pub fn is_ending_note(note: &str) -> bool {
-    note.ends_with(" runs were not made")
-}
-
-/// The order of the runs of `plan`, or of a shard.
-fn order_of(plan: &Plan, shard: Option<Shard>) -> Vec<ScheduledRun> {
-    let variants: Vec<_> = plan
-        .variants
-        .iter()
-        .map(|variant| (variant.run.labels.as_slice(), variant.run.patterns.len()))
-        .collect();
-    schedule(&variants, &Course { repeat: plan.repeat, warm_up: plan.warm_up, seed: plan.seed, shard })
-}
-
-/// The ids of the runs of `plan`, or of a shard, in their order.
-pub fn run_ids(plan: &Plan, shard: Option<Shard>) -> Vec<String> {
-    order_of(plan, shard).iter().map(|run| run_id(plan, run, shard)).collect()
 }
 
 struct Study<'a> {
@@ -206,12 +169,6 @@ impl Study<'_> {
         };
         Ok(run.conduct(&self.listener)?)
     }
-}
-
-fn run_id(plan: &Plan, scheduled: &ScheduledRun, shard: Option<Shard>) -> String {
-    let patterns = &plan.variants[scheduled.variant].run.patterns;
-    let pattern = (patterns.len() > 1).then(|| patterns[scheduled.pattern].name());
-    scheduled.id(pattern, shard)
 }
 
 /// Creates the directory for a run's qlogs, if the run writes any.
