@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Counters of a network namespace by name: `group.counter` from `netstat` and `snmp` (`MPTcpExt.MPCapableSYNTX`,
 /// `Tcp.RetransSegs`), the name in the file from `snmp6` (`Ip6InReceives`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct KernelCounters {
     values: BTreeMap<String, i64>,
 }
 
@@ -18,7 +18,7 @@ pub struct CountersError {
     pub source: std::io::Error,
 }
 
-impl Counters {
+impl KernelCounters {
     /// All counters of the calling thread's network namespace.
     pub fn read() -> Result<Self, CountersError> {
         let read = |name: &str| {

@@ -1,7 +1,7 @@
 //! The paths from this host to a server: interfaces that are up, with a routable address and a route to the server; and
 //! the changes of links and addresses that affect them.
 
-use crate::netlink::{InterfaceAddress, Link, NetlinkError, Route, RouteSocket};
+use crate::netlink::{InterfaceAddress, NetlinkError, NetworkInterface, Route, RouteSocket};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use pathbench_record::network::{AddressFamily, ClientPath};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub struct ProbedPath {
 /// A snapshot of the links, addresses and routes of the calling thread's network namespace.
 #[derive(Debug, Clone, Default)]
 pub struct HostNetwork {
-    pub links: Vec<Link>,
+    pub links: Vec<NetworkInterface>,
     pub addresses: Vec<InterfaceAddress>,
     pub routes: Vec<Route>,
 }
@@ -94,7 +94,7 @@ impl HostNetwork {
     }
 
     /// Whether any table has a route to `server` by `link`.
-    fn leads_to(&self, link: &Link, server: IpAddr) -> bool {
+    fn leads_to(&self, link: &NetworkInterface, server: IpAddr) -> bool {
         self.routes.iter().any(|route| {
             route.interface == Some(link.index)
                 && route.table != LOCAL_TABLE
@@ -104,7 +104,7 @@ impl HostNetwork {
     }
 
     /// The path over `link`, with its addresses of the server's family, the preferred one first.
-    fn path(&self, link: &Link, server: IpAddr) -> Option<ClientPath> {
+    fn path(&self, link: &NetworkInterface, server: IpAddr) -> Option<ClientPath> {
         let mut usable: Vec<&InterfaceAddress> = self
             .addresses
             .iter()
@@ -218,7 +218,7 @@ fn name(paths: &mut [ProbedPath]) {
 }
 
 /// The change of the paths to a server between two reads; `None` if there is none.
-pub fn rerouted(before: &[ClientPath], now: &[ClientPath]) -> Option<String> {
+pub fn describe_reroute(before: &[ClientPath], now: &[ClientPath]) -> Option<String> {
     let names = |paths: &[ClientPath]| {
         let names: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }

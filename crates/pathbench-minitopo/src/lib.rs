@@ -22,9 +22,9 @@ mod quantity;
 mod topology;
 mod writing;
 
-use experiment::Experiment;
-use pathbench_lab::scenario::{Ledger, Mistakes};
-use topology::Topology;
+use experiment::MinitopoExperiment;
+use pathbench_lab::scenario::{MistakeLog, Mistakes};
+use topology::MinitopoTopology;
 
 #[derive(Debug, Clone, Copy)]
 pub struct MinitopoFile<'a> {
@@ -37,13 +37,13 @@ pub fn import_minitopo(
     topology: MinitopoFile<'_>,
     experiment: Option<MinitopoFile<'_>>,
 ) -> Result<String, Mistakes> {
-    let network = read(topology, Topology::read)?;
-    let traffic = experiment.map(|file| read(file, Experiment::read)).transpose()?;
+    let network = read(topology, MinitopoTopology::read)?;
+    let traffic = experiment.map(|file| read(file, MinitopoExperiment::read)).transpose()?;
     Ok(writing::scenario(topology.name, &network, &traffic.unwrap_or_default()))
 }
 
-fn read<T>(file: MinitopoFile<'_>, reader: fn(&[entry::Entry], &Ledger) -> T) -> Result<T, Mistakes> {
-    let ledger = Ledger::new(file.name, entry::normalised(&String::from_utf8_lossy(file.content)));
+fn read<T>(file: MinitopoFile<'_>, reader: fn(&[entry::KeyValue], &MistakeLog) -> T) -> Result<T, Mistakes> {
+    let ledger = MistakeLog::new(file.name, entry::normalise(&String::from_utf8_lossy(file.content)));
     let entries = entry::entries(file.content, &ledger);
     let value = reader(&entries, &ledger);
     if ledger.is_empty() { Ok(value) } else { Err(ledger.into_mistakes()) }

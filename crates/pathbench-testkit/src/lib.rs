@@ -22,7 +22,9 @@ mod units;
 pub use fuzz::{fuzz_config, run_fuzz_body, run_fuzz_body_on_changed_seeds};
 #[doc(hidden)]
 pub use libtest_mimic;
-pub use processes::{Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, output, run, trial};
+pub use processes::{
+    STAGE, TrialOrder, TrialOutcome, again, checkout, exit_code, in_namespaces, output, run, trial,
+};
 
 #[doc(hidden)]
 pub use programs::trial_with_programs;

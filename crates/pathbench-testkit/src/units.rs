@@ -4,7 +4,7 @@ use crate::processes::{checkout, output};
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// What every unit has.
+/// The settings of every unit.
 const SETTINGS: [&str; 6] = [
     "NoNewPrivileges=yes",
     "ProtectSystem=strict",

@@ -36,7 +36,7 @@ fn cpu_seconds() -> f64 {
 
 /// Computes and verifies as much as a test at 80 Gbit/s would in a second, in blocks of the size that tests use.
 fn content(clock: &dyn Clock) {
-    let content = Content::of(TestId([7; 16]), 0, ContentKind::Download);
+    let content = Content::new(TestId([7; 16]), 0, ContentKind::Download);
     let mut block = vec![0; 131_064];
     let blocks = 10_000_000_000 / block.len() as u64;
     let begun = clock.now();

@@ -60,8 +60,8 @@ fn connect_socket(transport: Transport, options: &ConnectOptions) -> Result<Conn
     socket
         .connect_timeout(&SockAddr::from(remote), options.timeout)
         .map_err(|source| connect_failure(options, source))?;
-    let connection =
-        ConnectedSocket::established(socket, transport).map_err(failed("reading the socket's options"))?;
+    let connection = ConnectedSocket::from_established(socket, transport)
+        .map_err(failed("reading the socket's options"))?;
     // An unconnected mptcp socket accepts the name of any congestion control.
     let in_force = &connection.in_force.congestion;
     match &options.socket.congestion {

@@ -36,7 +36,7 @@ pub use options::{ConnectOptions, DatagramService, ListenOptions, SocketOptions}
 pub use pathbench_mpquic::{LocalPath, QuicOptions};
 pub use quic::capacity::{
     QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
-    QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits, Slot, Slots,
+    QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits, QuicSlot, QuicSlots,
 };
 pub use sampler::{SampleSeries, SampledConnection, Sampler, SamplerError, next_due};
 pub use telemetry::{ConnectionSnapshot, TelemetryError, TelemetrySource};

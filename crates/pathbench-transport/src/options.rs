@@ -44,7 +44,7 @@ pub struct ConnectOptions {
 
 impl ConnectOptions {
     /// A clear-text connection to `remote` with default options and a source address selected by the kernel.
-    pub fn to(remote: SocketAddr, timeout: Duration) -> Self {
+    pub fn new(remote: SocketAddr, timeout: Duration) -> Self {
         Self {
             remote,
             local: None,

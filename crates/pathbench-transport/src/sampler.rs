@@ -111,7 +111,7 @@ impl Sampler {
     }
 
     /// The samples after `after`, or all.
-    pub fn since(&self, after: Option<Timestamp>) -> Vec<(Timestamp, ConnectionSnapshot)> {
+    pub fn samples_since(&self, after: Option<Timestamp>) -> Vec<(Timestamp, ConnectionSnapshot)> {
         let shared = lock(&self.held.shared);
         let samples = &shared.series.samples;
         let first = after.map_or(0, |after| samples.partition_point(|(at, _)| *at <= after));

@@ -13,4 +13,4 @@ pub use applier::{Applier, ApplyError, Interruption, UndoReport, UndoneStep};
 pub use commands::InterfaceNames;
 pub use host::{OperationError, UndoOutcome};
 pub use journal::{JournalError, NamespaceIdentity};
-pub use operation::{Operation, Plan, PlannedStep};
+pub use operation::{ChangePlan, Operation, PlannedStep};

@@ -23,7 +23,7 @@ pub(super) fn tcp_flags() -> Encoder {
 }
 
 /// Keeps these bits of the register's first byte. Attributes: sreg, dreg, len, mask, xor.
-pub(super) fn masked(mask: u8) -> Encoder {
+pub(super) fn mask_register(mask: u8) -> Encoder {
     let byte = numbers(&[REGISTER, REGISTER, 1]);
     expression("bitwise", byte.nested(4, value(&[mask])).nested(5, value(&[0])))
 }
@@ -57,7 +57,7 @@ pub(super) fn compare(operator: i32, bytes: &[u8]) -> Encoder {
 }
 
 /// Matches packets above this rate. Attributes: rate, unit (seconds), burst, type, flags.
-pub fn beyond(per_second: u32) -> Encoder {
+pub fn rate_above(per_second: u32) -> Encoder {
     let rate = Encoder::default().be64(1, per_second.into()).be64(2, 1).be32(3, BURST);
     let (packets, inverted) = (libc::NFT_LIMIT_PKTS as u32, libc::NFT_LIMIT_F_INV as u32);
     expression("limit", rate.be32(4, packets).be32(5, inverted))

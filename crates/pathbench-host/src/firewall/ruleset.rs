@@ -2,12 +2,12 @@
 //! `linux/netfilter/nf_tables.h`; all numbers in them are in network byte order.
 
 use super::expression::{
-    COUNTERS, NFT_EXTHDR_OP_TCPOPT, NFT_OBJECT_COUNTER, REGISTER, TCP_SYN, beyond, compare, count,
-    expression, jump, masked, meta, numbers, tcp_flags, transport_header, verdict,
+    COUNTERS, NFT_EXTHDR_OP_TCPOPT, NFT_OBJECT_COUNTER, REGISTER, TCP_SYN, compare, count, expression, jump,
+    mask_register, meta, numbers, rate_above, tcp_flags, transport_header, verdict,
 };
 use super::middlebox::Middlebox;
 use crate::netlink::NetlinkError;
-use crate::netlink::message::{Change, Encoder, Message, netfilter_header};
+use crate::netlink::message::{Encoder, NetlinkChange, NetlinkMessage, netfilter_header};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
 use rustix::io::Errno;
 
@@ -49,15 +49,15 @@ pub const fn number(kind: i32) -> u16 {
     (SUBSYSTEM as u16) << 8 | kind as u16
 }
 
-fn message(kind: i32, attributes: Encoder) -> Message {
-    let header = Encoder::after(&netfilter_header(libc::NFPROTO_INET as u8, 0)).into_bytes();
-    Message { kind: number(kind), payload: [header, attributes.into_bytes()].concat() }
+fn message(kind: i32, attributes: Encoder) -> NetlinkMessage {
+    let header = Encoder::with_header(&netfilter_header(libc::NFPROTO_INET as u8, 0)).into_bytes();
+    NetlinkMessage { kind: number(kind), payload: [header, attributes.into_bytes()].concat() }
 }
 
 /// The fate of the router's own messages about packets that are too big for the next link: ICMP "fragmentation needed"
 /// and `ICMPv6` "packet too big". Forwarded messages always pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum TooBig {
+pub enum TooBigTreatment {
     #[default]
     Sent,
     /// Sends at most this many per second, IPv4 and IPv6 together, evenly spaced: a message leaves if the previous one
@@ -71,15 +71,15 @@ pub enum TooBig {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct RouterRules {
     /// The fate of its "too big" messages.
-    pub too_big: TooBig,
+    pub too_big: TooBigTreatment,
     /// Whether it lowers the MSS option of forwarded SYNs to fit the MTUs of its routes to both ends.
     pub clamp_mss: bool,
-    /// What it does to the packets that it forwards, in this order.
+    /// The treatment of forwarded packets, in this order.
     pub middlebox: Vec<Middlebox>,
 }
 
 /// The changes that replace a table's rules by `rules`, in order.
-pub fn changes(rules: &RouterRules) -> Vec<Change> {
+pub fn changes(rules: &RouterRules) -> Vec<NetlinkChange> {
     const TABLES: &str = "CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET";
     let mut changes = Vec::new();
     let mut add = |request, kind, needs, attributes: Encoder| {
@@ -89,7 +89,7 @@ pub fn changes(rules: &RouterRules) -> Vec<Change> {
             libc::NFT_MSG_NEWRULE => NLM_F_CREATE | NLM_F_APPEND,
             _ => NLM_F_CREATE,
         };
-        changes.push(Change { request, needs, flags, message: message(kind, attributes) });
+        changes.push(NetlinkChange { request, needs, flags, message: message(kind, attributes) });
     };
     add("make the firewall's table", libc::NFT_MSG_NEWTABLE, TABLES, table());
     let own = rules.middlebox.iter().map(|middlebox| middlebox.name());
@@ -124,11 +124,11 @@ pub fn changes(rules: &RouterRules) -> Vec<Change> {
     changes
 }
 
-pub(super) fn removal(request: &'static str) -> Change {
-    Change { request, needs: "", flags: 0, message: message(libc::NFT_MSG_DELTABLE, table()) }
+pub(super) fn removal(request: &'static str) -> NetlinkChange {
+    NetlinkChange { request, needs: "", flags: 0, message: message(libc::NFT_MSG_DELTABLE, table()) }
 }
 
-pub(super) fn list_counters() -> Message {
+pub(super) fn list_counters() -> NetlinkMessage {
     message(libc::NFT_MSG_GETOBJ, counters())
 }
 
@@ -181,16 +181,16 @@ fn too_big_messages() -> [Vec<Encoder>; 2] {
     ]
 }
 
-fn too_big_verdicts(too_big: TooBig) -> Vec<(Vec<Encoder>, Option<&'static str>)> {
+fn too_big_verdicts(too_big: TooBigTreatment) -> Vec<(Vec<Encoder>, Option<&'static str>)> {
     let sent = (vec![count(SENT)], None);
     let dropped = verdict(numbers(&[libc::NF_DROP as u32]));
     match too_big {
-        TooBig::Sent => vec![sent],
-        TooBig::Dropped | TooBig::Limited { per_second: 0 } => {
+        TooBigTreatment::Sent => vec![sent],
+        TooBigTreatment::Dropped | TooBigTreatment::Limited { per_second: 0 } => {
             vec![(vec![count(SUPPRESSED), dropped], None)]
         }
-        TooBig::Limited { per_second } => {
-            vec![(vec![beyond(per_second), count(SUPPRESSED), dropped], Some("CONFIG_NFT_LIMIT")), sent]
+        TooBigTreatment::Limited { per_second } => {
+            vec![(vec![rate_above(per_second), count(SUPPRESSED), dropped], Some("CONFIG_NFT_LIMIT")), sent]
         }
     }
 }
@@ -202,7 +202,7 @@ fn clamp() -> Vec<Encoder> {
         meta(libc::NFT_META_L4PROTO),
         compare(libc::NFT_CMP_EQ, &[libc::IPPROTO_TCP as u8]),
         tcp_flags(),
-        masked(TCP_SYN),
+        mask_register(TCP_SYN),
         compare(libc::NFT_CMP_NEQ, &[0]),
         count(CLAMPED),
         // dreg, key
@@ -254,7 +254,7 @@ impl FirewallError {
     }
 
     /// Classifies the kernel's refusal of `change`, or of the whole transaction.
-    pub fn refused(error: NetlinkError, change: Option<&Change>) -> Self {
+    pub fn classify(error: NetlinkError, change: Option<&NetlinkChange>) -> Self {
         match (error.errno(), change) {
             // nfnetlink has no nf_tables subsystem.
             (Some(Errno::OPNOTSUPP | Errno::INVAL), None) => Self::NoNfTables,

@@ -1,4 +1,4 @@
-//! When a study ends before its last run: on precision, or on time. Pure.
+//! The end of a study before its last run: on precision, or on time. Pure.
 
 use pathbench_record::document::{Distribution, RunRecord, StopReason};
 use pathbench_record::summary::summarise;
@@ -52,9 +52,9 @@ pub fn is_precise<'a>(runs: impl Iterator<Item = &'a RunRecord>, percent: f64) -
         && groups.iter().all(|group| group.figures.get(main_figure(&group.pattern)).is_some_and(narrow))
 }
 
-/// When a study is to end before its last run.
+/// The conditions under which a study ends before its last run.
 #[derive(Debug)]
-pub struct Ending {
+pub struct StoppingRule {
     begun: Timestamp,
     time_limit: Option<Duration>,
     until_ci_percent: Option<f64>,
@@ -62,7 +62,7 @@ pub struct Ending {
     judged: Option<u32>,
 }
 
-impl Ending {
+impl StoppingRule {
     /// `begun` is the start of the command.
     pub const fn new(begun: Timestamp, time_limit: Option<Duration>, until_ci_percent: Option<f64>) -> Self {
         Self { begun, time_limit, until_ci_percent, judged: None }
@@ -106,7 +106,7 @@ impl<K: Ord> Pace<K> {
     }
 
     /// The longest run of this kind; without one, the nominal time and the longest overhead of other runs.
-    pub fn expected(&self, kind: &K, nominal: Option<Duration>) -> Duration {
+    pub fn expected_time(&self, kind: &K, nominal: Option<Duration>) -> Duration {
         match (self.longest.get(kind), nominal) {
             (Some(longest), _) => *longest,
             (None, Some(nominal)) => nominal + self.overhead.unwrap_or(self.assumed_overhead),

@@ -64,7 +64,7 @@ pub(crate) fn record_by_hand(test: TestId, parameters: PatternParameters, sent_b
     }
 }
 
-/// When bytes went, and how many: milliseconds and bytes.
+/// Times and numbers of sent bytes: milliseconds and bytes.
 pub(crate) type Course = Vec<(u64, u64)>;
 
 /// The agreed parameters of a test of 10 s in both directions on four streams.

@@ -45,7 +45,8 @@ impl Service {
 
     fn pair(&self) -> Pair {
         let security = Security::Tls(self.trust.clone());
-        let options = ConnectOptions { security, ..ConnectOptions::to(self.listener.local_addr(), PATIENCE) };
+        let options =
+            ConnectOptions { security, ..ConnectOptions::new(self.listener.local_addr(), PATIENCE) };
         let client = QuicClient::connect(Transport::Quic, &options, clock()).unwrap();
         let near = client.open().unwrap();
         near.send(b"!", Some(PATIENCE)).unwrap();

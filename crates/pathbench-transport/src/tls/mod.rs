@@ -37,7 +37,7 @@ pub struct InvalidFingerprint {
     pub text: String,
 }
 
-/// How a client authenticates a server.
+/// The authentication of a server by a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
@@ -68,7 +68,7 @@ pub enum Security {
 }
 
 impl Security {
-    /// How the server is authenticated, if the connection is encrypted.
+    /// The authentication of the server, if the connection is encrypted.
     pub const fn trust(&self) -> Option<&Trust> {
         match self {
             Self::Clear => None,

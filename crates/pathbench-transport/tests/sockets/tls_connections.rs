@@ -42,7 +42,7 @@ fn open(
     security: Security,
     timeout: Duration,
 ) -> Result<Connection, ConnectError> {
-    let options = ConnectOptions { security, ..ConnectOptions::to(remote, timeout) };
+    let options = ConnectOptions { security, ..ConnectOptions::new(remote, timeout) };
     Session::new(transport, options, clock()).open()
 }
 

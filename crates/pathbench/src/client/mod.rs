@@ -7,7 +7,7 @@ use crate::random;
 use pathbench_analysis::assembly::{
     AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, SeenEvent, assemble,
 };
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::HostNetwork;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
@@ -169,9 +169,9 @@ impl Client {
 }
 
 /// The difference of the host's protocol counters (SNMP MIB) since `before`.
-pub(crate) fn counters_since(before: Option<&Counters>) -> Option<BTreeMap<String, i64>> {
-    let after = Counters::read().ok()?;
-    Some(Counters::difference(before?, &after))
+pub(crate) fn counters_since(before: Option<&KernelCounters>) -> Option<BTreeMap<String, i64>> {
+    let after = KernelCounters::read().ok()?;
+    Some(KernelCounters::difference(before?, &after))
 }
 
 fn local_path(path: &ClientPath) -> LocalPath {

@@ -7,7 +7,7 @@ use crate::live::LiveMode;
 use crate::signals;
 use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_lab::channel;
-use pathbench_lab::scenario::{Engine, Overrides, Plan};
+use pathbench_lab::scenario::{LinkEngine, Overrides, ScenarioPlan};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -88,9 +88,9 @@ fn overrides(args: &RunArgs) -> Overrides {
 }
 
 /// Checks that the plan has a link to capture from: only emulated links record every packet's fate.
-fn require_emulated(plan: &Plan) -> Result<(), Failure> {
+fn require_emulated(plan: &ScenarioPlan) -> Result<(), Failure> {
     let mut links = plan.variants.iter().flat_map(|variant| &variant.topology.links);
-    if links.any(|link| link.engine == Engine::Emulated) {
+    if links.any(|link| link.engine == LinkEngine::Emulated) {
         return Ok(());
     }
     let name = plan.variants[0].topology.links.first().map_or("NAME", |link| link.name.as_str());

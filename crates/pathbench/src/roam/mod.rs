@@ -15,8 +15,8 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::session::Session;
 use pathbench_analysis::assembly::ClientPath;
-use pathbench_host::counters::Counters;
-use pathbench_lab::study::{Course, schedule};
+use pathbench_host::counters::KernelCounters;
+use pathbench_lab::study::{RunOrder, schedule};
 use pathbench_record::document::ResultDocument;
 use pathbench_record::network::ServerName;
 use pathbench_record::transport::{Transport, TransportLabel};
@@ -66,7 +66,7 @@ impl Job<'_> {
         let compare_clocks = || self.client.compare_clocks(&reached.server, &reached.places);
         let mut clocks = Clocks::new(compare_clocks());
         session.progress.line(self.announcement(&roam, &paths));
-        let before = Counters::read().ok();
+        let before = KernelCounters::read().ok();
         let recorder = roam.run(&mut writer, session)?;
         let counters = counters_since(before.as_ref());
         clocks.learn(compare_clocks());
@@ -121,7 +121,7 @@ impl Job<'_> {
         let label = |&transport: &Transport| TransportLabel { transport, path: None };
         let labels: Vec<TransportLabel> = reached.places.keys().map(label).collect();
         let backups = network::backup_endpoints();
-        schedule(&[(&labels, 1)], &Course { repeat: 1, warm_up: 0, seed, shard: None })
+        schedule(&[(&labels, 1)], &RunOrder { repeat: 1, warm_up: 0, seed, shard: None })
             .into_iter()
             .map(|run| run.label.transport)
             .map(|transport| (transport, self.plan.paths_of(transport, paths, &backups)))

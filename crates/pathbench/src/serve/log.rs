@@ -117,7 +117,7 @@ impl Log {
             ServerEvent::TooManyConnections { client } => {
                 format!("closed a connection{}: there are too many", from(client))
             }
-            ServerEvent::Panicked { place, message } => {
+            ServerEvent::Panicked { context: place, message } => {
                 format!("aborted a connection after a panic ({place}: {message}); please report it")
             }
             ServerEvent::ListenerFailed { transport, address, message } => {
