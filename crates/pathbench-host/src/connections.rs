@@ -115,7 +115,6 @@ pub struct LiveConnection {
 /// A subflow of an MPTCP connection (`tcp-ulp-mptcp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LiveSubflow {
-    /// The token of the connection, equal for all its subflows.
     pub token: u32,
     /// Id of its local address: 0 for the connection's first address, otherwise the id of an endpoint.
     pub local_id: u8,
@@ -155,7 +154,6 @@ impl LiveConnection {
         self.mss_bytes.saturating_add(ip_header_bytes + TCP_HEADER_BYTES)
     }
 
-    /// Whether `other` is the same connection.
     pub fn is_same_as(&self, other: &Self) -> bool {
         (self.cookie, self.local, self.remote) == (other.cookie, other.local, other.remote)
     }

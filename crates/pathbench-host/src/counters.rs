@@ -46,7 +46,6 @@ impl KernelCounters {
         self.values.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// The counters that changed from `before` to `after`, with their differences.
     pub fn difference(before: &Self, after: &Self) -> BTreeMap<String, i64> {
         let changed = after.values.iter().filter_map(|(name, value)| {
             let change = value.wrapping_sub(before.get(name).unwrap_or(0));

@@ -16,7 +16,6 @@ const LINKMODES_SPEED: u16 = 5;
 const FEATURES_ACTIVE: u16 = 4;
 const BITSET_BITS: u16 = 3;
 const BITSET_BIT_NAME: u16 = 2;
-/// `SPEED_UNKNOWN`
 const SPEED_UNKNOWN: u32 = u32::MAX;
 
 /// The offloads of an interface (`netdev_features_strings`, net/ethtool/common.c).

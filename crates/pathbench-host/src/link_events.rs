@@ -88,7 +88,6 @@ impl LinkEventStream {
         Ok(Self { listener, observer: LinkObserver { known } })
     }
 
-    /// Subscribes to the changes in `namespace`.
     pub fn subscribe_in(namespace: &NetNamespace) -> Result<Self, NetlinkError> {
         namespace.run_in(Self::subscribe)?
     }

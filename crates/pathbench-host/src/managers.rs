@@ -9,11 +9,9 @@ use std::path::{Path, PathBuf};
 /// The managers of the calling thread's network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Managers {
-    /// Interfaces that `NetworkManager` manages.
     pub network_manager: Vec<String>,
     /// Major and minor number; the files do not contain it.
     pub network_manager_version: Option<(u32, u32)>,
-    /// Interfaces that systemd-networkd manages.
     pub networkd: Vec<String>,
     /// Whether systemd-networkd keeps policy rules of other programs.
     pub networkd_keeps_rules: bool,
@@ -29,7 +27,6 @@ impl Managers {
         if shared.is_empty() { Self::default() } else { Self::below(Path::new("/"), &shared) }
     }
 
-    /// The managers of `links` by the files below `root`.
     pub fn below(root: &Path, links: &[&NetworkInterface]) -> Self {
         let managed = |is_managed: fn(&Path, u32) -> bool| {
             links.iter().filter(|link| is_managed(root, link.index)).map(|link| link.name.clone()).collect()

@@ -284,7 +284,6 @@ impl PathManager {
     }
 }
 
-/// The event with this number (`MPTCP_EVENT_*`).
 pub fn event_kind(command: u8) -> EventKind {
     match command {
         1 => EventKind::Created,

@@ -13,7 +13,6 @@ const LOCAL_TABLE: u32 = 255;
 /// Limited because each path needs a thread.
 const MOST_PROBED_PATHS: usize = 16;
 
-/// A path for MTU probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedPath {
     /// Its interface, with the family or the address if the interface has several.
@@ -93,7 +92,6 @@ impl HostNetwork {
         )
     }
 
-    /// Whether any table has a route to `server` by `link`.
     fn leads_to(&self, link: &NetworkInterface, server: IpAddr) -> bool {
         self.routes.iter().any(|route| {
             route.interface == Some(link.index)
@@ -137,7 +135,6 @@ impl HostNetwork {
             .collect()
     }
 
-    /// The routable addresses of every interface, by index.
     pub fn routable_addresses(&self) -> BTreeMap<u32, Vec<IpAddr>> {
         let mut addresses: BTreeMap<u32, Vec<IpAddr>> = BTreeMap::new();
         for address in self.addresses.iter().filter(|address| !address.link_scope) {

@@ -48,9 +48,7 @@ const TICK_SHIFT: u32 = 6;
 /// HTB limits debts to this duration (`mbuffer`, `net/sched/sch_htb.c`).
 const MAX_BURST_NS: u128 = 60_000_000_000;
 
-/// Minimum rate.
 pub const MIN_RATE_BPS: u64 = 8_000;
-/// Maximum rate.
 pub const MAX_RATE_BPS: u64 = 100_000_000_000;
 
 /// Idle time that a class can make up for. Timers fire up to 1 ms late on a busy machine, and the missed time reduces

@@ -25,7 +25,6 @@ pub struct InterfacePlan {
     pub link: usize,
     pub interface: String,
     pub addresses: Vec<IpNet>,
-    /// Without the interface.
     pub routes: Vec<Route>,
     pub rules: Vec<RoutingRule>,
 }

@@ -7,7 +7,6 @@ const MOST_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct KeyValue {
     pub(super) line: u32,
-    /// Location and key of the entry.
     pub(super) at: At,
     pub(super) value: String,
 }

@@ -31,7 +31,6 @@ impl Default for NetemLoss {
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 impl NetemArguments {
-    /// Reads arguments, or returns problem and remedy.
     pub(super) fn read(text: &str) -> Result<Self, (String, String)> {
         let mut netem = Self::default();
         let mut words = Words { words: text.split_ascii_whitespace().collect(), next: 0 };

@@ -42,7 +42,6 @@ impl SocketActivity {
         }
     }
 
-    /// Whether it is the cookie of a created socket.
     pub fn is_awaited(&self, cookie: u64) -> bool {
         self.awaited.contains(&cookie)
     }

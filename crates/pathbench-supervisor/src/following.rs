@@ -29,7 +29,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// Time for connections to close once the program has ended.
 const CLOSING: Duration = Duration::from_millis(500);
 
-/// The content of a snapshot.
 #[derive(Debug)]
 pub struct FollowingProgress<'a> {
     pub now: Timestamp,

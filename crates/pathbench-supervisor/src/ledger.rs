@@ -50,7 +50,6 @@ pub struct SubflowRecord {
     pub is_final: bool,
 }
 
-/// A connection of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObservedConnection {
     /// Order of appearance, from 1.
@@ -307,7 +306,6 @@ impl ConnectionLedger {
         }
     }
 
-    /// Ends all connections: the program has ended.
     pub fn end_all(&mut self) {
         let keys: Vec<Key> = self.live.keys().copied().collect();
         for key in keys {

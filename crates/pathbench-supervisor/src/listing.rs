@@ -67,7 +67,6 @@ pub struct ListedSocket {
     pub subflows: usize,
 }
 
-/// A process and its TCP sockets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessSockets {
     pub process: u32,

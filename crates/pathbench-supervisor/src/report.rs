@@ -56,7 +56,6 @@ impl PathReport {
     }
 }
 
-/// A connection of the program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ConnectionReport {
     /// Order of appearance, from 1.

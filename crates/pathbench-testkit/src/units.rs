@@ -4,7 +4,6 @@ use crate::processes::{checkout, output};
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// The settings of every unit.
 const SETTINGS: [&str; 6] = [
     "NoNewPrivileges=yes",
     "ProtectSystem=strict",

@@ -136,7 +136,6 @@ pub enum SenderStep {
 #[derive(Debug)]
 pub struct SendCore {
     plan: SendPlan,
-    /// Payload of a full block.
     pub payload_per_block: usize,
     schedule: Option<SendSchedule>,
     /// End of a test by time; set by the first step.

@@ -125,7 +125,6 @@ impl Session {
         }
     }
 
-    /// Opens a stream of the QUIC connection, and the connection first if necessary.
     fn open_stream(&self) -> Result<Connection, ConnectError> {
         let mut quic = lock(&self.quic);
         if quic.as_ref().is_some_and(QuicClient::is_over) {

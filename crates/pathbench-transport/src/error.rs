@@ -148,25 +148,19 @@ impl BindError {
     }
 }
 
-/// No connection was accepted.
 #[derive(Debug, Error)]
 pub enum AcceptError {
     /// [`crate::Listener::close`] was called.
     #[error("the listener on {local} was closed")]
     Closed { local: SocketAddr },
     #[error("the QUIC driver of {local} panicked: {message}")]
-    Dead {
-        local: SocketAddr,
-        /// The panic's message.
-        message: String,
-    },
+    Dead { local: SocketAddr, message: String },
     #[error("no resources for another connection on {local}: {source}")]
     Exhausted { local: SocketAddr, source: io::Error },
     #[error("accepting on {local}: {source}")]
     Failed { local: SocketAddr, source: io::Error },
 }
 
-/// No data was received.
 #[derive(Debug, Error)]
 pub enum ReceiveError {
     #[error("nothing received from {peer} for {} s", duration(*.after))]

@@ -37,10 +37,8 @@ impl ApplyError {
     }
 }
 
-/// The undo of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoneStep {
-    /// The commands to undo it.
     pub commands: Vec<String>,
     pub outcome: UndoOutcome,
 }

@@ -8,7 +8,6 @@ use pathbench_record::network::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Names of interfaces by index.
 pub type InterfaceNames = BTreeMap<u32, String>;
 
 pub(super) fn replacement_commands(

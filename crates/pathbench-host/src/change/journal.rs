@@ -112,7 +112,6 @@ pub enum JournalLine {
     },
 }
 
-/// A step, with all its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEntry {
     pub operation: Operation,

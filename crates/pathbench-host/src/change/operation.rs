@@ -111,7 +111,6 @@ impl Operation {
     }
 }
 
-/// A planned change and the equivalent commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStep {
     pub operation: Operation,

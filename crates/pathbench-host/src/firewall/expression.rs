@@ -68,7 +68,6 @@ pub(super) fn count(name: &str) -> Encoder {
     expression("objref", numbers(&[NFT_OBJECT_COUNTER]).text(2, name))
 }
 
-/// Jumps to this chain.
 pub fn jump(chain: &str) -> Encoder {
     verdict(numbers(&[libc::NFT_JUMP as u32]).text(NFTA_VERDICT_CHAIN, chain))
 }

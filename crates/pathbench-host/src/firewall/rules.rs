@@ -144,7 +144,6 @@ impl MptcpRule {
     }
 }
 
-/// The effect of a rule's expressions, read in order, on MPTCP.
 #[derive(Debug, Default)]
 struct Reading {
     selects_mptcp: bool,

@@ -70,7 +70,6 @@ pub enum TooBigTreatment {
 /// The rules of a router. The default is the kernel's behaviour without rules.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct RouterRules {
-    /// The fate of its "too big" messages.
     pub too_big: TooBigTreatment,
     /// Whether it lowers the MSS option of forwarded SYNs to fit the MTUs of its routes to both ends.
     pub clamp_mss: bool,
@@ -162,7 +161,6 @@ fn rule(chain: &str, expressions: &[Encoder]) -> Encoder {
     all_rules().text(NFTA_RULE_CHAIN, chain).nested(NFTA_RULE_EXPRESSIONS, list)
 }
 
-/// The rules that match the messages, for IPv4 and IPv6.
 fn too_big_messages() -> [Vec<Encoder>; 2] {
     let found = |network: i32, transport: i32, beginning: &[u8]| {
         vec![

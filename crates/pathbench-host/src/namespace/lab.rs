@@ -9,7 +9,6 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// The isolation of a lab from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
     /// New user, network and PID namespaces: requires no privilege where the host allows user namespaces.

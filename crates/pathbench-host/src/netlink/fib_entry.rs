@@ -40,7 +40,6 @@ pub struct NextHop {
     pub interface: u32,
     /// Next router; `None` when the destination is on-link.
     pub gateway: Option<IpAddr>,
-    /// Its weight among several next hops.
     pub weight: u32,
     /// The gateway is considered reachable without a route to it.
     pub on_link: bool,

@@ -166,7 +166,6 @@ impl RouteSocket {
         self.channel.dump("list the interfaces", &message, NetworkInterface::parse)
     }
 
-    /// The interface called `name`.
     pub fn link(&mut self, name: &str) -> Result<NetworkInterface, NetlinkError> {
         self.get_link(header(0, 0, 0).text(libc::IFLA_IFNAME, valid_name(name)?), name)
     }

@@ -122,7 +122,6 @@ impl fmt::Display for Route {
     }
 }
 
-/// The packets of a route lookup.
 #[derive(Debug, Clone, Copy)]
 pub struct Lookup {
     pub source: IpAddr,

@@ -61,7 +61,6 @@ pub(crate) struct GenericSocket {
     version: u8,
 }
 
-/// A generic netlink family, by its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GenericFamily {
     pub id: u16,

@@ -13,7 +13,6 @@ const PACKET_HEADER: usize = 48;
 /// Offset of the packet's direction in a `struct sockaddr_ll`.
 const DIRECTION_OFFSET: usize = PACKET_HEADER + 10;
 
-/// A packet of a block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingPacket<'a> {
     /// Nanoseconds since 1970.

@@ -18,7 +18,6 @@ pub struct SizeCounts {
 }
 
 impl SizeCounts {
-    /// Counts the packets of one block.
     pub fn count_block(&mut self, block: &[u8]) {
         let unread = packets(block, |packet| self.count_packet(packet));
         self.missed_packets += u64::from(unread);

@@ -109,7 +109,6 @@ struct Shared {
 }
 
 impl SizeCounter {
-    /// Starts to count on `interface` in `namespace`.
     pub fn start(namespace: &NetNamespace, interface: &str) -> Result<Self, SizeCounterError> {
         let tap = PacketTap::open(namespace, interface)?;
         let shared = Arc::new(Shared::default());

@@ -22,7 +22,6 @@ pub struct HostPath {
 pub struct PathMtuState {
     pub path: HostPath,
     pub interface_index: u32,
-    /// Interface MTU in bytes.
     pub interface_mtu_bytes: u32,
     /// Priority of the rule that selects the table; `None` if no such rule is known.
     pub rule_priority: Option<u32>,
@@ -103,7 +102,6 @@ impl PathObserver {
         })
     }
 
-    /// For `namespace`.
     pub fn open_in(namespace: &NetNamespace) -> Result<Self, PathStateError> {
         namespace.run_in(Self::open).map_err(NetlinkError::from)?
     }

@@ -41,7 +41,6 @@ impl EnvironmentError {
     }
 }
 
-/// A failure at `context`.
 pub(crate) fn failure_at<E: Into<ErrorSource>>(
     context: impl Into<String>,
 ) -> impl FnOnce(E) -> EnvironmentError {

@@ -286,7 +286,6 @@ fn of_agent(node: &str) -> impl FnOnce(AgentError) -> EnvironmentError + use<> {
     move |source| EnvironmentError::Agent { node, source }
 }
 
-/// A router's counters at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterCount {
     /// The rules of the router, and its counters since the lab was built.

@@ -55,7 +55,6 @@ pub struct NodeHandle {
     routes: RouteSocket,
     interfaces: Vec<InterfacePlan>,
     endpoints: Vec<EndpointPlan>,
-    /// A router's rules, if any.
     rules: Option<(Firewall, RouterRules)>,
     agent: AgentHandle,
 }
@@ -104,7 +103,6 @@ impl NodeHandle {
         LinkEventStream::subscribe_in(&self.namespace).map_err(self.error_for("listening to its links"))
     }
 
-    /// The node's MIB counters.
     pub fn mib(&self) -> Result<KernelCounters> {
         self.run_in(KernelCounters::read)?.map_err(self.error_for("reading the MIB counters"))
     }

@@ -19,7 +19,6 @@ pub(super) struct LinkDraft<'a> {
     pub(super) section: ScenarioSection<'a>,
     pub(super) name_at: At,
     pub(super) ends_at: [At; 2],
-    /// The given addresses of each end.
     pub(super) given: [Vec<GivenAddress>; 2],
     pub(super) hop: Option<HopDraft>,
     pub(super) part: Part,

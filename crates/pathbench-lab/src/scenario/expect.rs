@@ -62,7 +62,6 @@ pub enum ComparisonOperator {
     Unequal,
 }
 
-/// The target of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExpectationTarget {
     Flag(bool),
@@ -252,7 +251,6 @@ fn conditions(when: Option<&Item>) -> Result<Variant, Fault> {
     }
 }
 
-/// The comparison in `item` for a field of this kind.
 fn comparison(item: &Item, kind: FieldKind) -> Result<(ComparisonOperator, ExpectationTarget), Fault> {
     let (comparison, target) = match &item.value {
         TomlValue::Flag(flag) => (ComparisonOperator::Equal, ExpectationTarget::Flag(*flag)),

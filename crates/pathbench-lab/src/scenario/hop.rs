@@ -106,7 +106,6 @@ pub(super) fn spread<'a>(drafts: Vec<LinkDraft<'a>>, client: &str) -> SplitPaths
     spread
 }
 
-/// An end of a part, and its given addresses.
 type End = (LinkEnd, Vec<GivenAddress>);
 
 struct Parts {

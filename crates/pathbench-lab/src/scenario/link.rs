@@ -120,7 +120,6 @@ fn check_kernel(section: &ScenarioSection<'_>, directions: &[&LinkModel; 2], cap
 
 const ENDS_EXAMPLE: &str = "[\"client:eth\", \"server:eth\"]";
 
-/// An end of a link as given.
 struct End {
     node: String,
     interface: String,

@@ -56,7 +56,6 @@ pub(super) fn expand(root: &ScenarioSection<'_>, base: &TomlTable) -> Vec<Matrix
     combinations(base, &dimensions)
 }
 
-/// The values of a matrix key.
 fn dimension(base: &TomlTable, field: &TomlField) -> Result<Vec<Item>, Fault> {
     let TomlValue::List(values) = &field.item.value else {
         let problem = format!("{} is not a list of values", field.item.value.noun());

@@ -123,7 +123,6 @@ impl MistakeLog {
         SourceLocation { text: 0, start: 0, end: 0 }
     }
 
-    /// The line of the file with this number (from 1).
     pub fn line(&self, number: u32) -> SourceLocation {
         let text = &self.texts.borrow()[0].text;
         let before = text.split_inclusive('\n').take((number as usize).saturating_sub(1));

@@ -71,13 +71,11 @@ impl NodeContext<'_> {
             .filter_map(|link| Some((link, link.ends[link.end_of(self.node)?].addresses.as_slice())))
     }
 
-    /// The interface of the node on `link`.
     fn device(&self, link: &str) -> Option<String> {
         let link = self.links.iter().find(|known| known.name == link)?;
         Some(link.ends[link.end_of(self.node)?].interface.clone())
     }
 
-    /// Whether another node has the address.
     fn is_of_another(&self, address: IpAddr) -> bool {
         let ends = self.links.iter().flat_map(|link| &link.ends).filter(|end| end.node != self.node);
         ends.flat_map(|end| &end.addresses).any(|known| known.addr() == address)

@@ -15,7 +15,6 @@ use pathbench_record::units::Span;
 use serde_json::Value as Json;
 use std::time::Duration;
 
-/// The events in the order of their times.
 pub(super) fn read(root: &ScenarioSection<'_>, topology: &TopologyPlan, run: &RunPlan) -> Vec<EventPlan> {
     let sections = root.sections("event");
     let mut events: Vec<_> =

@@ -31,7 +31,6 @@ pub(super) struct TomlTable {
 #[derive(Debug, Clone)]
 pub(super) struct TomlField {
     pub(super) key: String,
-    /// Location of the key.
     pub(super) location: SourceLocation,
     pub(super) item: Item,
 }
@@ -88,7 +87,6 @@ impl Item {
         if let TomlValue::List(items) = &self.value { items } else { std::slice::from_ref(self) }
     }
 
-    /// The `name` of a table, if any.
     pub(super) fn name(&self) -> Option<&str> {
         self.value.table()?.get("name")?.value.text()
     }
@@ -128,7 +126,6 @@ impl TomlTable {
         flat
     }
 
-    /// The tree of a parsed table in the text of `location`.
     fn from_toml(parsed: &DeTable<'_>, location: SourceLocation) -> Self {
         let mut fields: Vec<_> = parsed
             .iter()

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 type Counted = (String, LinkCounters);
 
-/// Adds the counters to the links' records.
 pub(super) fn record(links: &mut [RunLink], counted: &[Counted], packet_sizes: bool) {
     for link in links {
         let Some((_, counters)) = counted.iter().find(|(name, _)| *name == link.name) else { continue };
@@ -23,7 +22,6 @@ pub(super) fn record(links: &mut [RunLink], counted: &[Counted], packet_sizes: b
     }
 }
 
-/// The reports of the emulated links.
 fn emulated_links(counted: &[Counted]) -> impl Iterator<Item = (&str, &LinkReport)> {
     counted.iter().filter_map(|(name, counters)| Some((name.as_str(), counters.emulated.as_ref()?)))
 }

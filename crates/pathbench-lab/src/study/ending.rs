@@ -6,7 +6,6 @@ use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Reason of a run that the user stopped.
 pub(super) const STOPPED_BY_USER: &str = "stopped by the user";
 
 /// Whether the user stopped the run: a resumed study repeats it.

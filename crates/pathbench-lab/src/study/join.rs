@@ -17,7 +17,6 @@ pub struct ShardResult {
     pub document: ResultDocument,
 }
 
-/// Error of joining shards.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ShardJoinError {
     #[error(
@@ -46,7 +45,6 @@ pub enum ShardJoinError {
     Unfinished { directory: PathBuf, made: usize },
 }
 
-/// Missing shards that a message names.
 const MOST_NAMED: usize = 20;
 
 fn list(numbers: &[u32]) -> String {

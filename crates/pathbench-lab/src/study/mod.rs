@@ -77,7 +77,6 @@ pub fn conduct(
     Ok(progress.members.into_iter().map(|member| finish(member, stopped)).collect())
 }
 
-/// The document at the end, with the reason of the end.
 fn finish(progress: MemberProgress<'_>, stopped: Option<StopReason>) -> ResultDocument {
     let (missing, planned) = (progress.missing_runs(), progress.order.len());
     let StudyMember { plan, mut document, .. } = progress.member;
@@ -206,7 +205,6 @@ fn captures(
     Ok(files)
 }
 
-/// The document of a study before its first run.
 pub fn first_document(plan: &ScenarioPlan, options: &StudyOptions) -> ResultDocument {
     let all = plan.variants.iter().flat_map(|variant| &variant.run.labels);
     let labels: BTreeSet<String> = all.map(ToString::to_string).collect();

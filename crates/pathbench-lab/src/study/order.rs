@@ -8,7 +8,6 @@ use pathbench_record::transport::TransportLabel;
 /// Separates the random order of warm-up runs, so that they do not change the order of the others.
 const WARM_UP_SEED: u64 = 0x7761_726d_2d75_7000;
 
-/// A run in the order of its study.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledRun {
     pub variant: usize,
@@ -58,7 +57,6 @@ pub fn schedule(variants: &[(&[TransportLabel], usize)], course: &RunOrder) -> V
     runs
 }
 
-/// The order of the runs of `plan`, or of a shard.
 pub(super) fn order_of(plan: &ScenarioPlan, shard: Option<Shard>) -> Vec<ScheduledRun> {
     let variants: Vec<_> = plan
         .variants
@@ -68,7 +66,6 @@ pub(super) fn order_of(plan: &ScenarioPlan, shard: Option<Shard>) -> Vec<Schedul
     schedule(&variants, &RunOrder { repeat: plan.repeat, warm_up: plan.warm_up, seed: plan.seed, shard })
 }
 
-/// The ids of the runs of `plan`, or of a shard, in their order.
 pub fn run_ids(plan: &ScenarioPlan, shard: Option<Shard>) -> Vec<String> {
     order_of(plan, shard).iter().map(|run| run_id(plan, run, shard)).collect()
 }

@@ -39,7 +39,6 @@ impl StudyError {
     }
 }
 
-/// Options of a study.
 #[derive(Debug)]
 pub struct StudyOptions {
     /// The command that starts host agents.
@@ -63,14 +62,12 @@ pub struct StudyOptions {
     pub stop: Arc<AtomicBool>,
 }
 
-/// A run that begins.
 #[derive(Debug, Clone, Copy)]
 pub struct BegunRun<'a> {
     pub id: &'a str,
     /// From 1, over all scenarios of the session.
     pub number: usize,
     pub scheduled: &'a ScheduledRun,
-    /// Name of the scenario.
     pub scenario: &'a str,
     pub plan: &'a VariantPlan,
     pub pattern: &'a PatternPlan,
@@ -81,7 +78,6 @@ pub struct BegunRun<'a> {
 pub trait StudyObserver: Send {
     fn on_run(&mut self, run: &BegunRun<'_>);
     fn on_calibration(&mut self, run: &str);
-    /// `paths` are the client's paths.
     fn on_connecting(&mut self, run: &str, paths: &[ClientPath]);
     fn on_progress(&mut self, run: &str, progress: Progress);
     /// Events of the scenario and of the kernels since the first byte of data, on the clock of the run.
@@ -96,7 +92,6 @@ pub(super) struct ConductedRun {
     pub(super) origin: Timestamp,
 }
 
-/// One scenario of a study.
 #[derive(Debug)]
 pub struct StudyMember<'a> {
     pub plan: &'a ScenarioPlan,
@@ -137,7 +132,6 @@ impl<'a> MemberProgress<'a> {
         (self.member.plan, &self.order[index])
     }
 
-    /// Number of runs that were not made.
     pub(super) fn missing_runs(&self) -> usize {
         self.order.len() - self.indices.len()
     }
@@ -160,7 +154,6 @@ pub(super) struct StudyProgress<'a> {
     pub(super) stopped: Option<StopReason>,
 }
 
-/// A run that has begun.
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
     /// Position in the sequence of this session.

@@ -105,7 +105,6 @@ fn io_error(doing: impl Into<String>) -> impl FnOnce(io::Error) -> DatagramError
 }
 
 impl DatagramSocket {
-    /// A non-blocking socket that sends to `server` over `path`.
     pub(crate) fn open(path: &UdpPath, server: SocketAddr) -> Result<Self, DatagramError> {
         let UdpPath { interface, local } = path;
         let via = interface.as_ref().map_or_else(String::new, |interface| format!(" by {interface}"));

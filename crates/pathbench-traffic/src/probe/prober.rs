@@ -11,7 +11,6 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Silence after which the prober sends a hello again: a NAT may have changed its address.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Limit of the probes in flight.
 const MAX_IN_FLIGHT: usize = 4096;
 
 const REMEMBERED: usize = 1024;
@@ -40,7 +39,6 @@ pub struct NetworkProber {
 }
 
 impl NetworkProber {
-    /// A prober of the path with this index.
     pub fn new(path: usize, start: Timestamp, interval: Duration, session: u64, token: Option<&str>) -> Self {
         Self {
             path,

@@ -28,7 +28,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const CLOSING_TIME: Duration = Duration::from_secs(2);
 
 impl ConnectionSlot<'_> {
-    /// Serves the connection to its end. A panic ends only this connection.
     pub(super) fn serve(self) {
         if let Err(message) = contain_panic(|| serve(self.shared, &self.connection)) {
             self.connection.abort();

@@ -91,7 +91,6 @@ impl StreamGroup {
         holds(&counts)
     }
 
-    /// Counts a stream to which the server has sent START.
     pub(super) fn count_start(&self) {
         self.change(|counts| counts.unstarted = counts.unstarted.saturating_sub(1));
     }

@@ -28,7 +28,6 @@ pub(super) type FirstByte<'a> = &'a (dyn Fn(Timestamp) + Sync);
 /// A stream's state, readable by other threads (progress, a FETCH) while its own threads run it.
 pub(crate) struct TestStream {
     pub(crate) plan: TestPlan,
-    /// Index of the stream in the test, from 0.
     pub(crate) index: u32,
     pub(crate) connection: Arc<Connection>,
     pub(super) group: Arc<StreamGroup>,

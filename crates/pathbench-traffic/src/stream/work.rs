@@ -66,7 +66,6 @@ impl Work {
         !matches!(self, Self::Transfer { sending: None, .. })
     }
 
-    /// Calls `visit` with the meter of each core.
     fn meters(&self, mut visit: impl FnMut(&Meter)) {
         match self {
             Self::Transfer { sending, receiving } => {

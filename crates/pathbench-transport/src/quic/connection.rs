@@ -133,7 +133,6 @@ impl QuicConnection {
         self.wake(wakeups);
     }
 
-    /// Waits up to `limit` for a change of the connection.
     pub(crate) fn wait<'a>(&self, core: MutexGuard<'a, Core>, limit: Duration) -> MutexGuard<'a, Core> {
         wait(&self.changed, core, limit)
     }

@@ -22,7 +22,6 @@ const READS_PER_TURN: usize = 4;
 /// A busy driver wakes the threads that wait for streams once in this many turns: each then finds more data, for fewer
 /// context switches.
 const TURNS_PER_WAKING: usize = 4;
-/// The longest sleep of the driver.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// An answer to a connection attempt is at most this many times as long as the datagram (RFC 9000, section 8.1).
 const AMPLIFICATION: usize = 3;

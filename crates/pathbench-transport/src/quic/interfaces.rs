@@ -9,7 +9,6 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 /// Headers of Ethernet with a VLAN tag, IPv6 and UDP, and one byte, since a packet must be shorter than `gso_max_size`.
 const LONGEST_HEADERS_BYTES: usize = 18 + 40 + 8 + 1;
 
-/// The outgoing interfaces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Egress<'a> {
     Named(&'a [String]),

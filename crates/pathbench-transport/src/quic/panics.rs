@@ -56,7 +56,6 @@ impl Service {
     }
 }
 
-/// Makes the next turn of the stream's connection panic.
 fn make_panic(far: &QuicStream) {
     far.connection.panics.store(true, Ordering::Relaxed);
 }
@@ -117,7 +116,6 @@ fn a_panic_in_a_thread_that_uses_a_stream_ends_that_connection_once() {
     assert_works(&other);
 }
 
-/// Panics at each datagram that it accepts.
 #[derive(Debug)]
 struct PanickingService;
 

@@ -33,7 +33,6 @@ enum WireFormat {
     Tls(Box<TlsLayer>),
 }
 
-/// The state of a server that accepts TLS and clear text.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsAcceptor {
     config: Arc<ServerConfig>,

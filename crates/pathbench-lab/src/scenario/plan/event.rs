@@ -56,7 +56,6 @@ impl EventAction {
         }
     }
 
-    /// The details of the action in `events.jsonl`.
     pub fn detail(&self) -> Map<String, Value> {
         let (direction, given) = match self {
             Self::Set(change) => (change.direction, &change.given),

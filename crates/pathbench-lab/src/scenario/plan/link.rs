@@ -61,7 +61,6 @@ impl LinkPlan {
         self.reverse.mtu_bytes = mtu_bytes;
     }
 
-    /// Index of the end at `node`.
     pub fn end_of(&self, node: &str) -> Option<usize> {
         self.ends.iter().position(|end| end.node == node)
     }
@@ -77,7 +76,6 @@ pub struct LinkEnd {
 }
 
 impl LinkEnd {
-    /// The first address of `family`.
     pub fn address(&self, family: AddressFamily) -> Option<IpAddr> {
         self.addresses.iter().map(IpNet::addr).find(|address| AddressFamily::of(*address) == family)
     }

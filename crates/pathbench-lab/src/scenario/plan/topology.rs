@@ -30,7 +30,6 @@ impl TopologyPlan {
         self.links.iter().filter_map(move |link| Some((link, link.end_of(node)?)))
     }
 
-    /// The hop of `path`, if any.
     pub fn hop(&self, path: &str) -> Option<&Hop> {
         self.hops.iter().find(|hop| hop.path == path)
     }
@@ -150,7 +149,6 @@ pub struct Hop {
 pub struct RulesChange {
     /// The fate of the router's packet-too-big messages.
     pub too_big: Option<TooBigTreatment>,
-    /// Whether it clamps the MSS of SYNs.
     pub clamp_mss: Option<bool>,
     /// The treatment of the packets that it forwards.
     pub middlebox: Option<Vec<Middlebox>>,
