@@ -1,5 +1,5 @@
-//! Shared code of tests, benchmarks and examples: processes and macros for tests on the running kernel, a real clock, a
-//! builder of samples. A dev-dependency of the other crates; it is never part of a released program, and depends on
+//! Shared code of tests, benchmarks and examples: test programs in namespaces, fuzz bodies, the validation of results, a
+//! real clock. A dev-dependency of the other crates; it is never part of a released program, and depends on
 //! pathbench-record alone.
 //!
 //! A test program has its own `main`, because namespaces must be entered before any thread starts:
@@ -12,6 +12,13 @@
 //!
 //! The name of a test program is its ring (CONTRIBUTING.md): `pure` computes, `sockets` uses loopback and child processes,
 //! `kernel` uses namespaces, `root` needs root, `peers`, `browser` and `release` need other programs.
+//!
+//! # Modules
+//! - `fuzz`: the runner of fuzz bodies
+//! - `processes`: the namespaces and processes of a test program
+//! - `programs`: the programs of other projects
+//! - `schemas`: the validation of results
+//! - `units`: the systemd units of packaging/
 
 mod fuzz;
 mod processes;
