@@ -98,7 +98,7 @@ impl LinkEventStream {
         self.listener.drain(REQUEST, |notice| match notice {
             MulticastMessage::Message(kind, payload) => events.extend(observer.observe(kind, payload)),
             MulticastMessage::Overrun => {
-                events.push(LinkEvent { index: 0, name: None, change: LinkChange::Overrun })
+                events.push(LinkEvent { index: 0, name: None, change: LinkChange::Overrun });
             }
         })?;
         Ok(events)

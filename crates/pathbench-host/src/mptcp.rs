@@ -358,7 +358,7 @@ impl EventStream {
             MulticastMessage::Message(kind, payload) if kind == family => events.extend(parse_event(payload)),
             MulticastMessage::Message(..) => {}
             MulticastMessage::Overrun => {
-                events.push(MptcpEvent { kind: EventKind::Overrun, ..MptcpEvent::default() })
+                events.push(MptcpEvent { kind: EventKind::Overrun, ..MptcpEvent::default() });
             }
         })?;
         Ok(events)
