@@ -314,7 +314,7 @@ mod tests {
         let shared = Shared::new(SettingsFile::default(), test_host());
         shared.with(|state| state.budget.insert("a\"b".to_owned(), (5, 10)));
         let text = shared.metrics(7).text();
-        pathbench_kerneltest::assert_documented(&text, "agent.md");
+        pathbench_testkit::assert_documented(&text, "agent.md");
         assert!(text.contains("pathbench_agent_budget_used_bytes{interface=\"a\\\"b\"} 5\n"), "{text}");
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             assert!(line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<f64>().is_ok()), "{line}");

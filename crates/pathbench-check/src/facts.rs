@@ -1,13 +1,13 @@
 //! Facts about a host. Every fact that could not be read has its reason.
 
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::device::DeviceFeatures;
 use pathbench_host::firewall::rules::FirewallRules;
 use pathbench_host::kernel::{MptcpSupport, Release};
 use pathbench_host::managers::Managers;
-use pathbench_host::mptcp::{Endpoint, Limits};
+use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
 use pathbench_host::namespace::IsolationError;
-use pathbench_host::netlink::{InterfaceAddress, Link, NextHop};
+use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, NextHop};
 use pathbench_host::paths::HostNetwork;
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::BTreeMap;
@@ -49,8 +49,8 @@ pub struct HostFacts {
     pub support: MptcpSupport,
     /// Value by key; `Ok(None)` where this kernel lacks the setting.
     pub settings: BTreeMap<String, Fact<Option<String>>>,
-    pub endpoints: Fact<Vec<Endpoint>>,
-    pub limits: Fact<Limits>,
+    pub endpoints: Fact<Vec<MptcpEndpoint>>,
+    pub limits: Fact<MptcpLimits>,
     pub network: HostNetwork,
     /// By index of the interface.
     pub devices: BTreeMap<u32, DeviceFacts>,
@@ -58,7 +58,7 @@ pub struct HostFacts {
     pub primaries: Vec<(IpAddr, RouteAnswer)>,
     pub departures: Vec<Departure>,
     pub managers: Managers,
-    pub counters: Fact<Counters>,
+    pub counters: Fact<KernelCounters>,
     pub firewall: Fact<FirewallRules>,
     /// Tables of legacy iptables.
     pub legacy_tables: Fact<Vec<String>>,
@@ -115,7 +115,7 @@ impl HostFacts {
         self.setting(key)?.parse().ok()
     }
 
-    pub fn link(&self, index: u32) -> Option<&Link> {
+    pub fn link(&self, index: u32) -> Option<&NetworkInterface> {
         self.network.links.iter().find(|link| link.index == index)
     }
 
@@ -178,7 +178,7 @@ impl HostFacts {
 /// An interface that can be a path, with its address of one family.
 #[derive(Debug, Clone, Copy)]
 pub struct PathFacts<'a> {
-    pub link: &'a Link,
+    pub link: &'a NetworkInterface,
     pub address: IpAddr,
     pub network: IpNet,
 }
@@ -206,11 +206,11 @@ impl HostFacts {
     }
 
     /// Whether the interface is up and has a carrier, and is neither loopback nor part of a bridge or bond.
-    pub fn can_carry(&self, link: &Link) -> bool {
+    pub fn can_carry(&self, link: &NetworkInterface) -> bool {
         link.up && link.carrier && !link.loopback && link.master.is_none()
     }
 
-    fn leads_to_destination(&self, link: &Link, source: IpAddr) -> bool {
+    fn leads_to_destination(&self, link: &NetworkInterface, source: IpAddr) -> bool {
         self.departures.iter().any(|departure| {
             departure.source == source
                 && departure
@@ -236,7 +236,7 @@ impl HostFacts {
     }
 
     /// The VPN that has the default route, beside a path that is no tunnel. Labs have tunnels (TUN devices) only.
-    pub fn vpn(&self) -> Option<&Link> {
+    pub fn vpn(&self) -> Option<&NetworkInterface> {
         let mut primaries = AddressFamily::ALL.into_iter().filter_map(|family| self.primary(family));
         let tunnel = primaries.find(|index| self.is_tunnel(*index))?;
         let paths = AddressFamily::ALL.into_iter().flat_map(|family| self.paths(family));

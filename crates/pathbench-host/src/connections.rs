@@ -2,8 +2,8 @@
 
 use crate::namespace::NetNamespace;
 use crate::netlink::NetlinkError;
-use crate::netlink::channel::{Channel, Protocol};
-use crate::netlink::message::{Attributes, Message, u32_at, u64_at};
+use crate::netlink::channel::{NetlinkChannel, NetlinkProtocol};
+use crate::netlink::message::{Attributes, NetlinkMessage, u32_at, u64_at};
 use pathbench_record::network::{AddressFamily, TCP_HEADER_BYTES};
 use pathbench_record::time::Timestamp;
 use rustix::io::Errno;
@@ -45,7 +45,7 @@ const HANDSHAKE_BYTES: u64 = 1;
 /// While a connection has unacknowledged data, it outlives its program and keeps its namespace alive: for minutes if
 /// the link is down. Running programs get `ECONNABORTED`.
 pub fn abort_all(namespace: &NetNamespace) -> Result<usize, NetlinkError> {
-    let mut channel = Channel::open_in(Protocol::SOCK_DIAG, namespace)?;
+    let mut channel = NetlinkChannel::open_in(NetlinkProtocol::SOCK_DIAG, namespace)?;
     let mut aborted = 0;
     for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
         let all = request(SOCK_DIAG_BY_FAMILY, family, 0, RESETTABLE, &[0; ID_BYTES]);
@@ -64,9 +64,15 @@ pub fn abort_all(namespace: &NetNamespace) -> Result<usize, NetlinkError> {
 }
 
 /// `struct inet_diag_req_v2` for TCP: family, protocol, extensions, padding; states; addresses, ports and cookie.
-pub(crate) fn request(kind: u16, family: u8, extensions: u8, states: u32, id: &[u8; ID_BYTES]) -> Message {
+pub(crate) fn request(
+    kind: u16,
+    family: u8,
+    extensions: u8,
+    states: u32,
+    id: &[u8; ID_BYTES],
+) -> NetlinkMessage {
     let head = [family, libc::IPPROTO_TCP as u8, extensions, 0];
-    Message { kind, payload: [&head[..], &states.to_ne_bytes(), id].concat() }
+    NetlinkMessage { kind, payload: [&head[..], &states.to_ne_bytes(), id].concat() }
 }
 
 /// A TCP connection, which may be a subflow of MPTCP, by its `struct tcp_info`.
@@ -79,7 +85,7 @@ pub struct LiveConnection {
     /// Index of the interface to which it is bound, if any.
     pub interface: Option<u32>,
     /// Its subflow data; `None` for plain TCP, or where the kernel does not report it.
-    pub subflow: Option<Subflow>,
+    pub subflow: Option<LiveSubflow>,
     /// `TCP_*` of `net/tcp_states.h`: 1 is established.
     pub state: u8,
     /// Current path MTU in bytes (`tcpi_pmtu`). A change of the route takes effect with the next packet sent.
@@ -108,8 +114,7 @@ pub struct LiveConnection {
 
 /// A subflow of an MPTCP connection (`tcp-ulp-mptcp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Subflow {
-    /// The token of the connection, equal for all its subflows.
+pub struct LiveSubflow {
     pub token: u32,
     /// Id of its local address: 0 for the connection's first address, otherwise the id of an endpoint.
     pub local_id: u8,
@@ -118,7 +123,7 @@ pub struct Subflow {
 impl LiveConnection {
     /// Parses a connection from an answer of `sock_diag(7)` (`struct inet_diag_msg`).
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (header, attributes) = Attributes::after(payload, MESSAGE_HEADER)?;
+        let (header, attributes) = Attributes::parse_after_header(payload, MESSAGE_HEADER)?;
         let (family, state) = (*header.first()?, *header.get(1)?);
         let info = attributes.get(INET_DIAG_INFO)?;
         let number = |at| u32_at(info, at);
@@ -149,7 +154,6 @@ impl LiveConnection {
         self.mss_bytes.saturating_add(ip_header_bytes + TCP_HEADER_BYTES)
     }
 
-    /// Whether `other` is the same connection.
     pub fn is_same_as(&self, other: &Self) -> bool {
         (self.cookie, self.local, self.remote) == (other.cookie, other.local, other.remote)
     }
@@ -171,7 +175,7 @@ pub fn is_stuck(earlier: &LiveConnection, later: &LiveConnection, mtu_bytes: u32
 
 /// The connections of the namespace in a sending state. Older kernels report their subflow data to privileged users
 /// only.
-pub(crate) fn live_connections(channel: &mut Channel) -> Result<Vec<LiveConnection>, NetlinkError> {
+pub(crate) fn live_connections(channel: &mut NetlinkChannel) -> Result<Vec<LiveConnection>, NetlinkError> {
     let mut found = Vec::new();
     for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
         let all = request(SOCK_DIAG_BY_FAMILY, family, WITH_INFO, SENDING, &[0; ID_BYTES]);
@@ -180,14 +184,14 @@ pub(crate) fn live_connections(channel: &mut Channel) -> Result<Vec<LiveConnecti
     Ok(found)
 }
 
-pub(crate) fn subflow(ulp: Attributes<'_>) -> Option<Subflow> {
+pub(crate) fn subflow(ulp: Attributes<'_>) -> Option<LiveSubflow> {
     if ulp.text(INET_ULP_INFO_NAME)? != "mptcp" {
         return None;
     }
     let mptcp = ulp.nested(INET_ULP_INFO_MPTCP)?;
     // A subflow that fell back to plain TCP has no token.
     let token = mptcp.u32(SUBFLOW_TOKEN_LOCAL).filter(|token| *token != 0)?;
-    Some(Subflow { token, local_id: mptcp.u8(SUBFLOW_ID_LOCAL)? })
+    Some(LiveSubflow { token, local_id: mptcp.u8(SUBFLOW_ID_LOCAL)? })
 }
 
 pub(crate) fn port(header: &[u8], at: usize) -> Option<u16> {
@@ -211,7 +215,7 @@ pub struct Recovery<'a> {
 }
 
 impl<'a> Recovery<'a> {
-    pub const fn of(stuck: &'a LiveConnection) -> Self {
+    pub const fn new(stuck: &'a LiveConnection) -> Self {
         Self { stuck, seen: None }
     }
 

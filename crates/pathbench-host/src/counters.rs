@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Counters of a network namespace by name: `group.counter` from `netstat` and `snmp` (`MPTcpExt.MPCapableSYNTX`,
 /// `Tcp.RetransSegs`), the name in the file from `snmp6` (`Ip6InReceives`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct KernelCounters {
     values: BTreeMap<String, i64>,
 }
 
@@ -18,7 +18,7 @@ pub struct CountersError {
     pub source: std::io::Error,
 }
 
-impl Counters {
+impl KernelCounters {
     /// All counters of the calling thread's network namespace.
     pub fn read() -> Result<Self, CountersError> {
         let read = |name: &str| {
@@ -46,7 +46,6 @@ impl Counters {
         self.values.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// The counters that changed from `before` to `after`, with their differences.
     pub fn difference(before: &Self, after: &Self) -> BTreeMap<String, i64> {
         let changed = after.values.iter().filter_map(|(name, value)| {
             let change = value.wrapping_sub(before.get(name).unwrap_or(0));

@@ -2,7 +2,7 @@
 //! 5.6), and the kind of modem (sysfs). Requires no privilege.
 
 use crate::netlink::message::{Attributes, Encoder};
-use crate::netlink::{GENERIC_HEADER, GenericSocket, Link, NetlinkError};
+use crate::netlink::{GENERIC_HEADER, GenericSocket, NetlinkError, NetworkInterface};
 use std::path::PathBuf;
 
 /// `ETHTOOL_GENL_VERSION`
@@ -16,7 +16,6 @@ const LINKMODES_SPEED: u16 = 5;
 const FEATURES_ACTIVE: u16 = 4;
 const BITSET_BITS: u16 = 3;
 const BITSET_BIT_NAME: u16 = 2;
-/// `SPEED_UNKNOWN`
 const SPEED_UNKNOWN: u32 = u32::MAX;
 
 /// The offloads of an interface (`netdev_features_strings`, net/ethtool/common.c).
@@ -30,7 +29,7 @@ pub struct DeviceFeatures {
 impl DeviceFeatures {
     /// Parses an answer to `ETHTOOL_MSG_FEATURES_GET`. The kernel lists the active features by name.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+        let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
         let bits = attributes.nested(FEATURES_ACTIVE)?.nested(BITSET_BITS)?;
         let names: Vec<String> =
             bits.iter().filter_map(|(_, bit)| Attributes::new(bit).text(BITSET_BIT_NAME)).collect();
@@ -63,7 +62,7 @@ impl DeviceSocket {
     /// The speed of the link, where the driver reports it.
     pub fn speed_bps(&mut self, index: u32) -> Result<Option<u64>, NetlinkError> {
         let parse = |payload: &[u8]| {
-            let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+            let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
             let mbps = attributes.u32(LINKMODES_SPEED).filter(|speed| !matches!(*speed, 0 | SPEED_UNKNOWN));
             mbps.map(|mbps| u64::from(mbps) * 1_000_000)
         };
@@ -91,7 +90,7 @@ impl DeviceSocket {
 
 /// The directory of `link` in sysfs; `None` if sysfs was mounted in another network namespace, whose interface of this
 /// name is another one.
-pub fn sysfs(link: &Link) -> Option<PathBuf> {
+pub fn sysfs(link: &NetworkInterface) -> Option<PathBuf> {
     let directory = PathBuf::from("/sys/class/net").join(&link.name);
     let read = |file: &str| std::fs::read_to_string(directory.join(file)).unwrap_or_default();
     let mac = link.mac.map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":")).unwrap_or_default();
@@ -100,7 +99,7 @@ pub fn sysfs(link: &Link) -> Option<PathBuf> {
 }
 
 /// Whether `link` is a cellular modem: of the kernel's WWAN subsystem, or with `DEVTYPE=wwan`.
-pub fn is_cellular(link: &Link) -> bool {
+pub fn is_cellular(link: &NetworkInterface) -> bool {
     let by_kind = matches!(link.kind.as_deref(), Some("wwan" | "rmnet"));
     let uevent = sysfs(link).and_then(|directory| std::fs::read_to_string(directory.join("uevent")).ok());
     by_kind || uevent.is_some_and(|text| text.lines().any(|line| line == "DEVTYPE=wwan"))

@@ -25,7 +25,6 @@ impl Release {
         Self { text: text.to_owned(), major: next(), minor: next(), patch: next() }
     }
 
-    /// Whether it is `major.minor` or later.
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
         (self.major, self.minor) >= (major, minor)
     }

@@ -1,8 +1,8 @@
 //! Changes of interfaces and addresses, from the kernel's notifications.
 
 use crate::namespace::NetNamespace;
-use crate::netlink::channel::{Listener, Notice, Protocol};
-use crate::netlink::{InterfaceAddress, Link, NetlinkError, RouteSocket};
+use crate::netlink::channel::{MulticastListener, MulticastMessage, NetlinkProtocol};
+use crate::netlink::{InterfaceAddress, NetlinkError, NetworkInterface, RouteSocket};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ const REQUEST: &str = "receive link events";
 /// Derives changes from the kernel's notifications, each of which describes the current state of an interface.
 #[derive(Debug, Default)]
 pub struct LinkObserver {
-    known: HashMap<u32, Link>,
+    known: HashMap<u32, NetworkInterface>,
 }
 
 impl LinkObserver {
@@ -24,7 +24,7 @@ impl LinkObserver {
                 if payload.first().is_none_or(|family| i32::from(*family) != libc::AF_UNSPEC) {
                     return Vec::new();
                 }
-                let Some(link) = Link::parse(payload) else { return Vec::new() };
+                let Some(link) = NetworkInterface::parse(payload) else { return Vec::new() };
                 if kind == libc::RTM_DELLINK { self.gone(link) } else { self.seen(link) }
             }
             libc::RTM_NEWADDR | libc::RTM_DELADDR => {
@@ -40,12 +40,12 @@ impl LinkObserver {
         }
     }
 
-    fn gone(&mut self, link: Link) -> Vec<LinkEvent> {
+    fn gone(&mut self, link: NetworkInterface) -> Vec<LinkEvent> {
         self.known.remove(&link.index);
         vec![LinkEvent { index: link.index, name: Some(link.name), change: LinkChange::Disappeared }]
     }
 
-    fn seen(&mut self, link: Link) -> Vec<LinkEvent> {
+    fn seen(&mut self, link: NetworkInterface) -> Vec<LinkEvent> {
         let before = self.known.get(&link.index);
         let mut changes = Vec::new();
         if before.is_none() {
@@ -71,7 +71,7 @@ impl LinkObserver {
 /// The changes of interfaces and addresses of one network namespace since the subscription.
 #[derive(Debug)]
 pub struct LinkEventStream {
-    listener: Listener,
+    listener: MulticastListener,
     observer: LinkObserver,
 }
 
@@ -81,13 +81,13 @@ impl LinkEventStream {
     pub fn subscribe() -> Result<Self, NetlinkError> {
         let groups = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR];
         // Subscribe before listing, to miss no change: a notification of an already listed link state yields no event.
-        let listener = Listener::subscribe(Protocol::ROUTE, &groups, "subscribe to link events")?;
+        let listener =
+            MulticastListener::subscribe(NetlinkProtocol::ROUTE, &groups, "subscribe to link events")?;
         let links = RouteSocket::open()?.links()?;
         let known = links.into_iter().map(|link| (link.index, link)).collect();
         Ok(Self { listener, observer: LinkObserver { known } })
     }
 
-    /// Subscribes to the changes in `namespace`.
     pub fn subscribe_in(namespace: &NetNamespace) -> Result<Self, NetlinkError> {
         namespace.run_in(Self::subscribe)?
     }
@@ -96,8 +96,10 @@ impl LinkEventStream {
     pub fn receive(&mut self) -> Result<Vec<LinkEvent>, NetlinkError> {
         let (mut events, observer) = (Vec::new(), &mut self.observer);
         self.listener.drain(REQUEST, |notice| match notice {
-            Notice::Message(kind, payload) => events.extend(observer.observe(kind, payload)),
-            Notice::Overrun => events.push(LinkEvent { index: 0, name: None, change: LinkChange::Overrun }),
+            MulticastMessage::Message(kind, payload) => events.extend(observer.observe(kind, payload)),
+            MulticastMessage::Overrun => {
+                events.push(LinkEvent { index: 0, name: None, change: LinkChange::Overrun });
+            }
         })?;
         Ok(events)
     }

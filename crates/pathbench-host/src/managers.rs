@@ -2,18 +2,16 @@
 //! their processes.
 
 use crate::device;
-use crate::netlink::Link;
+use crate::netlink::NetworkInterface;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The managers of the calling thread's network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Managers {
-    /// Interfaces that `NetworkManager` manages.
     pub network_manager: Vec<String>,
     /// Major and minor number; the files do not contain it.
     pub network_manager_version: Option<(u32, u32)>,
-    /// Interfaces that systemd-networkd manages.
     pub networkd: Vec<String>,
     /// Whether systemd-networkd keeps policy rules of other programs.
     pub networkd_keeps_rules: bool,
@@ -23,14 +21,13 @@ pub struct Managers {
 impl Managers {
     /// Managers run in the network namespace in which sysfs was mounted; another namespace, such as a lab's host, has
     /// none.
-    pub fn read(links: &[Link]) -> Self {
-        let shared: Vec<&Link> =
+    pub fn read(links: &[NetworkInterface]) -> Self {
+        let shared: Vec<&NetworkInterface> =
             links.iter().filter(|link| !link.loopback && device::sysfs(link).is_some()).collect();
         if shared.is_empty() { Self::default() } else { Self::below(Path::new("/"), &shared) }
     }
 
-    /// The managers of `links` by the files below `root`.
-    pub fn below(root: &Path, links: &[&Link]) -> Self {
+    pub fn below(root: &Path, links: &[&NetworkInterface]) -> Self {
         let managed = |is_managed: fn(&Path, u32) -> bool| {
             links.iter().filter(|link| is_managed(root, link.index)).map(|link| link.name.clone()).collect()
         };
@@ -61,10 +58,10 @@ fn networkd_manages(root: &Path, index: u32) -> bool {
 /// `ManageForeignRoutingPolicyRules=` of networkd.conf(5). A drop-in precedes networkd.conf, the last one by name wins,
 /// and a file in `/etc` hides the one of the same name in `/run` and `/usr/lib`. The default is yes.
 pub fn networkd_keeps_rules(root: &Path) -> bool {
-    let places = ["usr/lib/systemd", "run/systemd", "etc/systemd"].map(|place| root.join(place));
+    let directories = ["usr/lib/systemd", "run/systemd", "etc/systemd"].map(|directory| root.join(directory));
     let mut drop_ins: Vec<PathBuf> = Vec::new();
-    for place in &places {
-        let files = fs::read_dir(place.join("networkd.conf.d")).into_iter().flatten().flatten();
+    for directory in &directories {
+        let files = fs::read_dir(directory.join("networkd.conf.d")).into_iter().flatten().flatten();
         for file in
             files.map(|file| file.path()).filter(|file| file.extension().is_some_and(|end| end == "conf"))
         {
@@ -73,7 +70,8 @@ pub fn networkd_keeps_rules(root: &Path) -> bool {
         }
     }
     drop_ins.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
-    let main = places.iter().rev().map(|place| place.join("networkd.conf")).find(|file| file.exists());
+    let main =
+        directories.iter().rev().map(|directory| directory.join("networkd.conf")).find(|file| file.exists());
     let texts = main.iter().chain(&drop_ins).filter_map(|file| fs::read_to_string(file).ok());
     let mut keeps = false;
     for text in texts {

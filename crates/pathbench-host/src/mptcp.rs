@@ -2,7 +2,7 @@
 //! and subflows.
 
 use crate::namespace::NetNamespace;
-use crate::netlink::channel::{Listener, Notice, Protocol};
+use crate::netlink::channel::{MulticastListener, MulticastMessage, NetlinkProtocol};
 use crate::netlink::message::{Attributes, Encoder};
 use crate::netlink::{GENERIC_HEADER, GenericSocket};
 use crate::netlink::{NetlinkError, family, part};
@@ -82,7 +82,7 @@ impl MptcpError {
 
 /// A local address from which the path manager opens subflows, or which it announces to peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Endpoint {
+pub struct MptcpEndpoint {
     pub address: IpAddr,
     /// Port to listen on and announce, if different from the connection's port; only with `signal`.
     pub port: Option<u16>,
@@ -111,7 +111,7 @@ pub struct EndpointFlags {
 }
 
 impl EndpointFlags {
-    fn named(self) -> [(&'static str, bool); 6] {
+    fn flag_names(self) -> [(&'static str, bool); 6] {
         [
             ("signal", self.signal),
             ("subflow", self.subflow),
@@ -123,7 +123,7 @@ impl EndpointFlags {
     }
 
     pub fn bits(self) -> u32 {
-        self.named().iter().enumerate().map(|(bit, (_, set))| u32::from(*set) << bit).sum()
+        self.flag_names().iter().enumerate().map(|(bit, (_, set))| u32::from(*set) << bit).sum()
     }
 
     pub const fn from_bits(bits: u32) -> Self {
@@ -140,12 +140,12 @@ impl EndpointFlags {
 
 impl fmt::Display for EndpointFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let set = self.named().into_iter().filter_map(|(name, set)| set.then_some(name));
+        let set = self.flag_names().into_iter().filter_map(|(name, set)| set.then_some(name));
         f.write_str(&set.collect::<Vec<_>>().join(" "))
     }
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for MptcpEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.address)?;
         part(f, "port", self.port)?;
@@ -157,25 +157,25 @@ impl fmt::Display for Endpoint {
 
 /// Limits of each connection beyond its first subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Limits {
+pub struct MptcpLimits {
     /// Further subflows, 0 to 8.
     pub subflows: u32,
     /// Addresses announced by the peer to which subflows are opened, 0 to 8.
     pub add_addr_accepted: u32,
 }
 
-impl Endpoint {
+impl MptcpEndpoint {
     pub fn encode(&self) -> Encoder {
         selection(self.address)
-            .with(self.id, |to, id| to.u8(ADDR_ATTR_ID, id))
+            .add_optional(self.id, |to, id| to.u8(ADDR_ATTR_ID, id))
             // Unlike other ports in netlink, this one is in host byte order.
-            .with(self.port, |to, port| to.u16(ADDR_ATTR_PORT, port))
+            .add_optional(self.port, |to, port| to.u16(ADDR_ATTR_PORT, port))
             .u32(ADDR_ATTR_FLAGS, self.flags.bits())
-            .with(self.interface, |to, index| to.u32(ADDR_ATTR_IF_IDX, index))
+            .add_optional(self.interface, |to, index| to.u32(ADDR_ATTR_IF_IDX, index))
     }
 
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+        let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
         let attributes = attributes.nested(ATTR_ADDR)?;
         Some(Self {
             address: attributes.address(ADDR_ATTR_ADDR4).or_else(|| attributes.address(ADDR_ATTR_ADDR6))?,
@@ -192,9 +192,9 @@ fn selection(address: IpAddr) -> Encoder {
     Encoder::default().u16(ADDR_ATTR_FAMILY, family(address).into()).address(kind, address)
 }
 
-impl Limits {
+impl MptcpLimits {
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+        let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
         Some(Self {
             subflows: attributes.u32(ATTR_SUBFLOWS)?,
             add_addr_accepted: attributes.u32(ATTR_RCV_ADD_ADDRS)?,
@@ -231,16 +231,16 @@ impl PathManager {
         namespace.run_in(Self::open).map_err(NetlinkError::from)?
     }
 
-    pub fn endpoints(&mut self) -> Result<Vec<Endpoint>, MptcpError> {
+    pub fn endpoints(&mut self) -> Result<Vec<MptcpEndpoint>, MptcpError> {
         let message = self.socket.message(CMD_GET_ADDR, Encoder::default());
-        Ok(self.socket.channel.dump("list the MPTCP endpoints", &message, Endpoint::parse)?)
+        Ok(self.socket.channel.dump("list the MPTCP endpoints", &message, MptcpEndpoint::parse)?)
     }
 
     /// Adds an endpoint. The kernel uses it only while its address is assigned to this host, but does not check that
     /// here.
     /// Errors: `EBUSY` or `EEXIST` when the address or the id is in use, `EINVAL` for flags that exclude each other
     /// or a port on an endpoint that is not signalled.
-    pub fn add_endpoint(&mut self, endpoint: &Endpoint) -> Result<(), MptcpError> {
+    pub fn add_endpoint(&mut self, endpoint: &MptcpEndpoint) -> Result<(), MptcpError> {
         let address = Encoder::default().nested(ATTR_ADDR, endpoint.encode());
         self.execute(&format!("add MPTCP endpoint {endpoint}"), CMD_ADD_ADDR, address)
     }
@@ -258,19 +258,19 @@ impl PathManager {
 
     /// Changes the flags `backup` and `fullmesh` of the endpoint with this id, or with this address if it has no id
     /// (`EINVAL` if it does not exist). The kernel cannot change other flags, and notifies peers immediately.
-    pub fn set_flags(&mut self, endpoint: &Endpoint) -> Result<(), MptcpError> {
+    pub fn set_flags(&mut self, endpoint: &MptcpEndpoint) -> Result<(), MptcpError> {
         let address = Encoder::default().nested(ATTR_ADDR, endpoint.encode());
         self.execute(&format!("set the flags of MPTCP endpoint {endpoint}"), CMD_SET_FLAGS, address)
     }
 
-    pub fn limits(&mut self) -> Result<Limits, MptcpError> {
+    pub fn limits(&mut self) -> Result<MptcpLimits, MptcpError> {
         let message = self.socket.message(CMD_GET_LIMITS, Encoder::default());
-        Ok(self.socket.channel.expect("read the MPTCP limits", 0, &message, Limits::parse)?)
+        Ok(self.socket.channel.expect("read the MPTCP limits", 0, &message, MptcpLimits::parse)?)
     }
 
     /// Sets the limits (`EINVAL` above 8).
-    pub fn set_limits(&mut self, limits: &Limits) -> Result<(), MptcpError> {
-        let Limits { subflows, add_addr_accepted } = *limits;
+    pub fn set_limits(&mut self, limits: &MptcpLimits) -> Result<(), MptcpError> {
+        let MptcpLimits { subflows, add_addr_accepted } = *limits;
         let request =
             format!("set the MPTCP limits to subflows {subflows}, add_addr_accepted {add_addr_accepted}");
         let attributes =
@@ -284,7 +284,6 @@ impl PathManager {
     }
 }
 
-/// The event with this number (`MPTCP_EVENT_*`).
 pub fn event_kind(command: u8) -> EventKind {
     match command {
         1 => EventKind::Created,
@@ -304,7 +303,7 @@ pub fn event_kind(command: u8) -> EventKind {
 /// Parses one event: the payload of a netlink message of the family `mptcp_pm`. `None` without a generic netlink
 /// header; malformed attributes are absent.
 pub fn parse_event(payload: &[u8]) -> Option<MptcpEvent> {
-    let (header, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+    let (header, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
     let kind = event_kind(*header.first()?);
     let socket = |v4, v6, port| {
         let address: IpAddr = attributes.address(v4).or_else(|| attributes.address(v6))?;
@@ -332,7 +331,7 @@ pub fn parse_event(payload: &[u8]) -> Option<MptcpEvent> {
 /// The MPTCP events of one network namespace since the subscription.
 #[derive(Debug)]
 pub struct EventStream {
-    listener: Listener,
+    listener: MulticastListener,
     family: u16,
 }
 
@@ -342,7 +341,8 @@ impl EventStream {
         let family = socket()?.family;
         let group =
             family.groups.iter().find(|(name, _)| name == "mptcp_pm_events").ok_or(MptcpError::NoEvents)?;
-        let listener = Listener::subscribe(Protocol::GENERIC, &[group.1], "subscribe to MPTCP events")?;
+        let listener =
+            MulticastListener::subscribe(NetlinkProtocol::GENERIC, &[group.1], "subscribe to MPTCP events")?;
         Ok(Self { listener, family: family.id })
     }
 
@@ -355,9 +355,11 @@ impl EventStream {
     pub fn receive(&mut self) -> Result<Vec<MptcpEvent>, MptcpError> {
         let (mut events, family) = (Vec::new(), self.family);
         self.listener.drain("receive MPTCP events", |notice| match notice {
-            Notice::Message(kind, payload) if kind == family => events.extend(parse_event(payload)),
-            Notice::Message(..) => {}
-            Notice::Overrun => events.push(MptcpEvent { kind: EventKind::Overrun, ..MptcpEvent::default() }),
+            MulticastMessage::Message(kind, payload) if kind == family => events.extend(parse_event(payload)),
+            MulticastMessage::Message(..) => {}
+            MulticastMessage::Overrun => {
+                events.push(MptcpEvent { kind: EventKind::Overrun, ..MptcpEvent::default() });
+            }
         })?;
         Ok(events)
     }

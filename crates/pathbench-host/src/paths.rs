@@ -1,7 +1,7 @@
 //! The paths from this host to a server: interfaces that are up, with a routable address and a route to the server; and
 //! the changes of links and addresses that affect them.
 
-use crate::netlink::{InterfaceAddress, Link, NetlinkError, Route, RouteSocket};
+use crate::netlink::{InterfaceAddress, NetlinkError, NetworkInterface, Route, RouteSocket};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use pathbench_record::network::{AddressFamily, ClientPath};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,6 @@ const LOCAL_TABLE: u32 = 255;
 /// Limited because each path needs a thread.
 const MOST_PROBED_PATHS: usize = 16;
 
-/// A path for MTU probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedPath {
     /// Its interface, with the family or the address if the interface has several.
@@ -26,7 +25,7 @@ pub struct ProbedPath {
 /// A snapshot of the links, addresses and routes of the calling thread's network namespace.
 #[derive(Debug, Clone, Default)]
 pub struct HostNetwork {
-    pub links: Vec<Link>,
+    pub links: Vec<NetworkInterface>,
     pub addresses: Vec<InterfaceAddress>,
     pub routes: Vec<Route>,
 }
@@ -93,8 +92,7 @@ impl HostNetwork {
         )
     }
 
-    /// Whether any table has a route to `server` by `link`.
-    fn leads_to(&self, link: &Link, server: IpAddr) -> bool {
+    fn leads_to(&self, link: &NetworkInterface, server: IpAddr) -> bool {
         self.routes.iter().any(|route| {
             route.interface == Some(link.index)
                 && route.table != LOCAL_TABLE
@@ -104,7 +102,7 @@ impl HostNetwork {
     }
 
     /// The path over `link`, with its addresses of the server's family, the preferred one first.
-    fn path(&self, link: &Link, server: IpAddr) -> Option<ClientPath> {
+    fn path(&self, link: &NetworkInterface, server: IpAddr) -> Option<ClientPath> {
         let mut usable: Vec<&InterfaceAddress> = self
             .addresses
             .iter()
@@ -137,7 +135,6 @@ impl HostNetwork {
             .collect()
     }
 
-    /// The routable addresses of every interface, by index.
     pub fn routable_addresses(&self) -> BTreeMap<u32, Vec<IpAddr>> {
         let mut addresses: BTreeMap<u32, Vec<IpAddr>> = BTreeMap::new();
         for address in self.addresses.iter().filter(|address| !address.link_scope) {
@@ -218,7 +215,7 @@ fn name(paths: &mut [ProbedPath]) {
 }
 
 /// The change of the paths to a server between two reads; `None` if there is none.
-pub fn rerouted(before: &[ClientPath], now: &[ClientPath]) -> Option<String> {
+pub fn describe_reroute(before: &[ClientPath], now: &[ClientPath]) -> Option<String> {
     let names = |paths: &[ClientPath]| {
         let names: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }

@@ -49,7 +49,6 @@ pub fn network_namespace(thread: u32) -> io::Result<NamespaceId> {
     identity(&format!("/proc/{thread}/ns/net"))
 }
 
-/// The network namespace of the calling thread.
 pub fn own_network_namespace() -> io::Result<NamespaceId> {
     identity("/proc/thread-self/ns/net")
 }
@@ -152,17 +151,14 @@ pub fn adopt_orphans() -> Result<(), Errno> {
     rustix::process::set_child_subreaper(Some(getpid()))
 }
 
-/// The control groups of a process (`/proc/PID/cgroup`).
 pub fn control_group(process: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{process}/cgroup")).ok()
 }
 
 /// The begin of the section `.go.buildinfo` (Go's debug/buildinfo).
 const GO_BUILD_INFORMATION: &[u8] = b"\xff Go buildinf:";
-/// Bytes of an executable that are searched.
 const MOST_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// The executable of a process, as a file to open.
 pub fn executable(process: u32) -> PathBuf {
     PathBuf::from(format!("/proc/{process}/exe"))
 }

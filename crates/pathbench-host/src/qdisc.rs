@@ -48,9 +48,7 @@ const TICK_SHIFT: u32 = 6;
 /// HTB limits debts to this duration (`mbuffer`, `net/sched/sch_htb.c`).
 const MAX_BURST_NS: u128 = 60_000_000_000;
 
-/// Minimum rate.
 pub const MIN_RATE_BPS: u64 = 8_000;
-/// Maximum rate.
 pub const MAX_RATE_BPS: u64 = 100_000_000_000;
 
 /// Idle time that a class can make up for. Timers fire up to 1 ms late on a busy machine, and the missed time reduces
@@ -105,7 +103,7 @@ pub struct QdiscStatistics {
 impl QdiscStatistics {
     /// Parses the counters in an `RTM_NEWQDISC` message.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (_, attributes) = Attributes::after(payload, TC_HEADER)?;
+        let (_, attributes) = Attributes::parse_after_header(payload, TC_HEADER)?;
         let attributes = attributes.nested(libc::TCA_STATS2)?;
         // struct gnet_stats_basic: bytes (8), packets (4); struct gnet_stats_queue: five words.
         let (basic, queue) = (attributes.get(TCA_STATS_BASIC)?, attributes.get(TCA_STATS_QUEUE)?);
@@ -182,7 +180,7 @@ impl RouteSocket {
         shaper.check()?;
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         let request = format!("install a shaper on interface {index}");
-        let root = tc_described(index, ROOT, TC_H_ROOT, "htb", &root_options()).message(libc::RTM_NEWQDISC);
+        let root = encode_tc(index, ROOT, TC_H_ROOT, "htb", &root_options()).message(libc::RTM_NEWQDISC);
         match self.channel.execute(&request, flags, &root) {
             Err(error) if error.is_already_there() => {
                 self.remove_shaper(index)?;
@@ -190,7 +188,7 @@ impl RouteSocket {
             }
             other => other,
         }
-        .map_err(|error| missing(error, "htb"))?;
+        .map_err(|error| classify_missing(error, "htb"))?;
         self.class_and_leaf(index, shaper, [flags; 2], "install a shaper")
     }
 
@@ -225,21 +223,20 @@ impl RouteSocket {
         [class_flags, leaf_flags]: [u16; 2],
         action: &str,
     ) -> Result<(), ShaperError> {
-        let class =
-            tc_described(index, CLASS, ROOT, "htb", &class_options(shaper)).message(libc::RTM_NEWTCLASS);
+        let class = encode_tc(index, CLASS, ROOT, "htb", &class_options(shaper)).message(libc::RTM_NEWTCLASS);
         let request = format!("{action} of interface {index}: rate {} bit/s", shaper.rate_bps);
         self.channel.execute(&request, class_flags, &class)?;
         let (handle, kind, options) = leaf_options(shaper);
-        let leaf = tc_described(index, handle, CLASS, kind, &options).message(libc::RTM_NEWQDISC);
+        let leaf = encode_tc(index, handle, CLASS, kind, &options).message(libc::RTM_NEWQDISC);
         let request = match shaper.netem {
             Some(netem) => format!("{action} of interface {index}: {netem:?}"),
             None => format!("{action} of interface {index}: {kind} of {} bytes", shaper.queue_bytes),
         };
-        self.channel.execute(&request, leaf_flags, &leaf).map_err(|error| missing(error, kind))
+        self.channel.execute(&request, leaf_flags, &leaf).map_err(|error| classify_missing(error, kind))
     }
 }
 
-fn missing(error: NetlinkError, kind: &'static str) -> ShaperError {
+fn classify_missing(error: NetlinkError, kind: &'static str) -> ShaperError {
     match (error.errno(), kind) {
         (Some(Errno::NOENT), "netem") => ShaperError::NoNetem,
         (Some(Errno::NOENT), kind) => ShaperError::NoQdisc { kind },
@@ -249,10 +246,10 @@ fn missing(error: NetlinkError, kind: &'static str) -> ShaperError {
 
 fn tc_message(index: u32, handle: u32, parent: u32) -> Encoder {
     let words = [0, index, handle, parent, 0].map(u32::to_ne_bytes);
-    Encoder::after(words.as_flattened())
+    Encoder::with_header(words.as_flattened())
 }
 
-fn tc_described(index: u32, handle: u32, parent: u32, kind: &str, options: &[u8]) -> Encoder {
+fn encode_tc(index: u32, handle: u32, parent: u32, kind: &str, options: &[u8]) -> Encoder {
     tc_message(index, handle, parent).text(libc::TCA_KIND, kind).bytes(libc::TCA_OPTIONS, options)
 }
 
@@ -312,7 +309,7 @@ pub fn netem_options(netem: &Netem) -> Vec<u8> {
     let (gap, duplicate) = (0, 0);
     let options =
         words(&[ticks(netem.delay), netem.limit_packets, loss, gap, duplicate, ticks(netem.jitter)]);
-    Encoder::after(&options)
+    Encoder::with_header(&options)
         .u64(TCA_NETEM_LATENCY64, nanoseconds(netem.delay))
         .u64(TCA_NETEM_JITTER64, nanoseconds(netem.jitter))
         .into_bytes()
@@ -329,7 +326,7 @@ pub fn kernel_has_netem() -> Result<bool, ShaperError> {
     let loopback = socket.link("lo")?.index;
     let netem = Netem { delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0.0, limit_packets: 1 };
     let options = netem_options(&netem);
-    let message = tc_described(loopback, ROOT, TC_H_ROOT, "netem", &options).message(libc::RTM_NEWQDISC);
+    let message = encode_tc(loopback, ROOT, TC_H_ROOT, "netem", &options).message(libc::RTM_NEWQDISC);
     match socket.channel.execute("try netem", NLM_F_CREATE | NLM_F_EXCL, &message) {
         Ok(()) => Ok(true),
         Err(error) if error.errno() == Some(Errno::NOENT) => Ok(false),

@@ -74,7 +74,6 @@ pub struct CpuLatencyRequest {
 }
 
 impl CpuLatencyRequest {
-    /// Requests a latency of 0 µs.
     pub fn zero() -> io::Result<Self> {
         let mut request = OpenOptions::new().write(true).open(CPU_LATENCY_DEVICE)?;
         request.write_all(&0_i32.to_ne_bytes())?;

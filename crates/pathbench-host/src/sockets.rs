@@ -3,12 +3,12 @@
 //! Any user may list them. A subflow of MPTCP is a TCP socket with the inode of its MPTCP socket.
 
 use crate::connections::{
-    ID_BYTES, INET_DIAG_INFO, INET_DIAG_ULP_INFO, INET_ULP_INFO_NAME, MESSAGE_HEADER, SOCK_DIAG_BY_FAMILY,
-    Subflow, WITH_INFO, address, port, request, subflow,
+    ID_BYTES, INET_DIAG_INFO, INET_DIAG_ULP_INFO, INET_ULP_INFO_NAME, LiveSubflow, MESSAGE_HEADER,
+    SOCK_DIAG_BY_FAMILY, WITH_INFO, address, port, request, subflow,
 };
 use crate::netlink::NetlinkError;
-use crate::netlink::channel::{Channel, Listener, Notice, Protocol};
-use crate::netlink::message::{Attributes, Encoder, Message, u32_at, u64_at};
+use crate::netlink::channel::{MulticastListener, MulticastMessage, NetlinkChannel, NetlinkProtocol};
+use crate::netlink::message::{Attributes, Encoder, NetlinkMessage, u32_at, u64_at};
 use crate::seccomp::OptionName;
 use crate::syscall::set_option;
 use rustix::io::Errno;
@@ -40,7 +40,7 @@ pub struct Socket {
     /// `TCP_*` of `net/tcp_states.h`.
     pub state: u8,
     /// Its subflow data, where the kernel reports it (`CAP_NET_ADMIN` before Linux 6.15).
-    pub subflow: Option<Subflow>,
+    pub subflow: Option<LiveSubflow>,
     /// Whether it is a subflow of MPTCP.
     pub is_subflow: bool,
     /// `struct tcp_info` or `struct mptcp_info`, as long as this kernel's; empty if it was not reported.
@@ -49,7 +49,7 @@ pub struct Socket {
 
 impl Socket {
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (header, attributes) = Attributes::after(payload, MESSAGE_HEADER)?;
+        let (header, attributes) = Attributes::parse_after_header(payload, MESSAGE_HEADER)?;
         let family = *header.first()?;
         let ulp = attributes.nested(INET_DIAG_ULP_INFO);
         Some(Self {
@@ -81,12 +81,12 @@ pub struct Snapshot {
 /// Lists sockets in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct SocketLister {
-    channel: Channel,
+    channel: NetlinkChannel,
 }
 
 impl SocketLister {
     pub fn open() -> Result<Self, NetlinkError> {
-        Ok(Self { channel: Channel::open(Protocol::SOCK_DIAG)? })
+        Ok(Self { channel: NetlinkChannel::open(NetlinkProtocol::SOCK_DIAG)? })
     }
 
     /// All IPv4 sockets, and on request the IPv6 ones; the MPTCP sockets first: a subflow that a snapshot has without its
@@ -108,17 +108,17 @@ impl SocketLister {
     }
 }
 
-fn mptcp_request(family: u8) -> Message {
+fn mptcp_request(family: u8) -> NetlinkMessage {
     let plain = request(SOCK_DIAG_BY_FAMILY, family, WITH_INFO, ALL_STATES, &[0; ID_BYTES]);
     let protocol = libc::IPPROTO_MPTCP as u32;
-    Encoder::after(&plain.payload).u32(REQUEST_PROTOCOL, protocol).message(plain.kind)
+    Encoder::with_header(&plain.payload).u32(REQUEST_PROTOCOL, protocol).message(plain.kind)
 }
 
 /// Reports of destroyed TCP sockets, with their final figures. Their inode is 0, and the figures of a connection's initial
 /// subflow are 0 if the peer closed first or after a fallback. MPTCP sockets are not reported.
 #[derive(Debug)]
 pub struct DestroyedSockets {
-    listener: Listener,
+    listener: MulticastListener,
 }
 
 impl DestroyedSockets {
@@ -126,14 +126,14 @@ impl DestroyedSockets {
     pub fn subscribe() -> Result<Self, NetlinkError> {
         let groups = [GROUP_TCP_DESTROY, GROUP_TCP6_DESTROY];
         let request = "subscribe to the end of TCP sockets";
-        Ok(Self { listener: Listener::subscribe(Protocol::SOCK_DIAG, &groups, request)? })
+        Ok(Self { listener: MulticastListener::subscribe(NetlinkProtocol::SOCK_DIAG, &groups, request)? })
     }
 
     /// All reports since the last call, without waiting. Reports are lost where they arrive faster than they are read.
     pub fn receive(&mut self) -> Result<Vec<Socket>, NetlinkError> {
         let mut found = Vec::new();
         self.listener.drain("receive the end of TCP sockets", |notice| {
-            if let Notice::Message(SOCK_DIAG_BY_FAMILY, payload) = notice {
+            if let MulticastMessage::Message(SOCK_DIAG_BY_FAMILY, payload) = notice {
                 found.extend(Socket::parse(payload));
             }
         })?;

@@ -34,7 +34,7 @@ pub(crate) fn set_option<T>(
     name: libc::c_int,
     value: &T,
 ) -> Result<(), Errno> {
-    let (place, length) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
+    let (pointer, length) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
     // SAFETY: the kernel reads `length` bytes of the value, which lives until the call returns.
-    outcome(unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, place, length) })
+    outcome(unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, pointer, length) })
 }

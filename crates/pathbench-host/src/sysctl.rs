@@ -24,7 +24,7 @@ pub enum SysctlError {
 pub fn read(key: &str) -> Result<String, SysctlError> {
     match std::fs::read_to_string(path(key)?) {
         Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
-        Err(source) => Err(refused(key, "read", source)),
+        Err(source) => Err(sysctl_error(key, "read", source)),
     }
 }
 
@@ -40,11 +40,11 @@ pub fn write(key: &str, value: &str) -> Result<(), SysctlError> {
         Some(libc::EINVAL | libc::ERANGE | libc::ENOENT) if path.exists() => {
             SysctlError::InvalidValue { key: key.to_owned(), value: value.to_owned(), source }
         }
-        _ => refused(key, "set", source),
+        _ => sysctl_error(key, "set", source),
     })
 }
 
-fn refused(key: &str, action: &'static str, source: Error) -> SysctlError {
+fn sysctl_error(key: &str, action: &'static str, source: Error) -> SysctlError {
     let key = key.to_owned();
     match source.kind() {
         ErrorKind::NotFound => SysctlError::NoSuchKey { key },

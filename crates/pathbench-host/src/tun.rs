@@ -147,8 +147,8 @@ fn interface_request(name: &str) -> Result<libc::ifreq, TunError> {
         return Err(NetlinkError::InvalidName { name: name.to_owned() }.into());
     }
     let mut ifr_name = [0; libc::IFNAMSIZ];
-    for (place, byte) in ifr_name.iter_mut().zip(name.bytes()) {
-        *place = byte as libc::c_char;
+    for (target, byte) in ifr_name.iter_mut().zip(name.bytes()) {
+        *target = byte as libc::c_char;
     }
     let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL;
     let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_flags: flags as libc::c_short };

@@ -48,7 +48,7 @@ impl WifiInterface {
     /// Parses an answer to `NL80211_CMD_GET_INTERFACE`; `None` for an interface of another type. The kernel reports the
     /// network only while the interface is associated.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+        let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
         let kind = attributes.u32(ATTR_IFTYPE)?;
         if kind != IFTYPE_STATION && kind != IFTYPE_P2P_CLIENT {
             return None;
@@ -114,7 +114,7 @@ impl WifiSocket {
 
 /// An answer to `NL80211_CMD_GET_STATION`.
 pub fn parse_station(payload: &[u8]) -> Option<WifiNetwork> {
-    let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+    let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
     let bssid = attributes.get(ATTR_MAC)?.try_into().ok().map(Bssid)?;
     let information = attributes.nested(ATTR_STA_INFO).unwrap_or(Attributes::new(&[]));
     // Zero means unknown: no received signal is that strong.

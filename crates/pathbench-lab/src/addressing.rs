@@ -10,8 +10,8 @@
 //! its links (the weak host model of RFC 1122, section 3.3.4.2), and the destination of a subflow on one path may be
 //! the server's address on another path.
 
-use crate::scenario::{Link, Role, Topology};
-use pathbench_host::netlink::{Route, Rule};
+use crate::scenario::{LinkPlan, NodeRole, TopologyPlan};
+use pathbench_host::netlink::{Route, RoutingRule};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -25,13 +25,12 @@ pub struct InterfacePlan {
     pub link: usize,
     pub interface: String,
     pub addresses: Vec<IpNet>,
-    /// Without the interface.
     pub routes: Vec<Route>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<RoutingRule>,
 }
 
 /// The interfaces of `node`, in the order of the topology's links. `server` is the host that accepts connections.
-pub fn interfaces(topology: &Topology, node: &str, server: &str) -> Vec<InterfacePlan> {
+pub fn interfaces(topology: &TopologyPlan, node: &str, server: &str) -> Vec<InterfacePlan> {
     let routes_by_source = node != server && topology.node(node).is_some_and(|node| node.source_rules);
     let mut plans: Vec<InterfacePlan> = Vec::new();
     for (index, link) in topology.links.iter().enumerate() {
@@ -50,25 +49,25 @@ pub fn interfaces(topology: &Topology, node: &str, server: &str) -> Vec<Interfac
     }
     for (link, via, destination) in remote_subnets(topology, node) {
         if let Some(plan) = plans.iter_mut().find(|plan| plan.link == link) {
-            plan.routes.push(Route { gateway: Some(via), ..Route::to(destination) });
+            plan.routes.push(Route { gateway: Some(via), ..Route::new(destination) });
         }
     }
     plans
 }
 
-fn source_rules(link: &Link, end: usize, table: u32) -> Vec<Rule> {
-    let rule = |own: &IpNet| Rule { from: own.addr().into(), table, priority: table };
+fn source_rules(link: &LinkPlan, end: usize, table: u32) -> Vec<RoutingRule> {
+    let rule = |own: &IpNet| RoutingRule { from: own.addr().into(), table, priority: table };
     link.ends[end].addresses.iter().map(rule).collect()
 }
 
 /// The link's own subnets and a default route over its other end, for each address family of the link.
-fn source_routes(link: &Link, end: usize, table: u32) -> Vec<Route> {
+fn source_routes(link: &LinkPlan, end: usize, table: u32) -> Vec<Route> {
     let mut routes = Vec::new();
     for own in &link.ends[end].addresses {
-        routes.push(Route { table, ..Route::to(own.trunc()) });
+        routes.push(Route { table, ..Route::new(own.trunc()) });
         if let Some(peer) = same_family(&link.ends[1 - end].addresses, own) {
             let everything = if peer.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 };
-            routes.push(Route { gateway: Some(peer), table, ..Route::to(everything) });
+            routes.push(Route { gateway: Some(peer), table, ..Route::new(everything) });
         }
     }
     routes
@@ -76,7 +75,7 @@ fn source_routes(link: &Link, end: usize, table: u32) -> Vec<Route> {
 
 /// Every subnet to which `node` is not attached, with the link and next hop of the shortest path to it. For a router,
 /// also the addresses of hosts in subnets that no router reaches.
-fn remote_subnets(topology: &Topology, node: &str) -> Vec<(usize, IpAddr, IpNet)> {
+fn remote_subnets(topology: &TopologyPlan, node: &str) -> Vec<(usize, IpAddr, IpNet)> {
     let attached: BTreeSet<usize> = (0..topology.links.len())
         .filter(|&link| topology.links[link].ends.iter().any(|end| end.node == node))
         .collect();
@@ -128,7 +127,7 @@ fn remote_subnets(topology: &Topology, node: &str) -> Vec<(usize, IpAddr, IpNet)
 
 /// The addresses of `hosts` (nearest first) on links that are not `reached`.
 fn through_hosts(
-    topology: &Topology,
+    topology: &TopologyPlan,
     reached: &BTreeSet<usize>,
     hosts: &[(&str, usize, usize)],
 ) -> Vec<(usize, IpAddr, IpNet)> {
@@ -153,8 +152,8 @@ fn through_hosts(
     routes
 }
 
-fn forwards(topology: &Topology, node: &str) -> bool {
-    topology.nodes.iter().any(|candidate| candidate.name == node && candidate.role == Role::Router)
+fn forwards(topology: &TopologyPlan, node: &str) -> bool {
+    topology.nodes.iter().any(|candidate| candidate.name == node && candidate.role == NodeRole::Router)
 }
 
 fn same_family(addresses: &[IpNet], like: &IpNet) -> Option<IpAddr> {

@@ -9,11 +9,11 @@ use pathbench_host::namespace::{NamespaceError, NetNamespace};
 use pathbench_record::end::EndRecord;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::calibration::{CalibrationEnd, Command as CalibrationCommand, EndReport};
+use pathbench_traffic::calibration::{CalibrationCommand, CalibrationEnd, EndReport};
 use pathbench_traffic::client::{
     ClientObserver, ClientOutcome, ClientPlan, Progress, fetch_record, run_client,
 };
-use pathbench_traffic::server::{Limits, Server, ServerOptions};
+use pathbench_traffic::server::{Server, ServerLimits, ServerOptions};
 use pathbench_transport::lock;
 use pathbench_transport::{
     CertificateFingerprint, QuicOptions, Security, ServerIdentity, SocketOptions, Trust, mptcp_available,
@@ -37,7 +37,7 @@ use thiserror::Error;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Request {
+pub enum AgentRequest {
     Serve(ServePlan),
     /// Sends, receives or reports measured packets of a link; the answer is [`Notice::Calibrated`].
     Calibrate(CalibrationCommand),
@@ -60,7 +60,7 @@ pub struct ServePlan {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Notice {
+pub enum AgentNotice {
     Ready,
     Serving {
         addresses: Vec<SocketAddr>,
@@ -75,7 +75,7 @@ pub enum Notice {
     Failed(String),
 }
 
-impl Notice {
+impl AgentNotice {
     pub(crate) fn into_answer<R>(self, expect: impl FnOnce(Self) -> Option<R>) -> Result<R, AgentError> {
         match self {
             Self::Failed(message) => Err(AgentError::Refused(message)),
@@ -133,7 +133,7 @@ impl AgentLauncher {
     }
 }
 
-fn forward_notices(reader: &UnixStream, sender: &Sender<Notice>) {
+fn forward_notices(reader: &UnixStream, sender: &Sender<AgentNotice>) {
     while let Ok(notice) = channel::receive(reader) {
         if sender.send(notice).is_err() {
             return;
@@ -146,16 +146,16 @@ fn forward_notices(reader: &UnixStream, sender: &Sender<Notice>) {
 pub struct AgentHandle {
     child: Child,
     channel: UnixStream,
-    notices: Mutex<Receiver<Notice>>,
+    notices: Mutex<Receiver<AgentNotice>>,
     gone: Arc<AtomicBool>,
 }
 
 impl AgentHandle {
-    pub fn send(&self, request: &Request) -> Result<(), AgentError> {
+    pub fn send(&self, request: &AgentRequest) -> Result<(), AgentError> {
         channel::send(&self.channel, request).map_err(|_| AgentError::Ended)
     }
 
-    pub fn next(&self, timeout: Duration) -> Result<Option<Notice>, AgentError> {
+    pub fn next(&self, timeout: Duration) -> Result<Option<AgentNotice>, AgentError> {
         let notices = lock(&self.notices);
         match notices.recv_timeout(timeout) {
             Ok(notice) => Ok(Some(notice)),
@@ -171,7 +171,7 @@ impl AgentHandle {
     /// Waits until the agent has sent [`Notice::Ready`].
     pub fn wait_until_ready(&self) -> Result<(), AgentError> {
         match self.next(ANSWER_TIMEOUT)? {
-            Some(Notice::Ready) => Ok(()),
+            Some(AgentNotice::Ready) => Ok(()),
             Some(_) => Err(AgentError::OutOfTurn),
             None => Err(AgentError::Silent(ANSWER_TIMEOUT)),
         }
@@ -192,7 +192,7 @@ impl Drop for AgentHandle {
 /// Serves requests from `channel` until it closes: the main function of an agent process.
 pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), ChannelError> {
     let notices = Arc::new(Notices { channel: Mutex::new(channel.try_clone()?) });
-    notices.send(&Notice::Ready);
+    notices.send(&AgentNotice::Ready);
     let mut held = Held::default();
     loop {
         let request = match channel::receive(channel) {
@@ -201,27 +201,27 @@ pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), Channel
             Err(error) => return Err(error),
         };
         match request {
-            Request::Serve(options) => {
+            AgentRequest::Serve(options) => {
                 let answer = held.serve(options, clock);
-                notices.send(&answer.unwrap_or_else(|error| Notice::Failed(error.to_string())));
+                notices.send(&answer.unwrap_or_else(|error| AgentNotice::Failed(error.to_string())));
             }
-            Request::Record(client) => notices.send(&held.record(&client, clock)),
-            Request::Calibrate(command) => {
+            AgentRequest::Record(client) => notices.send(&held.record(&client, clock)),
+            AgentRequest::Calibrate(command) => {
                 let end = Arc::clone(&held.calibration);
                 in_background(&notices, clock, move |_, clock| {
                     end.carry_out(command, clock)
-                        .map_or_else(|error| Notice::Failed(error.to_string()), Notice::Calibrated)
+                        .map_or_else(|error| AgentNotice::Failed(error.to_string()), AgentNotice::Calibrated)
                 });
             }
-            Request::Transfer(plan) => in_background(&notices, clock, move |notices, clock| {
-                Notice::Finished(Box::new(run_client(&plan, clock, notices)))
+            AgentRequest::Transfer(plan) => in_background(&notices, clock, move |notices, clock| {
+                AgentNotice::Finished(Box::new(run_client(&plan, clock, notices)))
             }),
         }
     }
 }
 
 /// A host without MPTCP serves tcp, as `pathbench serve` does: the client then finds a server of plain TCP.
-fn served(transport: Transport) -> Transport {
+fn server_transport(transport: Transport) -> Transport {
     match transport {
         Transport::Mptcp if mptcp_available().is_err() => Transport::Tcp,
         other => other,
@@ -239,27 +239,31 @@ impl Held {
         &mut self,
         plan: ServePlan,
         clock: &Arc<dyn Clock>,
-    ) -> Result<Notice, Box<dyn std::error::Error>> {
+    ) -> Result<AgentNotice, Box<dyn std::error::Error>> {
         let identity = plan.encrypted.then(|| ServerIdentity::self_signed(&["pathbench".to_owned()]));
         let identity = identity.transpose()?.map(Arc::new);
         let fingerprint = identity.as_ref().map(|identity| identity.fingerprint());
         let options = ServerOptions {
             // No time limits: the scenario's client is the only client in the lab.
-            limits: Limits { max_duration: Duration::MAX, max_patience: Duration::MAX, ..Limits::default() },
+            limits: ServerLimits {
+                max_duration: Duration::MAX,
+                max_patience: Duration::MAX,
+                ..ServerLimits::default()
+            },
             socket: plan.socket,
             identity,
             quic: plan.quic,
             sample_interval: plan.sample_interval,
-            ..ServerOptions::new(vec![(served(plan.transport), plan.address)])
+            ..ServerOptions::new(vec![(server_transport(plan.transport), plan.address)])
         };
         let server = Server::start(options, Arc::clone(clock))?;
         let addresses = server.addresses().iter().map(|&(_, address)| address).collect();
         self.server = Some((server, fingerprint));
-        Ok(Notice::Serving { addresses, fingerprint })
+        Ok(AgentNotice::Serving { addresses, fingerprint })
     }
 
     /// Fetches the record over loopback with the test protocol, as any client can over any path.
-    fn record(&self, client: &EndRecord, clock: &Arc<dyn Clock>) -> Notice {
+    fn record(&self, client: &EndRecord, clock: &Arc<dyn Clock>) -> AgentNotice {
         let kept = self.server.as_ref().and_then(|(server, fingerprint)| {
             let &(transport, address) = server.addresses().first()?;
             let single = if is_quic(transport) { Transport::Quic } else { Transport::Tcp };
@@ -272,7 +276,7 @@ impl Held {
             };
             Some(fetch_record(&plan, true, client, clock).map_err(|error| error.to_string()))
         });
-        Notice::Record(Box::new(kept.unwrap_or_else(|| Err("there is no server".to_owned()))))
+        AgentNotice::Record(Box::new(kept.unwrap_or_else(|| Err("there is no server".to_owned()))))
     }
 }
 
@@ -289,12 +293,12 @@ const fn loopback_of(address: SocketAddr) -> IpAddr {
 fn in_background(
     notices: &Arc<Notices>,
     clock: &Arc<dyn Clock>,
-    work: impl FnOnce(&Notices, &Arc<dyn Clock>) -> Notice + Send + 'static,
+    work: impl FnOnce(&Notices, &Arc<dyn Clock>) -> AgentNotice + Send + 'static,
 ) {
     let (notices, clock) = (Arc::clone(notices), Arc::clone(clock));
     std::thread::spawn(move || {
         let answer = catch_unwind(AssertUnwindSafe(|| work(&notices, &clock)));
-        notices.send(&answer.unwrap_or_else(|_| Notice::Failed("the host's agent panicked".to_owned())));
+        notices.send(&answer.unwrap_or_else(|_| AgentNotice::Failed("the host's agent panicked".to_owned())));
     });
 }
 
@@ -304,7 +308,7 @@ struct Notices {
 
 impl Notices {
     /// Ignores an error: it means that the orchestrator has exited, which also ends the agent.
-    fn send(&self, notice: &Notice) {
+    fn send(&self, notice: &AgentNotice) {
         let channel = lock(&self.channel);
         let _orchestrator_ended = channel::send(&*channel, notice);
     }
@@ -312,18 +316,18 @@ impl Notices {
 
 impl ClientObserver for Notices {
     fn on_first_byte(&self, at: Timestamp) {
-        self.send(&Notice::FirstByte(at));
+        self.send(&AgentNotice::FirstByte(at));
     }
 
     fn on_progress(&self, progress: &Progress) {
-        self.send(&Notice::Progress(progress.clone()));
+        self.send(&AgentNotice::Progress(progress.clone()));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_kerneltest::MonotonicClock;
+    use pathbench_testkit::MonotonicClock;
 
     /// Regression: the orchestrator waited for an answer that was never sent, forever if the test had no duration.
     #[test]
@@ -334,6 +338,6 @@ mod tests {
         in_background(&notices, &clock, |_, _| panic!("injected"));
         ours.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let answer = channel::receive(&ours).unwrap();
-        assert!(matches!(answer, Notice::Failed(message) if message.contains("panicked")));
+        assert!(matches!(answer, AgentNotice::Failed(message) if message.contains("panicked")));
     }
 }

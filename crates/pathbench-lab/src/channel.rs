@@ -44,17 +44,17 @@ pub fn receive<M: DeserializeOwned>(channel: impl Read) -> Result<M, ChannelErro
 /// Reads one message from an untrusted peer, limited to `bytes` of memory.
 pub fn receive_at_most<M: DeserializeOwned>(bytes: u32, mut channel: impl Read) -> Result<M, ChannelError> {
     let mut prefix = [0; 4];
-    channel.read_exact(&mut prefix).map_err(closed)?;
+    channel.read_exact(&mut prefix).map_err(channel_error)?;
     let length = u32::from_be_bytes(prefix);
     if length > bytes {
         return Err(ChannelError::TooLong(length));
     }
     let mut body = vec![0; length as usize];
-    channel.read_exact(&mut body).map_err(closed)?;
+    channel.read_exact(&mut body).map_err(channel_error)?;
     Ok(serde_json::from_slice(&body)?)
 }
 
-fn closed(error: io::Error) -> ChannelError {
+fn channel_error(error: io::Error) -> ChannelError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => ChannelError::Closed,
         _ => ChannelError::Io(error),

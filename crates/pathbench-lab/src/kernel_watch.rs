@@ -69,7 +69,7 @@ impl Drop for KernelWatch {
 }
 
 impl KernelEvents {
-    pub(crate) fn of(node: &NodeHandle) -> Result<Self, EnvironmentError> {
+    pub(crate) fn open(node: &NodeHandle) -> Result<Self, EnvironmentError> {
         Ok(Self { node: node.name().to_owned(), mptcp: node.mptcp_events()?, links: node.link_events()? })
     }
 

@@ -1,25 +1,24 @@
 //! Lines of `key:value`.
 
-use pathbench_lab::scenario::{At, Ledger};
+use pathbench_lab::scenario::{At, MistakeLog};
 
 const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct KeyValue {
     pub(super) line: u32,
-    /// Place and key of the entry.
     pub(super) at: At,
     pub(super) value: String,
 }
 
-impl Entry {
+impl KeyValue {
     pub(super) fn key(&self) -> &str {
         &self.at.key
     }
 }
 
 /// The entries of a file. Ignores empty lines and lines that begin with `#`. Values have no control characters.
-pub(super) fn entries(content: &[u8], ledger: &Ledger) -> Vec<Entry> {
+pub(super) fn entries(content: &[u8], ledger: &MistakeLog) -> Vec<KeyValue> {
     let at = |line: usize| At::new(ledger.line(u32::try_from(line + 1).unwrap_or(u32::MAX)), "");
     if content.len() > MOST_BYTES {
         let problem = format!("the file has {} bytes", content.len());
@@ -28,11 +27,11 @@ pub(super) fn entries(content: &[u8], ledger: &Ledger) -> Vec<Entry> {
     }
     let Ok(text) = std::str::from_utf8(content) else {
         let valid = content.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-        let line = normalised(valid).matches('\n').count();
+        let line = normalise(valid).matches('\n').count();
         ledger.wrong(&at(line), "the line is not text", "save the file as UTF-8");
         return Vec::new();
     };
-    let text = normalised(text);
+    let text = normalise(text);
     let mut entries = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -43,7 +42,7 @@ pub(super) fn entries(content: &[u8], ledger: &Ledger) -> Vec<Entry> {
             Some((key, value)) if !key.trim().is_empty() && !line.contains(char::is_control) => {
                 let at = At { key: key.trim().to_owned(), ..at(index) };
                 let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
-                entries.push(Entry { line, at, value: value.trim().to_owned() });
+                entries.push(KeyValue { line, at, value: value.trim().to_owned() });
             }
             _ => {
                 let shown: String = line.chars().take(40).collect();
@@ -56,6 +55,6 @@ pub(super) fn entries(content: &[u8], ledger: &Ledger) -> Vec<Entry> {
 }
 
 /// Converts all line ends to LF, and removes a byte order mark.
-pub(super) fn normalised(text: &str) -> String {
+pub(super) fn normalise(text: &str) -> String {
     text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n")
 }

@@ -1,14 +1,14 @@
 //! An experiment file, which describes the traffic in a topology.
 
-use super::entry::Entry;
+use super::entry::KeyValue;
 use super::quantity::{number, seconds};
-use pathbench_lab::scenario::{At, Ledger};
+use pathbench_lab::scenario::{At, MistakeLog};
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Experiment {
+pub(super) struct MinitopoExperiment {
     pub(super) transports: Vec<&'static str>,
-    pub(super) pattern: Pattern,
+    pub(super) pattern: MinitopoPattern,
     pub(super) congestion: Option<&'static str>,
     /// Name and value of sysctls of both hosts.
     pub(super) sysctls: Vec<(&'static str, String)>,
@@ -19,18 +19,18 @@ pub(super) struct Experiment {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Pattern {
+pub(super) enum MinitopoPattern {
     Iperf { duration: Option<Duration>, streams: u64 },
     Bulk { bytes: u64 },
     Ping { count: u64, interval: Duration, bytes: u64 },
 }
 
-impl Default for Experiment {
+impl Default for MinitopoExperiment {
     /// Without an experiment file, compares TCP with MPTCP.
     fn default() -> Self {
         Self {
             transports: vec!["tcp", "mptcp"],
-            pattern: Pattern::Iperf { duration: None, streams: 1 },
+            pattern: MinitopoPattern::Iperf { duration: None, streams: 1 },
             congestion: None,
             sysctls: Vec::new(),
             backup: [false; 2],
@@ -44,12 +44,12 @@ impl Default for Experiment {
 const TYPES: &str = "give iperf, ping, msg, http, https, pquic or none";
 
 struct Reader<'a> {
-    entries: &'a [Entry],
-    ledger: &'a Ledger,
+    entries: &'a [KeyValue],
+    ledger: &'a MistakeLog,
 }
 
 impl<'a> Reader<'a> {
-    fn get(&self, key: &str) -> Option<&'a Entry> {
+    fn get(&self, key: &str) -> Option<&'a KeyValue> {
         self.entries.iter().rev().find(|entry| entry.key() == key)
     }
 
@@ -73,8 +73,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Experiment {
-    pub(super) fn read(entries: &[Entry], ledger: &Ledger) -> Self {
+impl MinitopoExperiment {
+    pub(super) fn read(entries: &[KeyValue], ledger: &MistakeLog) -> Self {
         let reader = Reader { entries, ledger };
         let mut experiment = Self::default();
         let kind = reader.get("xpType").map_or("none", |entry| entry.value.as_str());
@@ -95,15 +95,17 @@ impl Experiment {
     fn pattern(&mut self, kind: &str, reader: &Reader<'_>) {
         let second = Duration::from_secs(1);
         self.pattern = match kind {
-            "none" => Pattern::Iperf { duration: None, streams: 1 },
-            "iperf" => Pattern::Iperf {
+            "none" => MinitopoPattern::Iperf { duration: None, streams: 1 },
+            "iperf" => MinitopoPattern::Iperf {
                 duration: seconds(reader.number("iperfTime", 10.0, 1.0, 86_400.0)),
                 streams: reader.whole("iperfParallel", 1, 1, 128),
             },
-            "ping" => {
-                Pattern::Ping { count: reader.whole("pingCount", 5, 1, 10_000), interval: second, bytes: 56 }
-            }
-            "msg" => Pattern::Ping {
+            "ping" => MinitopoPattern::Ping {
+                count: reader.whole("pingCount", 5, 1, 10_000),
+                interval: second,
+                bytes: 56,
+            },
+            "msg" => MinitopoPattern::Ping {
                 count: reader.whole("msgNbRequests", 5, 1, 10_000),
                 interval: seconds(reader.number("msgClientSleep", 5.0, 0.001, 60.0)).unwrap_or(second),
                 bytes: reader.whole("msgBytes", 1_200, 4, 65_536),
@@ -114,15 +116,15 @@ impl Experiment {
                 if reader.get("file").is_some_and(|entry| entry.value != "random") {
                     self.notes.push("file: that file is not at hand; one of file_size is sent".to_owned());
                 }
-                Pattern::Bulk { bytes: kibibytes * 1_024 }
+                MinitopoPattern::Bulk { bytes: kibibytes * 1_024 }
             }
             "pquic" => {
                 let multipath =
-                    |entry: &&Entry| entry.key().ends_with("lugins") && entry.value.contains("multipath");
+                    |entry: &&KeyValue| entry.key().ends_with("lugins") && entry.value.contains("multipath");
                 let plugin = reader.entries.iter().find(multipath);
                 self.transports = vec![if plugin.is_some() { "mpquic" } else { "quic" }];
                 self.round_robin = plugin.is_some_and(|entry| entry.value.contains("_rr"));
-                Pattern::Bulk { bytes: reader.whole("pquicSize", 10_240_000, 1, 10_000_000_000) }
+                MinitopoPattern::Bulk { bytes: reader.whole("pquicSize", 10_240_000, 1, 10_000_000_000) }
             }
             other => {
                 let problem = format!("experiments of the type `{other}` cannot be imported");
@@ -133,7 +135,7 @@ impl Experiment {
         };
     }
 
-    fn setting(&mut self, entry: &Entry, ledger: &Ledger) {
+    fn setting(&mut self, entry: &KeyValue, ledger: &MistakeLog) {
         let value = entry.value.as_str();
         let left_out = |why: &str| {
             format!("{}:{value} (line {} of the experiment) is left out: {why}", entry.key(), entry.line)

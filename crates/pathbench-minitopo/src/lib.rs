@@ -14,6 +14,14 @@
 //! | `desc` | a description |
 //!
 //! This import reports mistakes that minitopo ignores: invalid values, changes out of order, links that do not exist.
+//!
+//! # Modules
+//! - `entry`: the lines of `key:value`
+//! - `experiment`: the experiment file
+//! - `netem`: the arguments of netem
+//! - `quantity`: the numbers of minitopo and tc(8)
+//! - `topology`: the topology file
+//! - `writing`: the text of the scenario
 
 mod entry;
 mod experiment;
@@ -22,9 +30,9 @@ mod quantity;
 mod topology;
 mod writing;
 
-use experiment::Experiment;
-use pathbench_lab::scenario::{Ledger, Mistakes};
-use topology::Topology;
+use experiment::MinitopoExperiment;
+use pathbench_lab::scenario::{MistakeLog, Mistakes};
+use topology::MinitopoTopology;
 
 #[derive(Debug, Clone, Copy)]
 pub struct MinitopoFile<'a> {
@@ -37,13 +45,13 @@ pub fn import_minitopo(
     topology: MinitopoFile<'_>,
     experiment: Option<MinitopoFile<'_>>,
 ) -> Result<String, Mistakes> {
-    let network = read(topology, Topology::read)?;
-    let traffic = experiment.map(|file| read(file, Experiment::read)).transpose()?;
+    let network = read(topology, MinitopoTopology::read)?;
+    let traffic = experiment.map(|file| read(file, MinitopoExperiment::read)).transpose()?;
     Ok(writing::scenario(topology.name, &network, &traffic.unwrap_or_default()))
 }
 
-fn read<T>(file: MinitopoFile<'_>, reader: fn(&[entry::Entry], &Ledger) -> T) -> Result<T, Mistakes> {
-    let ledger = Ledger::new(file.name, entry::normalised(&String::from_utf8_lossy(file.content)));
+fn read<T>(file: MinitopoFile<'_>, reader: fn(&[entry::KeyValue], &MistakeLog) -> T) -> Result<T, Mistakes> {
+    let ledger = MistakeLog::new(file.name, entry::normalise(&String::from_utf8_lossy(file.content)));
     let entries = entry::entries(file.content, &ledger);
     let value = reader(&entries, &ledger);
     if ledger.is_empty() { Ok(value) } else { Err(ledger.into_mistakes()) }

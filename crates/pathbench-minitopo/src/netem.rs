@@ -6,23 +6,23 @@ use super::quantity::{rounded_percent, tc_percent, tc_rate, tc_time};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Netem {
+pub(super) struct NetemArguments {
     pub(super) delay: Duration,
     pub(super) jitter: Duration,
     pub(super) distribution: Option<&'static str>,
-    pub(super) loss: Loss,
+    pub(super) loss: NetemLoss,
     pub(super) duplicate: f64,
     pub(super) corrupt: f64,
     pub(super) rate_bps: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Loss {
+pub(super) enum NetemLoss {
     Independent(f64),
     Chain { to_bad: f64, to_good: f64, loss_bad: f64, loss_good: f64 },
 }
 
-impl Default for Loss {
+impl Default for NetemLoss {
     fn default() -> Self {
         Self::Independent(0.0)
     }
@@ -30,8 +30,7 @@ impl Default for Loss {
 
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-impl Netem {
-    /// Reads arguments, or returns problem and remedy.
+impl NetemArguments {
     pub(super) fn read(text: &str) -> Result<Self, (String, String)> {
         let mut netem = Self::default();
         let mut words = Words { words: text.split_ascii_whitespace().collect(), next: 0 };
@@ -59,7 +58,7 @@ impl Netem {
             }
             words.no_correlation()?;
         }
-        netem.checked()
+        netem.check()
     }
 
     fn delay(&mut self, words: &mut Words<'_>) -> Result<(), (String, String)> {
@@ -88,7 +87,7 @@ impl Netem {
                 let to_good = words.optional(tc_percent).unwrap_or_else(|| rounded_percent(100.0 - to_bad));
                 let loss_bad = words.optional(tc_percent).unwrap_or(100.0);
                 let loss_good = words.optional(tc_percent).unwrap_or(0.0);
-                self.loss = Loss::Chain { to_bad, to_good, loss_bad, loss_good };
+                self.loss = NetemLoss::Chain { to_bad, to_good, loss_bad, loss_good };
                 if to_good == 0.0 && to_bad > 0.0 {
                     return Err(wrong(
                         "the burst of loss would never end",
@@ -104,13 +103,13 @@ impl Netem {
                 if other == Some("random") {
                     words.take();
                 }
-                self.loss = Loss::Independent(words.value("loss", tc_percent, PERCENT)?);
+                self.loss = NetemLoss::Independent(words.value("loss", tc_percent, PERCENT)?);
             }
         }
         Ok(())
     }
 
-    fn checked(self) -> Result<Self, (String, String)> {
+    fn check(self) -> Result<Self, (String, String)> {
         if self.delay > LONGEST_DELAY || self.jitter > LONGEST_DELAY {
             return Err(wrong("the delay is longer than a minute", "give at most 60s"));
         }

@@ -19,7 +19,7 @@ pub(super) fn tc_time(text: &str) -> Option<Duration> {
         "s" | "sec" | "secs" => 1e9,
         _ => return None,
     };
-    nanoseconds_checked(value * nanoseconds)
+    checked_nanoseconds(value * nanoseconds)
 }
 
 /// A rate of tc(8); bits per second without a unit. `bps` is bytes per second.
@@ -44,20 +44,20 @@ pub(super) fn tc_percent(text: &str) -> Option<f64> {
     number(text.strip_suffix('%').unwrap_or(text)).filter(|percent| *percent <= 100.0).map(rounded_percent)
 }
 
-/// Rounds to six decimal places, which is more than scenarios need.
+/// Rounds to six decimals, which is more than scenarios need.
 pub(super) fn rounded_percent(percent: f64) -> f64 {
     (percent * 1e6).round() / 1e6
 }
 
 pub(super) fn milliseconds(value: f64) -> Option<Duration> {
-    nanoseconds_checked(value * 1e6)
+    checked_nanoseconds(value * 1e6)
 }
 
 pub(super) fn seconds(value: f64) -> Option<Duration> {
-    nanoseconds_checked(value * 1e9)
+    checked_nanoseconds(value * 1e9)
 }
 
-fn nanoseconds_checked(value: f64) -> Option<Duration> {
+fn checked_nanoseconds(value: f64) -> Option<Duration> {
     (0.0..=1e15).contains(&value).then(|| Duration::from_nanos(value.round() as u64))
 }
 

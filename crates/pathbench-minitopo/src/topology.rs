@@ -1,21 +1,21 @@
 //! A topology file.
 
-use super::entry::Entry;
-use super::netem::Netem;
+use super::entry::KeyValue;
+use super::netem::NetemArguments;
 use super::quantity::{milliseconds, number, rounded_percent, seconds};
-use pathbench_lab::scenario::{At, Ledger};
+use pathbench_lab::scenario::{At, MistakeLog};
 use std::time::Duration;
 
 /// minitopo's times begin at its own start: its experiments start the server, sleep this long, and start the client.
 const HEAD_START_SECONDS: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
+pub(super) enum RouterSide {
     C2r,
     R2s,
 }
 
-impl Side {
+impl RouterSide {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::C2r => "c2r",
@@ -23,16 +23,16 @@ impl Side {
         }
     }
 
-    fn of(name: &str) -> Option<Self> {
+    fn parse(name: &str) -> Option<Self> {
         [Self::C2r, Self::R2s].into_iter().find(|side| side.name() == name)
     }
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Path {
-    pub(super) side: Side,
+pub(super) struct TopologyPath {
+    pub(super) side: RouterSide,
     pub(super) number: u32,
-    pub(super) entry: Entry,
+    pub(super) entry: KeyValue,
     pub(super) delay: Duration,
     pub(super) rate_bps: u64,
     pub(super) queue_packets: u64,
@@ -42,7 +42,7 @@ pub(super) struct Path {
     pub(super) changes: Vec<NetemAt>,
 }
 
-impl Path {
+impl TopologyPath {
     pub(super) fn name(&self) -> String {
         format!("{}_{}", self.side.name(), self.number)
     }
@@ -60,25 +60,25 @@ impl Path {
 
 #[derive(Debug, Clone)]
 pub(super) struct NetemAt {
-    pub(super) entry: Entry,
+    pub(super) entry: KeyValue,
     /// Time since minitopo's start.
     seconds: f64,
-    pub(super) netem: Netem,
+    pub(super) netem: NetemArguments,
 }
 
 impl NetemAt {
     /// Time since the first byte of data; `None` if the change is earlier.
-    pub(super) fn at(&self) -> Option<Duration> {
+    pub(super) fn time(&self) -> Option<Duration> {
         seconds(self.seconds - HEAD_START_SECONDS)
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Topology {
+pub(super) struct MinitopoTopology {
     pub(super) description: String,
     pub(super) subnets: [[u8; 2]; 2],
     pub(super) other_clients: bool,
-    pub(super) paths: Vec<Path>,
+    pub(super) paths: Vec<TopologyPath>,
     pub(super) changing: bool,
 }
 
@@ -89,8 +89,8 @@ const LONGEST: &str =
 /// The kernel supports eight MPTCP endpoints, and one octet of the addresses is the number of the link.
 const MOST_PATHS: usize = 8;
 
-impl Topology {
-    pub(super) fn read(entries: &[Entry], ledger: &Ledger) -> Self {
+impl MinitopoTopology {
+    pub(super) fn read(entries: &[KeyValue], ledger: &MistakeLog) -> Self {
         let mut topology = Self {
             description: String::new(),
             subnets: [[10, 1], [10, 2]],
@@ -124,11 +124,11 @@ impl Topology {
         topology
     }
 
-    pub(super) fn side(&self, side: Side) -> impl Iterator<Item = &Path> {
+    pub(super) fn side(&self, side: RouterSide) -> impl Iterator<Item = &TopologyPath> {
         self.paths.iter().filter(move |path| path.side == side)
     }
 
-    fn change(&mut self, entry: &Entry, ledger: &Ledger) {
+    fn change(&mut self, entry: &KeyValue, ledger: &MistakeLog) {
         let Some((side, number)) = identity(entry, "netemAt", ledger) else { return };
         let change = match change(entry) {
             Ok(change) => change,
@@ -150,7 +150,7 @@ impl Topology {
         path.changes.push(change);
     }
 
-    fn check(&self, entries: &[Entry], ledger: &Ledger) {
+    fn check(&self, entries: &[KeyValue], ledger: &MistakeLog) {
         if !ledger.is_empty() {
             return;
         }
@@ -158,11 +158,11 @@ impl Topology {
         if !entries.iter().any(|entry| entry.key() == "topoType") {
             ledger.wrong(&top("topoType"), "the type of the topology is missing", TYPES);
         }
-        if self.side(Side::C2r).next().is_none() {
+        if self.side(RouterSide::C2r).next().is_none() {
             let remedy = "add one, as in path_c2r_0:20,80,20";
             ledger.wrong(&top("path_c2r_0"), "the file has no path of the client", remedy);
         }
-        for side in [Side::C2r, Side::R2s] {
+        for side in [RouterSide::C2r, RouterSide::R2s] {
             if let Some(path) = self.side(side).nth(MOST_PATHS) {
                 let problem = format!("there are more than {MOST_PATHS} paths on one side of the router");
                 ledger.wrong(&path.entry.at, problem, "take some away");
@@ -171,15 +171,15 @@ impl Topology {
         if self.subnets[0] == self.subnets[1] {
             let entry =
                 entries.iter().find(|entry| entry.key() == "rightSubnet" || entry.key() == "leftSubnet");
-            let place = entry.map_or(top("").place, |entry| entry.at.place);
+            let location = entry.map_or(top("").location, |entry| entry.at.location);
             let problem = "both sides of the router have the same subnets";
             let remedy = "give leftSubnet and rightSubnet different ones";
-            ledger.wrong(&At::new(place, "rightSubnet"), problem, remedy);
+            ledger.wrong(&At::new(location, "rightSubnet"), problem, remedy);
         }
     }
 }
 
-fn no_key_twice(entries: &[Entry], ledger: &Ledger) {
+fn no_key_twice(entries: &[KeyValue], ledger: &MistakeLog) {
     for (index, entry) in entries.iter().enumerate() {
         let before = entries[..index].iter().find(|before| before.key() == entry.key());
         if let Some(before) = before.filter(|_| !entry.key().starts_with("netemAt")) {
@@ -189,7 +189,7 @@ fn no_key_twice(entries: &[Entry], ledger: &Ledger) {
     }
 }
 
-fn is_multi_client(entry: &Entry, ledger: &Ledger) -> bool {
+fn is_multi_client(entry: &KeyValue, ledger: &MistakeLog) -> bool {
     if !["MultiIf", "MultiIfMultiClient"].contains(&entry.value.as_str()) {
         ledger.wrong(&entry.at, format!("the type `{}` cannot be imported", entry.value), TYPES);
     }
@@ -197,7 +197,7 @@ fn is_multi_client(entry: &Entry, ledger: &Ledger) -> bool {
 }
 
 /// Parses the first two octets of addresses: `10.1.`.
-fn subnet(entry: &Entry, ledger: &Ledger) -> Option<[u8; 2]> {
+fn subnet(entry: &KeyValue, ledger: &MistakeLog) -> Option<[u8; 2]> {
     let octets = entry.value.strip_suffix('.').and_then(|text| text.split_once('.'));
     let octet = |text: &str| text.parse::<u8>().ok().filter(|octet| octet.to_string() == text);
     let pair = octets.and_then(|(first, second)| Some([octet(first)?, octet(second)?]));
@@ -210,12 +210,12 @@ fn subnet(entry: &Entry, ledger: &Ledger) -> Option<[u8; 2]> {
 }
 
 /// Side and number in `path_c2r_0` or `netemAt_c2r_0`.
-fn identity(entry: &Entry, prefix: &str, ledger: &Ledger) -> Option<(Side, u32)> {
+fn identity(entry: &KeyValue, prefix: &str, ledger: &MistakeLog) -> Option<(RouterSide, u32)> {
     let rest = entry.key().strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_'));
     let pair = rest.and_then(|rest| rest.split_once('_'));
     let number =
         |text: &str| text.parse::<u32>().ok().filter(|number| *number < 1_000 && number.to_string() == text);
-    let identity = pair.and_then(|(side, text)| Some((Side::of(side)?, number(text)?)));
+    let identity = pair.and_then(|(side, text)| Some((RouterSide::parse(side)?, number(text)?)));
     if identity.is_none() {
         let remedy = format!(
             "write {prefix}_c2r_N for the link N from client to router (old files: {prefix}_N), {prefix}_r2s_N for that \
@@ -230,13 +230,13 @@ fn round_trip_packets(delay: Duration, rate_bps: u64) -> u64 {
     (rate_bps as f64 / 8.0 * 2.0 * delay.as_secs_f64() / 1_500.0).ceil() as u64
 }
 
-fn path(entry: &Entry, ledger: &Ledger) -> Option<Path> {
+fn path(entry: &KeyValue, ledger: &MistakeLog) -> Option<TopologyPath> {
     let (side, number) = identity(entry, "path", ledger)?;
     let path = values(entry, side, number).map_err(|problem| ledger.wrong(&entry.at, problem, LONGEST));
     path.ok()
 }
 
-fn values(entry: &Entry, side: Side, number_of_path: u32) -> Result<Path, String> {
+fn values(entry: &KeyValue, side: RouterSide, number_of_path: u32) -> Result<TopologyPath, String> {
     let text = entry.value.as_str();
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     let (delay, queue, bandwidth, loss, backup) = match fields[..] {
@@ -266,7 +266,7 @@ fn values(entry: &Entry, side: Side, number_of_path: u32) -> Result<Path, String
     let delay = milliseconds(delay).unwrap_or_default();
     let rate_bps = (mbps * 1e6).round() as u64;
     let usual_packets = round_trip_packets(delay, rate_bps).max(1);
-    Ok(Path {
+    Ok(TopologyPath {
         side,
         number: number_of_path,
         entry: entry.clone(),
@@ -280,7 +280,7 @@ fn values(entry: &Entry, side: Side, number_of_path: u32) -> Result<Path, String
     })
 }
 
-fn change(entry: &Entry) -> Result<NetemAt, (String, String)> {
+fn change(entry: &KeyValue) -> Result<NetemAt, (String, String)> {
     let example = "write seconds,arguments of netem, as in 5,delay 20ms loss 1%";
     let Some((at, arguments)) = entry.value.split_once(',') else {
         return Err((format!("`{}` has no comma", entry.value), example.to_owned()));
@@ -292,5 +292,5 @@ fn change(entry: &Entry) -> Result<NetemAt, (String, String)> {
     if arguments.contains(',') {
         return Err(("there is more than one comma".to_owned(), example.to_owned()));
     }
-    Ok(NetemAt { entry: entry.clone(), seconds, netem: Netem::read(arguments)? })
+    Ok(NetemAt { entry: entry.clone(), seconds, netem: NetemArguments::read(arguments)? })
 }

@@ -1,8 +1,8 @@
 //! The scenario's text.
 
-use super::experiment::{Experiment, Pattern};
-use super::netem::{Loss, Netem};
-use super::topology::{NetemAt, Path, Side, Topology};
+use super::experiment::{MinitopoExperiment, MinitopoPattern};
+use super::netem::{NetemArguments, NetemLoss};
+use super::topology::{MinitopoTopology, NetemAt, RouterSide, TopologyPath};
 use pathbench_record::units::{Rate, Span};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 const DURATION: Duration = Duration::from_secs(10);
 const AFTERMATH: Duration = Duration::from_secs(5);
 
-pub(super) fn scenario(file: &str, network: &Topology, traffic: &Experiment) -> String {
+pub(super) fn scenario(file: &str, network: &MinitopoTopology, traffic: &MinitopoExperiment) -> String {
     let mut text = Vec::new();
     let title = name(file);
     head(&mut text, file, network, traffic);
@@ -19,15 +19,15 @@ pub(super) fn scenario(file: &str, network: &Topology, traffic: &Experiment) -> 
     } else {
         network.description.chars().take(200).collect()
     };
-    text.push(format!("name = {}", quoted(&title)));
-    text.push(format!("description = {}\n", quoted(&description)));
+    text.push(format!("name = {}", quote(&title)));
+    text.push(format!("description = {}\n", quote(&description)));
     text.push("[[router]]\nname = \"router\"".to_owned());
-    for side in [Side::C2r, Side::R2s] {
+    for side in [RouterSide::C2r, RouterSide::R2s] {
         for (position, path) in network.side(side).enumerate() {
             link(&mut text, network, path, position, traffic);
         }
     }
-    if network.side(Side::R2s).next().is_none() {
+    if network.side(RouterSide::R2s).next().is_none() {
         wire(&mut text, network);
     }
     hosts(&mut text, network, traffic);
@@ -39,7 +39,7 @@ pub(super) fn scenario(file: &str, network: &Topology, traffic: &Experiment) -> 
     text.join("\n") + "\n"
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     serde_json::Value::from(text.replace(char::is_control, " ")).to_string()
 }
 
@@ -51,7 +51,7 @@ fn name(file: &str) -> String {
     if name.is_empty() { "minitopo".to_owned() } else { name }
 }
 
-fn head(text: &mut Vec<String>, file: &str, network: &Topology, traffic: &Experiment) {
+fn head(text: &mut Vec<String>, file: &str, network: &MinitopoTopology, traffic: &MinitopoExperiment) {
     let shown = file.replace(char::is_control, " ");
     text.push(format!("# Imported from minitopo's topology {shown}."));
     if network.other_clients {
@@ -73,11 +73,11 @@ fn head(text: &mut Vec<String>, file: &str, network: &Topology, traffic: &Experi
     text.push(String::new());
 }
 
-fn ends(network: &Topology, side: Side, position: usize) -> String {
+fn ends(network: &MinitopoTopology, side: RouterSide, position: usize) -> String {
     let [left, right] = network.subnets;
     let (near, far) = match side {
-        Side::C2r => (("client", 'c', left, 1), ("router", 'c', left, 2)),
-        Side::R2s => (("router", 's', right, 2), ("server", 's', right, 1)),
+        RouterSide::C2r => (("client", 'c', left, 1), ("router", 'c', left, 2)),
+        RouterSide::R2s => (("router", 's', right, 2), ("server", 's', right, 1)),
     };
     let end = |(node, letter, [first, second], host): (&str, char, [u8; 2], u8)| {
         let interface =
@@ -88,7 +88,13 @@ fn ends(network: &Topology, side: Side, position: usize) -> String {
     format!("ends = [\n    {},\n    {},\n]", end(near), end(far))
 }
 
-fn link(text: &mut Vec<String>, network: &Topology, path: &Path, position: usize, traffic: &Experiment) {
+fn link(
+    text: &mut Vec<String>,
+    network: &MinitopoTopology,
+    path: &TopologyPath,
+    position: usize,
+    traffic: &MinitopoExperiment,
+) {
     text.push(format!("\n# Line {}, {}:{}", path.entry.line, path.entry.key(), path.entry.value));
     text.push(format!("[[link]]\nname = \"{}\"", path.name()));
     text.push(ends(network, path.side, position));
@@ -107,7 +113,7 @@ fn link(text: &mut Vec<String>, network: &Topology, path: &Path, position: usize
     if path.loss > 0.0 {
         text.push(format!("loss = \"{}%\"", path.loss));
     }
-    let client = path.side == Side::C2r;
+    let client = path.side == RouterSide::C2r;
     if client && (path.backup || traffic.backup.get(position).copied().unwrap_or_default()) {
         text.push("backup = true".to_owned());
     } else if path.backup {
@@ -116,22 +122,22 @@ fn link(text: &mut Vec<String>, network: &Topology, path: &Path, position: usize
 }
 
 /// The link between router and server in a topology without a path between them.
-fn wire(text: &mut Vec<String>, network: &Topology) {
+fn wire(text: &mut Vec<String>, network: &MinitopoTopology) {
     text.push("\n# There is no path_r2s_N: router and server are linked directly.".to_owned());
-    text.push(format!("[[link]]\nname = \"r2s\"\n{}", ends(network, Side::R2s, 0)));
+    text.push(format!("[[link]]\nname = \"r2s\"\n{}", ends(network, RouterSide::R2s, 0)));
 }
 
 /// If it has several addresses, the server announces each to the client, which opens a path from each of its addresses.
-fn hosts(text: &mut Vec<String>, network: &Topology, traffic: &Experiment) {
+fn hosts(text: &mut Vec<String>, network: &MinitopoTopology, traffic: &MinitopoExperiment) {
     for host in ["client", "server"] {
         if !traffic.sysctls.is_empty() {
             text.push(format!("\n[host.{host}.sysctl]"));
         }
         for (name, value) in &traffic.sysctls {
-            text.push(format!("\"{name}\" = {}", quoted(value)));
+            text.push(format!("\"{name}\" = {}", quote(value)));
         }
     }
-    if network.side(Side::R2s).count() < 2 {
+    if network.side(RouterSide::R2s).count() < 2 {
         return;
     }
     text.push(
@@ -139,7 +145,7 @@ fn hosts(text: &mut Vec<String>, network: &Topology, traffic: &Experiment) {
              endpoints = ["
             .to_owned(),
     );
-    for (position, path) in network.side(Side::C2r).enumerate() {
+    for (position, path) in network.side(RouterSide::C2r).enumerate() {
         let backup = path.backup || traffic.backup.get(position).copied().unwrap_or_default();
         let flag = if backup { ", \"backup\"" } else { "" };
         text.push(format!(
@@ -148,29 +154,34 @@ fn hosts(text: &mut Vec<String>, network: &Topology, traffic: &Experiment) {
         ));
     }
     text.push("]\n\n[host.server.mptcp]\nendpoints = [".to_owned());
-    for path in network.side(Side::R2s).skip(1) {
+    for path in network.side(RouterSide::R2s).skip(1) {
         text.push(format!("    {{ link = \"{}\", flags = [\"signal\"] }},", path.name()));
     }
     text.push("]".to_owned());
 }
 
-fn duration(network: &Topology, traffic: &Experiment) -> Option<Duration> {
-    let Pattern::Iperf { duration, .. } = traffic.pattern else { return None };
+fn duration(network: &MinitopoTopology, traffic: &MinitopoExperiment) -> Option<Duration> {
+    let MinitopoPattern::Iperf { duration, .. } = traffic.pattern else { return None };
     let in_force = network.paths.iter().filter(|_| network.changing);
-    let last = in_force.flat_map(|path| &path.changes).filter_map(NetemAt::at).max();
+    let last = in_force.flat_map(|path| &path.changes).filter_map(NetemAt::time).max();
     let enough = last.map_or(DURATION, |last| Duration::from_secs((last + AFTERMATH).as_secs() + 1));
     Some(duration.unwrap_or(enough.max(DURATION)))
 }
 
-fn changes(text: &mut Vec<String>, network: &Topology, path: &Path, duration: Option<Duration>) {
-    let mut so_far: Vec<&Netem> = Vec::new();
+fn changes(
+    text: &mut Vec<String>,
+    network: &MinitopoTopology,
+    path: &TopologyPath,
+    duration: Option<Duration>,
+) {
+    let mut so_far: Vec<&NetemArguments> = Vec::new();
     for change in &path.changes {
         text.push(format!("\n# Line {}, {}:{}", change.entry.line, change.entry.key(), change.entry.value));
         if !network.changing {
             text.push("# is not in force, in minitopo, too: changeNetem is not yes.".to_owned());
             continue;
         }
-        let at = change.at().unwrap_or_default();
+        let at = change.time().unwrap_or_default();
         if duration.is_some_and(|duration| at >= duration) {
             text.push("# comes when the traffic is over.".to_owned());
             continue;
@@ -181,16 +192,16 @@ fn changes(text: &mut Vec<String>, network: &Topology, path: &Path, duration: Op
 }
 
 /// A change resets the parameters of earlier changes that it does not set.
-fn event(text: &mut Vec<String>, path: &Path, change: &NetemAt, so_far: &[&Netem]) {
+fn event(text: &mut Vec<String>, path: &TopologyPath, change: &NetemAt, so_far: &[&NetemArguments]) {
     let netem = &change.netem;
-    let ever = |sets: fn(&Netem) -> bool| sets(netem) || so_far.iter().any(|before| sets(before));
-    if change.at().is_none() {
+    let ever = |sets: fn(&NetemArguments) -> bool| sets(netem) || so_far.iter().any(|before| sets(before));
+    if change.time().is_none() {
         text.push("# comes before the traffic.".to_owned());
     }
     if netem.delay.is_zero() && !so_far.last().map_or(path.delay, |before| before.delay).is_zero() {
         text.push("# It replaces all that netem did, the delay included.".to_owned());
     }
-    text.push(format!("[[event]]\nat = \"{}\"", Span(change.at().unwrap_or_default())));
+    text.push(format!("[[event]]\nat = \"{}\"", Span(change.time().unwrap_or_default())));
     text.push(format!("link = \"{}\"\naction = \"set\"", path.name()));
     text.push(format!("delay = \"{}\"", Span(netem.delay)));
     if ever(|netem| !netem.jitter.is_zero()) {
@@ -200,8 +211,8 @@ fn event(text: &mut Vec<String>, path: &Path, change: &NetemAt, so_far: &[&Netem
         text.push(format!("reorder = {}{comment}", !netem.jitter.is_zero()));
     }
     match netem.loss {
-        Loss::Independent(percent) => text.push(format!("loss = \"{percent}%\"")),
-        Loss::Chain { to_bad, to_good, loss_bad, loss_good } => text.push(format!(
+        NetemLoss::Independent(percent) => text.push(format!("loss = \"{percent}%\"")),
+        NetemLoss::Chain { to_bad, to_good, loss_bad, loss_good } => text.push(format!(
             "burst_loss = {{ to_bad = \"{to_bad}%\", to_good = \"{to_good}%\", loss_bad = \"{loss_bad}%\", \
                  loss_good = \"{loss_good}%\" }}"
         )),
@@ -218,13 +229,13 @@ fn event(text: &mut Vec<String>, path: &Path, change: &NetemAt, so_far: &[&Netem
     }
 }
 
-fn run(text: &mut Vec<String>, traffic: &Experiment, duration: Option<Duration>) {
-    let transports: Vec<_> = traffic.transports.iter().map(|transport| quoted(transport)).collect();
+fn run(text: &mut Vec<String>, traffic: &MinitopoExperiment, duration: Option<Duration>) {
+    let transports: Vec<_> = traffic.transports.iter().map(|transport| quote(transport)).collect();
     text.push(format!("\n[run]\ntransports = [{}]", transports.join(", ")));
     let pattern = match traffic.pattern {
-        Pattern::Iperf { .. } => "throughput",
-        Pattern::Bulk { .. } => "bulk",
-        Pattern::Ping { .. } => "ping",
+        MinitopoPattern::Iperf { .. } => "throughput",
+        MinitopoPattern::Bulk { .. } => "bulk",
+        MinitopoPattern::Ping { .. } => "ping",
     };
     text.push(format!("pattern = \"{pattern}\""));
     if let Some(duration) = duration {
@@ -237,11 +248,11 @@ fn run(text: &mut Vec<String>, traffic: &Experiment, duration: Option<Duration>)
         text.push("tls = true".to_owned());
     }
     match traffic.pattern {
-        Pattern::Iperf { streams, .. } => {
+        MinitopoPattern::Iperf { streams, .. } => {
             text.push(format!("\n[run.throughput]\ndirection = \"upload\"\nstreams = {streams}"));
         }
-        Pattern::Bulk { bytes } => text.push(format!("\n[run.bulk]\nbytes = {bytes}")),
-        Pattern::Ping { count, interval, bytes } => {
+        MinitopoPattern::Bulk { bytes } => text.push(format!("\n[run.bulk]\nbytes = {bytes}")),
+        MinitopoPattern::Ping { count, interval, bytes } => {
             text.push(format!(
                 "\n[run.ping]\ncount = {count}\nwarm_up = 0\ninterval = \"{}\"",
                 Span(interval)

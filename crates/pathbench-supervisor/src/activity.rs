@@ -13,7 +13,7 @@ const FURTHER_PROGRAMS: &str = "further programs";
 
 /// Shared by the thread that answers calls and the thread that samples.
 #[derive(Debug, Default)]
-pub struct Activity {
+pub struct SocketActivity {
     pub sockets_created: u64,
     /// Whether an IPv6 socket is among them, which may carry IPv4 as well.
     pub has_ipv6: bool,
@@ -32,7 +32,7 @@ pub struct Activity {
     pub(crate) confinement: Confinement,
 }
 
-impl Activity {
+impl SocketActivity {
     pub fn created(&mut self, cookie: u64) {
         self.sockets_created += 1;
         self.awaited.insert(cookie);
@@ -42,7 +42,6 @@ impl Activity {
         }
     }
 
-    /// Whether it is the cookie of a created socket.
     pub fn is_awaited(&self, cookie: u64) -> bool {
         self.awaited.contains(&cookie)
     }
@@ -54,7 +53,7 @@ impl Activity {
 
     /// The socket is connected or listening; true if it was created here.
     pub fn appeared(&mut self, cookie: u64) -> bool {
-        // Its place in the queue stays until it is the oldest.
+        // Its position in the queue stays until it is the oldest.
         let is_own = self.awaited.remove(&cookie);
         self.sockets_seen += u64::from(is_own);
         is_own
@@ -62,12 +61,12 @@ impl Activity {
 
     pub fn left(&mut self, reason: LeftOnTcp, program: &str) {
         let is_known = self.left_on_tcp.contains_key(&(reason, program.to_owned()));
-        let program = bounded(program, is_known, self.left_on_tcp.len());
+        let program = bound_name(program, is_known, self.left_on_tcp.len());
         *self.left_on_tcp.entry((reason, program.to_owned())).or_default() += 1;
     }
 
     pub fn used_io_uring(&mut self, program: &str) {
-        let program = bounded(program, self.io_uring.contains_key(program), self.io_uring.len());
+        let program = bound_name(program, self.io_uring.contains_key(program), self.io_uring.len());
         *self.io_uring.entry(program.to_owned()).or_default() += 1;
     }
 
@@ -76,7 +75,7 @@ impl Activity {
     }
 }
 
-fn bounded(program: &str, is_known: bool, programs: usize) -> &str {
+fn bound_name(program: &str, is_known: bool, programs: usize) -> &str {
     if is_known || programs < MOST_PROGRAMS { program } else { FURTHER_PROGRAMS }
 }
 
@@ -86,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_sockets_takes_bounded_memory() {
-        let mut activity = Activity::default();
+        let mut activity = SocketActivity::default();
         let many = 3 * MOST_AWAITED as u64;
         (0..many).for_each(|cookie| activity.created(cookie));
         assert_eq!(activity.sockets_created, many);
@@ -102,7 +101,7 @@ mod tests {
 
     #[test]
     fn programs_with_many_names_take_bounded_memory() {
-        let mut activity = Activity::default();
+        let mut activity = SocketActivity::default();
         for number in 0..1000 {
             activity.left(LeftOnTcp::Landlock, &format!("program-{number}"));
             activity.used_io_uring(&format!("program-{number}"));

@@ -1,11 +1,11 @@
 //! The thread that answers the program's calls: each at once, without waiting for anything.
 
-use crate::activity::Activity;
+use crate::activity::SocketActivity;
 use crate::decision::{Caller, Decision, LeftOnTcp, Namespace, decide};
 use pathbench_host::process::{
     NamespaceId, Numbering, ancestry, network_namespace, own_network_namespace, program_name,
 };
-use pathbench_host::seccomp::{Call, Listener, Notification};
+use pathbench_host::seccomp::{SeccompListener, SeccompNotification, SystemCall};
 use pathbench_host::sockets::protocol_name;
 use pathbench_transport::{contain_panic, lock};
 use rustix::io::Errno;
@@ -16,8 +16,8 @@ use std::sync::Mutex;
 /// Answers the calls of a tree of processes.
 #[derive(Debug)]
 pub struct Answering<'a> {
-    listener: &'a Listener,
-    activity: &'a Mutex<Activity>,
+    listener: &'a SeccompListener,
+    activity: &'a Mutex<SocketActivity>,
     numbering: Numbering,
     /// The first process of the tree, in `/proc`.
     root: u32,
@@ -27,7 +27,7 @@ pub struct Answering<'a> {
 
 impl<'a> Answering<'a> {
     /// `root` is the id of the tree's first process. Sockets belong to the network namespace of the calling thread.
-    pub fn new(listener: &'a Listener, activity: &'a Mutex<Activity>, root: u32) -> Self {
+    pub fn new(listener: &'a SeccompListener, activity: &'a Mutex<SocketActivity>, root: u32) -> Self {
         let numbering = Numbering::read();
         let own = own_network_namespace().ok();
         Self { listener, activity, numbering, root: numbering.in_proc(root).unwrap_or_default(), own }
@@ -45,7 +45,7 @@ impl<'a> Answering<'a> {
         Ok(())
     }
 
-    fn answer(&self, notification: &Notification) -> Result<(), Errno> {
+    fn answer(&self, notification: &SeccompNotification) -> Result<(), Errno> {
         match decide(&notification.call, || self.examine(notification.thread)) {
             Decision::Create { family, nonblocking, close_on_exec } => {
                 self.create(notification, family, nonblocking, close_on_exec)
@@ -58,7 +58,7 @@ impl<'a> Answering<'a> {
         }
     }
 
-    fn leave(&self, notification: &Notification, reason: LeftOnTcp) -> Result<(), Errno> {
+    fn leave(&self, notification: &SeccompNotification, reason: LeftOnTcp) -> Result<(), Errno> {
         let program = self.program(notification.thread);
         lock(self.activity).left(reason, &program);
         self.listener.leave_to_kernel(notification.id)
@@ -82,31 +82,31 @@ impl<'a> Answering<'a> {
         }
     }
 
-    fn note(&self, call: &Call, thread: u32) {
+    fn note(&self, call: &SystemCall, thread: u32) {
         match *call {
-            Call::RestrictSelf => match self.numbering.in_proc(thread).and_then(ancestry) {
+            SystemCall::RestrictSelf => match self.numbering.in_proc(thread).and_then(ancestry) {
                 Some(found) => lock(self.activity).confinement.add(found.process),
                 // It has ended, or its number is not visible in /proc.
                 None => lock(self.activity).confinement.add_unknown(),
             },
-            Call::IoUring => {
+            SystemCall::IoUring => {
                 let program = self.program(thread);
                 lock(self.activity).used_io_uring(&program);
             }
-            Call::SetOption { descriptor, option } => {
+            SystemCall::SetOption { descriptor, option } => {
                 let name =
                     self.numbering.in_proc(thread).and_then(|thread| protocol_name(thread, descriptor));
                 if name.is_some_and(|name| name.starts_with("MPTCP")) {
                     lock(self.activity).refused_option(option);
                 }
             }
-            Call::Socket { .. } | Call::Other => {}
+            SystemCall::Socket { .. } | SystemCall::Other => {}
         }
     }
 
     fn create(
         &self,
-        notification: &Notification,
+        notification: &SeccompNotification,
         family: i32,
         nonblocking: bool,
         close_on_exec: bool,

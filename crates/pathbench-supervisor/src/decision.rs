@@ -1,6 +1,6 @@
 //! The answer to a call: pure.
 
-use pathbench_host::seccomp::Call;
+use pathbench_host::seccomp::SystemCall;
 use serde::{Deserialize, Serialize};
 
 /// The calling thread's network namespace, compared with the supervisor's.
@@ -67,8 +67,8 @@ pub(crate) enum Decision {
 }
 
 /// The answer to `call`. `examine` is called only for calls that create TCP sockets.
-pub(crate) fn decide(call: &Call, examine: impl FnOnce() -> Caller) -> Decision {
-    let Call::Socket { family, kind, flags, protocol } = *call else { return Decision::Pass };
+pub(crate) fn decide(call: &SystemCall, examine: impl FnOnce() -> Caller) -> Decision {
+    let SystemCall::Socket { family, kind, flags, protocol } = *call else { return Decision::Pass };
     let is_ip = [libc::AF_INET, libc::AF_INET6].contains(&family);
     let is_tcp = [0, libc::IPPROTO_TCP, libc::IPPROTO_MPTCP].contains(&protocol);
     if !is_ip || kind != libc::SOCK_STREAM || !is_tcp {
@@ -104,7 +104,7 @@ mod tests {
             |family, nonblocking, close_on_exec| Decision::Create { family, nonblocking, close_on_exec };
         let free = Caller { namespace: Same, is_confined: false };
         let socket =
-            |family, flags, protocol| Call::Socket { family, kind: libc::SOCK_STREAM, flags, protocol };
+            |family, flags, protocol| SystemCall::Socket { family, kind: libc::SOCK_STREAM, flags, protocol };
         for (name, call, caller, expected) in [
             ("tcp", socket(v4, 0, 0), free, create(v4, false, false)),
             ("tcp by number", socket(v6, libc::SOCK_CLOEXEC, 6), free, create(v6, false, true)),
@@ -114,7 +114,7 @@ mod tests {
             ("sctp", socket(v4, 0, 132), free, Decision::Pass),
             (
                 "udp",
-                Call::Socket { family: v4, kind: libc::SOCK_DGRAM, flags: 0, protocol: 0 },
+                SystemCall::Socket { family: v4, kind: libc::SOCK_DGRAM, flags: 0, protocol: 0 },
                 free,
                 Decision::Pass,
             ),
@@ -142,15 +142,15 @@ mod tests {
                 Caller { namespace: Same, is_confined: true },
                 Decision::Leave(LeftOnTcp::Landlock),
             ),
-            ("landlock", Call::RestrictSelf, free, Decision::Pass),
-            ("io_uring", Call::IoUring, free, Decision::Pass),
+            ("landlock", SystemCall::RestrictSelf, free, Decision::Pass),
+            ("io_uring", SystemCall::IoUring, free, Decision::Pass),
             (
                 "option",
-                Call::SetOption { descriptor: 3, option: OptionName { level: 6, name: 12 } },
+                SystemCall::SetOption { descriptor: 3, option: OptionName { level: 6, name: 12 } },
                 free,
                 Decision::Pass,
             ),
-            ("another call", Call::Other, free, Decision::Pass),
+            ("another call", SystemCall::Other, free, Decision::Pass),
         ] {
             assert_eq!(decide(&call, || caller), expected, "{name}");
         }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn calls_that_create_no_tcp_socket_are_not_examined() {
-        for call in [Call::RestrictSelf, Call::IoUring, Call::Other] {
+        for call in [SystemCall::RestrictSelf, SystemCall::IoUring, SystemCall::Other] {
             assert_eq!(decide(&call, || unreachable!()), Decision::Pass);
         }
     }

@@ -1,8 +1,8 @@
 //! The thread that follows the connections: snapshots at an interval that depends on their cost, so that they take a
 //! tenth of a processor at most while one takes 20 ms or less.
 
-use crate::activity::Activity;
-use crate::ledger::{Connection, Ledger};
+use crate::activity::SocketActivity;
+use crate::ledger::{ConnectionLedger, ObservedConnection};
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::sockets::{DestroyedSockets, SocketLister};
 use pathbench_record::time::{Clock, Timestamp};
@@ -29,42 +29,52 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// Time for connections to close once the program has ended.
 const CLOSING: Duration = Duration::from_millis(500);
 
-/// What a snapshot showed.
 #[derive(Debug)]
-pub struct Progress<'a> {
+pub struct FollowingProgress<'a> {
     pub now: Timestamp,
-    pub live: Vec<&'a Connection>,
-    pub ended: Vec<Connection>,
+    pub live: Vec<&'a ObservedConnection>,
+    pub ended: Vec<ObservedConnection>,
 }
 
 /// Follows the connections of a program in the network namespace of the thread that made it.
 #[derive(Debug)]
 pub struct Following<'a> {
     clock: &'a dyn Clock,
-    activity: &'a Mutex<Activity>,
+    activity: &'a Mutex<SocketActivity>,
     lister: SocketLister,
     destroyed: DestroyedSockets,
-    ledger: Ledger,
+    ledger: ConnectionLedger,
     is_complete: bool,
 }
 
 impl<'a> Following<'a> {
-    pub fn new(clock: &'a dyn Clock, activity: &'a Mutex<Activity>) -> Result<Self, NetlinkError> {
+    pub fn new(clock: &'a dyn Clock, activity: &'a Mutex<SocketActivity>) -> Result<Self, NetlinkError> {
         let destroyed = DestroyedSockets::subscribe()?;
         let lister = SocketLister::open()?;
-        Ok(Self { clock, activity, lister, destroyed, ledger: Ledger::default(), is_complete: true })
+        Ok(Self {
+            clock,
+            activity,
+            lister,
+            destroyed,
+            ledger: ConnectionLedger::default(),
+            is_complete: true,
+        })
     }
 
     /// Reports progress until `is_over` is set and the connections have closed; returns the ledger, and whether every
     /// snapshot was complete.
-    pub fn run(mut self, is_over: &AtomicBool, mut report: impl FnMut(Progress<'_>)) -> (Ledger, bool) {
+    pub fn run(
+        mut self,
+        is_over: &AtomicBool,
+        mut report: impl FnMut(FollowingProgress<'_>),
+    ) -> (ConnectionLedger, bool) {
         let mut over_since = None;
         let mut newest = (0, self.clock.now());
         loop {
             let begin = self.clock.now();
             let (pause, created) = self.look(begin, &mut newest);
             let ended = self.ledger.take_ended();
-            report(Progress { now: begin, live: self.ledger.live(), ended });
+            report(FollowingProgress { now: begin, live: self.ledger.live(), ended });
             if is_over.load(Ordering::Acquire) {
                 let since = *over_since.get_or_insert(begin);
                 if self.ledger.live().is_empty() || begin.since(since) >= CLOSING {
@@ -75,7 +85,7 @@ impl<'a> Following<'a> {
         }
         self.ledger.end_all();
         let ended = self.ledger.take_ended();
-        report(Progress { now: self.clock.now(), live: Vec::new(), ended });
+        report(FollowingProgress { now: self.clock.now(), live: Vec::new(), ended });
         (self.ledger, self.is_complete)
     }
 

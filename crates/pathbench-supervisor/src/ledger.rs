@@ -1,7 +1,7 @@
 //! The connections of the program, from snapshots of the kernel's sockets and from reports of destroyed ones. Pure and
 //! bounded.
 
-use crate::activity::Activity;
+use crate::activity::SocketActivity;
 use pathbench_host::sockets::{Snapshot, Socket};
 use pathbench_record::connection::MptcpFigures;
 use pathbench_record::sample::{PathFigures, PathState};
@@ -24,14 +24,14 @@ const MISSED_AT_END: u32 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum ConnectionRole {
     Connected,
     Accepted,
 }
 
 /// The state of MPTCP on a connection, by the kernel's report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
+pub enum TransportProtocol {
     Mptcp,
     /// The first snapshot shows the fallback, or a later one.
     FellBack {
@@ -50,15 +50,14 @@ pub struct SubflowRecord {
     pub is_final: bool,
 }
 
-/// A connection of the program.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Connection {
+pub struct ObservedConnection {
     /// Order of appearance, from 1.
     pub number: u64,
-    pub role: Role,
+    pub role: ConnectionRole,
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    pub protocol: Protocol,
+    pub protocol: TransportProtocol,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
     pub mptcp: Option<MptcpFigures>,
@@ -93,21 +92,21 @@ enum Key {
 }
 
 #[derive(Debug, Default)]
-pub struct Ledger {
-    live: HashMap<Key, Connection>,
+pub struct ConnectionLedger {
+    live: HashMap<Key, ObservedConnection>,
     listeners: BTreeMap<u64, SocketAddr>,
     /// Cookie of a subflow → its connection.
     owners: HashMap<u64, Key>,
-    ended: Vec<Connection>,
+    ended: Vec<ObservedConnection>,
     connections: u64,
     /// Connections beyond the bound.
     pub not_followed: u64,
     pub unseen_accepted: UnseenAccepted,
 }
 
-impl Ledger {
+impl ConnectionLedger {
     /// Takes a snapshot into account.
-    pub fn observe(&mut self, snapshot: &Snapshot, activity: &mut Activity, now: Timestamp) {
+    pub fn observe(&mut self, snapshot: &Snapshot, activity: &mut SocketActivity, now: Timestamp) {
         for socket in snapshot.mptcp.iter().filter(|socket| socket.is_listening()) {
             if activity.appeared(socket.cookie) && self.listeners.len() < MOST_LISTENERS {
                 self.listeners.insert(socket.cookie, socket.local);
@@ -135,7 +134,7 @@ impl Ledger {
                 }
             } else if is_plain(socket) && self.accepts(socket.local) {
                 let key = Key::Own(socket.cookie);
-                if self.begin(key, socket, Role::Accepted, Protocol::PlainTcp, now) {
+                if self.begin(key, socket, ConnectionRole::Accepted, TransportProtocol::PlainTcp, now) {
                     self.update(key, socket, false);
                     seen.insert(key);
                 }
@@ -145,17 +144,17 @@ impl Ledger {
     }
 
     /// Takes an MPTCP socket that is no listener into account; its key and token if it is the program's.
-    fn take(&mut self, socket: &Socket, activity: &mut Activity, now: Timestamp) -> Option<(Key, u32)> {
+    fn take(&mut self, socket: &Socket, activity: &mut SocketActivity, now: Timestamp) -> Option<(Key, u32)> {
         let figures = mptcp_figures(&socket.info);
         let token = figures.as_ref().map_or(0, |figures| figures.token);
         let is_accepted = self.listeners.contains_key(&socket.cookie) || self.is_accepted(socket, activity);
         let (key, role) = if is_accepted {
-            (Key::Accepted(socket.local, socket.remote), Role::Accepted)
+            (Key::Accepted(socket.local, socket.remote), ConnectionRole::Accepted)
         } else {
-            (Key::Own(socket.cookie), Role::Connected)
+            (Key::Own(socket.cookie), ConnectionRole::Connected)
         };
         // Another connection between the same ports.
-        let is_other = |known: &Connection| {
+        let is_other = |known: &ObservedConnection| {
             let known = known.mptcp.as_ref().map_or(0, |known| known.token);
             known != 0 && token != 0 && known != token
         };
@@ -164,7 +163,7 @@ impl Ledger {
         }
         if !self.live.contains_key(&key) {
             let is_own = is_accepted || activity.appeared(socket.cookie);
-            if !is_own || !self.begin(key, socket, role, Protocol::Mptcp, now) {
+            if !is_own || !self.begin(key, socket, role, TransportProtocol::Mptcp, now) {
                 return None;
             }
         }
@@ -175,8 +174,8 @@ impl Ledger {
         }
         let is_first = connection.mptcp.is_none();
         if let Some(figures) = figures {
-            if figures.fallback && connection.protocol == Protocol::Mptcp {
-                connection.protocol = Protocol::FellBack { at_first: is_first };
+            if figures.fallback && connection.protocol == TransportProtocol::Mptcp {
+                connection.protocol = TransportProtocol::FellBack { at_first: is_first };
             }
             connection.mptcp = Some(figures);
         }
@@ -184,7 +183,7 @@ impl Ledger {
     }
 
     /// Whether a socket that was not created for the program comes from one of its listening sockets.
-    fn is_accepted(&self, socket: &Socket, activity: &Activity) -> bool {
+    fn is_accepted(&self, socket: &Socket, activity: &SocketActivity) -> bool {
         let is_own = self.live.contains_key(&Key::Own(socket.cookie)) || activity.is_awaited(socket.cookie);
         !is_own && self.accepts(socket.local)
     }
@@ -196,13 +195,20 @@ impl Ledger {
         })
     }
 
-    fn begin(&mut self, key: Key, socket: &Socket, role: Role, protocol: Protocol, now: Timestamp) -> bool {
+    fn begin(
+        &mut self,
+        key: Key,
+        socket: &Socket,
+        role: ConnectionRole,
+        protocol: TransportProtocol,
+        now: Timestamp,
+    ) -> bool {
         if self.live.len() >= MOST_CONNECTIONS {
             self.not_followed += 1;
             return false;
         }
         self.connections += 1;
-        let connection = Connection {
+        let connection = ObservedConnection {
             number: self.connections,
             role,
             local: socket.local,
@@ -300,7 +306,6 @@ impl Ledger {
         }
     }
 
-    /// Ends all connections: the program has ended.
     pub fn end_all(&mut self) {
         let keys: Vec<Key> = self.live.keys().copied().collect();
         for key in keys {
@@ -309,15 +314,15 @@ impl Ledger {
     }
 
     /// The connections that have ended since the last call, in order of appearance.
-    pub fn take_ended(&mut self) -> Vec<Connection> {
+    pub fn take_ended(&mut self) -> Vec<ObservedConnection> {
         let mut ended = std::mem::take(&mut self.ended);
         ended.sort_by_key(|connection| connection.number);
         ended
     }
 
     /// The connections that are open, in order of appearance.
-    pub fn live(&self) -> Vec<&Connection> {
-        let mut live: Vec<&Connection> = self.live.values().collect();
+    pub fn live(&self) -> Vec<&ObservedConnection> {
+        let mut live: Vec<&ObservedConnection> = self.live.values().collect();
         live.sort_by_key(|connection| connection.number);
         live
     }
@@ -343,7 +348,7 @@ mod tests {
 
     const OWN: u64 = 100;
 
-    fn at(ms: u64) -> Timestamp {
+    fn timestamp(ms: u64) -> Timestamp {
         Timestamp::from_nanos(ms * 1_000_000)
     }
 
@@ -372,21 +377,21 @@ mod tests {
         Socket { state: 10, ..socket(cookie, 1, local, "0.0.0.0:0") }
     }
 
-    fn created(cookies: &[u64]) -> Activity {
-        let mut activity = Activity::default();
+    fn activity_of_created(cookies: &[u64]) -> SocketActivity {
+        let mut activity = SocketActivity::default();
         for cookie in cookies {
             activity.created(*cookie);
         }
         activity
     }
 
-    fn sent(connection: &Connection) -> Vec<(u64, bool)> {
+    fn sent_bytes(connection: &ObservedConnection) -> Vec<(u64, bool)> {
         connection.subflows.iter().map(|one| (one.figures.bytes_sent, one.is_final)).collect()
     }
 
     #[test]
     fn subflows_belong_to_the_socket_with_their_inode_and_keep_their_final_figures() {
-        let (mut ledger, mut activity) = (Ledger::default(), created(&[OWN]));
+        let (mut ledger, mut activity) = (ConnectionLedger::default(), activity_of_created(&[OWN]));
         let snapshot = Snapshot {
             mptcp: vec![
                 mptcp(OWN, 7, "10.0.0.1:9", "10.0.0.2:80", 5, false),
@@ -398,26 +403,29 @@ mod tests {
                 subflow(3, 8, "10.0.0.1:10", "10.0.0.2:80", 30),
             ],
         };
-        ledger.observe(&snapshot, &mut activity, at(1));
+        ledger.observe(&snapshot, &mut activity, timestamp(1));
         // The kernel's report of the initial subflow's end is zeroed, and has neither inode nor all addresses.
         ledger.destroyed(&subflow(1, 0, "0.0.0.0:0", "0.0.0.0:0", 0));
         ledger.destroyed(&subflow(2, 0, "10.1.0.1:9", "10.0.0.2:80", 25));
         ledger.destroyed(&subflow(3, 0, "10.0.0.1:10", "10.0.0.2:80", 31));
-        ledger.observe(&Snapshot::default(), &mut activity, at(2));
+        ledger.observe(&Snapshot::default(), &mut activity, timestamp(2));
         assert!(ledger.take_ended().is_empty(), "a report may follow");
-        ledger.observe(&Snapshot::default(), &mut activity, at(3));
+        ledger.observe(&Snapshot::default(), &mut activity, timestamp(3));
         let ended = ledger.take_ended();
         let [connection] = &ended[..] else { panic!("{ended:#?}") };
-        assert_eq!(sent(connection), [(10, false), (25, true)]);
-        assert_eq!((connection.role, connection.protocol), (Role::Connected, Protocol::Mptcp));
-        assert_eq!((connection.last_seen, activity.unseen()), (at(1), 0));
+        assert_eq!(sent_bytes(connection), [(10, false), (25, true)]);
+        assert_eq!(
+            (connection.role, connection.protocol),
+            (ConnectionRole::Connected, TransportProtocol::Mptcp)
+        );
+        assert_eq!((connection.last_seen, activity.unseen()), (timestamp(1), 0));
         assert!(!ledger.is_busy() && ledger.owners.is_empty());
     }
 
     /// Regression: accepted sockets have the cookie of their listener, so that all of them were one connection.
     #[test]
     fn accepted_connections_are_told_apart_by_their_addresses() {
-        let (mut ledger, mut activity) = (Ledger::default(), created(&[OWN]));
+        let (mut ledger, mut activity) = (ConnectionLedger::default(), activity_of_created(&[OWN]));
         let accepted = |remote: &str, token| mptcp(OWN, token, "10.0.0.2:80", remote, token, false);
         let snapshot = Snapshot {
             mptcp: vec![accepted("10.0.0.1:1", 11), accepted("10.0.0.1:2", 12), listener(OWN, "0.0.0.0:80")],
@@ -429,17 +437,17 @@ mod tests {
                 socket(5, 50, "10.0.0.2:81", "10.0.0.1:5"),
             ],
         };
-        ledger.observe(&snapshot, &mut activity, at(1));
+        ledger.observe(&snapshot, &mut activity, timestamp(1));
         let found: Vec<_> =
             ledger.live().iter().map(|one| (one.remote.port(), one.role, one.protocol)).collect();
-        let mptcp = |port| (port, Role::Accepted, Protocol::Mptcp);
-        assert_eq!(found, [mptcp(1), mptcp(2), (3, Role::Accepted, Protocol::PlainTcp)]);
+        let mptcp = |port| (port, ConnectionRole::Accepted, TransportProtocol::Mptcp);
+        assert_eq!(found, [mptcp(1), mptcp(2), (3, ConnectionRole::Accepted, TransportProtocol::PlainTcp)]);
         // The same ports once more are another connection.
         let again = Snapshot {
             mptcp: vec![accepted("10.0.0.1:1", 13), listener(OWN, "0.0.0.0:80")],
             tcp: Vec::new(),
         };
-        ledger.observe(&again, &mut activity, at(2));
+        ledger.observe(&again, &mut activity, timestamp(2));
         assert_eq!(ledger.take_ended().len(), 1);
         ledger.destroyed(&subflow(9, 0, "10.0.0.2:80", "10.0.0.1:77", 500));
         assert_eq!((ledger.unseen_accepted.subflows, ledger.unseen_accepted.bytes_sent), (1, 500));
@@ -448,27 +456,36 @@ mod tests {
     #[test]
     fn a_fallback_at_first_differs_from_a_later_one() {
         for (first, expected) in [(true, true), (false, false)] {
-            let (mut ledger, mut activity) = (Ledger::default(), created(&[OWN]));
+            let (mut ledger, mut activity) = (ConnectionLedger::default(), activity_of_created(&[OWN]));
             for (fallback, time) in [(first, 1), (true, 2)] {
                 let one = mptcp(OWN, 7, "10.0.0.1:9", "10.0.0.2:80", 5, fallback);
-                ledger.observe(&Snapshot { mptcp: vec![one], tcp: Vec::new() }, &mut activity, at(time));
+                ledger.observe(
+                    &Snapshot { mptcp: vec![one], tcp: Vec::new() },
+                    &mut activity,
+                    timestamp(time),
+                );
             }
-            assert_eq!(ledger.live()[0].protocol, Protocol::FellBack { at_first: expected });
+            assert_eq!(ledger.live()[0].protocol, TransportProtocol::FellBack { at_first: expected });
         }
     }
 
     #[test]
     fn a_flood_of_connections_and_subflows_takes_bounded_memory() {
         let many = MOST_CONNECTIONS as u64 + 100;
-        let (mut ledger, mut activity) = (Ledger::default(), created(&(0..many).collect::<Vec<_>>()));
+        let (mut ledger, mut activity) =
+            (ConnectionLedger::default(), activity_of_created(&(0..many).collect::<Vec<_>>()));
         let one =
             |cookie| mptcp(cookie, cookie as u32 + 1, "10.0.0.1:9", "10.0.0.2:80", cookie as u32 + 1, false);
         let snapshot = Snapshot { mptcp: (0..many).map(one).collect(), tcp: Vec::new() };
-        ledger.observe(&snapshot, &mut activity, at(1));
+        ledger.observe(&snapshot, &mut activity, timestamp(1));
         assert_eq!((ledger.live.len(), ledger.not_followed), (MOST_CONNECTIONS, 100));
         for round in 0..100 {
             let new = subflow(1_000_000 + round, 1, "10.0.0.1:9", "10.0.0.2:80", 10);
-            ledger.observe(&Snapshot { mptcp: vec![one(0)], tcp: vec![new] }, &mut activity, at(round));
+            ledger.observe(
+                &Snapshot { mptcp: vec![one(0)], tcp: vec![new] },
+                &mut activity,
+                timestamp(round),
+            );
         }
         let connection = ledger.live()[0];
         assert_eq!((connection.subflows.len(), connection.subflows_seen), (MOST_SUBFLOWS, 100));

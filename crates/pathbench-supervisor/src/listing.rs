@@ -29,7 +29,7 @@ pub enum ListingError {
 }
 
 impl ListingError {
-    /// Whether another user, or this user in another place, could list the sockets.
+    /// Whether another user, or this user in another namespace, could list the sockets.
     pub const fn is_host_unable(&self) -> bool {
         matches!(self, Self::NotPermitted { .. } | Self::OtherNetworkNamespace { .. })
     }
@@ -67,7 +67,6 @@ pub struct ListedSocket {
     pub subflows: usize,
 }
 
-/// A process and its TCP sockets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessSockets {
     pub process: u32,
@@ -94,10 +93,10 @@ pub fn list(process: u32) -> Result<ProcessSockets, ListingError> {
     let program = program_name(process).unwrap_or_default();
     let unit = control_group(process).as_deref().and_then(unit).map(str::to_owned);
     let ways = ways(&program, is_go_program(&executable(process)), unit.as_deref());
-    Ok(ProcessSockets { process, sockets: listed(&descriptors, &snapshot), program, ways })
+    Ok(ProcessSockets { process, sockets: list_sockets(&descriptors, &snapshot), program, ways })
 }
 
-fn listed(descriptors: &[(u32, u32)], snapshot: &Snapshot) -> Vec<ListedSocket> {
+fn list_sockets(descriptors: &[(u32, u32)], snapshot: &Snapshot) -> Vec<ListedSocket> {
     let of = |sockets: &[Socket], inode: u32| sockets.iter().find(|socket| socket.inode == inode).cloned();
     let mut found: Vec<ListedSocket> = descriptors
         .iter()
@@ -198,7 +197,7 @@ mod tests {
             ],
         };
         // 9 is no TCP socket; 5 belongs to another process.
-        let found = listed(&[(7, 4), (6, 3), (5, 2), (4, 1), (3, 9)], &snapshot);
+        let found = list_sockets(&[(7, 4), (6, 3), (5, 2), (4, 1), (3, 9)], &snapshot);
         let found: Vec<_> = found.iter().map(|one| (one.descriptor, one.protocol, one.subflows)).collect();
         assert_eq!(
             found,

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_the_refused_options() {
-        let text = std::fs::read_to_string(pathbench_kerneltest::checkout().join("docs/run.md")).unwrap();
+        let text = std::fs::read_to_string(pathbench_testkit::checkout().join("docs/run.md")).unwrap();
         assert!(text.contains(&table()), "docs/run.md lacks this table:\n{}", table());
     }
 

@@ -1,6 +1,6 @@
 //! The report of a connection, and the summary of all. Pure.
 
-use crate::ledger::{Connection, Protocol, Role};
+use crate::ledger::{ConnectionRole, ObservedConnection, TransportProtocol};
 use pathbench_analysis::mptcp_setup::LocalSetup;
 use pathbench_analysis::verdict::{PathDelivery, VerdictInput, multipath_verdict};
 use pathbench_record::connection::{FallbackReason, Negotiation};
@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The state of this host, as evidence for the reason of a fallback.
 #[derive(Debug, Clone, Default)]
-pub struct Evidence {
+pub struct FallbackEvidence {
     /// The path manager's configuration, where readable.
     pub setup: Option<LocalSetup>,
     /// MIB counters of this network namespace, difference since the program's start: other programs count, too.
@@ -22,7 +22,7 @@ pub struct Evidence {
     pub interfaces: Vec<(IpAddr, String)>,
 }
 
-impl Evidence {
+impl FallbackEvidence {
     fn interface(&self, address: IpAddr) -> Option<String> {
         self.interfaces.iter().find(|(own, _)| *own == address).map(|(_, name)| name.clone())
     }
@@ -56,12 +56,11 @@ impl PathReport {
     }
 }
 
-/// A connection of the program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ConnectionReport {
     /// Order of appearance, from 1.
     pub number: u64,
-    pub role: Role,
+    pub role: ConnectionRole,
     pub local: SocketAddr,
     pub remote: SocketAddr,
     /// Seconds from the program's start to the first and to the last look at the connection.
@@ -75,7 +74,7 @@ pub struct ConnectionReport {
 }
 
 impl ConnectionReport {
-    pub fn new(connection: &Connection, evidence: &Evidence, start: Timestamp) -> Self {
+    pub fn new(connection: &ObservedConnection, evidence: &FallbackEvidence, start: Timestamp) -> Self {
         let paths = paths(connection, evidence);
         let sum = |bytes: fn(&PathReport) -> u64| paths.iter().map(bytes).fold(0, u64::saturating_add);
         let mptcp = connection.mptcp.as_ref();
@@ -104,13 +103,13 @@ impl ConnectionReport {
         !self.paths.is_empty() && self.paths.iter().all(|path| path.is_final)
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ConnectionState {
         if self.multipath.used {
-            State::Multipath
+            ConnectionState::Multipath
         } else if self.multipath.negotiated {
-            State::OnePath
+            ConnectionState::OnePath
         } else {
-            State::Tcp
+            ConnectionState::Tcp
         }
     }
 }
@@ -118,7 +117,7 @@ impl ConnectionReport {
 /// Whether a connection used multipath.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum ConnectionState {
     Multipath,
     /// MPTCP, with bytes on one path only.
     OnePath,
@@ -126,7 +125,7 @@ pub enum State {
     Tcp,
 }
 
-impl State {
+impl ConnectionState {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Multipath => "multipath",
@@ -136,7 +135,7 @@ impl State {
     }
 }
 
-fn paths(connection: &Connection, evidence: &Evidence) -> Vec<PathReport> {
+fn paths(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Vec<PathReport> {
     let mut paths: Vec<PathReport> = Vec::new();
     for subflow in &connection.subflows {
         let figures = &subflow.figures;
@@ -175,14 +174,20 @@ fn paths(connection: &Connection, evidence: &Evidence) -> Vec<PathReport> {
     paths
 }
 
-fn verdict_input(connection: &Connection, paths: &[PathReport], evidence: &Evidence) -> VerdictInput {
+fn verdict_input(
+    connection: &ObservedConnection,
+    paths: &[PathReport],
+    evidence: &FallbackEvidence,
+) -> VerdictInput {
     let negotiation = match connection.protocol {
-        Protocol::Mptcp => Negotiation::Negotiated,
-        Protocol::PlainTcp => Negotiation::FellBack { reason: FallbackReason::PeerAskedForPlainTcp },
-        Protocol::FellBack { at_first: true } => {
+        TransportProtocol::Mptcp => Negotiation::Negotiated,
+        TransportProtocol::PlainTcp => Negotiation::FellBack { reason: FallbackReason::PeerAskedForPlainTcp },
+        TransportProtocol::FellBack { at_first: true } => {
             Negotiation::FellBack { reason: FallbackReason::InHandshake }
         }
-        Protocol::FellBack { at_first: false } => Negotiation::FellBack { reason: FallbackReason::InMidLife },
+        TransportProtocol::FellBack { at_first: false } => {
+            Negotiation::FellBack { reason: FallbackReason::InMidLife }
+        }
     };
     let last = |path: &PathReport| -> Option<PathFigures> {
         let on_path = connection.subflows.iter().map(|subflow| &subflow.figures);
@@ -195,8 +200,8 @@ fn verdict_input(connection: &Connection, paths: &[PathReport], evidence: &Evide
     });
     let initial = Some(connection.local.ip());
     let (connecting, accepting) = match connection.role {
-        Role::Connected => (evidence.counters.clone(), BTreeMap::new()),
-        Role::Accepted => (BTreeMap::new(), evidence.counters.clone()),
+        ConnectionRole::Connected => (evidence.counters.clone(), BTreeMap::new()),
+        ConnectionRole::Accepted => (BTreeMap::new(), evidence.counters.clone()),
     };
     VerdictInput {
         requested: true,
@@ -209,7 +214,7 @@ fn verdict_input(connection: &Connection, paths: &[PathReport], evidence: &Evide
         setup: evidence
             .setup
             .clone()
-            .filter(|_| connection.role == Role::Connected)
+            .filter(|_| connection.role == ConnectionRole::Connected)
             .map(|setup| LocalSetup { initial, ..setup }),
         ..VerdictInput::default()
     }
@@ -217,11 +222,11 @@ fn verdict_input(connection: &Connection, paths: &[PathReport], evidence: &Evide
 
 /// Connections with the same role, peer and state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Group {
-    pub role: Role,
+pub struct ConnectionGroup {
+    pub role: ConnectionRole,
     /// The peer's address and port; of accepted connections the listening port, and the peer's address.
     pub peer: String,
-    pub state: State,
+    pub state: ConnectionState,
     pub connections: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
@@ -244,25 +249,25 @@ const FURTHER_PATHS: &str = "further paths";
 
 /// The sums over all connections, in bounded memory.
 #[derive(Debug, Clone, Default)]
-pub struct Summary {
-    groups: BTreeMap<(Role, String, State), Group>,
+pub struct ProgramSummary {
+    groups: BTreeMap<(ConnectionRole, String, ConnectionState), ConnectionGroup>,
     pub connections: u64,
     pub multipath: u64,
 }
 
-impl Summary {
+impl ProgramSummary {
     pub fn add(&mut self, report: &ConnectionReport) {
         self.connections += 1;
         self.multipath += u64::from(report.multipath.used);
         let peer = match report.role {
-            Role::Connected => report.remote.to_string(),
-            Role::Accepted => format!("{} at port {}", report.remote.ip(), report.local.port()),
+            ConnectionRole::Connected => report.remote.to_string(),
+            ConnectionRole::Accepted => format!("{} at port {}", report.remote.ip(), report.local.port()),
         };
         let mut key = (report.role, peer, report.state());
         if self.groups.len() >= MOST_GROUPS && !self.groups.contains_key(&key) {
             FURTHER_PEERS.clone_into(&mut key.1);
         }
-        let group = self.groups.entry(key.clone()).or_insert_with(|| Group {
+        let group = self.groups.entry(key.clone()).or_insert_with(|| ConnectionGroup {
             role: key.0,
             peer: key.1,
             state: key.2,
@@ -298,8 +303,8 @@ impl Summary {
     }
 
     /// The groups with the most connections first.
-    pub fn groups(&self) -> Vec<&Group> {
-        let mut groups: Vec<&Group> = self.groups.values().collect();
+    pub fn groups(&self) -> Vec<&ConnectionGroup> {
+        let mut groups: Vec<&ConnectionGroup> = self.groups.values().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.connections));
         groups
     }
@@ -309,7 +314,7 @@ impl Summary {
 mod tests {
     use super::*;
 
-    fn report(port: u16, role: Role, used: bool, negotiated: bool) -> ConnectionReport {
+    fn report(port: u16, role: ConnectionRole, used: bool, negotiated: bool) -> ConnectionReport {
         let path = |local: [u8; 4], interface: &str| PathReport {
             name: interface.to_owned(),
             interface: Some(interface.to_owned()),
@@ -338,11 +343,11 @@ mod tests {
 
     #[test]
     fn connections_with_the_same_peer_and_state_are_one_group() {
-        let mut summary = Summary::default();
+        let mut summary = ProgramSummary::default();
         for _ in 0..3 {
-            summary.add(&report(80, Role::Connected, true, true));
+            summary.add(&report(80, ConnectionRole::Connected, true, true));
         }
-        summary.add(&report(80, Role::Connected, false, true));
+        summary.add(&report(80, ConnectionRole::Connected, false, true));
         let groups = summary.groups();
         assert_eq!((summary.connections, summary.multipath, groups.len()), (4, 3, 2));
         assert_eq!(
@@ -351,24 +356,24 @@ mod tests {
         );
         assert_eq!(
             (groups[0].state, groups[0].bytes_by_path["wlan"], groups[0].at_least),
-            (State::Multipath, 45, false)
+            (ConnectionState::Multipath, 45, false)
         );
-        assert_eq!(groups[1].state, State::OnePath);
+        assert_eq!(groups[1].state, ConnectionState::OnePath);
     }
 
     #[test]
     fn many_peers_take_bounded_memory() {
-        let mut summary = Summary::default();
+        let mut summary = ProgramSummary::default();
         (1..=2000)
-            .map(|port| report(port, Role::Connected, false, false))
+            .map(|port| report(port, ConnectionRole::Connected, false, false))
             .for_each(|report| summary.add(&report));
         let groups = summary.groups();
         assert_eq!(groups.len(), MOST_GROUPS + 1);
         assert_eq!(groups.iter().map(|group| group.connections).sum::<u64>(), 2000);
         // Accepted connections have a port of their own at the peer, and are one group.
-        let mut summary = Summary::default();
+        let mut summary = ProgramSummary::default();
         (1..=2000)
-            .map(|port| report(port, Role::Accepted, true, true))
+            .map(|port| report(port, ConnectionRole::Accepted, true, true))
             .for_each(|report| summary.add(&report));
         assert_eq!(summary.groups().len(), 1);
     }

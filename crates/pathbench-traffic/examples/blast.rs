@@ -12,12 +12,12 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its measurements")]
 #![allow(clippy::unwrap_used, reason = "a developer's tool may panic on bad arguments")]
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::{Amount, BulkParameters, PatternParameters, ThroughputParameters};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::client::{ClientPlan, Unobserved, run_client};
 use pathbench_traffic::content::{Content, ContentKind};
 use pathbench_traffic::server::{Server, ServerOptions};
@@ -36,7 +36,7 @@ fn cpu_seconds() -> f64 {
 
 /// Computes and verifies as much as a test at 80 Gbit/s would in a second, in blocks of the size that tests use.
 fn content(clock: &dyn Clock) {
-    let content = Content::of(TestId([7; 16]), 0, ContentKind::Download);
+    let content = Content::new(TestId([7; 16]), 0, ContentKind::Download);
     let mut block = vec![0; 131_064];
     let blocks = 10_000_000_000 / block.len() as u64;
     let begun = clock.now();

@@ -7,8 +7,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its measurements")]
 #![allow(clippy::unwrap_used, reason = "a developer's tool may panic on bad arguments")]
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::time::Clock;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::datagram::UdpPath;
 use pathbench_traffic::probe::{ProbePlan, run_probes};
 use std::io::Read;

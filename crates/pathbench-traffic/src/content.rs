@@ -34,7 +34,7 @@ const fn mix(mut word: u64) -> u64 {
 }
 
 impl Content {
-    pub fn of(test: TestId, stream: u32, kind: ContentKind) -> Self {
+    pub fn new(test: TestId, stream: u32, kind: ContentKind) -> Self {
         let test = u128::from_be_bytes(test.0);
         let seed = mix(test as u64 ^ mix((test >> 64) as u64));
         Self { seed: mix(seed ^ (u64::from(stream) << 8 | kind as u64)) }

@@ -1,6 +1,6 @@
 //! The bytes that one end of a stream has sent and received, its last progress, and its waits.
 
-use crate::protocol::End;
+use crate::protocol::EndFrame;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::time::Timestamp;
 use pathbench_transport::{Connection, Telemetry};
@@ -70,13 +70,13 @@ impl Meter {
     }
 
     /// Body of the END frame for the bytes that the socket accepted.
-    pub fn end(&self, cut_short: bool) -> End {
+    pub fn end(&self, cut_short: bool) -> EndFrame {
         let elapsed = match (self.offered.first, self.offered.last) {
             (Some(first), Some(last)) => last.since(first),
             _ => Duration::ZERO,
         };
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        End { bytes: self.sent_bytes, elapsed_ns, cut_short }
+        EndFrame { bytes: self.sent_bytes, elapsed_ns, cut_short }
     }
 }
 
@@ -94,11 +94,11 @@ pub struct Wait {
 }
 
 impl Wait {
-    pub fn within(now: Timestamp, time: Duration, task: &'static str) -> Self {
-        Self { task: Some(task), ..Self::until(now, now + time) }
+    pub fn with_timeout(now: Timestamp, time: Duration, task: &'static str) -> Self {
+        Self { task: Some(task), ..Self::with_deadline(now, now + time) }
     }
 
-    pub const fn until(now: Timestamp, deadline: Timestamp) -> Self {
+    pub const fn with_deadline(now: Timestamp, deadline: Timestamp) -> Self {
         Self { begun: now, deadline, task: None, patience: None, silent_since: now, acknowledgements: None }
     }
 
@@ -147,7 +147,7 @@ pub struct Acknowledgements {
 
 impl Acknowledgements {
     /// Watches `connection` from now on. Without telemetry, no bytes count as acknowledged.
-    pub(crate) fn of(connection: &Connection) -> Self {
+    pub(crate) fn new(connection: &Connection) -> Self {
         let mut watch = Self { telemetry: connection.telemetry().ok(), acknowledged: 0 };
         watch.advanced();
         watch

@@ -256,7 +256,7 @@ impl Bounds<'_> {
             let &MessageRecord { due, sent, acknowledged, answered, .. } = message;
             let field = format!("messages[{index}]");
             same(format_args!("{field}.flow"), message.flow.name(), flow.name(), "the flow of that end")?;
-            same(format_args!("{field}.sequence"), message.sequence, index, "its place in the list")?;
+            same(format_args!("{field}.sequence"), message.sequence, index, "its index in the list")?;
             let mut times = [Some(due), sent, acknowledged, answered].into_iter().flatten();
             times.try_for_each(|at| self.time(&field, at))?;
         }
@@ -267,8 +267,8 @@ impl Bounds<'_> {
         for (index, sample) in self.peer.samples.iter().enumerate() {
             let field = format!("samples[{index}]");
             let is_known = self.peer.streams.iter().any(|stream| stream.stream == sample.stream);
-            let place = format_args!("{field}.stream");
-            require(is_known, place, sample.stream, "the record has no such stream")?;
+            let name = format_args!("{field}.stream");
+            require(is_known, name, sample.stream, "the record has no such stream")?;
             self.time(format_args!("{field}.at"), sample.at)?;
             times_of_path(&field, &sample.figures)?;
         }

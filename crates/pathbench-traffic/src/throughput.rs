@@ -6,7 +6,8 @@
 use crate::content::Content;
 use crate::meter::Meter;
 use crate::protocol::{
-    DecodeError, Decoder, End, Event, Frame, FrameKind, HEADER_BYTES, Refusal, data_header,
+    ControlFrame, DecodeError, DecodedEvent, Decoder, EndFrame, FrameKind, HEADER_BYTES, TestRefusal,
+    data_header,
 };
 use pathbench_record::pattern::Amount;
 use pathbench_record::time::Timestamp;
@@ -38,11 +39,11 @@ pub fn payload_bytes_per_block(block_bytes: u32, rate_bps: Option<u64>) -> usize
 /// A DATA frame that is written repeatedly: space for the header, then pseudo-random payload without a zero byte, so
 /// that neither a compressing link nor a zero-page optimisation makes the test easier than real data.
 #[derive(Debug, Clone)]
-pub struct Block {
+pub struct DataBlock {
     pub bytes: Vec<u8>,
 }
 
-impl Block {
+impl DataBlock {
     pub fn new(payload_bytes: usize) -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.reserve_exact(payload_bytes);
@@ -71,13 +72,13 @@ impl Block {
 /// Schedule of a rate-limited stream in absolute time: byte `n` is due `n / rate` after the start. Rounding and late
 /// wake-ups therefore never accumulate to a drift.
 #[derive(Debug, Clone)]
-pub struct RateSchedule {
+pub struct SendSchedule {
     rate_bps: u64,
     origin: Timestamp,
     scheduled: u64,
 }
 
-impl RateSchedule {
+impl SendSchedule {
     /// A schedule of `rate_bps` (not zero) whose first byte is due at `origin`.
     pub fn new(rate_bps: u64, origin: Timestamp) -> Self {
         Self { rate_bps: rate_bps.max(1), origin, scheduled: 0 }
@@ -115,7 +116,7 @@ pub struct SendPlan {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum SenderStep {
     /// Write `from..until` of the block with the header `header`; `offset` is the offset of the block's first payload
     /// byte in the stream.
     Write {
@@ -135,9 +136,8 @@ pub enum Step {
 #[derive(Debug)]
 pub struct SendCore {
     plan: SendPlan,
-    /// Payload of a full block.
     pub payload_per_block: usize,
-    schedule: Option<RateSchedule>,
+    schedule: Option<SendSchedule>,
     /// End of a test by time; set by the first step.
     deadline: Option<Timestamp>,
     /// The block being written: accepted bytes and length, header included.
@@ -162,18 +162,18 @@ impl SendCore {
     }
 
     /// The next step at `now`. The first call starts the test on this stream.
-    pub fn next(&mut self, now: Timestamp) -> Step {
+    pub fn next(&mut self, now: Timestamp) -> SenderStep {
         if self.meter.last_progress.is_none() {
             self.start(now);
         }
         if let Some((from, until)) = self.block {
             return self.write(from, until);
         }
-        let Some(payload) = self.next_payload(now) else { return Step::Finished };
+        let Some(payload) = self.next_payload(now) else { return SenderStep::Finished };
         if let Some(schedule) = &mut self.schedule {
             if let Err(due) = schedule.ready(now) {
                 // At most until the end of the test, so that END is not delayed by a block's time.
-                return Step::WaitUntil(self.deadline.map_or(due, |deadline| due.min(deadline)));
+                return SenderStep::WaitUntil(self.deadline.map_or(due, |deadline| due.min(deadline)));
             }
             schedule.book(payload);
         }
@@ -196,13 +196,13 @@ impl SendCore {
         }
     }
 
-    pub fn end(&self) -> End {
+    pub fn end(&self) -> EndFrame {
         self.meter.end(self.cut_short)
     }
 
     fn start(&mut self, now: Timestamp) {
         self.meter.progressed(now);
-        self.schedule = self.plan.rate_bps.map(|rate| RateSchedule::new(rate, now));
+        self.schedule = self.plan.rate_bps.map(|rate| SendSchedule::new(rate, now));
         if let Amount::Duration(duration) = self.plan.amount {
             self.deadline = Some(now + self.plan.omit + duration);
         }
@@ -224,10 +224,15 @@ impl SendCore {
         (payload > 0).then_some(payload)
     }
 
-    fn write(&self, from: usize, until: usize) -> Step {
+    fn write(&self, from: usize, until: usize) -> SenderStep {
         let payload = until - HEADER_BYTES;
         // The current block is the last one begun.
-        Step::Write { header: data_header(payload as u32), from, until, offset: self.begun - payload as u64 }
+        SenderStep::Write {
+            header: data_header(payload as u32),
+            from,
+            until,
+            offset: self.begun - payload as u64,
+        }
     }
 }
 
@@ -241,7 +246,7 @@ pub enum ReceiveFault {
     #[error("the peer sent {kind} in the middle of the test data")]
     Unexpected { kind: FrameKind },
     #[error("the peer ended the test: {0}")]
-    Refused(Refusal),
+    Refused(TestRefusal),
     #[error("{}: byte {offset} of the stream is wrong", ALTERED)]
     Content { offset: u64 },
     #[error("the peer sent more than the {limit} bytes that this end accepts in one test")]
@@ -249,7 +254,7 @@ pub enum ReceiveFault {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub struct ConsumedBytes {
     /// Bytes that belong to the test data; the rest follows END.
     pub consumed: usize,
     pub ended: bool,
@@ -262,7 +267,7 @@ pub struct Taken {
 pub struct ReceiveCore {
     ceiling: Option<u64>,
     content: Option<Content>,
-    pub end: Option<End>,
+    pub end: Option<EndFrame>,
     pub meter: Meter,
 }
 
@@ -282,7 +287,7 @@ impl ReceiveCore {
         now: Timestamp,
         decoder: &mut Decoder,
         input: &[u8],
-    ) -> Result<Taken, ReceiveFault> {
+    ) -> Result<ConsumedBytes, ReceiveFault> {
         let mut received = self.meter.received_bytes;
         let result = self.decode(decoder, input, &mut received);
         self.meter.received(now, received - self.meter.received_bytes);
@@ -299,14 +304,14 @@ impl ReceiveCore {
         decoder: &mut Decoder,
         input: &[u8],
         received: &mut u64,
-    ) -> Result<Taken, ReceiveFault> {
+    ) -> Result<ConsumedBytes, ReceiveFault> {
         let mut consumed = 0;
         while consumed < input.len() {
             let (count, event) = decoder.decode(&input[consumed..])?;
             consumed += count;
             match event {
                 None => {}
-                Some(Event::Payload(run)) => {
+                Some(DecodedEvent::Payload(run)) => {
                     let payload = &input[consumed - run..consumed];
                     let wrong = self.content.and_then(|content| content.first_difference(*received, payload));
                     // Only correct bytes count as delivered.
@@ -315,15 +320,19 @@ impl ReceiveCore {
                         return Err(ReceiveFault::Content { offset });
                     }
                 }
-                Some(Event::Frame(Frame::End(end))) => {
+                Some(DecodedEvent::Frame(ControlFrame::End(end))) => {
                     self.end = Some(end);
-                    return Ok(Taken { consumed, ended: true });
+                    return Ok(ConsumedBytes { consumed, ended: true });
                 }
-                Some(Event::Frame(Frame::Refuse(refusal))) => return Err(ReceiveFault::Refused(refusal)),
-                Some(Event::Frame(frame)) => return Err(ReceiveFault::Unexpected { kind: frame.kind() }),
+                Some(DecodedEvent::Frame(ControlFrame::Refuse(refusal))) => {
+                    return Err(ReceiveFault::Refused(refusal));
+                }
+                Some(DecodedEvent::Frame(frame)) => {
+                    return Err(ReceiveFault::Unexpected { kind: frame.kind() });
+                }
             }
         }
-        Ok(Taken { consumed, ended: false })
+        Ok(ConsumedBytes { consumed, ended: false })
     }
 
     /// Time of silence, once it exceeds the patience before END.

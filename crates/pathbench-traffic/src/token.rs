@@ -1,4 +1,4 @@
-//! Who can load a server: all clients, or those with a token.
+//! The clients that can load a server: all, or those with a token.
 
 pub use pathbench_api::token::{KeyTooShort, MAX_VALIDITY, MintError, TokenKey, TokenRefusal};
 

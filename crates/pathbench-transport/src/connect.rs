@@ -60,8 +60,8 @@ fn connect_socket(transport: Transport, options: &ConnectOptions) -> Result<Conn
     socket
         .connect_timeout(&SockAddr::from(remote), options.timeout)
         .map_err(|source| connect_failure(options, source))?;
-    let connection =
-        ConnectedSocket::established(socket, transport).map_err(failed("reading the socket's options"))?;
+    let connection = ConnectedSocket::from_established(socket, transport)
+        .map_err(failed("reading the socket's options"))?;
     // An unconnected mptcp socket accepts the name of any congestion control.
     let in_force = &connection.in_force.congestion;
     match &options.socket.congestion {
@@ -125,7 +125,6 @@ impl Session {
         }
     }
 
-    /// Opens a stream of the QUIC connection, and the connection first if necessary.
     fn open_stream(&self) -> Result<Connection, ConnectError> {
         let mut quic = lock(&self.quic);
         if quic.as_ref().is_some_and(QuicClient::is_over) {

@@ -92,7 +92,7 @@ pub enum ConnectError {
     FamilyMismatch { local: IpAddr, remote: SocketAddr },
     #[error("{remote} refused the connection: nothing listens on that port there (or a firewall rejects it)")]
     Refused { remote: SocketAddr },
-    #[error("no route to {remote}{}: {message}", from(.local.as_ref()))]
+    #[error("no route to {remote}{}: {message}", from_address(.local.as_ref()))]
     Unreachable {
         remote: SocketAddr,
         /// The local address, if one was requested.
@@ -100,7 +100,7 @@ pub enum ConnectError {
         message: String,
     },
     #[error("no answer from {remote}{} within {}: packets are dropped on the path or in the reverse direction, or the host is down",
-        from(.local.as_ref()), duration(*.after))]
+        from_address(.local.as_ref()), duration(*.after))]
     TimedOut {
         remote: SocketAddr,
         /// The local address, if one was requested.
@@ -111,7 +111,7 @@ pub enum ConnectError {
     Failed { remote: SocketAddr, doing: &'static str, source: io::Error },
 }
 
-fn from(local: Option<&IpAddr>) -> String {
+fn from_address(local: Option<&IpAddr>) -> String {
     local.map(|local| format!(" from {local}")).unwrap_or_default()
 }
 
@@ -138,7 +138,7 @@ pub enum BindError {
 
 impl BindError {
     /// Classifies the kernel's refusal to bind `address`.
-    pub(crate) fn of(address: SocketAddr, doing: &'static str, source: io::Error) -> Self {
+    pub(crate) fn classify(address: SocketAddr, doing: &'static str, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::AddrNotAvailable => Self::NotALocalAddress { address },
@@ -148,25 +148,19 @@ impl BindError {
     }
 }
 
-/// No connection was accepted.
 #[derive(Debug, Error)]
 pub enum AcceptError {
     /// [`crate::Listener::close`] was called.
     #[error("the listener on {local} was closed")]
     Closed { local: SocketAddr },
     #[error("the QUIC driver of {local} panicked: {message}")]
-    Dead {
-        local: SocketAddr,
-        /// The panic's message.
-        message: String,
-    },
+    Dead { local: SocketAddr, message: String },
     #[error("no resources for another connection on {local}: {source}")]
     Exhausted { local: SocketAddr, source: io::Error },
     #[error("accepting on {local}: {source}")]
     Failed { local: SocketAddr, source: io::Error },
 }
 
-/// No data was received.
 #[derive(Debug, Error)]
 pub enum ReceiveError {
     #[error("nothing received from {peer} for {} s", duration(*.after))]

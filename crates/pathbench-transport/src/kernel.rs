@@ -34,7 +34,6 @@ pub(crate) fn option_bytes(
     if result == 0 { Ok((length as usize).min(buffer.len())) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets an `int` socket option.
 pub fn set_option_int(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the pointer is to a live `i32` and the length is its size; the kernel only reads it.
     let result = unsafe {

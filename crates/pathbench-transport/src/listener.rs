@@ -119,7 +119,7 @@ impl ListeningSocket {
             socket.set_only_v6(false).map_err(failed("clearing IPV6_V6ONLY"))?;
         }
         socket.set_reuse_address(true).map_err(failed("setting SO_REUSEADDR"))?;
-        let refused = |source| BindError::of(address, "binding the address", source);
+        let refused = |source| BindError::classify(address, "binding the address", source);
         socket.bind(&address.into()).map_err(refused)?;
         socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX)).map_err(refused)?;
         socket.set_nonblocking(true).map_err(failed("setting O_NONBLOCK"))?;
@@ -146,7 +146,7 @@ impl ListeningSocket {
                 Err(source) => return Err(accept_failure(local, source)),
             };
             let peer = inet(&peer).map_or(connection.peer, canonical);
-            return Ok((StreamSocket::accepted(connection, self.tls.as_ref()), peer));
+            return Ok((StreamSocket::from_accepted(connection, self.tls.as_ref()), peer));
         }
     }
 
@@ -177,7 +177,7 @@ impl ListeningSocket {
         if self.options.no_delay {
             socket.set_tcp_nodelay(true)?;
         }
-        ConnectedSocket::established(socket, self.transport)
+        ConnectedSocket::from_established(socket, self.transport)
     }
 }
 

@@ -38,13 +38,12 @@ pub struct ConnectOptions {
     pub timeout: Duration,
     /// Whether to encrypt, and how to authenticate the server; quic and mpquic always encrypt.
     pub security: Security,
-    /// Further options of quic and mpquic.
     pub quic: QuicOptions,
 }
 
 impl ConnectOptions {
     /// A clear-text connection to `remote` with default options and a source address selected by the kernel.
-    pub fn to(remote: SocketAddr, timeout: Duration) -> Self {
+    pub fn new(remote: SocketAddr, timeout: Duration) -> Self {
         Self {
             remote,
             local: None,
@@ -66,7 +65,6 @@ pub struct ListenOptions {
     /// The server's certificate and key. Required by quic and mpquic. With an identity, tcp and mptcp listeners accept
     /// TLS and clear text on the same port; the client chooses.
     pub identity: Option<Arc<ServerIdentity>>,
-    /// Further options of quic and mpquic.
     pub quic: QuicOptions,
     /// Limits of quic and mpquic connections, shared by all listeners with the same value.
     pub quic_capacity: Arc<QuicCapacity>,

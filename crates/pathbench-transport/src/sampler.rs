@@ -26,7 +26,6 @@ pub struct Sampler {
     clock: Arc<dyn Clock>,
 }
 
-/// The samples of a finished connection.
 #[derive(Debug)]
 pub struct SampledConnection {
     /// In chronological order; the last one was taken when the sampler stopped.
@@ -110,8 +109,7 @@ impl Sampler {
         lock(&self.held.shared).latest.clone()
     }
 
-    /// The samples after `after`, or all.
-    pub fn since(&self, after: Option<Timestamp>) -> Vec<(Timestamp, ConnectionSnapshot)> {
+    pub fn samples_since(&self, after: Option<Timestamp>) -> Vec<(Timestamp, ConnectionSnapshot)> {
         let shared = lock(&self.held.shared);
         let samples = &shared.series.samples;
         let first = after.map_or(0, |after| samples.partition_point(|(at, _)| *at <= after));

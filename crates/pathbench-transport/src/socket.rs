@@ -129,7 +129,7 @@ enum Failure {
 }
 
 impl ConnectedSocket {
-    pub(crate) fn established(socket: Socket, transport: Transport) -> io::Result<Self> {
+    pub(crate) fn from_established(socket: Socket, transport: Transport) -> io::Result<Self> {
         let local = canonical(inet(&socket.local_addr()?)?);
         let peer = canonical(inet(&socket.peer_addr()?)?);
         let in_force = read_in_force(socket.as_fd())?;

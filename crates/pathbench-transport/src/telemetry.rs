@@ -126,7 +126,7 @@ impl SocketTelemetry {
         if self.transport != Transport::Mptcp {
             return self.read_tcp_info(Negotiation::NotAsked);
         }
-        let is_mptcp = is_mptcp_socket(self.socket.as_fd()).map_err(failed("SO_PROTOCOL"))?;
+        let is_mptcp = is_mptcp_socket(self.socket.as_fd()).map_err(telemetry_error("SO_PROTOCOL"))?;
         if !is_mptcp {
             return self
                 .read_tcp_info(Negotiation::FellBack { reason: FallbackReason::PeerAskedForPlainTcp });
@@ -152,7 +152,7 @@ impl SocketTelemetry {
     fn read_tcp_info(&self, multipath: Negotiation) -> Result<Reading, TelemetryError> {
         let mut bytes = [0_u8; TCP_INFO_CAPACITY];
         let length = kernel::option_bytes(self.socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)
-            .map_err(failed("TCP_INFO"))?;
+            .map_err(telemetry_error("TCP_INFO"))?;
         let figures =
             path_figures(&bytes[..length], 0, self.local, self.peer).ok_or_else(|| tcp_too_short(length))?;
         let listed = vec![ObservedSubflow { kernel_id: None, figures }];
@@ -169,7 +169,7 @@ impl SocketTelemetry {
             let length = match kernel::full_info(self.socket.as_fd(), &mut header, buffers, self.capacity) {
                 Ok(length) => length,
                 Err(error) if is_refusal(&error) => return Ok(None),
-                Err(error) => return Err(failed("MPTCP_FULL_INFO")(error)),
+                Err(error) => return Err(telemetry_error("MPTCP_FULL_INFO")(error)),
             };
             let too_short =
                 || TelemetryError::KernelTooOld { what: "MPTCP_FULL_INFO", length, needed: "6.5" };
@@ -232,7 +232,7 @@ impl SocketTelemetry {
             buffer[0..4].copy_from_slice(&(SUBFLOW_DATA_SIZE as u32).to_ne_bytes()); // size_subflow_data
             buffer[12..16].copy_from_slice(&(element as u32).to_ne_bytes()); // size_user
             let length = kernel::option_bytes(self.socket.as_fd(), SOL_MPTCP, option, &mut buffer)
-                .map_err(failed(what))?;
+                .map_err(telemetry_error(what))?;
             let header = &buffer[..length];
             let (Some(count), Some(size)) = (u32_at(header, 4), u32_at(header, 12)) else {
                 return Err(too_short(what, length));
@@ -251,7 +251,7 @@ impl SocketTelemetry {
         let mut bytes = [0_u8; MPTCP_INFO_CAPACITY];
         match read_mptcp_info(self.socket.as_fd(), &mut bytes) {
             Ok(length) => mptcp_figures(&bytes[..length]).map(Some).ok_or(too_short("MPTCP_INFO", length)),
-            Err(error) if !is_refusal(&error) => Err(failed("MPTCP_INFO")(error)),
+            Err(error) if !is_refusal(&error) => Err(telemetry_error("MPTCP_INFO")(error)),
             // Before 5.16 the option did not exist; a new socket distinguishes this from a fallback.
             Err(_) if knows_mptcp_info() => Ok(None),
             Err(_) => Err(too_short("MPTCP_INFO", 0)),
@@ -287,7 +287,7 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT))
 }
 
-fn failed(what: &'static str) -> impl Fn(io::Error) -> TelemetryError {
+fn telemetry_error(what: &'static str) -> impl Fn(io::Error) -> TelemetryError {
     move |source| TelemetryError::Failed { what, source }
 }
 

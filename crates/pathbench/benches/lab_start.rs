@@ -6,10 +6,10 @@
 
 mod support;
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_lab::environment::Environment;
 use pathbench_record::statistics::{median, quantile};
 use pathbench_record::time::Clock as _;
+use pathbench_testkit::MonotonicClock;
 use std::process::ExitCode;
 
 const SCENARIO: &str = "name = \"start\"\ndescription = \"two shaped paths\"\n\

@@ -5,9 +5,9 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
 
-use pathbench_kerneltest::{MonotonicClock, in_namespaces};
 use pathbench_record::statistics::{median, quantile};
 use pathbench_record::time::Clock as _;
+use pathbench_testkit::{MonotonicClock, in_namespaces};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -2,7 +2,7 @@
 
 use pathbench_api::summary::NetworkKind;
 use pathbench_host::device;
-use pathbench_host::netlink::{Link, RouteSocket};
+use pathbench_host::netlink::{NetworkInterface, RouteSocket};
 use pathbench_host::wifi::WifiSocket;
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(crate) fn network_kinds() -> BTreeMap<String, NetworkKind> {
     let links = RouteSocket::open().and_then(|mut socket| socket.links()).unwrap_or_default();
     let wifi = WifiSocket::open().ok().flatten();
     let wifi = wifi.and_then(|mut socket| socket.interfaces().ok()).unwrap_or_default();
-    let kind = |link: &Link| {
+    let kind = |link: &NetworkInterface| {
         if wifi.iter().any(|one| one.index == link.index) {
             NetworkKind::Wifi
         } else if device::is_cellular(link) {

@@ -179,7 +179,7 @@ mod tests {
             let bytes_sent = bytes_acked + 10_000;
             let figures =
                 PathFigures { bytes_sent, bytes_acked, mss_bytes, ..PathFigures::between(address, address) };
-            pathbench_kerneltest::sample(t_ms, Side::Client, "wlan", figures)
+            pathbench_testkit::sample(t_ms, Side::Client, "wlan", figures)
         };
         course.iter().map(sample).collect()
     }

@@ -19,7 +19,7 @@ fn sample(t_ms: f64, path: &str, stream: u32, subflow: u32, bytes_received: u64)
         bytes_received,
         ..PathFigures::between(address, address)
     };
-    Sample { stream, ..pathbench_kerneltest::sample(t_ms, Side::Server, path, figures) }
+    Sample { stream, ..pathbench_testkit::sample(t_ms, Side::Server, path, figures) }
 }
 
 #[test]

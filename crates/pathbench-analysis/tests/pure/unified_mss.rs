@@ -1,8 +1,8 @@
 //! The old kernel's rule of one MSS for all subflows: its published example, and its properties.
 
 use pathbench_analysis::metrics::unified_mss::{SubflowWindow, apply, from_samples};
-use pathbench_kerneltest::sample;
 use pathbench_record::sample::{PathFigures, PathState, Side};
+use pathbench_testkit::sample;
 use proptest::prelude::*;
 use std::net::SocketAddr;
 

@@ -12,7 +12,7 @@ const SEPARATORS: [&str; 24] = [
 ];
 
 pub(crate) fn run(bytes: &[u8]) {
-    let mut input = Input::of(bytes);
+    let mut input = Input::new(bytes);
     let mut anonymiser = Anonymiser::default();
     let mut names = Vec::new();
     for _ in 0..input.below(4) {

@@ -14,7 +14,7 @@ const NOW_MS: u64 = 1_795_600_000_000;
 const VALID: &str = include_str!("submission.json");
 
 pub(crate) fn run(bytes: &[u8]) {
-    let mut input = Input::of(bytes);
+    let mut input = Input::new(bytes);
     let line = match input.byte() % 5 {
         0 => input.rest().to_vec(),
         1 | 2 => spliced(&mut input),

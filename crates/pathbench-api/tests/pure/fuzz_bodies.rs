@@ -4,23 +4,19 @@
 #[path = "../../fuzz/bodies/mod.rs"]
 mod bodies;
 
-use pathbench_kerneltest::run_fuzz_body;
-use std::path::Path;
+use pathbench_testkit::run_fuzz_body;
 
-fn all(target: &str, cases: u32, longest: usize, body: fn(&[u8])) {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
-    run_fuzz_body(&seeds, cases, longest, body);
-}
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
 #[test]
 fn submissions() {
     bodies::submission::run(&[3]);
-    all("submission", 2000, 200, bodies::submission::run);
+    run_fuzz_body(CRATE, "submission", 2000, 200, bodies::submission::run);
 }
 
 #[test]
 fn anonymous_forms() {
-    all("anonymiser", 4000, 200, bodies::anonymiser::run);
+    run_fuzz_body(CRATE, "anonymiser", 4000, 200, bodies::anonymiser::run);
 }
 
 /// The unchanged document of the fuzz target passes: its changes lead beyond the first check.

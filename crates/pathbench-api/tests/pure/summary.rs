@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// A result of the lab: two paths, a handover and largest delays in its run of mptcp.
 fn document() -> ResultDocument {
-    let golden = pathbench_kerneltest::checkout().join("crates/pathbench-record/tests/golden/v1-emulated");
+    let golden = pathbench_testkit::checkout().join("crates/pathbench-record/tests/golden/v1-emulated");
     let text = std::fs::read_to_string(golden.join("run.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }

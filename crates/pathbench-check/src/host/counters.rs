@@ -3,7 +3,7 @@
 
 use crate::facts::HostFacts;
 use crate::finding::{Finding, FindingId};
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 
 /// The mid-connection and handshake fallbacks.
 const FALLBACKS: [&str; 5] = [
@@ -27,7 +27,7 @@ const JOIN_ERRORS: [(&str, &str); 8] = [
     ("MPJoinPortSynRx", "to an announced port"),
 ];
 
-fn value(counters: &Counters, name: &str) -> i64 {
+fn value(counters: &KernelCounters, name: &str) -> i64 {
     counters.get(&format!("MPTcpExt.{name}")).unwrap_or(0)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     findings
 }
 
-fn blackhole(facts: &HostFacts, counters: &Counters) -> Finding {
+fn blackhole(facts: &HostFacts, counters: &KernelCounters) -> Finding {
     let id = FindingId::MptcpBlackhole;
     let (detected, suspended) = (value(counters, "Blackhole"), value(counters, "MPCapableSYNTXDisabled"));
     let timeout_s = facts.number("net.mptcp.blackhole_timeout");
@@ -66,7 +66,7 @@ fn blackhole(facts: &HostFacts, counters: &Counters) -> Finding {
     .with(format!("To end the suspension, write the timeout again: sysctl -w net.mptcp.blackhole_timeout={timeout_s}"))
 }
 
-fn fallbacks(counters: &Counters) -> Finding {
+fn fallbacks(counters: &KernelCounters) -> Finding {
     let id = FindingId::MptcpFallback;
     let sum: i64 = FALLBACKS.iter().take(4).map(|name| value(counters, name)).sum();
     let opened = value(counters, "MPCapableSYNTX") + value(counters, "MPCapableSYNRX");
@@ -85,7 +85,7 @@ fn fallbacks(counters: &Counters) -> Finding {
     .with("pathbench check SERVER")
 }
 
-fn joins(counters: &Counters) -> Finding {
+fn joins(counters: &KernelCounters) -> Finding {
     let id = FindingId::JoinFailures;
     let failures: Vec<String> = JOIN_ERRORS
         .iter()
@@ -110,7 +110,7 @@ fn joins(counters: &Counters) -> Finding {
     .with("pathbench check SERVER")
 }
 
-fn reverse_path_drops(facts: &HostFacts, counters: &Counters) -> Option<Finding> {
+fn reverse_path_drops(facts: &HostFacts, counters: &KernelCounters) -> Option<Finding> {
     let id = FindingId::RpFilterDrops;
     let dropped = counters.get("TcpExt.IPReversePathFilter")?;
     let keys = facts.settings.keys().filter(|key| key.ends_with(".rp_filter"));

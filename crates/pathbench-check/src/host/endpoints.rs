@@ -2,7 +2,7 @@
 
 use crate::facts::{HostFacts, PathFacts};
 use crate::finding::{Finding, FindingId};
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use pathbench_host::netlink::InterfaceAddress;
 use pathbench_record::network::AddressFamily;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
 }
 
 /// The mistakes in one endpoint.
-fn examine(facts: &HostFacts, endpoint: &Endpoint) -> Option<Finding> {
+fn examine(facts: &HostFacts, endpoint: &MptcpEndpoint) -> Option<Finding> {
     let address = endpoint.address;
     let id = endpoint.id.map_or_else(|| address.to_string(), |id| id.to_string());
     let delete = match endpoint.id {
@@ -63,7 +63,7 @@ fn examine(facts: &HostFacts, endpoint: &Endpoint) -> Option<Finding> {
 }
 
 /// An endpoint whose address this host does not have.
-fn absent(facts: &HostFacts, endpoint: &Endpoint, id: &str, delete: String) -> Finding {
+fn absent(facts: &HostFacts, endpoint: &MptcpEndpoint, id: &str, delete: String) -> Finding {
     let address = endpoint.address;
     let owner = match neighbour(facts, address) {
         Some(own) => format!(
@@ -103,7 +103,7 @@ fn absent(facts: &HostFacts, endpoint: &Endpoint, id: &str, delete: String) -> F
 
 /// The own address that was meant by an endpoint with an address of another host: of the endpoint's interface, or in the
 /// same subnet.
-fn replacement<'a>(facts: &'a HostFacts, endpoint: &Endpoint) -> Option<&'a InterfaceAddress> {
+fn replacement<'a>(facts: &'a HostFacts, endpoint: &MptcpEndpoint) -> Option<&'a InterfaceAddress> {
     let endpoints = facts.endpoints.as_deref().unwrap_or_default();
     let family = AddressFamily::of(endpoint.address);
     let interface = endpoint.interface.or_else(|| neighbour(facts, endpoint.address).map(|own| own.index))?;
@@ -117,7 +117,7 @@ fn neighbour(facts: &HostFacts, address: IpAddr) -> Option<&InterfaceAddress> {
 }
 
 /// Paths without an endpoint from which a subflow could start.
-fn missing(facts: &HostFacts, endpoints: &[Endpoint]) -> Vec<Finding> {
+fn missing(facts: &HostFacts, endpoints: &[MptcpEndpoint]) -> Vec<Finding> {
     let interfaces_with = |has: fn(&EndpointFlags) -> bool| -> BTreeSet<u32> {
         let having = endpoints.iter().filter(|endpoint| has(&endpoint.flags));
         having.filter_map(|endpoint| facts.assigned(endpoint.address)).map(|of| of.index).collect()
@@ -203,7 +203,7 @@ fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool) -> Finding {
     ))
 }
 
-fn in_order(facts: &HostFacts, endpoints: &[Endpoint]) -> Finding {
+fn in_order(facts: &HostFacts, endpoints: &[MptcpEndpoint]) -> Finding {
     let described: Vec<String> = endpoints
         .iter()
         .map(|endpoint| {
@@ -217,9 +217,9 @@ fn in_order(facts: &HostFacts, endpoints: &[Endpoint]) -> Finding {
     Finding::ok(FindingId::MptcpEndpoint, found)
 }
 
-fn examine_limits(facts: &HostFacts, endpoints: &[Endpoint], limits: Limits) -> Finding {
+fn examine_limits(facts: &HostFacts, endpoints: &[MptcpEndpoint], limits: MptcpLimits) -> Finding {
     let id = FindingId::MptcpLimits;
-    let Limits { subflows, add_addr_accepted } = limits;
+    let MptcpLimits { subflows, add_addr_accepted } = limits;
     let found = format!("subflows {subflows}, add_addr_accepted {add_addr_accepted}");
     let opening = endpoints.iter().filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh);
     let needed = u32::try_from(opening.count()).unwrap_or(LARGEST_LIMIT).clamp(2, LARGEST_LIMIT);

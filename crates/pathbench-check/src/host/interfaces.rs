@@ -2,7 +2,7 @@
 
 use crate::facts::{HostFacts, PathFacts};
 use crate::finding::{Finding, FindingId};
-use pathbench_host::netlink::Link;
+use pathbench_host::netlink::NetworkInterface;
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,11 +99,11 @@ fn unfit(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> Vec<Fi
     findings
 }
 
-fn has_address(facts: &HostFacts, link: &Link) -> bool {
+fn has_address(facts: &HostFacts, link: &NetworkInterface) -> bool {
     facts.network.addresses.iter().any(|one| one.index == link.index && !one.link_scope)
 }
 
-fn why_unfit(facts: &HostFacts, link: &Link) -> Option<Finding> {
+fn why_unfit(facts: &HostFacts, link: &NetworkInterface) -> Option<Finding> {
     let name = &link.name;
     let is_virtual = link.kind.as_deref().is_some_and(|kind| VIRTUAL.contains(&kind));
     let has_address = has_address(facts, link);

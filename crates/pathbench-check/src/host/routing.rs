@@ -3,7 +3,7 @@
 
 use crate::facts::{Departure, HostFacts, PathFacts, RouteAnswer};
 use crate::finding::{Finding, FindingId};
-use pathbench_host::mptcp::Endpoint;
+use pathbench_host::mptcp::MptcpEndpoint;
 use pathbench_record::network::AddressFamily;
 
 pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
@@ -99,7 +99,7 @@ fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
     )
 }
 
-fn endpoint_of<'a>(facts: &'a HostFacts, path: &PathFacts<'_>) -> Option<&'a Endpoint> {
+fn endpoint_of<'a>(facts: &'a HostFacts, path: &PathFacts<'_>) -> Option<&'a MptcpEndpoint> {
     facts.endpoints.as_deref().unwrap_or_default().iter().find(|endpoint| endpoint.address == path.address)
 }
 

@@ -3,7 +3,7 @@
 use super::paths::SetupPath;
 use super::{Draft, Manager, Role};
 use pathbench_host::change::Operation;
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use std::net::IpAddr;
 
 /// The kernel's maximum of endpoints (`MPTCP_PM_ADDR_MAX`), additional subflows and accepted addresses.
@@ -23,7 +23,7 @@ impl Draft<'_> {
             // Each address may open a subflow, and so may each announced address of the server.
             Role::Client => (bounded(2 * addresses), bounded(addresses)),
         };
-        let after = Limits {
+        let after = MptcpLimits {
             subflows: before.subflows.max(subflows),
             add_addr_accepted: before.add_addr_accepted.max(accepted),
         };
@@ -89,7 +89,7 @@ impl Draft<'_> {
     }
 
     /// An endpoint of an earlier plan gets the flags; an endpoint of another program stays.
-    fn adjust(&mut self, there: Endpoint, flags: EndpointFlags, path: &SetupPath) {
+    fn adjust(&mut self, there: MptcpEndpoint, flags: EndpointFlags, path: &SetupPath) {
         let changeable = EndpointFlags { backup: flags.backup, fullmesh: flags.fullmesh, ..there.flags };
         let suits = match self.options.role {
             Role::Client => there.flags.subflow,
@@ -139,7 +139,7 @@ impl Draft<'_> {
             ));
             return;
         }
-        let planned: Vec<Endpoint> = self.planned().collect();
+        let planned: Vec<MptcpEndpoint> = self.planned().collect();
         let explicit = self.host.endpoints.iter().filter(|there| !there.flags.implicit).count();
         if explicit + planned.len() >= MOST {
             self.note(format!("{address} gets no MPTCP endpoint: the kernel keeps at most {MOST}."));
@@ -148,7 +148,7 @@ impl Draft<'_> {
         let taken = |id: u8| self.host.endpoints.iter().chain(&planned).any(|there| there.id == Some(id));
         // The kernel replaces an implicit endpoint only if the request has no id.
         let id = if replaces_implicit { None } else { (1..=u8::MAX).find(|id| !taken(*id)) };
-        let endpoint = Endpoint { address, port: None, id, interface: Some(path.index), flags };
+        let endpoint = MptcpEndpoint { address, port: None, id, interface: Some(path.index), flags };
         let reason = match self.options.role {
             Role::Client if path.backup => {
                 format!("{interface} is a backup path: its subflows carry data only when no other works")
@@ -159,7 +159,7 @@ impl Draft<'_> {
         self.step(reason, Operation::AddEndpoint { endpoint });
     }
 
-    fn planned(&self) -> impl Iterator<Item = Endpoint> {
+    fn planned(&self) -> impl Iterator<Item = MptcpEndpoint> {
         self.plan.steps.iter().filter_map(|step| match step.change.operation {
             Operation::AddEndpoint { endpoint } => Some(endpoint),
             _ => None,

@@ -12,9 +12,9 @@ mod settings;
 
 pub use paths::{PathAddress, Selection, SetupPath};
 
-use pathbench_host::change::{InterfaceNames, Operation, Plan, PlannedStep};
-use pathbench_host::mptcp::{Endpoint, Limits};
-use pathbench_host::netlink::{InterfaceAddress, Link, Route, Rule};
+use pathbench_host::change::{ChangePlan, InterfaceNames, Operation, PlannedStep};
+use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
+use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, Route, RoutingRule};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -50,15 +50,15 @@ pub enum Manager {
 /// The state of a host.
 #[derive(Debug, Clone, Default)]
 pub struct SetupHost {
-    pub links: Vec<Link>,
+    pub links: Vec<NetworkInterface>,
     pub addresses: Vec<InterfaceAddress>,
     /// Unicast routes of all tables and both families.
     pub routes: Vec<Route>,
     /// Rules whose only condition is the source.
-    pub rules: Vec<Rule>,
-    pub endpoints: Vec<Endpoint>,
+    pub rules: Vec<RoutingRule>,
+    pub endpoints: Vec<MptcpEndpoint>,
     /// `None`: this kernel has no MPTCP path manager.
-    pub limits: Option<Limits>,
+    pub limits: Option<MptcpLimits>,
     /// Kernel settings by key with slashes; a setting that the kernel lacks is absent.
     pub settings: BTreeMap<String, String>,
     /// By interface index, as the three below.
@@ -131,8 +131,8 @@ pub struct SetupPlan {
 
 impl SetupPlan {
     /// The operations, to apply them.
-    pub fn changes(&self) -> Plan {
-        Plan { steps: self.steps.iter().map(|step| step.change.clone()).collect(), notes: Vec::new() }
+    pub fn changes(&self) -> ChangePlan {
+        ChangePlan { steps: self.steps.iter().map(|step| step.change.clone()).collect(), notes: Vec::new() }
     }
 
     /// Why a client that is set up like this uses one path only; `None` with several paths.

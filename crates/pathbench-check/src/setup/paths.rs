@@ -1,7 +1,7 @@
 //! The interfaces and addresses that are paths.
 
 use super::{Medium, SetupHost, SetupOptions};
-use pathbench_host::netlink::{InterfaceAddress, Link};
+use pathbench_host::netlink::{InterfaceAddress, NetworkInterface};
 use pathbench_record::network::IpNet;
 use serde::Serialize;
 use std::net::IpAddr;
@@ -50,15 +50,17 @@ pub(super) fn select(host: &SetupHost, options: &SetupOptions) -> Result<Selecti
         return Err(mistakes);
     }
     let mut selection = Selection::default();
-    let named = |link: &Link| link.up && options.interfaces.contains(&link.name);
-    let is_chosen = |link: &Link| if options.interfaces.is_empty() { is_suitable(link) } else { named(link) };
-    let mut links: Vec<&Link> = host.links.iter().filter(|link| !link.loopback && is_chosen(link)).collect();
+    let named = |link: &NetworkInterface| link.up && options.interfaces.contains(&link.name);
+    let is_chosen =
+        |link: &NetworkInterface| if options.interfaces.is_empty() { is_suitable(link) } else { named(link) };
+    let mut links: Vec<&NetworkInterface> =
+        host.links.iter().filter(|link| !link.loopback && is_chosen(link)).collect();
     if options.interfaces.is_empty() {
         let vpn = host.links.iter().filter(|link| link.up && is_tunnel(host, link));
         selection.notes.extend(vpn.map(tunnel_note));
         links.retain(|link| !is_tunnel(host, link));
     }
-    let mut found: Vec<(&Link, Vec<PathAddress>)> = Vec::new();
+    let mut found: Vec<(&NetworkInterface, Vec<PathAddress>)> = Vec::new();
     for link in links {
         let addresses = addresses(host, link);
         if addresses.is_empty() {
@@ -73,7 +75,7 @@ pub(super) fn select(host: &SetupHost, options: &SetupOptions) -> Result<Selecti
     if options.interfaces.is_empty() {
         leave_out_without_router(host, &mut found, &mut selection.notes);
     }
-    let path = |(link, addresses): (&Link, Vec<PathAddress>)| SetupPath {
+    let path = |(link, addresses): (&NetworkInterface, Vec<PathAddress>)| SetupPath {
         index: link.index,
         interface: link.name.clone(),
         medium: host.media.get(&link.index).copied(),
@@ -112,13 +114,13 @@ fn mistakes(host: &SetupHost, options: &SetupOptions) -> Vec<String> {
 }
 
 /// Whether an interface can be a path without being named.
-fn is_suitable(link: &Link) -> bool {
+fn is_suitable(link: &NetworkInterface) -> bool {
     let kind = link.kind.as_deref().unwrap_or_default();
     link.up && link.master.is_none() && !VIRTUAL.contains(&kind)
 }
 
 /// Whether an interface carries the packets of a VPN: its default route, or a half of one, has no router.
-fn is_tunnel(host: &SetupHost, link: &Link) -> bool {
+fn is_tunnel(host: &SetupHost, link: &NetworkInterface) -> bool {
     let kind = link.kind.as_deref().unwrap_or_default();
     let is_half = |destination: IpNet| destination.prefix_len() <= 1;
     let catches_all = host.routes.iter().any(|route| {
@@ -127,7 +129,7 @@ fn is_tunnel(host: &SetupHost, link: &Link) -> bool {
     (VIRTUAL.contains(&kind) && kind != "dummy" || kind == "tun") && catches_all
 }
 
-fn tunnel_note(link: &Link) -> String {
+fn tunnel_note(link: &NetworkInterface) -> String {
     let name = &link.name;
     format!(
         "{name} is a tunnel with a default route, such as a VPN. Subflows from endpoints on other interfaces bypass it."
@@ -137,7 +139,7 @@ fn tunnel_note(link: &Link) -> String {
 /// The usable addresses of an interface, one per subnet. Excludes addresses that are valid on their link only, that a
 /// peer cannot rely on (tentative, deprecated, privacy addresses), and local IPv6 addresses (RFC 4193) beside global
 /// ones.
-fn addresses(host: &SetupHost, link: &Link) -> Vec<PathAddress> {
+fn addresses(host: &SetupHost, link: &NetworkInterface) -> Vec<PathAddress> {
     let of_link = || host.addresses.iter().filter(|address| address.index == link.index);
     let is_usable = |address: &&InterfaceAddress| {
         let of_link_only = address.link_scope || address.network.addr().is_loopback();
@@ -160,7 +162,7 @@ fn is_unique_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.is_unique_local())
 }
 
-fn is_backup(host: &SetupHost, options: &SetupOptions, link: &Link) -> bool {
+fn is_backup(host: &SetupHost, options: &SetupOptions, link: &NetworkInterface) -> bool {
     options.backup.contains(&link.name)
         || host.metered.contains(&link.index)
         || host.media.get(&link.index) == Some(&Medium::Cellular)
@@ -189,11 +191,11 @@ pub(super) fn has_router(host: &SetupHost, index: u32, ipv4: bool) -> bool {
 /// If some interfaces lead to a router, the others are local networks (of containers, of a laboratory), not paths.
 fn leave_out_without_router(
     host: &SetupHost,
-    found: &mut Vec<(&Link, Vec<PathAddress>)>,
+    found: &mut Vec<(&NetworkInterface, Vec<PathAddress>)>,
     notes: &mut Vec<String>,
 ) {
     for ipv4 in [true, false] {
-        let leads_out = |link: &Link| has_router(host, link.index, ipv4);
+        let leads_out = |link: &NetworkInterface| has_router(host, link.index, ipv4);
         if !found.iter().any(|(link, _)| leads_out(link)) {
             continue;
         }

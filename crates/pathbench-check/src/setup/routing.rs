@@ -3,7 +3,7 @@
 use super::paths::{PathAddress, SetupPath, has_router};
 use super::{Draft, Manager};
 use pathbench_host::change::Operation;
-use pathbench_host::netlink::{MAIN_TABLE, Route, Rule};
+use pathbench_host::netlink::{MAIN_TABLE, Route, RoutingRule};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -51,7 +51,7 @@ impl Draft<'_> {
     }
 
     /// The rule for packets from `address` that the kernel evaluates first, if any precedes the main table's.
-    fn rule_of(&self, address: IpAddr) -> Option<Rule> {
+    fn rule_of(&self, address: IpAddr) -> Option<RoutingRule> {
         let rules = self.host.rules.iter();
         rules
             .filter(|rule| rule.priority < MAIN_PRIORITY && rule.from.prefix_len() > 0)
@@ -84,7 +84,7 @@ impl Draft<'_> {
         };
         let mut routes: Vec<Route> = self.routes_of(MAIN_TABLE, ipv4).filter(is_of_link).copied().collect();
         if !routes.iter().any(|route| route.destination == at.subnet) {
-            routes.push(Route { interface: Some(index), ..Route::to(at.subnet) });
+            routes.push(Route { interface: Some(index), ..Route::new(at.subnet) });
         }
         let everywhere = if ipv4 { DEFAULT_V4 } else { DEFAULT_V6 };
         let is_default = |route: &Route| route.destination == everywhere && route.interface == Some(index);
@@ -95,7 +95,7 @@ impl Draft<'_> {
             let leased = leased.map(|gateway| Route {
                 gateway: Some(gateway),
                 interface: Some(index),
-                ..Route::to(everywhere)
+                ..Route::new(everywhere)
             });
             routes.extend(elsewhere.or(leased));
         }
@@ -117,7 +117,7 @@ impl Draft<'_> {
         let subnets = direct.flat_map(|other| &other.addresses).filter(|at| at.address.is_ipv4());
         let own = |subnet: &IpNet| path.addresses.iter().any(|at| at.subnet == *subnet);
         let subnets = subnets.map(|at| at.subnet).filter(|subnet| !own(subnet));
-        subnets.map(|subnet| Route { interface: Some(path.index), ..Route::to(subnet) }).collect()
+        subnets.map(|subnet| Route { interface: Some(path.index), ..Route::new(subnet) }).collect()
     }
 
     fn route_address(
@@ -153,7 +153,7 @@ impl Draft<'_> {
         }
         if own.is_none() {
             let priority = self.priority(table, foreign).unwrap_or(table);
-            let rule = Rule { from: IpNet::from(at.address), table, priority };
+            let rule = RoutingRule { from: IpNet::from(at.address), table, priority };
             let reason = format!("packets from {} to all destinations leave by {name}", at.address);
             self.step(reason, Operation::AddRule { rule });
         }
@@ -163,7 +163,7 @@ impl Draft<'_> {
         }
     }
 
-    fn is_own(&self, rule: &Rule) -> bool {
+    fn is_own(&self, rule: &RoutingRule) -> bool {
         let mut standing = self.host.standing.iter();
         standing.any(|operation| matches!(operation, Operation::AddRule { rule: own } if own == rule))
     }
@@ -207,13 +207,13 @@ impl Draft<'_> {
 
     /// The table's number, or the largest free priority before a rule of another program for the same address; `None` if
     /// there is none.
-    fn priority(&self, table: u32, foreign: Option<Rule>) -> Option<u32> {
+    fn priority(&self, table: u32, foreign: Option<RoutingRule>) -> Option<u32> {
         let Some(foreign) = foreign.filter(|foreign| foreign.priority <= table) else { return Some(table) };
         let is_free = |priority: &u32| !self.host.rules.iter().any(|rule| rule.priority == *priority);
         (1..foreign.priority).rev().find(is_free)
     }
 
-    fn note_preceding_rule(&mut self, at: &PathAddress, foreign: Rule) {
+    fn note_preceding_rule(&mut self, at: &PathAddress, foreign: RoutingRule) {
         self.note(format!(
             "Packets from {} follow the rule {foreign} of another program, and no rule can precede it.",
             at.address

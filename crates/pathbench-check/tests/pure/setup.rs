@@ -3,15 +3,15 @@
 use pathbench_check::setup::persistence::{self, is_unchanged};
 use pathbench_check::setup::{Manager, Medium, Role, SetupHost, SetupOptions, SetupPlan, is_outdated, plan};
 use pathbench_host::change::Operation;
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
-use pathbench_host::netlink::{FibEntry, InterfaceAddress, Link, MAIN_TABLE, Route, Rule};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
+use pathbench_host::netlink::{FibEntry, InterfaceAddress, MAIN_TABLE, NetworkInterface, Route, RoutingRule};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-fn link(index: u32, name: &str) -> Link {
-    Link {
+fn link(index: u32, name: &str) -> NetworkInterface {
+    NetworkInterface {
         index,
         name: name.to_owned(),
         mtu: 1500,
@@ -42,23 +42,23 @@ fn address(index: u32, network: &str) -> InterfaceAddress {
 fn router(index: u32, gateway: &str, metric: u32) -> Route {
     let gateway: IpAddr = gateway.parse().unwrap();
     let everywhere = if gateway.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 };
-    Route { gateway: Some(gateway), interface: Some(index), metric: Some(metric), ..Route::to(everywhere) }
+    Route { gateway: Some(gateway), interface: Some(index), metric: Some(metric), ..Route::new(everywhere) }
 }
 
 const KEYS: [&str; 2] = ["net/mptcp/enabled", "net/mptcp/pm_type"];
 
 /// A host with an Ethernet and a Wi-Fi interface and a router on each, without MPTCP set-up.
 fn laptop() -> SetupHost {
-    let links = vec![Link { loopback: true, ..link(1, "lo") }, link(2, "eth0"), link(3, "wlan0")];
+    let links = vec![NetworkInterface { loopback: true, ..link(1, "lo") }, link(2, "eth0"), link(3, "wlan0")];
     let mut host = SetupHost {
         addresses: vec![address(1, "127.0.0.1/8"), address(2, "192.0.2.7/24"), address(3, "198.51.100.9/24")],
         routes: vec![
-            Route { interface: Some(2), ..Route::to("192.0.2.0/24".parse().unwrap()) },
-            Route { interface: Some(3), ..Route::to("198.51.100.0/24".parse().unwrap()) },
+            Route { interface: Some(2), ..Route::new("192.0.2.0/24".parse().unwrap()) },
+            Route { interface: Some(3), ..Route::new("198.51.100.0/24".parse().unwrap()) },
             router(2, "192.0.2.1", 100),
             router(3, "198.51.100.1", 600),
         ],
-        limits: Some(Limits { subflows: 2, add_addr_accepted: 0 }),
+        limits: Some(MptcpLimits { subflows: 2, add_addr_accepted: 0 }),
         links,
         ..SetupHost::default()
     };
@@ -116,10 +116,10 @@ fn cellular_and_metered_interfaces_are_backup_beside_others() {
 fn local_networks_and_tunnels_are_no_paths() {
     let mut host = laptop();
     host.links.extend([
-        Link { kind: Some("bridge".to_owned()), ..link(4, "docker0") },
-        Link { kind: Some("wireguard".to_owned()), ..link(5, "wg0") },
-        Link { master: Some(4), ..link(6, "veth1") },
-        Link { carrier: false, ..link(7, "eth1") },
+        NetworkInterface { kind: Some("bridge".to_owned()), ..link(4, "docker0") },
+        NetworkInterface { kind: Some("wireguard".to_owned()), ..link(5, "wg0") },
+        NetworkInterface { master: Some(4), ..link(6, "veth1") },
+        NetworkInterface { carrier: false, ..link(7, "eth1") },
     ]);
     host.addresses.extend([
         address(4, "172.17.0.1/16"),
@@ -127,7 +127,7 @@ fn local_networks_and_tunnels_are_no_paths() {
         address(6, "10.9.0.1/24"),
         address(7, "203.0.113.5/24"),
     ]);
-    host.routes.push(Route { interface: Some(5), table: 51820, ..Route::to(DEFAULT_V4) });
+    host.routes.push(Route { interface: Some(5), table: 51820, ..Route::new(DEFAULT_V4) });
     let plan = planned(&host);
     let names: Vec<&str> = plan.paths.iter().map(|path| path.interface.as_str()).collect();
     assert_eq!(names, ["eth0", "wlan0"]);
@@ -176,7 +176,7 @@ fn other_managers_keep_their_objects() {
 fn a_broken_rule_of_another_program_is_preceded() {
     let mut host = laptop();
     let from = "198.51.100.9/32".parse().unwrap();
-    host.rules.push(Rule { from, table: 77, priority: 1000 });
+    host.rules.push(RoutingRule { from, table: 77, priority: 1000 });
     let plan = planned(&host);
     assert!(
         commands(&plan).contains(&"ip rule add from 198.51.100.9 lookup 8300 priority 999".to_owned()),
@@ -188,7 +188,7 @@ fn a_broken_rule_of_another_program_is_preceded() {
 fn a_rule_for_all_addresses_is_no_rule_of_an_address() {
     let mut host = laptop();
     let plan = commands(&planned(&host));
-    host.rules.push(Rule { from: DEFAULT_V4, table: 77, priority: 1000 });
+    host.rules.push(RoutingRule { from: DEFAULT_V4, table: 77, priority: 1000 });
     assert_eq!(commands(&planned(&host)), plan);
 }
 
@@ -197,7 +197,7 @@ fn an_implicit_endpoint_is_replaced_by_one_without_id() {
     let mut host = laptop();
     let implicit = EndpointFlags { implicit: true, ..EndpointFlags::default() };
     let address = "198.51.100.9".parse().unwrap();
-    host.endpoints.push(Endpoint { address, port: None, id: Some(1), interface: None, flags: implicit });
+    host.endpoints.push(MptcpEndpoint { address, port: None, id: Some(1), interface: None, flags: implicit });
     let plan = commands(&planned(&host));
     assert!(plan.contains(&"ip mptcp endpoint add 198.51.100.9 dev wlan0 subflow".to_owned()), "{plan:#?}");
     assert!(plan.contains(&"ip mptcp endpoint add 192.0.2.7 dev eth0 id 2 subflow".to_owned()), "{plan:#?}");
@@ -285,7 +285,7 @@ fn apply(host: &mut SetupHost, plan: &SetupPlan) {
     }
 }
 
-fn add_endpoint(host: &mut SetupHost, mut endpoint: Endpoint) {
+fn add_endpoint(host: &mut SetupHost, mut endpoint: MptcpEndpoint) {
     host.endpoints.retain(|there| {
         assert!(there.flags.implicit || there.address != endpoint.address, "{endpoint} is there already");
         there.address != endpoint.address
@@ -333,8 +333,8 @@ prop_compose! {
         carrier in prop::bool::weighted(0.9),
         kind in prop::sample::select(vec![None, None, None, Some("veth"), Some("bridge"), Some("wireguard"), Some("tun")]),
         master in prop::option::weighted(0.1, Just(9)),
-    ) -> Link {
-        Link { up, carrier, kind: kind.map(str::to_owned), master, ..link(index, &format!("if{index}")) }
+    ) -> NetworkInterface {
+        NetworkInterface { up, carrier, kind: kind.map(str::to_owned), master, ..link(index, &format!("if{index}")) }
     }
 }
 
@@ -361,26 +361,28 @@ fn any_route() -> impl Strategy<Value = Route> {
             let route = if default {
                 router(index, &text("254"), metric)
             } else {
-                Route { interface: Some(index), metric: Some(metric), ..Route::to(subnet.trunc()) }
+                Route { interface: Some(index), metric: Some(metric), ..Route::new(subnet.trunc()) }
             };
             Route { table, ..route }
         },
     )
 }
 
-fn any_rule() -> impl Strategy<Value = Rule> {
-    (0u8..5, 1u8..200, 0u8..3, 1u32..3, 0u32..4).prop_map(|(net, host, prefix, table, priority)| Rule {
-        from: format!("10.{net}.0.{host}/{}", [32, 24, 0][usize::from(prefix)])
-            .parse::<IpNet>()
-            .unwrap()
-            .trunc(),
-        table: 8299 + table,
-        priority: [0, 500, 8300, 32766][priority as usize],
+fn any_rule() -> impl Strategy<Value = RoutingRule> {
+    (0u8..5, 1u8..200, 0u8..3, 1u32..3, 0u32..4).prop_map(|(net, host, prefix, table, priority)| {
+        RoutingRule {
+            from: format!("10.{net}.0.{host}/{}", [32, 24, 0][usize::from(prefix)])
+                .parse::<IpNet>()
+                .unwrap()
+                .trunc(),
+            table: 8299 + table,
+            priority: [0, 500, 8300, 32766][priority as usize],
+        }
     })
 }
 
-fn any_endpoint() -> impl Strategy<Value = Endpoint> {
-    (any_address(), 1u8..20, 0u32..64).prop_map(|(address, id, flags)| Endpoint {
+fn any_endpoint() -> impl Strategy<Value = MptcpEndpoint> {
+    (any_address(), 1u8..20, 0u32..64).prop_map(|(address, id, flags)| MptcpEndpoint {
         address: address.network.addr(),
         port: None,
         id: Some(id),
@@ -419,7 +421,7 @@ prop_compose! {
             routes,
             rules,
             endpoints,
-            limits: Some(Limits { subflows: limits.0, add_addr_accepted: limits.1 }),
+            limits: Some(MptcpLimits { subflows: limits.0, add_addr_accepted: limits.1 }),
             has_mptcpd: mptcpd,
             has_laminar: laminar,
             ..SetupHost::default()

@@ -14,7 +14,7 @@ use pathbench_collector::viewer::Viewer;
 use std::sync::{Arc, RwLock};
 
 pub(crate) fn run(bytes: &[u8]) {
-    let mut input = Input::of(bytes);
+    let mut input = Input::new(bytes);
     let is_changed = input.byte().is_multiple_of(2);
     let document = serde_json::from_str(SUBMISSION).expect("JSON");
     let document = if is_changed { changed(&mut input, document) } else { document };

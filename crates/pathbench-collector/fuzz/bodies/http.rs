@@ -115,7 +115,7 @@ pub(crate) fn run(bytes: &[u8]) {
         *held = Some(Collector::new());
     }
     let collector = held.as_mut().expect("a collector");
-    let mut input = Input::of(bytes);
+    let mut input = Input::new(bytes);
     for _ in 0..=input.below(3) {
         collector.requests += 1;
         collector.request(&mut input);

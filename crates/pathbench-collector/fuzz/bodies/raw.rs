@@ -27,7 +27,7 @@ const NAMES: [&str; 16] = [
 const KINDS: &[u8] = b"0001234567xgLKSAVMN\0";
 
 pub(crate) fn run(bytes: &[u8]) {
-    let mut input = Input::of(bytes);
+    let mut input = Input::new(bytes);
     let mut archive = Vec::new();
     for _ in 0..input.below(6) {
         entry(&mut input, &mut archive);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pathbench_kerneltest::tests!(["postgres"] => a_postgres_server_crashes);
+pathbench_testkit::tests!(["postgres"] => a_postgres_server_crashes);
 
 fn a_postgres_server_crashes() {
     let mut server = Server::start();

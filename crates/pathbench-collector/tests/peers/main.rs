@@ -12,10 +12,5 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let golden = store::golden::trials().into_iter().map(|trial| trial.with_ignored_flag(true));
-    pathbench_kerneltest::run_with_programs([
-        crash::trials(),
-        store::trials(),
-        golden.collect(),
-        unit::trials(),
-    ])
+    pathbench_testkit::run_with_programs([crash::trials(), store::trials(), golden.collect(), unit::trials()])
 }

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::sync::Arc;
 use std::time::Duration;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["postgres"] =>
         postgres_behaves,
         postgres_reconnects,
@@ -243,7 +243,7 @@ pub(crate) mod golden {
     use crate::support::store_suite::fill_golden;
     use std::path::Path;
 
-    pathbench_kerneltest::tests!(["postgres"] => make_postgres_golden);
+    pathbench_testkit::tests!(["postgres"] => make_postgres_golden);
 
     fn make_postgres_golden() {
         let server = Server::start();

@@ -2,10 +2,10 @@
 
 use crate::support::process::run;
 
-pathbench_kerneltest::tests!(["systemd-analyze"] => the_shipped_unit_is_hardened_and_its_options_exist);
+pathbench_testkit::tests!(["systemd-analyze"] => the_shipped_unit_is_hardened_and_its_options_exist);
 
 fn the_shipped_unit_is_hardened_and_its_options_exist() {
-    let mut words = pathbench_kerneltest::command_of_unit(
+    let mut words = pathbench_testkit::command_of_unit(
         "pathbench-collector.service",
         &[
             "DynamicUser=yes",

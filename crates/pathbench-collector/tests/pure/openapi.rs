@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 fn committed() -> PathBuf {
-    pathbench_kerneltest::checkout().join("docs/openapi.json")
+    pathbench_testkit::checkout().join("docs/openapi.json")
 }
 
 #[test]

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["pathbench-s3-server"] =>
         a_bucket_behaves,
         an_erasure_in_a_bucket_brings_no_erased_part_back;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["chromium", "node", "libraries"] => three_agents_fill_the_dashboard_and_nothing_is_left_behind
 );
 
@@ -108,7 +108,7 @@ fn three_agents_fill_the_dashboard_and_nothing_is_left_behind() {
     let output = Command::new("node")
         .arg(script)
         .args([&demo.url, &id])
-        .env("PATHBENCH_TEST_TOOLS", pathbench_kerneltest::test_tools())
+        .env("PATHBENCH_TEST_TOOLS", pathbench_testkit::test_tools())
         .env("HOME", place.path())
         .output()
         .unwrap();

@@ -7,7 +7,7 @@ use crate::support::{random, within};
 use pathbench_api::problem::LineStatus;
 use pathbench_collector::ingest::{Options, Writer};
 use pathbench_collector::store::sqlite::Sqlite;
-use pathbench_kerneltest::{STAGE, program};
+use pathbench_testkit::{STAGE, program};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     [] => collectors_are_killed;
     ["strace"] => each_answer_comes_after_two_syncs
 );

@@ -10,14 +10,14 @@ mod schemathesis;
 mod support;
 mod time_limits;
 
-use pathbench_kerneltest::STAGE;
+use pathbench_testkit::STAGE;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     if let Ok(stage) = std::env::var(STAGE) {
         return killed::main(&stage);
     }
-    pathbench_kerneltest::run_with_programs([
+    pathbench_testkit::run_with_programs([
         bucket::trials(),
         demo::trials(),
         killed::trials(),

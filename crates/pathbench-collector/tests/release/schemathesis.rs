@@ -5,11 +5,11 @@ use crate::support::demo::{golden, packed};
 use crate::support::process::{Collector, line, submission};
 use pathbench_api::Uuid;
 use pathbench_api::submission::Submission;
-use pathbench_kerneltest::{checkout, test_tools};
+use pathbench_testkit::{checkout, test_tools};
 use serde_json::json;
 use std::process::Command;
 
-pathbench_kerneltest::tests!(["libraries"] => answers_are_as_described);
+pathbench_testkit::tests!(["libraries"] => answers_are_as_described);
 
 /// Cases of each operation; together they take about a minute.
 const EXAMPLES: &str = "80";

@@ -6,7 +6,7 @@ use crate::support::within;
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     [] =>
         a_body_that_dribbles_is_given_up,
         a_body_at_one_megabit_per_second_has_more_than_a_minute,

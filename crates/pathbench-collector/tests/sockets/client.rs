@@ -17,7 +17,7 @@ fn ok(output: &Output) -> String {
 fn a_submitted_result_is_shown_and_deleted() {
     let collector = Collector::start(&["--open"]);
     let home = tempfile::tempdir().unwrap();
-    let golden = pathbench_kerneltest::checkout().join("crates/pathbench-record/tests/golden/v1");
+    let golden = pathbench_testkit::checkout().join("crates/pathbench-record/tests/golden/v1");
     let submit = |level: &str| {
         let arguments =
             ["submit", golden.to_str().unwrap(), "--collector", &collector.url, "--consent", level];

@@ -17,7 +17,7 @@ fn tls_with_certificate_files_serves_clients_that_trust_them_only() {
     std::fs::write(path("key.pem"), made.signing_key.serialize_pem()).unwrap();
     let collector = Collector::start(&["--open", "--cert", &path("cert.pem"), "--key", &path("key.pem")]);
     assert!(collector.url.starts_with("https://"), "{}", collector.url);
-    let golden = pathbench_kerneltest::checkout().join("crates/pathbench-record/tests/golden/v1");
+    let golden = pathbench_testkit::checkout().join("crates/pathbench-record/tests/golden/v1");
     let submit = |options: &[&str]| {
         let arguments =
             ["submit", golden.to_str().unwrap(), "--collector", &collector.url, "--consent", "public"];

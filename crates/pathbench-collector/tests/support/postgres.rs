@@ -19,7 +19,7 @@ pub(crate) struct Server {
 /// A program of `PostgreSQL`, of the same version as the server.
 fn program(name: &str) -> PathBuf {
     // Not the directory of a link to the server.
-    pathbench_kerneltest::program("postgres").canonicalize().unwrap().with_file_name(name)
+    pathbench_testkit::program("postgres").canonicalize().unwrap().with_file_name(name)
 }
 
 /// The command of a program that the kernel ends with `signal` when this thread ends.

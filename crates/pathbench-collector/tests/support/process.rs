@@ -103,7 +103,7 @@ pub(crate) fn pathbench(home: &Path, arguments: &[&str]) -> Output {
 pub(crate) fn run(arguments: &[impl AsRef<OsStr>]) -> Output {
     let mut command = Command::new(program());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    pathbench_kerneltest::output(command.spawn().unwrap())
+    pathbench_testkit::output(command.spawn().unwrap())
 }
 
 /// Killed when it is dropped.

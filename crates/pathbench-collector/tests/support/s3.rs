@@ -2,7 +2,7 @@
 
 use super::within;
 use pathbench_collector::raw::s3::Location;
-use pathbench_kerneltest::program;
+use pathbench_testkit::program;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

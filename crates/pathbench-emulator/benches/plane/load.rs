@@ -2,7 +2,7 @@
 
 use crate::fixture::Host;
 use libtest_mimic::Failed;
-use pathbench_kerneltest::ensure;
+use pathbench_testkit::ensure;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};

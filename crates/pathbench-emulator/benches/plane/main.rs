@@ -17,7 +17,7 @@ mod load;
 use cases::{Case, Figures};
 use libtest_mimic::Failed;
 use pathbench_host::namespace::{Isolation, enter_lab};
-use pathbench_kerneltest::in_namespaces;
+use pathbench_testkit::in_namespaces;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -3,8 +3,8 @@
 use crate::fixture::{Lab, delayed};
 use crate::lots::send_in_lots;
 use libtest_mimic::Failed;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_link::{LinkModel, LossModel};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn recorded(bytes: &[u8]) -> Result<Vec<Recorded>, Failed> {
     Ok(packets)
 }
 
-fn a_capture_records_every_fate() -> Outcome {
+fn a_capture_records_every_fate() -> TrialOutcome {
     let path = file("fates");
     let model = LinkModel { loss: LossModel::Independent(0.1), ..delayed(Duration::from_millis(3)) };
     let lab = Lab::new([model.clone(), model], [1, 2], Some(path.clone()))?;
@@ -75,7 +75,7 @@ fn a_capture_records_every_fate() -> Outcome {
     Ok(())
 }
 
-fn a_capture_that_cannot_be_made_is_an_error() -> Outcome {
+fn a_capture_that_cannot_be_made_is_an_error() -> TrialOutcome {
     let path = PathBuf::from("/nonexistent/link.pcapng");
     let model = delayed(Duration::ZERO);
     let error = Lab::new([model.clone(), model], [1, 2], Some(path)).err().map(|error| format!("{error:?}"));

@@ -6,13 +6,13 @@ use libtest_mimic::Failed;
 use pathbench_emulator::plane::{PlaneError, PlaneLink};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::tun::{Tun, TunError};
-use pathbench_kerneltest::{MonotonicClock, Outcome, ensure, tests};
 use pathbench_link::packet::DropCause;
 use pathbench_link::pipe::Condition;
 use pathbench_link::{BaseDelay, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_link::{ChangeSchedule, RateSchedule, Steps};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_testkit::{MonotonicClock, TrialOutcome, ensure, tests};
 use std::net::UdpSocket;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ fn delay(milliseconds: u64) -> LinkChange {
     LinkChange { delay: Some(base), ..LinkChange::default() }
 }
 
-fn a_change_is_in_force_when_it_returns() -> Outcome {
+fn a_change_is_in_force_when_it_returns() -> TrialOutcome {
     let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let sockets = lab.udp(v4)?;
     for milliseconds in [0, 50, 10, 0] {
@@ -69,7 +69,7 @@ fn a_change_is_in_force_when_it_returns() -> Outcome {
     Ok(())
 }
 
-fn a_schedule_is_followed_and_forgotten_at_a_restart() -> Outcome {
+fn a_schedule_is_followed_and_forgotten_at_a_restart() -> TrialOutcome {
     let lab = Lab::symmetric(&delayed(Duration::from_millis(5)))?;
     let sockets = lab.udp(v4)?;
     let changes = vec![(Duration::ZERO, delay(40)), (Duration::from_millis(200), delay(80))];
@@ -89,7 +89,7 @@ fn a_schedule_is_followed_and_forgotten_at_a_restart() -> Outcome {
     Ok(())
 }
 
-fn outages_hold_packets_and_black_holes_drop_them() -> Outcome {
+fn outages_hold_packets_and_black_holes_drop_them() -> TrialOutcome {
     let lab = Lab::symmetric(&LinkModel { rate: RateModel::Constant(100_000_000), ..LinkModel::default() })?;
     let sockets = lab.udp(v4)?;
     lab.plane.set_condition(lab.link, Condition::Outage)?;
@@ -106,7 +106,7 @@ fn outages_hold_packets_and_black_holes_drop_them() -> Outcome {
 }
 
 /// A sample shows a change of rate on an idle link, too.
-fn samples_follow_the_rate() -> Outcome {
+fn samples_follow_the_rate() -> TrialOutcome {
     let steps = vec![(Duration::ZERO, 5_000_000), (Duration::from_millis(150), 2_000_000)];
     let schedule: RateSchedule = Steps { steps, end: pathbench_link::End::Hold };
     let rate = RateModel::Steps(Arc::new(schedule));
@@ -140,7 +140,7 @@ impl Clock for HeldClock {
 }
 
 /// Regression: packets lost during calibration were counted in the run.
-fn overruns_count_from_the_restart_on() -> Outcome {
+fn overruns_count_from_the_restart_on() -> TrialOutcome {
     let clock = Arc::new(HeldClock::default());
     let models = [LinkModel::default(), LinkModel::default()];
     let lab = Lab::make(Arc::clone(&clock) as Arc<dyn Clock>, models, [1, 2], None, true)?;
@@ -161,7 +161,7 @@ fn overruns_count_from_the_restart_on() -> Outcome {
     Ok(())
 }
 
-fn a_device_that_is_down_refuses() -> Outcome {
+fn a_device_that_is_down_refuses() -> TrialOutcome {
     let mut lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let sockets = lab.udp(v4)?;
     passage(&sockets)?;
@@ -174,7 +174,7 @@ fn a_device_that_is_down_refuses() -> Outcome {
 }
 
 /// Other links go on, and the processor stays idle.
-fn a_removed_device_does_not_disturb_other_links() -> Outcome {
+fn a_removed_device_does_not_disturb_other_links() -> TrialOutcome {
     let mut lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let others = [NetNamespace::create()?, NetNamespace::create()?];
     let ends = [Tun::create(&others[0], "pbt-1", MTU)?, Tun::create(&others[1], "pbt-1", MTU)?];
@@ -215,7 +215,7 @@ fn thread_cpu_ticks() -> Result<u64, Failed> {
     Err("no thread called links".into())
 }
 
-fn links_that_do_not_exist_are_rejected() -> Outcome {
+fn links_that_do_not_exist_are_rejected() -> TrialOutcome {
     let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let refused = [
         lab.plane.report(7).err(),
@@ -229,7 +229,7 @@ fn links_that_do_not_exist_are_rejected() -> Outcome {
     Ok(())
 }
 
-fn a_name_that_is_taken_is_rejected() -> Outcome {
+fn a_name_that_is_taken_is_rejected() -> TrialOutcome {
     let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let error = Tun::create(&lab.client.namespace, INTERFACE, MTU).err();
     ensure!(matches!(&error, Some(TunError::Refused { .. })), "{error:?}");

@@ -3,8 +3,8 @@
 use crate::fixture::{Lab, delayed, v4};
 use libtest_mimic::Failed;
 use pathbench_emulator::plane::Lateness;
-use pathbench_kerneltest::{MonotonicClock, Outcome, ensure, tests};
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_testkit::{MonotonicClock, TrialOutcome, ensure, tests};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::Read;
 use std::net::SocketAddr;
@@ -56,7 +56,7 @@ fn print(what: &str, times: &[Duration], lateness: &[Lateness; 2]) {
 
 /// Never earlier than the model. The excess depends on the machine: the test bounds the fastest packet, and for the
 /// median the excess beyond the data plane's lateness.
-fn the_kernel_answers_after_twice_the_delay() -> Outcome {
+fn the_kernel_answers_after_twice_the_delay() -> TrialOutcome {
     for delay_ms in [1, 20, 100] {
         let delay = Duration::from_millis(delay_ms);
         let lab = Lab::symmetric(&delayed(delay))?;
@@ -76,7 +76,7 @@ fn the_kernel_answers_after_twice_the_delay() -> Outcome {
     Ok(())
 }
 
-fn without_delay_packets_pass_at_once() -> Outcome {
+fn without_delay_packets_pass_at_once() -> TrialOutcome {
     let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let times = pings(&lab, 1_000)?;
     let lateness = lab.report()?.directions.map(|direction| direction.lateness);
@@ -107,7 +107,7 @@ impl Clock for InterruptedClock {
 }
 
 /// Regression: a packet that arrived after the look at the clock had that time as its arrival, and left 0.1 ms early.
-fn no_packet_is_early_when_the_processor_is_taken_away() -> Outcome {
+fn no_packet_is_early_when_the_processor_is_taken_away() -> TrialOutcome {
     let delay = Duration::from_millis(10);
     let models = [delayed(delay), delayed(delay)];
     let lab = Lab::make(Arc::new(InterruptedClock::default()), models, [1, 2], None, true)?;

@@ -2,9 +2,9 @@
 
 use crate::fixture::Lab;
 use crate::lots::send_in_lots;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_link::packet::DropCause;
 use pathbench_link::{LinkModel, LossModel};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::time::Duration;
 
 tests![
@@ -19,7 +19,7 @@ fn lossy(loss: f64) -> LinkModel {
 
 /// 100,000 packets at 2 %: 2000 ± 2.576 standard deviations of 44.3 hold in 99 of 100 cases. The seed is fixed, so it
 /// is always the same case.
-fn two_in_a_hundred_are_lost() -> Outcome {
+fn two_in_a_hundred_are_lost() -> TrialOutcome {
     let lab = Lab::symmetric(&lossy(0.02))?;
     let arrived = send_in_lots(&lab, 100_000, 64)?;
     let report = &lab.report()?.directions[0];
@@ -30,7 +30,7 @@ fn two_in_a_hundred_are_lost() -> Outcome {
     Ok(())
 }
 
-fn the_same_seed_loses_the_same_packets() -> Outcome {
+fn the_same_seed_loses_the_same_packets() -> TrialOutcome {
     let models = || [lossy(0.1), lossy(0.1)];
     let runs = [7, 7, 8].map(|seed| {
         let lab = Lab::new(models(), [seed, 1], None)?;
@@ -48,7 +48,7 @@ fn the_same_seed_loses_the_same_packets() -> Outcome {
 }
 
 /// The receiving kernel discards what a bit was flipped in: all of it is under some checksum.
-fn duplicates_arrive_and_corrupted_ones_do_not() -> Outcome {
+fn duplicates_arrive_and_corrupted_ones_do_not() -> TrialOutcome {
     let model = LinkModel { duplicate: 0.1, corrupt: 0.05, ..LinkModel::default() };
     let lab = Lab::symmetric(&model)?;
     let arrived = send_in_lots(&lab, 20_000, 200)?;

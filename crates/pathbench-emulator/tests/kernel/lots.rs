@@ -2,7 +2,7 @@
 
 use crate::fixture::{Lab, v4};
 use libtest_mimic::Failed;
-use pathbench_kerneltest::ensure;
+use pathbench_testkit::ensure;
 use std::time::{Duration, Instant};
 
 /// Sends numbered datagrams of `bytes` in small lots and waits for each lot's fate, so that no socket overflows.

@@ -16,11 +16,11 @@ mod shaping;
 
 use libtest_mimic::Trial;
 use pathbench_host::namespace::{Isolation, enter_lab};
-use pathbench_kerneltest::{Order, run};
+use pathbench_testkit::{TrialOrder, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    run(Order::OneByOne, || enter_lab(Isolation::for_this_user()), trials())
+    run(TrialOrder::OneByOne, || enter_lab(Isolation::for_this_user()), trials())
 }
 
 fn trials() -> Vec<Trial> {

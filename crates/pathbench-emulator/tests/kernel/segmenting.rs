@@ -3,10 +3,10 @@
 use crate::fixture::{Lab, delayed, v4, v6};
 use libtest_mimic::Failed;
 use pathbench_emulator::plane::{DirectionReport, LinkReport};
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_link::{Discipline, LinkModel, LossModel, RateModel};
 use pathbench_record::network::ETHERNET_HEADER_BYTES;
 use pathbench_record::units::QueueLimit;
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -40,7 +40,7 @@ fn write(mut stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
     stream.shutdown(std::net::Shutdown::Write)
 }
 
-fn read(mut stream: &TcpStream, bytes: u64) -> Outcome {
+fn read(mut stream: &TcpStream, bytes: u64) -> TrialOutcome {
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut block = vec![0; 128 << 10];
     let mut place = 0;
@@ -58,7 +58,7 @@ fn read(mut stream: &TcpStream, bytes: u64) -> Outcome {
 }
 
 /// Sends `bytes` in both directions at once.
-fn exchange(lab: &Lab, address: fn(u8) -> IpAddr, bytes: u64) -> Outcome {
+fn exchange(lab: &Lab, address: fn(u8) -> IpAddr, bytes: u64) -> TrialOutcome {
     let listener = lab.server.namespace.run_in(|| TcpListener::bind((address(2), 0)))??;
     let to = listener.local_addr()?;
     let client =
@@ -77,7 +77,7 @@ fn exchange(lab: &Lab, address: fn(u8) -> IpAddr, bytes: u64) -> Outcome {
     })
 }
 
-fn ensure_no_refusals(report: &LinkReport) -> Outcome {
+fn ensure_no_refusals(report: &LinkReport) -> TrialOutcome {
     for direction in &report.directions {
         ensure!(direction.overrun_packets == 0, "{direction:?}");
     }
@@ -85,7 +85,7 @@ fn ensure_no_refusals(report: &LinkReport) -> Outcome {
 }
 
 /// Every packet that was put in is counted by the length that it has on the wire.
-fn sizes_add_up(direction: &DirectionReport, overhead_bytes: u32, largest_bytes: u32) -> Outcome {
+fn sizes_add_up(direction: &DirectionReport, overhead_bytes: u32, largest_bytes: u32) -> TrialOutcome {
     let DirectionReport { statistics, offered_sizes, .. } = direction;
     let packets: u64 = offered_sizes.values().sum();
     let bytes: u64 =
@@ -99,7 +99,7 @@ fn sizes_add_up(direction: &DirectionReport, overhead_bytes: u32, largest_bytes:
 
 /// Loss, duplication, corruption and little delay: a wrong header or checksum would break the stream's content
 /// or keep it from ending.
-fn streams_over_a_bad_link_are_whole() -> Outcome {
+fn streams_over_a_bad_link_are_whole() -> TrialOutcome {
     let model = LinkModel {
         loss: LossModel::Independent(0.005),
         duplicate: 0.01,
@@ -119,7 +119,7 @@ fn streams_over_a_bad_link_are_whole() -> Outcome {
     Ok(())
 }
 
-fn streams_over_a_good_link_are_whole_and_pass_whole() -> Outcome {
+fn streams_over_a_good_link_are_whole_and_pass_whole() -> TrialOutcome {
     let lab = Lab::symmetric(&delayed(Duration::from_micros(500)))?;
     exchange(&lab, v4, 50_000_000)?;
     exchange(&lab, v6, 50_000_000)?;
@@ -146,7 +146,7 @@ fn streams_over_a_good_link_are_whole_and_pass_whole() -> Outcome {
 }
 
 /// Every packet has a time of its own here, and is counted by itself, whether or not it leaves with others.
-fn streams_over_a_shaped_link_are_whole() -> Outcome {
+fn streams_over_a_shaped_link_are_whole() -> TrialOutcome {
     let rate = RateModel::Constant(1_000_000_000);
     let lab = Lab::symmetric(&LinkModel { rate, ..delayed(Duration::from_millis(1)) })?;
     exchange(&lab, v4, 20_000_000)?;
@@ -159,7 +159,7 @@ fn streams_over_a_shaped_link_are_whole() -> Outcome {
     Ok(())
 }
 
-fn hosts_may_cut_their_packets_themselves() -> Outcome {
+fn hosts_may_cut_their_packets_themselves() -> TrialOutcome {
     let lab = Lab::without_offload(&delayed(Duration::from_micros(500)))?;
     exchange(&lab, v4, 5_000_000)?;
     for DirectionReport { statistics, lateness, .. } in &lab.report()?.directions {
@@ -171,7 +171,7 @@ fn hosts_may_cut_their_packets_themselves() -> Outcome {
 }
 
 /// A GSO packet of ten datagrams (`UDP_SEGMENT`) is ten packets for the link and for the receiver.
-fn datagrams_are_cut_one_by_one() -> Outcome {
+fn datagrams_are_cut_one_by_one() -> TrialOutcome {
     for (address, loss) in [(v4 as fn(u8) -> IpAddr, 0.0), (v6, 0.0), (v4, 0.1), (v6, 0.1)] {
         let model = LinkModel { loss: LossModel::Independent(loss), ..LinkModel::default() };
         let lab = Lab::symmetric(&model)?;
@@ -227,7 +227,7 @@ fn set_segment_bytes(socket: &std::net::UdpSocket, bytes: libc::c_int) -> Result
 }
 
 /// `CoDel` marks what a TCP with ECN sends; the marks change no byte of it.
-fn marked_packets_keep_their_content() -> Outcome {
+fn marked_packets_keep_their_content() -> TrialOutcome {
     let lab = Lab::symmetric(&LinkModel {
         rate: RateModel::Constant(40_000_000),
         queue: QueueLimit::Packets(2_000),

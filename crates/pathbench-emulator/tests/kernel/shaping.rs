@@ -3,10 +3,10 @@
 use crate::fixture::{Lab, v4};
 use libtest_mimic::Failed;
 use pathbench_emulator::plane::DirectionReport;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_link::OpportunitySchedule;
 use pathbench_link::{LinkModel, RateModel};
 use pathbench_record::units::QueueLimit;
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ fn print_rate(what: &str, bps: f64, report: &DirectionReport) {
     println!("{what}: {:.4} Mbit/s; lateness {:?}", bps / 1e6, report.lateness);
 }
 
-fn ten_megabits_are_ten_megabits() -> Outcome {
+fn ten_megabits_are_ten_megabits() -> TrialOutcome {
     let mut lab = Lab::symmetric(&shaped(RateModel::Constant(10_000_000)))?;
     let time = Duration::from_secs(10);
     // A packet counts its Ethernet header, too.
@@ -80,7 +80,7 @@ fn ten_megabits_are_ten_megabits() -> Outcome {
 }
 
 /// Opportunities in bursts with gaps between: 1000 in 1 s, which is 12 Mbit/s of IP packets.
-fn a_trace_delivers_its_bytes() -> Outcome {
+fn a_trace_delivers_its_bytes() -> TrialOutcome {
     let at_ms = (0..1_000_u64).map(|n| n / 20 * 20 + 20).collect();
     let schedule = Arc::new(OpportunitySchedule { at_ms });
     let mut lab = Lab::symmetric(&shaped(RateModel::Opportunities(schedule)))?;

@@ -1,8 +1,8 @@
 //! Applies plans with a journal, one operation at a time, and undoes them.
 
 use super::host::{Host, OperationError, UndoOutcome};
-use super::journal::{Journal, JournalError, Line, NamespaceIdentity};
-use super::operation::{Operation, Plan, PlannedStep};
+use super::journal::{Journal, JournalError, JournalLine, NamespaceIdentity};
+use super::operation::{ChangePlan, Operation, PlannedStep};
 use std::path::{Path, PathBuf};
 
 /// A plan was not applied in full, or not undone.
@@ -37,10 +37,8 @@ impl ApplyError {
     }
 }
 
-/// The undo of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoneStep {
-    /// The commands to undo it.
     pub commands: Vec<String>,
     pub outcome: UndoOutcome,
 }
@@ -107,16 +105,16 @@ impl Applier {
 
     /// Applies the steps of `plan` in order.
     /// Errors: the journal contains the steps made so far.
-    pub fn apply(&mut self, plan: &Plan) -> Result<(), ApplyError> {
+    pub fn apply(&mut self, plan: &ChangePlan) -> Result<(), ApplyError> {
         self.apply_steps(plan, false)
     }
 
     /// Applies all steps of `plan` in order. If a step fails, undoes the steps made before it in this call.
-    pub fn apply_whole(&mut self, plan: &Plan) -> Result<(), ApplyError> {
+    pub fn apply_whole(&mut self, plan: &ChangePlan) -> Result<(), ApplyError> {
         self.apply_steps(plan, true)
     }
 
-    fn apply_steps(&mut self, plan: &Plan, roll_back: bool) -> Result<(), ApplyError> {
+    fn apply_steps(&mut self, plan: &ChangePlan, roll_back: bool) -> Result<(), ApplyError> {
         if plan.steps.is_empty() {
             return Ok(());
         }
@@ -162,13 +160,13 @@ impl Applier {
         if let Err(source) = made {
             // An atomic operation that fails has changed nothing.
             if step.operation.is_atomic() {
-                journal.note(Line::Undone { step: number })?;
+                journal.note(JournalLine::Undone { step: number })?;
             }
             return Err(failed(source));
         }
         self.pause()?;
         let left = self.host.left_by(&step.operation).map_err(failed)?;
-        journal.note(Line::Done { step: number, left })?;
+        journal.note(JournalLine::Done { step: number, left })?;
         self.pause()
     }
 
@@ -209,7 +207,7 @@ impl Applier {
                 continue;
             };
             self.pause()?;
-            journal.note(Line::Undoing { step: number })?;
+            journal.note(JournalLine::Undoing { step: number })?;
             self.pause()?;
             let outcome = self
                 .host
@@ -217,8 +215,8 @@ impl Applier {
                 .map_err(|source| ApplyError::Step { command: entry.undo_commands.join("; "), source })?;
             self.pause()?;
             match outcome {
-                UndoOutcome::Changed(_) => journal.note(Line::Kept { step: number })?,
-                _ => journal.note(Line::Undone { step: number })?,
+                UndoOutcome::Changed(_) => journal.note(JournalLine::Kept { step: number })?,
+                _ => journal.note(JournalLine::Undone { step: number })?,
             }
             report.steps.push(UndoneStep { commands: entry.undo_commands, outcome });
         }
@@ -233,7 +231,7 @@ impl Applier {
     }
 
     /// The commands that would undo the steps of the journal, latest first; none without a journal.
-    pub fn standing(&self) -> Result<Vec<String>, ApplyError> {
+    pub fn pending_undo_commands(&self) -> Result<Vec<String>, ApplyError> {
         let Some(journal) = Journal::open(&self.journal, &self.here)? else { return Ok(Vec::new()) };
         let entries = journal.entries.iter().rev().filter(|entry| !entry.is_settled());
         Ok(entries.flat_map(|entry| entry.undo_commands.clone()).collect())

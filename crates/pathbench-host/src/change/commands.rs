@@ -1,12 +1,14 @@
 //! The shell commands (ip(8)) that are equivalent to changes.
 
-use super::operation::InterfaceNames;
-use crate::mptcp::{Endpoint, EndpointFlags, Limits};
+use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use crate::netlink::fib_entry::{FibEntry, NextHop, RTA_ENCAP, RTA_NH_ID, RTA_PREF, RTAX_LOCK};
 use crate::netlink::message::u32_at;
-use crate::netlink::{MAIN_TABLE, Rule};
+use crate::netlink::{MAIN_TABLE, RoutingRule};
 use pathbench_record::network::IpNet;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+
+pub type InterfaceNames = BTreeMap<u32, String>;
 
 pub(super) fn replacement_commands(
     there: &FibEntry,
@@ -19,7 +21,7 @@ pub(super) fn replacement_commands(
     vec![route_command("replace", entry, names)]
 }
 
-pub(super) fn limits_command(limits: Limits) -> String {
+pub(super) fn limits_command(limits: MptcpLimits) -> String {
     format!("ip mptcp limits set subflows {} add_addr_accepted {}", limits.subflows, limits.add_addr_accepted)
 }
 
@@ -31,14 +33,14 @@ pub(super) fn wait_command(wait_ms: u64) -> String {
     format!("sleep {}.{:03}", wait_ms / 1000, wait_ms % 1000)
 }
 
-pub(super) fn remove_endpoint_command(endpoint: &Endpoint) -> String {
+pub(super) fn remove_endpoint_command(endpoint: &MptcpEndpoint) -> String {
     match endpoint.id {
         Some(id) => format!("ip mptcp endpoint delete id {id}"),
         None => format!("ip mptcp endpoint delete {}", endpoint.address),
     }
 }
 
-pub(super) fn endpoint_command(endpoint: &Endpoint, names: &InterfaceNames) -> String {
+pub(super) fn endpoint_command(endpoint: &MptcpEndpoint, names: &InterfaceNames) -> String {
     let mut words = vec![format!("ip mptcp endpoint add {}", endpoint.address)];
     words.extend(endpoint.port.map(|port| format!("port {port}")));
     words.extend(endpoint.interface.map(|index| device(index, names)));
@@ -50,7 +52,11 @@ pub(super) fn endpoint_command(endpoint: &Endpoint, names: &InterfaceNames) -> S
 }
 
 /// Changes the flags of `endpoint` from `from` to `to`.
-pub(super) fn endpoint_flags_command(endpoint: &Endpoint, from: EndpointFlags, to: EndpointFlags) -> String {
+pub(super) fn endpoint_flags_command(
+    endpoint: &MptcpEndpoint,
+    from: EndpointFlags,
+    to: EndpointFlags,
+) -> String {
     let selected = match endpoint.id {
         Some(id) => format!("id {id}"),
         None => endpoint.address.to_string(),
@@ -66,7 +72,7 @@ pub(super) fn endpoint_flags_command(endpoint: &Endpoint, from: EndpointFlags, t
     words.join(" ")
 }
 
-pub(super) fn rule_command(verb: &str, rule: &Rule) -> String {
+pub(super) fn rule_command(verb: &str, rule: &RoutingRule) -> String {
     let program = if rule.from.addr().is_ipv4() { "ip" } else { "ip -6" };
     let host = IpNet::from(rule.from.addr());
     let from = if rule.from == host { host.addr().to_string() } else { rule.from.to_string() };
@@ -115,7 +121,7 @@ const RTAX_FASTOPEN_NO_COOKIE: u16 = 17;
 pub(super) fn route_command(verb: &str, entry: &FibEntry, names: &InterfaceNames) -> String {
     let mut words = vec![if entry.is_ipv4() { "ip" } else { "ip -6" }.to_owned(), format!("route {verb}")];
     words.push(destination(entry));
-    words.extend(entry.from().map(|from| format!("from {from}")));
+    words.extend(entry.source_prefix().map(|from| format!("from {from}")));
     let header = entry.header;
     if header[3] != 0 {
         words.push(format!("tos {:#04x}", header[3]));

@@ -1,8 +1,8 @@
 //! Operations on a host: what prevents them, their execution, and their undo.
 
-use super::journal::Entry;
+use super::journal::JournalEntry;
 use super::operation::Operation;
-use crate::mptcp::{Endpoint, EndpointFlags, MptcpError, PathManager};
+use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpError, PathManager};
 use crate::netlink::{FibEntry, NetlinkError, RouteSocket};
 use crate::sysctl::{self, SysctlError};
 use rustix::io::Errno;
@@ -134,7 +134,7 @@ impl Host {
             }
             Operation::AddEndpoint { endpoint } => self.add_endpoint(endpoint)?,
             Operation::ChangeEndpoint { before, after } => {
-                self.manager()?.set_flags(&Endpoint { flags: *after, ..*before })?;
+                self.manager()?.set_flags(&MptcpEndpoint { flags: *after, ..*before })?;
             }
             Operation::AddRule { rule } => self.routes.add_rule(rule)?,
             Operation::SetSysctl { key, after, .. } => sysctl::write(key, after)?,
@@ -153,7 +153,11 @@ impl Host {
 
     /// Undoes the operation of `entry`, which is not settled; the operation may not have been performed. With `force`,
     /// undoes it even after a change by another program.
-    pub(super) fn take_back(&mut self, entry: &Entry, force: bool) -> Result<UndoOutcome, OperationError> {
+    pub(super) fn take_back(
+        &mut self,
+        entry: &JournalEntry,
+        force: bool,
+    ) -> Result<UndoOutcome, OperationError> {
         let left = entry.left.as_ref();
         match &entry.operation {
             Operation::AddRoute { route } => {
@@ -191,7 +195,7 @@ impl Host {
     }
 
     /// The kernel drops flags that it does not know without an error.
-    fn add_endpoint(&mut self, endpoint: &Endpoint) -> Result<(), OperationError> {
+    fn add_endpoint(&mut self, endpoint: &MptcpEndpoint) -> Result<(), OperationError> {
         self.manager()?.add_endpoint(endpoint)?;
         if endpoint.flags.laminar {
             let there = self.own_endpoint(endpoint)?;
@@ -205,8 +209,8 @@ impl Host {
 
     /// The endpoint that an operation has added: with its address and port, and with its id unless the kernel assigned
     /// one.
-    fn own_endpoint(&mut self, ours: &Endpoint) -> Result<Option<Endpoint>, OperationError> {
-        let is_ours = |there: &Endpoint| {
+    fn own_endpoint(&mut self, ours: &MptcpEndpoint) -> Result<Option<MptcpEndpoint>, OperationError> {
+        let is_ours = |there: &MptcpEndpoint| {
             let same_id = ours.id.is_none() || there.id == ours.id;
             same_id && !there.flags.implicit && (there.address, there.port) == (ours.address, ours.port)
         };
@@ -215,7 +219,7 @@ impl Host {
 
     fn restore_flags(
         &mut self,
-        before: &Endpoint,
+        before: &MptcpEndpoint,
         after: EndpointFlags,
         force: bool,
     ) -> Result<UndoOutcome, OperationError> {
@@ -284,20 +288,24 @@ impl Host {
 
     /// Adds the endpoint of an interrupted refresh again. Leaves an endpoint with the same address or id that another
     /// program has added.
-    fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, OperationError> {
+    fn restore_endpoint(
+        &mut self,
+        endpoint: &MptcpEndpoint,
+        force: bool,
+    ) -> Result<UndoOutcome, OperationError> {
         let rival = self.rival_of(endpoint)?;
         if rival == Some(*endpoint) {
             return Ok(UndoOutcome::Nothing);
         }
         if let Some(rival) = rival {
-            let how = format!("MPTCP endpoint {rival} has been added since, in the place of {endpoint}");
+            let how = format!("MPTCP endpoint {rival} has been added since, instead of {endpoint}");
             return Ok(if force { UndoOutcome::Superseded(how) } else { UndoOutcome::Changed(how) });
         }
         self.manager()?.add_endpoint(endpoint)?;
         Ok(UndoOutcome::Restored)
     }
 
-    fn remove_endpoint(&mut self, ours: &Endpoint, force: bool) -> Result<UndoOutcome, OperationError> {
+    fn remove_endpoint(&mut self, ours: &MptcpEndpoint, force: bool) -> Result<UndoOutcome, OperationError> {
         let Some(there) = self.own_endpoint(ours)? else { return Ok(UndoOutcome::Nothing) };
         if (there.interface, there.flags) != (ours.interface, ours.flags) && !force {
             return Ok(UndoOutcome::Changed(format!("MPTCP endpoint {there} has been changed since")));
@@ -316,8 +324,8 @@ impl Host {
         self.manager.as_mut().ok_or(MptcpError::NoPathManager)
     }
 
-    fn rival_of(&mut self, endpoint: &Endpoint) -> Result<Option<Endpoint>, OperationError> {
-        let same = |other: &Endpoint| {
+    fn rival_of(&mut self, endpoint: &MptcpEndpoint) -> Result<Option<MptcpEndpoint>, OperationError> {
+        let same = |other: &MptcpEndpoint| {
             let same_address = other.address == endpoint.address && other.port == endpoint.port;
             // The kernel replaces an implicit endpoint if the request has no id (`mptcp_pm_nl_append_new_local_addr`).
             let is_replaced = endpoint.id.is_none() && other.flags.implicit;

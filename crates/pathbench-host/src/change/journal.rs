@@ -83,7 +83,7 @@ fn elsewhere_remedy(written: &NamespaceIdentity, here: &NamespaceIdentity) -> &'
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
-pub enum Line {
+pub enum JournalLine {
     Journal {
         format: String,
         #[serde(flatten)]
@@ -112,9 +112,8 @@ pub enum Line {
     },
 }
 
-/// A step, with all its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct JournalEntry {
     pub operation: Operation,
     pub undo_commands: Vec<String>,
     pub done: bool,
@@ -124,7 +123,7 @@ pub struct Entry {
     pub left: Option<FibEntry>,
 }
 
-impl Entry {
+impl JournalEntry {
     pub const fn is_settled(&self) -> bool {
         self.undone || (self.done && self.operation.leaves_nothing())
     }
@@ -141,32 +140,33 @@ pub struct Journal {
     file: File,
     length: u64,
     /// The steps in the order of their start.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
 }
 
 impl Journal {
     pub fn open_or_create(path: &Path, here: &NamespaceIdentity) -> Result<Self, JournalError> {
-        let file = Self::locked(path, true)?.ok_or_else(|| file_error("open", path, Errno::NOENT.into()))?;
-        Self::over(path, file, here)
+        let file =
+            Self::open_locked(path, true)?.ok_or_else(|| file_error("open", path, Errno::NOENT.into()))?;
+        Self::read_file(path, file, here)
     }
 
     /// Opens the journal at `path`; `None` if it does not exist.
     pub fn open(path: &Path, here: &NamespaceIdentity) -> Result<Option<Self>, JournalError> {
-        Self::locked(path, false)?.map(|file| Self::over(path, file, here)).transpose()
+        Self::open_locked(path, false)?.map(|file| Self::read_file(path, file, here)).transpose()
     }
 
     pub fn is_settled(&self) -> bool {
-        self.entries.iter().all(Entry::is_settled)
+        self.entries.iter().all(JournalEntry::is_settled)
     }
 
     pub fn begin(&mut self, operation: &Operation, undo: &[String]) -> Result<usize, JournalError> {
         let step = self.entries.len();
-        self.note(Line::Begin { step, operation: operation.clone(), undo: undo.to_vec() })?;
+        self.note(JournalLine::Begin { step, operation: operation.clone(), undo: undo.to_vec() })?;
         Ok(step)
     }
 
     /// Appends a line and syncs it to disk.
-    pub fn note(&mut self, line: Line) -> Result<(), JournalError> {
+    pub fn note(&mut self, line: JournalLine) -> Result<(), JournalError> {
         self.append(&line)?;
         // Cannot fail: this process writes only valid step numbers.
         self.take(line).map_err(|detail| corrupt(&self.path, 0, detail))
@@ -178,7 +178,7 @@ impl Journal {
     }
 
     /// The locked file; `None` if it does not exist and `create` is false.
-    fn locked(path: &Path, create: bool) -> Result<Option<File>, JournalError> {
+    fn open_locked(path: &Path, create: bool) -> Result<Option<File>, JournalError> {
         for _ in 0..ATTEMPTS {
             let mut options = OpenOptions::new();
             options.read(true).append(true).create(create).mode(0o600);
@@ -204,7 +204,7 @@ impl Journal {
         Err(JournalError::InUse { path: path.to_owned() })
     }
 
-    fn over(path: &Path, mut file: File, here: &NamespaceIdentity) -> Result<Self, JournalError> {
+    fn read_file(path: &Path, mut file: File, here: &NamespaceIdentity) -> Result<Self, JournalError> {
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(|source| file_error("read", path, source))?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -226,21 +226,21 @@ impl Journal {
             journal.file.set_len(journal.length).map_err(|source| file_error("shorten", path, source))?;
         }
         if heading.is_none() {
-            journal.append(&Line::Journal { format: FORMAT.to_owned(), identity: here.clone() })?;
+            journal.append(&JournalLine::Journal { format: FORMAT.to_owned(), identity: here.clone() })?;
             sync_directory_of(path)?;
         }
         Ok(journal)
     }
 
-    fn take(&mut self, line: Line) -> Result<(), String> {
+    fn take(&mut self, line: JournalLine) -> Result<(), String> {
         let known = self.entries.len();
         let unknown = |step: usize| format!("it names step {step}, which has not begun");
         match line {
-            Line::Journal { .. } => return Err("a second heading".to_owned()),
-            Line::Begin { step, .. } if step != known => {
+            JournalLine::Journal { .. } => return Err("a second heading".to_owned()),
+            JournalLine::Begin { step, .. } if step != known => {
                 return Err(format!("step {step} where {known} was next"));
             }
-            Line::Begin { operation, undo: undo_commands, .. } => self.entries.push(Entry {
+            JournalLine::Begin { operation, undo: undo_commands, .. } => self.entries.push(JournalEntry {
                 operation,
                 undo_commands,
                 done: false,
@@ -248,16 +248,16 @@ impl Journal {
                 undone: false,
                 left: None,
             }),
-            Line::Done { step, left } => {
+            JournalLine::Done { step, left } => {
                 let entry = self.entries.get_mut(step).ok_or_else(|| unknown(step))?;
                 (entry.done, entry.left) = (true, left);
             }
-            Line::Undoing { step } | Line::Undone { step } | Line::Kept { step } => {
+            JournalLine::Undoing { step } | JournalLine::Undone { step } | JournalLine::Kept { step } => {
                 let entry = self.entries.get_mut(step).ok_or_else(|| unknown(step))?;
-                entry.undone |= matches!(line, Line::Undone { .. });
+                entry.undone |= matches!(line, JournalLine::Undone { .. });
                 match line {
-                    Line::Undoing { .. } => entry.undoing = true,
-                    Line::Kept { .. } => entry.undoing = false,
+                    JournalLine::Undoing { .. } => entry.undoing = true,
+                    JournalLine::Kept { .. } => entry.undoing = false,
                     _ => {}
                 }
             }
@@ -265,7 +265,7 @@ impl Journal {
         Ok(())
     }
 
-    fn append(&mut self, line: &Line) -> Result<(), JournalError> {
+    fn append(&mut self, line: &JournalLine) -> Result<(), JournalError> {
         let mut bytes =
             serde_json::to_vec(line).map_err(|error| file_error("write", &self.path, error.into()))?;
         bytes.push(b'\n');
@@ -283,11 +283,11 @@ impl Journal {
 fn check_heading(path: &Path, line: &[u8], here: &NamespaceIdentity) -> Result<(), JournalError> {
     let corrupt = |detail| corrupt(path, 1, detail);
     match serde_json::from_slice(line) {
-        Ok(Line::Journal { format, .. }) if format != FORMAT => {
+        Ok(JournalLine::Journal { format, .. }) if format != FORMAT => {
             Err(corrupt(format!("its format is {format}, this version reads {FORMAT}")))
         }
-        Ok(Line::Journal { identity, .. }) if identity == *here => Ok(()),
-        Ok(Line::Journal { identity, .. }) => Err(JournalError::Elsewhere {
+        Ok(JournalLine::Journal { identity, .. }) if identity == *here => Ok(()),
+        Ok(JournalLine::Journal { identity, .. }) => Err(JournalError::Elsewhere {
             path: path.to_owned(),
             written: Box::new(identity),
             here: Box::new(here.clone()),

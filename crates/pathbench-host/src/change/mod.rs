@@ -10,6 +10,7 @@ pub mod journal;
 mod operation;
 
 pub use applier::{Applier, ApplyError, Interruption, UndoReport, UndoneStep};
+pub use commands::InterfaceNames;
 pub use host::{OperationError, UndoOutcome};
 pub use journal::{JournalError, NamespaceIdentity};
-pub use operation::{InterfaceNames, Operation, Plan, PlannedStep};
+pub use operation::{ChangePlan, Operation, PlannedStep};

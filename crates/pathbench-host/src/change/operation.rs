@@ -1,16 +1,13 @@
 //! The changes of a host, the equivalent commands, and the commands that undo them.
 
 use super::commands::{
-    endpoint_command, endpoint_flags_command, first_subflow_command, limits_command, remove_endpoint_command,
-    replacement_commands, route_command, rule_command, sysctl_command, wait_command,
+    InterfaceNames, endpoint_command, endpoint_flags_command, first_subflow_command, limits_command,
+    remove_endpoint_command, replacement_commands, route_command, rule_command, sysctl_command, wait_command,
 };
-use crate::mptcp::{Endpoint, EndpointFlags, Limits};
-use crate::netlink::{FibEntry, Rule};
+use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
+use crate::netlink::{FibEntry, RoutingRule};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::net::IpAddr;
-
-pub type InterfaceNames = BTreeMap<u32, String>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "change")]
@@ -24,12 +21,12 @@ pub enum Operation {
         after: FibEntry,
     },
     SetLimits {
-        before: Limits,
-        after: Limits,
+        before: MptcpLimits,
+        after: MptcpLimits,
     },
     /// Removes an MPTCP endpoint and adds it again, so that connections close their subflow from it and open a new one.
     RefreshEndpoint {
-        endpoint: Endpoint,
+        endpoint: MptcpEndpoint,
         /// Whether connections whose first subflow has its address close that subflow, too.
         first_subflow_too: bool,
         /// Delay between removal and addition. Peers receive the removal (`REMOVE_ADDR`) over another path, whose queue
@@ -44,15 +41,15 @@ pub enum Operation {
     },
     /// Without an id, the kernel assigns one, and an implicit endpoint with the same address becomes this one.
     AddEndpoint {
-        endpoint: Endpoint,
+        endpoint: MptcpEndpoint,
     },
     /// Changes the flags `backup` and `fullmesh`, which the kernel can change while connections use the endpoint.
     ChangeEndpoint {
-        before: Endpoint,
+        before: MptcpEndpoint,
         after: EndpointFlags,
     },
     AddRule {
-        rule: Rule,
+        rule: RoutingRule,
     },
     /// Sets a kernel setting, named with slashes or dots ([`crate::sysctl`]).
     SetSysctl {
@@ -114,7 +111,6 @@ impl Operation {
     }
 }
 
-/// A planned change and the equivalent commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStep {
     pub operation: Operation,
@@ -126,7 +122,7 @@ pub struct PlannedStep {
 
 /// Changes to make in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct ChangePlan {
     /// Empty if the host's state is as wanted.
     pub steps: Vec<PlannedStep>,
     /// Notes for the user, in sentences.
@@ -139,7 +135,7 @@ impl PlannedStep {
     }
 }
 
-impl Plan {
+impl ChangePlan {
     pub fn push(&mut self, operation: Operation, names: &InterfaceNames) {
         self.steps.push(PlannedStep::new(operation, names));
     }

@@ -1,7 +1,8 @@
 //! Middleboxes on a path: what a router does to the MPTCP options, the payload and the UDP packets that it forwards.
 
-use super::ruleset::{
-    COUNTERS, REGISTER, TCP_SYN, compare, count, expression, masked, meta, numbers, tcp_flags, value, verdict,
+use super::expression::{
+    COUNTERS, NFT_EXTHDR_OP_TCPOPT, REGISTER, TCP_SYN, compare, count, expression, mask_register, meta,
+    numbers, tcp_flags, value, verdict,
 };
 use crate::netlink::message::Encoder;
 
@@ -10,7 +11,6 @@ const TCPOPT_MPTCP: u8 = 30;
 /// The subtype is the upper half of the option's third byte.
 const SUBTYPE_OFFSET: u32 = 2;
 const SUBTYPE_MASK: u8 = 0xF0;
-const NFT_EXTHDR_OP_TCPOPT: u32 = 1;
 const NFT_PAYLOAD_INNER_HEADER: u32 = 3;
 const NFT_PAYLOAD_L4CSUM_PSEUDOHDR: u32 = 1;
 const NFT_REJECT_TCP_RST: u32 = 1;
@@ -26,7 +26,7 @@ const REWRITTEN: [u8; 4] = *b"XXXX";
 pub enum Middlebox {
     /// Treats TCP segments with an MPTCP option of this subtype.
     Mptcp {
-        option: MptcpOption,
+        option: MptcpSubtype,
         on: Segments,
         treatment: Treatment,
     },
@@ -38,7 +38,7 @@ pub enum Middlebox {
 
 /// Subtypes of the MPTCP option (RFC 8684, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MptcpOption {
+pub enum MptcpSubtype {
     MpCapable = 0,
     MpJoin = 1,
     Dss = 2,
@@ -61,11 +61,11 @@ pub enum Treatment {
     Reset,
 }
 
-use MptcpOption::{AddAddr, Dss, MpCapable, MpJoin};
+use MptcpSubtype::{AddAddr, Dss, MpCapable, MpJoin};
 use Segments::{All, Syn, SynAck};
 use Treatment::{Drop, Reset, Strip};
 
-const fn mptcp(option: MptcpOption, on: Segments, treatment: Treatment) -> Middlebox {
+const fn mptcp(option: MptcpSubtype, on: Segments, treatment: Treatment) -> Middlebox {
     Middlebox::Mptcp { option, on, treatment }
 }
 
@@ -91,7 +91,7 @@ impl Middlebox {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| *name)
     }
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, middlebox)| *middlebox)
     }
 
@@ -105,14 +105,14 @@ impl Middlebox {
             Self::DropUdp => {
                 let udp =
                     [meta(libc::NFT_META_L4PROTO), compare(libc::NFT_CMP_EQ, &[libc::IPPROTO_UDP as u8])];
-                (udp.into_iter().chain([count(self.name()), dropped()]).collect(), COUNTERS)
+                (udp.into_iter().chain([count(self.name()), drop_verdict()]).collect(), COUNTERS)
             }
         }
     }
 
     fn mptcp_rule(
         self,
-        option: MptcpOption,
+        option: MptcpSubtype,
         on: Segments,
         treatment: Treatment,
     ) -> (Vec<Encoder>, &'static str) {
@@ -121,7 +121,7 @@ impl Middlebox {
         let subtype = subtype.be32(4, 1).be32(6, NFT_EXTHDR_OP_TCPOPT);
         let mut rule = vec![
             expression("exthdr", subtype),
-            masked(SUBTYPE_MASK),
+            mask_register(SUBTYPE_MASK),
             compare(libc::NFT_CMP_EQ, &[(option as u8) << 4]),
         ];
         let flags = match on {
@@ -130,7 +130,8 @@ impl Middlebox {
             SynAck => Some(TCP_SYN | TCP_ACK),
         };
         if let Some(flags) = flags {
-            let of_handshake = [tcp_flags(), masked(TCP_SYN | TCP_ACK), compare(libc::NFT_CMP_EQ, &[flags])];
+            let of_handshake =
+                [tcp_flags(), mask_register(TCP_SYN | TCP_ACK), compare(libc::NFT_CMP_EQ, &[flags])];
             rule.extend(of_handshake);
         }
         rule.push(count(self.name()));
@@ -142,7 +143,7 @@ impl Middlebox {
                 "an exthdr expression that removes TCP options: Linux 5.18"
             }
             Drop => {
-                rule.push(dropped());
+                rule.push(drop_verdict());
                 "CONFIG_NFT_EXTHDR, in nf_tables itself since Linux 4.18"
             }
             Reset => {
@@ -181,6 +182,6 @@ impl Middlebox {
     }
 }
 
-fn dropped() -> Encoder {
+fn drop_verdict() -> Encoder {
     verdict(numbers(&[libc::NF_DROP as u32]))
 }

@@ -11,15 +11,17 @@
 //! The kernel itself does not limit these messages: `icmpv4_mask_allow` (net/ipv4/icmp.c) excludes "fragmentation
 //! needed", and the default of `net.ipv6.icmp.ratemask` excludes "packet too big".
 
+mod expression;
 mod middlebox;
 pub mod rules;
 mod ruleset;
 
-pub use middlebox::{Middlebox, MptcpOption, Segments, Treatment};
-pub use ruleset::{FirewallError, RouterRules, TooBig, beyond, changes, jump, number};
+pub use expression::{jump, rate_above};
+pub use middlebox::{Middlebox, MptcpSubtype, Segments, Treatment};
+pub use ruleset::{FirewallError, RouterRules, TooBigTreatment, changes, number};
 
 use crate::namespace::NetNamespace;
-use crate::netlink::channel::{Channel, Protocol};
+use crate::netlink::channel::{NetlinkChannel, NetlinkProtocol};
 use crate::netlink::message::{Attributes, NETFILTER_HEADER};
 use ruleset::{NFTA_COUNTER_PACKETS, NFTA_OBJ_DATA, NFTA_OBJ_NAME, NFTA_OBJ_TABLE, SUBSYSTEM, TABLE};
 
@@ -39,14 +41,17 @@ pub struct RouterCounters {
 /// The table `inet pathbench` of a network namespace. It outlives this handle and ends with the namespace.
 #[derive(Debug)]
 pub struct Firewall {
-    channel: Channel,
+    channel: NetlinkChannel,
 }
 
 impl Firewall {
     /// Opens the firewall of `namespace` without changing it.
     /// Errors: a kernel without `nf_tables` may be detected only by [`Self::apply`].
     pub fn open_in(namespace: &NetNamespace) -> Result<Self, FirewallError> {
-        Ok(Self { channel: Channel::open_in(Protocol::NETFILTER, namespace).map_err(FirewallError::open)? })
+        Ok(Self {
+            channel: NetlinkChannel::open_in(NetlinkProtocol::NETFILTER, namespace)
+                .map_err(FirewallError::open)?,
+        })
     }
 
     /// Replaces the router's rules by `rules` atomically: every packet is processed by exactly one set of rules. A rate
@@ -55,7 +60,7 @@ impl Firewall {
     pub fn apply(&mut self, rules: &RouterRules) -> Result<(), FirewallError> {
         let changes = changes(rules);
         self.channel.transact("apply the firewall's rules", SUBSYSTEM, &changes).map_err(|refusal| {
-            FirewallError::refused(refusal.error, refusal.place.and_then(|place| changes.get(place)))
+            FirewallError::classify(refusal.error, refusal.index.and_then(|index| changes.get(index)))
         })
     }
 
@@ -65,7 +70,7 @@ impl Firewall {
         let found = match self.channel.dump(request, &ruleset::list_counters(), parse_counter) {
             Ok(found) => found,
             Err(error) if error.is_absent() => return Ok(RouterCounters::default()),
-            Err(error) => return Err(FirewallError::refused(error, None)),
+            Err(error) => return Err(FirewallError::classify(error, None)),
         };
         let counter = |name| found.iter().find(|(found, _)| found == name).map(|(_, packets)| *packets);
         let packets = |name| counter(name).unwrap_or_default();
@@ -84,8 +89,8 @@ impl Firewall {
     pub fn remove(&mut self) -> Result<(), FirewallError> {
         let request = "remove the firewall's table";
         match self.channel.transact(request, SUBSYSTEM, &[ruleset::removal(request)]) {
-            Err(refusal) if refusal.place.is_none() || !refusal.error.is_absent() => {
-                Err(FirewallError::refused(refusal.error, None))
+            Err(refusal) if refusal.index.is_none() || !refusal.error.is_absent() => {
+                Err(FirewallError::classify(refusal.error, None))
             }
             _ => Ok(()),
         }
@@ -94,7 +99,7 @@ impl Firewall {
 
 /// Name and packets of a counter of the table, from an `NFT_MSG_NEWOBJ` message.
 pub fn parse_counter(payload: &[u8]) -> Option<(String, u64)> {
-    let (_, attributes) = Attributes::after(payload, NETFILTER_HEADER)?;
+    let (_, attributes) = Attributes::parse_after_header(payload, NETFILTER_HEADER)?;
     if attributes.text(NFTA_OBJ_TABLE)? != TABLE {
         return None;
     }

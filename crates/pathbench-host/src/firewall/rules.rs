@@ -2,8 +2,8 @@
 //! reports rules with `CAP_NET_ADMIN` only.
 
 use super::ruleset::{FirewallError, number};
-use crate::netlink::channel::{Channel, Protocol};
-use crate::netlink::message::{Attributes, Message, NETFILTER_HEADER, netfilter_header};
+use crate::netlink::channel::{NetlinkChannel, NetlinkProtocol};
+use crate::netlink::message::{Attributes, NETFILTER_HEADER, NetlinkMessage, netfilter_header};
 
 /// `TCPOPT_MPTCP`, RFC 8684.
 const TCPOPT_MPTCP: u8 = 30;
@@ -71,12 +71,12 @@ impl FirewallRules {
     /// The rules of the calling thread's network namespace.
     /// Errors: `EPERM` without `CAP_NET_ADMIN` in the namespace; a kernel without `nf_tables`.
     pub fn read() -> Result<Self, FirewallError> {
-        let mut channel = Channel::open(Protocol::NETFILTER).map_err(FirewallError::open)?;
-        let list = |kind| Message {
+        let mut channel = NetlinkChannel::open(NetlinkProtocol::NETFILTER).map_err(FirewallError::open)?;
+        let list = |kind| NetlinkMessage {
             kind: number(kind),
             payload: netfilter_header(libc::AF_UNSPEC as u8, 0).to_vec(),
         };
-        let refused = |error| FirewallError::refused(error, None);
+        let refused = |error| FirewallError::classify(error, None);
         let request = "list the nf_tables chains";
         let chains =
             channel.dump(request, &list(libc::NFT_MSG_GETCHAIN), BaseChain::parse).map_err(refused)?;
@@ -106,7 +106,7 @@ struct BaseChain {
 impl BaseChain {
     /// Parses the chain in an `NFT_MSG_NEWCHAIN` message; `None` for a chain without a hook.
     fn parse(payload: &[u8]) -> Option<Self> {
-        let (header, attributes) = Attributes::after(payload, NETFILTER_HEADER)?;
+        let (header, attributes) = Attributes::parse_after_header(payload, NETFILTER_HEADER)?;
         let hook = be32(attributes.nested(NFTA_CHAIN_HOOK)?, NFTA_HOOK_HOOKNUM)?;
         let family = family(header);
         let (table, chain) = (attributes.text(NFTA_CHAIN_TABLE)?, attributes.text(NFTA_CHAIN_NAME)?);
@@ -124,7 +124,7 @@ impl MptcpRule {
     /// Parses the rule in an `NFT_MSG_NEWRULE` message; `None` if it does not concern MPTCP, or lets it pass. The message
     /// does not contain the hook of the chain.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (header, attributes) = Attributes::after(payload, NETFILTER_HEADER)?;
+        let (header, attributes) = Attributes::parse_after_header(payload, NETFILTER_HEADER)?;
         let mut reading = Reading::default();
         for (_, expression) in attributes.nested(NFTA_RULE_EXPRESSIONS)?.iter() {
             let expression = Attributes::new(expression);
@@ -144,7 +144,6 @@ impl MptcpRule {
     }
 }
 
-/// What the expressions of a rule, read in order, do with MPTCP.
 #[derive(Debug, Default)]
 struct Reading {
     selects_mptcp: bool,

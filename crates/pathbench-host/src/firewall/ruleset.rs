@@ -1,9 +1,13 @@
 //! The rules of a router as changes of its table, and the kernel version that each change requires. The messages follow
 //! `linux/netfilter/nf_tables.h`; all numbers in them are in network byte order.
 
+use super::expression::{
+    COUNTERS, NFT_EXTHDR_OP_TCPOPT, NFT_OBJECT_COUNTER, REGISTER, TCP_SYN, compare, count, expression, jump,
+    mask_register, meta, numbers, rate_above, tcp_flags, transport_header, verdict,
+};
 use super::middlebox::Middlebox;
 use crate::netlink::NetlinkError;
-use crate::netlink::message::{Change, Encoder, Message, netfilter_header};
+use crate::netlink::message::{Encoder, NetlinkChange, NetlinkMessage, netfilter_header};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
 use rustix::io::Errno;
 
@@ -20,22 +24,12 @@ const NFTA_RULE_TABLE: u16 = 1;
 const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFTA_LIST_ELEM: u16 = 1;
-const NFTA_EXPR_NAME: u16 = 1;
-const NFTA_EXPR_DATA: u16 = 2;
-const NFTA_DATA_VALUE: u16 = 1;
-const NFTA_DATA_VERDICT: u16 = 2;
-const NFTA_VERDICT_CHAIN: u16 = 2;
 pub(super) const NFTA_OBJ_TABLE: u16 = 1;
 pub(super) const NFTA_OBJ_NAME: u16 = 2;
 const NFTA_OBJ_TYPE: u16 = 3;
 pub(super) const NFTA_OBJ_DATA: u16 = 4;
 pub(super) const NFTA_COUNTER_PACKETS: u16 = 2;
-const NFT_OBJECT_COUNTER: u32 = 1;
-/// The register of all expressions in this file except verdicts.
-pub(super) const REGISTER: u32 = 1;
-const VERDICT_REGISTER: u32 = 0;
 const NFT_RT_TCPMSS: u32 = 3;
-const NFT_EXTHDR_OP_TCPOPT: u32 = 1;
 const TCPOPT_MSS: u8 = 2;
 
 pub(super) const SENT: &str = "too-big-sent";
@@ -47,30 +41,23 @@ const VERDICT: &str = "too-big-verdict";
 const FORWARD: &str = "clamp-mss";
 const MIDDLEBOX: &str = "middlebox";
 
-pub(super) const COUNTERS: &str =
-    "CONFIG_NFT_COUNTER and CONFIG_NFT_OBJREF, in nf_tables itself since Linux 5.17";
-
-const BURST: u32 = 1;
-
 const ICMPV4_FRAGMENTATION_NEEDED: [u8; 2] = [3, 4];
 const ICMPV6_PACKET_TOO_BIG: u8 = 2;
-const TCP_FLAGS_OFFSET: u32 = 13;
-pub(super) const TCP_SYN: u8 = 0x02;
 
 /// The type of a message (`NFT_MSG_*`) in netlink.
 pub const fn number(kind: i32) -> u16 {
     (SUBSYSTEM as u16) << 8 | kind as u16
 }
 
-fn message(kind: i32, attributes: Encoder) -> Message {
-    let header = Encoder::after(&netfilter_header(libc::NFPROTO_INET as u8, 0)).into_bytes();
-    Message { kind: number(kind), payload: [header, attributes.into_bytes()].concat() }
+fn message(kind: i32, attributes: Encoder) -> NetlinkMessage {
+    let header = Encoder::with_header(&netfilter_header(libc::NFPROTO_INET as u8, 0)).into_bytes();
+    NetlinkMessage { kind: number(kind), payload: [header, attributes.into_bytes()].concat() }
 }
 
 /// The fate of the router's own messages about packets that are too big for the next link: ICMP "fragmentation needed"
 /// and `ICMPv6` "packet too big". Forwarded messages always pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum TooBig {
+pub enum TooBigTreatment {
     #[default]
     Sent,
     /// Sends at most this many per second, IPv4 and IPv6 together, evenly spaced: a message leaves if the previous one
@@ -83,16 +70,15 @@ pub enum TooBig {
 /// The rules of a router. The default is the kernel's behaviour without rules.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct RouterRules {
-    /// The fate of its "too big" messages.
-    pub too_big: TooBig,
+    pub too_big: TooBigTreatment,
     /// Whether it lowers the MSS option of forwarded SYNs to fit the MTUs of its routes to both ends.
     pub clamp_mss: bool,
-    /// What it does to the packets that it forwards, in this order.
+    /// The treatment of forwarded packets, in this order.
     pub middlebox: Vec<Middlebox>,
 }
 
 /// The changes that replace a table's rules by `rules`, in order.
-pub fn changes(rules: &RouterRules) -> Vec<Change> {
+pub fn changes(rules: &RouterRules) -> Vec<NetlinkChange> {
     const TABLES: &str = "CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET";
     let mut changes = Vec::new();
     let mut add = |request, kind, needs, attributes: Encoder| {
@@ -102,7 +88,7 @@ pub fn changes(rules: &RouterRules) -> Vec<Change> {
             libc::NFT_MSG_NEWRULE => NLM_F_CREATE | NLM_F_APPEND,
             _ => NLM_F_CREATE,
         };
-        changes.push(Change { request, needs, flags, message: message(kind, attributes) });
+        changes.push(NetlinkChange { request, needs, flags, message: message(kind, attributes) });
     };
     add("make the firewall's table", libc::NFT_MSG_NEWTABLE, TABLES, table());
     let own = rules.middlebox.iter().map(|middlebox| middlebox.name());
@@ -137,11 +123,11 @@ pub fn changes(rules: &RouterRules) -> Vec<Change> {
     changes
 }
 
-pub(super) fn removal(request: &'static str) -> Change {
-    Change { request, needs: "", flags: 0, message: message(libc::NFT_MSG_DELTABLE, table()) }
+pub(super) fn removal(request: &'static str) -> NetlinkChange {
+    NetlinkChange { request, needs: "", flags: 0, message: message(libc::NFT_MSG_DELTABLE, table()) }
 }
 
-pub(super) fn list_counters() -> Message {
+pub(super) fn list_counters() -> NetlinkMessage {
     message(libc::NFT_MSG_GETOBJ, counters())
 }
 
@@ -175,7 +161,6 @@ fn rule(chain: &str, expressions: &[Encoder]) -> Encoder {
     all_rules().text(NFTA_RULE_CHAIN, chain).nested(NFTA_RULE_EXPRESSIONS, list)
 }
 
-/// The rules that match the messages, for IPv4 and IPv6.
 fn too_big_messages() -> [Vec<Encoder>; 2] {
     let found = |network: i32, transport: i32, beginning: &[u8]| {
         vec![
@@ -194,16 +179,16 @@ fn too_big_messages() -> [Vec<Encoder>; 2] {
     ]
 }
 
-fn too_big_verdicts(too_big: TooBig) -> Vec<(Vec<Encoder>, Option<&'static str>)> {
+fn too_big_verdicts(too_big: TooBigTreatment) -> Vec<(Vec<Encoder>, Option<&'static str>)> {
     let sent = (vec![count(SENT)], None);
     let dropped = verdict(numbers(&[libc::NF_DROP as u32]));
     match too_big {
-        TooBig::Sent => vec![sent],
-        TooBig::Dropped | TooBig::Limited { per_second: 0 } => {
+        TooBigTreatment::Sent => vec![sent],
+        TooBigTreatment::Dropped | TooBigTreatment::Limited { per_second: 0 } => {
             vec![(vec![count(SUPPRESSED), dropped], None)]
         }
-        TooBig::Limited { per_second } => {
-            vec![(vec![beyond(per_second), count(SUPPRESSED), dropped], Some("CONFIG_NFT_LIMIT")), sent]
+        TooBigTreatment::Limited { per_second } => {
+            vec![(vec![rate_above(per_second), count(SUPPRESSED), dropped], Some("CONFIG_NFT_LIMIT")), sent]
         }
     }
 }
@@ -215,7 +200,7 @@ fn clamp() -> Vec<Encoder> {
         meta(libc::NFT_META_L4PROTO),
         compare(libc::NFT_CMP_EQ, &[libc::IPPROTO_TCP as u8]),
         tcp_flags(),
-        masked(TCP_SYN),
+        mask_register(TCP_SYN),
         compare(libc::NFT_CMP_NEQ, &[0]),
         count(CLAMPED),
         // dreg, key
@@ -228,67 +213,6 @@ fn clamp() -> Vec<Encoder> {
             new().u8(2, TCPOPT_MSS).be32(3, 2).be32(4, 2).be32(6, NFT_EXTHDR_OP_TCPOPT).be32(7, REGISTER),
         ),
     ]
-}
-
-pub(super) fn tcp_flags() -> Encoder {
-    transport_header(TCP_FLAGS_OFFSET, 1)
-}
-
-/// Keeps these bits of the register's first byte. Attributes: sreg, dreg, len, mask, xor.
-pub(super) fn masked(mask: u8) -> Encoder {
-    let byte = numbers(&[REGISTER, REGISTER, 1]);
-    expression("bitwise", byte.nested(4, value(&[mask])).nested(5, value(&[0])))
-}
-
-pub(super) fn expression(name: &str, data: Encoder) -> Encoder {
-    Encoder::default().text(NFTA_EXPR_NAME, name).nested(NFTA_EXPR_DATA, data)
-}
-
-/// Attributes 1, 2 and so on.
-pub(super) fn numbers(values: &[u32]) -> Encoder {
-    (1..).zip(values).fold(Encoder::default(), |to, (kind, value)| to.be32(kind, *value))
-}
-
-pub(super) fn value(bytes: &[u8]) -> Encoder {
-    Encoder::default().bytes(NFTA_DATA_VALUE, bytes)
-}
-
-/// dreg, key
-pub(super) fn meta(key: i32) -> Encoder {
-    expression("meta", numbers(&[REGISTER, key as u32]))
-}
-
-/// dreg, base, offset, len
-fn transport_header(offset: u32, bytes: u32) -> Encoder {
-    expression("payload", numbers(&[REGISTER, libc::NFT_PAYLOAD_TRANSPORT_HEADER as u32, offset, bytes]))
-}
-
-/// sreg, op, data
-pub(super) fn compare(operator: i32, bytes: &[u8]) -> Encoder {
-    expression("cmp", numbers(&[REGISTER, operator as u32]).nested(3, value(bytes)))
-}
-
-/// Matches packets above this rate. Attributes: rate, unit (seconds), burst, type, flags.
-pub fn beyond(per_second: u32) -> Encoder {
-    let rate = Encoder::default().be64(1, per_second.into()).be64(2, 1).be32(3, BURST);
-    let (packets, inverted) = (libc::NFT_LIMIT_PKTS as u32, libc::NFT_LIMIT_F_INV as u32);
-    expression("limit", rate.be32(4, packets).be32(5, inverted))
-}
-
-/// `imm_type`, `imm_name`
-pub(super) fn count(name: &str) -> Encoder {
-    expression("objref", numbers(&[NFT_OBJECT_COUNTER]).text(2, name))
-}
-
-/// Jumps to this chain.
-pub fn jump(chain: &str) -> Encoder {
-    verdict(numbers(&[libc::NFT_JUMP as u32]).text(NFTA_VERDICT_CHAIN, chain))
-}
-
-/// dreg, data
-pub(super) fn verdict(verdict: Encoder) -> Encoder {
-    let data = Encoder::default().nested(NFTA_DATA_VERDICT, verdict);
-    expression("immediate", numbers(&[VERDICT_REGISTER]).nested(2, data))
 }
 
 /// A router's rules could not be applied or read.
@@ -328,7 +252,7 @@ impl FirewallError {
     }
 
     /// Classifies the kernel's refusal of `change`, or of the whole transaction.
-    pub fn refused(error: NetlinkError, change: Option<&Change>) -> Self {
+    pub fn classify(error: NetlinkError, change: Option<&NetlinkChange>) -> Self {
         match (error.errno(), change) {
             // nfnetlink has no nf_tables subsystem.
             (Some(Errno::OPNOTSUPP | Errno::INVAL), None) => Self::NoNfTables,

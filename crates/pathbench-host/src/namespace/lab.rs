@@ -9,7 +9,6 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// How a lab is isolated from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
     /// New user, network and PID namespaces: requires no privilege where the host allows user namespaces.
@@ -32,7 +31,7 @@ pub struct IsolationError {
     pub step: IsolationStep,
     pub errno: Errno,
     /// The reason, as derived from this host's settings; its text names the remedy.
-    pub refusal: Refusal,
+    pub refusal: NamespaceRefusal,
 }
 
 /// Moves a single-threaded process into new namespaces. With [`Isolation::User`] the process is root in them, and only
@@ -98,8 +97,8 @@ pub fn try_user_namespace() -> Result<(), IsolationError> {
         let code = match isolate(Isolation::User) {
             Ok(()) => WORKED,
             Err((step, errno)) => {
-                let place = STEPS.iter().position(|other| *other == step).unwrap_or_default();
-                errno.raw_os_error() + STEP * place as i32
+                let index = STEPS.iter().position(|other| *other == step).unwrap_or_default();
+                errno.raw_os_error() + STEP * index as i32
             }
         };
         Err(std::io::Error::from_raw_os_error(code))
@@ -129,7 +128,7 @@ pub fn try_user_namespace() -> Result<(), IsolationError> {
 #[error(
     "cannot enter the lab's {namespace} namespace: {errno}; only the user who started the lab, or root, can"
 )]
-pub struct JoinError {
+pub struct NamespaceJoinError {
     /// `user`, `network` or `PID`.
     pub namespace: &'static str,
     /// The error of `setns(2)`.
@@ -139,10 +138,14 @@ pub struct JoinError {
 /// Moves a single-threaded process into the namespaces of a running lab. The user namespace is entered first, because
 /// it grants the right to enter the others. The process itself stays in its PID namespace; its next child is inside.
 /// Errors: the process may then be in some of the namespaces.
-pub fn join(user: Option<BorrowedFd<'_>>, pid: BorrowedFd<'_>, net: BorrowedFd<'_>) -> Result<(), JoinError> {
+pub fn join(
+    user: Option<BorrowedFd<'_>>,
+    pid: BorrowedFd<'_>,
+    net: BorrowedFd<'_>,
+) -> Result<(), NamespaceJoinError> {
     let enter = |fd, kind, namespace| {
         rustix::thread::move_into_link_name_space(fd, Some(kind))
-            .map_err(|errno| JoinError { namespace, errno })
+            .map_err(|errno| NamespaceJoinError { namespace, errno })
     };
     if let Some(user) = user {
         enter(user, LinkNameSpaceType::User, "user")?;
@@ -173,7 +176,7 @@ pub enum IsolationStep {
 
 /// The reason why the kernel refuses namespaces. Its text names the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum NamespaceRefusal {
     #[error(
         "this host forbids user namespaces (user.max_user_namespaces is 0): run as root, or allow them \
          with: sysctl -w user.max_user_namespaces=10000"
@@ -257,26 +260,26 @@ impl Circumstances {
         }
     }
 
-    pub fn explain(&self, step: IsolationStep, errno: Errno, user_namespace: bool) -> Refusal {
+    pub fn explain(&self, step: IsolationStep, errno: Errno, user_namespace: bool) -> NamespaceRefusal {
         let forbids_unprivileged = !self.root && self.unprivileged_userns_clone == Some(0);
         let apparmor = self.apparmor_restrict_unprivileged_userns.is_some_and(|value| value != 0);
         match (step, errno) {
             (IsolationStep::UserNamespace, Errno::NOSPC | Errno::USERS) => match self.max_user_namespaces {
-                Some(0) => Refusal::UserNamespacesForbidden,
-                _ => Refusal::UserNamespacesExhausted,
+                Some(0) => NamespaceRefusal::UserNamespacesForbidden,
+                _ => NamespaceRefusal::UserNamespacesExhausted,
             },
-            (_, Errno::NOSPC | Errno::USERS) => Refusal::NamespacesExhausted,
-            (_, Errno::INVAL) if self.threads.is_some_and(|threads| threads > 1) => Refusal::Threads,
-            (_, Errno::INVAL | Errno::NOSYS) => Refusal::NotBuilt,
-            (IsolationStep::UserNamespace, _) if !self.user_namespaces_built => Refusal::NotBuilt,
+            (_, Errno::NOSPC | Errno::USERS) => NamespaceRefusal::NamespacesExhausted,
+            (_, Errno::INVAL) if self.threads.is_some_and(|threads| threads > 1) => NamespaceRefusal::Threads,
+            (_, Errno::INVAL | Errno::NOSYS) => NamespaceRefusal::NotBuilt,
+            (IsolationStep::UserNamespace, _) if !self.user_namespaces_built => NamespaceRefusal::NotBuilt,
             (IsolationStep::UserNamespace, Errno::PERM) if forbids_unprivileged => {
-                Refusal::UnprivilegedCloneOff
+                NamespaceRefusal::UnprivilegedCloneOff
             }
-            (_, Errno::PERM | Errno::ACCESS) if user_namespace && apparmor => Refusal::AppArmor,
-            (_, Errno::PERM | Errno::ACCESS) if self.seccomp_filtered => Refusal::Seccomp,
-            (IsolationStep::NetworkAndPid, Errno::PERM) if !user_namespace => Refusal::NotRoot,
-            (IsolationStep::UserNamespace, Errno::PERM) => Refusal::Policy,
-            _ => Refusal::Unknown,
+            (_, Errno::PERM | Errno::ACCESS) if user_namespace && apparmor => NamespaceRefusal::AppArmor,
+            (_, Errno::PERM | Errno::ACCESS) if self.seccomp_filtered => NamespaceRefusal::Seccomp,
+            (IsolationStep::NetworkAndPid, Errno::PERM) if !user_namespace => NamespaceRefusal::NotRoot,
+            (IsolationStep::UserNamespace, Errno::PERM) => NamespaceRefusal::Policy,
+            _ => NamespaceRefusal::Unknown,
         }
     }
 }

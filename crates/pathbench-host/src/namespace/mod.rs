@@ -5,8 +5,8 @@
 mod lab;
 
 pub use lab::{
-    Circumstances, Isolation, IsolationError, IsolationStep, JoinError, Refusal, enter_lab, join,
-    set_parent_death_signal_kill, try_user_namespace,
+    Circumstances, Isolation, IsolationError, IsolationStep, NamespaceJoinError, NamespaceRefusal, enter_lab,
+    join, set_parent_death_signal_kill, try_user_namespace,
 };
 
 use crate::syscall::option;

@@ -1,6 +1,8 @@
 //! Netlink sockets: requests with answers and acknowledgements ([`Channel`]), or notifications ([`Listener`]).
 
-use super::message::{Answer, Answers, Attributes, Change, MESSAGE_HEADER, Message, batch, put, u32_at};
+use super::message::{
+    Answers, Attributes, MESSAGE_HEADER, NetlinkChange, NetlinkMessage, NetlinkReply, batch, put, u32_at,
+};
 use crate::namespace::NetNamespace;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR,
@@ -20,9 +22,9 @@ const DUMP_ATTEMPTS: u32 = 16;
 const ERROR_TEXT: u16 = 1;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Protocol(&'static str, isize);
+pub(crate) struct NetlinkProtocol(&'static str, isize);
 
-impl Protocol {
+impl NetlinkProtocol {
     pub(crate) const ROUTE: Self = Self("route", protocols::NETLINK_ROUTE);
     pub(crate) const GENERIC: Self = Self("generic", protocols::NETLINK_GENERIC);
     pub(crate) const SOCK_DIAG: Self = Self("sock_diag", protocols::NETLINK_SOCK_DIAG);
@@ -42,14 +44,14 @@ impl Protocol {
 /// A socket for requests, with strict checking and extended error messages. In all functions, `request` completes the
 /// sentence "cannot …".
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub(crate) struct NetlinkChannel {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
-impl Channel {
-    pub(crate) fn open(protocol: Protocol) -> Result<Self, NetlinkError> {
+impl NetlinkChannel {
+    pub(crate) fn open(protocol: NetlinkProtocol) -> Result<Self, NetlinkError> {
         let socket = protocol.open(|socket| {
             socket.set_ext_ack(true)?;
             // Error messages omit the payload of the request.
@@ -59,7 +61,7 @@ impl Channel {
         Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE_BYTES) })
     }
 
-    pub(crate) fn open_in(protocol: Protocol, namespace: &NetNamespace) -> Result<Self, NetlinkError> {
+    pub(crate) fn open_in(protocol: NetlinkProtocol, namespace: &NetNamespace) -> Result<Self, NetlinkError> {
         namespace.run_in(|| Self::open(protocol))?
     }
 
@@ -67,7 +69,7 @@ impl Channel {
         &mut self,
         request: &str,
         flags: u16,
-        message: &Message,
+        message: &NetlinkMessage,
     ) -> Result<(), NetlinkError> {
         self.get(request, flags, message, |_| None::<()>).map(drop)
     }
@@ -76,7 +78,7 @@ impl Channel {
         &mut self,
         request: &str,
         flags: u16,
-        message: &Message,
+        message: &NetlinkMessage,
         parse: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<Option<T>, NetlinkError> {
         let sequence = self.send(request, NLM_F_REQUEST | NLM_F_ACK | flags, message)?;
@@ -89,7 +91,7 @@ impl Channel {
         &mut self,
         request: &str,
         flags: u16,
-        message: &Message,
+        message: &NetlinkMessage,
         parse: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<T, NetlinkError> {
         self.get(request, flags, message, parse)?
@@ -99,7 +101,7 @@ impl Channel {
     pub(crate) fn dump<T>(
         &mut self,
         request: &str,
-        message: &Message,
+        message: &NetlinkMessage,
         mut parse: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<Vec<T>, NetlinkError> {
         for _ in 0..DUMP_ATTEMPTS {
@@ -112,7 +114,7 @@ impl Channel {
         Err(NetlinkError::Unstable { request: request.to_owned(), attempts: DUMP_ATTEMPTS })
     }
 
-    fn send(&mut self, request: &str, flags: u16, message: &Message) -> Result<u32, NetlinkError> {
+    fn send(&mut self, request: &str, flags: u16, message: &NetlinkMessage) -> Result<u32, NetlinkError> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut bytes = Vec::with_capacity(MESSAGE_HEADER + message.payload.len());
         put(&mut bytes, message.kind, flags, self.sequence, &message.payload);
@@ -165,9 +167,9 @@ impl Channel {
         &mut self,
         request: &str,
         subsystem: u8,
-        changes: &[Change],
-    ) -> Result<(), Refusal> {
-        let as_a_whole = |error| Refusal { place: None, error };
+        changes: &[NetlinkChange],
+    ) -> Result<(), TransactionRefusal> {
+        let as_a_whole = |error| TransactionRefusal { index: None, error };
         let begin = self.sequence.wrapping_add(1);
         let length = u32::try_from(changes.len()).unwrap_or(u32::MAX);
         self.sequence = begin.wrapping_add(length).wrapping_add(1);
@@ -182,10 +184,10 @@ impl Channel {
                 if answer.kind != NLMSG_ERROR || number > length {
                     continue;
                 }
-                let place = (number as usize).checked_sub(1);
-                let change = place.and_then(|place| changes.get(place));
+                let index = (number as usize).checked_sub(1);
+                let change = index.and_then(|index| changes.get(index));
                 let request = change.map_or(request, |change| change.request);
-                answer.verdict(request).map_err(|error| Refusal { place, error })?;
+                answer.verdict(request).map_err(|error| TransactionRefusal { index, error })?;
                 if number == length {
                     return Ok(());
                 }
@@ -203,13 +205,13 @@ fn exchange(request: &str, source: std::io::Error) -> NetlinkError {
 }
 
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct TransactionRefusal {
     /// The rejected change; `None` if the error concerns no particular change.
-    pub(crate) place: Option<usize>,
+    pub(crate) index: Option<usize>,
     pub(crate) error: NetlinkError,
 }
 
-impl Answer<'_> {
+impl NetlinkReply<'_> {
     /// The result of the request in a message that ends an answer.
     fn verdict(self, request: &str) -> Result<(), NetlinkError> {
         let Some(code) = u32_at(self.payload, 0) else { return Err(malformed(request, "it has no verdict")) };
@@ -220,7 +222,7 @@ impl Answer<'_> {
         // struct nlmsgerr: the code, then the request's header, then attributes; at the end of a dump the attributes
         // follow the code directly.
         let before_attributes = if self.kind == NLMSG_ERROR { 4 + MESSAGE_HEADER } else { 4 };
-        let kernel_message = Attributes::after(self.payload, before_attributes)
+        let kernel_message = Attributes::parse_after_header(self.payload, before_attributes)
             .filter(|_| self.flags & NLM_F_ACK_TLVS != 0)
             .and_then(|(_, attributes)| attributes.text(ERROR_TEXT));
         // Through `io::Error`, because rustix panics on an invalid error number.
@@ -233,20 +235,24 @@ impl Answer<'_> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Notice<'a> {
+pub(crate) enum MulticastMessage<'a> {
     Message(u16, &'a [u8]),
     /// The kernel dropped notifications because the receive buffer was full.
     Overrun,
 }
 
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct MulticastListener {
     socket: Socket,
     buffer: Vec<u8>,
 }
 
-impl Listener {
-    pub(crate) fn subscribe(protocol: Protocol, groups: &[u32], request: &str) -> Result<Self, NetlinkError> {
+impl MulticastListener {
+    pub(crate) fn subscribe(
+        protocol: NetlinkProtocol,
+        groups: &[u32],
+        request: &str,
+    ) -> Result<Self, NetlinkError> {
         use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
         let socket = protocol.open(|socket| {
             // SO_RCVBUFFORCE may exceed net.core.rmem_max (requires CAP_NET_ADMIN); SO_RCVBUF may not.
@@ -268,29 +274,29 @@ impl Listener {
     pub(crate) fn drain(
         &mut self,
         request: &str,
-        mut take: impl FnMut(Notice<'_>),
+        mut take: impl FnMut(MulticastMessage<'_>),
     ) -> Result<(), NetlinkError> {
         loop {
             self.buffer.clear();
             match self.socket.recv(&mut self.buffer, libc::MSG_TRUNC) {
                 Ok(length) => {
                     for message in Answers(&self.buffer).flatten() {
-                        take(Notice::Message(message.kind, message.payload));
+                        take(MulticastMessage::Message(message.kind, message.payload));
                     }
                     if length > self.buffer.len() {
-                        take(Notice::Overrun);
+                        take(MulticastMessage::Overrun);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => take(Notice::Overrun),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => take(MulticastMessage::Overrun),
                 Err(source) => return Err(exchange(request, source)),
             }
         }
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for MulticastListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

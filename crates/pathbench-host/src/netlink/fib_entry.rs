@@ -40,7 +40,6 @@ pub struct NextHop {
     pub interface: u32,
     /// Next router; `None` when the destination is on-link.
     pub gateway: Option<IpAddr>,
-    /// Its weight among several next hops.
     pub weight: u32,
     /// The gateway is considered reachable without a route to it.
     pub on_link: bool,
@@ -71,7 +70,7 @@ impl Eq for FibEntry {}
 impl FibEntry {
     /// Parses the route in an `RTM_NEWROUTE` message; `None` when it is too short or not IPv4 or IPv6.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (header, attributes) = Attributes::after(payload, ROUTE_HEADER)?;
+        let (header, attributes) = Attributes::parse_after_header(payload, ROUTE_HEADER)?;
         let mut header: [u8; ROUTE_HEADER] = header.try_into().ok()?;
         if !matches!(i32::from(header[0]), libc::AF_INET | libc::AF_INET6) {
             return None;
@@ -95,11 +94,11 @@ impl FibEntry {
         let by_object = self.uses_next_hop_object();
         let kept = self.attributes.iter();
         kept.filter(|(kind, _)| !(by_object && INSTEAD_OF_NEXT_HOP_OBJECT.contains(kind)))
-            .fold(Encoder::after(&self.header), |to, (kind, value)| {
+            .fold(Encoder::with_header(&self.header), |to, (kind, value)| {
                 let nested = matches!(*kind, libc::RTA_METRICS | RTA_ENCAP);
                 to.bytes(if nested { *kind | NLA_F_NESTED } else { *kind }, value)
             })
-            .with(self.expires_s, |to, seconds| to.u32(RTA_EXPIRES, seconds))
+            .add_optional(self.expires_s, |to, seconds| to.u32(RTA_EXPIRES, seconds))
     }
 
     pub(crate) fn get(&self, kind: u16) -> Option<&[u8]> {
@@ -130,7 +129,7 @@ impl FibEntry {
     }
 
     /// The source prefix (IPv6 only).
-    pub fn from(&self) -> Option<IpNet> {
+    pub fn source_prefix(&self) -> Option<IpNet> {
         (self.header[2] != 0).then(|| self.network(libc::RTA_SRC, self.header[2]))
     }
 
@@ -218,7 +217,7 @@ impl FibEntry {
         let tos_counts = self.is_ipv4();
         self.header[0] == other.header[0]
             && self.destination() == other.destination()
-            && self.from() == other.from()
+            && self.source_prefix() == other.source_prefix()
             && self.table() == other.table()
             && (!tos_counts || self.header[3] == other.header[3])
             && self.metric() == other.metric()
@@ -245,7 +244,7 @@ impl FibEntry {
         metrics.sort_by_key(|(kind, _)| *kind);
         let metrics =
             metrics.iter().fold(Encoder::default(), |to, (kind, value)| to.bytes(*kind, value)).into_bytes();
-        self.with(libc::RTA_METRICS, (!metrics.is_empty()).then_some(metrics))
+        self.with_attribute(libc::RTA_METRICS, (!metrics.is_empty()).then_some(metrics))
     }
 
     /// A permanent static route to `host` alone with the same next hop.
@@ -254,7 +253,7 @@ impl FibEntry {
             IpAddr::V4(host) => host.octets().to_vec(),
             IpAddr::V6(host) => host.octets().to_vec(),
         };
-        let mut copy = self.with(libc::RTA_DST, Some(octets));
+        let mut copy = self.with_attribute(libc::RTA_DST, Some(octets));
         copy.header[1] = IpNet::from(host).prefix_len();
         copy.header[5] = libc::RTPROT_STATIC;
         copy.expires_s = None;
@@ -266,7 +265,7 @@ impl FibEntry {
         Self { expires_s: self.expires_s.and(other.expires_s), ..self.clone() }
     }
 
-    fn with(&self, kind: u16, value: Option<Vec<u8>>) -> Self {
+    fn with_attribute(&self, kind: u16, value: Option<Vec<u8>>) -> Self {
         let mut copy = self.clone();
         copy.attributes.retain(|(found, _)| *found != kind);
         copy.attributes.extend(value.map(|value| (kind, value)));
@@ -319,8 +318,9 @@ struct Stored {
 impl From<FibEntry> for Stored {
     fn from(entry: FibEntry) -> Self {
         let kept = entry.attributes.iter();
-        let bytes =
-            kept.fold(Encoder::after(&entry.header), |to, (kind, value)| to.bytes(*kind, value)).into_bytes();
+        let bytes = kept
+            .fold(Encoder::with_header(&entry.header), |to, (kind, value)| to.bytes(*kind, value))
+            .into_bytes();
         Self { bytes: HEXLOWER.encode(&bytes), expires_s: entry.expires_s }
     }
 }

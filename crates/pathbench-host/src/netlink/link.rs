@@ -1,7 +1,7 @@
 //! Interfaces, their counters and their addresses.
 
 use super::channel::NetlinkError;
-use super::message::{Attributes, Encoder, Message, u32_at, u64_at};
+use super::message::{Attributes, Encoder, NetlinkMessage, u32_at, u64_at};
 use super::socket::{RouteSocket, family};
 use crate::namespace::NetNamespace;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
@@ -23,7 +23,7 @@ const STATISTICS_HEADER: usize = 12;
 /// An interface as the kernel describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent flags of the kernel's interface")]
-pub struct Link {
+pub struct NetworkInterface {
     pub index: u32,
     pub name: String,
     /// MTU: the largest IP packet in bytes.
@@ -74,10 +74,10 @@ pub struct VethPair<'a> {
     pub second: VethEnd<'a>,
 }
 
-impl Link {
+impl NetworkInterface {
     /// Parses the interface in an `RTM_NEWLINK` message.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (header, attributes) = Attributes::after(payload, LINK_HEADER)?;
+        let (header, attributes) = Attributes::parse_after_header(payload, LINK_HEADER)?;
         let flags = u32_at(header, 8)? as i32;
         Some(Self {
             index: u32_at(header, 4)?,
@@ -99,7 +99,7 @@ impl Link {
 impl LinkStatistics {
     /// Parses the counters in an `RTM_NEWSTATS` message.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (_, attributes) = Attributes::after(payload, STATISTICS_HEADER)?;
+        let (_, attributes) = Attributes::parse_after_header(payload, STATISTICS_HEADER)?;
         let counters = attributes.get(IFLA_STATS_LINK_64)?;
         let field = |number: usize| u64_at(counters, number * 8);
         Some(Self {
@@ -135,14 +135,14 @@ impl InterfaceAddress {
     pub fn encode(index: u32, network: IpNet, flags: u8) -> Encoder {
         let [a, b, c, d] = index.to_ne_bytes();
         let header = [family(network.addr()), network.prefix_len(), flags, 0, a, b, c, d];
-        Encoder::after(&header)
+        Encoder::with_header(&header)
             .address(libc::IFA_LOCAL, network.addr())
             .address(libc::IFA_ADDRESS, network.addr())
     }
 
     /// Parses the address in an `RTM_NEWADDR` message.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (header, attributes) = Attributes::after(payload, ADDRESS_HEADER)?;
+        let (header, attributes) = Attributes::parse_after_header(payload, ADDRESS_HEADER)?;
         let [_family, prefix, short_flags, scope, ..] = *header else { return None };
         // On a point-to-point interface IFA_ADDRESS is the peer's address; IFA_LOCAL is always the local one.
         let address =
@@ -161,25 +161,29 @@ impl InterfaceAddress {
 }
 
 impl RouteSocket {
-    pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
+    pub fn links(&mut self) -> Result<Vec<NetworkInterface>, NetlinkError> {
         let message = without_statistics(header(0, 0, 0)).message(libc::RTM_GETLINK);
-        self.channel.dump("list the interfaces", &message, Link::parse)
+        self.channel.dump("list the interfaces", &message, NetworkInterface::parse)
     }
 
-    /// The interface called `name`.
-    pub fn link(&mut self, name: &str) -> Result<Link, NetlinkError> {
+    pub fn link(&mut self, name: &str) -> Result<NetworkInterface, NetlinkError> {
         self.get_link(header(0, 0, 0).text(libc::IFLA_IFNAME, valid_name(name)?), name)
     }
 
     /// The interface with this index. Errors: see [`Self::link`].
-    pub fn link_by_index(&mut self, index: u32) -> Result<Link, NetlinkError> {
+    pub fn link_by_index(&mut self, index: u32) -> Result<NetworkInterface, NetlinkError> {
         self.get_link(header(index, 0, 0), &format!("with index {index}"))
     }
 
-    fn get_link(&mut self, selection: Encoder, interface: &str) -> Result<Link, NetlinkError> {
+    fn get_link(&mut self, selection: Encoder, interface: &str) -> Result<NetworkInterface, NetlinkError> {
         let message = without_statistics(selection).message(libc::RTM_GETLINK);
         let absent = || NetlinkError::NoSuchInterface { interface: interface.to_owned() };
-        match self.channel.get(&format!("look up interface {interface}"), 0, &message, Link::parse) {
+        match self.channel.get(
+            &format!("look up interface {interface}"),
+            0,
+            &message,
+            NetworkInterface::parse,
+        ) {
             Ok(link) => link.ok_or_else(absent),
             Err(error) if error.is_absent() => Err(absent()),
             Err(error) => Err(error),
@@ -190,9 +194,9 @@ impl RouteSocket {
     /// down.
     /// Errors: [`NetlinkError::Refused`] (a name is in use: `EEXIST`) and [`NetlinkError::InvalidName`].
     pub fn create_veth(&mut self, pair: &VethPair<'_>) -> Result<(), NetlinkError> {
-        let peer = described(&pair.second)?.into_bytes();
+        let peer = encode_veth_end(&pair.second)?.into_bytes();
         let information = link_information("veth", Encoder::default().bytes(VETH_INFO_PEER, &peer));
-        let message = described(&pair.first)?.nested(libc::IFLA_LINKINFO, information);
+        let message = encode_veth_end(&pair.first)?.nested(libc::IFLA_LINKINFO, information);
         let request = format!("create the veth pair {}–{}", pair.first.name, pair.second.name);
         self.create(&request, message)
     }
@@ -268,13 +272,13 @@ impl RouteSocket {
         let mut header = [0, 0, 0, 0, a, b, c, d, 0, 0, 0, 0];
         // The bit of IFLA_STATS_LINK_64 in `filter_mask`.
         header[8..].copy_from_slice(&1_u32.to_ne_bytes());
-        let message = Message { kind: RTM_GETSTATS, payload: header.to_vec() };
+        let message = NetlinkMessage { kind: RTM_GETSTATS, payload: header.to_vec() };
         let request = format!("read the counters of interface {index}");
         self.channel.expect(&request, 0, &message, LinkStatistics::parse)
     }
 
     pub fn addresses(&mut self) -> Result<Vec<InterfaceAddress>, NetlinkError> {
-        let message = Encoder::after(&[0; ADDRESS_HEADER]).message(libc::RTM_GETADDR);
+        let message = Encoder::with_header(&[0; ADDRESS_HEADER]).message(libc::RTM_GETADDR);
         self.channel.dump("list the addresses", &message, InterfaceAddress::parse)
     }
 
@@ -292,7 +296,8 @@ impl RouteSocket {
     pub fn delivers(&mut self, address: IpAddr) -> Result<bool, NetlinkError> {
         let mut header = [0; 12];
         (header[0], header[1]) = (family(address), IpNet::from(address).prefix_len());
-        let message = Encoder::after(&header).address(libc::RTA_DST, address).message(libc::RTM_GETROUTE);
+        let message =
+            Encoder::with_header(&header).address(libc::RTA_DST, address).message(libc::RTM_GETROUTE);
         let request = format!("look up where packets for {address} go");
         // The type of a route: byte 7 of `struct rtmsg`.
         match self.channel.get(&request, 0, &message, |payload| payload.get(7).copied()) {
@@ -314,7 +319,7 @@ impl RouteSocket {
 
 fn header(index: u32, flags: u32, change: u32) -> Encoder {
     let words = [0, index, flags, change].map(u32::to_ne_bytes);
-    Encoder::after(words.as_flattened())
+    Encoder::with_header(words.as_flattened())
 }
 
 fn without_statistics(link: Encoder) -> Encoder {
@@ -325,7 +330,7 @@ fn link_information(kind: &str, data: Encoder) -> Encoder {
     Encoder::default().text(libc::IFLA_INFO_KIND, kind).nested(libc::IFLA_INFO_DATA, data)
 }
 
-fn described(end: &VethEnd<'_>) -> Result<Encoder, NetlinkError> {
+fn encode_veth_end(end: &VethEnd<'_>) -> Result<Encoder, NetlinkError> {
     Ok(header(0, 0, 0)
         .text(libc::IFLA_IFNAME, valid_name(end.name)?)
         .u32(libc::IFLA_MTU, end.mtu)

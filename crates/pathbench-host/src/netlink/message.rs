@@ -12,7 +12,7 @@ pub(crate) const NETFILTER_HEADER: usize = 4;
 
 /// A request: its type, and its fixed header and attributes as bytes.
 #[derive(Debug, Clone)]
-pub struct Message {
+pub struct NetlinkMessage {
     pub kind: u16,
     pub payload: Vec<u8>,
 }
@@ -21,12 +21,12 @@ pub struct Message {
 pub struct Encoder(Vec<u8>);
 
 impl Encoder {
-    pub fn after(header: &[u8]) -> Self {
+    pub fn with_header(header: &[u8]) -> Self {
         Self(header.to_vec())
     }
 
-    pub fn message(self, kind: u16) -> Message {
-        Message { kind, payload: self.0 }
+    pub fn message(self, kind: u16) -> NetlinkMessage {
+        NetlinkMessage { kind, payload: self.0 }
     }
 
     pub fn into_bytes(self) -> Vec<u8> {
@@ -83,7 +83,7 @@ impl Encoder {
     }
 
     /// Adds an attribute if a value exists: `.with(metric, |to, metric| to.u32(RTA_PRIORITY, metric))`.
-    pub fn with<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
+    pub fn add_optional<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
         match value {
             Some(value) => add(self, value),
             None => self,
@@ -100,7 +100,7 @@ impl<'a> Attributes<'a> {
     }
 
     /// Splits a message into its fixed header of `header` bytes and its attributes; `None` when the message is shorter.
-    pub fn after(message: &'a [u8], header: usize) -> Option<(&'a [u8], Self)> {
+    pub fn parse_after_header(message: &'a [u8], header: usize) -> Option<(&'a [u8], Self)> {
         message.split_at_checked(header).map(|(header, rest)| (header, Self(rest)))
     }
 
@@ -162,14 +162,14 @@ pub fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
 
 /// A change of a netfilter subsystem, part of a transaction.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct NetlinkChange {
     /// Completes the sentence "cannot …".
     pub request: &'static str,
     /// The kernel configuration options that it requires.
     pub needs: &'static str,
     /// `NLM_F_*`
     pub flags: u16,
-    pub message: Message,
+    pub message: NetlinkMessage,
 }
 
 /// `struct nfgenmsg`: address family, version 0, a resource id in network byte order.
@@ -180,14 +180,14 @@ pub(crate) const fn netfilter_header(family: u8, resource: u16) -> [u8; NETFILTE
 
 /// The changes between begin and end, numbered from `sequence`. The last one requests an acknowledgement, which the
 /// kernel sends after the transaction; not every kernel acknowledges the end message.
-pub fn batch(sequence: u32, subsystem: u8, changes: &[Change]) -> Vec<u8> {
+pub fn batch(sequence: u32, subsystem: u8, changes: &[NetlinkChange]) -> Vec<u8> {
     let frame = netfilter_header(libc::AF_UNSPEC as u8, u16::from(subsystem));
     let mut bytes = Vec::new();
     put(&mut bytes, libc::NFNL_MSG_BATCH_BEGIN as u16, NLM_F_REQUEST, sequence, &frame);
     let mut number = sequence;
-    for (place, change) in changes.iter().enumerate() {
+    for (index, change) in changes.iter().enumerate() {
         number = number.wrapping_add(1);
-        let acknowledged = if place + 1 == changes.len() { NLM_F_ACK } else { 0 };
+        let acknowledged = if index + 1 == changes.len() { NLM_F_ACK } else { 0 };
         let flags = NLM_F_REQUEST | change.flags | acknowledged;
         put(&mut bytes, change.message.kind, flags, number, &change.message.payload);
     }
@@ -209,7 +209,7 @@ pub fn put(bytes: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32, payload: &
 
 /// One message in a datagram from the kernel.
 #[derive(Debug, Clone, Copy)]
-pub struct Answer<'a> {
+pub struct NetlinkReply<'a> {
     pub kind: u16,
     pub payload: &'a [u8],
     pub flags: u16,
@@ -221,7 +221,7 @@ pub struct Answer<'a> {
 pub struct Answers<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Answers<'a> {
-    type Item = Option<Answer<'a>>;
+    type Item = Option<NetlinkReply<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -233,6 +233,6 @@ impl<'a> Iterator for Answers<'a> {
         let Some(payload) = datagram.get(MESSAGE_HEADER..length) else { return Some(None) };
         self.0 = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
         let (kind, flags, sequence) = (buffer.message_type(), buffer.flags(), buffer.sequence_number());
-        Some(Some(Answer { kind, payload, flags, sequence }))
+        Some(Some(NetlinkReply { kind, payload, flags, sequence }))
     }
 }

@@ -10,8 +10,8 @@ mod socket;
 
 pub use channel::NetlinkError;
 pub use fib_entry::{FibEntry, NextHop};
-pub use link::{InterfaceAddress, Link, LinkStatistics, VethEnd, VethPair, valid_name};
+pub use link::{InterfaceAddress, LinkStatistics, NetworkInterface, VethEnd, VethPair, valid_name};
 pub use route::{CachedMtu, IPV6_DEFAULT_METRIC, Lookup, MAIN_TABLE, Route};
-pub use rule::{FollowedRule, Rule};
-pub use socket::{Family, RouteSocket};
+pub use rule::{FollowedRule, RoutingRule};
 pub(crate) use socket::{GENERIC_HEADER, GenericSocket, family, part};
+pub use socket::{GenericFamily, RouteSocket};

@@ -45,7 +45,7 @@ pub struct Route {
 
 impl Route {
     /// A route to `destination` in the main table without further attributes.
-    pub const fn to(destination: IpNet) -> Self {
+    pub const fn new(destination: IpNet) -> Self {
         Self {
             destination,
             gateway: None,
@@ -69,20 +69,20 @@ impl Route {
         let to = (destination.prefix_len() > 0).then_some(destination.addr());
         let metrics = self.mtu.map(|mtu| {
             let lock = self.mtu_locked.then_some(1 << RTAX_MTU);
-            Encoder::default().with(lock, |to, lock| to.u32(RTAX_LOCK, lock)).u32(RTAX_MTU, mtu)
+            Encoder::default().add_optional(lock, |to, lock| to.u32(RTAX_LOCK, lock)).u32(RTAX_MTU, mtu)
         });
-        Encoder::after(&header)
-            .with(to, |to, address| to.address(libc::RTA_DST, address))
-            .with(self.gateway, |to, gateway| to.address(libc::RTA_GATEWAY, gateway))
-            .with(self.interface, |to, index| to.u32(libc::RTA_OIF, index))
-            .with(self.source, |to, source| to.address(libc::RTA_PREFSRC, source))
-            .with(self.metric, |to, metric| to.u32(libc::RTA_PRIORITY, metric))
+        Encoder::with_header(&header)
+            .add_optional(to, |to, address| to.address(libc::RTA_DST, address))
+            .add_optional(self.gateway, |to, gateway| to.address(libc::RTA_GATEWAY, gateway))
+            .add_optional(self.interface, |to, index| to.u32(libc::RTA_OIF, index))
+            .add_optional(self.source, |to, source| to.address(libc::RTA_PREFSRC, source))
+            .add_optional(self.metric, |to, metric| to.u32(libc::RTA_PRIORITY, metric))
             .u32(libc::RTA_TABLE, self.table)
-            .with(metrics, |to, metrics| to.nested(libc::RTA_METRICS, metrics))
+            .add_optional(metrics, |to, metrics| to.nested(libc::RTA_METRICS, metrics))
     }
 
     /// The route as an entry of its table, to add it by [`crate::change::Operation::AddRoute`]. Without a metric, an IPv6
-    /// route gets the kernel's default, so that entry and table agree about its place. `None` for an invalid header.
+    /// route gets the kernel's default, so that entry and table agree about its position. `None` for an invalid header.
     pub fn to_entry(&self) -> Option<FibEntry> {
         let default = (!self.destination.addr().is_ipv4()).then_some(IPV6_DEFAULT_METRIC);
         let route = Self { metric: self.metric.or(default), ..*self };
@@ -122,7 +122,6 @@ impl fmt::Display for Route {
     }
 }
 
-/// The packets of a route lookup.
 #[derive(Debug, Clone, Copy)]
 pub struct Lookup {
     pub source: IpAddr,
@@ -142,7 +141,7 @@ pub struct CachedMtu {
 
 impl CachedMtu {
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (header, attributes) = Attributes::after(payload, ROUTE_HEADER)?;
+        let (header, attributes) = Attributes::parse_after_header(payload, ROUTE_HEADER)?;
         // IPv6 also has expiring routes that are not specific to one destination.
         if u32_at(header, 8)? & libc::RTM_F_CLONED == 0 {
             return None;
@@ -190,7 +189,7 @@ impl RouteSocket {
     pub fn fib_entries(&mut self, like: IpAddr, table: u32) -> Result<Vec<FibEntry>, NetlinkError> {
         let mut header = [0; ROUTE_HEADER];
         header[0] = family(like);
-        let message = Encoder::after(&header).u32(libc::RTA_TABLE, table).message(libc::RTM_GETROUTE);
+        let message = Encoder::with_header(&header).u32(libc::RTA_TABLE, table).message(libc::RTM_GETROUTE);
         let request = format!("list the routes of table {table}");
         match self.channel.dump(&request, &message, FibEntry::parse) {
             // "FIB table does not exist"
@@ -236,11 +235,11 @@ impl RouteSocket {
         let mut header = [0; ROUTE_HEADER];
         header[..3].copy_from_slice(&[family(destination), prefix(destination), prefix(source)]);
         header[8..].copy_from_slice(&flags.to_ne_bytes());
-        let message = Encoder::after(&header)
+        let message = Encoder::with_header(&header)
             .address(libc::RTA_DST, destination)
             .address(libc::RTA_SRC, source)
             .u8(RTA_IP_PROTO, libc::IPPROTO_TCP as u8)
-            .with(interface, |to, index| to.u32(libc::RTA_OIF, index))
+            .add_optional(interface, |to, index| to.u32(libc::RTA_OIF, index))
             .message(libc::RTM_GETROUTE);
         self.channel.get(&format!("look up the route from {source} to {destination}"), 0, &message, parse)
     }

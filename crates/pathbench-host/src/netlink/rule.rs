@@ -35,7 +35,7 @@ const RULE_HEADER: usize = 12;
 
 /// "Packets from `from` look up `table`."
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Rule {
+pub struct RoutingRule {
     /// Source prefix; length 0 matches the whole family.
     pub from: IpNet,
     pub table: u32,
@@ -43,7 +43,7 @@ pub struct Rule {
     pub priority: u32,
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for RoutingRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: from {} look up table {}", self.priority, self.from, self.table)
     }
@@ -86,18 +86,18 @@ impl FollowedRule {
 impl RouteSocket {
     /// The rules of both families that [`Rule`] represents completely, unordered. Excludes rules with other conditions
     /// (marks, interfaces, ports, destinations, users) or other actions.
-    pub fn rules(&mut self) -> Result<Vec<Rule>, NetlinkError> {
-        self.dump_both_families("rules", libc::RTM_GETRULE, RULE_HEADER, Rule::parse)
+    pub fn rules(&mut self) -> Result<Vec<RoutingRule>, NetlinkError> {
+        self.dump_both_families("rules", libc::RTM_GETRULE, RULE_HEADER, RoutingRule::parse)
     }
 
     /// Adds a rule (`EEXIST` if the same rule exists).
-    pub fn add_rule(&mut self, rule: &Rule) -> Result<(), NetlinkError> {
+    pub fn add_rule(&mut self, rule: &RoutingRule) -> Result<(), NetlinkError> {
         let message = rule.encode().message(libc::RTM_NEWRULE);
         self.channel.execute(&format!("add rule {rule}"), NLM_F_CREATE | NLM_F_EXCL, &message)
     }
 
     /// Removes a rule (`ENOENT` if it does not exist).
-    pub fn remove_rule(&mut self, rule: &Rule) -> Result<(), NetlinkError> {
+    pub fn remove_rule(&mut self, rule: &RoutingRule) -> Result<(), NetlinkError> {
         let message = rule.encode().message(libc::RTM_DELRULE);
         self.channel.execute(&format!("remove rule {rule}"), 0, &message)
     }
@@ -112,7 +112,7 @@ impl RouteSocket {
     ) -> Result<Vec<FollowedRule>, NetlinkError> {
         let mut header = [0; RULE_HEADER];
         header[0] = family(lookup.destination);
-        let message = Encoder::after(&header).message(libc::RTM_GETRULE);
+        let message = Encoder::with_header(&header).message(libc::RTM_GETRULE);
         let mut followed = self
             .channel
             .dump("list the rules", &message, |payload| FollowedRule::parse(payload, lookup, interface))?;
@@ -121,14 +121,14 @@ impl RouteSocket {
     }
 }
 
-impl Rule {
+impl RoutingRule {
     pub fn encode(&self) -> Encoder {
         let from = self.from.trunc();
         let table = u8::try_from(self.table).unwrap_or(libc::RT_TABLE_UNSPEC);
         let header = [family(from.addr()), 0, from.prefix_len(), 0, table, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
         let source = (from.prefix_len() > 0).then_some(from.addr());
-        Encoder::after(&header)
-            .with(source, |to, source| to.address(FRA_SRC, source))
+        Encoder::with_header(&header)
+            .add_optional(source, |to, source| to.address(FRA_SRC, source))
             .u32(FRA_PRIORITY, self.priority)
             .u32(FRA_TABLE, self.table)
     }
@@ -168,7 +168,7 @@ struct RuleEntry<'a> {
 impl<'a> RuleEntry<'a> {
     /// An IPv4 or IPv6 rule with a table lookup as its action.
     fn parse(payload: &'a [u8]) -> Option<Self> {
-        let (header, attributes) = Attributes::after(payload, RULE_HEADER)?;
+        let (header, attributes) = Attributes::parse_after_header(payload, RULE_HEADER)?;
         let [family, destination_prefix, source_prefix, tos, table, _, _, FR_ACT_TO_TBL, ..] = *header else {
             return None;
         };

@@ -1,7 +1,7 @@
 //! Sockets of rtnetlink and generic netlink, and helpers for their messages.
 
-use super::channel::{Channel, NetlinkError, Protocol};
-use super::message::{Attributes, Encoder, Message};
+use super::channel::{NetlinkChannel, NetlinkError, NetlinkProtocol};
+use super::message::{Attributes, Encoder, NetlinkMessage};
 use crate::namespace::NetNamespace;
 use std::fmt;
 use std::net::IpAddr;
@@ -18,17 +18,17 @@ pub(crate) const GENERIC_HEADER: usize = 4;
 /// and the request. The socket belongs to the namespace in which it was opened, irrespective of the calling thread.
 #[derive(Debug)]
 pub struct RouteSocket {
-    pub(crate) channel: Channel,
+    pub(crate) channel: NetlinkChannel,
 }
 
 impl RouteSocket {
     /// Opens a socket in the calling thread's network namespace.
     pub fn open() -> Result<Self, NetlinkError> {
-        Channel::open(Protocol::ROUTE).map(|channel| Self { channel })
+        NetlinkChannel::open(NetlinkProtocol::ROUTE).map(|channel| Self { channel })
     }
 
     pub fn open_in(namespace: &NetNamespace) -> Result<Self, NetlinkError> {
-        Channel::open_in(Protocol::ROUTE, namespace).map(|channel| Self { channel })
+        NetlinkChannel::open_in(NetlinkProtocol::ROUTE, namespace).map(|channel| Self { channel })
     }
 
     /// Lists a table of IPv4 and, where available, of IPv6.
@@ -43,7 +43,7 @@ impl RouteSocket {
         for (family, name) in [(libc::AF_INET, "IPv4"), (libc::AF_INET6, "IPv6")] {
             let mut header = vec![0; header_bytes];
             header[0] = family as u8;
-            let message = Encoder::after(&header).message(kind);
+            let message = Encoder::with_header(&header).message(kind);
             match self.channel.dump(&format!("list the {name} {table}"), &message, parse) {
                 Ok(entries) => found.extend(entries),
                 Err(error) if family == libc::AF_INET6 && error.is_no_such_family() => {}
@@ -56,14 +56,13 @@ impl RouteSocket {
 
 #[derive(Debug)]
 pub(crate) struct GenericSocket {
-    pub(crate) channel: Channel,
-    pub(crate) family: Family,
+    pub(crate) channel: NetlinkChannel,
+    pub(crate) family: GenericFamily,
     version: u8,
 }
 
-/// A generic netlink family, by its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Family {
+pub struct GenericFamily {
     pub id: u16,
     /// Multicast groups: name and number.
     pub groups: Vec<(String, u32)>,
@@ -73,27 +72,27 @@ impl GenericSocket {
     /// Opens a socket in the calling thread's network namespace; `None` if the kernel lacks the family. `request`
     /// completes the sentence "cannot …".
     pub(crate) fn open(family: &str, version: u8, request: &str) -> Result<Option<Self>, NetlinkError> {
-        let mut channel = Channel::open(Protocol::GENERIC)?;
-        let message = Encoder::after(&[GET_FAMILY, 1, 0, 0])
+        let mut channel = NetlinkChannel::open(NetlinkProtocol::GENERIC)?;
+        let message = Encoder::with_header(&[GET_FAMILY, 1, 0, 0])
             .text(libc::CTRL_ATTR_FAMILY_NAME as u16, family)
             .message(CONTROLLER);
-        match channel.expect(request, 0, &message, Family::parse) {
+        match channel.expect(request, 0, &message, GenericFamily::parse) {
             Ok(family) => Ok(Some(Self { channel, family, version })),
             Err(error) if error.is_absent() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    pub(crate) fn message(&self, command: u8, attributes: Encoder) -> Message {
-        let header = Encoder::after(&[command, self.version, 0, 0]).into_bytes();
-        Message { kind: self.family.id, payload: [header, attributes.into_bytes()].concat() }
+    pub(crate) fn message(&self, command: u8, attributes: Encoder) -> NetlinkMessage {
+        let header = Encoder::with_header(&[command, self.version, 0, 0]).into_bytes();
+        NetlinkMessage { kind: self.family.id, payload: [header, attributes.into_bytes()].concat() }
     }
 }
 
-impl Family {
+impl GenericFamily {
     /// Parses the family in an answer to `CTRL_CMD_GETFAMILY`.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+        let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
         let groups = attributes.nested(libc::CTRL_ATTR_MCAST_GROUPS as u16).unwrap_or(Attributes::new(&[]));
         let groups = groups.iter().map(|(_, group)| Attributes::new(group)).filter_map(|group| {
             let name = group.text(libc::CTRL_ATTR_MCAST_GRP_NAME as u16)?;

@@ -13,7 +13,6 @@ const PACKET_HEADER: usize = 48;
 /// Offset of the packet's direction in a `struct sockaddr_ll`.
 const DIRECTION_OFFSET: usize = PACKET_HEADER + 10;
 
-/// A packet of a block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingPacket<'a> {
     /// Nanoseconds since 1970.
@@ -33,11 +32,11 @@ pub(crate) struct RingPacket<'a> {
 /// kernel that implements the documented layout.
 pub(crate) fn packets(block: &[u8], mut take: impl FnMut(&RingPacket<'_>)) -> u32 {
     let packets = u32_at(block, PACKETS_OFFSET).unwrap_or(0);
-    let mut place = u32_at(block, FIRST_OFFSET).unwrap_or(0) as usize;
+    let mut offset = u32_at(block, FIRST_OFFSET).unwrap_or(0) as usize;
     for read in 0..packets {
-        let Some((packet, next)) = block.get(place..).and_then(packet) else { return packets - read };
+        let Some((packet, next)) = block.get(offset..).and_then(packet) else { return packets - read };
         take(&packet);
-        place += next;
+        offset += next;
     }
     0
 }

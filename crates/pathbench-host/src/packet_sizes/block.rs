@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// IPv4 and IPv6 packets by length in bytes, IP header included. Every segment counts, with its headers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PacketSizes {
+pub struct SizeCounts {
     /// Received on the interface: length in bytes → packets.
     pub received: BTreeMap<u32, u64>,
     /// Sent on the interface: length in bytes → packets.
@@ -17,8 +17,7 @@ pub struct PacketSizes {
     pub missed_packets: u64,
 }
 
-impl PacketSizes {
-    /// Counts the packets of one block.
+impl SizeCounts {
     pub fn count_block(&mut self, block: &[u8]) {
         let unread = packets(block, |packet| self.count_packet(packet));
         self.missed_packets += u64::from(unread);

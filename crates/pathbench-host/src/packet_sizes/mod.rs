@@ -5,7 +5,7 @@
 
 mod block;
 
-pub use block::{Alike, PacketSizes, wire_packets};
+pub use block::{Alike, SizeCounts, wire_packets};
 
 use crate::namespace::{NamespaceError, NetNamespace};
 use crate::netlink::{NetlinkError, RouteSocket};
@@ -82,13 +82,13 @@ impl PacketTap {
     }
 
     /// Counts the complete blocks: after 250 KiB, or 50 ms after a packet.
-    pub fn collect(&mut self, sizes: &mut PacketSizes) {
+    pub fn collect(&mut self, sizes: &mut SizeCounts) {
         self.ring.drain(|block| sizes.count_block(block));
         sizes.missed_packets += u64::from(self.ring.take_dropped());
     }
 
     /// Counts all packets so far and stops. Waits up to 50 ms for the kernel.
-    pub fn finish(mut self, sizes: &mut PacketSizes) {
+    pub fn finish(mut self, sizes: &mut SizeCounts) {
         let missed = self.ring.finish(|block| sizes.count_block(block));
         sizes.missed_packets += u64::from(missed) + u64::from(self.ring.take_dropped());
     }
@@ -104,12 +104,11 @@ pub struct SizeCounter {
 
 #[derive(Debug, Default)]
 struct Shared {
-    counted: Mutex<PacketSizes>,
+    counted: Mutex<SizeCounts>,
     stopped: AtomicBool,
 }
 
 impl SizeCounter {
-    /// Starts to count on `interface` in `namespace`.
     pub fn start(namespace: &NetNamespace, interface: &str) -> Result<Self, SizeCounterError> {
         let tap = PacketTap::open(namespace, interface)?;
         let shared = Arc::new(Shared::default());
@@ -122,12 +121,12 @@ impl SizeCounter {
     }
 
     /// The counts up to 50 ms ago, and some of the later packets.
-    pub fn so_far(&self) -> PacketSizes {
+    pub fn so_far(&self) -> SizeCounts {
         lock(&self.shared.counted).clone()
     }
 
     /// Stops counting and returns the result, within 100 ms.
-    pub fn stop(mut self) -> PacketSizes {
+    pub fn stop(mut self) -> SizeCounts {
         self.end();
         self.so_far()
     }
@@ -159,6 +158,6 @@ fn watch(mut tap: PacketTap, shared: &Shared) {
     tap.finish(&mut lock(&shared.counted));
 }
 
-fn lock(sizes: &Mutex<PacketSizes>) -> MutexGuard<'_, PacketSizes> {
+fn lock(sizes: &Mutex<SizeCounts>) -> MutexGuard<'_, SizeCounts> {
     sizes.lock().unwrap_or_else(PoisonError::into_inner)
 }

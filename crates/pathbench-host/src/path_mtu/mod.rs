@@ -4,7 +4,7 @@
 mod plan;
 mod state;
 
-pub use crate::connections::{LiveConnection, Recovery, Subflow, is_stuck};
+pub use crate::connections::{LiveConnection, LiveSubflow, Recovery, is_stuck};
 pub use crate::netlink::{CachedMtu, FibEntry, NextHop};
 pub use plan::{PlanError, plan};
-pub use state::{HostPath, KernelPathState, PathObserver, PathStateError};
+pub use state::{HostPath, PathMtuState, PathObserver, PathStateError};

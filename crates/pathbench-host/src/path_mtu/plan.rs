@@ -1,9 +1,9 @@
 //! The steps that correct a path's MTU.
 
-use super::state::KernelPathState;
-use crate::change::{Operation, Plan};
-use crate::connections::{LiveConnection, Subflow};
-use crate::mptcp::{Endpoint, EndpointFlags, Limits};
+use super::state::PathMtuState;
+use crate::change::{ChangePlan, Operation};
+use crate::connections::{LiveConnection, LiveSubflow};
+use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use crate::netlink::FibEntry;
 use pathbench_record::network::{IpNet, SMALLEST_IPV4_MTU_BYTES, SMALLEST_IPV6_MTU_BYTES};
 use pathbench_record::text::duration;
@@ -42,8 +42,8 @@ pub enum PlanError {
 ///
 /// The MTU of a route limits the packets that this host sends and, by the MSS announced on new connections, the TCP
 /// segments that it receives. For a path with different MTUs in each direction, pass the smaller one.
-pub fn plan(state: &KernelPathState, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<Plan, PlanError> {
-    let mut draft = Draft { state, plan: Plan::default() };
+pub fn plan(state: &PathMtuState, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<ChangePlan, PlanError> {
+    let mut draft = Draft { state, plan: ChangePlan::default() };
     draft.route(mtu_bytes)?;
     draft.cache(mtu_bytes);
     draft.connections(stuck);
@@ -51,8 +51,8 @@ pub fn plan(state: &KernelPathState, mtu_bytes: u32, stuck: &[LiveConnection]) -
 }
 
 struct Draft<'a> {
-    state: &'a KernelPathState,
-    plan: Plan,
+    state: &'a PathMtuState,
+    plan: ChangePlan,
 }
 
 impl Draft<'_> {
@@ -219,7 +219,7 @@ impl Draft<'_> {
 
     /// Whether all subflows of an MPTCP connection are from the path's address. The kernel opens no further subflow
     /// after the last one is closed.
-    fn would_end_a_connection(&self, stuck: &[Subflow]) -> bool {
+    fn would_end_a_connection(&self, stuck: &[LiveSubflow]) -> bool {
         let state = self.state;
         let token = |sibling: &LiveConnection| sibling.subflow.map(|own| own.token);
         let elsewhere: Vec<_> = state
@@ -232,7 +232,7 @@ impl Draft<'_> {
         tokens.any(|token| !elsewhere.contains(&token))
     }
 
-    fn renew_first_subflow(&mut self, stuck: &[LiveConnection], endpoints: &[Endpoint]) {
+    fn renew_first_subflow(&mut self, stuck: &[LiveConnection], endpoints: &[MptcpEndpoint]) {
         let state = self.state;
         let in_use = |id: u8| {
             endpoints.iter().any(|endpoint| endpoint.id == Some(id))
@@ -249,7 +249,7 @@ impl Draft<'_> {
         let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
         let interface = Some(state.interface_index);
         self.step(Operation::AddEndpoint {
-            endpoint: Endpoint { address, port: None, id: Some(id), interface, flags },
+            endpoint: MptcpEndpoint { address, port: None, id: Some(id), interface, flags },
         });
         self.note(format!(
             "{address} was no MPTCP endpoint and becomes one, without which the stuck connection opens no other \
@@ -277,7 +277,7 @@ impl Draft<'_> {
         };
         let needed = beginners.map(|own| subflows_of(own.token)).max().unwrap_or(0).min(MOST_SUBFLOWS);
         if needed > before.subflows {
-            self.step(Operation::SetLimits { before, after: Limits { subflows: needed, ..before } });
+            self.step(Operation::SetLimits { before, after: MptcpLimits { subflows: needed, ..before } });
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The kernel's path-MTU state.
 
-use crate::connections::{LiveConnection, Subflow, live_connections};
-use crate::mptcp::{Endpoint, Limits, MptcpError, PathManager};
+use crate::connections::{LiveConnection, LiveSubflow, live_connections};
+use crate::mptcp::{MptcpEndpoint, MptcpError, MptcpLimits, PathManager};
 use crate::namespace::NetNamespace;
-use crate::netlink::channel::{Channel, Protocol};
+use crate::netlink::channel::{NetlinkChannel, NetlinkProtocol};
 use crate::netlink::{CachedMtu, FibEntry, FollowedRule, Lookup, NetlinkError, RouteSocket};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
@@ -19,10 +19,9 @@ pub struct HostPath {
 
 /// The kernel's path-MTU state of a path. Reading it requires no privilege.
 #[derive(Debug, Clone)]
-pub struct KernelPathState {
+pub struct PathMtuState {
     pub path: HostPath,
     pub interface_index: u32,
-    /// Interface MTU in bytes.
     pub interface_mtu_bytes: u32,
     /// Priority of the rule that selects the table; `None` if no such rule is known.
     pub rule_priority: Option<u32>,
@@ -40,9 +39,9 @@ pub struct KernelPathState {
     /// All live subflows, on any path, of every MPTCP connection with a subflow from the address.
     pub siblings: Vec<LiveConnection>,
     /// The MPTCP endpoints of the host; `None` if the kernel does not report them.
-    pub endpoints: Option<Vec<Endpoint>>,
+    pub endpoints: Option<Vec<MptcpEndpoint>>,
     /// The limits of MPTCP connections; `None` if the kernel does not report them.
-    pub limits: Option<Limits>,
+    pub limits: Option<MptcpLimits>,
     pub interface_names: BTreeMap<u32, String>,
 }
 
@@ -66,7 +65,7 @@ fn explanation(errno: Option<Errno>) -> String {
     errno.map(|errno| format!(" ({errno})")).unwrap_or_default()
 }
 
-impl KernelPathState {
+impl PathMtuState {
     /// The initial MTU of new connections on this path: the cached one, the route's or the interface's.
     pub fn effective_mtu_bytes(&self) -> u32 {
         let route = self.route.mtu_bytes();
@@ -89,7 +88,7 @@ impl KernelPathState {
 #[derive(Debug)]
 pub struct PathObserver {
     routes: RouteSocket,
-    diagnosis: Channel,
+    diagnosis: NetlinkChannel,
     manager: Option<PathManager>,
 }
 
@@ -98,17 +97,16 @@ impl PathObserver {
     pub fn open() -> Result<Self, PathStateError> {
         Ok(Self {
             routes: RouteSocket::open()?,
-            diagnosis: Channel::open(Protocol::SOCK_DIAG)?,
+            diagnosis: NetlinkChannel::open(NetlinkProtocol::SOCK_DIAG)?,
             manager: PathManager::open_if_known()?,
         })
     }
 
-    /// For `namespace`.
     pub fn open_in(namespace: &NetNamespace) -> Result<Self, PathStateError> {
         namespace.run_in(Self::open).map_err(NetlinkError::from)?
     }
 
-    pub fn state(&mut self, path: &HostPath) -> Result<KernelPathState, PathStateError> {
+    pub fn state(&mut self, path: &HostPath) -> Result<PathMtuState, PathStateError> {
         if path.local.is_ipv4() != path.server.is_ipv4() {
             return Err(PathStateError::TwoFamilies { path: path.clone() });
         }
@@ -127,10 +125,10 @@ impl PathObserver {
         let from_here = everything.iter().filter(|connection| connection.local.ip() == path.local);
         let tokens: HashSet<_> =
             from_here.filter_map(|connection| connection.subflow).map(|own| own.token).collect();
-        let is_sibling = |own: Subflow| tokens.contains(&own.token);
+        let is_sibling = |own: LiveSubflow| tokens.contains(&own.token);
         let siblings =
             everything.into_iter().filter(|connection| connection.subflow.is_some_and(is_sibling)).collect();
-        Ok(KernelPathState {
+        Ok(PathMtuState {
             interface_index: link.index,
             interface_mtu_bytes: link.mtu,
             rule_priority,

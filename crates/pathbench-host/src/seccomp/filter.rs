@@ -43,7 +43,7 @@ pub struct FilterPlan<'a> {
 
 /// A BPF program for `SECCOMP_SET_MODE_FILTER`.
 #[derive(Clone)]
-pub(super) struct Filter(pub(super) Vec<libc::sock_filter>);
+pub(super) struct SeccompFilter(pub(super) Vec<libc::sock_filter>);
 
 /// The target of a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ enum Step {
     Mark(Label),
 }
 
-impl Filter {
+impl SeccompFilter {
     /// `None` on a processor architecture without a known `AUDIT_ARCH_*`, or with more options than BPF's jumps reach.
     pub(super) fn new(plan: FilterPlan<'_>) -> Option<Self> {
         assemble(&steps(plan, ARCHITECTURE?)).map(Self)
@@ -130,14 +130,14 @@ fn steps(plan: FilterPlan<'_>, architecture: u32) -> Vec<Step> {
 /// Replaces labels by distances; `None` if a distance exceeds 255 instructions.
 fn assemble(steps: &[Step]) -> Option<Vec<libc::sock_filter>> {
     let is_mark = |step: &&Step| matches!(step, Step::Mark(_));
-    let place = |label: Label| {
+    let position = |label: Label| {
         let index = steps.iter().position(|step| matches!(step, Step::Mark(here) if *here == label))?;
         Some(index - steps[..index].iter().filter(is_mark).count())
     };
     let instruction = |code, k, jt| libc::sock_filter { code, jt, jf: 0, k };
     let mut program = Vec::with_capacity(steps.len());
     for step in steps {
-        let distance = |label| place(label)?.checked_sub(program.len() + 1);
+        let distance = |label| position(label)?.checked_sub(program.len() + 1);
         program.push(match *step {
             Step::Mark(_) => continue,
             Step::Load(offset) => instruction(LOAD, offset, 0),
@@ -165,7 +165,7 @@ mod tests {
     ];
 
     /// Runs the program as the kernel does (`bpf_prog_run`), on a call.
-    fn action(filter: &Filter, arch: u32, number: libc::c_long, arguments: [u64; 3]) -> u32 {
+    fn action(filter: &SeccompFilter, arch: u32, number: libc::c_long, arguments: [u64; 3]) -> u32 {
         let mut data = [0_u8; 64];
         data[..4].copy_from_slice(&(number as u32).to_le_bytes());
         data[4..8].copy_from_slice(&arch.to_le_bytes());
@@ -190,8 +190,8 @@ mod tests {
         }
     }
 
-    fn filter(deny_io_uring: bool) -> Filter {
-        Filter::new(FilterPlan { options: &OPTIONS, deny_io_uring }).unwrap()
+    fn filter(deny_io_uring: bool) -> SeccompFilter {
+        SeccompFilter::new(FilterPlan { options: &OPTIONS, deny_io_uring }).unwrap()
     }
 
     #[test]
@@ -230,8 +230,8 @@ mod tests {
     #[test]
     fn more_options_than_jumps_reach_are_refused() {
         let options: Vec<OptionName> = (0..300).map(|name| OptionName { level: 1, name }).collect();
-        assert!(Filter::new(FilterPlan { options: &options, deny_io_uring: false }).is_none());
-        assert!(Filter::new(FilterPlan { options: &options[..200], deny_io_uring: false }).is_some());
+        assert!(SeccompFilter::new(FilterPlan { options: &options, deny_io_uring: false }).is_none());
+        assert!(SeccompFilter::new(FilterPlan { options: &options[..200], deny_io_uring: false }).is_some());
     }
 
     proptest! {

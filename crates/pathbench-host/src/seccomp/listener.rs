@@ -15,17 +15,17 @@ const NOTIFICATION_CAPACITY: usize = 512;
 
 /// A call that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Notification {
+pub struct SeccompNotification {
     /// The kernel's number for the waiting call; no longer valid once the call was interrupted or its thread killed.
     pub id: u64,
     /// The thread, in this process's PID namespace; 0 if it is not visible there.
     pub thread: u32,
-    pub call: Call,
+    pub call: SystemCall,
 }
 
 /// The call with its arguments, all of which are scalars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum SystemCall {
     /// socket(2); `kind` without flags.
     Socket {
         family: i32,
@@ -45,8 +45,8 @@ pub enum Call {
     Other,
 }
 
-impl Call {
-    fn of(data: &libc::seccomp_data) -> Self {
+impl SystemCall {
+    fn from_data(data: &libc::seccomp_data) -> Self {
         let argument = |index: usize| data.args.get(index).map_or(0, |argument| *argument as i32);
         match libc::c_long::from(data.nr) {
             libc::SYS_socket => Self::Socket {
@@ -69,11 +69,11 @@ impl Call {
 /// The receiver of the notifications of a tree of processes. Once it is closed, every selected call of the tree fails
 /// with `ENOSYS`.
 #[derive(Debug)]
-pub struct Listener {
+pub struct SeccompListener {
     fd: OwnedFd,
 }
 
-impl Listener {
+impl SeccompListener {
     pub(super) fn new(fd: OwnedFd) -> Self {
         // SAFETY: the ioctl takes its argument by value. Before Linux 6.6 it fails, and answers are slower.
         let _older =
@@ -82,7 +82,7 @@ impl Listener {
     }
 
     /// Blocks until a call waits; `None` once the last process of the tree has ended.
-    pub fn receive(&self) -> Result<Option<Notification>, Errno> {
+    pub fn receive(&self) -> Result<Option<SeccompNotification>, Errno> {
         loop {
             let mut polled = [PollFd::new(&self.fd, PollFlags::IN)];
             match poll(&mut polled, None) {
@@ -104,7 +104,7 @@ impl Listener {
         }
     }
 
-    fn read(&self) -> Result<Notification, Errno> {
+    fn read(&self) -> Result<SeccompNotification, Errno> {
         // The kernel refuses a buffer that is not zero, and writes as much as its own structure has.
         let mut buffer = [0_u64; NOTIFICATION_CAPACITY / size_of::<u64>()];
         let request = libc::SECCOMP_IOCTL_NOTIF_RECV as _;
@@ -112,7 +112,7 @@ impl Listener {
         outcome(unsafe { libc::ioctl(self.fd.as_raw_fd(), request, buffer.as_mut_ptr()) })?;
         // SAFETY: the buffer is aligned for `u64`, larger than the structure, and initialised; all fields are integers.
         let raw = unsafe { buffer.as_ptr().cast::<libc::seccomp_notif>().read() };
-        Ok(Notification { id: raw.id, thread: raw.pid, call: Call::of(&raw.data) })
+        Ok(SeccompNotification { id: raw.id, thread: raw.pid, call: SystemCall::from_data(&raw.data) })
     }
 
     /// Lets the kernel perform the call. The arguments of the selected calls are scalars, so that no other thread can
@@ -156,7 +156,7 @@ impl Listener {
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for SeccompListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

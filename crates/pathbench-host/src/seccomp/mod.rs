@@ -9,5 +9,5 @@ mod listener;
 mod start;
 
 pub use filter::{FilterPlan, OptionName};
-pub use listener::{Call, Listener, Notification};
-pub use start::{StartError, start};
+pub use listener::{SeccompListener, SeccompNotification, SystemCall};
+pub use start::{ProgramStartError, start};

@@ -5,8 +5,8 @@
     reason = "seccomp(2) has no wrapper, and a child process runs code before it executes the program"
 )]
 
-use super::filter::{Filter, FilterPlan};
-use super::listener::{Listener, notifications_fit};
+use super::filter::{FilterPlan, SeccompFilter};
+use super::listener::{SeccompListener, notifications_fit};
 use crate::kernel;
 use crate::syscall::outcome;
 use rustix::io::Errno;
@@ -24,7 +24,7 @@ use std::process::{Child, Command};
 const OLDEST: (u32, u32) = (5, 14);
 
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum ProgramStartError {
     #[error(
         "seccomp user notification is supported on x86_64 and aarch64 only, and this processor is {machine}"
     )]
@@ -52,7 +52,7 @@ pub enum StartError {
     Transfer(io::Error),
 }
 
-impl StartError {
+impl ProgramStartError {
     /// Whether this host lacks the feature or forbids it.
     pub const fn is_host_unable(&self) -> bool {
         !matches!(self, Self::Program(_) | Self::Transfer(_))
@@ -67,24 +67,27 @@ const MESSAGE_BYTES: usize = 5;
 
 /// Starts `command` behind a filter, which all descendants inherit. `no_new_privs` is set, so that setuid programs run
 /// without their privileges.
-pub fn start(mut command: Command, plan: FilterPlan<'_>) -> Result<(Child, Listener), StartError> {
-    let filter = Filter::new(plan).ok_or_else(|| StartError::Architecture {
+pub fn start(
+    mut command: Command,
+    plan: FilterPlan<'_>,
+) -> Result<(Child, SeccompListener), ProgramStartError> {
+    let filter = SeccompFilter::new(plan).ok_or_else(|| ProgramStartError::Architecture {
         machine: rustix::system::uname().machine().to_string_lossy().into_owned(),
     })?;
     let release = kernel::release();
     if !release.is_at_least(OLDEST.0, OLDEST.1) {
-        return Err(StartError::Kernel { release: release.text });
+        return Err(ProgramStartError::Kernel { release: release.text });
     }
     match notifications_fit() {
         Ok(true) => {}
-        Ok(false) => return Err(StartError::NotBuilt { errno: Errno::TOOBIG }),
+        Ok(false) => return Err(ProgramStartError::NotBuilt { errno: Errno::TOOBIG }),
         Err(errno @ (Errno::PERM | Errno::ACCESS)) => {
-            return Err(StartError::Forbidden { step: "seccomp(SECCOMP_GET_NOTIF_SIZES)", errno });
+            return Err(ProgramStartError::Forbidden { step: "seccomp(SECCOMP_GET_NOTIF_SIZES)", errno });
         }
-        Err(errno) => return Err(StartError::NotBuilt { errno }),
+        Err(errno) => return Err(ProgramStartError::NotBuilt { errno }),
     }
     let (own, childs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|errno| StartError::Transfer(errno.into()))?;
+        .map_err(|errno| ProgramStartError::Transfer(errno.into()))?;
     let install = move || {
         let installed = install(&filter);
         let (step, errno) = match &installed {
@@ -100,19 +103,19 @@ pub fn start(mut command: Command, plan: FilterPlan<'_>) -> Result<(Child, Liste
     // Closes the child's end, so that the answer is there or never comes.
     drop(command);
     match (started, receive(&own)) {
-        (Ok(child), Ok(Ok(listener))) => Ok((child, Listener::new(listener))),
-        (Err(error), Ok(Ok(_)) | Err(_)) => Err(StartError::Program(error)),
+        (Ok(child), Ok(Ok(listener))) => Ok((child, SeccompListener::new(listener))),
+        (Err(error), Ok(Ok(_)) | Err(_)) => Err(ProgramStartError::Program(error)),
         (_, Ok(Err(refused))) => Err(refused),
         (Ok(mut child), Err(error)) => {
             let _dead = child.kill();
             let _reaped = child.wait();
-            Err(StartError::Transfer(error))
+            Err(ProgramStartError::Transfer(error))
         }
     }
 }
 
 /// Installs the filter in this process; the step that failed, and the error.
-fn install(filter: &Filter) -> Result<OwnedFd, (u8, Errno)> {
+fn install(filter: &SeccompFilter) -> Result<OwnedFd, (u8, Errno)> {
     rustix::thread::set_no_new_privs(true).map_err(|errno| (0, errno))?;
     let program =
         libc::sock_fprog { len: filter.0.len() as libc::c_ushort, filter: filter.0.as_ptr().cast_mut() };
@@ -149,7 +152,7 @@ fn send(to: &OwnedFd, step: u8, errno: i32, listener: Option<BorrowedFd<'_>>) ->
 }
 
 /// The listener, or why the child has none. Errors: the child sent nothing.
-fn receive(from: &OwnedFd) -> io::Result<Result<OwnedFd, StartError>> {
+fn receive(from: &OwnedFd) -> io::Result<Result<OwnedFd, ProgramStartError>> {
     let mut message = [0; MESSAGE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -169,11 +172,14 @@ fn receive(from: &OwnedFd) -> io::Result<Result<OwnedFd, StartError>> {
     listener.map(Ok).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
 }
 
-fn refusal(step: u8, errno: i32) -> StartError {
+fn refusal(step: u8, errno: i32) -> ProgramStartError {
     let errno = Errno::from_io_error(&io::Error::from_raw_os_error(errno)).unwrap_or(Errno::IO);
     match (step, errno) {
-        (1, Errno::BUSY) => StartError::Busy,
-        (1, Errno::INVAL | Errno::NOSYS) => StartError::NotBuilt { errno },
-        _ => StartError::Forbidden { step: STEPS.get(usize::from(step)).copied().unwrap_or("start"), errno },
+        (1, Errno::BUSY) => ProgramStartError::Busy,
+        (1, Errno::INVAL | Errno::NOSYS) => ProgramStartError::NotBuilt { errno },
+        _ => ProgramStartError::Forbidden {
+            step: STEPS.get(usize::from(step)).copied().unwrap_or("start"),
+            errno,
+        },
     }
 }

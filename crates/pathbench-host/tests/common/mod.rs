@@ -1,6 +1,6 @@
 //! Fixtures shared by several test programs.
 
-use pathbench_host::path_mtu::{LiveConnection, Subflow};
+use pathbench_host::path_mtu::{LiveConnection, LiveSubflow};
 use std::net::{IpAddr, SocketAddr};
 
 /// An established connection that waits for an acknowledgement of packets of 9000 bytes.
@@ -10,7 +10,7 @@ pub(crate) fn waiting(local: IpAddr, remote: IpAddr, subflow: Option<(u32, u8)>)
         remote: SocketAddr::new(remote, 4433),
         cookie: 77,
         interface: None,
-        subflow: subflow.map(|(token, local_id)| Subflow { token, local_id }),
+        subflow: subflow.map(|(token, local_id)| LiveSubflow { token, local_id }),
         state: 1,
         pmtu_bytes: 9000,
         mss_bytes: 8948,

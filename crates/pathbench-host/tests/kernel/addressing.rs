@@ -1,9 +1,9 @@
 //! Addresses, routes and rules.
 
 use crate::fixture::{Lab, message_arrives, v4, v6, wire_name};
-use pathbench_host::netlink::{MAIN_TABLE, NetlinkError, Route, Rule};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_host::netlink::{MAIN_TABLE, NetlinkError, Route, RoutingRule};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::time::{Duration, Instant};
 
 tests!(
@@ -13,7 +13,7 @@ tests!(
     table_numbers_above_255_are_supported
 );
 
-fn addresses_are_added_and_removed() -> Outcome {
+fn addresses_are_added_and_removed() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     for (network, peer) in [("10.0.0.9/24", v4(0, 2)), ("fd00::9/64", v6(0, 2))] {
@@ -41,7 +41,7 @@ fn addresses_are_added_and_removed() -> Outcome {
     Ok(())
 }
 
-fn routes_are_added_changed_and_removed() -> Outcome {
+fn routes_are_added_changed_and_removed() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     let socket = &mut lab.client.socket;
@@ -54,7 +54,7 @@ fn routes_are_added_changed_and_removed() -> Outcome {
             mtu: Some(1400),
             mtu_locked: true,
             metric: Some(50),
-            ..Route::to(everywhere)
+            ..Route::new(everywhere)
         };
         socket.add_route(&route)?;
         ensure!(socket.routes()?.contains(&route), "{route} is not among {:?}", socket.routes()?);
@@ -82,7 +82,7 @@ fn routes_are_added_changed_and_removed() -> Outcome {
     Ok(())
 }
 
-fn rules_select_tables() -> Outcome {
+fn rules_select_tables() -> TrialOutcome {
     let mut lab = Lab::new(&[None, None])?;
     // Only the table of path 1 has a route to this address, which the server has on no path.
     let remote: IpNet = "192.0.2.1/32".parse()?;
@@ -90,7 +90,7 @@ fn rules_select_tables() -> Outcome {
     lab.server.socket.add_address(loopback, remote)?;
     let index = lab.client.index(&wire_name(1))?;
     let route =
-        Route { gateway: Some(v4(1, 2)), interface: Some(index), table: 101, ..Route::to(DEFAULT_V4) };
+        Route { gateway: Some(v4(1, 2)), interface: Some(index), table: 101, ..Route::new(DEFAULT_V4) };
     lab.client.socket.add_route(&route)?;
     ensure!(
         message_arrives(&lab.client, v4(1, 1), &lab.server, remote.addr())?,
@@ -101,7 +101,7 @@ fn rules_select_tables() -> Outcome {
         "path 0 should have no route"
     );
     for address in [v4(1, 1), v6(1, 1)] {
-        let rule = Rule { from: IpNet::from(address), table: 101, priority: 101 };
+        let rule = RoutingRule { from: IpNet::from(address), table: 101, priority: 101 };
         ensure!(lab.client.socket.rules()?.contains(&rule), "{rule}");
         lab.client.socket.remove_rule(&rule)?;
         ensure!(!lab.client.socket.rules()?.contains(&rule), "{rule}");
@@ -115,12 +115,12 @@ fn rules_select_tables() -> Outcome {
     Ok(())
 }
 
-fn table_numbers_above_255_are_supported() -> Outcome {
+fn table_numbers_above_255_are_supported() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     let socket = &mut lab.client.socket;
-    let route = Route { interface: Some(index), table: 100_000, ..Route::to("198.51.100.0/24".parse()?) };
-    let rule = Rule { from: "10.0.0.0/24".parse()?, table: 100_000, priority: 7 };
+    let route = Route { interface: Some(index), table: 100_000, ..Route::new("198.51.100.0/24".parse()?) };
+    let rule = RoutingRule { from: "10.0.0.0/24".parse()?, table: 100_000, priority: 7 };
     socket.add_route(&route)?;
     socket.add_rule(&rule)?;
     ensure!(socket.routes()?.contains(&route), "{:?}", socket.routes()?);

@@ -1,16 +1,16 @@
 //! The recovery of live MPTCP connections from a black hole.
 
-use crate::fixture::{Lab, v4, v6, wire_name, within};
+use crate::fixture::{Lab, v4, v6, wait_until, wire_name};
 use libtest_mimic::Failed;
 use pathbench_host::change::Applier;
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::Route;
 use pathbench_host::path_mtu::{HostPath, LiveConnection, PathObserver, is_stuck, plan};
 use pathbench_host::qdisc::Shaper;
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::IpNet;
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -43,29 +43,29 @@ struct Layout {
     backoff: u32,
 }
 
-fn a_subflow_of_an_endpoint_recovers_v4() -> Outcome {
+fn a_subflow_of_an_endpoint_recovers_v4() -> TrialOutcome {
     recovers(Layout { address: v4, first: 0, endpoints: &[1], backoff: 1 })
 }
 
-fn a_subflow_of_an_endpoint_recovers_v6() -> Outcome {
+fn a_subflow_of_an_endpoint_recovers_v6() -> TrialOutcome {
     recovers(Layout { address: v6, first: 0, endpoints: &[1], backoff: 1 })
 }
 
-fn the_first_subflow_recovers_without_an_endpoint() -> Outcome {
+fn the_first_subflow_recovers_without_an_endpoint() -> TrialOutcome {
     recovers(Layout { address: v4, first: 1, endpoints: &[0], backoff: 1 })
 }
 
-fn the_first_subflow_recovers_with_an_endpoint() -> Outcome {
+fn the_first_subflow_recovers_with_an_endpoint() -> TrialOutcome {
     recovers(Layout { address: v4, first: 1, endpoints: &[0, 1], backoff: 1 })
 }
 
 /// The kernel would not reopen the only subflow after a close; the subflow recovers at its next retransmission.
-fn the_only_subflow_is_not_closed() -> Outcome {
+fn the_only_subflow_is_not_closed() -> TrialOutcome {
     recovers(Layout { address: v4, first: 1, endpoints: &[], backoff: 1 })
 }
 
 /// After that time the kernel treats the subflow as stale, and notifies the peer over the other subflow.
-fn a_subflow_recovers_after_a_long_time() -> Outcome {
+fn a_subflow_recovers_after_a_long_time() -> TrialOutcome {
     recovers(Layout { address: v4, first: 0, endpoints: &[1], backoff: 4 })
 }
 
@@ -87,18 +87,18 @@ fn lab(layout: Layout) -> Result<Lab, Failed> {
     let address = layout.address;
     let far = IpNet::new(address(0, 0), if address(0, 0).is_ipv4() { 24 } else { 64 })?;
     let interface = Some(lab.client.index(&wire_name(1))?);
-    let route = Route { gateway: Some(address(1, 2)), interface, table: 101, ..Route::to(far) };
+    let route = Route { gateway: Some(address(1, 2)), interface, table: 101, ..Route::new(far) };
     lab.client.socket.add_route(&route)?;
     // Both ends count a replacement of the first subflow as a further one.
     for (host, subflows) in [(&lab.client, 1), (&lab.server, 2)] {
         host.namespace.run_in(|| sysctl::write("net.ipv4.tcp_mtu_probing", "0"))??;
-        PathManager::open_in(&host.namespace)?.set_limits(&Limits { subflows, add_addr_accepted: 0 })?;
+        PathManager::open_in(&host.namespace)?.set_limits(&MptcpLimits { subflows, add_addr_accepted: 0 })?;
     }
     let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
     for path in layout.endpoints {
         let interface = Some(lab.client.index(&wire_name(*path))?);
         let endpoint =
-            Endpoint { address: address(*path, 1), port: None, id: Some(path + 4), interface, flags };
+            MptcpEndpoint { address: address(*path, 1), port: None, id: Some(path + 4), interface, flags };
         PathManager::open_in(&lab.client.namespace)?.add_endpoint(&endpoint)?;
     }
     Ok(lab)
@@ -109,7 +109,7 @@ fn mptcp_socket(namespace: &NetNamespace, like: IpAddr) -> Result<Socket, Failed
     Ok(namespace.run_in(|| Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP)))??)
 }
 
-fn recovers(layout: Layout) -> Outcome {
+fn recovers(layout: Layout) -> TrialOutcome {
     let lab = lab(layout)?;
     let address = layout.address;
     let listener = mptcp_socket(&lab.server.namespace, address(0, 2))?;
@@ -145,7 +145,7 @@ fn drain(mut socket: &Socket) {
     while matches!(socket.read(&mut data), Ok(length) if length > 0) {}
 }
 
-fn remedied(lab: &Lab, layout: Layout) -> Outcome {
+fn remedied(lab: &Lab, layout: Layout) -> TrialOutcome {
     let path =
         HostPath { local: (layout.address)(1, 1), interface: wire_name(1), server: (layout.address)(0, 2) };
     let mut observer = PathObserver::open_in(&lab.client.namespace)?;
@@ -157,15 +157,15 @@ fn remedied(lab: &Lab, layout: Layout) -> Outcome {
     let plan = plan(&state, NARROW, std::slice::from_ref(&stuck))?;
     ensure!((plan.steps.len() == 1) == alone, "{plan:?}");
 
-    let place = tempfile::tempdir()?;
-    let mut remedy = lab.client.namespace.run_in(|| Applier::open(&place.path().join("journal")))??;
+    let directory = tempfile::tempdir()?;
+    let mut remedy = lab.client.namespace.run_in(|| Applier::open(&directory.path().join("journal")))??;
     let begun = Instant::now();
     remedy.apply(&plan)?;
     let before = if alone { stuck.bytes_acked } else { 0 };
     let carries =
         |live: &LiveConnection| (live.cookie == stuck.cookie) == alone && live.bytes_acked > before + 100_000;
     let mut seen = Vec::new();
-    let out = within(Duration::from_secs(20), || {
+    let out = wait_until(Duration::from_secs(20), || {
         seen = observer.connections(&path)?;
         Ok(seen.iter().any(carries))
     })?;
@@ -187,7 +187,7 @@ fn wait_until_stuck(
 ) -> Result<LiveConnection, Failed> {
     let mut earlier: Vec<LiveConnection> = Vec::new();
     let mut found = None;
-    let stuck = within(Duration::from_secs(30), || {
+    let stuck = wait_until(Duration::from_secs(30), || {
         std::thread::sleep(Duration::from_millis(200));
         let later = observer.connections(path)?;
         let is_stuck = |live: &&LiveConnection| earlier.iter().any(|before| is_stuck(before, live, NARROW));

@@ -4,12 +4,12 @@
 use crate::fixture::wire_name;
 use crate::remedies::{Bench, FAMILIES, SUBFLOW, same, stopped};
 use libtest_mimic::Failed;
-use pathbench_host::change::{Applier, ApplyError, Operation, Plan, UndoOutcome};
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
-use pathbench_host::netlink::{Route, Rule};
+use pathbench_host::change::{Applier, ApplyError, ChangePlan, Operation, UndoOutcome};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits, PathManager};
+use pathbench_host::netlink::{Route, RoutingRule};
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::net::IpAddr;
 
 tests!(
@@ -42,29 +42,29 @@ where
 }
 
 /// A set-up of the second path, with every kind of operation.
-fn set_up(bench: &mut Bench) -> Result<Plan, Failed> {
+fn set_up(bench: &mut Bench) -> Result<ChangePlan, Failed> {
     let (index, address) = (bench.index(1)?, (bench.address)(1, 1));
     let everywhere = if address.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 };
     let route = Route {
         gateway: Some((bench.address)(1, 2)),
         interface: Some(index),
         table: 8300,
-        ..Route::to(everywhere)
+        ..Route::new(everywhere)
     };
-    let rule = Rule { from: IpNet::from(address), table: 8300, priority: 83 };
-    let endpoint = Endpoint { address, port: None, id: Some(7), interface: Some(index), flags: SUBFLOW };
+    let rule = RoutingRule { from: IpNet::from(address), table: 8300, priority: 83 };
+    let endpoint = MptcpEndpoint { address, port: None, id: Some(7), interface: Some(index), flags: SUBFLOW };
     // A new namespace may have any filter.
     bench.namespace().run_in(|| sysctl::write(&setting(), "0"))??;
     let before = filter(bench)?;
     let after = "2".to_owned();
     let backup = EndpointFlags { backup: true, ..SUBFLOW };
     let limits = PathManager::open_in(bench.namespace())?.limits()?;
-    let mut plan = Plan::default();
+    let mut plan = ChangePlan::default();
     for operation in [
         Operation::SetSysctl { key: setting(), before, after },
         Operation::AddRoute { route: route.to_entry().ok_or("no entry")? },
         Operation::AddRule { rule },
-        Operation::SetLimits { before: limits, after: Limits { subflows: 6, add_addr_accepted: 3 } },
+        Operation::SetLimits { before: limits, after: MptcpLimits { subflows: 6, add_addr_accepted: 3 } },
         Operation::AddEndpoint { endpoint },
         Operation::ChangeEndpoint { before: endpoint, after: backup },
     ] {
@@ -73,7 +73,7 @@ fn set_up(bench: &mut Bench) -> Result<Plan, Failed> {
     Ok(plan)
 }
 
-fn an_interrupted_set_up_is_undone() -> Outcome {
+fn an_interrupted_set_up_is_undone() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         let plan = set_up(&mut bench)?;
@@ -94,7 +94,7 @@ fn an_interrupted_set_up_is_undone() -> Outcome {
     Ok(())
 }
 
-fn an_interrupted_undo_of_a_set_up_can_be_continued() -> Outcome {
+fn an_interrupted_undo_of_a_set_up_can_be_continued() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         let plan = set_up(&mut bench)?;
@@ -121,11 +121,11 @@ fn an_interrupted_undo_of_a_set_up_can_be_continued() -> Outcome {
 /// An endpoint that the kernel rejects: a port requires the flag `signal`.
 fn rejected(address: IpAddr) -> Operation {
     Operation::AddEndpoint {
-        endpoint: Endpoint { address, port: Some(1), id: Some(9), interface: None, flags: SUBFLOW },
+        endpoint: MptcpEndpoint { address, port: Some(1), id: Some(9), interface: None, flags: SUBFLOW },
     }
 }
 
-fn a_failed_step_rolls_back_the_steps_before_it() -> Outcome {
+fn a_failed_step_rolls_back_the_steps_before_it() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         let mut plan = set_up(&mut bench)?;
@@ -153,13 +153,13 @@ fn a_failed_step_rolls_back_the_steps_before_it() -> Outcome {
     Ok(())
 }
 
-fn a_roll_back_keeps_earlier_steps() -> Outcome {
+fn a_roll_back_keeps_earlier_steps() -> TrialOutcome {
     let mut bench = Bench::new(FAMILIES[0])?;
     let plan = set_up(&mut bench)?;
     apply(&bench, |mut applier| applier.apply_whole(&plan))??;
     let before = bench.image()?;
-    let mut second = Plan::default();
-    let rule = Rule { from: IpNet::from((bench.address)(0, 1)), table: 8301, priority: 84 };
+    let mut second = ChangePlan::default();
+    let rule = RoutingRule { from: IpNet::from((bench.address)(0, 1)), table: 8301, priority: 84 };
     second.push(Operation::AddRule { rule }, &[].into());
     second.push(rejected((bench.address)(0, 1)), &[].into());
     ensure!(apply(&bench, |mut applier| applier.apply_whole(&second))?.is_err(), "it was not refused");
@@ -168,7 +168,7 @@ fn a_roll_back_keeps_earlier_steps() -> Outcome {
     Ok(())
 }
 
-fn a_part_is_undone_alone() -> Outcome {
+fn a_part_is_undone_alone() -> TrialOutcome {
     let mut bench = Bench::new(FAMILIES[0])?;
     let before = bench.image()?;
     let plan = set_up(&mut bench)?;
@@ -181,7 +181,7 @@ fn a_part_is_undone_alone() -> Outcome {
     same(&before, &bench.image()?, "after the undo")
 }
 
-fn set_ups_changed_by_other_programs_are_kept() -> Outcome {
+fn set_ups_changed_by_other_programs_are_kept() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         bench.namespace().run_in(|| sysctl::write(&setting(), "0"))??;
@@ -189,9 +189,9 @@ fn set_ups_changed_by_other_programs_are_kept() -> Outcome {
         let plan = set_up(&mut bench)?;
         apply(&bench, |mut applier| applier.apply_whole(&plan))??;
         let mut manager = PathManager::open_in(bench.namespace())?;
-        manager.set_limits(&Limits { subflows: 7, add_addr_accepted: 7 })?;
+        manager.set_limits(&MptcpLimits { subflows: 7, add_addr_accepted: 7 })?;
         bench.namespace().run_in(|| sysctl::write(&setting(), "1"))??;
-        manager.set_flags(&Endpoint {
+        manager.set_flags(&MptcpEndpoint {
             address: address(1, 1),
             port: None,
             id: Some(7),
@@ -219,10 +219,10 @@ fn set_ups_changed_by_other_programs_are_kept() -> Outcome {
     Ok(())
 }
 
-fn an_obstacle_stops_a_set_up() -> Outcome {
+fn an_obstacle_stops_a_set_up() -> TrialOutcome {
     let mut bench = Bench::new(FAMILIES[0])?;
     let plan = set_up(&mut bench)?;
-    let rule = Rule { from: IpNet::from((bench.address)(1, 1)), table: 8300, priority: 83 };
+    let rule = RoutingRule { from: IpNet::from((bench.address)(1, 1)), table: 8300, priority: 83 };
     bench.lab.client.socket.add_rule(&rule)?;
     let (before, setting) = (bench.image()?, filter(&bench)?);
     let refused = apply(&bench, |mut applier| applier.apply_whole(&plan))?;
@@ -233,12 +233,12 @@ fn an_obstacle_stops_a_set_up() -> Outcome {
 }
 
 /// The kernel replaces an implicit endpoint only if the request has no id.
-fn an_endpoint_with_an_id_of_the_kernel_is_removed() -> Outcome {
+fn an_endpoint_with_an_id_of_the_kernel_is_removed() -> TrialOutcome {
     let mut bench = Bench::new(FAMILIES[0])?;
     let index = Some(bench.index(1)?);
     let address = (bench.address)(1, 1);
-    let endpoint = Endpoint { address, port: None, id: None, interface: index, flags: SUBFLOW };
-    let mut plan = Plan::default();
+    let endpoint = MptcpEndpoint { address, port: None, id: None, interface: index, flags: SUBFLOW };
+    let mut plan = ChangePlan::default();
     plan.push(Operation::AddEndpoint { endpoint }, &[].into());
     apply(&bench, |mut applier| applier.apply_whole(&plan))??;
     let mut manager = PathManager::open_in(bench.namespace())?;

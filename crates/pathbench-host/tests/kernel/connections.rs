@@ -1,9 +1,9 @@
 //! Connections that outlive their programs.
 
-use crate::fixture::{Host, Lab, v4, v6, within};
+use crate::fixture::{Host, Lab, v4, v6, wait_until};
 use libtest_mimic::Failed;
 use pathbench_host::connections::abort_all;
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn sockets(host: &Host) -> Result<u64, Failed> {
     Ok(found)
 }
 
-fn an_orphan_on_a_dead_link_is_aborted() -> Outcome {
+fn an_orphan_on_a_dead_link_is_aborted() -> TrialOutcome {
     for address in [v4, v6] {
         let mut lab = Lab::new(&[None])?;
         ensure!(sockets(&lab.client)? == 0, "there are sockets already");
@@ -46,14 +46,14 @@ fn an_orphan_on_a_dead_link_is_aborted() -> Outcome {
         drop(server);
         ensure!(sockets(&lab.client)? == 1, "the orphan went by itself: {}", sockets(&lab.client)?);
         ensure!(abort_all(&lab.client.namespace)? == 1, "the orphan was not found");
-        let gone = within(Duration::from_secs(1), || Ok(sockets(&lab.client)? == 0))?;
+        let gone = wait_until(Duration::from_secs(1), || Ok(sockets(&lab.client)? == 0))?;
         ensure!(gone, "{} sockets are left", sockets(&lab.client)?);
         ensure!(abort_all(&lab.client.namespace)? == 0, "it was there twice");
     }
     Ok(())
 }
 
-fn a_running_program_gets_an_error_for_its_connection() -> Outcome {
+fn a_running_program_gets_an_error_for_its_connection() -> TrialOutcome {
     let lab = Lab::new(&[None])?;
     let (mut client, _server) = connect(&lab, v4)?;
     ensure!(abort_all(&lab.client.namespace)? == 1, "the connection was not found");

@@ -1,11 +1,11 @@
 //! Notifications about interfaces and addresses.
 
-use crate::fixture::{Lab, v4, wire_name, within};
+use crate::fixture::{Lab, v4, wait_until, wire_name};
 use libtest_mimic::Failed;
 use pathbench_host::link_events::LinkEventStream;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use pathbench_record::network::IpNet;
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::time::Duration;
 
 tests!(
@@ -17,7 +17,7 @@ tests!(
 /// Waits for the notification `last` of the interface and returns all notifications up to it.
 fn changes(stream: &mut LinkEventStream, name: &str, last: LinkChange) -> Result<Vec<LinkChange>, Failed> {
     let mut seen: Vec<LinkEvent> = Vec::new();
-    let reported = within(Duration::from_secs(5), || {
+    let reported = wait_until(Duration::from_secs(5), || {
         seen.extend(stream.receive()?);
         Ok(seen.iter().any(|event| event.name.as_deref() == Some(name) && event.change == last))
     })?;
@@ -29,11 +29,11 @@ fn changes(stream: &mut LinkEventStream, name: &str, last: LinkChange) -> Result
         .collect())
 }
 
-fn interface_changes_are_reported() -> Outcome {
+fn interface_changes_are_reported() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let name = wire_name(0);
     let index = lab.client.index(&name)?;
-    let settled = within(Duration::from_secs(2), || Ok(lab.client.socket.link(&name)?.carrier))?;
+    let settled = wait_until(Duration::from_secs(2), || Ok(lab.client.socket.link(&name)?.carrier))?;
     ensure!(settled, "{name} has no carrier");
     let mut stream = LinkEventStream::subscribe_in(&lab.client.namespace)?;
     lab.client.socket.set_mtu(index, 1400)?;
@@ -56,7 +56,7 @@ fn interface_changes_are_reported() -> Outcome {
     Ok(())
 }
 
-fn added_and_removed_addresses_are_reported() -> Outcome {
+fn added_and_removed_addresses_are_reported() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let name = wire_name(0);
     let index = lab.client.index(&name)?;
@@ -71,7 +71,7 @@ fn added_and_removed_addresses_are_reported() -> Outcome {
     Ok(())
 }
 
-fn only_events_of_this_namespace_are_reported() -> Outcome {
+fn only_events_of_this_namespace_are_reported() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     // The removal of an address must not be reported in the other namespace.
     let mut stream = LinkEventStream::subscribe_in(&lab.server.namespace)?;

@@ -7,9 +7,9 @@ use pathbench_host::firewall::rules::{FirewallRules, MptcpAction, MptcpRule};
 use pathbench_host::firewall::{Firewall, FirewallError, Middlebox, RouterRules, Treatment};
 use pathbench_host::kernel;
 use pathbench_host::managers::Managers;
-use pathbench_host::netlink::{Lookup, MAIN_TABLE, Route, Rule};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_host::netlink::{Lookup, MAIN_TABLE, Route, RoutingRule};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use rustix::io::Errno;
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ tests!(
     udp_sockets_segment
 );
 
-/// What a middlebox does, as its rules should be read; `None` if it does not concern MPTCP.
+/// The expected reading of a middlebox's rules; `None` if it does not concern MPTCP.
 fn expected(middlebox: Middlebox) -> Option<(MptcpAction, Option<u8>)> {
     let Middlebox::Mptcp { option, treatment, .. } = middlebox else { return None };
     let action = match treatment {
@@ -35,7 +35,7 @@ fn expected(middlebox: Middlebox) -> Option<(MptcpAction, Option<u8>)> {
     Some((action, Some(option as u8)))
 }
 
-fn rules_that_concern_mptcp_are_found() -> Outcome {
+fn rules_that_concern_mptcp_are_found() -> TrialOutcome {
     let host = Host::new()?;
     let read = || -> Result<FirewallRules, Failed> { Ok(host.namespace.run_in(FirewallRules::read)??) };
     ensure!(read()? == FirewallRules::default(), "a new namespace has rules");
@@ -64,7 +64,7 @@ fn rules_that_concern_mptcp_are_found() -> Outcome {
     Ok(())
 }
 
-fn rules_are_not_read_without_privilege() -> Outcome {
+fn rules_are_not_read_without_privilege() -> TrialOutcome {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let host = Host::new()?;
     // In a temporary thread, because it drops capabilities.
@@ -94,7 +94,7 @@ fn leaves_by(
     }
 }
 
-fn routes_follow_the_source_address() -> Outcome {
+fn routes_follow_the_source_address() -> TrialOutcome {
     let mut lab = Lab::new(&[None, None])?;
     let client = &mut lab.client;
     let (first, second) = (client.index(&wire_name(0))?, client.index(&wire_name(1))?);
@@ -104,12 +104,16 @@ fn routes_follow_the_source_address() -> Outcome {
             gateway: Some(v4(number, 2)),
             interface: Some(interface),
             table,
-            ..Route::to(DEFAULT_V4)
+            ..Route::new(DEFAULT_V4)
         };
         client.socket.add_route(&default)?;
     }
-    let main =
-        Route { gateway: Some(v4(0, 2)), interface: Some(first), table: MAIN_TABLE, ..Route::to(DEFAULT_V4) };
+    let main = Route {
+        gateway: Some(v4(0, 2)),
+        interface: Some(first),
+        table: MAIN_TABLE,
+        ..Route::new(DEFAULT_V4)
+    };
     client.socket.add_route(&main)?;
     let beyond: IpAddr = [192, 0, 2, 1].into();
     ensure!(leaves_by(client, v4(0, 1), beyond, None)? == Some(first), "the first address");
@@ -117,7 +121,7 @@ fn routes_follow_the_source_address() -> Outcome {
     let unbound: IpAddr = [0, 0, 0, 0].into();
     ensure!(leaves_by(client, unbound, beyond, None)? == Some(first), "no address");
     ensure!(leaves_by(client, v6(1, 1), v6(1, 2), None)? == Some(second), "IPv6");
-    let rule = Rule { from: IpNet::from(v4(1, 1)), table: 101, priority: 101 };
+    let rule = RoutingRule { from: IpNet::from(v4(1, 1)), table: 101, priority: 101 };
     client.socket.remove_rule(&rule)?;
     // Without the rule the lookup succeeds, with the other interface.
     ensure!(leaves_by(client, v4(1, 1), beyond, None)? == Some(first), "without its rule");
@@ -125,12 +129,16 @@ fn routes_follow_the_source_address() -> Outcome {
 }
 
 /// An ordinary lookup invents an on-link route on a required interface.
-fn a_required_interface_without_a_route_is_unreachable() -> Outcome {
+fn a_required_interface_without_a_route_is_unreachable() -> TrialOutcome {
     let mut lab = Lab::new(&[None, None])?;
     let client = &mut lab.client;
     let (first, second) = (client.index(&wire_name(0))?, client.index(&wire_name(1))?);
-    let main =
-        Route { gateway: Some(v4(0, 2)), interface: Some(first), table: MAIN_TABLE, ..Route::to(DEFAULT_V4) };
+    let main = Route {
+        gateway: Some(v4(0, 2)),
+        interface: Some(first),
+        table: MAIN_TABLE,
+        ..Route::new(DEFAULT_V4)
+    };
     client.socket.add_route(&main)?;
     let beyond: IpAddr = [192, 0, 2, 1].into();
     ensure!(
@@ -141,7 +149,7 @@ fn a_required_interface_without_a_route_is_unreachable() -> Outcome {
         gateway: Some(v4(1, 2)),
         interface: Some(second),
         metric: Some(600),
-        ..Route::to(DEFAULT_V4)
+        ..Route::new(DEFAULT_V4)
     };
     client.socket.add_route(&default)?;
     ensure!(
@@ -153,7 +161,7 @@ fn a_required_interface_without_a_route_is_unreachable() -> Outcome {
 
 /// Two IPv6 default routes in the main table, and no rule: an unbound socket takes the lower metric whatever its source, a
 /// bound one its interface.
-fn a_bound_socket_ignores_the_metric_of_other_interfaces() -> Outcome {
+fn a_bound_socket_ignores_the_metric_of_other_interfaces() -> TrialOutcome {
     let mut lab = Lab::new(&[None, None])?;
     let client = &mut lab.client;
     let (first, second) = (client.index(&wire_name(0))?, client.index(&wire_name(1))?);
@@ -161,13 +169,17 @@ fn a_bound_socket_ignores_the_metric_of_other_interfaces() -> Outcome {
         gateway: Some(v6(number, 2)),
         interface: Some(interface),
         metric: Some(100 * (u32::from(number) + 1)),
-        ..Route::to(DEFAULT_V6)
+        ..Route::new(DEFAULT_V6)
     };
     client.socket.add_route(&default(0, first))?;
     let beyond: IpAddr = "2001:db8::1".parse()?;
     for number in [0, 1] {
         let table = 100 + u32::from(number);
-        client.socket.remove_rule(&Rule { from: IpNet::from(v6(number, 1)), table, priority: table })?;
+        client.socket.remove_rule(&RoutingRule {
+            from: IpNet::from(v6(number, 1)),
+            table,
+            priority: table,
+        })?;
     }
     let lookup = Lookup { source: v6(1, 1), destination: beyond, interface: Some(second) };
     let refused = client.socket.bound_entry(&lookup).err().and_then(|error| error.errno());
@@ -179,7 +191,7 @@ fn a_bound_socket_ignores_the_metric_of_other_interfaces() -> Outcome {
     Ok(())
 }
 
-fn interfaces_report_speed_and_offloads() -> Outcome {
+fn interfaces_report_speed_and_offloads() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     let link = lab.client.socket.link_by_index(index)?;
@@ -199,7 +211,7 @@ fn interfaces_report_speed_and_offloads() -> Outcome {
 }
 
 /// sysfs belongs to the namespace in which it was mounted: an interface here is none of its interfaces.
-fn another_namespace_has_no_managers() -> Outcome {
+fn another_namespace_has_no_managers() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let links = lab.client.socket.links()?;
     let found = lab.client.namespace.run_in(|| Managers::read(&links))?;
@@ -207,7 +219,7 @@ fn another_namespace_has_no_managers() -> Outcome {
     Ok(())
 }
 
-fn udp_sockets_segment() -> Outcome {
+fn udp_sockets_segment() -> TrialOutcome {
     ensure!(kernel::udp_segmentation(), "every kernel of these tests has UDP_SEGMENT");
     Ok(())
 }

@@ -2,11 +2,11 @@
 
 use libtest_mimic::Failed;
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{Route, RouteSocket, Rule, VethEnd, VethPair};
+use pathbench_host::netlink::{Route, RouteSocket, RoutingRule, VethEnd, VethPair};
 use pathbench_host::qdisc::Shaper;
 use pathbench_host::sysctl;
-use pathbench_kerneltest::ensure;
 use pathbench_record::network::IpNet;
+use pathbench_testkit::ensure;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -46,12 +46,12 @@ impl Host {
     pub(crate) fn wait_for_links(&mut self) -> Result<(), Failed> {
         for link in self.socket.links()? {
             let ready =
-                within(Duration::from_secs(5), || Ok(self.socket.link_by_index(link.index)?.running))?;
+                wait_until(Duration::from_secs(5), || Ok(self.socket.link_by_index(link.index)?.running))?;
             ensure!(ready, "{link:?} does not get ready");
         }
         for address in self.socket.addresses()?.into_iter().filter(|address| !address.link_scope) {
             let address = address.network.addr();
-            let delivered = within(Duration::from_secs(5), || Ok(self.socket.delivers(address)?))?;
+            let delivered = wait_until(Duration::from_secs(5), || Ok(self.socket.delivers(address)?))?;
             ensure!(delivered, "{address} is not delivered to");
         }
         Ok(())
@@ -114,9 +114,9 @@ impl Lab {
             for (address, prefix) in [(v4(path, number), 24), (v6(path, number), 64)] {
                 let network = IpNet::new(address, prefix)?;
                 host.socket.add_address(index, network)?;
-                let route = Route { interface: Some(index), table, ..Route::to(network.trunc()) };
+                let route = Route { interface: Some(index), table, ..Route::new(network.trunc()) };
                 host.socket.add_route(&route)?;
-                let rule = Rule { from: IpNet::from(address), table, priority: table };
+                let rule = RoutingRule { from: IpNet::from(address), table, priority: table };
                 host.socket.add_rule(&rule)?;
             }
         }
@@ -251,7 +251,7 @@ pub(crate) fn message_arrives(
 }
 
 /// Retries until `condition` is true or `time` has passed.
-pub(crate) fn within(
+pub(crate) fn wait_until(
     time: Duration,
     mut condition: impl FnMut() -> Result<bool, Failed>,
 ) -> Result<bool, Failed> {

@@ -2,7 +2,7 @@
 
 use pathbench_host::namespace::{Isolation, enter_lab, join, set_parent_death_signal_kill};
 use pathbench_host::netlink::RouteSocket;
-use pathbench_kerneltest::{STAGE, again};
+use pathbench_testkit::{STAGE, again};
 use std::error::Error;
 use std::io::Read;
 use std::os::fd::AsFd;

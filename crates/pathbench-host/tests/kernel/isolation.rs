@@ -3,7 +3,7 @@
 use crate::guests::{GUEST, HOST, PARENT, SIGN};
 use pathbench_host::namespace::try_user_namespace;
 use pathbench_host::netlink::RouteSocket;
-use pathbench_kerneltest::{Outcome, STAGE, again, ensure, tests};
+use pathbench_testkit::{STAGE, TrialOutcome, again, ensure, tests};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ tests!(
     a_network_namespace_cookie_is_never_reused
 );
 
-fn a_rootless_lab_can_be_created() -> Outcome {
+fn a_rootless_lab_can_be_created() -> TrialOutcome {
     let before = RouteSocket::open()?.links()?;
     try_user_namespace()?;
     let after = RouteSocket::open()?.links()?;
@@ -25,7 +25,7 @@ fn a_rootless_lab_can_be_created() -> Outcome {
 }
 
 /// Like `lab up` and `lab exec`: one process creates a lab and waits, another one enters it.
-fn a_guest_enters_a_running_lab() -> Outcome {
+fn a_guest_enters_a_running_lab() -> TrialOutcome {
     let mut host = again(HOST).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let output = host.stdout.take().ok_or("no standard output")?;
     let mut lines = BufReader::new(output).lines();
@@ -44,7 +44,7 @@ fn a_guest_enters_a_running_lab() -> Outcome {
     Ok(())
 }
 
-fn a_network_namespace_cookie_is_never_reused() -> Outcome {
+fn a_network_namespace_cookie_is_never_reused() -> TrialOutcome {
     use pathbench_host::namespace::{NetNamespace, current_cookie};
     let mut seen = vec![current_cookie()?];
     // Each namespace is removed before the next one is created, which then gets its inode.
@@ -59,19 +59,19 @@ fn a_network_namespace_cookie_is_never_reused() -> Outcome {
     Ok(())
 }
 
-fn threads_forbid_a_user_namespace() -> Outcome {
-    use pathbench_host::namespace::{Isolation, Refusal, enter_lab};
+fn threads_forbid_a_user_namespace() -> TrialOutcome {
+    use pathbench_host::namespace::{Isolation, NamespaceRefusal, enter_lab};
     ensure!(std::env::var(STAGE).is_ok(), "only inside");
     let (stop, wait) = std::sync::mpsc::channel::<()>();
     let other = std::thread::spawn(move || wait.recv());
     let refused = enter_lab(Isolation::User);
     drop(stop);
     let _ = other.join();
-    ensure!(matches!(refused, Err(error) if error.refusal == Refusal::Threads), "{refused:?}");
+    ensure!(matches!(refused, Err(error) if error.refusal == NamespaceRefusal::Threads), "{refused:?}");
     Ok(())
 }
 
-fn a_child_ends_with_its_parent() -> Outcome {
+fn a_child_ends_with_its_parent() -> TrialOutcome {
     let mut parent = again(PARENT).stdout(Stdio::piped()).spawn()?;
     let mut output = BufReader::new(parent.stdout.take().ok_or("no standard output")?);
     let mut line = String::new();

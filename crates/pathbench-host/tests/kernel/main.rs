@@ -33,13 +33,13 @@ mod wires;
 use libtest_mimic::{Arguments, Trial};
 use pathbench_host::namespace::{Isolation, enter_lab, set_parent_death_signal_kill};
 use pathbench_host::netlink::RouteSocket;
-use pathbench_kerneltest::{Order, STAGE, again, exit_code, run};
+use pathbench_testkit::{STAGE, TrialOrder, again, exit_code, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match std::env::var(STAGE).as_deref() {
         Err(_) if !Arguments::from_args().list => outside(),
-        Err(_) | Ok("isolate" | "inside") => run(Order::OneByOne, isolate, trials()),
+        Err(_) | Ok("isolate" | "inside") => run(TrialOrder::OneByOne, isolate, trials()),
         Ok(stage) => guests::main(stage),
     }
 }

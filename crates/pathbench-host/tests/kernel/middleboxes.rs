@@ -1,14 +1,14 @@
 //! Middleboxes between real MPTCP sockets: what each does to a connection, by the counters of both ends.
 
-use crate::fixture::{Host, message_arrives, within};
+use crate::fixture::{Host, message_arrives, wait_until};
 use crate::routers::{Connection, FAMILIES, Routed, v4};
 use libtest_mimic::Failed;
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::firewall::{Middlebox, RouterRules};
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits, PathManager};
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::IpNet;
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ tests!(
 );
 
 const MTU: u32 = 1500;
-const LIMITS: Limits = Limits { subflows: 2, add_addr_accepted: 2 };
+const LIMITS: MptcpLimits = MptcpLimits { subflows: 2, add_addr_accepted: 2 };
 
 /// Client and server of MPTCP with a second address each, and a router with this middlebox between them.
 struct Lab {
@@ -54,9 +54,9 @@ impl Lab {
         Ok(lab)
     }
 
-    fn apply(&mut self, name: &str) -> Outcome {
+    fn apply(&mut self, name: &str) -> TrialOutcome {
         self.middlebox =
-            Middlebox::named(name).ok_or_else(|| Failed::from(format!("no middlebox {name}")))?;
+            Middlebox::from_name(name).ok_or_else(|| Failed::from(format!("no middlebox {name}")))?;
         let rules = RouterRules { middlebox: vec![self.middlebox], ..RouterRules::default() };
         Ok(self.routed.firewall.apply(&rules)?)
     }
@@ -77,7 +77,7 @@ impl Lab {
             return Ok(Err(error));
         }
         let mut server = None;
-        within(Duration::from_secs(5), || {
+        wait_until(Duration::from_secs(5), || {
             server = listener.accept().ok();
             Ok(server.is_some())
         })?;
@@ -107,15 +107,15 @@ impl Lab {
     }
 
     /// Waits until these counters of client and server are above 0, and asserts that the others are 0.
-    fn counters(&self, above: &[(End, &str)], zero: &[(End, &str)]) -> Outcome {
+    fn counters(&self, above: &[(End, &str)], zero: &[(End, &str)]) -> TrialOutcome {
         let count = |(end, name): &(End, &str)| {
             let host = if *end == Client { &self.routed.client } else { &self.routed.server };
-            let counters = host.namespace.run_in(Counters::read)??;
+            let counters = host.namespace.run_in(KernelCounters::read)??;
             Ok::<_, Failed>(counters.get(&format!("MPTcpExt.{name}")).unwrap_or_default())
         };
         let middlebox = self.middlebox.name();
         for one in above {
-            let is_above = within(Duration::from_secs(10), || Ok(count(one)? > 0))?;
+            let is_above = wait_until(Duration::from_secs(10), || Ok(count(one)? > 0))?;
             ensure!(is_above, "{middlebox}: {one:?} is 0");
         }
         for one in zero {
@@ -137,8 +137,8 @@ fn mptcp_socket() -> io::Result<Socket> {
 }
 
 /// Makes the second address of the host on `link` an endpoint.
-fn endpoint(host: &Host, link: u8, flags: EndpointFlags) -> Outcome {
-    let endpoint = Endpoint { address: v4(link, 2), port: None, id: None, interface: None, flags };
+fn endpoint(host: &Host, link: u8, flags: EndpointFlags) -> TrialOutcome {
+    let endpoint = MptcpEndpoint { address: v4(link, 2), port: None, id: None, interface: None, flags };
     Ok(PathManager::open_in(&host.namespace)?.add_endpoint(&endpoint)?)
 }
 
@@ -147,7 +147,7 @@ fn fell_back(pair: &Pair) -> io::Result<bool> {
     Ok(pair.server.protocol()? == Some(Protocol::TCP))
 }
 
-fn mp_capable_is_stripped_dropped_or_reset() -> Outcome {
+fn mp_capable_is_stripped_dropped_or_reset() -> TrialOutcome {
     let fallback = (Client, "MPCapableFallbackSYNACK");
     let received = (Server, "MPCapableSYNRX");
     let mut lab = Lab::new("strip-mp-capable")?;
@@ -174,7 +174,7 @@ fn mp_capable_is_stripped_dropped_or_reset() -> Outcome {
     lab.counters(&[], &[received])
 }
 
-fn mp_join_is_stripped_dropped_or_reset() -> Outcome {
+fn mp_join_is_stripped_dropped_or_reset() -> TrialOutcome {
     let (sent, reset) = ((Client, "MPJoinSynTx"), (Client, "MPRstTx"));
     let (received, answered) = ((Server, "MPJoinSynRx"), (Client, "MPJoinSynAckRx"));
     for (name, above, zero) in [
@@ -185,19 +185,19 @@ fn mp_join_is_stripped_dropped_or_reset() -> Outcome {
     ] {
         let mut lab = Lab::new(name)?;
         let pair = lab.with_join()?;
-        let met = within(Duration::from_secs(10), || Ok(lab.treated()? >= 1))?;
+        let met = wait_until(Duration::from_secs(10), || Ok(lab.treated()? >= 1))?;
         ensure!(met && !fell_back(&pair)?, "{name}: {}", lab.treated()?);
         lab.counters(&above, &zero)?;
     }
     Ok(())
 }
 
-fn add_addr_is_stripped() -> Outcome {
+fn add_addr_is_stripped() -> TrialOutcome {
     let mut lab = Lab::new("strip-add-addr")?;
     let flags = EndpointFlags { signal: true, ..EndpointFlags::default() };
     endpoint(&lab.routed.server, 1, flags)?;
     let _pair = lab.established()?;
-    let met = within(Duration::from_secs(10), || Ok(lab.treated()? >= 1))?;
+    let met = wait_until(Duration::from_secs(10), || Ok(lab.treated()? >= 1))?;
     ensure!(met, "no ADD_ADDR was seen");
     lab.counters(
         &[(Server, "AddAddrTx")],
@@ -206,7 +206,7 @@ fn add_addr_is_stripped() -> Outcome {
 }
 
 /// The server cannot map data without a DSS, and resets a subflow while there is another one.
-fn dss_is_stripped() -> Outcome {
+fn dss_is_stripped() -> TrialOutcome {
     let mut lab = Lab::new("drop-udp")?;
     let Pair { mut client, server: _server, listener: _listener } = lab.with_join()?;
     lab.counters(&[(Server, "MPJoinAckRx")], &[(Server, "MPRstTx")])?;
@@ -217,7 +217,7 @@ fn dss_is_stripped() -> Outcome {
     Ok(())
 }
 
-fn payload_is_rewritten_with_a_correct_checksum() -> Outcome {
+fn payload_is_rewritten_with_a_correct_checksum() -> TrialOutcome {
     const BYTES: usize = 100_000;
     let mut lab = Lab::new("rewrite-payload")?;
     for address in FAMILIES {
@@ -236,12 +236,12 @@ fn payload_is_rewritten_with_a_correct_checksum() -> Outcome {
         ensure!(&short == b"short messages pass", "{short:?}");
     }
     ensure!(lab.treated()? >= 2, "{}", lab.treated()?);
-    let counters = lab.routed.server.namespace.run_in(Counters::read)??;
+    let counters = lab.routed.server.namespace.run_in(KernelCounters::read)??;
     ensure!(counters.get("Tcp.InCsumErrors").unwrap_or_default() == 0, "a checksum is wrong");
     Ok(())
 }
 
-fn udp_is_dropped_and_tcp_passes() -> Outcome {
+fn udp_is_dropped_and_tcp_passes() -> TrialOutcome {
     let mut lab = Lab::new("drop-udp")?;
     for address in FAMILIES {
         let Routed { client, server, .. } = &lab.routed;
@@ -253,7 +253,7 @@ fn udp_is_dropped_and_tcp_passes() -> Outcome {
     Ok(())
 }
 
-fn middleboxes_replace_each_other_and_their_counters_continue() -> Outcome {
+fn middleboxes_replace_each_other_and_their_counters_continue() -> TrialOutcome {
     let mut lab = Lab::new("strip-mp-capable")?;
     ensure!(fell_back(&lab.established()?)?, "no fallback");
     lab.apply("drop-udp")?;

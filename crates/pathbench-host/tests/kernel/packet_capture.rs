@@ -6,8 +6,8 @@ use libtest_mimic::Failed;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::packet_capture::{PacketCapture, PacketCaptureError};
 use pathbench_host::tun::Tun;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::IpNet;
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, SystemTime};
@@ -63,7 +63,7 @@ fn now_ns() -> Result<u64, Failed> {
     Ok(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos() as u64)
 }
 
-fn every_packet_is_captured_with_its_lengths() -> Outcome {
+fn every_packet_is_captured_with_its_lengths() -> TrialOutcome {
     const SIZES: [(usize, u64); 3] = [(101, 500), (702, 50), (1400, 700)];
     let wire = Wire::new(1500)?;
     let (client, server) = wire.datagrams(v4)?;
@@ -99,7 +99,7 @@ fn every_packet_is_captured_with_its_lengths() -> Outcome {
     Ok(())
 }
 
-fn packets_are_truncated_to_the_snap_length() -> Outcome {
+fn packets_are_truncated_to_the_snap_length() -> TrialOutcome {
     let wire = Wire::new(1500)?;
     let (client, server) = wire.datagrams(v4)?;
     let mut capture = open(&wire.server.namespace, NAME, 60)?;
@@ -114,7 +114,7 @@ fn packets_are_truncated_to_the_snap_length() -> Outcome {
     Ok(())
 }
 
-fn packets_on_loopback_are_captured_once() -> Outcome {
+fn packets_on_loopback_are_captured_once() -> TrialOutcome {
     let host = Host::new()?;
     let mut capture = open(&host.namespace, "lo", ALL_BYTES)?;
     ensure!(capture.link_type() == LINKTYPE_ETHERNET, "{}", capture.link_type());
@@ -129,7 +129,7 @@ fn packets_on_loopback_are_captured_once() -> Outcome {
     Ok(())
 }
 
-fn gso_packets_are_captured_unsegmented() -> Outcome {
+fn gso_packets_are_captured_unsegmented() -> TrialOutcome {
     const BYTES: usize = 2_000_000;
     let wire = Wire::new(1500)?;
     let mut capture = open(&wire.client.namespace, NAME, ALL_BYTES)?;
@@ -143,7 +143,7 @@ fn gso_packets_are_captured_unsegmented() -> Outcome {
     Ok(())
 }
 
-fn a_tun_device_has_raw_packets() -> Outcome {
+fn a_tun_device_has_raw_packets() -> TrialOutcome {
     let mut host = Host::new()?;
     let tun = Tun::create(&host.namespace, NAME, 1500)?;
     host.socket.set_up(tun.index())?;
@@ -158,7 +158,7 @@ fn a_tun_device_has_raw_packets() -> Outcome {
     Ok(())
 }
 
-fn dropped_packets_are_counted() -> Outcome {
+fn dropped_packets_are_counted() -> TrialOutcome {
     const SENT: usize = 40_000;
     let wire = Wire::new(1500)?;
     let (client, _server) = wire.datagrams(v4)?;
@@ -175,7 +175,7 @@ fn dropped_packets_are_counted() -> Outcome {
     Ok(())
 }
 
-fn the_end_of_an_interface_ends_its_capture() -> Outcome {
+fn the_end_of_an_interface_ends_its_capture() -> TrialOutcome {
     let mut wire = Wire::new(1500)?;
     let mut capture = open(&wire.server.namespace, NAME, ALL_BYTES)?;
     let index = wire.server.index(NAME)?;
@@ -192,7 +192,7 @@ fn the_end_of_an_interface_ends_its_capture() -> Outcome {
     Ok(())
 }
 
-fn interfaces_that_cannot_be_captured_are_rejected() -> Outcome {
+fn interfaces_that_cannot_be_captured_are_rejected() -> TrialOutcome {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let wire = Wire::new(1500)?;
     let open = |name| PacketCapture::open(name, ALL_BYTES).err();

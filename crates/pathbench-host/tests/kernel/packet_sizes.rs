@@ -1,12 +1,12 @@
 //! Sizes of packets on a link.
 
-use crate::fixture::{Host, set_int, within};
+use crate::fixture::{Host, set_int, wait_until};
 use libtest_mimic::Failed;
 use pathbench_host::netlink::{VethEnd, VethPair};
-use pathbench_host::packet_sizes::{PacketSizes, PacketTap, SizeCounter, SizeCounterError};
+use pathbench_host::packet_sizes::{PacketTap, SizeCounter, SizeCounterError, SizeCounts};
 use pathbench_host::tun::{PacketHeader, Segmentation, Tun};
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::IpNet;
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::collections::BTreeMap;
 use std::io::{IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
@@ -83,7 +83,7 @@ impl Wire {
     }
 
     /// The packets during `task`, as counted at the client and at the server.
-    fn counted(&self, task: impl FnOnce() -> Outcome) -> Result<[PacketSizes; 2], Failed> {
+    fn counted(&self, task: impl FnOnce() -> TrialOutcome) -> Result<[SizeCounts; 2], Failed> {
         let start = |host: &Host| SizeCounter::start(&host.namespace, NAME);
         let counters = [start(&self.client)?, start(&self.server)?];
         task()?;
@@ -91,7 +91,7 @@ impl Wire {
     }
 
     /// Sends this many bytes from the client to the server over a TCP connection.
-    pub(crate) fn transfer(&self, address: fn(u8) -> IpAddr, bytes: usize) -> Outcome {
+    pub(crate) fn transfer(&self, address: fn(u8) -> IpAddr, bytes: usize) -> TrialOutcome {
         let listener = self.server.namespace.run_in(|| TcpListener::bind((address(2), 0)))??;
         let to = listener.local_addr()?;
         let mut client = self.client.namespace.run_in(|| TcpStream::connect(to))??;
@@ -109,7 +109,7 @@ fn packets(counts: &BTreeMap<u32, u64>, length: usize) -> u64 {
     counts.get(&(length as u32)).copied().unwrap_or(0)
 }
 
-fn datagrams_are_counted_one_by_one() -> Outcome {
+fn datagrams_are_counted_one_by_one() -> TrialOutcome {
     const SIZES: [(usize, u64); 4] = [(0, 3), (101, 500), (702, 50), (1400, 70)];
     let wire = Wire::new(1500)?;
     for address in HOSTS {
@@ -140,7 +140,7 @@ fn datagrams_are_counted_one_by_one() -> Outcome {
     Ok(())
 }
 
-fn every_fragment_is_counted() -> Outcome {
+fn every_fragment_is_counted() -> TrialOutcome {
     let wire = Wire::new(1500)?;
     let (client, server) = wire.datagrams(v4)?;
     let [sent, _] = wire.counted(|| {
@@ -152,7 +152,7 @@ fn every_fragment_is_counted() -> Outcome {
     Ok(())
 }
 
-fn packets_of_a_stream_do_not_exceed_the_mtu() -> Outcome {
+fn packets_of_a_stream_do_not_exceed_the_mtu() -> TrialOutcome {
     const BYTES: usize = 20_000_000;
     for (mtu, address, headers) in
         [(1500, v4 as fn(u8) -> _, 52), (1500, v6, 72), (9000, v4, 52), (9000, v6, 72)]
@@ -179,7 +179,7 @@ fn packets_of_a_stream_do_not_exceed_the_mtu() -> Outcome {
     Ok(())
 }
 
-fn udp_gso_packets_count_as_segments() -> Outcome {
+fn udp_gso_packets_count_as_segments() -> TrialOutcome {
     const UDP_SEGMENT: i32 = 103;
     let wire = Wire::new(1500)?;
     for address in HOSTS {
@@ -203,21 +203,21 @@ fn udp_gso_packets_count_as_segments() -> Outcome {
     Ok(())
 }
 
-fn counts_can_be_read_during_counting() -> Outcome {
+fn counts_can_be_read_during_counting() -> TrialOutcome {
     let wire = Wire::new(1500)?;
     let (client, _server) = wire.datagrams(v4)?;
     let counter = SizeCounter::start(&wire.server.namespace, NAME)?;
     for expected in 1..=3 {
         client.send(&[0; 500])?;
         let seen =
-            within(Duration::from_secs(2), || Ok(packets(&counter.so_far().received, 528) == expected))?;
+            wait_until(Duration::from_secs(2), || Ok(packets(&counter.so_far().received, 528) == expected))?;
         ensure!(seen, "{expected} expected: {:?}", counter.so_far());
     }
     ensure!(packets(&counter.stop().received, 528) == 3, "the end forgot something");
     Ok(())
 }
 
-fn counting_stops_while_packets_arrive() -> Outcome {
+fn counting_stops_while_packets_arrive() -> TrialOutcome {
     let wire = Wire::new(1500)?;
     let (client, server) = wire.datagrams(v4)?;
     let (sent, done) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -232,7 +232,7 @@ fn counting_stops_while_packets_arrive() -> Outcome {
                 }
             }
         });
-        let end = || -> Outcome {
+        let end = || -> TrialOutcome {
             let counter = SizeCounter::start(&wire.server.namespace, NAME)?;
             // The following datagram has not been sent yet.
             let (first, mut arrived, mut datagram) = (sent.load(Ordering::Relaxed), 0, [0; 500]);
@@ -255,7 +255,7 @@ fn counting_stops_while_packets_arrive() -> Outcome {
     })
 }
 
-fn an_interface_may_go_down_and_up() -> Outcome {
+fn an_interface_may_go_down_and_up() -> TrialOutcome {
     let mut wire = Wire::new(1500)?;
     let (client, server) = wire.datagrams(v4)?;
     let index = wire.server.index(NAME)?;
@@ -266,7 +266,7 @@ fn an_interface_may_go_down_and_up() -> Outcome {
             wire.server.socket.set_up(index)?;
         }
         // After that, the kernel resolves the neighbour again, which may delay or drop the first datagram.
-        let arrives = within(Duration::from_secs(5), || {
+        let arrives = wait_until(Duration::from_secs(5), || {
             client.send(&[0; 20])?;
             Ok(server.recv(&mut [0; 2000]).is_ok())
         })?;
@@ -281,7 +281,7 @@ fn an_interface_may_go_down_and_up() -> Outcome {
     Ok(())
 }
 
-fn missed_packets_are_reported() -> Outcome {
+fn missed_packets_are_reported() -> TrialOutcome {
     const SENT: u64 = 40_000;
     let wire = Wire::new(1500)?;
     let (client, server) = wire.datagrams(v4)?;
@@ -290,7 +290,7 @@ fn missed_packets_are_reported() -> Outcome {
         // The server's buffer is too small for all datagrams, but all have crossed the link.
         client.send(&[0; 500])?;
     }
-    let mut sizes = PacketSizes::default();
+    let mut sizes = SizeCounts::default();
     tap.collect(&mut sizes);
     let counted = packets(&sizes.sent, 528);
     ensure!(counted > SENT / 10 && sizes.missed_packets > SENT / 10, "{sizes:?}");
@@ -309,7 +309,7 @@ fn missed_packets_are_reported() -> Outcome {
     Ok(())
 }
 
-fn a_tun_device_has_no_link_header() -> Outcome {
+fn a_tun_device_has_no_link_header() -> TrialOutcome {
     let mut host = Host::new()?;
     let tun = Tun::create(&host.namespace, NAME, 1500)?;
     host.socket.set_up(tun.index())?;
@@ -338,7 +338,7 @@ fn a_tun_device_has_no_link_header() -> Outcome {
     Ok(())
 }
 
-fn uncountable_interfaces_are_rejected() -> Outcome {
+fn uncountable_interfaces_are_rejected() -> TrialOutcome {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let wire = Wire::new(1500)?;
     let absent = SizeCounter::start(&wire.client.namespace, "pbt-none").err();

@@ -2,14 +2,16 @@
 
 use crate::fixture::{Host, Lab, v4, v6, wire_name};
 use libtest_mimic::Failed;
-use pathbench_host::counters::Counters;
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, EventStream, Limits, MptcpError, PathManager};
+use pathbench_host::counters::KernelCounters;
+use pathbench_host::mptcp::{
+    EndpointFlags, EventStream, MptcpEndpoint, MptcpError, MptcpLimits, PathManager,
+};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::Route;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::event::EventKind as Kind;
 use pathbench_record::kernel_event::MptcpEvent;
 use pathbench_record::network::IpNet;
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
@@ -28,17 +30,17 @@ tests!(
 
 const SUBFLOW: EndpointFlags = EndpointFlags::from_bits(2);
 
-fn endpoint(address: IpAddr, flags: EndpointFlags) -> Endpoint {
-    Endpoint { address, port: None, id: None, interface: None, flags }
+fn endpoint(address: IpAddr, flags: EndpointFlags) -> MptcpEndpoint {
+    MptcpEndpoint { address, port: None, id: None, interface: None, flags }
 }
 
-fn endpoints_are_added_changed_and_removed() -> Outcome {
+fn endpoints_are_added_changed_and_removed() -> TrialOutcome {
     let mut lab = Lab::new(&[None, None])?;
     let index = lab.client.index(&wire_name(1))?;
     let mut manager = PathManager::open_in(&lab.client.namespace)?;
-    let first = Endpoint { interface: Some(index), id: Some(7), ..endpoint(v4(1, 1), SUBFLOW) };
+    let first = MptcpEndpoint { interface: Some(index), id: Some(7), ..endpoint(v4(1, 1), SUBFLOW) };
     let signal = EndpointFlags { subflow: false, signal: true, ..SUBFLOW };
-    let second = Endpoint { port: Some(4321), id: Some(9), ..endpoint(v6(1, 1), signal) };
+    let second = MptcpEndpoint { port: Some(4321), id: Some(9), ..endpoint(v6(1, 1), signal) };
     manager.add_endpoint(&first)?;
     manager.add_endpoint(&second)?;
     manager.add_endpoint(&endpoint(v4(0, 1), SUBFLOW))?;
@@ -47,7 +49,7 @@ fn endpoints_are_added_changed_and_removed() -> Outcome {
     ensure!(endpoints.contains(&first) && endpoints.contains(&second), "{endpoints:?}");
     let again = manager.add_endpoint(&first);
     ensure!(matches!(&again, Err(MptcpError::Netlink(error)) if error.errno().is_some()), "{again:?}");
-    let backup = Endpoint { flags: EndpointFlags { backup: true, ..SUBFLOW }, ..first };
+    let backup = MptcpEndpoint { flags: EndpointFlags { backup: true, ..SUBFLOW }, ..first };
     manager.set_flags(&backup)?;
     ensure!(manager.endpoints()?.contains(&backup), "{:?}", manager.endpoints()?);
     manager.remove_endpoint(7, first.address)?;
@@ -58,13 +60,13 @@ fn endpoints_are_added_changed_and_removed() -> Outcome {
     Ok(())
 }
 
-fn limits_are_read_as_set() -> Outcome {
+fn limits_are_read_as_set() -> TrialOutcome {
     let host = Host::new()?;
     let mut manager = PathManager::open_in(&host.namespace)?;
-    let limits = Limits { subflows: 5, add_addr_accepted: 3 };
+    let limits = MptcpLimits { subflows: 5, add_addr_accepted: 3 };
     manager.set_limits(&limits)?;
     ensure!(manager.limits()? == limits, "{:?}", manager.limits()?);
-    let refused = manager.set_limits(&Limits { subflows: 1000, ..limits });
+    let refused = manager.set_limits(&MptcpLimits { subflows: 1000, ..limits });
     let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
     ensure!(text.starts_with("cannot set the MPTCP limits to subflows 1000"), "{text}");
     ensure!(text.contains("the kernel reports"), "{text}");
@@ -72,7 +74,7 @@ fn limits_are_read_as_set() -> Outcome {
     Ok(())
 }
 
-fn each_namespace_has_its_own_endpoints() -> Outcome {
+fn each_namespace_has_its_own_endpoints() -> TrialOutcome {
     let (left, right) = (Host::new()?, Host::new()?);
     PathManager::open_in(&left.namespace)?.add_endpoint(&endpoint(v4(0, 1), SUBFLOW))?;
     ensure!(PathManager::open_in(&right.namespace)?.endpoints()?.is_empty(), "it is in the other one");
@@ -80,29 +82,30 @@ fn each_namespace_has_its_own_endpoints() -> Outcome {
     Ok(())
 }
 
-fn a_connection_with_two_subflows_v4() -> Outcome {
+fn a_connection_with_two_subflows_v4() -> TrialOutcome {
     two_subflows(v4)
 }
 
-fn a_connection_with_two_subflows_v6() -> Outcome {
+fn a_connection_with_two_subflows_v6() -> TrialOutcome {
     two_subflows(v6)
 }
 
-fn two_subflows(address: fn(u8, u8) -> IpAddr) -> Outcome {
+fn two_subflows(address: fn(u8, u8) -> IpAddr) -> TrialOutcome {
     let mut lab = Lab::new(&[None, None])?;
     let interface = Some(lab.client.index(&wire_name(1))?);
     // Route from the client's second address to the server's first address over path 1.
     let far = IpNet::new(address(0, 0), if address(0, 1).is_ipv4() { 24 } else { 64 })?;
-    let route = Route { gateway: Some(address(1, 2)), interface, table: 101, ..Route::to(far) };
+    let route = Route { gateway: Some(address(1, 2)), interface, table: 101, ..Route::new(far) };
     lab.client.socket.add_route(&route)?;
     let mut manager = PathManager::open_in(&lab.client.namespace)?;
-    manager.set_limits(&Limits { subflows: 4, add_addr_accepted: 0 })?;
-    manager.add_endpoint(&Endpoint { id: Some(3), interface, ..endpoint(address(1, 1), SUBFLOW) })?;
-    PathManager::open_in(&lab.server.namespace)?.set_limits(&Limits { subflows: 4, add_addr_accepted: 0 })?;
+    manager.set_limits(&MptcpLimits { subflows: 4, add_addr_accepted: 0 })?;
+    manager.add_endpoint(&MptcpEndpoint { id: Some(3), interface, ..endpoint(address(1, 1), SUBFLOW) })?;
+    PathManager::open_in(&lab.server.namespace)?
+        .set_limits(&MptcpLimits { subflows: 4, add_addr_accepted: 0 })?;
 
     let mut client_events = EventStream::subscribe_in(&lab.client.namespace)?;
     let mut server_events = EventStream::subscribe_in(&lab.server.namespace)?;
-    let before = lab.client.namespace.run_in(Counters::read)??;
+    let before = lab.client.namespace.run_in(KernelCounters::read)??;
     let connection = Connection::open(&lab, address)?;
     let seen = collect(&mut client_events, &Kind::SubEstablished)?;
     let created = find(&seen, &Kind::Created)?;
@@ -134,7 +137,7 @@ fn two_subflows(address: fn(u8, u8) -> IpAddr) -> Outcome {
     drop(connection);
     let end = find(&collect(&mut client_events, &Kind::Closed)?, &Kind::Closed)?;
     ensure!(end.token == created.token, "{end:?}");
-    let change = Counters::difference(&before, &lab.client.namespace.run_in(Counters::read)??);
+    let change = KernelCounters::difference(&before, &lab.client.namespace.run_in(KernelCounters::read)??);
     ensure!(change.get("MPTcpExt.MPCapableSYNTX") == Some(&1), "{change:?}");
     ensure!(change.get("MPTcpExt.MPJoinSynAckRx").is_some_and(|joins| *joins >= 1), "{change:?}");
     Ok(())
@@ -200,7 +203,7 @@ fn find(events: &[MptcpEvent], kind: &Kind) -> Result<MptcpEvent, Failed> {
         .ok_or_else(|| format!("no {kind:?} in {events:?}").into())
 }
 
-fn lost_events_are_reported() -> Outcome {
+fn lost_events_are_reported() -> TrialOutcome {
     let lab = Lab::new(&[None])?;
     let mut events = EventStream::subscribe_in(&lab.client.namespace)?;
     // The kernel's minimum, because the default would require millions of events.

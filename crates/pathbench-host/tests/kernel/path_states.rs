@@ -3,12 +3,12 @@
 use crate::fixture::{Host, Lab, v4, v6, wire_name};
 use crate::raw_routes::{RawRoute, attribute, number, octets};
 use libtest_mimic::Failed;
-use pathbench_host::change::{Applier, Operation, Plan, PlannedStep};
-use pathbench_host::netlink::{Route, Rule, VethEnd, VethPair};
-use pathbench_host::path_mtu::{HostPath, KernelPathState, PathObserver, PathStateError, plan};
+use pathbench_host::change::{Applier, ChangePlan, Operation, PlannedStep};
+use pathbench_host::netlink::{Route, RoutingRule, VethEnd, VethPair};
+use pathbench_host::path_mtu::{HostPath, PathMtuState, PathObserver, PathStateError, plan};
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -29,11 +29,11 @@ fn path(local: IpAddr, link: u8, server: IpAddr) -> HostPath {
     HostPath { local, interface: wire_name(link), server }
 }
 
-fn state(host: &Host, path: &HostPath) -> Result<KernelPathState, Failed> {
+fn state(host: &Host, path: &HostPath) -> Result<PathMtuState, Failed> {
     Ok(PathObserver::open_in(&host.namespace)?.state(path)?)
 }
 
-fn rule_table_gateway_and_mtu() -> Outcome {
+fn rule_table_gateway_and_mtu() -> TrialOutcome {
     for address in FAMILIES {
         let mut lab = Lab::new(&[None, None])?;
         let index = lab.client.index(&wire_name(1))?;
@@ -50,7 +50,7 @@ fn rule_table_gateway_and_mtu() -> Outcome {
         let gateway = Some(address(1, 2));
         let (interface, table) = (Some(index), 101);
         let route =
-            Route { gateway, interface, table, mtu: Some(1400), mtu_locked: true, ..Route::to(everywhere) };
+            Route { gateway, interface, table, mtu: Some(1400), mtu_locked: true, ..Route::new(everywhere) };
         lab.client.socket.add_route(&route)?;
         let routed = state(&lab.client, &path(address(1, 1), 1, far))?;
         ensure!(routed.gateway() == gateway && routed.table() == 101, "{routed:?}");
@@ -62,15 +62,15 @@ fn rule_table_gateway_and_mtu() -> Outcome {
 }
 
 /// Two interfaces without rules share the main table.
-fn the_route_of_the_interface_is_used_instead_of_the_best_one() -> Outcome {
+fn the_route_of_the_interface_is_used_instead_of_the_best_one() -> TrialOutcome {
     for address in FAMILIES {
         let mut lab = Lab::new(&[None, None])?;
         for (path, metric) in [(0u8, 100), (1, 200)] {
             let table = 100 + u32::from(path);
             let from = IpNet::from(address(path, 1));
-            lab.client.socket.remove_rule(&Rule { from, table, priority: table })?;
+            lab.client.socket.remove_rule(&RoutingRule { from, table, priority: table })?;
             let interface = lab.client.index(&wire_name(path))?;
-            let mut route = Route::to(default_for(from.addr()));
+            let mut route = Route::new(default_for(from.addr()));
             route.gateway = Some(address(path, 2));
             (route.interface, route.metric) = (Some(interface), Some(metric));
             lab.client.socket.add_route(&route)?;
@@ -87,7 +87,7 @@ fn the_route_of_the_interface_is_used_instead_of_the_best_one() -> Outcome {
     Ok(())
 }
 
-fn a_missing_route_is_reported() -> Outcome {
+fn a_missing_route_is_reported() -> TrialOutcome {
     let lab = Lab::new(&[None])?;
     for address in FAMILIES {
         let mut observer = PathObserver::open_in(&lab.client.namespace)?;
@@ -120,7 +120,7 @@ fn behind_a_narrow_router() -> Result<[Host; 3], Failed> {
         }
         let index = host.index(&name)?;
         for gateway in [v4(link, 254), v6(link, 254)] {
-            let mut route = Route::to(default_for(gateway));
+            let mut route = Route::new(default_for(gateway));
             (route.gateway, route.interface) = (Some(gateway), Some(index));
             host.socket.add_route(&route)?;
         }
@@ -136,7 +136,7 @@ fn behind_a_narrow_router() -> Result<[Host; 3], Failed> {
 }
 
 /// Sends packets larger than the far link's MTU until the kernel has cached the path MTU.
-fn learn(client: &Host, from: IpAddr, path: &HostPath) -> Result<KernelPathState, Failed> {
+fn learn(client: &Host, from: IpAddr, path: &HostPath) -> Result<PathMtuState, Failed> {
     for _ in 0..50 {
         client.namespace.run_in(|| {
             let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
@@ -151,7 +151,7 @@ fn learn(client: &Host, from: IpAddr, path: &HostPath) -> Result<KernelPathState
     Err("ICMP never came".into())
 }
 
-fn a_route_mtu_replaces_the_mtu_learnt_from_icmp() -> Outcome {
+fn a_route_mtu_replaces_the_mtu_learnt_from_icmp() -> TrialOutcome {
     for address in FAMILIES {
         let [client, _router, _server] = behind_a_narrow_router()?;
         let path = path(address(0, 1), 0, address(1, 9));
@@ -166,9 +166,9 @@ fn a_route_mtu_replaces_the_mtu_learnt_from_icmp() -> Outcome {
 
         // A new route for the server alone has no cached MTU.
         let host = RawRoute::new(path.server, IpNet::from(path.server).prefix_len(), 254)
-            .with(&attribute(5, &octets(address(0, 254))))
-            .with(&number(4, learnt.interface_index))
-            .with(&attribute(8, &number(2, 1300)));
+            .set_attribute(&attribute(5, &octets(address(0, 254))))
+            .set_attribute(&number(4, learnt.interface_index))
+            .set_attribute(&attribute(8, &number(2, 1300)));
         host.add(&client.namespace)?;
         let narrowed = state(&client, &path)?;
         ensure!(narrowed.cached.is_none() && narrowed.effective_mtu_bytes() == 1300, "{narrowed:?}");
@@ -182,7 +182,7 @@ fn a_route_mtu_replaces_the_mtu_learnt_from_icmp() -> Outcome {
         let operation = Operation::ReplaceRoute { before: before.route, after };
         let step = PlannedStep { operation, commands: command.clone(), undo_commands: command };
         let mut remedy = client.namespace.run_in(|| Applier::open(&journal.path().join("journal")))??;
-        remedy.apply(&Plan { steps: vec![step], notes: Vec::new() })?;
+        remedy.apply(&ChangePlan { steps: vec![step], notes: Vec::new() })?;
         let replaced = state(&client, &path)?;
         ensure!(replaced.cached.is_none() && replaced.effective_mtu_bytes() == 1350, "{replaced:?}");
         ensure!(remedy.undo(false)?.is_complete(), "it is not undone");

@@ -4,7 +4,7 @@
 use libtest_mimic::Failed;
 use netlink_sys::Socket;
 use netlink_sys::protocols::NETLINK_ROUTE;
-use pathbench_host::mptcp::{Endpoint, Limits, PathManager};
+use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use std::net::IpAddr;
 
@@ -34,12 +34,12 @@ pub(crate) struct Image {
     /// link-local addresses, which appear some seconds after an interface, once duplicate address detection has ended.
     routes: Vec<Vec<u8>>,
     rules: Vec<Vec<u8>>,
-    endpoints: Vec<Endpoint>,
-    limits: Limits,
+    endpoints: Vec<MptcpEndpoint>,
+    limits: MptcpLimits,
 }
 
 impl Image {
-    pub(crate) fn of(namespace: &NetNamespace) -> Result<Self, Failed> {
+    pub(crate) fn open(namespace: &NetNamespace) -> Result<Self, Failed> {
         let (routes, rules) = namespace.run_in(|| {
             let mut routes = Vec::new();
             let mut rules = Vec::new();
@@ -152,7 +152,7 @@ impl RawRoute {
         route
     }
 
-    pub(crate) fn with(mut self, attribute: &[u8]) -> Self {
+    pub(crate) fn set_attribute(mut self, attribute: &[u8]) -> Self {
         self.attributes.extend(attribute);
         self
     }

@@ -1,16 +1,16 @@
 //! Corrections of a path's MTU and their exact undo, with an interruption at any point.
 
 use crate::common::waiting;
-use crate::fixture::{Host, Lab, v4, v6, wire_name, within};
+use crate::fixture::{Host, Lab, v4, v6, wait_until, wire_name};
 use crate::raw_routes::{Image, RawRoute, add_next_hop_object, attribute, number, octets};
 use libtest_mimic::Failed;
-use pathbench_host::change::{Applier, ApplyError, JournalError, Plan, UndoOutcome};
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
+use pathbench_host::change::{Applier, ApplyError, ChangePlan, JournalError, UndoOutcome};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits, PathManager};
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{Route, Rule};
+use pathbench_host::netlink::{Route, RoutingRule};
 use pathbench_host::path_mtu::{HostPath, LiveConnection, PathObserver, plan};
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::IpNet;
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub(crate) const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
 /// A client with two paths, a table for each, and a directory for the journal.
 pub(crate) struct Bench {
     pub(crate) lab: Lab,
-    _place: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     pub(crate) journal: PathBuf,
     pub(crate) address: fn(u8, u8) -> IpAddr,
 }
@@ -46,18 +46,18 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new(address: fn(u8, u8) -> IpAddr) -> Result<Self, Failed> {
         let lab = Lab::new(&[None, None])?;
-        let place = tempfile::tempdir()?;
-        let journal = place.path().join("journal");
-        let mut bench = Self { lab, _place: place, journal, address };
+        let directory = tempfile::tempdir()?;
+        let journal = directory.path().join("journal");
+        let mut bench = Self { lab, _directory: directory, journal, address };
         for path in [0, 1] {
             let interface = bench.index(path)?;
             bench
                 .far_route(100 + u32::from(path))
-                .with(&attribute(5, &octets(address(path, 2))))
-                .with(&number(4, interface))
+                .set_attribute(&attribute(5, &octets(address(path, 2))))
+                .set_attribute(&number(4, interface))
                 .add(bench.namespace())?;
         }
-        let settled = within(Duration::from_secs(5), || Ok(bench.image()?.own_addresses_v6() == 3))?;
+        let settled = wait_until(Duration::from_secs(5), || Ok(bench.image()?.own_addresses_v6() == 3))?;
         ensure!(settled, "the client does not get its own addresses");
         Ok(bench)
     }
@@ -81,7 +81,7 @@ impl Bench {
         HostPath { local: (self.address)(1, 1), interface: wire_name(1), server: (self.address)(9, 9) }
     }
 
-    fn plan(&self, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<Plan, Failed> {
+    fn plan(&self, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<ChangePlan, Failed> {
         let state = PathObserver::open_in(self.namespace())?.state(&self.path())?;
         Ok(plan(&state, mtu_bytes, stuck)?)
     }
@@ -95,11 +95,11 @@ impl Bench {
     }
 
     pub(crate) fn image(&self) -> Result<Image, Failed> {
-        Image::of(self.namespace())
+        Image::open(self.namespace())
     }
 
     /// Applies the plan, compares the state, undoes the plan, and compares the state again.
-    fn apply_and_undo(&self, mtu_bytes: u32, command: &str) -> Outcome {
+    fn apply_and_undo(&self, mtu_bytes: u32, command: &str) -> TrialOutcome {
         let before = self.image()?;
         let plan = self.plan(mtu_bytes, &[])?;
         ensure!(plan.steps.len() == 1 && plan.steps[0].commands[0].contains(command), "{plan:?}");
@@ -122,12 +122,12 @@ impl Bench {
     }
 }
 
-pub(crate) fn same(before: &Image, after: &Image, when: &str) -> Outcome {
+pub(crate) fn same(before: &Image, after: &Image, when: &str) -> TrialOutcome {
     ensure!(before == after, "{when} it is not as before: {}", before.difference(after));
     Ok(())
 }
 
-fn a_route_for_the_server_alone() -> Outcome {
+fn a_route_for_the_server_alone() -> TrialOutcome {
     for address in FAMILIES {
         let bench = Bench::new(address)?;
         bench.apply_and_undo(1400, "route add")?;
@@ -147,20 +147,20 @@ fn exotic(address: fn(u8, u8) -> IpAddr) -> Vec<u8> {
     bytes
 }
 
-fn a_route_of_a_shared_table_keeps_its_other_attributes() -> Outcome {
+fn a_route_of_a_shared_table_keeps_its_other_attributes() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         for path in [0u8, 1] {
             let table = 100 + u32::from(path);
             let from = IpNet::from(address(path, 1));
-            bench.lab.client.socket.remove_rule(&Rule { from, table, priority: table })?;
+            bench.lab.client.socket.remove_rule(&RoutingRule { from, table, priority: table })?;
             let interface = bench.index(path)?;
             bench
                 .far_route(254)
-                .with(&attribute(5, &octets(address(path, 2))))
-                .with(&number(4, interface))
-                .with(&number(6, 300 - 100 * u32::from(path)))
-                .with(&exotic(address))
+                .set_attribute(&attribute(5, &octets(address(path, 2))))
+                .set_attribute(&number(4, interface))
+                .set_attribute(&number(6, 300 - 100 * u32::from(path)))
+                .set_attribute(&exotic(address))
                 .add(bench.namespace())?;
         }
         bench.apply_and_undo(1400, "route replace")?;
@@ -168,7 +168,7 @@ fn a_route_of_a_shared_table_keeps_its_other_attributes() -> Outcome {
     Ok(())
 }
 
-fn several_next_hops_keep_their_order() -> Outcome {
+fn several_next_hops_keep_their_order() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         let mut hops = Vec::new();
@@ -181,21 +181,22 @@ fn several_next_hops_keep_their_order() -> Outcome {
             hops.extend(gateway);
         }
         let from = IpNet::from(address(1, 1));
-        bench.lab.client.socket.remove_rule(&Rule { from, table: 101, priority: 101 })?;
-        bench.far_route(254).with(&attribute(9, &hops)).add(bench.namespace())?;
+        bench.lab.client.socket.remove_rule(&RoutingRule { from, table: 101, priority: 101 })?;
+        bench.far_route(254).set_attribute(&attribute(9, &hops)).add(bench.namespace())?;
         bench.apply_and_undo(1400, "route replace")?;
     }
     Ok(())
 }
 
 /// Regression: an IPv4 route with a next hop object kept its MTU when a route without an MTU replaced it.
-fn a_next_hop_object_is_kept() -> Outcome {
+fn a_next_hop_object_is_kept() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         let server = bench.path().server;
         let interface = bench.index(1)?;
         add_next_hop_object(bench.namespace(), 77, interface, address(1, 2))?;
-        let route = RawRoute::new(server, IpNet::from(server).prefix_len(), 101).with(&number(30, 77));
+        let route =
+            RawRoute::new(server, IpNet::from(server).prefix_len(), 101).set_attribute(&number(30, 77));
         route.add(bench.namespace())?;
         bench.apply_and_undo(1400, "route replace")?;
 
@@ -208,7 +209,7 @@ fn a_next_hop_object_is_kept() -> Outcome {
         let before = bench.image()?;
         bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
         ensure!(stopped(bench.remedy()?, 1).undo(false).is_err(), "it was not stopped");
-        route.with(&attribute(8, &number(2, 1400))).remove(bench.namespace())?;
+        route.set_attribute(&attribute(8, &number(2, 1400))).remove(bench.namespace())?;
         let report = bench.remedy()?.undo(false)?;
         ensure!(report.is_complete(), "{report:?}");
         same(&before, &bench.image()?, "after the undo")?;
@@ -216,14 +217,14 @@ fn a_next_hop_object_is_kept() -> Outcome {
     Ok(())
 }
 
-fn an_expiring_route_keeps_its_lifetime() -> Outcome {
+fn an_expiring_route_keeps_its_lifetime() -> TrialOutcome {
     let mut bench = Bench::new(v6)?;
     let interface = bench.index(1)?;
     let server = bench.path().server;
     RawRoute::new(server, 128, 101)
-        .with(&attribute(5, &octets(v6(1, 2))))
-        .with(&number(4, interface))
-        .with(&number(23, 1000))
+        .set_attribute(&attribute(5, &octets(v6(1, 2))))
+        .set_attribute(&number(4, interface))
+        .set_attribute(&number(23, 1000))
         .add(bench.namespace())?;
     bench.apply_and_undo(1400, "route replace")?;
     let left = PathObserver::open_in(bench.namespace())?.state(&bench.path())?.route.expires_s();
@@ -244,17 +245,22 @@ fn stuck(path: &HostPath, local_id: u8) -> LiveConnection {
 }
 
 /// Plans that together contain every kind of step.
-pub(crate) fn plans_of_every_kind(bench: &mut Bench, endpoint: Option<u8>) -> Result<Plan, Failed> {
+pub(crate) fn plans_of_every_kind(bench: &mut Bench, endpoint: Option<u8>) -> Result<ChangePlan, Failed> {
     let interface = Some(bench.index(1)?);
     let path = bench.path();
     let mut manager = PathManager::open_in(bench.namespace())?;
-    manager.set_limits(&Limits { subflows: 1, add_addr_accepted: 1 })?;
-    let other =
-        Endpoint { address: (bench.address)(0, 1), port: None, id: Some(8), interface: None, flags: SUBFLOW };
+    manager.set_limits(&MptcpLimits { subflows: 1, add_addr_accepted: 1 })?;
+    let other = MptcpEndpoint {
+        address: (bench.address)(0, 1),
+        port: None,
+        id: Some(8),
+        interface: None,
+        flags: SUBFLOW,
+    };
     manager.add_endpoint(&other)?;
     if endpoint.is_some() {
         let flags = EndpointFlags { backup: true, ..SUBFLOW };
-        manager.add_endpoint(&Endpoint {
+        manager.add_endpoint(&MptcpEndpoint {
             address: path.local,
             port: None,
             id: endpoint,
@@ -282,7 +288,7 @@ pub(crate) fn stopped(remedy: Applier, moment: usize) -> Applier {
     }))
 }
 
-fn an_interrupted_apply_is_undone() -> Outcome {
+fn an_interrupted_apply_is_undone() -> TrialOutcome {
     for (address, endpoint, steps) in [(v4 as fn(u8, u8) -> IpAddr, None, 4), (v6, Some(5), 3)] {
         let mut bench = Bench::new(address)?;
         let plan = plans_of_every_kind(&mut bench, endpoint)?;
@@ -306,7 +312,7 @@ fn an_interrupted_apply_is_undone() -> Outcome {
     Ok(())
 }
 
-fn an_interrupted_undo_can_be_continued() -> Outcome {
+fn an_interrupted_undo_can_be_continued() -> TrialOutcome {
     for (address, endpoint) in [(v4 as fn(u8, u8) -> IpAddr, None), (v6, Some(5))] {
         let mut bench = Bench::new(address)?;
         let plan = plans_of_every_kind(&mut bench, endpoint)?;
@@ -330,7 +336,7 @@ fn an_interrupted_undo_can_be_continued() -> Outcome {
     Ok(())
 }
 
-fn a_second_plan_is_undone_with_the_first() -> Outcome {
+fn a_second_plan_is_undone_with_the_first() -> TrialOutcome {
     for address in FAMILIES {
         let bench = Bench::new(address)?;
         let before = bench.image()?;
@@ -340,7 +346,11 @@ fn a_second_plan_is_undone_with_the_first() -> Outcome {
             bench.remedy()?.apply(&bench.plan(1300, &[])?)?;
             bench.remedy()?.apply(&bench.plan(1500, &[])?)?;
             ensure!(bench.effective_mtu()? == 1500, "{}", bench.effective_mtu()?);
-            ensure!(bench.remedy()?.standing()?.len() == 3, "{:?}", bench.remedy()?.standing()?);
+            ensure!(
+                bench.remedy()?.pending_undo_commands()?.len() == 3,
+                "{:?}",
+                bench.remedy()?.pending_undo_commands()?
+            );
             let stopped = stopped(bench.remedy()?, moments).undo(false).is_err();
             let report = bench.remedy()?.undo(false)?;
             ensure!(report.is_complete(), "{report:?}");
@@ -354,13 +364,13 @@ fn a_second_plan_is_undone_with_the_first() -> Outcome {
     Ok(())
 }
 
-fn changes_by_other_programs_are_kept() -> Outcome {
+fn changes_by_other_programs_are_kept() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         let before = bench.image()?;
         bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
         let interface = Some(bench.index(1)?);
-        let mut theirs = Route::to(IpNet::from(bench.path().server));
+        let mut theirs = Route::new(IpNet::from(bench.path().server));
         (theirs.gateway, theirs.interface, theirs.table) = (Some(address(1, 2)), interface, 101);
         theirs.mtu = Some(1350);
         bench.lab.client.socket.replace_route(&theirs)?;
@@ -382,16 +392,17 @@ fn changes_by_other_programs_are_kept() -> Outcome {
 }
 
 /// Regression: an undo added a removed route with a next hop object again.
-fn a_route_removed_by_another_program_is_not_added_again() -> Outcome {
+fn a_route_removed_by_another_program_is_not_added_again() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         let server = bench.path().server;
         let interface = bench.index(1)?;
         add_next_hop_object(bench.namespace(), 77, interface, address(1, 2))?;
-        let route = RawRoute::new(server, IpNet::from(server).prefix_len(), 101).with(&number(30, 77));
+        let route =
+            RawRoute::new(server, IpNet::from(server).prefix_len(), 101).set_attribute(&number(30, 77));
         route.add(bench.namespace())?;
         bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
-        route.with(&attribute(8, &number(2, 1400))).remove(bench.namespace())?;
+        route.set_attribute(&attribute(8, &number(2, 1400))).remove(bench.namespace())?;
         let removed = bench.image()?;
         for _ in 0..2 {
             let report = bench.remedy()?.undo(false)?;
@@ -402,7 +413,7 @@ fn a_route_removed_by_another_program_is_not_added_again() -> Outcome {
     Ok(())
 }
 
-fn changes_removed_with_their_interface_need_no_undo() -> Outcome {
+fn changes_removed_with_their_interface_need_no_undo() -> TrialOutcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
         // Two steps: the route for the server is added, then replaced.
@@ -419,7 +430,7 @@ fn changes_removed_with_their_interface_need_no_undo() -> Outcome {
     Ok(())
 }
 
-fn another_namespace_is_not_changed() -> Outcome {
+fn another_namespace_is_not_changed() -> TrialOutcome {
     let bench = Bench::new(v4)?;
     bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
     let other = Host::new()?;
@@ -431,11 +442,12 @@ fn another_namespace_is_not_changed() -> Outcome {
 }
 
 /// The kernel would replace the first of several routes; an outdated plan must not be applied.
-fn an_outdated_plan_is_rejected() -> Outcome {
+fn an_outdated_plan_is_rejected() -> TrialOutcome {
     let mut bench = Bench::new(v4)?;
     let plan = bench.plan(1400, &[])?;
     let interface = bench.index(1)?;
-    let theirs = RawRoute::new(bench.path().server, 32, 101).with(&number(4, interface)).header(6, 253);
+    let theirs =
+        RawRoute::new(bench.path().server, 32, 101).set_attribute(&number(4, interface)).header(6, 253);
     theirs.append(bench.namespace())?;
     let before = bench.image()?;
     let refused = bench.remedy()?.apply(&plan);
@@ -445,7 +457,7 @@ fn an_outdated_plan_is_rejected() -> Outcome {
     Ok(())
 }
 
-fn without_privilege_no_change_remains() -> Outcome {
+fn without_privilege_no_change_remains() -> TrialOutcome {
     let bench = Bench::new(v4)?;
     let before = bench.image()?;
     let plan = bench.plan(1400, &[])?;

@@ -1,13 +1,13 @@
 //! "Too big" messages of routers, and MSS clamping.
 
-use crate::fixture::{Host, message_arrives, set_int, within};
+use crate::fixture::{Host, message_arrives, set_int, wait_until};
 use libtest_mimic::Failed;
-use pathbench_host::counters::Counters;
-use pathbench_host::firewall::{Firewall, RouterCounters, RouterRules, TooBig};
+use pathbench_host::counters::KernelCounters;
+use pathbench_host::firewall::{Firewall, RouterCounters, RouterRules, TooBigTreatment};
 use pathbench_host::netlink::{Route, VethEnd, VethPair};
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -67,7 +67,7 @@ impl Routed {
         }
         // After this, all neighbours are resolved, and no packet is queued.
         for address in FAMILIES {
-            let reached = within(Duration::from_secs(10), || {
+            let reached = wait_until(Duration::from_secs(10), || {
                 message_arrives(&client, address(0, 1), &server, address(1, 1))
             })?;
             ensure!(reached, "{} is not reached", address(1, 1));
@@ -76,7 +76,7 @@ impl Routed {
         Ok(Self { client, server, firewall, router })
     }
 
-    fn with_too_big(too_big: TooBig) -> Result<Self, Failed> {
+    fn with_too_big(too_big: TooBigTreatment) -> Result<Self, Failed> {
         let mut routed = Self::new(NEAR_MTU, FAR_MTU)?;
         routed.firewall.apply(&RouterRules { too_big, ..RouterRules::default() })?;
         Ok(routed)
@@ -92,14 +92,14 @@ impl Routed {
 
     /// "Too big" messages received from the router, from the client's counters, IPv4 and IPv6.
     fn too_big_received(&self) -> Result<[u64; 2], Failed> {
-        let counters = self.client.namespace.run_in(Counters::read)??;
+        let counters = self.client.namespace.run_in(KernelCounters::read)??;
         let of = |name| counters.get(name).unwrap_or(0) as u64;
         Ok([of("IcmpMsg.InType3"), of("Icmp6InPktTooBigs")])
     }
 
     /// Waits until the client has received this many messages.
     fn wait_for_too_big(&self, expected: [u64; 2]) -> Result<(), Failed> {
-        let heard = within(Duration::from_secs(2), || Ok(self.too_big_received()? == expected))?;
+        let heard = wait_until(Duration::from_secs(2), || Ok(self.too_big_received()? == expected))?;
         ensure!(heard, "{expected:?} should be heard, {:?} are", self.too_big_received()?);
         Ok(())
     }
@@ -134,7 +134,7 @@ fn join((host, mtu): (&mut Host, u32), (router, port_mtu): (&mut Host, u32), lin
     }
     let index = host.index(name)?;
     for (everywhere, gateway) in [(DEFAULT_V4, v4(link, ROUTER)), (DEFAULT_V6, v6(link, ROUTER))] {
-        let route = Route { gateway: Some(gateway), interface: Some(index), ..Route::to(everywhere) };
+        let route = Route { gateway: Some(gateway), interface: Some(index), ..Route::new(everywhere) };
         host.socket.add_route(&route)?;
     }
     Ok(())
@@ -161,7 +161,7 @@ const fn headers(address: IpAddr) -> u32 {
     if address.is_ipv4() { 40 } else { 60 }
 }
 
-fn messages_are_sent_by_default_and_when_asked_for() -> Outcome {
+fn messages_are_sent_by_default_and_when_asked_for() -> TrialOutcome {
     let mut routed = Routed::new(NEAR_MTU, FAR_MTU)?;
     let counters = routed.firewall.counters()?;
     ensure!(counters == RouterCounters::default(), "{counters:?}");
@@ -182,8 +182,8 @@ fn messages_are_sent_by_default_and_when_asked_for() -> Outcome {
     Ok(())
 }
 
-fn no_message_leaves_a_router_that_drops_them() -> Outcome {
-    for too_big in [TooBig::Dropped, TooBig::Limited { per_second: 0 }] {
+fn no_message_leaves_a_router_that_drops_them() -> TrialOutcome {
+    for too_big in [TooBigTreatment::Dropped, TooBigTreatment::Limited { per_second: 0 }] {
         let mut routed = Routed::with_too_big(too_big)?;
         for address in FAMILIES {
             for _ in 0..5 {
@@ -198,9 +198,9 @@ fn no_message_leaves_a_router_that_drops_them() -> Outcome {
     Ok(())
 }
 
-fn no_more_messages_leave_than_are_allowed() -> Outcome {
+fn no_more_messages_leave_than_are_allowed() -> TrialOutcome {
     const PER_SECOND: u32 = 50;
-    let mut routed = Routed::with_too_big(TooBig::Limited { per_second: PER_SECOND })?;
+    let mut routed = Routed::with_too_big(TooBigTreatment::Limited { per_second: PER_SECOND })?;
     let begun = Instant::now();
     let mut cause = 0;
     while begun.elapsed() < Duration::from_millis(500) {
@@ -221,14 +221,14 @@ fn no_more_messages_leave_than_are_allowed() -> Outcome {
     Ok(())
 }
 
-fn other_errors_pass() -> Outcome {
+fn other_errors_pass() -> TrialOutcome {
     // No socket listens on the port: the server's ICMP message reaches the client through the router.
-    let routed = Routed::with_too_big(TooBig::Dropped)?;
+    let routed = Routed::with_too_big(TooBigTreatment::Dropped)?;
     for address in FAMILIES {
         let socket = routed.client.namespace.run_in(|| UdpSocket::bind((address(0, 1), 0)))??;
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         socket.connect((address(1, 1), 9))?;
-        let reported = within(Duration::from_secs(5), || {
+        let reported = wait_until(Duration::from_secs(5), || {
             let error = socket.send(b"anybody?").and_then(|_| socket.recv(&mut [0])).err();
             Ok(error.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused))
         })?;
@@ -238,7 +238,7 @@ fn other_errors_pass() -> Outcome {
 }
 
 /// The MSS of connections over both families corresponds to these packet sizes.
-fn check_mss(routed: &Routed, by_client: u32, by_server: u32) -> Outcome {
+fn check_mss(routed: &Routed, by_client: u32, by_server: u32) -> TrialOutcome {
     for address in FAMILIES {
         let connection = routed.connect(address)?;
         let sizes = [largest_segment(&connection.client)?, largest_segment(&connection.server)?];
@@ -248,12 +248,12 @@ fn check_mss(routed: &Routed, by_client: u32, by_server: u32) -> Outcome {
     Ok(())
 }
 
-fn the_clamp_lowers_the_mss_at_both_ends() -> Outcome {
+fn the_clamp_lowers_the_mss_at_both_ends() -> TrialOutcome {
     // The hosts' interfaces have a large MTU; only the router knows the smaller link MTU.
     let mut routed = Routed::new(NEAR_MTU, NEAR_MTU)?;
     check_mss(&routed, NEAR_MTU, NEAR_MTU)?;
     routed.firewall.apply(&RouterRules {
-        too_big: TooBig::Dropped,
+        too_big: TooBigTreatment::Dropped,
         clamp_mss: true,
         ..RouterRules::default()
     })?;
@@ -288,7 +288,7 @@ fn transfer(from: &TcpStream, mut to: &TcpStream, bytes: usize) -> Result<bool, 
     })
 }
 
-fn the_clamp_leaves_a_smaller_size_alone() -> Outcome {
+fn the_clamp_leaves_a_smaller_size_alone() -> TrialOutcome {
     const SMALL_MTU: u32 = 1300;
     let mut routed = Routed::new(SMALL_MTU, NEAR_MTU)?;
     routed.firewall.apply(&RouterRules { clamp_mss: true, ..RouterRules::default() })?;
@@ -296,8 +296,8 @@ fn the_clamp_leaves_a_smaller_size_alone() -> Outcome {
     check_mss(&routed, SMALL_MTU, SMALL_MTU)
 }
 
-fn rules_change_while_data_flows() -> Outcome {
-    let mut routed = Routed::with_too_big(TooBig::Sent)?;
+fn rules_change_while_data_flows() -> TrialOutcome {
+    let mut routed = Routed::with_too_big(TooBigTreatment::Sent)?;
     let done = AtomicBool::new(false);
     let (client, to) = (&routed.client, SocketAddr::new(v4(1, 1), 9));
     let socket = client.namespace.run_in(|| UdpSocket::bind((v4(0, 1), 0)))??;
@@ -311,14 +311,15 @@ fn rules_change_while_data_flows() -> Outcome {
             }
             caused
         });
-        let choices = [TooBig::Dropped, TooBig::Limited { per_second: 100 }, TooBig::Sent];
+        let choices =
+            [TooBigTreatment::Dropped, TooBigTreatment::Limited { per_second: 100 }, TooBigTreatment::Sent];
         let mut took = Vec::new();
-        let mut change = || -> Outcome {
+        let mut change = || -> TrialOutcome {
             for too_big in choices.into_iter().cycle().take(60) {
                 let begun = Instant::now();
                 firewall.apply(&RouterRules {
                     too_big,
-                    clamp_mss: too_big == TooBig::Sent,
+                    clamp_mss: too_big == TooBigTreatment::Sent,
                     ..RouterRules::default()
                 })?;
                 took.push(begun.elapsed());
@@ -341,8 +342,8 @@ fn rules_change_while_data_flows() -> Outcome {
     routed.wait_for_too_big([counters.too_big_sent, 0])
 }
 
-fn rules_replace_each_other_and_counters_continue() -> Outcome {
-    let mut routed = Routed::with_too_big(TooBig::Dropped)?;
+fn rules_replace_each_other_and_counters_continue() -> TrialOutcome {
+    let mut routed = Routed::with_too_big(TooBigTreatment::Dropped)?;
     ensure!(routed.send(v4, LARGE)?, "it was not sent");
     // Another handle works independently of the first.
     let mut other = Firewall::open_in(&routed.router.namespace)?;
@@ -360,7 +361,7 @@ fn rules_replace_each_other_and_counters_continue() -> Outcome {
     routed.wait_for_too_big([2, 1])
 }
 
-fn without_privilege_the_error_names_the_capability() -> Outcome {
+fn without_privilege_the_error_names_the_capability() -> TrialOutcome {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let host = Host::new()?;
     // In a temporary thread, because it drops capabilities.

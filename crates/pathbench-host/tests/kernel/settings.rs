@@ -1,11 +1,11 @@
 //! Sysctls, counters and kernel features.
 
 use crate::fixture::{Host, Lab, message_arrives, v4};
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::kernel::{self, MptcpSupport};
 use pathbench_host::qdisc::kernel_has_netem;
 use pathbench_host::sysctl::{self, SysctlError};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 
 tests!(
     settings_belong_to_a_namespace,
@@ -17,7 +17,7 @@ tests!(
 
 const KEY: &str = "net.ipv4.tcp_mtu_probing";
 
-fn settings_belong_to_a_namespace() -> Outcome {
+fn settings_belong_to_a_namespace() -> TrialOutcome {
     let (left, right) = (Host::new()?, Host::new()?);
     let here = sysctl::read(KEY)?;
     left.namespace.run_in(|| sysctl::write(KEY, "2"))??;
@@ -28,7 +28,7 @@ fn settings_belong_to_a_namespace() -> Outcome {
     Ok(())
 }
 
-fn invalid_settings_are_rejected() -> Outcome {
+fn invalid_settings_are_rejected() -> TrialOutcome {
     let host = Host::new()?;
     let write =
         |key: &'static str, value: &'static str| host.namespace.run_in(move || sysctl::write(key, value));
@@ -44,12 +44,12 @@ fn invalid_settings_are_rejected() -> Outcome {
     Ok(())
 }
 
-fn counters_increase() -> Outcome {
+fn counters_increase() -> TrialOutcome {
     let lab = Lab::new(&[None])?;
-    let read = || lab.server.namespace.run_in(Counters::read);
+    let read = || lab.server.namespace.run_in(KernelCounters::read);
     let before = read()??;
     ensure!(message_arrives(&lab.client, v4(0, 1), &lab.server, v4(0, 2))?, "nothing arrives");
-    let change = Counters::difference(&before, &read()??);
+    let change = KernelCounters::difference(&before, &read()??);
     ensure!(change.get("Udp.InDatagrams") == Some(&1), "{change:?}");
     ensure!(!change.contains_key("Tcp.InSegs"), "{change:?}");
     ensure!(before.get("MPTcpExt.MPJoinSynTx") == Some(0), "{before:?}");
@@ -57,7 +57,7 @@ fn counters_increase() -> Outcome {
     Ok(())
 }
 
-fn disabled_mptcp_is_detected() -> Outcome {
+fn disabled_mptcp_is_detected() -> TrialOutcome {
     let host = Host::new()?;
     let support = || host.namespace.run_in(kernel::mptcp_support);
     ensure!(support()? == MptcpSupport::Available, "{}", support()?);
@@ -69,7 +69,7 @@ fn disabled_mptcp_is_detected() -> Outcome {
     Ok(())
 }
 
-fn netem_or_not() -> Outcome {
+fn netem_or_not() -> TrialOutcome {
     use pathbench_host::qdisc::{Netem, Shaper, ShaperError};
     use std::time::Duration;
     let netem =

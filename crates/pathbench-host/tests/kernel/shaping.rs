@@ -4,7 +4,7 @@ use crate::fixture::{Lab, MTU, Sent, sent};
 use libtest_mimic::Failed;
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::qdisc::{Shaper, ShaperError};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::time::{Duration, Instant};
 
 tests!(
@@ -24,7 +24,7 @@ fn shaper(rate_bps: u64) -> Shaper {
 const TIME: Duration = Duration::from_millis(700);
 
 /// The shaper's rate is within 1 %. The upper bound is the link's rate; the lower has a margin for a busy machine.
-fn keeps(rate_bps: u64, measured: Sent) -> Outcome {
+fn keeps(rate_bps: u64, measured: Sent) -> TrialOutcome {
     eprintln!("asked {rate_bps} bit/s, got {measured:.0?}");
     let ratio = |bps: f64| bps / rate_bps as f64;
     let kept = ratio(measured.in_all_bps) < 1.02 && ratio(measured.while_waiting_bps) > 0.85;
@@ -32,7 +32,7 @@ fn keeps(rate_bps: u64, measured: Sent) -> Outcome {
     Ok(())
 }
 
-fn steady(rate_bps: u64) -> Outcome {
+fn steady(rate_bps: u64) -> TrialOutcome {
     let mut lab = Lab::new(&[Some(shaper(rate_bps))])?;
     let port = lab.port(0, 2)?;
     let measured = lab.while_sending(0, |socket| {
@@ -42,15 +42,15 @@ fn steady(rate_bps: u64) -> Outcome {
     keeps(rate_bps, measured)
 }
 
-fn fifty_megabits() -> Outcome {
+fn fifty_megabits() -> TrialOutcome {
     steady(50_000_000)
 }
 
-fn a_gigabit() -> Outcome {
+fn a_gigabit() -> TrialOutcome {
     steady(1_000_000_000)
 }
 
-fn the_rate_changes_during_a_transfer() -> Outcome {
+fn the_rate_changes_during_a_transfer() -> TrialOutcome {
     let mut lab = Lab::new(&[Some(shaper(20_000_000))])?;
     let port = lab.port(0, 2)?;
     let rates = lab.while_sending(0, |socket| {
@@ -78,7 +78,7 @@ fn the_rate_changes_during_a_transfer() -> Outcome {
     rates.into_iter().try_for_each(|(asked, measured)| keeps(asked, measured))
 }
 
-fn a_full_queue_drops() -> Outcome {
+fn a_full_queue_drops() -> TrialOutcome {
     use crate::fixture::v4;
     use std::net::UdpSocket;
     let shaper = Shaper::new(1_000_000, MTU, 20_000);
@@ -97,7 +97,7 @@ fn a_full_queue_drops() -> Outcome {
     Ok(())
 }
 
-fn a_shaper_replaces_another() -> Outcome {
+fn a_shaper_replaces_another() -> TrialOutcome {
     let mut lab = Lab::new(&[Some(shaper(10_000_000))])?;
     let port = lab.port(0, 2)?;
     lab.fabric.socket.install_shaper(port, &Shaper { queue_bytes: 75_000, ..shaper(100_000_000) })?;
@@ -111,14 +111,14 @@ fn a_shaper_replaces_another() -> Outcome {
         let bytes = socket.qdisc_statistics(port)?.bytes - before.bytes;
         Ok(bytes as f64 * 8.0 / begun.elapsed().as_secs_f64())
     })??;
-    ensure!((11e6..102e6).contains(&measured), "asked for 100 Mbit/s in place of 10, got {measured:.0}");
+    ensure!((11e6..102e6).contains(&measured), "asked for 100 Mbit/s instead of 10, got {measured:.0}");
     lab.fabric.socket.remove_shaper(port)?;
     let again = lab.fabric.socket.remove_shaper(port).err();
     ensure!(again.as_ref().is_some_and(NetlinkError::is_absent), "{again:?}");
     Ok(())
 }
 
-fn unsupported_changes_are_rejected() -> Outcome {
+fn unsupported_changes_are_rejected() -> TrialOutcome {
     let mut lab = Lab::new(&[Some(shaper(10_000_000)), None])?;
     let (shaped, plain) = (lab.port(0, 2)?, lab.port(1, 2)?);
     let no_queue = Shaper { queue_bytes: 0, ..shaper(10_000_000) };

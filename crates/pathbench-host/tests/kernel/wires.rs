@@ -1,10 +1,10 @@
 //! Namespaces, interfaces, veth pairs, bridges.
 
-use crate::fixture::{Host, Lab, MTU, message_arrives, v4, v6, wire_name, within};
+use crate::fixture::{Host, Lab, MTU, message_arrives, v4, v6, wait_until, wire_name};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{NetlinkError, RouteSocket, VethEnd, VethPair};
 use pathbench_host::tun::{Tun, TunError};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::time::{Duration, Instant};
 
 tests!(
@@ -20,7 +20,7 @@ tests!(
     a_lab_starts_in_less_than_100_ms,
 );
 
-fn packets_pass_between_namespaces() -> Outcome {
+fn packets_pass_between_namespaces() -> TrialOutcome {
     let lab = Lab::new(&[None, None])?;
     for path in [0, 1] {
         ensure!(
@@ -35,7 +35,7 @@ fn packets_pass_between_namespaces() -> Outcome {
     Ok(())
 }
 
-fn a_name_is_unique_within_a_namespace() -> Outcome {
+fn a_name_is_unique_within_a_namespace() -> TrialOutcome {
     let (left, right) = (Host::new()?, Host::new()?);
     let end = |host| VethEnd { name: "pbt-same", namespace: host, mtu: MTU };
     let pair = VethPair { first: end(&left.namespace), second: end(&right.namespace) };
@@ -48,7 +48,7 @@ fn a_name_is_unique_within_a_namespace() -> Outcome {
     Ok(())
 }
 
-fn settings_are_read_as_set() -> Outcome {
+fn settings_are_read_as_set() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     lab.client.socket.set_mtu(index, 1400)?;
@@ -67,7 +67,7 @@ fn settings_are_read_as_set() -> Outcome {
     Ok(())
 }
 
-fn a_pair_is_removed_with_either_end() -> Outcome {
+fn a_pair_is_removed_with_either_end() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     lab.client.socket.delete_link(index)?;
@@ -78,7 +78,7 @@ fn a_pair_is_removed_with_either_end() -> Outcome {
     Ok(())
 }
 
-fn carrier_follows_the_peer() -> Outcome {
+fn carrier_follows_the_peer() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let port = lab.port(0, 1)?;
     let index = lab.client.index(&wire_name(0))?;
@@ -88,7 +88,7 @@ fn carrier_follows_the_peer() -> Outcome {
         } else {
             lab.fabric.socket.set_down(port)?;
         }
-        let follows = within(Duration::from_secs(2), || {
+        let follows = wait_until(Duration::from_secs(2), || {
             let link = lab.client.socket.link_by_index(index)?;
             Ok(link.up && link.carrier == up)
         })?;
@@ -97,7 +97,7 @@ fn carrier_follows_the_peer() -> Outcome {
     Ok(())
 }
 
-fn bytes_are_counted() -> Outcome {
+fn bytes_are_counted() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     let before = lab.client.socket.statistics(index)?;
@@ -109,7 +109,7 @@ fn bytes_are_counted() -> Outcome {
     Ok(())
 }
 
-fn errors_name_the_request_and_the_reason() -> Outcome {
+fn errors_name_the_request_and_the_reason() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     let error = lab.client.socket.set_mtu(index, 10).err().map(|error| error.to_string()).unwrap_or_default();
@@ -120,7 +120,7 @@ fn errors_name_the_request_and_the_reason() -> Outcome {
     Ok(())
 }
 
-fn tun_devices_have_names_that_the_kernel_takes_as_they_are() -> Outcome {
+fn tun_devices_have_names_that_the_kernel_takes_as_they_are() -> TrialOutcome {
     let host = Host::new()?;
     for name in ["", "sixteen-bytes-xx", "a/b", "a b", "a:1", "..", "tun%d"] {
         let made = Tun::create(&host.namespace, name, 1500);
@@ -132,7 +132,7 @@ fn tun_devices_have_names_that_the_kernel_takes_as_they_are() -> Outcome {
     Ok(())
 }
 
-fn a_namespace_is_removed_with_its_handles() -> Outcome {
+fn a_namespace_is_removed_with_its_handles() -> TrialOutcome {
     let mut kept = Host::new()?;
     let gone = NetNamespace::create()?;
     kept.socket.create_veth(&VethPair {
@@ -142,12 +142,12 @@ fn a_namespace_is_removed_with_its_handles() -> Outcome {
     kept.socket.link("pbt-kept")?;
     drop(gone);
     // The kernel removes namespaces asynchronously.
-    let torn_down = within(Duration::from_secs(10), || Ok(kept.socket.link("pbt-kept").is_err()))?;
+    let torn_down = wait_until(Duration::from_secs(10), || Ok(kept.socket.link("pbt-kept").is_err()))?;
     ensure!(torn_down, "the wire into the namespace is still there");
     Ok(())
 }
 
-fn a_lab_starts_in_less_than_100_ms() -> Outcome {
+fn a_lab_starts_in_less_than_100_ms() -> TrialOutcome {
     use pathbench_host::qdisc::Shaper;
     let shaper = Some(Shaper::new(1_000_000_000, MTU, 1_000_000));
     let mut best = Duration::MAX;

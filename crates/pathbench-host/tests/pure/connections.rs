@@ -1,7 +1,7 @@
 //! TCP connections as `sock_diag(7)` reports them.
 
 use crate::common::waiting;
-use pathbench_host::connections::{LiveConnection, Subflow, is_stuck};
+use pathbench_host::connections::{LiveConnection, LiveSubflow, is_stuck};
 use pathbench_host::netlink::message::Encoder;
 use pathbench_host::path_mtu::Recovery;
 use pathbench_record::time::Timestamp;
@@ -70,7 +70,7 @@ fn message(family: u8, ulp: Encoder) -> Vec<u8> {
     ] {
         info[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
-    Encoder::after(&header).bytes(INET_DIAG_INFO, &info).nested(INET_DIAG_ULP_INFO, ulp).into_bytes()
+    Encoder::with_header(&header).bytes(INET_DIAG_INFO, &info).nested(INET_DIAG_ULP_INFO, ulp).into_bytes()
 }
 
 fn ulp(name: &str) -> Encoder {
@@ -97,14 +97,14 @@ fn a_subflow_is_read() {
 const ESTABLISHED: u8 = 1;
 
 fn subflow(cookie: u64, state: u8, bytes_acked: u64) -> LiveConnection {
-    let subflow = Some(Subflow { token: 7, local_id: 2 });
+    let subflow = Some(LiveSubflow { token: 7, local_id: 2 });
     LiveConnection { cookie, state, bytes_acked, subflow, ..one() }
 }
 
 /// The time at which a stuck connection has recovered, from observations every 50 ms.
 fn goes_on(seen: &[LiveConnection]) -> Option<u64> {
     let stuck = subflow(1, ESTABLISHED, 1000);
-    let mut recovery = Recovery::of(&stuck);
+    let mut recovery = Recovery::new(&stuck);
     seen.iter().zip(0_u64..).find_map(|(one, look)| {
         let at = Timestamp::from_nanos(look * 50_000_000);
         let since = recovery.check(std::slice::from_ref(one), at)?;
@@ -128,6 +128,6 @@ fn a_connection_has_recovered_when_it_makes_progress_for_a_while() {
     let comes_and_goes = [vec![stuck.clone()], vec![new.clone(); 3], vec![stuck; 30]].concat();
     assert_eq!(goes_on(&comes_and_goes), None);
     // A subflow of another connection does not count.
-    let other = LiveConnection { subflow: Some(Subflow { token: 8, local_id: 2 }), ..new };
+    let other = LiveConnection { subflow: Some(LiveSubflow { token: 8, local_id: 2 }), ..new };
     assert_eq!(goes_on(&vec![other; 40]), None);
 }

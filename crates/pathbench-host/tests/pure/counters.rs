@@ -1,6 +1,6 @@
 //! The kernel's counters in the formats of `/proc/net`.
 
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ Tcp: 1 200 120000 -1 17
 ";
 const SNMP6: &str = "Ip6InReceives                   \t12\nIcmp6OutMsgs                    \t3\n";
 
-fn recorded() -> Counters {
-    let mut counters = Counters::default();
+fn recorded() -> KernelCounters {
+    let mut counters = KernelCounters::default();
     counters.take_table(NETSTAT);
     counters.take_table(SNMP);
     counters.take_list(SNMP6);
@@ -44,14 +44,14 @@ fn only_changed_counters_are_reported() {
     let mut after = recorded();
     after.take_table("MPTcpExt: MPJoinSynTx MPFailTx\nMPTcpExt: 5 1\n");
     let expected = [("MPTcpExt.MPFailTx".to_owned(), 1), ("MPTcpExt.MPJoinSynTx".to_owned(), 3)];
-    assert_eq!(Counters::difference(&before, &after), BTreeMap::from(expected));
-    assert!(Counters::difference(&after, &after).is_empty());
+    assert_eq!(KernelCounters::difference(&before, &after), BTreeMap::from(expected));
+    assert!(KernelCounters::difference(&after, &after).is_empty());
 }
 
 proptest! {
     #[test]
     fn any_text(text: String) {
-        let mut counters = Counters::default();
+        let mut counters = KernelCounters::default();
         counters.take_table(&text);
         counters.take_list(&text);
     }

@@ -2,7 +2,7 @@
 
 use netlink_packet_core::NLM_F_APPEND;
 use pathbench_host::firewall::{
-    FirewallError, Middlebox, RouterRules, TooBig, beyond, changes, jump, number, parse_counter,
+    FirewallError, Middlebox, RouterRules, TooBigTreatment, changes, jump, number, parse_counter, rate_above,
 };
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::netlink::message::{Attributes, Encoder};
@@ -25,7 +25,9 @@ fn kinds(rules: &RouterRules) -> Vec<u16> {
 
 #[test]
 fn old_rules_are_removed_before_new_ones_are_added() {
-    for too_big in [TooBig::Sent, TooBig::Dropped, TooBig::Limited { per_second: 1 }] {
+    for too_big in
+        [TooBigTreatment::Sent, TooBigTreatment::Dropped, TooBigTreatment::Limited { per_second: 1 }]
+    {
         let kinds = kinds(&RouterRules { too_big, clamp_mss: true, ..RouterRules::default() });
         let cleared = kinds.iter().position(|kind| *kind == number(libc::NFT_MSG_DELRULE)).unwrap();
         let (before, after) = kinds.split_at(cleared);
@@ -41,16 +43,16 @@ fn every_requested_rule_is_added() {
         kinds.iter().filter(|kind| **kind == number(libc::NFT_MSG_NEWRULE)).count()
     };
     // Two rules select the messages.
-    assert_eq!(rules(TooBig::Sent, false), 3);
-    assert_eq!(rules(TooBig::Dropped, false), 3);
-    assert_eq!(rules(TooBig::Limited { per_second: 10 }, false), 4);
-    assert_eq!(rules(TooBig::Limited { per_second: 0 }, true), 4);
+    assert_eq!(rules(TooBigTreatment::Sent, false), 3);
+    assert_eq!(rules(TooBigTreatment::Dropped, false), 3);
+    assert_eq!(rules(TooBigTreatment::Limited { per_second: 10 }, false), 4);
+    assert_eq!(rules(TooBigTreatment::Limited { per_second: 0 }, true), 4);
 }
 
 #[test]
 fn rules_keep_their_order() {
     for change in changes(&RouterRules {
-        too_big: TooBig::Limited { per_second: 5 },
+        too_big: TooBigTreatment::Limited { per_second: 5 },
         clamp_mss: true,
         ..RouterRules::default()
     }) {
@@ -62,7 +64,7 @@ fn rules_keep_their_order() {
 #[test]
 fn each_middlebox_has_one_name_one_counter_and_one_rule() {
     for (name, middlebox) in Middlebox::ALL {
-        assert_eq!((Middlebox::named(name), middlebox.name()), (Some(middlebox), name));
+        assert_eq!((Middlebox::from_name(name), middlebox.name()), (Some(middlebox), name));
         let count = |rules: &RouterRules| {
             let kinds = kinds(rules);
             [libc::NFT_MSG_NEWOBJ, libc::NFT_MSG_NEWRULE]
@@ -72,15 +74,15 @@ fn each_middlebox_has_one_name_one_counter_and_one_rule() {
         let with = RouterRules { middlebox: vec![middlebox], ..RouterRules::default() };
         assert_eq!(count(&with), [objects + 1, rules + 1], "{name}");
     }
-    assert_eq!(Middlebox::named("strip-everything"), None);
+    assert_eq!(Middlebox::from_name("strip-everything"), None);
 }
 
 #[test]
 fn the_error_names_the_expression_that_a_middlebox_needs() {
     let named = |name: &str, needs: &str| {
-        let middlebox = vec![Middlebox::named(name).unwrap()];
+        let middlebox = vec![Middlebox::from_name(name).unwrap()];
         let changes = changes(&RouterRules { middlebox, ..RouterRules::default() });
-        let error = FirewallError::refused(refusal(Errno::OPNOTSUPP), changes.last());
+        let error = FirewallError::classify(refusal(Errno::OPNOTSUPP), changes.last());
         assert!(error.is_host_unable() && error.to_string().contains(needs), "{error}");
     };
     named("strip-dss", "Linux 5.18");
@@ -96,14 +98,14 @@ fn refusal(errno: Errno) -> NetlinkError {
 #[test]
 fn missing_kernel_features_are_named() {
     let rules = RouterRules {
-        too_big: TooBig::Limited { per_second: 10 },
+        too_big: TooBigTreatment::Limited { per_second: 10 },
         clamp_mss: true,
         ..RouterRules::default()
     };
     let lacks = |request: &str, errno, option: &str| {
         let changes = changes(&rules);
         let named = changes.iter().any(|change| {
-            let error = FirewallError::refused(refusal(errno), Some(change));
+            let error = FirewallError::classify(refusal(errno), Some(change));
             assert!(error.is_host_unable(), "{error}");
             error.to_string().contains(request) && error.to_string().contains(option)
         });
@@ -121,19 +123,19 @@ fn a_kernel_without_nf_tables_and_an_invalid_request_have_different_errors() {
     let source = std::io::Error::from_raw_os_error(libc::EPROTONOSUPPORT);
     let error = FirewallError::open(NetlinkError::Open { protocol: "netfilter", source });
     assert!(matches!(error, FirewallError::NoNfTables), "{error}");
-    let error = FirewallError::refused(refusal(Errno::OPNOTSUPP), None);
+    let error = FirewallError::classify(refusal(Errno::OPNOTSUPP), None);
     assert!(matches!(error, FirewallError::NoNfTables), "{error}");
     assert!(error.is_host_unable() && error.to_string().contains("CONFIG_NF_TABLES"));
     let changes = changes(&RouterRules::default());
-    let error = FirewallError::refused(refusal(Errno::INVAL), changes.first());
+    let error = FirewallError::classify(refusal(Errno::INVAL), changes.first());
     assert!(!error.is_host_unable(), "{error}");
-    let error = FirewallError::refused(refusal(Errno::PERM), None);
+    let error = FirewallError::classify(refusal(Errno::PERM), None);
     assert!(error.is_host_unable() && error.to_string().contains("CAP_NET_ADMIN"), "{error}");
 }
 
 #[test]
 fn a_limit_is_in_network_byte_order_and_matches_packets_above_the_rate() {
-    let bytes = beyond(10).into_bytes();
+    let bytes = rate_above(10).into_bytes();
     let element = Attributes::new(&bytes);
     assert_eq!(element.text(NFTA_EXPR_NAME).as_deref(), Some("limit"));
     let data = element.nested(NFTA_EXPR_DATA).unwrap();
@@ -161,7 +163,7 @@ fn a_jump_names_its_chain() {
 }
 
 fn counter(table: &str, name: &str, packets: u64) -> Vec<u8> {
-    Encoder::after(&[1, 0, 0, 7])
+    Encoder::with_header(&[1, 0, 0, 7])
         .text(NFTA_OBJ_TABLE, table)
         .text(NFTA_OBJ_NAME, name)
         .nested(NFTA_OBJ_DATA, Encoder::default().be64(NFTA_COUNTER_PACKETS, packets))

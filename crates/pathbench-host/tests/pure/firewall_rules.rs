@@ -30,7 +30,8 @@ fn strip(words: [u32; 8]) -> Encoder {
 fn parsed(expressions: &[Encoder]) -> Option<MptcpAction> {
     let list = expressions.iter().fold(Encoder::default(), |list, one| list.nested(1, one.clone()));
     // struct nfgenmsg with NFPROTO_IPV4
-    let rule = Encoder::after(&[2, 0, 0, 0]).text(1, "filter").text(2, "OUTPUT").be64(3, 9).nested(4, list);
+    let rule =
+        Encoder::with_header(&[2, 0, 0, 0]).text(1, "filter").text(2, "OUTPUT").be64(3, 9).nested(4, list);
     let rule = MptcpRule::parse(&rule.into_bytes())?;
     assert_eq!((rule.chain.as_str(), rule.handle, rule.subtype), ("ip filter OUTPUT", 9, None));
     Some(rule.action)

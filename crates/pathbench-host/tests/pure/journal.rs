@@ -1,8 +1,8 @@
 //! The journal file of remedies.
 
-use pathbench_host::change::journal::{Entry, Journal, Line};
+use pathbench_host::change::journal::{Journal, JournalEntry, JournalLine};
 use pathbench_host::change::{JournalError, NamespaceIdentity, Operation};
-use pathbench_host::mptcp::{Endpoint, EndpointFlags};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint};
 use pathbench_host::path_mtu::FibEntry;
 use proptest::prelude::*;
 use std::path::Path;
@@ -22,54 +22,54 @@ fn operation(mtu_bytes: u32) -> Operation {
 }
 
 /// A journal of three steps: the first undone, the second made and kept, the third only begun.
-fn three_steps(path: &Path) -> Vec<Entry> {
+fn three_steps(path: &Path) -> Vec<JournalEntry> {
     let mut journal = Journal::open_or_create(path, &here()).unwrap();
     for mtu in [1400, 1500, 1600] {
         journal.begin(&operation(mtu), &[format!("undo {mtu}")]).unwrap();
     }
-    journal.note(Line::Done { step: 0, left: None }).unwrap();
-    journal.note(Line::Done { step: 1, left: Some(route()) }).unwrap();
-    journal.note(Line::Undoing { step: 1 }).unwrap();
-    journal.note(Line::Kept { step: 1 }).unwrap();
-    journal.note(Line::Undoing { step: 0 }).unwrap();
-    journal.note(Line::Undone { step: 0 }).unwrap();
+    journal.note(JournalLine::Done { step: 0, left: None }).unwrap();
+    journal.note(JournalLine::Done { step: 1, left: Some(route()) }).unwrap();
+    journal.note(JournalLine::Undoing { step: 1 }).unwrap();
+    journal.note(JournalLine::Kept { step: 1 }).unwrap();
+    journal.note(JournalLine::Undoing { step: 0 }).unwrap();
+    journal.note(JournalLine::Undone { step: 0 }).unwrap();
     journal.entries.clone()
 }
 
 /// Regression: an undo added an endpoint again that an administrator had removed after a complete refresh.
 #[test]
 fn a_complete_refresh_is_settled() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("journal");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
     let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
     let endpoint =
-        Endpoint { address: [10, 0, 1, 2].into(), port: None, id: Some(5), interface: Some(3), flags };
+        MptcpEndpoint { address: [10, 0, 1, 2].into(), port: None, id: Some(5), interface: Some(3), flags };
     let refresh = Operation::RefreshEndpoint { endpoint, first_subflow_too: true, wait_ms: 100 };
     let close = Operation::CloseFirstSubflow { address: endpoint.address, wait_ms: 100 };
     let mut journal = Journal::open_or_create(&path, &here()).unwrap();
     for operation in [&refresh, &close, &Operation::AddEndpoint { endpoint }] {
         let step = journal.begin(operation, &[]).unwrap();
         assert!(!journal.entries[step].is_settled() && journal.entries[step].is_interrupted());
-        journal.note(Line::Done { step, left: None }).unwrap();
+        journal.note(JournalLine::Done { step, left: None }).unwrap();
         let leaves_nothing = !matches!(operation, Operation::AddEndpoint { .. });
         assert_eq!(journal.entries[step].is_settled(), leaves_nothing, "{operation:?}");
         assert_eq!(journal.is_settled(), leaves_nothing);
     }
-    journal.note(Line::Undoing { step: 2 }).unwrap();
+    journal.note(JournalLine::Undoing { step: 2 }).unwrap();
     assert!(journal.entries[2].is_interrupted() && !journal.is_settled());
     drop(journal);
     let mut journal = Journal::open(&path, &here()).unwrap().unwrap();
     assert!(journal.entries[2].is_interrupted(), "it is not known how far the undo came");
-    journal.note(Line::Kept { step: 2 }).unwrap();
+    journal.note(JournalLine::Kept { step: 2 }).unwrap();
     assert!(!journal.entries[2].is_interrupted() && !journal.is_settled());
-    journal.note(Line::Undone { step: 2 }).unwrap();
+    journal.note(JournalLine::Undone { step: 2 }).unwrap();
     assert!(journal.is_settled());
 }
 
 #[test]
 fn entries_are_read_as_written() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("journal");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
     assert!(Journal::open(&path, &here()).unwrap().is_none());
     let written = three_steps(&path);
     let journal = Journal::open(&path, &here()).unwrap().unwrap();
@@ -82,8 +82,8 @@ fn entries_are_read_as_written() {
 /// Any prefix of the file on disk parses as a prefix of the entries, and the journal can be continued.
 #[test]
 fn a_truncated_file_is_read_up_to_its_end() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("journal");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
     let written = three_steps(&path);
     let text = std::fs::read(&path).unwrap();
     for length in 0..text.len() {
@@ -107,8 +107,8 @@ fn a_truncated_file_is_read_up_to_its_end() {
 
 #[test]
 fn a_second_process_is_rejected() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("journal");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
     let first = Journal::open_or_create(&path, &here()).unwrap();
     let second = Journal::open(&path, &here());
     assert!(matches!(second, Err(JournalError::InUse { .. })), "{second:?}");
@@ -118,8 +118,8 @@ fn a_second_process_is_rejected() {
 
 #[test]
 fn a_journal_of_another_namespace_is_rejected() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("journal");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
     three_steps(&path);
     let before = std::fs::read(&path).unwrap();
     for (there, remedy) in [
@@ -140,8 +140,8 @@ fn a_journal_of_another_namespace_is_rejected() {
 
 #[test]
 fn invalid_lines_are_rejected() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("journal");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
     three_steps(&path);
     let good = std::fs::read_to_string(&path).unwrap();
     let heading = good.lines().next().unwrap().to_owned();
@@ -171,9 +171,9 @@ fn invalid_lines_are_rejected() {
 
 #[test]
 fn a_symbolic_link_is_not_followed() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("journal");
-    let target = place.path().join("target");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let target = directory.path().join("target");
     std::fs::write(&target, "").unwrap();
     std::os::unix::fs::symlink(&target, &path).unwrap();
     assert!(matches!(Journal::open_or_create(&path, &here()), Err(JournalError::File { what: "open", .. })));
@@ -183,8 +183,8 @@ fn a_symbolic_link_is_not_followed() {
 proptest! {
     #[test]
     fn arbitrary_bytes_are_a_journal_or_unchanged(bytes: Vec<u8>, behind_a_heading: bool) {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("journal");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
         let mut text = Vec::new();
         if behind_a_heading {
             drop(Journal::open_or_create(&path, &here()).unwrap());

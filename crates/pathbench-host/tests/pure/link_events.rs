@@ -9,7 +9,10 @@ const UP: u32 = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
 
 fn notice(flags: u32, mtu: u32) -> Vec<u8> {
     let header = [0, 7, flags, 0].map(u32::to_ne_bytes);
-    Encoder::after(header.as_flattened()).text(libc::IFLA_IFNAME, "eth").u32(libc::IFLA_MTU, mtu).into_bytes()
+    Encoder::with_header(header.as_flattened())
+        .text(libc::IFLA_IFNAME, "eth")
+        .u32(libc::IFLA_MTU, mtu)
+        .into_bytes()
 }
 
 fn changes(observer: &mut LinkObserver, kind: u16, payload: &[u8]) -> Vec<LinkChange> {

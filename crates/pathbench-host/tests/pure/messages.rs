@@ -2,10 +2,13 @@
 
 use pathbench_host::connections::LiveConnection;
 use pathbench_host::firewall::parse_counter;
-use pathbench_host::mptcp::{Endpoint, Limits};
-use pathbench_host::netlink::message::{Answers, Attributes, Change, Encoder, Message, batch, put};
+use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
+use pathbench_host::netlink::message::{
+    Answers, Attributes, Encoder, NetlinkChange, NetlinkMessage, batch, put,
+};
 use pathbench_host::netlink::{
-    CachedMtu, Family, InterfaceAddress, Link, LinkStatistics, Route, Rule, valid_name,
+    CachedMtu, GenericFamily, InterfaceAddress, LinkStatistics, NetworkInterface, Route, RoutingRule,
+    valid_name,
 };
 use pathbench_host::qdisc::QdiscStatistics;
 use pathbench_host::wifi::{WifiInterface, parse_station};
@@ -53,12 +56,12 @@ fn a_family_has_a_number_and_groups() {
     };
     let groups =
         Encoder::default().nested(1, group("mptcp_pm_cmds", 8)).nested(2, group("mptcp_pm_events", 9));
-    let payload = Encoder::after(&[1, 2, 0, 0])
+    let payload = Encoder::with_header(&[1, 2, 0, 0])
         .u16(libc::CTRL_ATTR_FAMILY_ID as u16, 33)
         .nested(libc::CTRL_ATTR_MCAST_GROUPS as u16, groups)
         .into_bytes();
     let groups = vec![("mptcp_pm_cmds".to_owned(), 8), ("mptcp_pm_events".to_owned(), 9)];
-    assert_eq!(Family::parse(&payload), Some(Family { id: 33, groups }));
+    assert_eq!(GenericFamily::parse(&payload), Some(GenericFamily { id: 33, groups }));
 }
 
 #[test]
@@ -82,9 +85,9 @@ proptest! {
     /// Any answer of the kernel is parsed or rejected.
     #[test]
     fn arbitrary_answers_do_not_panic(payload: Vec<u8>) {
-        let _ = (Link::parse(&payload), LinkStatistics::parse(&payload), InterfaceAddress::parse(&payload));
-        let _ = (Route::parse(&payload), CachedMtu::parse(&payload), Rule::parse(&payload));
-        let _ = (Family::parse(&payload), Endpoint::parse(&payload), Limits::parse(&payload));
+        let _ = (NetworkInterface::parse(&payload), LinkStatistics::parse(&payload), InterfaceAddress::parse(&payload));
+        let _ = (Route::parse(&payload), CachedMtu::parse(&payload), RoutingRule::parse(&payload));
+        let _ = (GenericFamily::parse(&payload), MptcpEndpoint::parse(&payload), MptcpLimits::parse(&payload));
         let _ = (WifiInterface::parse(&payload), parse_station(&payload), LiveConnection::parse(&payload));
         let _ = (parse_counter(&payload), QdiscStatistics::parse(&payload));
     }
@@ -108,11 +111,11 @@ fn splits_a_datagram() {
 #[test]
 fn changes_are_between_begin_and_end_in_order() {
     let payload = vec![1, 0, 0, 0];
-    let change = |kind| Change {
+    let change = |kind| NetlinkChange {
         request: "try",
         needs: "",
         flags: 0,
-        message: Message { kind, payload: payload.clone() },
+        message: NetlinkMessage { kind, payload: payload.clone() },
     };
     let bytes = batch(7, 10, &[change(0xA00), change(0xA03)]);
     let answers: Vec<_> = Answers(&bytes).map(Option::unwrap).collect();

@@ -1,6 +1,6 @@
 //! Endpoints and events of the MPTCP path manager.
 
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, event_kind, parse_event};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, event_kind, parse_event};
 use pathbench_host::netlink::message::Encoder;
 use pathbench_record::event::EventKind;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ const ATTR_SERVER_SIDE: u16 = 18;
 const FLAG_SERVER_SIDE: u16 = 1 << 1;
 
 fn event(command: u8) -> Encoder {
-    Encoder::after(&[command, 1, 0, 0])
+    Encoder::with_header(&[command, 1, 0, 0])
 }
 
 #[test]
@@ -83,8 +83,8 @@ proptest! {
         let flags = EndpointFlags::from_bits(bits);
         prop_assert_eq!(flags.bits(), bits);
         let endpoint =
-            Endpoint { address, port: Some(port), id: Some(id), interface: Some(interface), flags };
-        let payload = Encoder::after(&[0; GENERIC_HEADER]).nested(ATTR_ADDR, endpoint.encode());
-        prop_assert_eq!(Endpoint::parse(&payload.into_bytes()), Some(endpoint));
+            MptcpEndpoint { address, port: Some(port), id: Some(id), interface: Some(interface), flags };
+        let payload = Encoder::with_header(&[0; GENERIC_HEADER]).nested(ATTR_ADDR, endpoint.encode());
+        prop_assert_eq!(MptcpEndpoint::parse(&payload.into_bytes()), Some(endpoint));
     }
 }

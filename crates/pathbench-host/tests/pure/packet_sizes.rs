@@ -1,6 +1,6 @@
 //! Wire packets counted from the blocks of packet sockets.
 
-use pathbench_host::packet_sizes::{PacketSizes, wire_packets};
+use pathbench_host::packet_sizes::{SizeCounts, wire_packets};
 use pathbench_host::tun::{PacketHeader, Segmentation};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ fn both_directions_and_segments_are_counted() {
         packet(176, libc::PACKET_OUTGOING, 1000, 14 + 40 + 2500),
         packet(0, libc::PACKET_OTHERHOST, 0, 1514),
     ]);
-    let mut sizes = PacketSizes::default();
+    let mut sizes = SizeCounts::default();
     sizes.count_block(&bytes);
     assert_eq!(sizes.received, BTreeMap::from([(40, 1), (1500, 1)]));
     assert_eq!(sizes.sent, BTreeMap::from([(1040, 2), (540, 1)]));
@@ -56,7 +56,7 @@ fn both_directions_and_segments_are_counted() {
 fn malformed_packets_count_as_missed() {
     let mut bytes = block(&[packet(176, libc::PACKET_HOST, 0, 54), packet(0, libc::PACKET_HOST, 0, 54)]);
     bytes.truncate(48 + 200);
-    let mut sizes = PacketSizes::default();
+    let mut sizes = SizeCounts::default();
     sizes.count_block(&bytes);
     assert_eq!((sizes.received, sizes.missed_packets), (BTreeMap::from([(40, 1)]), 1));
 }
@@ -65,10 +65,10 @@ proptest! {
     #[test]
     fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..600), packets in 0u32..8) {
         let mut bytes = bytes;
-        if let Some(place) = bytes.get_mut(PACKETS_OFFSET..PACKETS_OFFSET + 4) {
-            place.copy_from_slice(&packets.to_ne_bytes());
+        if let Some(field) = bytes.get_mut(PACKETS_OFFSET..PACKETS_OFFSET + 4) {
+            field.copy_from_slice(&packets.to_ne_bytes());
         }
-        PacketSizes::default().count_block(&bytes);
+        SizeCounts::default().count_block(&bytes);
     }
 }
 

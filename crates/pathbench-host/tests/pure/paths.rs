@@ -1,14 +1,14 @@
 //! The paths of a host to a server, and the changes that affect them.
 
-use pathbench_host::netlink::{InterfaceAddress, Link, MAIN_TABLE, Route};
-use pathbench_host::paths::{ChangeFilter, HostNetwork, rerouted};
+use pathbench_host::netlink::{InterfaceAddress, MAIN_TABLE, NetworkInterface, Route};
+use pathbench_host::paths::{ChangeFilter, HostNetwork, describe_reroute};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use pathbench_record::network::{ClientPath, IpNet};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-fn link(index: u32, name: &str, up: bool) -> Link {
-    Link {
+fn link(index: u32, name: &str, up: bool) -> NetworkInterface {
+    NetworkInterface {
         index,
         name: name.to_owned(),
         mtu: 1500,
@@ -104,13 +104,13 @@ fn paths_are_interfaces_that_are_up_with_an_address_and_a_route() {
 fn a_removed_route_is_reported() {
     let server: IpAddr = "198.51.100.7".parse().unwrap();
     let before = laptop().paths_to(server, None);
-    assert_eq!(rerouted(&before, &laptop().paths_to(server, None)), None);
+    assert_eq!(describe_reroute(&before, &laptop().paths_to(server, None)), None);
     let mut less = laptop();
     less.routes.retain(|route| route.interface != Some(3));
-    let words = rerouted(&before, &less.paths_to(server, None)).unwrap();
+    let words = describe_reroute(&before, &less.paths_to(server, None)).unwrap();
     assert_eq!(words, "the paths to the server were eth0, wlan0, and are eth0");
     less.routes.clear();
-    assert!(rerouted(&before, &less.paths_to(server, None)).unwrap().ends_with("and are none"));
+    assert!(describe_reroute(&before, &less.paths_to(server, None)).unwrap().ends_with("and are none"));
 }
 
 #[test]

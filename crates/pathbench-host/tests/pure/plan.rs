@@ -1,10 +1,10 @@
 //! Plans of routes and endpoints, and the equivalent commands.
 
 use crate::common::waiting;
-use crate::samples::{Sample, to};
-use pathbench_host::change::Plan;
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
-use pathbench_host::path_mtu::{CachedMtu, HostPath, KernelPathState, LiveConnection, PlanError, plan};
+use crate::samples::{Sample, route_to};
+use pathbench_host::change::ChangePlan;
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
+use pathbench_host::path_mtu::{CachedMtu, HostPath, LiveConnection, PathMtuState, PlanError, plan};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ const SERVER: &str = "10.9.9.9";
 const SERVER_V6: &str = "fd09::9";
 
 /// The path from `wlan` to the server with the routes of its table that match the server; the kernel uses the first.
-fn state(routes: Vec<Sample>) -> KernelPathState {
+fn state(routes: Vec<Sample>) -> PathMtuState {
     let candidates: Vec<_> = routes.into_iter().map(Sample::entry).collect();
     let v4 = candidates[0].is_ipv4();
     let address = |v4_text: &str, v6_text: &str| if v4 { v4_text } else { v6_text }.parse().unwrap();
-    KernelPathState {
+    PathMtuState {
         path: HostPath {
             local: address("10.0.2.1", "fd02::1"),
             interface: "wlan".to_owned(),
@@ -34,21 +34,21 @@ fn state(routes: Vec<Sample>) -> KernelPathState {
         connections: Vec::new(),
         siblings: Vec::new(),
         endpoints: Some(Vec::new()),
-        limits: Some(Limits { subflows: 2, add_addr_accepted: 0 }),
+        limits: Some(MptcpLimits { subflows: 2, add_addr_accepted: 0 }),
         interface_names: BTreeMap::from([(ETH, "eth".to_owned()), (WLAN, "wlan".to_owned())]),
     }
 }
 
-fn commands(plan: &Plan) -> Vec<&str> {
+fn commands(plan: &ChangePlan) -> Vec<&str> {
     plan.steps.iter().flat_map(|step| step.commands.iter().map(String::as_str)).collect()
 }
 
-fn undo_commands(plan: &Plan) -> Vec<&str> {
+fn undo_commands(plan: &ChangePlan) -> Vec<&str> {
     plan.steps.iter().flat_map(|step| step.undo_commands.iter().map(String::as_str)).collect()
 }
 
 fn own_default() -> Sample {
-    to("0.0.0.0/0", 1002).via("10.0.2.254").dev(WLAN)
+    route_to("0.0.0.0/0", 1002).set_gateway("10.0.2.254").dev(WLAN)
 }
 
 /// Name, routes (the kernel uses the first), discovered MTU, commands, and undo commands.
@@ -63,11 +63,11 @@ fn check(cases: Vec<Case<'_>>) {
 }
 
 fn default_by(dev: u32, gateway: &str, metric: u32) -> Sample {
-    to("0.0.0.0/0", 254).via(gateway).dev(dev).metric(metric)
+    route_to("0.0.0.0/0", 254).set_gateway(gateway).dev(dev).metric(metric)
 }
 
 fn own_default_v6() -> Sample {
-    to("::/0", 1002).via("fe80::1").dev(WLAN).metric(1024)
+    route_to("::/0", 1002).set_gateway("fe80::1").dev(WLAN).metric(1024)
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn tables_of_one_interface() {
         ),
         (
             "a table of its own, on the link",
-            vec![to("10.9.9.0/24", 1002).dev(WLAN).header(6, 253).header(5, 2)],
+            vec![route_to("10.9.9.0/24", 1002).dev(WLAN).header(6, 253).header(5, 2)],
             1500,
             "ip route add 10.9.9.9 dev wlan proto static table 1002 mtu 1500",
             "ip route delete 10.9.9.9 dev wlan proto static table 1002 mtu 1500",
@@ -96,14 +96,14 @@ fn tables_of_one_interface() {
         ),
         (
             "a route for the server is there",
-            vec![to("10.9.9.9/32", 1002).via("10.0.2.254").dev(WLAN).mtu(1400), own_default()],
+            vec![route_to("10.9.9.9/32", 1002).set_gateway("10.0.2.254").dev(WLAN).mtu(1400), own_default()],
             1500,
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu 1500",
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu 1400",
         ),
         (
             "a locked MTU stays locked",
-            vec![to("10.9.9.9/32", 1002).via("10.0.2.254").dev(WLAN).locked(2000)],
+            vec![route_to("10.9.9.9/32", 1002).set_gateway("10.0.2.254").dev(WLAN).locked(2000)],
             1500,
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu lock 1500",
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu lock 2000",
@@ -130,7 +130,7 @@ fn the_main_table_and_shared_ones() {
         ),
         (
             "several next hops",
-            vec![to("0.0.0.0/0", 254).hops(&[(ETH, 0, 1, "10.0.1.254"), (WLAN, 4, 3, "10.0.2.254")])],
+            vec![route_to("0.0.0.0/0", 254).hops(&[(ETH, 0, 1, "10.0.1.254"), (WLAN, 4, 3, "10.0.2.254")])],
             1500,
             "ip route replace default proto static mtu 1500 nexthop via 10.0.1.254 dev eth weight 1 \
              nexthop via 10.0.2.254 dev wlan onlink weight 3",
@@ -148,7 +148,7 @@ fn the_main_table_and_shared_ones() {
             "IPv6, by advertisement, two interfaces",
             vec![
                 own_default_v6().header(5, 9).expiring(1800),
-                to("::/0", 1002).via("fe80::2").dev(ETH).metric(2048),
+                route_to("::/0", 1002).set_gateway("fe80::2").dev(ETH).metric(2048),
             ],
             1500,
             "ip -6 route replace default via fe80::1 dev wlan proto ra metric 1024 table 1002 expires 1800 mtu 1500",
@@ -159,20 +159,21 @@ fn the_main_table_and_shared_ones() {
 
 #[test]
 fn routes_over_a_next_hop_object() {
-    let over = |sample: Sample| sample.via("10.0.2.254").dev(WLAN).with(30, &7u32.to_ne_bytes());
+    let over =
+        |sample: Sample| sample.set_gateway("10.0.2.254").dev(WLAN).set_attribute(30, &7u32.to_ne_bytes());
     let without = "ip route delete 10.9.9.9 nhid 7 proto static table 1002 mtu 1500\n\
                    ip route add 10.9.9.9 nhid 7 proto static table 1002";
     check(vec![
         (
             "lowered",
-            vec![over(to("10.9.9.9/32", 1002))],
+            vec![over(route_to("10.9.9.9/32", 1002))],
             1500,
             "ip route replace 10.9.9.9 nhid 7 proto static table 1002 mtu 1500",
             without,
         ),
         (
             "raised",
-            vec![over(to("10.9.9.9/32", 1002)).mtu(1500)],
+            vec![over(route_to("10.9.9.9/32", 1002)).mtu(1500)],
             9000,
             without,
             "ip route replace 10.9.9.9 nhid 7 proto static table 1002 mtu 1500",
@@ -194,21 +195,21 @@ fn an_mtu_increase_is_planned() {
     check(vec![
         (
             "larger again",
-            vec![to("10.9.9.9/32", 1002).via("10.0.2.254").dev(WLAN).mtu(1400)],
+            vec![route_to("10.9.9.9/32", 1002).set_gateway("10.0.2.254").dev(WLAN).mtu(1400)],
             4352,
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu 4352",
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu 1400",
         ),
         (
             "as large as the interface again",
-            vec![to("10.9.9.9/32", 1002).via("10.0.2.254").dev(WLAN).mtu(1400)],
+            vec![route_to("10.9.9.9/32", 1002).set_gateway("10.0.2.254").dev(WLAN).mtu(1400)],
             9000,
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002",
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu 1400",
         ),
         (
             "as large as the interface again, locked",
-            vec![to("10.9.9.9/32", 1002).via("10.0.2.254").dev(WLAN).locked(1400)],
+            vec![route_to("10.9.9.9/32", 1002).set_gateway("10.0.2.254").dev(WLAN).locked(1400)],
             9000,
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu lock 9000",
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu lock 1400",
@@ -229,8 +230,8 @@ fn an_mtu_increase_is_planned() {
 #[test]
 fn a_shared_table_is_noted() {
     let routes = vec![
-        to("0.0.0.0/0", 254).via("10.0.2.254").dev(WLAN).metric(600),
-        to("0.0.0.0/0", 254).via("10.0.1.254").dev(ETH).metric(100),
+        route_to("0.0.0.0/0", 254).set_gateway("10.0.2.254").dev(WLAN).metric(600),
+        route_to("0.0.0.0/0", 254).set_gateway("10.0.1.254").dev(ETH).metric(100),
     ];
     let notes = plan(&state(routes), 1500, &[]).unwrap().notes.join(" ");
     assert!(notes.contains("Table 254 leads to 10.9.9.9 by other interfaces, too"), "{notes}");
@@ -240,7 +241,7 @@ fn a_shared_table_is_noted() {
 fn an_mtu_learnt_from_icmp_is_considered() {
     let learnt = |mtu_bytes| {
         let cached = CachedMtu { mtu_bytes, expires_in: Duration::from_secs(90), locked: false };
-        KernelPathState { cached: Some(cached), ..state(vec![own_default()]) }
+        PathMtuState { cached: Some(cached), ..state(vec![own_default()]) }
     };
     let right = plan(&learnt(1400), 1400, &[]).unwrap();
     assert!(right.steps.is_empty() && right.notes[0].contains("learnt 1400 by ICMP"), "{right:?}");
@@ -254,13 +255,13 @@ fn an_mtu_learnt_from_icmp_is_considered() {
 #[test]
 fn impossible_changes_are_reported() {
     let below = |routes, mtu| plan(&state(routes), mtu, &[]).unwrap_err();
-    let v6 = below(vec![to("::/0", 1002).via("fe80::1").dev(WLAN)], 1279);
+    let v6 = below(vec![route_to("::/0", 1002).set_gateway("fe80::1").dev(WLAN)], 1279);
     assert_eq!(v6, PlanError::BelowMinimum { mtu_bytes: 1279, least_bytes: 1280 });
     let v4 = below(vec![own_default()], 67);
     assert_eq!(v4, PlanError::BelowMinimum { mtu_bytes: 67, least_bytes: 68 });
-    let local = below(vec![to("10.9.9.9/32", 255).dev(1).header(7, 2)], 1500);
+    let local = below(vec![route_to("10.9.9.9/32", 255).dev(1).header(7, 2)], 1500);
     assert!(matches!(local, PlanError::NotUnicast { table: 255, .. }), "{local}");
-    let connected = |dev| to("10.9.9.0/24", 254).dev(dev).header(6, 253).header(5, 2);
+    let connected = |dev| route_to("10.9.9.0/24", 254).dev(dev).header(6, 253).header(5, 2);
     let mut two = state(vec![connected(WLAN)]);
     two.candidates = vec![connected(ETH).entry(), connected(WLAN).entry()];
     let ambiguous = plan(&two, 1500, &[]).unwrap_err();
@@ -268,12 +269,19 @@ fn impossible_changes_are_reported() {
         matches!(&ambiguous, PlanError::Ambiguous { interface, .. } if interface == "wlan"),
         "{ambiguous}"
     );
-    let rival = vec![own_default(), to("10.9.9.9/32", 1002).via("10.0.2.253").dev(WLAN).header(7, 6)];
+    let rival =
+        vec![own_default(), route_to("10.9.9.9/32", 1002).set_gateway("10.0.2.253").dev(WLAN).header(7, 6)];
     assert!(matches!(plan(&state(rival), 1500, &[]), Err(PlanError::Ambiguous { .. })));
 }
 
-fn endpoint(id: u8, flags: EndpointFlags) -> Endpoint {
-    Endpoint { address: "10.0.2.1".parse().unwrap(), port: None, id: Some(id), interface: Some(WLAN), flags }
+fn endpoint(id: u8, flags: EndpointFlags) -> MptcpEndpoint {
+    MptcpEndpoint {
+        address: "10.0.2.1".parse().unwrap(),
+        port: None,
+        id: Some(id),
+        interface: Some(WLAN),
+        flags,
+    }
 }
 
 const SUBFLOW: EndpointFlags = EndpointFlags {
@@ -286,7 +294,7 @@ const SUBFLOW: EndpointFlags = EndpointFlags {
 };
 
 /// A plan for stuck connections on a path with a correct route.
-fn freeing(state: &KernelPathState, stuck: &[LiveConnection]) -> Plan {
+fn freeing(state: &PathMtuState, stuck: &[LiveConnection]) -> ChangePlan {
     let mut state = state.clone();
     state.route = state.route.with_mtu(Some(1500));
     plan(&state, 1500, stuck).unwrap()
@@ -308,11 +316,8 @@ fn working(token: u32, id: u8) -> LiveConnection {
 #[test]
 fn a_stuck_subflow_of_an_endpoint() {
     let siblings = vec![stuck(Some((9, 3))), working(9, 0), stuck(Some((10, 3))), working(10, 0)];
-    let state = KernelPathState {
-        endpoints: Some(vec![endpoint(3, SUBFLOW)]),
-        siblings,
-        ..state(vec![own_default()])
-    };
+    let state =
+        PathMtuState { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..state(vec![own_default()]) };
     let plan = freeing(&state, &[stuck(Some((9, 3))), stuck(Some((10, 3)))]);
     assert_eq!(
         commands(&plan),
@@ -328,11 +333,8 @@ fn a_stuck_subflow_of_an_endpoint() {
 #[test]
 fn a_stuck_first_subflow_of_an_endpoint() {
     let siblings = vec![stuck(Some((9, 0))), working(9, 1), working(9, 3)];
-    let state = KernelPathState {
-        endpoints: Some(vec![endpoint(3, SUBFLOW)]),
-        siblings,
-        ..state(vec![own_default()])
-    };
+    let state =
+        PathMtuState { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..state(vec![own_default()]) };
     let plan = freeing(&state, &[stuck(Some((9, 0)))]);
     assert_eq!(
         commands(&plan),
@@ -349,9 +351,9 @@ fn a_stuck_first_subflow_of_an_endpoint() {
 
 #[test]
 fn a_stuck_first_subflow_without_an_endpoint() {
-    let other = Endpoint { address: "10.0.1.1".parse().unwrap(), ..endpoint(1, SUBFLOW) };
+    let other = MptcpEndpoint { address: "10.0.1.1".parse().unwrap(), ..endpoint(1, SUBFLOW) };
     let siblings = vec![stuck(Some((9, 0))), working(9, 2)];
-    let state = KernelPathState { endpoints: Some(vec![other]), siblings, ..state(vec![own_default()]) };
+    let state = PathMtuState { endpoints: Some(vec![other]), siblings, ..state(vec![own_default()]) };
     let plan = freeing(&state, &[stuck(Some((9, 0)))]);
     assert_eq!(
         commands(&plan),
@@ -367,7 +369,7 @@ fn a_stuck_first_subflow_without_an_endpoint() {
 #[test]
 fn useless_changes_are_not_planned() {
     let signal = EndpointFlags { subflow: false, signal: true, ..EndpointFlags::default() };
-    let state = KernelPathState { siblings: vec![working(9, 1)], ..state(vec![own_default()]) };
+    let state = PathMtuState { siblings: vec![working(9, 1)], ..state(vec![own_default()]) };
     for (name, endpoints, connections, note) in [
         (
             "nothing but stuck subflows",
@@ -386,7 +388,7 @@ fn useless_changes_are_not_planned() {
         ("signalled only", Some(vec![endpoint(3, signal)]), vec![stuck(Some((9, 0)))], "opens no subflows"),
         ("another program's", Some(vec![]), vec![stuck(Some((9, 3)))], "another path manager"),
     ] {
-        let plan = freeing(&KernelPathState { endpoints, ..state.clone() }, &connections);
+        let plan = freeing(&PathMtuState { endpoints, ..state.clone() }, &connections);
         assert!(plan.steps.is_empty(), "{name}: {plan:?}");
         assert!(plan.notes.join(" ").contains(note), "{name}: {plan:?}");
         assert_eq!(plan.notes.is_empty(), note.is_empty(), "{name}: {plan:?}");
@@ -398,11 +400,8 @@ fn useless_changes_are_not_planned() {
 fn a_connection_that_has_no_other_subflow_is_not_ended() {
     let somebody_elses = waiting("10.0.2.1".parse().unwrap(), "192.0.2.1".parse().unwrap(), Some((11, 0)));
     let siblings = vec![stuck(Some((9, 3))), working(9, 0), somebody_elses];
-    let state = KernelPathState {
-        endpoints: Some(vec![endpoint(3, SUBFLOW)]),
-        siblings,
-        ..state(vec![own_default()])
-    };
+    let state =
+        PathMtuState { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..state(vec![own_default()]) };
     let plan = freeing(&state, &[stuck(Some((9, 3)))]);
     assert!(plan.steps.is_empty() && plan.notes[0].contains("would end"), "{plan:?}");
 }

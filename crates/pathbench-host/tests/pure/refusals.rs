@@ -1,6 +1,6 @@
 //! The reasons why the kernel refuses namespaces.
 
-use pathbench_host::namespace::{Circumstances, IsolationStep, Refusal};
+use pathbench_host::namespace::{Circumstances, IsolationStep, NamespaceRefusal};
 use rustix::io::Errno;
 
 const PLAIN: Circumstances = Circumstances {
@@ -48,5 +48,5 @@ fn the_forbidding_setting_is_named() {
 #[test]
 fn without_a_user_namespace_root_is_the_remedy() {
     let refusal = PLAIN.explain(IsolationStep::NetworkAndPid, Errno::PERM, false);
-    assert_eq!(refusal, Refusal::NotRoot);
+    assert_eq!(refusal, NamespaceRefusal::NotRoot);
 }

@@ -57,11 +57,11 @@ fn entry_in(table: u32, v4: bool, header: &[(usize, u8)], attributes: Encoder) -
         bytes[*at] = *value;
     }
     let network = if v4 { "10.0.0.0" } else { "fd00::" }.parse().unwrap();
-    let message = Encoder::after(&bytes).u32(libc::RTA_TABLE, table).address(libc::RTA_DST, network);
+    let message = Encoder::with_header(&bytes).u32(libc::RTA_TABLE, table).address(libc::RTA_DST, network);
     FibEntry::parse(&[message.into_bytes(), attributes.into_bytes()].concat()).unwrap()
 }
 
-fn by(gateway: &str) -> Encoder {
+fn gateway_attribute(gateway: &str) -> Encoder {
     Encoder::default().address(libc::RTA_GATEWAY, gateway.parse().unwrap()).u32(libc::RTA_OIF, 2)
 }
 
@@ -78,27 +78,27 @@ fn hops(flags: u8) -> Encoder {
 fn expiring(hundredths: u32) -> FibEntry {
     let mut info = [0; 32];
     info[8..12].copy_from_slice(&hundredths.to_ne_bytes());
-    entry(false, &[], by("fe80::1").bytes(libc::RTA_CACHEINFO, &info))
+    entry(false, &[], gateway_attribute("fe80::1").bytes(libc::RTA_CACHEINFO, &info))
 }
 
 #[test]
 fn the_state_of_next_hops_is_left_out() {
     assert_eq!(entry(true, &[], hops(0)), entry(true, &[(8, 0x10)], hops(0x11)));
-    let bytes = entry(true, &[(8, 0x15)], by("10.0.1.254")).encode().into_bytes();
+    let bytes = entry(true, &[(8, 0x15)], gateway_attribute("10.0.1.254")).encode().into_bytes();
     assert_eq!(bytes[8..12], [4, 0, 0, 0], "only configured flags go back");
 }
 
 #[test]
 fn a_remaining_lifetime_is_not_compared_but_permanence_is() {
     assert_eq!(expiring(500), expiring(400));
-    assert_ne!(expiring(500), entry(false, &[], by("fe80::1")));
+    assert_ne!(expiring(500), entry(false, &[], gateway_attribute("fe80::1")));
     assert_eq!(expiring(501).expires_s(), Some(6));
     assert_eq!(expiring(1000).expiring_like(&expiring(300)).expires_s(), Some(3));
 }
 
 #[test]
 fn a_next_hop_object_is_restored_without_derived_attributes() {
-    let bytes = entry(true, &[], by("10.0.1.254").u32(RTA_NH_ID, 7)).encode().into_bytes();
+    let bytes = entry(true, &[], gateway_attribute("10.0.1.254").u32(RTA_NH_ID, 7)).encode().into_bytes();
     let kinds: Vec<_> = Attributes::new(&bytes[ROUTE_HEADER..]).iter().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, [libc::RTA_DST, libc::RTA_TABLE, RTA_NH_ID]);
 }
@@ -108,7 +108,8 @@ fn a_journal_preserves_every_attribute() {
     let lock = Encoder::default().u32(RTAX_LOCK, 1 << RTAX_MTU).u32(RTAX_MTU, 1400);
     let mut info = [0; 32];
     info[8..12].copy_from_slice(&5000_u32.to_ne_bytes());
-    let attributes = by("fe80::1").bytes(libc::RTA_CACHEINFO, &info).nested(libc::RTA_METRICS, lock);
+    let attributes =
+        gateway_attribute("fe80::1").bytes(libc::RTA_CACHEINFO, &info).nested(libc::RTA_METRICS, lock);
     let entry = entry(false, &[], attributes);
     let text = serde_json::to_string(&entry).unwrap();
     let read: FibEntry = serde_json::from_str(&text).unwrap();
@@ -127,7 +128,7 @@ fn route() -> impl Strategy<Value = FibEntry> {
             metrics.sort_unstable();
             metrics.dedup_by_key(|(kind, _)| *kind);
             let metrics = (!metrics.is_empty()).then_some(metrics);
-            let attributes = Encoder::default().with(metrics, |to, metrics| {
+            let attributes = Encoder::default().add_optional(metrics, |to, metrics| {
                 let metrics =
                     metrics.iter().fold(Encoder::default(), |to, (kind, value)| to.u32(*kind, *value));
                 to.nested(libc::RTA_METRICS, metrics)

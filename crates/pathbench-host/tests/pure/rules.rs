@@ -1,7 +1,7 @@
 //! Policy rules in the kernel's dumps, and their evaluation.
 
 use pathbench_host::netlink::message::Encoder;
-use pathbench_host::netlink::{FollowedRule, Lookup, Rule};
+use pathbench_host::netlink::{FollowedRule, Lookup, RoutingRule};
 use pathbench_record::network::{DEFAULT_V4, IpNet};
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -20,13 +20,13 @@ const FIB_RULE_INVERT: u32 = 2;
 
 #[test]
 fn a_rule_with_a_mark_is_not_a_source_rule() {
-    let rule = Rule { from: DEFAULT_V4, table: 100, priority: 5 };
-    assert_eq!(Rule::parse(&rule.encode().into_bytes()), Some(rule));
-    assert_eq!(Rule::parse(&rule.encode().u32(FRA_FWMARK, 1).into_bytes()), None);
+    let rule = RoutingRule { from: DEFAULT_V4, table: 100, priority: 5 };
+    assert_eq!(RoutingRule::parse(&rule.encode().into_bytes()), Some(rule));
+    assert_eq!(RoutingRule::parse(&rule.encode().u32(FRA_FWMARK, 1).into_bytes()), None);
 }
 
 fn header(to: u8, from: u8, table: u8, flags: u8) -> Encoder {
-    Encoder::after(&[2, to, from, 0, table, 0, 0, FR_ACT_TO_TBL, flags, 0, 0, 0])
+    Encoder::with_header(&[2, to, from, 0, table, 0, 0, FR_ACT_TO_TBL, flags, 0, 0, 0])
 }
 
 #[test]
@@ -68,7 +68,7 @@ proptest! {
     fn requests_are_parsed_as_written(
         address: IpAddr, prefix in 0u8..=32, table: u32, priority: u32
     ) {
-        let rule = Rule { from: IpNet::new(address, prefix).unwrap().trunc(), table, priority };
-        prop_assert_eq!(Rule::parse(&rule.encode().into_bytes()), Some(rule));
+        let rule = RoutingRule { from: IpNet::new(address, prefix).unwrap().trunc(), table, priority };
+        prop_assert_eq!(RoutingRule::parse(&rule.encode().into_bytes()), Some(rule));
     }
 }

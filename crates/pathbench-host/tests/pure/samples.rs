@@ -19,7 +19,7 @@ pub(crate) struct Sample {
 }
 
 /// A static route to `destination` in `table`.
-pub(crate) fn to(destination: &str, table: u32) -> Sample {
+pub(crate) fn route_to(destination: &str, table: u32) -> Sample {
     let destination: IpNet = destination.parse().unwrap();
     let v4 = destination.addr().is_ipv4();
     let (family, prefix) = (if v4 { 2 } else { 10 }, destination.prefix_len());
@@ -27,23 +27,23 @@ pub(crate) fn to(destination: &str, table: u32) -> Sample {
     let address = (destination.prefix_len() > 0).then_some(destination.addr());
     let attributes = Encoder::default()
         .u32(libc::RTA_TABLE, table)
-        .with(address, |to, address| to.address(libc::RTA_DST, address))
-        .with((!v4).then_some(0), |to, preference| to.u8(RTA_PREF, preference));
+        .add_optional(address, |to, address| to.address(libc::RTA_DST, address))
+        .add_optional((!v4).then_some(0), |to, preference| to.u8(RTA_PREF, preference));
     Sample { header, attributes, metrics: Encoder::default(), expires_s: None }
 }
 
 impl Sample {
-    pub(crate) fn via(mut self, gateway: &str) -> Self {
+    pub(crate) fn set_gateway(mut self, gateway: &str) -> Self {
         self.attributes = self.attributes.address(libc::RTA_GATEWAY, gateway.parse().unwrap());
         self
     }
 
     pub(crate) fn dev(self, interface: u32) -> Self {
-        self.with(libc::RTA_OIF, &interface.to_ne_bytes())
+        self.set_attribute(libc::RTA_OIF, &interface.to_ne_bytes())
     }
 
     pub(crate) fn metric(self, metric: u32) -> Self {
-        self.with(libc::RTA_PRIORITY, &metric.to_ne_bytes())
+        self.set_attribute(libc::RTA_PRIORITY, &metric.to_ne_bytes())
     }
 
     pub(crate) fn mtu(self, mtu_bytes: u32) -> Self {
@@ -59,7 +59,7 @@ impl Sample {
         self
     }
 
-    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
+    pub(crate) fn set_attribute(mut self, kind: u16, value: &[u8]) -> Self {
         self.attributes = self.attributes.bytes(kind, value);
         self
     }
@@ -86,14 +86,16 @@ impl Sample {
             bytes.extend(interface.to_ne_bytes());
             bytes.extend(attributes);
         }
-        self.with(libc::RTA_MULTIPATH, &bytes)
+        self.set_attribute(libc::RTA_MULTIPATH, &bytes)
     }
 
     /// The parsed route.
     pub(crate) fn entry(self) -> FibEntry {
         let metrics = Some(self.metrics.into_bytes()).filter(|metrics| !metrics.is_empty());
-        let attributes =
-            self.attributes.with(metrics, |to, metrics| to.bytes(libc::RTA_METRICS, &metrics)).into_bytes();
+        let attributes = self
+            .attributes
+            .add_optional(metrics, |to, metrics| to.bytes(libc::RTA_METRICS, &metrics))
+            .into_bytes();
         let mut hex = String::new();
         for byte in self.header.iter().chain(&attributes) {
             write!(hex, "{byte:02x}").unwrap();

@@ -24,20 +24,20 @@ const IFTYPE_P2P_CLIENT: u32 = 8;
 
 /// Equivalent to `iw dev`: an associated interface, with further attributes that are ignored.
 fn interface(kind: u32, ssid: Option<&[u8]>) -> Vec<u8> {
-    Encoder::after(&[7, 1, 0, 0])
+    Encoder::with_header(&[7, 1, 0, 0])
         .u32(ATTR_IFINDEX, 3)
         .text(ATTR_IFNAME, "wlan0")
         .u32(1, 0)
         .u32(ATTR_IFTYPE, kind)
         .bytes(ATTR_MAC, &[2, 0, 0, 0, 0, 1])
         .u32(ATTR_WIPHY_FREQ, 5180)
-        .with(ssid, |to, ssid| to.bytes(ATTR_SSID, ssid))
+        .add_optional(ssid, |to, ssid| to.bytes(ATTR_SSID, ssid))
         .into_bytes()
 }
 
 /// Equivalent to `iw dev wlan0 station dump`.
 fn station(information: Encoder) -> Vec<u8> {
-    Encoder::after(&[19, 1, 0, 0])
+    Encoder::with_header(&[19, 1, 0, 0])
         .u32(ATTR_IFINDEX, 3)
         .bytes(ATTR_MAC, &[0x00, 0x1a, 0x2b, 0x3c, 0x4d, 0x5e])
         .nested(ATTR_STA_INFO, information)

@@ -1,6 +1,6 @@
 //! Describes deviations of a measurement that exceed a link's tolerance and random variation. Pure.
 
-use crate::scenario::{Engine, Link};
+use crate::scenario::{LinkEngine, LinkPlan};
 use pathbench_link::{Distribution, GilbertElliott, LinkModel, LossModel, RateModel};
 use pathbench_record::document::{LinkMeasurement, OneWayDelay};
 use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES};
@@ -17,8 +17,8 @@ const PROBE_FRAME_BYTES: u64 = (AddressFamily::Ipv6
     + ETHERNET_HEADER_BYTES) as u64;
 
 struct Judged<'a> {
-    link: &'a Link,
-    place: String,
+    link: &'a LinkPlan,
+    context: String,
     model: &'a LinkModel,
     rate_bps: Option<u64>,
     mtu_bytes: u32,
@@ -26,12 +26,12 @@ struct Judged<'a> {
     probes: Option<ProbedDirection>,
 }
 
-pub fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkMeasurement) -> Vec<String> {
+pub fn judge(link: &LinkPlan, calibration: &LinkCalibration, measured: &LinkMeasurement) -> Vec<String> {
     let [first, second] = [&link.ends[0].node, &link.ends[1].node];
     let directions = [
         Judged {
             link,
-            place: format!("link {} ({first} to {second})", link.name),
+            context: format!("link {} ({first} to {second})", link.name),
             model: &link.forward,
             rate_bps: measured.forward_bps,
             mtu_bytes: measured.forward_mtu_bytes,
@@ -40,7 +40,7 @@ pub fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkMeasurem
         },
         Judged {
             link,
-            place: format!("link {} ({second} to {first})", link.name),
+            context: format!("link {} ({second} to {first})", link.name),
             model: &link.reverse,
             rate_bps: measured.reverse_bps,
             mtu_bytes: measured.reverse_mtu_bytes,
@@ -53,7 +53,7 @@ pub fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkMeasurem
         .flat_map(|direction| [direction.rate(), direction.mtu(), direction.delay(), direction.loss()])
         .flatten()
         .collect();
-    if link.engine == Engine::Kernel {
+    if link.engine == LinkEngine::Kernel {
         deviations.extend(round_trip(link, measured));
     }
     deviations
@@ -63,13 +63,13 @@ impl Judged<'_> {
     fn rate(&self) -> Option<String> {
         let asked = expected_rate_bps(self.model)?;
         let Some(got) = self.rate_bps else {
-            return Some(format!("{}: its rate could not be measured", self.place));
+            return Some(format!("{}: its rate could not be measured", self.context));
         };
         let deviation = got as f64 / asked as f64 - 1.0;
         (deviation.abs() > self.link.tolerance).then(|| {
             format!(
                 "{}: {} Mbit/s asked for, {:.2} measured: {:+.1} %, tolerance is {:.3} %",
-                self.place,
+                self.context,
                 asked as f64 / 1e6,
                 got as f64 / 1e6,
                 deviation * 100.0,
@@ -82,11 +82,11 @@ impl Judged<'_> {
         let (asked, got) = (self.link.mtu_bytes(), self.mtu_bytes);
         // With high loss, possibly no packet of full size has arrived.
         let lost = self.model.independent_loss().is_none_or(|loss| loss > 0.5);
-        (got != asked && !lost).then(|| format!("{}: MTU {asked} asked for, {got} measured", self.place))
+        (got != asked && !lost).then(|| format!("{}: MTU {asked} asked for, {got} measured", self.context))
     }
 
     fn delay(&self) -> Option<String> {
-        if self.link.engine == Engine::Kernel {
+        if self.link.engine == LinkEngine::Kernel {
             return None;
         }
         let (expected, blur) = expected_delay(self.model, PROBE_FRAME_BYTES)?;
@@ -96,7 +96,7 @@ impl Judged<'_> {
         ((got - asked_ms).abs() > slack_ms).then(|| {
             format!(
                 "{}: delay {} asked for, {} measured (median)",
-                self.place,
+                self.context,
                 duration_ms(asked_ms),
                 duration_ms(got)
             )
@@ -104,7 +104,7 @@ impl Judged<'_> {
     }
 
     fn loss(&self) -> Option<String> {
-        if self.link.engine == Engine::Kernel {
+        if self.link.engine == LinkEngine::Kernel {
             return None;
         }
         let (expected, probes) = (expected_loss(self.model)?, self.probes?);
@@ -112,7 +112,7 @@ impl Judged<'_> {
         is_improbable(expected, probes.sent, lost).then(|| {
             format!(
                 "{}: loss {:.3} % asked for, {lost} of {} packets lost: less probable than one in a thousand",
-                self.place,
+                self.context,
                 expected.probability * 100.0,
                 probes.sent
             )
@@ -121,7 +121,7 @@ impl Judged<'_> {
 }
 
 /// Compares the round-trip time of a link of the kernel's engine, which one end can measure, with netem's delay.
-fn round_trip(link: &Link, measured: &LinkMeasurement) -> Option<String> {
+fn round_trip(link: &LinkPlan, measured: &LinkMeasurement) -> Option<String> {
     let asked = link.forward.constant_delay()? + link.reverse.constant_delay()?;
     let asked_ms = asked.as_secs_f64() * 1e3;
     let jitter_ms = (link.forward.jitter + link.reverse.jitter).as_secs_f64() * 1e3;
@@ -142,7 +142,7 @@ pub(super) fn expected_rate_bps(model: &LinkModel) -> Option<u64> {
 }
 
 /// Whether the link may pass no packets for so long that calibration fails.
-pub(super) fn may_be_silent(link: &Link) -> bool {
+pub(super) fn may_be_silent(link: &LinkPlan) -> bool {
     [&link.forward, &link.reverse].iter().any(|model| {
         !matches!(model.rate, RateModel::Unlimited | RateModel::Constant(_))
             || matches!(model.loss, LossModel::Bursts { .. } | LossModel::Schedule(_))

@@ -3,9 +3,9 @@
 
 pub mod judgement;
 
-use crate::agent::{AgentError, Notice, Request};
+use crate::agent::{AgentError, AgentNotice, AgentRequest};
 use crate::environment::{Environment, EnvironmentError};
-use crate::scenario::{Engine, Link};
+use crate::scenario::{LinkEngine, LinkPlan};
 use pathbench_host::qdisc::default_burst_bytes;
 use pathbench_link::LinkModel;
 use pathbench_record::document::{LinkMeasurement, OneWayDelay, RunLink};
@@ -41,7 +41,7 @@ pub(crate) fn deviations(links: &[RunLink]) -> Vec<String> {
 
 fn measure_link(
     environment: &Environment,
-    link: &Link,
+    link: &LinkPlan,
     run_link: &mut RunLink,
 ) -> Result<(), EnvironmentError> {
     let family = if link.ends.iter().all(|end| end.address(AddressFamily::Ipv4).is_some()) {
@@ -81,15 +81,15 @@ fn measure_link(
 
 fn calibrate(
     environment: &Environment,
-    link: &Link,
+    link: &LinkPlan,
     near: IpAddr,
     far: IpAddr,
 ) -> Result<LinkCalibration, CalibrationError<EnvironmentError>> {
     let plan = plan(link, SocketAddr::new(near, 0), SocketAddr::new(far, 0));
     let timeout = plan.time_limit(longest_delay(&link.forward) + longest_delay(&link.reverse));
     let request = |node: &str, command| {
-        environment.ask(node, &Request::Calibrate(command), timeout, |notice| match notice {
-            Notice::Calibrated(report) => Some(report),
+        environment.ask(node, &AgentRequest::Calibrate(command), timeout, |notice| match notice {
+            AgentNotice::Calibrated(report) => Some(report),
             _ => None,
         })
     };
@@ -102,16 +102,16 @@ fn calibrate(
 }
 
 /// The measurements of a link: its rate if constant, and for an emulated link also the other parameters of its model.
-fn plan(link: &Link, near: SocketAddr, far: SocketAddr) -> CalibrationPlan {
+fn plan(link: &LinkPlan, near: SocketAddr, far: SocketAddr) -> CalibrationPlan {
     let plan = CalibrationPlan::new(near, far, link.mtu_bytes());
     match link.engine {
-        Engine::Kernel => CalibrationPlan {
+        LinkEngine::Kernel => CalibrationPlan {
             forward_bps: link.forward.rate_bps(),
             reverse_bps: link.reverse.rate_bps(),
             bucket_bytes: bucket_bytes(link),
             ..plan
         },
-        Engine::Emulated => {
+        LinkEngine::Emulated => {
             let slowest =
                 [&link.forward, &link.reverse].iter().filter_map(|model| model.mean_rate_bps()).min();
             let jitter = link.forward.jitter.max(link.reverse.jitter);
@@ -134,7 +134,7 @@ fn longest_delay(model: &LinkModel) -> Duration {
     base + model.jitter * 5
 }
 
-fn bucket_bytes(link: &Link) -> u64 {
+fn bucket_bytes(link: &LinkPlan) -> u64 {
     [&link.forward, &link.reverse]
         .iter()
         .filter_map(|model| Some(default_burst_bytes(model.rate_bps()?, link.mtu_bytes())))

@@ -6,17 +6,17 @@ use thiserror::Error;
 
 pub type Result<T = (), E = EnvironmentError> = std::result::Result<T, E>;
 
-pub(super) type Source = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type ErrorSource = Box<dyn std::error::Error + Send + Sync>;
 
 /// A lab could not be built or changed.
 #[derive(Debug, Error)]
 pub enum EnvironmentError {
     /// Something failed at a host, a router or a link.
-    #[error("{place}: {source}")]
-    Failed { place: String, source: Source },
+    #[error("{context}: {source}")]
+    Failed { context: String, source: ErrorSource },
     /// Like [`Self::Failed`], but this host lacks the capability: a retry cannot help.
-    #[error("{place}: {source}")]
-    Unable { place: String, source: Source },
+    #[error("{context}: {source}")]
+    Unable { context: String, source: ErrorSource },
     #[error("the lab's links were made but did not come up within five seconds; is the machine overloaded?")]
     NotRunning,
     #[error("host `{node}`: {source}")]
@@ -41,22 +41,23 @@ impl EnvironmentError {
     }
 }
 
-/// A failure at `place`.
-pub(crate) fn failed<E: Into<Source>>(place: impl Into<String>) -> impl FnOnce(E) -> EnvironmentError {
-    let place = place.into();
-    move |source| EnvironmentError::Failed { place, source: source.into() }
+pub(crate) fn failure_at<E: Into<ErrorSource>>(
+    context: impl Into<String>,
+) -> impl FnOnce(E) -> EnvironmentError {
+    let context = context.into();
+    move |source| EnvironmentError::Failed { context, source: source.into() }
 }
 
-/// A failure at `place`: [`EnvironmentError::Unable`] if `is_unable` is true for the error.
-pub(super) fn refused<E: Into<Source>>(
-    place: String,
+/// A failure at `context`: [`EnvironmentError::Unable`] if `is_unable` is true for the error.
+pub(super) fn refusal_at<E: Into<ErrorSource>>(
+    context: String,
     is_unable: impl FnOnce(&E) -> bool,
 ) -> impl FnOnce(E) -> EnvironmentError {
     move |error| {
         if is_unable(&error) {
-            EnvironmentError::Unable { place, source: error.into() }
+            EnvironmentError::Unable { context, source: error.into() }
         } else {
-            EnvironmentError::Failed { place, source: error.into() }
+            EnvironmentError::Failed { context, source: error.into() }
         }
     }
 }

@@ -10,16 +10,16 @@ mod offload;
 mod setting;
 mod wire;
 
-pub(crate) use error::failed;
+pub(crate) use error::failure_at;
 pub use error::{EnvironmentError, Result};
 pub use node::NodeHandle;
 pub use wire::LinkCounters;
 
 use crate::addressing;
-use crate::agent::{AgentError, AgentLauncher, Notice, Request};
-use crate::scenario::{Engine, Role, Topology, icmp_in_words};
+use crate::agent::{AgentError, AgentLauncher, AgentNotice, AgentRequest};
+use crate::scenario::{LinkEngine, NodeRole, TopologyPlan, icmp_in_words};
 use pathbench_emulator::plane::DataPlane;
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::firewall::RouterCounters;
 use pathbench_host::netlink::RouteSocket;
 use pathbench_record::direction::LinkDirection;
@@ -70,7 +70,7 @@ impl Emulation {
 
 fn start_plane(emulation: &Emulation, link: &str) -> Result<DataPlane> {
     let mut plane =
-        DataPlane::start(Arc::clone(&emulation.clock)).map_err(failed(format!("link `{link}`")))?;
+        DataPlane::start(Arc::clone(&emulation.clock)).map_err(failure_at(format!("link `{link}`")))?;
     plane.set_wall_offset_ns(emulation.wall_offset_ns);
     Ok(plane)
 }
@@ -84,7 +84,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 
 #[derive(Debug)]
 pub struct Environment {
-    topology: Topology,
+    topology: TopologyPlan,
     fabric: Fabric,
     nodes: Vec<NodeHandle>,
     wires: Vec<Wire>,
@@ -94,12 +94,12 @@ impl Environment {
     /// Builds the lab: every namespace, link, address, route, rule, endpoint and sysctl, and one agent for each node.
     /// `server` is the host that accepts connections. After the return, all links pass packets.
     pub fn build(
-        topology: &Topology,
+        topology: &TopologyPlan,
         server: &str,
         launcher: &AgentLauncher,
         emulation: &Emulation,
     ) -> Result<Self> {
-        let routes = RouteSocket::open().map_err(failed("opening the fabric namespace"))?;
+        let routes = RouteSocket::open().map_err(failure_at("opening the fabric namespace"))?;
         let mut nodes = Vec::new();
         for node in &topology.nodes {
             nodes.push(NodeHandle::create(
@@ -108,7 +108,7 @@ impl Environment {
                 launcher,
             )?);
         }
-        let emulated = topology.links.iter().find(|link| link.engine == Engine::Emulated);
+        let emulated = topology.links.iter().find(|link| link.engine == LinkEngine::Emulated);
         let plane = emulated.map(|link| start_plane(emulation, &link.name)).transpose()?;
         let fabric = Fabric { routes, plane };
         let mut environment = Self { topology: topology.clone(), fabric, nodes, wires: Vec::new() };
@@ -152,7 +152,7 @@ impl Environment {
         Err(EnvironmentError::NotRunning)
     }
 
-    pub fn topology(&self) -> &Topology {
+    pub fn topology(&self) -> &TopologyPlan {
         &self.topology
     }
 
@@ -177,7 +177,7 @@ impl Environment {
     }
 
     /// The next notice of a node's agent; `None` if none arrives within `timeout`.
-    pub fn next_notice(&self, node: &str, timeout: Duration) -> Result<Option<Notice>> {
+    pub fn next_notice(&self, node: &str, timeout: Duration) -> Result<Option<AgentNotice>> {
         let agent = self.node(node)?.agent();
         let mut left = timeout;
         loop {
@@ -198,9 +198,9 @@ impl Environment {
     pub fn ask<R>(
         &self,
         node: &str,
-        request: &Request,
+        request: &AgentRequest,
         timeout: Duration,
-        expect: impl FnOnce(Notice) -> Option<R>,
+        expect: impl FnOnce(AgentNotice) -> Option<R>,
     ) -> Result<R> {
         self.node(node)?.agent().send(request).map_err(of_agent(node))?;
         let notice = self.next_notice(node, timeout)?;
@@ -240,7 +240,7 @@ impl Environment {
     pub fn routers(&mut self) -> Result<Vec<RouterCount>> {
         let mut counts = Vec::new();
         for (node, handle) in self.topology.nodes.iter().zip(&mut self.nodes) {
-            if node.role != Role::Router {
+            if node.role != NodeRole::Router {
                 continue;
             }
             let rules = node.rules.clone().unwrap_or_default();
@@ -286,7 +286,6 @@ fn of_agent(node: &str) -> impl FnOnce(AgentError) -> EnvironmentError + use<> {
     move |source| EnvironmentError::Agent { node, source }
 }
 
-/// A router's counters at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterCount {
     /// The rules of the router, and its counters since the lab was built.
@@ -297,7 +296,7 @@ pub struct RouterCount {
 
 impl RouterCount {
     /// The difference from `before`; `None` if results omit the router.
-    pub fn since(&self, before: &Self) -> Option<RouterRecord> {
+    pub fn count_since(&self, before: &Self) -> Option<RouterRecord> {
         let (now, then) = (&self.record, &before.record);
         let treated = |(name, packets): (&String, &u64)| {
             let earlier = then.middlebox.get(name).copied().unwrap_or_default();
@@ -317,7 +316,7 @@ impl RouterCount {
 /// Packet-too-big messages by the MIB counters, for a router without our nftables table. IPv4 has no counter for
 /// "fragmentation needed" alone; `OutDestUnreachs` counts all "destination unreachable" messages, but a router in a lab
 /// sends hardly any others.
-fn too_big_sent(mib: &Counters) -> u64 {
+fn too_big_sent(mib: &KernelCounters) -> u64 {
     let counters = ["Icmp.OutDestUnreachs", "Icmp6OutPktTooBigs"];
     counters.iter().filter_map(|name| u64::try_from(mib.get(name)?).ok()).sum()
 }

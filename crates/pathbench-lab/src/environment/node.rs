@@ -1,15 +1,17 @@
 //! One node of the lab: its network namespace, its agent, and its configuration.
 
-use super::error::{EnvironmentError, Result, Source, failed, refused};
+use super::error::{EnvironmentError, ErrorSource, Result, failure_at, refusal_at};
 use super::offload::Cap;
 use crate::addressing::InterfacePlan;
 use crate::agent::{AgentHandle, AgentLauncher};
-use crate::scenario::{EndpointPlan, Node, Role, RoutePlan, RulesChange};
+use crate::scenario::{EndpointPlan, Node, NodeRole, RoutePlan, RulesChange};
 use pathbench_host::connections;
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::firewall::{Firewall, FirewallError, RouterCounters, RouterRules};
 use pathbench_host::link_events::LinkEventStream;
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, EventStream, Limits, MptcpError, PathManager};
+use pathbench_host::mptcp::{
+    EndpointFlags, EventStream, MptcpEndpoint, MptcpError, MptcpLimits, PathManager,
+};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, RouteSocket};
 use pathbench_host::sysctl::{self, SysctlError};
@@ -53,7 +55,6 @@ pub struct NodeHandle {
     routes: RouteSocket,
     interfaces: Vec<InterfacePlan>,
     endpoints: Vec<EndpointPlan>,
-    /// A router's rules, if any.
     rules: Option<(Firewall, RouterRules)>,
     agent: AgentHandle,
 }
@@ -64,14 +65,14 @@ impl NodeHandle {
         interfaces: Vec<InterfacePlan>,
         launcher: &AgentLauncher,
     ) -> Result<Self> {
-        let place = format!("host `{}`", node.name);
-        let namespace = NetNamespace::create().map_err(failed(&place))?;
-        let written = namespace.run_in(|| write_existing(INTERFACE_SYSCTLS)).map_err(failed(&place))?;
-        written.map_err(failed(&place))?;
+        let context = format!("host `{}`", node.name);
+        let namespace = NetNamespace::create().map_err(failure_at(&context))?;
+        let written = namespace.run_in(|| write_existing(INTERFACE_SYSCTLS)).map_err(failure_at(&context))?;
+        written.map_err(failure_at(&context))?;
         let agent = launcher
             .launch(&node.name, &namespace)
             .map_err(|source| EnvironmentError::Agent { node: node.name.clone(), source })?;
-        let routes = RouteSocket::open_in(&namespace).map_err(failed(place))?;
+        let routes = RouteSocket::open_in(&namespace).map_err(failure_at(context))?;
         let endpoints = node.mptcp.endpoints.clone();
         Ok(Self { name: node.name.clone(), namespace, routes, interfaces, endpoints, rules: None, agent })
     }
@@ -93,18 +94,17 @@ impl NodeHandle {
         match EventStream::subscribe_in(&self.namespace) {
             Ok(stream) => Ok(Some(stream)),
             Err(MptcpError::NoPathManager) => Ok(None),
-            Err(error) => Err(self.failed()(error)),
+            Err(error) => Err(self.error()(error)),
         }
     }
 
     /// A subscription to the changes of this node's interfaces and addresses.
     pub fn link_events(&self) -> Result<LinkEventStream> {
-        LinkEventStream::subscribe_in(&self.namespace).map_err(self.doing("listening to its links"))
+        LinkEventStream::subscribe_in(&self.namespace).map_err(self.error_for("listening to its links"))
     }
 
-    /// The node's MIB counters.
-    pub fn mib(&self) -> Result<Counters> {
-        self.run_in(Counters::read)?.map_err(self.doing("reading the MIB counters"))
+    pub fn mib(&self) -> Result<KernelCounters> {
+        self.run_in(KernelCounters::read)?.map_err(self.error_for("reading the MIB counters"))
     }
 
     /// Starts a program in the node's network namespace.
@@ -118,7 +118,7 @@ impl NodeHandle {
     }
 
     fn run_in<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
-        self.namespace.run_in(work).map_err(self.failed())
+        self.namespace.run_in(work).map_err(self.error())
     }
 
     /// Ends the agent and its connections: a connection with unacknowledged data would keep the namespace for minutes.
@@ -137,11 +137,14 @@ impl NodeHandle {
     /// Whether all links of the node pass packets, and packets to its addresses are delivered.
     pub(super) fn is_running(&mut self) -> Result<bool> {
         for plan in self.interfaces.clone() {
-            let link =
-                self.routes.link(&plan.interface).map_err(self.doing("asking whether an interface runs"))?;
+            let link = self
+                .routes
+                .link(&plan.interface)
+                .map_err(self.error_for("asking whether an interface runs"))?;
             let mut running = link.running;
             for own in plan.addresses {
-                running &= self.routes.delivers(own.addr()).map_err(self.doing("asking for an address"))?;
+                running &=
+                    self.routes.delivers(own.addr()).map_err(self.error_for("asking for an address"))?;
             }
             if !running {
                 return Ok(false);
@@ -154,20 +157,20 @@ impl NodeHandle {
         let index = self.interface_index(interface)?;
         self.routes
             .set_gso(index, cap.bytes, cap.segments)
-            .map_err(self.doing("capping segmentation offload"))
+            .map_err(self.error_for("capping segmentation offload"))
     }
 
     pub(super) fn configure(&mut self, node: &Node) -> Result {
         self.write_sysctls(node)?;
         let lo = self.interface_index("lo")?;
-        self.routes.set_up(lo).map_err(self.doing("bringing lo up"))?;
+        self.routes.set_up(lo).map_err(self.error_for("bringing lo up"))?;
         for plan in self.interfaces.clone() {
             self.configure_interface(&plan)?;
         }
         for route in &node.routes {
             self.add_hand_route(route)?;
         }
-        if node.role == Role::Host {
+        if node.role == NodeRole::Host {
             self.configure_mptcp(node)?;
         }
         if let Some(rules) = node.rules.clone() {
@@ -195,26 +198,26 @@ impl NodeHandle {
 
     fn write_sysctls(&self, node: &Node) -> Result {
         let defaults = match node.role {
-            Role::Host => HOST_SYSCTLS,
-            Role::Router => ROUTER_SYSCTLS,
+            NodeRole::Host => HOST_SYSCTLS,
+            NodeRole::Router => ROUTER_SYSCTLS,
         };
         let written = self.run_in(|| {
             write_existing(defaults)?;
             node.sysctls.iter().try_for_each(|(key, value)| sysctl::write(key, value))
         })?;
-        written.map_err(self.failed())
+        written.map_err(self.error())
     }
 
     /// Brings the interface of `plan` up with its addresses, routes and rules; existing ones stay.
     pub(super) fn configure_interface(&mut self, plan: &InterfacePlan) -> Result {
         let index = self.interface_index(&plan.interface)?;
-        self.routes.set_up(index).map_err(self.doing("bringing an interface up"))?;
+        self.routes.set_up(index).map_err(self.error_for("bringing an interface up"))?;
         self.add_addresses(index, plan)?;
         for rule in &plan.rules {
             self.routes
                 .add_rule(rule)
                 .or_else(|error| if error.is_already_there() { Ok(()) } else { Err(error) })
-                .map_err(self.doing("adding a source rule"))?;
+                .map_err(self.error_for("adding a source rule"))?;
         }
         self.add_routes(index, plan)
     }
@@ -224,7 +227,7 @@ impl NodeHandle {
             self.routes
                 .add_address(index, prefix)
                 .or_else(|error| if error.is_already_there() { Ok(()) } else { Err(error) })
-                .map_err(self.doing("adding an address"))?;
+                .map_err(self.error_for("adding an address"))?;
         }
         Ok(())
     }
@@ -234,7 +237,7 @@ impl NodeHandle {
             self.routes
                 .remove_address(index, prefix)
                 .or_else(|error| if error.is_absent() { Ok(()) } else { Err(error) })
-                .map_err(self.doing("removing an address"))?;
+                .map_err(self.error_for("removing an address"))?;
         }
         Ok(())
     }
@@ -243,7 +246,7 @@ impl NodeHandle {
     pub(super) fn add_routes(&mut self, index: u32, plan: &InterfacePlan) -> Result {
         for route in &plan.routes {
             let route = Route { interface: Some(index), ..*route };
-            self.routes.replace_route(&route).map_err(self.doing("adding a route"))?;
+            self.routes.replace_route(&route).map_err(self.error_for("adding a route"))?;
         }
         Ok(())
     }
@@ -251,18 +254,18 @@ impl NodeHandle {
     fn add_hand_route(&mut self, plan: &RoutePlan) -> Result {
         let default = if plan.via.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 };
         let destination = plan.destination.unwrap_or(default);
-        let route = Route { gateway: Some(plan.via), metric: plan.metric, ..Route::to(destination) };
-        self.routes.replace_route(&route).map_err(self.doing("adding a route of the scenario"))
+        let route = Route { gateway: Some(plan.via), metric: plan.metric, ..Route::new(destination) };
+        self.routes.replace_route(&route).map_err(self.error_for("adding a route of the scenario"))
     }
 
     fn configure_mptcp(&mut self, node: &Node) -> Result {
         let Some(mut manager) = self.path_manager()? else { return Ok(()) };
         manager
-            .set_limits(&Limits {
+            .set_limits(&MptcpLimits {
                 subflows: node.mptcp.subflows,
                 add_addr_accepted: node.mptcp.add_addr_accepted,
             })
-            .map_err(self.failed())?;
+            .map_err(self.error())?;
         for endpoint in self.endpoints.clone() {
             self.add_endpoint(&mut manager, &endpoint)?;
         }
@@ -277,7 +280,7 @@ impl NodeHandle {
             self.configure_interface(&plan)?;
         } else {
             let index = self.interface_index(&interface)?;
-            self.routes.set_down(index).map_err(self.doing("taking an interface down"))?;
+            self.routes.set_down(index).map_err(self.error_for("taking an interface down"))?;
         }
         Ok(interface)
     }
@@ -287,12 +290,12 @@ impl NodeHandle {
         let plan = self.plan_of(wire)?;
         let index = self.interface_index(&plan.interface)?;
         if let Some(mut manager) = self.path_manager()? {
-            let present = manager.endpoints().map_err(self.failed())?;
+            let present = manager.endpoints().map_err(self.error())?;
             for endpoint in present {
                 if plan.addresses.iter().any(|own| own.addr() == endpoint.address) {
                     manager
                         .remove_endpoint(endpoint.id.unwrap_or_default(), endpoint.address)
-                        .map_err(self.failed())?;
+                        .map_err(self.error())?;
                 }
             }
         }
@@ -331,30 +334,30 @@ impl NodeHandle {
         match PathManager::open_in(&self.namespace) {
             Ok(manager) => Ok(Some(manager)),
             Err(MptcpError::NoPathManager) => Ok(None),
-            Err(error) => Err(self.failed()(error)),
+            Err(error) => Err(self.error()(error)),
         }
     }
 
     fn interface_index(&mut self, name: &str) -> Result<u32> {
-        self.routes.link(name).map(|link| link.index).map_err(self.doing(&format!("looking up {name}")))
+        self.routes.link(name).map(|link| link.index).map_err(self.error_for(&format!("looking up {name}")))
     }
 
-    fn doing<E: Into<Source>>(&self, what: &str) -> impl FnOnce(E) -> EnvironmentError + use<E> {
-        failed(format!("host `{}`: {what}", self.name))
+    fn error_for<E: Into<ErrorSource>>(&self, what: &str) -> impl FnOnce(E) -> EnvironmentError + use<E> {
+        failure_at(format!("host `{}`: {what}", self.name))
     }
 
-    fn failed<E: Into<Source>>(&self) -> impl FnOnce(E) -> EnvironmentError + use<E> {
-        failed(format!("host `{}`", self.name))
+    fn error<E: Into<ErrorSource>>(&self) -> impl FnOnce(E) -> EnvironmentError + use<E> {
+        failure_at(format!("host `{}`", self.name))
     }
 
     fn firewall(&self) -> impl FnOnce(FirewallError) -> EnvironmentError + use<> {
-        refused(format!("router `{}`", self.name), FirewallError::is_host_unable)
+        refusal_at(format!("router `{}`", self.name), FirewallError::is_host_unable)
     }
 
     fn add_endpoint(&mut self, manager: &mut PathManager, plan: &EndpointPlan) -> Result {
         let interface = plan.device.as_deref().map(|device| self.interface_index(device)).transpose()?;
         manager
-            .add_endpoint(&Endpoint {
+            .add_endpoint(&MptcpEndpoint {
                 address: plan.address,
                 interface,
                 flags: EndpointFlags {
@@ -367,7 +370,7 @@ impl NodeHandle {
                 id: None,
                 port: None,
             })
-            .map_err(self.failed())
+            .map_err(self.error())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Limits of the size of GSO packets that hosts send on a link.
 
-use crate::scenario::Engine;
+use crate::scenario::LinkEngine;
 use pathbench_link::LinkModel;
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ impl Cap {
     /// The cap for one direction of a link. `narrows`: the path may have a smaller MTU behind its first hop, or the
     /// link has an MTU above Ethernet's. `None` if a GSO packet of 64 KiB passes quickly enough: the kernel segments
     /// GSO packets of MPTCP and UDP above a cap in software, which costs half of the goodput at 10 Gbit/s.
-    pub(super) fn of(model: &LinkModel, engine: Engine, narrows: bool) -> Option<Self> {
+    pub(super) fn from_model(model: &LinkModel, engine: LinkEngine, narrows: bool) -> Option<Self> {
         // netem drops a GSO packet as a whole: wire packets are lost independently of each other only without GSO.
-        if engine == Engine::Kernel && model.loses() {
+        if engine == LinkEngine::Kernel && model.loses() {
             return Some(Self::of_segments(1));
         }
         let lump_bytes = (u128::from(model.mean_rate_bps()?) * LONGEST.as_micros() / 8_000_000) as u64;
@@ -50,7 +50,7 @@ impl Cap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{self, Overrides, Source};
+    use crate::scenario::{self, Overrides, ScenarioSource};
 
     #[test]
     fn a_path_that_may_narrow_leaves_room_for_probes() {
@@ -64,10 +64,11 @@ mod tests {
     fn packets_are_lost_one_by_one() {
         let caps = |path: &str| {
             let text = format!("name = \"t\"\n[[path]]\nname = \"eth\"\n{path}\n");
-            let plan = scenario::plan(&Source::from_text("t.toml", &text), &Overrides::default()).unwrap();
+            let plan =
+                scenario::plan(&ScenarioSource::from_text("t.toml", &text), &Overrides::default()).unwrap();
             let model = &plan.variants[0].topology.links[0].forward;
-            [Engine::Kernel, Engine::Emulated]
-                .map(|engine| Cap::of(model, engine, false).map(|cap| cap.segments))
+            [LinkEngine::Kernel, LinkEngine::Emulated]
+                .map(|engine| Cap::from_model(model, engine, false).map(|cap| cap.segments))
         };
         assert_eq!(caps("rate = \"1gbit\""), [Some(25), Some(25)]);
         assert_eq!(caps("rate = \"10gbit\""), [None, None]);

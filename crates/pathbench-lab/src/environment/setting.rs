@@ -1,7 +1,7 @@
 //! Changes to a running lab by the events of a scenario.
 
-use super::{Environment, EnvironmentError, Result, failed};
-use crate::scenario::{Action, Change, EventPlan};
+use super::{Environment, EnvironmentError, Result, failure_at};
+use crate::scenario::{EventAction, EventPlan, PathChange};
 use pathbench_link::LinkChange;
 use pathbench_link::pipe::Condition;
 use serde_json::{Map, Value};
@@ -12,24 +12,24 @@ impl Environment {
         let wire = self.wire_index(&event.link)?;
         let detail = |key: &str, value: Value| Map::from_iter([(key.to_owned(), value)]);
         match &event.action {
-            Action::Down | Action::Up => {
+            EventAction::Down | EventAction::Up => {
                 let node = self.node_index(&event.node)?;
-                let interface = self.nodes[node].set_interface(wire, event.action == Action::Up)?;
+                let interface = self.nodes[node].set_interface(wire, event.action == EventAction::Up)?;
                 return Ok(detail("interface", interface.into()));
             }
-            Action::RemoveAddress => {
+            EventAction::RemoveAddress => {
                 let node = self.node_index(&event.node)?;
                 return Ok(detail("addresses", self.nodes[node].withdraw_addresses(wire)?.into()));
             }
-            Action::AddAddress => {
+            EventAction::AddAddress => {
                 let node = self.node_index(&event.node)?;
                 return Ok(detail("addresses", self.nodes[node].return_addresses(wire)?.into()));
             }
-            Action::Blackhole => self.set_condition(wire, Condition::Blackhole)?,
-            Action::Outage => self.set_condition(wire, Condition::Outage)?,
-            Action::Restore => self.set_condition(wire, Condition::Carrying)?,
-            Action::Set(change) => self.change(wire, change)?,
-            Action::Fade(fade) => self.wires[wire].fade(&self.fabric, fade)?,
+            EventAction::Blackhole => self.set_condition(wire, Condition::Blackhole)?,
+            EventAction::Outage => self.set_condition(wire, Condition::Outage)?,
+            EventAction::Restore => self.set_condition(wire, Condition::Carrying)?,
+            EventAction::Set(change) => self.change(wire, change)?,
+            EventAction::Fade(fade) => self.wires[wire].fade(&self.fabric, fade)?,
         }
         Ok(event.action.detail())
     }
@@ -47,7 +47,7 @@ impl Environment {
         wire.engine.set_condition(&mut self.fabric, &wire.link, condition)
     }
 
-    fn change(&mut self, wire: usize, change: &Change) -> Result {
+    fn change(&mut self, wire: usize, change: &PathChange) -> Result {
         let hop = self.topology.hop(&self.wires[wire].link.name).cloned();
         if let Some(mtu_bytes) = change.link.mtu_bytes {
             self.set_mtu(wire, mtu_bytes)?;
@@ -81,8 +81,8 @@ impl Environment {
             let node = self.node_index(&end.node)?;
             let routes = self.nodes[node].routes_mut();
             let context = format!("host `{}`: setting the MTU of {} to {mtu_bytes}", end.node, end.interface);
-            let index = routes.link(&end.interface).map_err(failed(context.clone()))?.index;
-            routes.set_mtu(index, mtu_bytes).map_err(failed(context))?;
+            let index = routes.link(&end.interface).map_err(failure_at(context.clone()))?.index;
+            routes.set_mtu(index, mtu_bytes).map_err(failure_at(context))?;
         }
         Ok(())
     }

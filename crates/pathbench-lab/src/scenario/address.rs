@@ -1,8 +1,8 @@
 //! Assigns the addresses of links that the scenario does not give, and checks that all addresses are consistent.
 
-use super::mistake::{At, Fault, Ledger};
-use super::plan::{Link, RulesChange};
-use super::section::Section;
+use super::mistake::{At, Fault, MistakeLog};
+use super::plan::{LinkPlan, RulesChange};
+use super::section::ScenarioSection;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use pathbench_record::network::{AddressFamily, SMALLEST_IPV6_MTU_BYTES};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,12 +15,11 @@ pub(super) const MTU_BYTES: std::ops::RangeInclusive<u64> = 68..=65_535;
 /// A link without assigned addresses.
 #[derive(Debug, Clone)]
 pub(super) struct LinkDraft<'a> {
-    pub(super) link: Link,
-    pub(super) section: Section<'a>,
+    pub(super) link: LinkPlan,
+    pub(super) section: ScenarioSection<'a>,
     pub(super) name_at: At,
     pub(super) ends_at: [At; 2],
-    /// The given addresses of each end.
-    pub(super) given: [Vec<Given>; 2],
+    pub(super) given: [Vec<GivenAddress>; 2],
     pub(super) hop: Option<HopDraft>,
     pub(super) part: Part,
     /// Its subnet may be that of other links that allow it, too.
@@ -36,7 +35,7 @@ pub(super) enum Part {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Given {
+pub(super) struct GivenAddress {
     pub(super) subnet: IpNet,
     pub(super) at: At,
 }
@@ -124,10 +123,10 @@ fn usable(subnet: IpNet) -> Result<IpNet, Fault> {
     }
 }
 
-pub(super) fn parse_given(section: &Section<'_>, key: &str) -> Vec<Given> {
+pub(super) fn parse_given(section: &ScenarioSection<'_>, key: &str) -> Vec<GivenAddress> {
     let texts = section.texts(key, "192.168.1.2/24").unwrap_or_default();
     let given = texts.into_iter().filter_map(|(text, at)| match parse_subnet(text).and_then(usable) {
-        Ok(subnet) => Some(Given { subnet, at }),
+        Ok(subnet) => Some(GivenAddress { subnet, at }),
         Err((problem, remedy)) => {
             section.ledger.wrong(&at, problem, remedy);
             None
@@ -142,7 +141,7 @@ pub(super) fn settle(
     links: &mut [LinkDraft<'_>],
     family: AddressFamily,
     family_is_given: bool,
-    ledger: &Ledger,
+    ledger: &MistakeLog,
 ) {
     for (index, link) in links.iter_mut().enumerate() {
         // If run.family is given, only the first link needs an address of that family.
@@ -159,7 +158,7 @@ pub(super) fn settle(
     }
 }
 
-fn assigned(index: usize, family: AddressFamily) -> [IpNet; 2] {
+fn assign_networks(index: usize, family: AddressFamily) -> [IpNet; 2] {
     [1_u8, 2].map(|host| match family {
         AddressFamily::Ipv4 => Ipv4Net::new_assert(Ipv4Addr::new(10, 83, index as u8, host), 24).into(),
         AddressFamily::Ipv6 => {
@@ -173,11 +172,12 @@ fn settle_link(
     link: &LinkDraft<'_>,
     index: usize,
     (family, needs_family): (AddressFamily, bool),
-    ledger: &Ledger,
+    ledger: &MistakeLog,
 ) -> [Vec<IpNet>; 2] {
     let Some(first) = link.given.iter().flatten().next() else {
         let families = if link.families.is_empty() { &[family][..] } else { &link.families };
-        return [0, 1].map(|end| families.iter().map(|family| assigned(index, *family)[end]).collect());
+        return [0, 1]
+            .map(|end| families.iter().map(|family| assign_networks(index, *family)[end]).collect());
     };
     if needs_family
         && !link.given.iter().flatten().any(|given| AddressFamily::of(given.subnet.addr()) == family)
@@ -207,7 +207,7 @@ fn settle_link(
     )
 }
 
-fn report_unmatched(address: &Given, peers: &[IpNet], peer: &str, ledger: &Ledger) {
+fn report_unmatched(address: &GivenAddress, peers: &[IpNet], peer: &str, ledger: &MistakeLog) {
     let family = family_of(&address.subnet);
     let (problem, remedy) = match peers.iter().find(|subnet| family_of(subnet) == family) {
         Some(near) => (
@@ -223,7 +223,7 @@ fn report_unmatched(address: &Given, peers: &[IpNet], peer: &str, ledger: &Ledge
 }
 
 /// Assigns addresses in the subnets of the other end's given addresses.
-fn fill_in(others: &[Given], ledger: &Ledger) -> Vec<IpNet> {
+fn fill_in(others: &[GivenAddress], ledger: &MistakeLog) -> Vec<IpNet> {
     let mut taken: Vec<IpAddr> = others.iter().map(|given| given.subnet.addr()).collect();
     let mut filled: Vec<IpNet> = Vec::new();
     for given in others {
@@ -241,7 +241,7 @@ fn fill_in(others: &[Given], ledger: &Ledger) -> Vec<IpNet> {
     filled
 }
 
-fn no_address_twice(links: &[LinkDraft<'_>], ledger: &Ledger) {
+fn no_address_twice(links: &[LinkDraft<'_>], ledger: &MistakeLog) {
     let mut seen: Vec<(IpAddr, &str)> = Vec::new();
     for (end, all) in links.iter().flat_map(|link| link.link.ends.iter().zip(&link.given)) {
         for given in all {
@@ -256,7 +256,7 @@ fn no_address_twice(links: &[LinkDraft<'_>], ledger: &Ledger) {
 }
 
 /// Reports two links in one subnet, because no route could distinguish them, unless both are to be in one.
-fn no_overlap(links: &[LinkDraft<'_>], ledger: &Ledger) {
+fn no_overlap(links: &[LinkDraft<'_>], ledger: &MistakeLog) {
     for (index, link) in links.iter().enumerate() {
         for given in link.given.iter().flatten() {
             let other =

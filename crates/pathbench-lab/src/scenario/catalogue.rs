@@ -79,14 +79,14 @@ pub fn builtin() -> &'static [Builtin] {
 
 /// The text of a scenario and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Source {
+pub struct ScenarioSource {
     /// `builtin`, or the path of the file.
     pub origin: String,
     pub file: String,
     pub text: String,
 }
 
-impl Source {
+impl ScenarioSource {
     /// A scenario with the given text, as if it were in `file`.
     pub fn from_text(file: impl Into<String>, text: impl Into<String>) -> Self {
         let file = file.into();
@@ -115,16 +115,16 @@ const LARGEST_BYTES: u64 = 1 << 20;
 
 /// Loads a scenario: a shipped one by its name, else a file by its path. An argument is a path if it contains `/`, ends
 /// in `.toml`, or names a file.
-pub fn load(name_or_path: &str) -> Result<Source, LoadError> {
+pub fn load(name_or_path: &str) -> Result<ScenarioSource, LoadError> {
     if let Some(shipped) = builtin().iter().find(|shipped| shipped.name == name_or_path) {
         let file = format!("scenarios/{}.toml", shipped.name);
-        return Ok(Source { origin: "builtin".to_owned(), file, text: shipped.text.to_owned() });
+        return Ok(ScenarioSource { origin: "builtin".to_owned(), file, text: shipped.text.to_owned() });
     }
     let is_path = name_or_path.contains('/')
         || Path::new(name_or_path).extension().is_some_and(|extension| extension == "toml")
         || Path::new(name_or_path).is_file();
     if is_path {
-        return Ok(Source::from_text(name_or_path, read(name_or_path)?));
+        return Ok(ScenarioSource::from_text(name_or_path, read(name_or_path)?));
     }
     let known: Vec<&'static str> = builtin().iter().map(|shipped| shipped.name).collect();
     Err(LoadError::Unknown {

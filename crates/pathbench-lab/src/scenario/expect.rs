@@ -3,8 +3,8 @@
 use super::fields::{FieldKind, PATTERNS, is_field_of, kind_of};
 use super::keypath::pattern_name;
 use super::mistake::{At, Fault, choices};
-use super::section::Section;
-use super::tree::{Item, Table, Value};
+use super::section::ScenarioSection;
+use super::tree::{Item, TomlTable, TomlValue};
 use pathbench_record::document::Variant;
 use std::fmt;
 
@@ -16,8 +16,8 @@ pub struct ExpectationPlan {
     /// As in the file: `< 500`.
     pub expected: String,
     pub subject: Subject,
-    pub comparison: Comparison,
-    pub target: Target,
+    pub comparison: ComparisonOperator,
+    pub target: ExpectationTarget,
     /// Matrix keys and values of the variants to which it applies; empty: all variants.
     pub when: Variant,
 }
@@ -25,16 +25,16 @@ pub struct ExpectationPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// The figure of each run separately.
-    Each(Figure),
+    Each(ExpectedFigure),
     /// The median over the runs of each variant.
-    Median(Figure),
+    Median(ExpectedFigure),
     /// The quotient of two medians, in each variant.
-    Ratio(Figure, Figure),
+    Ratio(ExpectedFigure, ExpectedFigure),
 }
 
 /// A figure of the runs of one transport label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Figure {
+pub struct ExpectedFigure {
     /// `mptcp`, `tcp@wlan`.
     pub label: String,
     /// Selects the runs of this pattern; `None`: of every pattern with the field.
@@ -43,7 +43,7 @@ pub struct Figure {
     pub field: String,
 }
 
-impl fmt::Display for Figure {
+impl fmt::Display for ExpectedFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.pattern {
             Some(pattern) => write!(f, "{}.{pattern}.{}", self.label, self.field),
@@ -53,7 +53,7 @@ impl fmt::Display for Figure {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
+pub enum ComparisonOperator {
     Less,
     AtMost,
     Greater,
@@ -62,9 +62,8 @@ pub enum Comparison {
     Unequal,
 }
 
-/// The target of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Target {
+pub enum ExpectationTarget {
     Flag(bool),
     Number(f64),
     Text(String),
@@ -80,19 +79,19 @@ pub(super) struct Vocabulary {
 }
 
 /// The expectations, and the expectations omitted because the command line removed their transport or pattern.
-pub(super) fn read(root: &Section<'_>, words: &Vocabulary) -> (Vec<ExpectationPlan>, Vec<String>) {
+pub(super) fn read(root: &ScenarioSection<'_>, words: &Vocabulary) -> (Vec<ExpectationPlan>, Vec<String>) {
     let section = root.section("expect");
-    let is_leaf = |table: &Table| table.get("is").is_some();
+    let is_leaf = |table: &TomlTable| table.get("is").is_some();
     let (mut plans, mut left_out) = (Vec::new(), Vec::new());
-    for field in section.table.map(|table| table.flattened(&is_leaf)).unwrap_or_default() {
+    for field in section.table.map(|table| table.flatten(&is_leaf)).unwrap_or_default() {
         for item in field.item.elements() {
             let key = format!("expect.\"{}\"", field.key);
-            let at = |place| At::new(place, &key);
+            let at = |location| At::new(location, &key);
             let reader = Reader {
                 root,
                 key: field.key.trim(),
-                key_at: at(field.place),
-                item_at: at(item.place),
+                key_at: at(field.location),
+                item_at: at(item.location),
                 words,
             };
             match reader.expectation(item) {
@@ -110,7 +109,7 @@ pub(super) fn applies(when: &Variant, variant: &Variant) -> bool {
 }
 
 struct Reader<'a> {
-    root: &'a Section<'a>,
+    root: &'a ScenarioSection<'a>,
     key: &'a str,
     key_at: At,
     item_at: At,
@@ -129,12 +128,12 @@ impl Reader<'_> {
     fn expectation(&self, item: &Item) -> Option<Result<ExpectationPlan, String>> {
         let (value, when) = self.value_and_when(item)?;
         let subject = self.subject().map_or_else(|fault| self.read(&self.key_at, Err(fault)), Some);
-        let value_at = At::new(value.place, &self.key_at.key);
+        let value_at = At::new(value.location, &self.key_at.key);
         let kind = subject.as_ref().map(|(_, kind)| *kind);
         let compared = kind.and_then(|kind| self.read(&value_at, comparison(value, kind)));
         let when = self.read(&self.key_at, conditions(when))?;
         let ((subject, _), (comparison, target)) = (subject?, compared?);
-        if let Some(removed) = self.removed(&subject) {
+        if let Some(removed) = self.find_removed(&subject) {
             return Some(Err(format!("{removed} does not run")));
         }
         if !self.words.variants.iter().any(|variant| applies(&when, variant)) {
@@ -150,8 +149,9 @@ impl Reader<'_> {
     }
 
     fn value_and_when<'i>(&self, item: &'i Item) -> Option<(&'i Item, Option<&'i Item>)> {
-        let Value::Table(table) = &item.value else { return Some((item, None)) };
-        let section = Section { ledger: self.root.ledger, table: Some(table), at: self.item_at.clone() };
+        let TomlValue::Table(table) = &item.value else { return Some((item, None)) };
+        let section =
+            ScenarioSection { ledger: self.root.ledger, table: Some(table), at: self.item_at.clone() };
         section.require("is", "\"< 500\"");
         section.has("when");
         section.refuse_unknown_keys();
@@ -177,7 +177,7 @@ impl Reader<'_> {
         Ok((Subject::Each(figure), kind))
     }
 
-    fn number(&self, text: &str) -> Result<Figure, Fault> {
+    fn number(&self, text: &str) -> Result<ExpectedFigure, Fault> {
         let (figure, kind) = self.figure(text)?;
         if !matches!(kind, FieldKind::Number | FieldKind::Counter) {
             let problem = format!("`{figure}` is not a number, so it has no median");
@@ -186,7 +186,7 @@ impl Reader<'_> {
         Ok(figure)
     }
 
-    fn figure(&self, text: &str) -> Result<(Figure, FieldKind), Fault> {
+    fn figure(&self, text: &str) -> Result<(ExpectedFigure, FieldKind), Fault> {
         let Some((label, field)) = text.split_once('.') else {
             return Err((format!("`{text}` names no figure of a run"), KEY_REMEDY.to_owned()));
         };
@@ -202,7 +202,7 @@ impl Reader<'_> {
         let kind = kind_of(field, &links)?;
         self.require_pattern_with(pattern, field)?;
         let pattern = pattern.map(str::to_owned);
-        Ok((Figure { label: label.to_owned(), pattern, field: field.to_owned() }, kind))
+        Ok((ExpectedFigure { label: label.to_owned(), pattern, field: field.to_owned() }, kind))
     }
 
     /// Checks that the named pattern has the field, or without a name that at least one pattern of the run has it.
@@ -218,7 +218,7 @@ impl Reader<'_> {
         Err((problem, format!("{} can have it", all.join(", "))))
     }
 
-    fn removed(&self, subject: &Subject) -> Option<String> {
+    fn find_removed(&self, subject: &Subject) -> Option<String> {
         let figures = match subject {
             Subject::Each(figure) | Subject::Median(figure) => vec![figure],
             Subject::Ratio(dividend, divisor) => vec![dividend, divisor],
@@ -240,8 +240,8 @@ impl Reader<'_> {
 fn conditions(when: Option<&Item>) -> Result<Variant, Fault> {
     match when.map(|item| &item.value) {
         None => Ok(Variant::new()),
-        Some(Value::Table(table)) => {
-            let flat = table.flattened(&|_| false);
+        Some(TomlValue::Table(table)) => {
+            let flat = table.flatten(&|_| false);
             Ok(flat.into_iter().map(|field| (field.key, field.item.to_json())).collect())
         }
         Some(other) => {
@@ -251,24 +251,22 @@ fn conditions(when: Option<&Item>) -> Result<Variant, Fault> {
     }
 }
 
-/// The comparison in `item` for a field of this kind.
-fn comparison(item: &Item, kind: FieldKind) -> Result<(Comparison, Target), Fault> {
+fn comparison(item: &Item, kind: FieldKind) -> Result<(ComparisonOperator, ExpectationTarget), Fault> {
     let (comparison, target) = match &item.value {
-        Value::Flag(flag) => (Comparison::Equal, Target::Flag(*flag)),
-        Value::Integer(number) => (Comparison::Equal, Target::Number(*number as f64)),
-        Value::Float(number) => (Comparison::Equal, Target::Number(*number)),
-        Value::Text(text) => compared(text),
+        TomlValue::Flag(flag) => (ComparisonOperator::Equal, ExpectationTarget::Flag(*flag)),
+        TomlValue::Integer(number) => (ComparisonOperator::Equal, ExpectationTarget::Number(*number as f64)),
+        TomlValue::Float(number) => (ComparisonOperator::Equal, ExpectationTarget::Number(*number)),
+        TomlValue::Text(text) => parse_comparison(text),
         other => {
             let remedy = "give true, false, a number or \"< 500\"";
             return Err((format!("{} cannot be compared with", other.noun()), remedy.to_owned()));
         }
     };
-    let ordered = !matches!(comparison, Comparison::Equal | Comparison::Unequal);
+    let ordered = !matches!(comparison, ComparisonOperator::Equal | ComparisonOperator::Unequal);
     let remedy = match (kind, &target) {
-        (FieldKind::Flag, Target::Flag(_)) | (FieldKind::Number | FieldKind::Counter, Target::Number(_)) => {
-            None
-        }
-        (FieldKind::Text, Target::Text(_)) if !ordered => None,
+        (FieldKind::Flag, ExpectationTarget::Flag(_))
+        | (FieldKind::Number | FieldKind::Counter, ExpectationTarget::Number(_)) => None,
+        (FieldKind::Text, ExpectationTarget::Text(_)) if !ordered => None,
         (FieldKind::Flag, _) => Some("give true or false without quotes"),
         (FieldKind::Number | FieldKind::Counter, _) => {
             Some("give a number, or a comparison with one, as in \"< 500\" (its unit is in the field's name)")
@@ -278,7 +276,7 @@ fn comparison(item: &Item, kind: FieldKind) -> Result<(Comparison, Target), Faul
     if let Some(remedy) = remedy {
         return Err((format!("`{}` cannot be compared with it", item.written()), remedy.to_owned()));
     }
-    if matches!(target, Target::Number(number) if !number.is_finite()) {
+    if matches!(target, ExpectationTarget::Number(number) if !number.is_finite()) {
         let problem = format!("`{}` is no number to compare with", item.written());
         return Err((problem, "give a finite one".to_owned()));
     }
@@ -296,15 +294,15 @@ fn without_pattern<'f>(field: &'f str, links: &[&str]) -> (Option<&'f str>, &'f 
 }
 
 /// Parses `< 500`, `>= 1.9`, `== open`, or a text without an operator.
-fn compared(text: &str) -> (Comparison, Target) {
+fn parse_comparison(text: &str) -> (ComparisonOperator, ExpectationTarget) {
     // The longer operators first: `<=` begins with `<`.
     let operators = [
-        ("<=", Comparison::AtMost),
-        (">=", Comparison::AtLeast),
-        ("==", Comparison::Equal),
-        ("!=", Comparison::Unequal),
-        ("<", Comparison::Less),
-        (">", Comparison::Greater),
+        ("<=", ComparisonOperator::AtMost),
+        (">=", ComparisonOperator::AtLeast),
+        ("==", ComparisonOperator::Equal),
+        ("!=", ComparisonOperator::Unequal),
+        ("<", ComparisonOperator::Less),
+        (">", ComparisonOperator::Greater),
     ];
     let text = text.trim();
     for (operator, comparison) in operators {
@@ -312,13 +310,13 @@ fn compared(text: &str) -> (Comparison, Target) {
             return (comparison, target(rest.trim(), true));
         }
     }
-    (Comparison::Equal, target(text, false))
+    (ComparisonOperator::Equal, target(text, false))
 }
 
-fn target(text: &str, after_operator: bool) -> Target {
-    let as_text = || Target::Text(text.to_owned());
+fn target(text: &str, after_operator: bool) -> ExpectationTarget {
+    let as_text = || ExpectationTarget::Text(text.to_owned());
     match text {
-        "true" | "false" if after_operator => Target::Flag(text == "true"),
-        _ => text.parse().map_or_else(|_| as_text(), Target::Number),
+        "true" | "false" if after_operator => ExpectationTarget::Flag(text == "true"),
+        _ => text.parse().map_or_else(|_| as_text(), ExpectationTarget::Number),
     }
 }

@@ -1,8 +1,8 @@
 //! `action = "fade"`: a link that changes gradually.
 
 use super::parameters;
-use super::plan::{FadePlan, Link};
-use super::section::Section;
+use super::plan::{FadePlan, LinkPlan};
+use super::section::ScenarioSection;
 use super::traffic::LONGEST_RUN;
 use pathbench_link::fading::{Ramp, Walk};
 use pathbench_link::{BaseDelay, LossModel};
@@ -20,7 +20,7 @@ pub(super) const KEYS: [&str; 6] = ["duration", "from_m", "to_m", "speed_mps", "
 const TO: [&str; 3] = ["rate", "loss", "delay"];
 
 /// The fade of an event; `None` after a mistake.
-pub(super) fn read(section: &Section<'_>, link: Option<&Link>) -> Option<FadePlan> {
+pub(super) fn read(section: &ScenarioSection<'_>, link: Option<&LinkPlan>) -> Option<FadePlan> {
     let duration = section.duration("duration", Duration::from_millis(100)..=LONGEST_RUN);
     if section.has("to") {
         for key in WALK_KEYS.into_iter().filter(|key| section.has(key)) {
@@ -37,7 +37,7 @@ pub(super) fn read(section: &Section<'_>, link: Option<&Link>) -> Option<FadePla
 }
 
 /// The direction to which an event applies; `None` for both.
-pub(super) fn direction(section: &Section<'_>) -> Option<LinkDirection> {
+pub(super) fn direction(section: &ScenarioSection<'_>) -> Option<LinkDirection> {
     let known = [
         ("upload", LinkDirection::Forward),
         ("download", LinkDirection::Reverse),
@@ -47,7 +47,7 @@ pub(super) fn direction(section: &Section<'_>) -> Option<LinkDirection> {
     section.choice("direction", &known)
 }
 
-fn ramp(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
+fn ramp(section: &ScenarioSection<'_>, duration: Option<Duration>) -> Option<FadePlan> {
     let own = section.section("to");
     if own.table.is_some_and(|table| table.fields.is_empty()) {
         let remedy = format!("give any of {}", TO.join(", "));
@@ -67,7 +67,7 @@ fn ramp(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
     Some(FadePlan::Ramp { ramp, direction: direction(section), given: end.json })
 }
 
-fn walk(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
+fn walk(section: &ScenarioSection<'_>, duration: Option<Duration>) -> Option<FadePlan> {
     for (key, example) in [("from_m", "3"), ("to_m", "60")] {
         section.require(key, example);
     }
@@ -75,7 +75,7 @@ fn walk(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
     let speed_mps = section.number("speed_mps", SPEEDS_MPS);
     let exponent = section.number("exponent", EXPONENTS);
     match (section.has("duration"), section.has("speed_mps")) {
-        (false, false) => section.missing("duration", "\"30s\" (or speed_mps = 1.4)"),
+        (false, false) => section.report_missing("duration", "\"30s\" (or speed_mps = 1.4)"),
         (true, true) => {
             let problem = "`duration` and `speed_mps` are both given";
             section.wrong("speed_mps", problem, "remove one: the other follows from it");

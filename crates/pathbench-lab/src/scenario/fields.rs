@@ -47,7 +47,6 @@ const FIELDS: &[(FieldKind, &str)] = &[
     (FieldKind::Counter, "counters.{client,server}.NAME"),
 ];
 
-/// Expands the braces of a pattern.
 fn spread(pattern: &str) -> Vec<String> {
     let Some((begin, (names, rest))) =
         pattern.split_once('{').and_then(|(begin, rest)| Some((begin, rest.split_once('}')?)))

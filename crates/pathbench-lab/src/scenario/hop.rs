@@ -1,9 +1,9 @@
 //! `path_mtu`, `icmp`, `clamp_mss`, `middlebox`: a hop behind a path's first link, and what its routers do to packets.
 
-use super::address::{Given, HopDraft, LinkDraft, MTU_BYTES, Part};
+use super::address::{GivenAddress, HopDraft, LinkDraft, MTU_BYTES, Part};
 use super::mistake::choices;
-use super::plan::{Engine, Hop, Link, LinkEnd, Middlebox, RouterRules, RulesChange, TooBig};
-use super::section::Section;
+use super::plan::{Hop, LinkEnd, LinkEngine, LinkPlan, Middlebox, RouterRules, RulesChange, TooBigTreatment};
+use super::section::ScenarioSection;
 use pathbench_link::LinkModel;
 use pathbench_record::network::AddressFamily;
 
@@ -18,14 +18,14 @@ pub(super) const RULES: [&str; 3] = ["icmp", "clamp_mss", "middlebox"];
 pub(super) const KEYS: [&str; 4] = ["path_mtu", "icmp", "clamp_mss", "middlebox"];
 
 /// The hop of the path in `section`, whose interfaces have an MTU of `mtu_bytes`; `None` for a path without a hop.
-pub(super) fn of_path(section: &Section<'_>, mtu_bytes: u32) -> Option<HopDraft> {
+pub(super) fn of_path(section: &ScenarioSection<'_>, mtu_bytes: u32) -> Option<HopDraft> {
     let rules = rules(section);
     let path_mtu_bytes = path_mtu(section, mtu_bytes);
     let is_routed = KEYS.iter().any(|key| section.has(key));
     is_routed.then(|| HopDraft { path_mtu_bytes: path_mtu_bytes.unwrap_or(mtu_bytes), rules })
 }
 
-pub(super) fn path_mtu(section: &Section<'_>, mtu_bytes: u32) -> Option<u32> {
+pub(super) fn path_mtu(section: &ScenarioSection<'_>, mtu_bytes: u32) -> Option<u32> {
     let range = SMALLEST_PATH_MTU_BYTES..=*MTU_BYTES.end();
     let path_mtu_bytes = section.bytes("path_mtu", range)? as u32;
     if path_mtu_bytes > mtu_bytes {
@@ -37,7 +37,7 @@ pub(super) fn path_mtu(section: &Section<'_>, mtu_bytes: u32) -> Option<u32> {
     Some(path_mtu_bytes)
 }
 
-pub(super) fn rules(section: &Section<'_>) -> RulesChange {
+pub(super) fn rules(section: &ScenarioSection<'_>) -> RulesChange {
     RulesChange {
         too_big: too_big(section),
         clamp_mss: section.flag("clamp_mss"),
@@ -45,11 +45,11 @@ pub(super) fn rules(section: &Section<'_>) -> RulesChange {
     }
 }
 
-fn middlebox(section: &Section<'_>) -> Option<Vec<Middlebox>> {
+fn middlebox(section: &ScenarioSection<'_>) -> Option<Vec<Middlebox>> {
     let names = Middlebox::ALL.map(|(name, _)| name);
     let mut found = Vec::new();
     for (text, at) in section.texts("middlebox", "strip-mp-join")? {
-        match Middlebox::named(text) {
+        match Middlebox::from_name(text) {
             None => {
                 section.ledger.wrong(&at, format!("there is no middlebox `{text}`"), choices(text, &names));
             }
@@ -62,13 +62,13 @@ fn middlebox(section: &Section<'_>) -> Option<Vec<Middlebox>> {
     Some(found)
 }
 
-fn too_big(section: &Section<'_>) -> Option<TooBig> {
+fn too_big(section: &ScenarioSection<'_>) -> Option<TooBigTreatment> {
     let text = section.text("icmp", "off")?;
     let per_second = || text.strip_suffix("/s")?.parse::<u32>().ok().filter(|count| *count > 0);
     let read = match text {
-        "on" => Some(TooBig::Sent),
-        "off" => Some(TooBig::Dropped),
-        _ => per_second().map(|per_second| TooBig::Limited { per_second }),
+        "on" => Some(TooBigTreatment::Sent),
+        "off" => Some(TooBigTreatment::Dropped),
+        _ => per_second().map(|per_second| TooBigTreatment::Limited { per_second }),
     };
     let fault = || {
         let remedy = "give \"on\", \"off\", or how many a second are sent, as in \"10/s\"";
@@ -77,27 +77,27 @@ fn too_big(section: &Section<'_>) -> Option<TooBig> {
     section.read("icmp", read.ok_or_else(fault))
 }
 
-pub(super) struct Spread<'a> {
+pub(super) struct SplitPaths<'a> {
     pub(super) links: Vec<LinkDraft<'a>>,
     pub(super) hops: Vec<Hop>,
     pub(super) routers: Vec<(String, Option<RouterRules>)>,
 }
 
 /// Splits paths with a hop into links. The link at `client` keeps the name of the path.
-pub(super) fn spread<'a>(drafts: Vec<LinkDraft<'a>>, client: &str) -> Spread<'a> {
-    let mut spread = Spread { links: Vec::new(), hops: Vec::new(), routers: Vec::new() };
+pub(super) fn spread<'a>(drafts: Vec<LinkDraft<'a>>, client: &str) -> SplitPaths<'a> {
+    let mut spread = SplitPaths { links: Vec::new(), hops: Vec::new(), routers: Vec::new() };
     let mut inner = Vec::new();
     for draft in drafts {
         match draft.hop.clone().filter(|_| !draft.link.name.is_empty()) {
             None => spread.links.push(draft),
             Some(hop) => {
-                let parts = Parts::of(&draft, client);
+                let parts = Parts::new(&draft, client);
                 inner.extend([parts.middle(&draft, hop.path_mtu_bytes), parts.far(&draft)]);
                 let rules = hop.rules.is_given().then(|| hop.rules.applied_to(&RouterRules::default()));
                 spread
                     .routers
                     .extend(parts.names.routers.iter().map(|router| (router.clone(), rules.clone())));
-                spread.links.push(parts.near(&draft));
+                spread.links.push(parts.near_link(&draft));
                 spread.hops.push(parts.names);
             }
         }
@@ -106,8 +106,7 @@ pub(super) fn spread<'a>(drafts: Vec<LinkDraft<'a>>, client: &str) -> Spread<'a>
     spread
 }
 
-/// An end of a part, and its given addresses.
-type End = (LinkEnd, Vec<Given>);
+type End = (LinkEnd, Vec<GivenAddress>);
 
 struct Parts {
     names: Hop,
@@ -117,7 +116,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(draft: &LinkDraft<'_>, client: &str) -> Self {
+    fn new(draft: &LinkDraft<'_>, client: &str) -> Self {
         let path = &draft.link.name;
         // Names in a scenario cannot contain a dot, so these names are unique.
         let part = |name: &str| format!("{path}.{name}");
@@ -145,7 +144,7 @@ impl Parts {
             ends.reverse();
         }
         let [(first, first_given), (second, second_given)] = ends;
-        let link = Link { name: name.to_owned(), ends: [first, second], ..draft.link.clone() };
+        let link = LinkPlan { name: name.to_owned(), ends: [first, second], ..draft.link.clone() };
         LinkDraft {
             link,
             given: [first_given, second_given],
@@ -160,7 +159,7 @@ impl Parts {
         (LinkEnd { node, interface: interface.to_owned(), addresses: Vec::new() }, Vec::new())
     }
 
-    fn near<'a>(&self, draft: &LinkDraft<'a>) -> LinkDraft<'a> {
+    fn near_link<'a>(&self, draft: &LinkDraft<'a>) -> LinkDraft<'a> {
         let ends = [end(draft, self.near_end), self.at_router(0, "near")];
         self.part(draft, &self.names.path, ends)
     }
@@ -183,11 +182,11 @@ fn end(draft: &LinkDraft<'_>, end: usize) -> End {
 
 fn wire(draft: LinkDraft<'_>, part: Part, mtu_bytes: u32) -> LinkDraft<'_> {
     let model = LinkModel { mtu_bytes, ..LinkModel::default() };
-    let link = Link {
+    let link = LinkPlan {
         forward: model.clone(),
         reverse: model,
         requested: Default::default(),
-        engine: Engine::Kernel,
+        engine: LinkEngine::Kernel,
         engine_is_given: true,
         backup: false,
         capture: false,

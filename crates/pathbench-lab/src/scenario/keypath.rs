@@ -1,8 +1,8 @@
 //! Key paths (`path.wlan.rate`, `event.0.at`) select values in the tree for the command line, the matrix and misplaced
 //! tables.
 
-use super::mistake::{At, Fault, Ledger, Place, choices};
-use super::tree::{Field, Item, Table, Value};
+use super::mistake::{At, Fault, MistakeLog, SourceLocation, choices};
+use super::tree::{Item, TomlField, TomlTable, TomlValue};
 use serde_json::Map;
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub(super) fn join(path: &str, key: &str) -> String {
 
 /// Sets the value at the key path to `item`, and creates missing tables. Validation checks the item and the last key
 /// later.
-pub(super) fn set(root: &mut Table, path: &str, item: Item) -> Result<(), Fault> {
+pub(super) fn set(root: &mut TomlTable, path: &str, item: Item) -> Result<(), Fault> {
     if path.split('.').any(str::is_empty) {
         let remedy = "give keys joined by dots, as in path.wlan.rate";
         return Err((format!("`{path}` is not a key path"), remedy.to_owned()));
@@ -27,9 +27,9 @@ pub(super) fn set(root: &mut Table, path: &str, item: Item) -> Result<(), Fault>
     set_in_table(root, "", path, item)
 }
 
-fn set_in_table(table: &mut Table, path: &str, rest: &str, item: Item) -> Result<(), Fault> {
+fn set_in_table(table: &mut TomlTable, path: &str, rest: &str, item: Item) -> Result<(), Fault> {
     // Keys may contain dots (sysctls): the longest match applies.
-    let fits = |field: &&Field| {
+    let fits = |field: &&TomlField| {
         rest.strip_prefix(field.key.as_str()).is_some_and(|tail| tail.is_empty() || tail.starts_with('.'))
     };
     let known = table.fields.iter().filter(fits).map(|field| field.key.clone()).max_by_key(String::len);
@@ -45,7 +45,7 @@ fn set_in_table(table: &mut Table, path: &str, rest: &str, item: Item) -> Result
         return Ok(());
     };
     if is_new {
-        table.put(&key, Item { value: Value::Table(Table::default()), place: item.place });
+        table.put(&key, Item { value: TomlValue::Table(TomlTable::default()), location: item.location });
     }
     match table.get_mut(&key) {
         Some(known) => set_in_item(known, &join(path, &key), tail, item),
@@ -54,7 +54,7 @@ fn set_in_table(table: &mut Table, path: &str, rest: &str, item: Item) -> Result
 }
 
 /// Rejects a path, link or router that does not exist. Hosts need no declaration.
-fn refuse_new_thing(table: &Table, path: &str, key: &str) -> Result<(), Fault> {
+fn refuse_new_thing(table: &TomlTable, path: &str, key: &str) -> Result<(), Fault> {
     let named = |collection: &str| collection != "host" && COLLECTIONS.contains(&collection);
     if path.is_empty() && (named(key) || key == "event") {
         return Err((format!("the scenario has no {key}"), format!("add a [[{key}]] to the file")));
@@ -71,10 +71,10 @@ fn no_such<'a>(collection: &str, name: &str, known: impl Iterator<Item = &'a str
 
 fn set_in_item(target: &mut Item, path: &str, rest: &str, item: Item) -> Result<(), Fault> {
     match &mut target.value {
-        Value::Table(table) => set_in_table(table, path, rest, item),
-        Value::List(items) => {
+        TomlValue::Table(table) => set_in_table(table, path, rest, item),
+        TomlValue::List(items) => {
             let (segment, tail) = rest.split_once('.').map_or((rest, ""), |(head, tail)| (head, tail));
-            let element = element(items, path, segment, item.place)?;
+            let element = element(items, path, segment, item.location)?;
             if tail.is_empty() {
                 *element = item;
                 return Ok(());
@@ -93,7 +93,7 @@ fn element<'i>(
     items: &'i mut Vec<Item>,
     path: &str,
     segment: &str,
-    place: Place,
+    location: SourceLocation,
 ) -> Result<&'i mut Item, Fault> {
     let count = items.len();
     if !COLLECTIONS.contains(&path) {
@@ -110,9 +110,9 @@ fn element<'i>(
         return Err(no_such(path, segment, items.iter().filter_map(Item::name)));
     }
     if index.is_none() {
-        let mut table = Table::default();
-        table.put("name", Item { value: Value::Text(segment.to_owned()), place });
-        items.push(Item { value: Value::Table(table), place });
+        let mut table = TomlTable::default();
+        table.put("name", Item { value: TomlValue::Text(segment.to_owned()), location });
+        items.push(Item { value: TomlValue::Table(table), location });
     }
     Ok(&mut items[index.unwrap_or(count)])
 }
@@ -133,16 +133,16 @@ fn without_alias(path: &str) -> Cow<'_, str> {
 }
 
 /// Replaces the alias in all keys below `parent`: `[run.iperf]`, and key paths in the matrix and in expectations.
-fn replace_alias(table: &mut Table, parent: &str, ledger: &Ledger) {
+fn replace_alias(table: &mut TomlTable, parent: &str, ledger: &MistakeLog) {
     for field in &mut table.fields {
         let key = if parent == "run" { pattern_name(&field.key) } else { without_alias(&field.key) };
         field.key = key.into_owned();
         let elements = match &mut field.item.value {
-            Value::List(items) => items.as_mut_slice(),
+            TomlValue::List(items) => items.as_mut_slice(),
             _ => std::slice::from_mut(&mut field.item),
         };
         for item in elements {
-            if let Value::Table(inner) = &mut item.value {
+            if let TomlValue::Table(inner) = &mut item.value {
                 replace_alias(inner, &field.key, ledger);
             }
         }
@@ -150,7 +150,7 @@ fn replace_alias(table: &mut Table, parent: &str, ledger: &Ledger) {
     let mut aliased = table.fields.iter().filter(|field| parent == "run" && field.key == "throughput");
     if let (Some(_), Some(second)) = (aliased.next(), aliased.next()) {
         let remedy = "remove one of the two: iperf is an alias of throughput";
-        ledger.wrong(&At::new(second.place, "run.throughput"), "is given twice", remedy);
+        ledger.wrong(&At::new(second.location, "run.throughput"), "is given twice", remedy);
     }
 }
 
@@ -164,22 +164,22 @@ const INNER_TABLES: [&str; 9] =
 /// no declaration.
 ///
 /// The alias `iperf` becomes `throughput`.
-pub(super) fn gather(tree: &mut Table, ledger: &Ledger) {
+pub(super) fn gather(tree: &mut TomlTable, ledger: &MistakeLog) {
     replace_alias(tree, "", ledger);
     let mut misplaced = Vec::new();
     for field in tree.fields.iter_mut().filter(|field| COLLECTIONS.contains(&field.key.as_str())) {
         let collection = field.key.clone();
         if field.item.name().is_some() {
             let remedy = format!("write [[{collection}]], or [{collection}.NAME] without a name");
-            let at = At::new(field.place, &collection);
+            let at = At::new(field.location, &collection);
             ledger.wrong(&at, format!("[{collection}] is a single table"), remedy);
-            field.item.value = Value::List(vec![field.item.clone()]);
+            field.item.value = TomlValue::List(vec![field.item.clone()]);
         }
-        let Value::List(items) = &mut field.item.value else { continue };
+        let TomlValue::List(items) = &mut field.item.value else { continue };
         let names: Vec<String> = items.iter().filter_map(|item| item.name().map(str::to_owned)).collect();
         for item in items {
-            let Value::Table(table) = &mut item.value else { continue };
-            let is_misplaced = |field: &mut Field| {
+            let TomlValue::Table(table) = &mut item.value else { continue };
+            let is_misplaced = |field: &mut TomlField| {
                 field.item.value.table().is_some()
                     && !INNER_TABLES.contains(&field.key.as_str())
                     && (collection == "host" || names.contains(&field.key))
@@ -189,9 +189,9 @@ pub(super) fn gather(tree: &mut Table, ledger: &Ledger) {
         }
     }
     for (path, item) in misplaced {
-        let fields = item.value.table().map(|table| table.flattened(&|_| false)).unwrap_or_default();
+        let fields = item.value.table().map(|table| table.flatten(&|_| false)).unwrap_or_default();
         for field in fields {
-            let at = At::new(field.place, join(&path, &field.key));
+            let at = At::new(field.location, join(&path, &field.key));
             if let Err((problem, remedy)) = set(tree, &at.key, field.item) {
                 ledger.wrong(&at, problem, remedy);
             }
@@ -239,16 +239,16 @@ impl Overrides {
 
     /// Applies the overrides to the tree and returns their values by key path for the record. The matrix no longer
     /// varies an overridden key.
-    pub(super) fn apply(&self, tree: &mut Table, ledger: &Ledger) -> Map<String, serde_json::Value> {
+    pub(super) fn apply(&self, tree: &mut TomlTable, ledger: &MistakeLog) -> Map<String, serde_json::Value> {
         let mut record = Map::new();
         for (key, option, value) in self.options() {
             let item = Item::of_option(&value, ledger.text("", option));
-            let (at, json) = (At::new(item.place, &key), item.to_json());
+            let (at, json) = (At::new(item.location, &key), item.to_json());
             if let Err((problem, remedy)) = set(tree, &key, item) {
                 ledger.wrong(&at, problem, remedy);
                 continue;
             }
-            if let Some(Item { value: Value::Table(matrix), .. }) = tree.get_mut("matrix") {
+            if let Some(Item { value: TomlValue::Table(matrix), .. }) = tree.get_mut("matrix") {
                 forget(matrix, &key);
             }
             record.insert(key, json);
@@ -257,11 +257,11 @@ impl Overrides {
     }
 }
 
-fn forget(table: &mut Table, key: &str) {
+fn forget(table: &mut TomlTable, key: &str) {
     table.fields.retain(|field| field.key != key);
     for field in &mut table.fields {
         let rest = key.strip_prefix(field.key.as_str()).and_then(|rest| rest.strip_prefix('.'));
-        if let (Some(rest), Value::Table(inner)) = (rest, &mut field.item.value) {
+        if let (Some(rest), TomlValue::Table(inner)) = (rest, &mut field.item.value) {
             forget(inner, rest);
         }
     }

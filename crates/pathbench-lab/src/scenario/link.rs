@@ -1,13 +1,13 @@
 //! `[[path]]` and `[[link]]`: wires and their models, and the presets of models.
 
-use super::address::{Given, LinkDraft, Part, parse_given};
+use super::address::{GivenAddress, LinkDraft, Part, parse_given};
 use super::hop;
-use super::mistake::{At, Ledger};
+use super::mistake::{At, MistakeLog};
 use super::naming::{NameOf, Named};
 use super::parameters::{self, Directions};
-use super::plan::{Engine, Link, LinkEnd};
-use super::section::Section;
-use super::tree::{self, Value};
+use super::plan::{LinkEnd, LinkEngine, LinkPlan};
+use super::section::ScenarioSection;
+use super::tree::{self, TomlValue};
 use pathbench_link::{Engines, LinkModel};
 
 const DEFAULT_TOLERANCE: f64 = 0.05;
@@ -51,19 +51,20 @@ fn draft<'a>(named: Named<'a>, ends: [End; 2], directions: [&str; 2]) -> LinkDra
     let section = named.section;
     let Directions { models: [forward, reverse], requested } =
         parameters::directions(&section, directions, preset);
-    let engines = [("auto", None), ("kernel", Some(Engine::Kernel)), ("emulated", Some(Engine::Emulated))];
+    let engines =
+        [("auto", None), ("kernel", Some(LinkEngine::Kernel)), ("emulated", Some(LinkEngine::Emulated))];
     let engine = section.choice("engine", &engines).flatten();
     let capture = section.flag("capture").unwrap_or(false);
     let shares_subnet = section.flag("shared_subnet").unwrap_or(false);
     // The kernel's engine for rate, queue and MTU only; otherwise the emulated engine, even if the kernel has netem,
     // because netem's decisions are neither repeatable nor countable.
     let is_plain = forward.needs().max(reverse.needs()) == Engines::Kernel && !capture;
-    if engine == Some(Engine::Kernel) {
+    if engine == Some(LinkEngine::Kernel) {
         check_kernel(&section, &[&forward, &reverse], capture);
     }
     let [first, second] = ends;
     LinkDraft {
-        link: Link {
+        link: LinkPlan {
             name: named.name,
             ends: [&first, &second].map(|end| LinkEnd {
                 node: end.node.clone(),
@@ -73,7 +74,7 @@ fn draft<'a>(named: Named<'a>, ends: [End; 2], directions: [&str; 2]) -> LinkDra
             forward,
             reverse,
             requested,
-            engine: engine.unwrap_or(if is_plain { Engine::Kernel } else { Engine::Emulated }),
+            engine: engine.unwrap_or(if is_plain { LinkEngine::Kernel } else { LinkEngine::Emulated }),
             engine_is_given: engine.is_some(),
             tolerance: section.fraction("tolerance").unwrap_or(DEFAULT_TOLERANCE),
             backup: section.flag("backup").unwrap_or(false),
@@ -92,22 +93,22 @@ fn draft<'a>(named: Named<'a>, ends: [End; 2], directions: [&str; 2]) -> LinkDra
 }
 
 /// The preset named in `section`, or the defaults.
-fn preset(section: &Section<'_>) -> Directions {
+fn preset(section: &ScenarioSection<'_>) -> Directions {
     section.choice("preset", &PRESETS).and_then(|text| parse_preset(text).ok()).unwrap_or_default()
 }
 
 /// Parses a preset. A mistake in a preset is a bug, which a test finds.
-fn parse_preset(text: &str) -> Result<Directions, Ledger> {
-    let ledger = Ledger::new("preset", text);
+fn parse_preset(text: &str) -> Result<Directions, MistakeLog> {
+    let ledger = MistakeLog::new("preset", text);
     let Some(table) = tree::document(text, &ledger) else { return Err(ledger) };
-    let root = Section::whole(&table, &ledger);
+    let root = ScenarioSection::whole(&table, &ledger);
     let preset = parameters::directions(&root, ["upload", "download"], |_| Directions::default());
     root.refuse_unknown_keys();
     if ledger.is_empty() { Ok(preset) } else { Err(ledger) }
 }
 
 /// Reports parameters that the kernel's engine does not support, with or without netem.
-fn check_kernel(section: &Section<'_>, directions: &[&LinkModel; 2], capture: bool) {
+fn check_kernel(section: &ScenarioSection<'_>, directions: &[&LinkModel; 2], capture: bool) {
     if let Some((problem, remedy)) = directions.iter().find_map(|model| parameters::beyond_kernel(model)) {
         section.wrong("engine", problem, remedy);
     }
@@ -119,28 +120,27 @@ fn check_kernel(section: &Section<'_>, directions: &[&LinkModel; 2], capture: bo
 
 const ENDS_EXAMPLE: &str = "[\"client:eth\", \"server:eth\"]";
 
-/// An end of a link as given.
 struct End {
     node: String,
     interface: String,
-    given: Vec<Given>,
+    given: Vec<GivenAddress>,
     at: At,
 }
 
 /// The two ends of a `[[link]]`; an invalid end has an empty node.
-fn ends(section: &Section<'_>) -> [End; 2] {
+fn ends(section: &ScenarioSection<'_>) -> [End; 2] {
     let unread = |at| End { node: String::new(), interface: String::new(), given: Vec::new(), at };
     section.require("ends", ENDS_EXAMPLE);
-    let Some(items) = section.items("ends") else { return [(); 2].map(|()| unread(section.at("ends"))) };
+    let Some(items) = section.items("ends") else { return [(); 2].map(|()| unread(section.locate("ends"))) };
     let [first, second] = items else {
         let problem = format!("a link has 2 ends, not {}", items.len());
         section.wrong("ends", problem, format!("give two, as in ends = {ENDS_EXAMPLE}"));
-        return [(); 2].map(|()| unread(section.at("ends")));
+        return [(); 2].map(|()| unread(section.locate("ends")));
     };
     [(0, first), (1, second)].map(|(index, item)| {
-        let at = At::new(item.place, format!("{}.{index}", section.at("ends").key));
+        let at = At::new(item.location, format!("{}.{index}", section.locate("ends").key));
         let end = match &item.value {
-            Value::Text(text) => {
+            TomlValue::Text(text) => {
                 let (node, interface) = text.split_once(':').unwrap_or((text, ""));
                 if node.is_empty() || interface.is_empty() {
                     let problem = format!("`{node}` does not name a host and its interface");
@@ -148,8 +148,8 @@ fn ends(section: &Section<'_>) -> [End; 2] {
                 }
                 End { node: node.to_owned(), interface: interface.to_owned(), ..unread(at) }
             }
-            Value::Table(table) => {
-                let own = Section { table: Some(table), at: at.clone(), ..section.clone() };
+            TomlValue::Table(table) => {
+                let own = ScenarioSection { table: Some(table), at: at.clone(), ..section.clone() };
                 let node = own.required_text("node", "client").unwrap_or_default().to_owned();
                 let interface = own.required_text("interface", "eth").unwrap_or_default().to_owned();
                 End { node, interface, given: parse_given(&own, "address"), at }

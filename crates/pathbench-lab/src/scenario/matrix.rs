@@ -2,8 +2,8 @@
 
 use super::keypath;
 use super::mistake::{At, Fault};
-use super::section::Section;
-use super::tree::{Field, Item, Table, Value};
+use super::section::ScenarioSection;
+use super::tree::{Item, TomlField, TomlTable, TomlValue};
 use pathbench_record::document::Variant;
 
 /// A larger matrix is a typing error: with runs of 10 s, one repetition would take hours.
@@ -21,9 +21,9 @@ const GLOBAL: [&str; 8] = [
     "run.sample_interval",
 ];
 
-pub(super) struct Cell {
+pub(super) struct MatrixCell {
     pub(super) variant: Variant,
-    pub(super) table: Table,
+    pub(super) table: TomlTable,
 }
 
 struct Dimension {
@@ -33,12 +33,12 @@ struct Dimension {
 
 /// All combinations in file order, the last key varying fastest; without a matrix, the scenario itself. Reports and
 /// omits invalid keys of the matrix.
-pub(super) fn expand(root: &Section<'_>, base: &Table) -> Vec<Cell> {
+pub(super) fn expand(root: &ScenarioSection<'_>, base: &TomlTable) -> Vec<MatrixCell> {
     let section = root.section("matrix");
-    let fields = section.table.map(|table| table.flattened(&|_| false)).unwrap_or_default();
+    let fields = section.table.map(|table| table.flatten(&|_| false)).unwrap_or_default();
     let mut dimensions: Vec<Dimension> = Vec::new();
     for field in fields {
-        let at = At::new(field.place, section.at(&field.key).key);
+        let at = At::new(field.location, section.locate(&field.key).key);
         let is_known = dimensions.iter().any(|known| known.key == field.key);
         let twice = || Err(("is given twice".to_owned(), "remove one of the two".to_owned()));
         match if is_known { twice() } else { dimension(base, &field) } {
@@ -56,9 +56,8 @@ pub(super) fn expand(root: &Section<'_>, base: &Table) -> Vec<Cell> {
     combinations(base, &dimensions)
 }
 
-/// The values of a matrix key.
-fn dimension(base: &Table, field: &Field) -> Result<Vec<Item>, Fault> {
-    let Value::List(values) = &field.item.value else {
+fn dimension(base: &TomlTable, field: &TomlField) -> Result<Vec<Item>, Fault> {
+    let TomlValue::List(values) = &field.item.value else {
         let problem = format!("{} is not a list of values", field.item.value.noun());
         return Err((problem, "give the values to go through, as in [0, 1, 2]".to_owned()));
     };
@@ -83,17 +82,17 @@ fn dimension(base: &Table, field: &Field) -> Result<Vec<Item>, Fault> {
     Ok(values.clone())
 }
 
-fn combinations(base: &Table, dimensions: &[Dimension]) -> Vec<Cell> {
-    let mut cells = vec![Cell { variant: Variant::new(), table: base.clone() }];
+fn combinations(base: &TomlTable, dimensions: &[Dimension]) -> Vec<MatrixCell> {
+    let mut cells = vec![MatrixCell { variant: Variant::new(), table: base.clone() }];
     for Dimension { key, values } in dimensions {
-        let with = |cell: &Cell, value: &Item| {
-            let mut cell = Cell { variant: cell.variant.clone(), table: cell.table.clone() };
+        let with = |cell: &MatrixCell, value: &Item| {
+            let mut cell = MatrixCell { variant: cell.variant.clone(), table: cell.table.clone() };
             cell.variant.insert(key.clone(), value.to_json());
             // The key exists in the base; if an earlier key has removed it, validation reports that.
             let _closed = keypath::set(&mut cell.table, key, value.clone());
             cell
         };
-        let with_all = |cell: &Cell| values.iter().map(|value| with(cell, value)).collect::<Vec<_>>();
+        let with_all = |cell: &MatrixCell| values.iter().map(|value| with(cell, value)).collect::<Vec<_>>();
         cells = cells.iter().flat_map(with_all).collect();
     }
     cells

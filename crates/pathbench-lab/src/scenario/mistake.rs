@@ -1,4 +1,4 @@
-//! Mistakes in a file with their places, reported together.
+//! Mistakes in a file with their locations, reported together.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::cell::{Cell, RefCell};
@@ -12,16 +12,16 @@ pub(super) type Fault = (String, String);
 
 /// A byte range in one of the texts of a [`Ledger`], in the order of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourceLocation {
     text: usize,
     start: usize,
     end: usize,
 }
 
-/// A place and its key path (`path.wlan.rate`).
+/// A location and its key path (`path.wlan.rate`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct At {
-    pub place: Place,
+    pub location: SourceLocation,
     /// May be empty for invalid text.
     pub key: String,
 }
@@ -86,7 +86,7 @@ struct Text {
 
 /// Collects mistakes while a file is read, so that all are reported together.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct MistakeLog {
     /// The text of the file is the first.
     texts: RefCell<Vec<Text>>,
     mistakes: RefCell<Vec<Mistake>>,
@@ -98,7 +98,7 @@ pub struct Ledger {
     pub(super) asked: RefCell<BTreeMap<String, Vec<(String, bool)>>>,
 }
 
-impl Ledger {
+impl MistakeLog {
     pub fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
         let text = Text { file: file.into(), text: text.into() };
         Self {
@@ -110,42 +110,43 @@ impl Ledger {
         }
     }
 
-    /// Adds a text that contains values and returns its place. `file` is empty for an option of the command line.
-    pub(super) fn text(&self, file: &str, text: String) -> Place {
+    /// Adds a text that contains values and returns its location. `file` is empty for an option of the command line.
+    pub(super) fn text(&self, file: &str, text: String) -> SourceLocation {
         let mut texts = self.texts.borrow_mut();
-        let place = Place { text: texts.len(), start: 0, end: text.len() };
+        let location = SourceLocation { text: texts.len(), start: 0, end: text.len() };
         texts.push(Text { file: file.to_owned(), text });
-        place
+        location
     }
 
     /// The beginning of the file.
-    pub const fn top(&self) -> Place {
-        Place { text: 0, start: 0, end: 0 }
+    pub const fn top(&self) -> SourceLocation {
+        SourceLocation { text: 0, start: 0, end: 0 }
     }
 
-    /// The line of the file with this number (from 1).
-    pub fn line(&self, number: u32) -> Place {
+    pub fn line(&self, number: u32) -> SourceLocation {
         let text = &self.texts.borrow()[0].text;
         let before = text.split_inclusive('\n').take((number as usize).saturating_sub(1));
         let start = before.map(str::len).sum();
         let line = text[start..].lines().next().unwrap_or_default();
-        Place { start, end: start + line.trim_end().len(), ..self.top() }
+        SourceLocation { start, end: start + line.trim_end().len(), ..self.top() }
     }
 
-    /// The line number (from 1) of a place; `None` for a place in an option.
-    pub(super) fn number(&self, place: Place) -> Option<u32> {
-        let text = &self.texts.borrow()[place.text];
-        let before = text.text.get(..place.start).unwrap_or(&text.text);
+    /// The line number (from 1) of a location; `None` for a location in an option.
+    pub(super) fn number(&self, location: SourceLocation) -> Option<u32> {
+        let text = &self.texts.borrow()[location.text];
+        let before = text.text.get(..location.start).unwrap_or(&text.text);
         (!text.file.is_empty()).then(|| before.matches('\n').count() as u32 + 1)
     }
 
     /// Adds a mistake once: most variants of a matrix have the same mistakes.
     pub fn wrong(&self, at: &At, problem: impl Into<String>, remedy: impl Into<String>) {
-        let line = self.number(at.place);
-        let Text { file, text } = &self.texts.borrow()[at.place.text];
-        let start = text.get(..at.place.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+        let line = self.number(at.location);
+        let Text { file, text } = &self.texts.borrow()[at.location.text];
+        let start =
+            text.get(..at.location.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
         let source = text[start..].lines().next().unwrap_or_default();
-        let [from, to] = [at.place.start, at.place.end].map(|offset| (offset - start).min(source.len()));
+        let [from, to] =
+            [at.location.start, at.location.end].map(|offset| (offset - start).min(source.len()));
         let harmless =
             |range: Range<usize>| source.get(range).unwrap_or_default().replace(char::is_control, " ");
         let [before, marked, after] = [0..from, from..to, to..source.len()].map(harmless);
@@ -180,16 +181,16 @@ impl Ledger {
     }
 }
 
-impl Place {
-    /// The bytes `range` of this place's text.
+impl SourceLocation {
+    /// The bytes `range` of this location's text.
     pub(super) const fn part(self, range: &Range<usize>) -> Self {
         Self { start: range.start, end: range.end, ..self }
     }
 }
 
 impl At {
-    pub fn new(place: Place, key: impl Into<String>) -> Self {
-        Self { place, key: key.into() }
+    pub fn new(location: SourceLocation, key: impl Into<String>) -> Self {
+        Self { location, key: key.into() }
     }
 }
 

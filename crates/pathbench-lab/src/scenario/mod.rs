@@ -1,6 +1,6 @@
 //! The scenario language: TOML text → typed [`Plan`], or every [`Mistake`] in it at once.
 //!
-//! The parser converts the text into a tree with the place of each value, inserts the command line's overrides by key
+//! The parser converts the text into a tree with the location of each value, inserts the command line's overrides by key
 //! path, expands the matrix, and validates each variant in full. This module makes all checks except those of this
 //! machine's capabilities, which the engines make.
 
@@ -25,27 +25,27 @@ mod traffic;
 mod tree;
 mod verdict;
 
-pub use catalogue::{Builtin, LoadError, Source, builtin, load};
-pub use expect::{Comparison, ExpectationPlan, Figure, Subject, Target};
+pub use catalogue::{Builtin, LoadError, ScenarioSource, builtin, load};
+pub use expect::{ComparisonOperator, ExpectationPlan, ExpectationTarget, ExpectedFigure, Subject};
 pub use fields::known_fields;
 pub use keypath::Overrides;
-pub use mistake::{At, Ledger, Mistake, Mistakes, Place};
+pub use mistake::{At, Mistake, MistakeLog, Mistakes, SourceLocation};
 pub use plan::{
-    Action, Change, EndpointPlan, Engine, EventPlan, FadePlan, Hop, Link, LinkEnd, MptcpPlan, Node,
-    PatternPlan, Plan, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan, ThroughputPlan, Topology,
-    VariantPlan, icmp_in_words,
+    EndpointPlan, EventAction, EventPlan, FadePlan, Hop, LinkEnd, LinkEngine, LinkPlan, MptcpPlan, Node,
+    NodeRole, PathChange, PatternPlan, QuicPlan, RoutePlan, RulesChange, RunPlan, ScenarioPlan, SocketPlan,
+    ThroughputPlan, TopologyPlan, VariantPlan, icmp_in_words,
 };
 
 use expect::Vocabulary;
-use matrix::Cell;
+use matrix::MatrixCell;
 use naming::NameOf;
-use section::Section;
+use section::ScenarioSection;
 use std::collections::BTreeSet;
-use tree::{Item, Table};
+use tree::{Item, TomlTable};
 
 /// Reads a scenario with the overrides of the command line.
-pub fn plan(source: &Source, overrides: &Overrides) -> Result<Plan, Mistakes> {
-    let ledger = Ledger::new(&source.file, &source.text);
+pub fn plan(source: &ScenarioSource, overrides: &Overrides) -> Result<ScenarioPlan, Mistakes> {
+    let ledger = MistakeLog::new(&source.file, &source.text);
     let plan = tree::document(&source.text, &ledger).map(|tree| read(source, overrides, tree, &ledger));
     match plan {
         Some(plan) if ledger.is_empty() => Ok(plan),
@@ -54,14 +54,19 @@ pub fn plan(source: &Source, overrides: &Overrides) -> Result<Plan, Mistakes> {
 }
 
 /// Reads the complete scenario. The plan is valid only if the ledger is empty afterwards.
-fn read(source: &Source, overrides: &Overrides, mut tree: Table, ledger: &Ledger) -> Plan {
+fn read(
+    source: &ScenarioSource,
+    overrides: &Overrides,
+    mut tree: TomlTable,
+    ledger: &MistakeLog,
+) -> ScenarioPlan {
     keypath::gather(&mut tree, ledger);
     let transports = tree.get("run").and_then(|run| run.value.table()?.get("transports")).cloned();
     let record = overrides.apply(&mut tree, ledger);
-    let root = Section::whole(&tree, ledger);
+    let root = ScenarioSection::whole(&tree, ledger);
     let name = root.required_text("name", "failover");
     if let Some(name) = name {
-        NameOf::Scenario.check(name, ledger, &root.at("name"));
+        NameOf::Scenario.check(name, ledger, &root.locate("name"));
     }
     let description = root.text("description", "what it shows").unwrap_or_default();
     if description.contains(char::is_control) {
@@ -72,7 +77,7 @@ fn read(source: &Source, overrides: &Overrides, mut tree: Table, ledger: &Ledger
     let mut labels_removed = Vec::new();
     let mut variants = Vec::new();
     for cell in &cells {
-        let variant = variant(&Section::whole(&cell.table, ledger), cell);
+        let variant = variant(&ScenarioSection::whole(&cell.table, ledger), cell);
         labels_removed.extend(transports.iter().flat_map(|item| labels_of(item, ledger, &variant)));
         variants.push(variant);
     }
@@ -80,9 +85,9 @@ fn read(source: &Source, overrides: &Overrides, mut tree: Table, ledger: &Ledger
     let words = vocabulary(&variants, labels_removed, !record.is_empty());
     let (expectations, left_out) = expect::read(&root, &words);
     for cell in &cells {
-        Section::whole(&cell.table, ledger).refuse_unknown_keys();
+        ScenarioSection::whole(&cell.table, ledger).refuse_unknown_keys();
     }
-    Plan {
+    ScenarioPlan {
         name: name.unwrap_or_default().to_owned(),
         description: description.to_owned(),
         origin: source.origin.clone(),
@@ -99,7 +104,7 @@ fn read(source: &Source, overrides: &Overrides, mut tree: Table, ledger: &Ledger
     }
 }
 
-fn variant(root: &Section<'_>, cell: &Cell) -> VariantPlan {
+fn variant(root: &ScenarioSection<'_>, cell: &MatrixCell) -> VariantPlan {
     let run = root.section("run");
     let ends = traffic::ends(&run);
     let mut topology = topology::read(root, ends.family, &ends.client);
@@ -110,10 +115,10 @@ fn variant(root: &Section<'_>, cell: &Cell) -> VariantPlan {
 }
 
 /// The transport labels in `item` for a variant. Ignores mistakes in `item`.
-fn labels_of(item: &Item, ledger: &Ledger, variant: &VariantPlan) -> Vec<String> {
-    let mut table = Table::default();
+fn labels_of(item: &Item, ledger: &MistakeLog, variant: &VariantPlan) -> Vec<String> {
+    let mut table = TomlTable::default();
     table.put("transports", item.clone());
-    let run = Section { at: At::new(item.place, "run"), ..Section::whole(&table, ledger) };
+    let run = ScenarioSection { at: At::new(item.location, "run"), ..ScenarioSection::whole(&table, ledger) };
     ledger.muted.set(true);
     let labels = traffic::labels(&run, &variant.run.client, variant.run.family, &variant.topology);
     ledger.muted.set(false);

@@ -1,8 +1,8 @@
 //! Names of paths, links, nodes and interfaces, and the named tables.
 
-use super::mistake::{At, Fault, Ledger};
-use super::section::Section;
-use super::tree::{Field, Value};
+use super::mistake::{At, Fault, MistakeLog};
+use super::section::ScenarioSection;
+use super::tree::{TomlField, TomlValue};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameOf {
@@ -45,7 +45,7 @@ impl NameOf {
         None
     }
 
-    pub(super) fn check(self, name: &str, ledger: &Ledger, at: &At) {
+    pub(super) fn check(self, name: &str, ledger: &MistakeLog, at: &At) {
         if let Some((problem, remedy)) = self.fault(name) {
             ledger.wrong(at, problem, remedy);
         }
@@ -57,15 +57,19 @@ pub(super) struct Named<'a> {
     /// Empty for a missing name, which has been reported as a mistake.
     pub(super) name: String,
     pub(super) name_at: At,
-    pub(super) section: Section<'a>,
+    pub(super) section: ScenarioSection<'a>,
 }
 
 /// The named tables of one kind, in file order: `[[path]]` with a `name`, or `[path.NAME]`.
-pub(super) fn collection<'a>(root: &Section<'a>, key: &str, sort: NameOf) -> Vec<Named<'a>> {
+pub(super) fn collection<'a>(root: &ScenarioSection<'a>, key: &str, sort: NameOf) -> Vec<Named<'a>> {
     let Some(item) = root.get(key) else { return Vec::new() };
     let found: Vec<Named<'a>> = match &item.value {
-        Value::Table(table) => table.fields.iter().filter_map(|field| tabled(root, key, field)).collect(),
-        Value::List(_) => root.sections(key).into_iter().map(|section| listed(key, section)).collect(),
+        TomlValue::Table(table) => {
+            table.fields.iter().filter_map(|field| read_tabled(root, key, field)).collect()
+        }
+        TomlValue::List(_) => {
+            root.sections(key).into_iter().map(|section| read_listed(key, section)).collect()
+        }
         other => {
             let problem = format!("{} is not a table", other.noun());
             root.wrong(key, problem, format!("write each as [[{key}]] with its keys below"));
@@ -79,7 +83,7 @@ pub(super) fn collection<'a>(root: &Section<'a>, key: &str, sort: NameOf) -> Vec
 }
 
 /// An element of `[[path]]`.
-fn listed<'a>(key: &str, mut section: Section<'a>) -> Named<'a> {
+fn read_listed<'a>(key: &str, mut section: ScenarioSection<'a>) -> Named<'a> {
     let given = section.required_text("name", key);
     if given == Some("") {
         section.wrong("name", "an empty text is no name", "give it one");
@@ -89,11 +93,11 @@ fn listed<'a>(key: &str, mut section: Section<'a>) -> Named<'a> {
         section.at.key = format!("{key}.{name}");
         section.get("name");
     }
-    Named { name_at: section.at("name"), name, section }
+    Named { name_at: section.locate("name"), name, section }
 }
 
 /// A table `[path.NAME]`.
-fn tabled<'a>(root: &Section<'a>, key: &str, field: &Field) -> Option<Named<'a>> {
+fn read_tabled<'a>(root: &ScenarioSection<'a>, key: &str, field: &TomlField) -> Option<Named<'a>> {
     // Reports a value that is not a table.
     let section = root.section(key).section(&field.key);
     section.table?;
@@ -101,15 +105,15 @@ fn tabled<'a>(root: &Section<'a>, key: &str, field: &Field) -> Option<Named<'a>>
         let remedy = format!("leave the name out; [{key}.{}] has one", field.key);
         section.wrong("name", "the table is already named by its heading", remedy);
     }
-    let name_at = At::new(field.place, section.at("name").key);
+    let name_at = At::new(field.location, section.locate("name").key);
     Some(Named { name: field.key.clone(), name_at, section })
 }
 
-pub(super) fn no_name_twice<'a>(ledger: &Ledger, named: impl Iterator<Item = (&'a str, &'a At)>) {
+pub(super) fn no_name_twice<'a>(ledger: &MistakeLog, named: impl Iterator<Item = (&'a str, &'a At)>) {
     let mut seen: Vec<(&str, &At)> = Vec::new();
     for (name, at) in named.filter(|(name, _)| !name.is_empty()) {
         if let Some((_, other)) = seen.iter().find(|(other, _)| *other == name) {
-            let line = ledger.number(other.place).map(|line| format!(" on line {line}"));
+            let line = ledger.number(other.location).map(|line| format!(" on line {line}"));
             let problem = format!("the name `{name}` is already taken{}", line.unwrap_or_default());
             ledger.wrong(at, problem, "choose another");
         } else {

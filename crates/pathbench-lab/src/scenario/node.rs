@@ -2,9 +2,9 @@
 
 use super::address::parse_subnet;
 use super::mistake::{At, Fault, choices};
-use super::plan::{EndpointPlan, Hop, Link, MptcpPlan, RoutePlan, path_of};
-use super::section::Section;
-use super::tree::Value;
+use super::plan::{EndpointPlan, Hop, LinkPlan, MptcpPlan, RoutePlan, path_of};
+use super::section::ScenarioSection;
+use super::tree::TomlValue;
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,17 +13,17 @@ use std::net::IpAddr;
 const MOST_ENDPOINTS: u64 = 8;
 
 /// The sysctls of a node, with values in the format of `/proc/sys`.
-pub(super) fn sysctls(section: &Section<'_>) -> BTreeMap<String, String> {
+pub(super) fn sysctls(section: &ScenarioSection<'_>) -> BTreeMap<String, String> {
     let own = section.section("sysctl");
     let mut sysctls = BTreeMap::new();
-    for field in own.table.map(|table| table.flattened(&|_| false)).unwrap_or_default() {
-        let at = At::new(field.item.place, own.at(&field.key).key);
+    for field in own.table.map(|table| table.flatten(&|_| false)).unwrap_or_default() {
+        let at = At::new(field.item.location, own.locate(&field.key).key);
         let value = match &field.item.value {
-            Value::Text(text) if text.chars().any(char::is_control) => {
+            TomlValue::Text(text) if text.chars().any(char::is_control) => {
                 section.ledger.wrong(&at, "the value has control characters", "give one line of text");
                 continue;
             }
-            Value::Text(_) | Value::Integer(_) => field.item.written(),
+            TomlValue::Text(_) | TomlValue::Integer(_) => field.item.written(),
             other => {
                 let remedy = "give a whole number or a text, as in 1 or \"4096 131072 6291456\"";
                 section.ledger.wrong(&at, format!("{} is not the value of a sysctl", other.noun()), remedy);
@@ -58,33 +58,31 @@ fn sysctl_fault(name: &str) -> Option<Fault> {
 
 pub(super) struct NodeContext<'a> {
     pub(super) node: &'a str,
-    pub(super) links: &'a [Link],
+    pub(super) links: &'a [LinkPlan],
     pub(super) hops: &'a [Hop],
     pub(super) family: AddressFamily,
     pub(super) is_client: bool,
 }
 
 impl NodeContext<'_> {
-    fn ends(&self) -> impl Iterator<Item = (&Link, &[IpNet])> {
+    fn ends(&self) -> impl Iterator<Item = (&LinkPlan, &[IpNet])> {
         self.links
             .iter()
             .filter_map(|link| Some((link, link.ends[link.end_of(self.node)?].addresses.as_slice())))
     }
 
-    /// The interface of the node on `link`.
     fn device(&self, link: &str) -> Option<String> {
         let link = self.links.iter().find(|known| known.name == link)?;
         Some(link.ends[link.end_of(self.node)?].interface.clone())
     }
 
-    /// Whether another node has the address.
     fn is_of_another(&self, address: IpAddr) -> bool {
         let ends = self.links.iter().flat_map(|link| &link.ends).filter(|end| end.node != self.node);
         ends.flat_map(|end| &end.addresses).any(|known| known.addr() == address)
     }
 }
 
-pub(super) fn mptcp(section: &Section<'_>, around: &NodeContext<'_>) -> MptcpPlan {
+pub(super) fn mptcp(section: &ScenarioSection<'_>, around: &NodeContext<'_>) -> MptcpPlan {
     let own = section.section("mptcp");
     let limit = |key: &str| own.count(key, 0..=MOST_ENDPOINTS).unwrap_or(MOST_ENDPOINTS as u32);
     let given = own.has("endpoints");
@@ -99,7 +97,7 @@ pub(super) fn mptcp(section: &Section<'_>, around: &NodeContext<'_>) -> MptcpPla
     MptcpPlan { subflows: limit("subflows"), add_addr_accepted: limit("add_addr_accepted"), endpoints }
 }
 
-fn check_endpoints(own: &Section<'_>, endpoints: &[EndpointPlan], node: &str) {
+fn check_endpoints(own: &ScenarioSection<'_>, endpoints: &[EndpointPlan], node: &str) {
     if endpoints.len() > MOST_ENDPOINTS as usize {
         let problem = format!("`{node}` would have {} endpoints", endpoints.len());
         let remedy =
@@ -132,9 +130,9 @@ fn default_endpoints(around: &NodeContext<'_>) -> Vec<EndpointPlan> {
     endpoints
 }
 
-fn endpoint(section: &Section<'_>, around: &NodeContext<'_>) -> Option<EndpointPlan> {
+fn endpoint(section: &ScenarioSection<'_>, around: &NodeContext<'_>) -> Option<EndpointPlan> {
     let flags = flags(section);
-    let (link, address) = place(section, around)?;
+    let (link, address) = location(section, around)?;
     let has = |flag: &str| flags.contains(&flag);
     let plan = EndpointPlan {
         address,
@@ -152,7 +150,7 @@ fn endpoint(section: &Section<'_>, around: &NodeContext<'_>) -> Option<EndpointP
     Some(plan)
 }
 
-fn flags<'a>(section: &Section<'a>) -> Vec<&'a str> {
+fn flags<'a>(section: &ScenarioSection<'a>) -> Vec<&'a str> {
     let known = ["subflow", "signal", "backup", "fullmesh"];
     section.require("flags", "[\"subflow\"]");
     let given = section.texts("flags", "subflow").unwrap_or_default();
@@ -163,8 +161,8 @@ fn flags<'a>(section: &Section<'a>) -> Vec<&'a str> {
 }
 
 /// Link and address of an endpoint. At least one of them is given; the address has priority.
-fn place(section: &Section<'_>, around: &NodeContext<'_>) -> Option<(String, IpAddr)> {
-    let title = |link: &'_ Link| path_of(around.hops, &link.name).to_owned();
+fn location(section: &ScenarioSection<'_>, around: &NodeContext<'_>) -> Option<(String, IpAddr)> {
+    let title = |link: &'_ LinkPlan| path_of(around.hops, &link.name).to_owned();
     let titles: Vec<_> = around.ends().map(|(link, _)| title(link)).collect();
     let names: Vec<_> = titles.iter().map(String::as_str).collect();
     let noun = format!("path or link at `{}`", around.node);
@@ -199,7 +197,7 @@ fn place(section: &Section<'_>, around: &NodeContext<'_>) -> Option<(String, IpA
 }
 
 /// The address of an endpoint that by mistake names another node's; the kernel accepts it.
-fn foreign_address(section: &Section<'_>, around: &NodeContext<'_>) -> Option<IpAddr> {
+fn foreign_address(section: &ScenarioSection<'_>, around: &NodeContext<'_>) -> Option<IpAddr> {
     let text = section.required_text("address", "10.83.0.2")?;
     let address = text.parse::<IpAddr>().ok().filter(|address| around.is_of_another(*address));
     let fault = || {
@@ -209,11 +207,11 @@ fn foreign_address(section: &Section<'_>, around: &NodeContext<'_>) -> Option<Ip
     section.read("address", address.ok_or_else(fault))
 }
 
-pub(super) fn routes(section: &Section<'_>, around: &NodeContext<'_>) -> Vec<RoutePlan> {
+pub(super) fn routes(section: &ScenarioSection<'_>, around: &NodeContext<'_>) -> Vec<RoutePlan> {
     section.sections("routes").iter().filter_map(|route_of| route(route_of, around)).collect()
 }
 
-fn route(section: &Section<'_>, around: &NodeContext<'_>) -> Option<RoutePlan> {
+fn route(section: &ScenarioSection<'_>, around: &NodeContext<'_>) -> Option<RoutePlan> {
     let via = section.required_text("via", "10.83.0.2");
     let metric = section.count("metric", 0..=u32::MAX.into());
     let to = section.required_text("to", "default");

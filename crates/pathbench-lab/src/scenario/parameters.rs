@@ -1,8 +1,8 @@
 //! Reads the parameters of a path or link, of one of its directions, of a preset, or of an event.
 
 use super::mistake::{At, Fault};
-use super::section::Section;
-use super::tree::{Item, Value as Written};
+use super::section::ScenarioSection;
+use super::tree::{Item, TomlValue as Written};
 use pathbench_link::trace::{self, MAX_BYTES, RateFormat, TraceError};
 use pathbench_link::{
     Discipline, Distribution, End, Engines, Field, Kind, LinkChange, LinkModel, LossModel, PARAMETERS,
@@ -22,7 +22,7 @@ const LONGEST_PATTERN: Duration = Duration::from_secs(24 * 3_600);
 const LARGEST_QUEUE_BYTES: u64 = u32::MAX as u64;
 
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct GivenParameters {
     pub(super) change: LinkChange,
     /// In the format of results and `events.jsonl`.
     pub(super) json: Map<String, Json>,
@@ -37,9 +37,9 @@ pub(super) struct Directions {
 
 /// Applies the parameters of `section`, and then the parameters of its tables `names`, to `base`.
 pub(super) fn directions(
-    section: &Section<'_>,
+    section: &ScenarioSection<'_>,
     names: [&str; 2],
-    base: impl FnOnce(&Section<'_>) -> Directions,
+    base: impl FnOnce(&ScenarioSection<'_>) -> Directions,
 ) -> Directions {
     let both = read(section, |_| true);
     let mut directions = base(section);
@@ -55,8 +55,8 @@ pub(super) fn directions(
 }
 
 /// The parameters given in `section`, among the parameters for which `takes` is true.
-pub(super) fn read(section: &Section<'_>, takes: impl Fn(&Parameter) -> bool) -> Given {
-    let mut read = Given::default();
+pub(super) fn read(section: &ScenarioSection<'_>, takes: impl Fn(&Parameter) -> bool) -> GivenParameters {
+    let mut read = GivenParameters::default();
     let given = PARAMETERS.iter().filter(|parameter| takes(parameter) && section.has(parameter.key));
     let given: Vec<&Parameter> = given.collect();
     for (index, parameter) in given.iter().enumerate() {
@@ -80,7 +80,7 @@ pub(super) fn read(section: &Section<'_>, takes: impl Fn(&Parameter) -> bool) ->
 }
 
 /// The value of `key`; `None` if it is absent or invalid.
-pub(super) fn value(section: &Section<'_>, key: &str, kind: Kind) -> Option<Value> {
+pub(super) fn value(section: &ScenarioSection<'_>, key: &str, kind: Kind) -> Option<Value> {
     Some(match kind {
         Kind::Rate => Value::Rate(section.rate_bps(key)?),
         Kind::RateSteps => Value::RateSteps(Arc::new(steps(section, key)?)),
@@ -99,7 +99,7 @@ pub(super) fn value(section: &Section<'_>, key: &str, kind: Kind) -> Option<Valu
     })
 }
 
-fn table(section: &Section<'_>, key: &str, fields: &[Field]) -> Option<Vec<Value>> {
+fn table(section: &ScenarioSection<'_>, key: &str, fields: &[Field]) -> Option<Vec<Value>> {
     let own = section.section(key);
     own.table?;
     let values: Vec<_> = fields
@@ -109,7 +109,7 @@ fn table(section: &Section<'_>, key: &str, fields: &[Field]) -> Option<Vec<Value
                 return value(&own, field.key, field.kind);
             }
             if field.default.is_none() {
-                own.missing(field.key, field.example);
+                own.report_missing(field.key, field.example);
             }
             field.default.clone()
         })
@@ -117,7 +117,7 @@ fn table(section: &Section<'_>, key: &str, fields: &[Field]) -> Option<Vec<Value
     values.into_iter().collect()
 }
 
-fn check_bursts(section: &Section<'_>, change: &LinkChange) {
+fn check_bursts(section: &ScenarioSection<'_>, change: &LinkChange) {
     match &change.loss {
         Some(LossModel::GilbertElliott(chain))
             if chain.to_good == 0.0 && chain.loss_bad >= 1.0 && chain.to_bad > 0.0 =>
@@ -137,12 +137,12 @@ fn check_bursts(section: &Section<'_>, change: &LinkChange) {
 
 const STEPS_EXAMPLE: &str = "[[\"0s\", \"40mbit\"], [\"10s\", \"30mbit\"]]";
 
-fn steps(section: &Section<'_>, key: &str) -> Option<RateSchedule> {
+fn steps(section: &ScenarioSection<'_>, key: &str) -> Option<RateSchedule> {
     let items = section.items(key)?;
     let mut steps: Vec<(Duration, u64)> = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let key = format!("{}.{index}", section.at(key).key);
-        let wrong = |(problem, remedy)| section.ledger.wrong(&At::new(item.place, key), problem, remedy);
+        let key = format!("{}.{index}", section.locate(key).key);
+        let wrong = |(problem, remedy)| section.ledger.wrong(&At::new(item.location, key), problem, remedy);
         let (at, bps) = match step(item) {
             Ok(step) => step,
             Err(fault) => {
@@ -191,7 +191,7 @@ fn step(item: &Item) -> Result<(Duration, u64), Fault> {
 }
 
 /// Reads the trace in the file named by `key`. An invalid trace is a mistake in the scenario.
-fn trace(section: &Section<'_>, key: &str, of: TraceOf) -> Option<Value> {
+fn trace(section: &ScenarioSection<'_>, key: &str, of: TraceOf) -> Option<Value> {
     let name = section.text(key, "walk.trace")?.to_owned();
     let (path, bytes) = read_file(section, key, &name)?;
     let value: Result<Value, TraceError> = match of {
@@ -212,7 +212,7 @@ fn trace(section: &Section<'_>, key: &str, of: TraceOf) -> Option<Value> {
         .ok()
 }
 
-fn read_file(section: &Section<'_>, key: &str, name: &str) -> Option<(PathBuf, Vec<u8>)> {
+fn read_file(section: &ScenarioSection<'_>, key: &str, name: &str) -> Option<(PathBuf, Vec<u8>)> {
     let directory = PathBuf::from(section.ledger.file());
     let path = directory.parent().unwrap_or(Path::new("")).join(name);
     let mut bytes = Vec::new();
@@ -229,7 +229,7 @@ fn read_file(section: &Section<'_>, key: &str, name: &str) -> Option<(PathBuf, V
 }
 
 /// Reports conflicts in a model from the keys of `sections`, which are in descending priority.
-pub(super) fn check(sections: &[&Section<'_>], model: &LinkModel) {
+pub(super) fn check(sections: &[&ScenarioSection<'_>], model: &LinkModel) {
     let owner = |key: &str| sections.iter().find(|section| section.has(key)).or(sections.last());
     let own = |keys: &[&str]| keys.iter().any(|key| sections.iter().any(|section| section.has(key)));
     let conflict = |key: &str, problem: &str, remedy: &str| {
@@ -269,7 +269,7 @@ pub(super) fn check(sections: &[&Section<'_>], model: &LinkModel) {
 }
 
 /// Reports a queue that is too small for one packet, or larger than the limit of the engines.
-fn check_queue(section: &Section<'_>, model: &LinkModel) {
+fn check_queue(section: &ScenarioSection<'_>, model: &LinkModel) {
     let (queue, mtu_bytes) = (model.queue, model.mtu_bytes);
     let bytes = queue_bytes(queue, model.mean_rate_bps().unwrap_or(0), mtu_bytes);
     let frame = queue_bytes(QueueLimit::Packets(1), 0, mtu_bytes);

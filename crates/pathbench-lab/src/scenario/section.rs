@@ -1,8 +1,8 @@
 //! Reads one table of a scenario, and checks the type and range of every value.
 
 use super::keypath::{COLLECTIONS, join, pattern_name};
-use super::mistake::{At, Fault, Ledger, choices};
-use super::tree::{Item, Table, Value};
+use super::mistake::{At, Fault, MistakeLog, choices};
+use super::tree::{Item, TomlTable, TomlValue};
 use pathbench_record::units::{Percent, QueueLimit, Rate, Size, Span, UnitError};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -12,23 +12,23 @@ use std::time::Duration;
 /// A table to read. An absent or invalid value reads as `None`. The ledger receives mistakes and the keys that were
 /// read; every other key is a mistake.
 #[derive(Debug, Clone)]
-pub(super) struct Section<'a> {
-    pub(super) ledger: &'a Ledger,
+pub(super) struct ScenarioSection<'a> {
+    pub(super) ledger: &'a MistakeLog,
     /// `None` if the scenario lacks the table.
-    pub(super) table: Option<&'a Table>,
-    /// Place of the table; of the enclosing table if it is absent.
+    pub(super) table: Option<&'a TomlTable>,
+    /// Location of the table; of the enclosing table if it is absent.
     pub(super) at: At,
 }
 
-impl<'a> Section<'a> {
-    pub(super) fn whole(table: &'a Table, ledger: &'a Ledger) -> Self {
+impl<'a> ScenarioSection<'a> {
+    pub(super) fn whole(table: &'a TomlTable, ledger: &'a MistakeLog) -> Self {
         Self { ledger, table: Some(table), at: At::new(ledger.top(), "") }
     }
 
-    /// Key path and place of `key`; the place of the table if it is absent.
-    pub(super) fn at(&self, key: &str) -> At {
+    /// Key path and location of `key`; the location of the table if it is absent.
+    pub(super) fn locate(&self, key: &str) -> At {
         let item = self.table.and_then(|table| table.get(key));
-        At::new(item.map_or(self.at.place, |item| item.place), join(&self.at.key, key))
+        At::new(item.map_or(self.at.location, |item| item.location), join(&self.at.key, key))
     }
 
     fn ask(&self, key: &str, is_of_use: bool) -> Option<&'a Item> {
@@ -52,7 +52,7 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn wrong(&self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) {
-        self.ledger.wrong(&self.at(key), problem, remedy);
+        self.ledger.wrong(&self.locate(key), problem, remedy);
     }
 
     fn faulty<T>(&self, at: &At, result: Result<T, Fault>) -> Option<T> {
@@ -61,7 +61,7 @@ impl<'a> Section<'a> {
 
     /// The value of `key`; adds a fault to the ledger.
     pub(super) fn read<T>(&self, key: &str, value: Result<T, Fault>) -> Option<T> {
-        self.faulty(&self.at(key), value)
+        self.faulty(&self.locate(key), value)
     }
 
     /// Reports given keys among `keys`, which are valid elsewhere, as `remedy` explains.
@@ -80,9 +80,9 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(super) fn missing(&self, key: &str, example: &str) {
+    pub(super) fn report_missing(&self, key: &str, example: &str) {
         if !self.ledger.incomplete.get() {
-            let at = At::new(self.at.place, join(&self.at.key, key));
+            let at = At::new(self.at.location, join(&self.at.key, key));
             self.ledger.wrong(&at, "is missing", format!("add {key} = {example}"));
         }
     }
@@ -90,7 +90,7 @@ impl<'a> Section<'a> {
     /// Reports `key` if it is absent.
     pub(super) fn require(&self, key: &str, example: &str) {
         if !self.has(key) {
-            self.missing(key, example);
+            self.report_missing(key, example);
         }
     }
 
@@ -101,33 +101,33 @@ impl<'a> Section<'a> {
     }
 
     /// The value at `key`, converted by `read`; reports a value that is not `wanted`.
-    fn typed<T>(
+    fn read_typed<T>(
         &self,
         key: &str,
         (wanted, example): (&str, &str),
-        read: impl FnOnce(&'a Value) -> Option<T>,
+        read: impl FnOnce(&'a TomlValue) -> Option<T>,
     ) -> Option<T> {
         let item = self.get(key)?;
         let value = read(&item.value);
         if value.is_none() {
-            self.wrong_type(&self.at(key), item, wanted, example);
+            self.wrong_type(&self.locate(key), item, wanted, example);
         }
         value
     }
 
-    pub(super) fn section(&self, key: &str) -> Section<'a> {
+    pub(super) fn section(&self, key: &str) -> ScenarioSection<'a> {
         let item = self.get(key);
         let table = item.and_then(|item| item.value.table());
         if let Some(item) = item.filter(|_| table.is_none()) {
             let problem = format!("{} is not a table", item.value.noun());
-            self.wrong(key, problem, format!("write it as [{}] with its keys below", self.at(key).key));
+            self.wrong(key, problem, format!("write it as [{}] with its keys below", self.locate(key).key));
         }
-        Section { ledger: self.ledger, table, at: self.at(key) }
+        ScenarioSection { ledger: self.ledger, table, at: self.locate(key) }
     }
 
     /// The elements of the list at `key`, each of which must be a table; numbered from 0.
-    pub(super) fn sections(&self, key: &str) -> Vec<Section<'a>> {
-        let at = self.at(key);
+    pub(super) fn sections(&self, key: &str) -> Vec<ScenarioSection<'a>> {
+        let at = self.locate(key);
         if self.get(key).is_some_and(|item| item.value.table().is_some()) {
             let (problem, remedy) =
                 (format!("[{}] is a single table", at.key), format!("write [[{}]]", at.key));
@@ -136,9 +136,9 @@ impl<'a> Section<'a> {
         }
         let mut sections = Vec::new();
         for (index, item) in self.items(key).into_iter().flatten().enumerate() {
-            let own = At::new(item.place, format!("{}.{index}", at.key));
+            let own = At::new(item.location, format!("{}.{index}", at.key));
             if let Some(table) = item.value.table() {
-                sections.push(Section { ledger: self.ledger, table: Some(table), at: own });
+                sections.push(ScenarioSection { ledger: self.ledger, table: Some(table), at: own });
             } else {
                 let remedy = format!("write each as [[{}]] with its keys below", at.key);
                 self.ledger.wrong(&own, format!("{} is not a table", item.value.noun()), remedy);
@@ -149,14 +149,14 @@ impl<'a> Section<'a> {
 
     /// The elements of the list at `key`; `None` if there is no list.
     pub(super) fn items(&self, key: &str) -> Option<&'a [Item]> {
-        self.typed(key, ("a list", "[…]"), |value| match value {
-            Value::List(items) => Some(items.as_slice()),
+        self.read_typed(key, ("a list", "[…]"), |value| match value {
+            TomlValue::List(items) => Some(items.as_slice()),
             _ => None,
         })
     }
 
     pub(super) fn text(&self, key: &str, example: &str) -> Option<&'a str> {
-        self.typed(key, ("a text", &format!("\"{example}\"")), Value::text)
+        self.read_typed(key, ("a text", &format!("\"{example}\"")), TomlValue::text)
     }
 
     /// The text at `key`, which is mandatory.
@@ -169,7 +169,7 @@ impl<'a> Section<'a> {
     pub(super) fn texts(&self, key: &str, example: &str) -> Option<Vec<(&'a str, At)>> {
         let mut texts = Vec::new();
         for item in self.get(key)?.elements() {
-            let at = At::new(item.place, self.at(key).key);
+            let at = At::new(item.location, self.locate(key).key);
             match item.value.text() {
                 Some(text) => texts.push((text, at)),
                 None => self.wrong_type(&at, item, "a text or a list of texts", &format!("[\"{example}\"]")),
@@ -208,20 +208,21 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn flag(&self, key: &str) -> Option<bool> {
-        self.typed(key, ("true or false", "true"), |value| match value {
-            Value::Flag(flag) => Some(*flag),
+        self.read_typed(key, ("true or false", "true"), |value| match value {
+            TomlValue::Flag(flag) => Some(*flag),
             _ => None,
         })
     }
 
     pub(super) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let example = range.start().to_string();
-        let number = self.typed(key, ("a whole number without quotes", &example), |value| match value {
-            Value::Integer(number) => Some(*number),
-            _ => None,
-        })?;
+        let number =
+            self.read_typed(key, ("a whole number without quotes", &example), |value| match value {
+                TomlValue::Integer(number) => Some(*number),
+                _ => None,
+            })?;
         let range = i128::from(*range.start())..=i128::from(*range.end());
-        self.within(key, number, &range, ToString::to_string).map(|number| number as u64)
+        self.check_range(key, number, &range, ToString::to_string).map(|number| number as u64)
     }
 
     /// Like [`Self::integer`], for ranges within 32 bits.
@@ -231,15 +232,15 @@ impl<'a> Section<'a> {
 
     pub(super) fn number(&self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
         let example = range.end().to_string();
-        let number = self.typed(key, ("a number without quotes", &example), |value| match value {
-            Value::Integer(number) => Some(*number as f64),
-            Value::Float(number) => Some(*number),
+        let number = self.read_typed(key, ("a number without quotes", &example), |value| match value {
+            TomlValue::Integer(number) => Some(*number as f64),
+            TomlValue::Float(number) => Some(*number),
             _ => None,
         })?;
-        self.within(key, number, &range, ToString::to_string)
+        self.check_range(key, number, &range, ToString::to_string)
     }
 
-    fn within<T: PartialOrd>(
+    fn check_range<T: PartialOrd>(
         &self,
         key: &str,
         value: T,
@@ -267,8 +268,8 @@ impl<'a> Section<'a> {
     fn unit<T: FromStr<Err = UnitError>>(&self, key: &str, example: &str) -> Option<T> {
         let item = self.get(key)?;
         let example = format!("\"{example}\"");
-        self.typed(key, ("a text with a number and its unit", &example), |value| match value {
-            Value::Text(_) | Value::Integer(_) | Value::Float(_) => Some(()),
+        self.read_typed(key, ("a text with a number and its unit", &example), |value| match value {
+            TomlValue::Text(_) | TomlValue::Integer(_) | TomlValue::Float(_) => Some(()),
             _ => None,
         })?;
         self.read(key, item.written().parse().map_err(|error: UnitError| (error.problem, error.remedy)))
@@ -278,7 +279,7 @@ impl<'a> Section<'a> {
     where
         T: FromStr<Err = UnitError> + PartialOrd + Display,
     {
-        self.within(key, self.unit(key, example)?, range, |quantity| {
+        self.check_range(key, self.unit(key, example)?, range, |quantity| {
             // In the format of a scenario file: with quotes if it has a unit.
             let text = quantity.to_string();
             if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { format!("\"{text}\"") }
@@ -319,7 +320,7 @@ impl<'a> Section<'a> {
     }
 }
 
-fn refuse_unknown_keys(ledger: &Ledger, table: &Table, path: &str) {
+fn refuse_unknown_keys(ledger: &MistakeLog, table: &TomlTable, path: &str) {
     let Some(asked) = ledger.asked.borrow().get(path).cloned() else { return };
     for field in &table.fields {
         let key = join(path, &field.key);
@@ -327,7 +328,7 @@ fn refuse_unknown_keys(ledger: &Ledger, table: &Table, path: &str) {
             let known: Vec<&str> =
                 asked.iter().filter(|(_, is_of_use)| *is_of_use).map(|(known, _)| known.as_str()).collect();
             let problem = format!("there is no key `{}` here", field.key);
-            ledger.wrong(&At::new(field.place, key), problem, choices(&field.key, &known));
+            ledger.wrong(&At::new(field.location, key), problem, choices(&field.key, &known));
             continue;
         }
         if let Some(table) = field.item.value.table() {

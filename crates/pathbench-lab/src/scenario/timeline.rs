@@ -3,8 +3,10 @@
 use super::fade::{self, direction};
 use super::hop;
 use super::parameters;
-use super::plan::{Action, Change, Engine, EventPlan, Link, RunPlan, Topology, icmp_in_words};
-use super::section::Section;
+use super::plan::{
+    EventAction, EventPlan, LinkEngine, LinkPlan, PathChange, RunPlan, TopologyPlan, icmp_in_words,
+};
+use super::section::ScenarioSection;
 use super::traffic::LONGEST_RUN;
 use pathbench_link::{LinkModel, PARAMETERS};
 use pathbench_record::direction::LinkDirection;
@@ -13,24 +15,24 @@ use pathbench_record::units::Span;
 use serde_json::Value as Json;
 use std::time::Duration;
 
-/// The events in the order of their times.
-pub(super) fn read(root: &Section<'_>, topology: &Topology, run: &RunPlan) -> Vec<EventPlan> {
+pub(super) fn read(root: &ScenarioSection<'_>, topology: &TopologyPlan, run: &RunPlan) -> Vec<EventPlan> {
     let sections = root.sections("event");
     let mut events: Vec<_> =
         sections.iter().filter_map(|section| Some((section, event(section, topology, run)?))).collect();
     events.sort_by_key(|(_, event)| event.at);
-    for link in topology.links.iter().filter(|link| link.engine_is_given && link.engine == Engine::Kernel) {
+    for link in topology.links.iter().filter(|link| link.engine_is_given && link.engine == LinkEngine::Kernel)
+    {
         check_kernel(link, &events);
     }
     events.into_iter().map(|(_, event)| event).collect()
 }
 
 /// Reports the events after which the kernel's engine could not implement `link`.
-fn check_kernel(link: &Link, events: &[(&Section<'_>, EventPlan)]) {
+fn check_kernel(link: &LinkPlan, events: &[(&ScenarioSection<'_>, EventPlan)]) {
     let mut models = [link.forward.clone(), link.reverse.clone()];
     let beyond = |models: &[LinkModel; 2]| models.iter().find_map(parameters::beyond_kernel);
     for (section, event) in events.iter().filter(|(_, event)| event.link == link.name) {
-        let (Action::Set(change), None) = (&event.action, beyond(&models)) else { continue };
+        let (EventAction::Set(change), None) = (&event.action, beyond(&models)) else { continue };
         for (model, chosen) in models.iter_mut().zip(LinkDirection::selected(change.direction)) {
             if chosen {
                 *model = model.with(&change.link);
@@ -42,12 +44,12 @@ fn check_kernel(link: &Link, events: &[(&Section<'_>, EventPlan)]) {
     }
 }
 
-fn event(section: &Section<'_>, topology: &Topology, run: &RunPlan) -> Option<EventPlan> {
+fn event(section: &ScenarioSection<'_>, topology: &TopologyPlan, run: &RunPlan) -> Option<EventPlan> {
     // These keys are valid even if other keys are invalid.
     for key in ["at", "path", "link", "host", "action", "direction"].iter().chain(&fade::KEYS) {
         section.has(key);
     }
-    let at = at(section, run);
+    let at = event_time(section, run);
     let link = link(section, topology);
     let end = link.and_then(|link| end(section, topology, link, run));
     let action = action(section, topology, link);
@@ -57,7 +59,7 @@ fn event(section: &Section<'_>, topology: &Topology, run: &RunPlan) -> Option<Ev
     Some(EventPlan { at: at?, link, node, action })
 }
 
-fn at(section: &Section<'_>, run: &RunPlan) -> Option<Duration> {
+fn event_time(section: &ScenarioSection<'_>, run: &RunPlan) -> Option<Duration> {
     section.require("at", "\"3s\"");
     let at = section.duration("at", Duration::ZERO..=LONGEST_RUN)?;
     if let Some(duration) = run.duration().filter(|duration| at >= *duration) {
@@ -67,7 +69,7 @@ fn at(section: &Section<'_>, run: &RunPlan) -> Option<Duration> {
     Some(at)
 }
 
-fn link<'t>(section: &Section<'_>, topology: &'t Topology) -> Option<&'t Link> {
+fn link<'t>(section: &ScenarioSection<'_>, topology: &'t TopologyPlan) -> Option<&'t LinkPlan> {
     let names = topology.links.iter().map(|link| link.name.as_str());
     let names: Vec<_> = names.filter(|name| !name.is_empty() && !topology.is_inner(name)).collect();
     let key = match (section.has("path"), section.has("link")) {
@@ -79,7 +81,7 @@ fn link<'t>(section: &Section<'_>, topology: &'t Topology) -> Option<&'t Link> {
         (false, true) => "link",
         (true, false) => "path",
         (false, false) => {
-            section.missing("path", &format!("\"{}\"", names.first().unwrap_or(&"wlan")));
+            section.report_missing("path", &format!("\"{}\"", names.first().unwrap_or(&"wlan")));
             return None;
         }
     };
@@ -88,11 +90,16 @@ fn link<'t>(section: &Section<'_>, topology: &'t Topology) -> Option<&'t Link> {
 }
 
 /// Link and node of the affected end: the given node's end, else the client's, else the first.
-fn end(section: &Section<'_>, topology: &Topology, link: &Link, run: &RunPlan) -> Option<(String, String)> {
+fn end(
+    section: &ScenarioSection<'_>,
+    topology: &TopologyPlan,
+    link: &LinkPlan,
+    run: &RunPlan,
+) -> Option<(String, String)> {
     let near = link.end_of(&run.client).unwrap_or(0);
     let near = (link, near);
     let far = topology.far_end_of(link, &link.ends[near.1].node).unwrap_or((link, 1 - near.1));
-    let node = |(link, end): (&Link, usize)| link.ends[end].node.clone();
+    let node = |(link, end): (&LinkPlan, usize)| link.ends[end].node.clone();
     let chosen = if section.has("host") {
         let ends = [node(near), node(far)];
         let noun = format!("end of `{}` at", link.name);
@@ -107,24 +114,28 @@ fn end(section: &Section<'_>, topology: &Topology, link: &Link, run: &RunPlan) -
 const ACTIONS: [&str; 9] =
     ["down", "up", "blackhole", "outage", "restore", "remove-address", "add-address", "set", "fade"];
 
-fn action(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Option<Action> {
+fn action(
+    section: &ScenarioSection<'_>,
+    topology: &TopologyPlan,
+    link: Option<&LinkPlan>,
+) -> Option<EventAction> {
     section.require("action", "\"down\"");
     let change = change(section, topology, link);
     let name = section.choice("action", &ACTIONS.map(|name| (name, name)))?;
     refuse_foreign(section, name);
     let action = match name {
-        "down" => Action::Down,
-        "up" => Action::Up,
-        "blackhole" => Action::Blackhole,
-        "outage" => Action::Outage,
-        "restore" => Action::Restore,
-        "remove-address" => Action::RemoveAddress,
-        "add-address" => Action::AddAddress,
-        "fade" => Action::Fade(fade::read(section, link)?),
-        _ => Action::Set(Box::new(change)),
+        "down" => EventAction::Down,
+        "up" => EventAction::Up,
+        "blackhole" => EventAction::Blackhole,
+        "outage" => EventAction::Outage,
+        "restore" => EventAction::Restore,
+        "remove-address" => EventAction::RemoveAddress,
+        "add-address" => EventAction::AddAddress,
+        "fade" => EventAction::Fade(fade::read(section, link)?),
+        _ => EventAction::Set(Box::new(change)),
     };
-    let of_kernel = link.is_some_and(|link| link.engine_is_given && link.engine == Engine::Kernel);
-    if of_kernel && matches!(action, Action::Outage | Action::Fade(_)) {
+    let of_kernel = link.is_some_and(|link| link.engine_is_given && link.engine == LinkEngine::Kernel);
+    if of_kernel && matches!(action, EventAction::Outage | EventAction::Fade(_)) {
         let problem = format!("the kernel's engine, which the link asks for, cannot do this `{name}`");
         let remedy = "give the link engine = \"emulated\", or leave its engine out";
         section.wrong("action", problem, remedy);
@@ -132,7 +143,7 @@ fn action(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Op
     Some(action)
 }
 
-fn refuse_foreign(section: &Section<'_>, name: &str) {
+fn refuse_foreign(section: &ScenarioSection<'_>, name: &str) {
     let given = |keys: &[&'static str]| -> Vec<&'static str> {
         keys.iter().copied().filter(|key| section.has(key)).collect()
     };
@@ -159,10 +170,10 @@ fn refuse_foreign(section: &Section<'_>, name: &str) {
     }
 }
 
-fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Change {
+fn change(section: &ScenarioSection<'_>, topology: &TopologyPlan, link: Option<&LinkPlan>) -> PathChange {
     let mut given = parameters::read(section, |_| true);
     let mtu_bytes = given.change.mtu_bytes;
-    let largest_bytes = mtu_bytes.or(link.map(Link::mtu_bytes)).unwrap_or(u32::MAX);
+    let largest_bytes = mtu_bytes.or(link.map(LinkPlan::mtu_bytes)).unwrap_or(u32::MAX);
     let path_mtu_bytes = hop::path_mtu(section, largest_bytes);
     let rules = hop::rules(section);
     let of_hop = [
@@ -172,7 +183,7 @@ fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Ch
         ("middlebox", rules.middlebox.as_ref().map(|all| all.iter().map(|one| one.name()).collect())),
     ];
     given.json.extend(of_hop.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
-    let change = Change {
+    let change = PathChange {
         direction: direction(section),
         link: given.change,
         path_mtu_bytes,

@@ -1,13 +1,15 @@
 //! Combines paths, links, hosts and routers: every name must exist, and every node must have a link.
 
 use super::address::{self, LinkDraft, MOST_LINKS};
-use super::hop::{self, Spread};
+use super::hop::{self, SplitPaths};
 use super::link;
-use super::mistake::{At, Ledger, choices};
+use super::mistake::{At, MistakeLog, choices};
 use super::naming::{NameOf, Named, collection, no_name_twice};
 use super::node::{self, NodeContext};
-use super::plan::{Action, Engine, EventPlan, Hop, Link, MptcpPlan, Node, Role, RouterRules, Topology};
-use super::section::Section;
+use super::plan::{
+    EventAction, EventPlan, Hop, LinkEngine, LinkPlan, MptcpPlan, Node, NodeRole, RouterRules, TopologyPlan,
+};
+use super::section::ScenarioSection;
 use pathbench_record::network::AddressFamily;
 use std::collections::BTreeMap;
 
@@ -16,24 +18,24 @@ const IMPLICIT_HOSTS: [&str; 2] = ["client", "server"];
 
 /// Reads the topology and adds mistakes to the ledger. After a mistake, the topology is used only to check the names in
 /// the rest of the scenario.
-pub(super) fn read(root: &Section<'_>, family: AddressFamily, client: &str) -> Topology {
+pub(super) fn read(root: &ScenarioSection<'_>, family: AddressFamily, client: &str) -> TopologyPlan {
     let paths = collection(root, "path", NameOf::Link).into_iter().map(link::path);
     let links = collection(root, "link", NameOf::Link).into_iter().map(link::link);
     let mut drafts: Vec<_> = paths.chain(links).collect();
     // Addresses are assigned by position, so the links must be in file order.
-    drafts.sort_by_key(|draft| draft.section.at.place);
+    drafts.sort_by_key(|draft| draft.section.at.location);
     no_name_twice(root.ledger, drafts.iter().map(|draft| (draft.link.name.as_str(), &draft.name_at)));
     let mut declared = Declared::read(root);
     check_ends(&drafts, &declared, root.ledger);
-    let Spread { links: mut drafts, hops, routers } = hop::spread(drafts, client);
+    let SplitPaths { links: mut drafts, hops, routers } = hop::spread(drafts, client);
     declared.inner = routers;
     if drafts.is_empty() && !root.has("path") && !root.has("link") {
-        let at = At::new(root.at.place, "path");
+        let at = At::new(root.at.location, "path");
         let remedy = "add a [[path]] with a name, as in name = \"eth\"";
         root.ledger.wrong(&at, "the scenario has no path", remedy);
     }
     if let Some(draft) = drafts.get(MOST_LINKS) {
-        let at = At::new(draft.section.at.place, "link");
+        let at = At::new(draft.section.at.location, "link");
         let problem = format!("the scenario has {} links", drafts.len());
         root.ledger.wrong(&at, problem, format!("give at most {MOST_LINKS}"));
     }
@@ -42,7 +44,7 @@ pub(super) fn read(root: &Section<'_>, family: AddressFamily, client: &str) -> T
     let names = declared.names(&links);
     check_connected(&declared, &links, root.ledger);
     let nodes = names.iter().map(|name| declared.node(root, name, (&links, &hops), family, client)).collect();
-    Topology { nodes, links, hops }
+    TopologyPlan { nodes, links, hops }
 }
 
 struct Declared<'a> {
@@ -52,7 +54,7 @@ struct Declared<'a> {
 }
 
 impl<'a> Declared<'a> {
-    fn read(root: &Section<'a>) -> Self {
+    fn read(root: &ScenarioSection<'a>) -> Self {
         let declared = Self {
             hosts: collection(root, "host", NameOf::Node),
             routers: collection(root, "router", NameOf::Node),
@@ -86,7 +88,7 @@ impl<'a> Declared<'a> {
 
     /// Every node once: client and server if a link or a table names them, then the others in file order, then the
     /// routers inside paths.
-    fn names(&self, links: &[Link]) -> Vec<String> {
+    fn names(&self, links: &[LinkPlan]) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         let linked = |name: &str| links.iter().any(|link| link.end_of(name).is_some());
         let implicit = IMPLICIT_HOSTS.into_iter().filter(|name| linked(name));
@@ -101,25 +103,30 @@ impl<'a> Declared<'a> {
 
     fn node(
         &self,
-        root: &Section<'a>,
+        root: &ScenarioSection<'a>,
         name: &str,
-        (links, hops): (&[Link], &[Hop]),
+        (links, hops): (&[LinkPlan], &[Hop]),
         family: AddressFamily,
         client: &str,
     ) -> Node {
-        let role = if self.is_router(name) { Role::Router } else { Role::Host };
+        let role = if self.is_router(name) { NodeRole::Router } else { NodeRole::Host };
         let section = self.all().find(|named| named.name == name).map_or_else(
-            || Section { table: None, at: At::new(root.at.place, format!("host.{name}")), ..root.clone() },
+            || ScenarioSection {
+                table: None,
+                at: At::new(root.at.location, format!("host.{name}")),
+                ..root.clone()
+            },
             |named| named.section.clone(),
         );
         let around = NodeContext { node: name, links, hops, family, is_client: name == client };
-        let mptcp = if role == Role::Host { node::mptcp(&section, &around) } else { MptcpPlan::default() };
+        let mptcp =
+            if role == NodeRole::Host { node::mptcp(&section, &around) } else { MptcpPlan::default() };
         Node {
             name: name.to_owned(),
             role,
             sysctls: node::sysctls(&section),
             mptcp,
-            source_rules: role == Role::Host && section.flag("source_rules").unwrap_or(true),
+            source_rules: role == NodeRole::Host && section.flag("source_rules").unwrap_or(true),
             routes: node::routes(&section, &around),
             rules: self.rules(name),
         }
@@ -127,7 +134,7 @@ impl<'a> Declared<'a> {
 }
 
 /// Each end must be at a declared node with a separate interface, and not at the node of the other end.
-fn check_ends(drafts: &[LinkDraft<'_>], declared: &Declared<'_>, ledger: &Ledger) {
+fn check_ends(drafts: &[LinkDraft<'_>], declared: &Declared<'_>, ledger: &MistakeLog) {
     let mut known = IMPLICIT_HOSTS.to_vec();
     known.extend(
         declared.all().map(|named| named.name.as_str()).filter(|name| !IMPLICIT_HOSTS.contains(name)),
@@ -160,7 +167,7 @@ fn check_ends(drafts: &[LinkDraft<'_>], declared: &Declared<'_>, ledger: &Ledger
 }
 
 /// Reports a declared node without a link, which is most likely a mistake in its name.
-fn check_connected(declared: &Declared<'_>, links: &[Link], ledger: &Ledger) {
+fn check_connected(declared: &Declared<'_>, links: &[LinkPlan], ledger: &MistakeLog) {
     let mut known: Vec<&str> =
         links.iter().flat_map(|link| &link.ends).map(|end| end.node.as_str()).collect();
     known.sort_unstable();
@@ -171,7 +178,7 @@ fn check_connected(declared: &Declared<'_>, links: &[Link], ledger: &Ledger) {
     }
     for named in declared.all().filter(|named| !named.name.is_empty()) {
         if !known.contains(&named.name.as_str()) {
-            let at = At::new(named.name_at.place, &named.section.at.key);
+            let at = At::new(named.name_at.location, &named.section.at.key);
             let remedy = format!("link it, or correct its name: {}", choices(&named.name, &known));
             ledger.wrong(&at, format!("`{}` has no link", named.name), remedy);
         }
@@ -180,9 +187,9 @@ fn check_connected(declared: &Declared<'_>, links: &[Link], ledger: &Ledger) {
 
 /// If an event needs it, sets the engine of a link without a given engine to the emulated one. If an event changes the
 /// rules of a router without rules, sets the default rules, so that a kernel that lacks them fails before the run.
-pub(super) fn adapt_to_events(topology: &mut Topology, events: &[EventPlan]) {
+pub(super) fn adapt_to_events(topology: &mut TopologyPlan, events: &[EventPlan]) {
     for event in events {
-        if let Action::Set(change) = &event.action
+        if let EventAction::Set(change) = &event.action
             && change.rules.is_given()
             && let Some(hop) = topology.hop(&event.link).cloned()
         {
@@ -195,13 +202,13 @@ pub(super) fn adapt_to_events(topology: &mut Topology, events: &[EventPlan]) {
         if let Some(link) =
             topology.links.iter_mut().find(|link| link.name == event.link && !link.engine_is_given)
         {
-            link.engine = Engine::Emulated;
+            link.engine = LinkEngine::Emulated;
         }
     }
 }
 
 /// Whether `from` reaches `to` over routers only.
-pub(super) fn reaches(topology: &Topology, from: &str, to: &str) -> bool {
+pub(super) fn reaches(topology: &TopologyPlan, from: &str, to: &str) -> bool {
     let mut reached = vec![from];
     let mut next = 0;
     while let Some(node) = reached.get(next).copied() {
@@ -209,7 +216,7 @@ pub(super) fn reaches(topology: &Topology, from: &str, to: &str) -> bool {
         if node == to {
             return true;
         }
-        let forwards = node == from || topology.node(node).is_some_and(|node| node.role == Role::Router);
+        let forwards = node == from || topology.node(node).is_some_and(|node| node.role == NodeRole::Router);
         if !forwards {
             continue;
         }

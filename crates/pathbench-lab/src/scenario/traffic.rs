@@ -2,8 +2,8 @@
 
 use super::keypath::pattern_name;
 use super::mistake::{Fault, choices, nearest};
-use super::plan::{PatternPlan, QuicPlan, Role, RunPlan, SocketPlan, ThroughputPlan, Topology};
-use super::section::Section;
+use super::plan::{NodeRole, PatternPlan, QuicPlan, RunPlan, SocketPlan, ThroughputPlan, TopologyPlan};
+use super::section::ScenarioSection;
 use super::topology::reaches;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
@@ -35,7 +35,7 @@ pub(super) struct Ends {
     pub(super) family: AddressFamily,
 }
 
-pub(super) fn ends(run: &Section<'_>) -> Ends {
+pub(super) fn ends(run: &ScenarioSection<'_>) -> Ends {
     let families = [("ipv4", AddressFamily::Ipv4), ("ipv6", AddressFamily::Ipv6)];
     Ends {
         client: run.text("client", "client").unwrap_or("client").to_owned(),
@@ -45,7 +45,7 @@ pub(super) fn ends(run: &Section<'_>) -> Ends {
 }
 
 /// The keys of `[run]` that apply to the whole study.
-pub(super) struct Course {
+pub(super) struct StudySettings {
     pub(super) seed: u64,
     pub(super) repeat: u32,
     pub(super) warm_up: u32,
@@ -53,9 +53,9 @@ pub(super) struct Course {
     pub(super) lateness_tolerance: Duration,
 }
 
-pub(super) fn course(run: &Section<'_>) -> Course {
+pub(super) fn course(run: &ScenarioSection<'_>) -> StudySettings {
     let intervals = Duration::from_millis(10)..=Duration::from_secs(10);
-    Course {
+    StudySettings {
         seed: run.integer("seed", 0..=u64::MAX).unwrap_or(DEFAULT_SEED),
         repeat: run.count("repeat", 1..=10_000).unwrap_or(1),
         warm_up: run.count("warm_up", 0..=1_000).unwrap_or(0),
@@ -67,7 +67,7 @@ pub(super) fn course(run: &Section<'_>) -> Course {
 }
 
 /// Reads `[run]` in full.
-pub(super) fn read(run: &Section<'_>, ends: Ends, topology: &Topology) -> RunPlan {
+pub(super) fn read(run: &ScenarioSection<'_>, ends: Ends, topology: &TopologyPlan) -> RunPlan {
     check_ends(run, &ends, topology);
     let socket =
         SocketPlan { congestion: congestion(run), patience: patience(run).unwrap_or(DEFAULT_PATIENCE) };
@@ -84,9 +84,13 @@ pub(super) fn read(run: &Section<'_>, ends: Ends, topology: &Topology) -> RunPla
     }
 }
 
-fn check_ends(run: &Section<'_>, ends: &Ends, topology: &Topology) {
-    let hosts: Vec<_> =
-        topology.nodes.iter().filter(|node| node.role == Role::Host).map(|node| node.name.as_str()).collect();
+fn check_ends(run: &ScenarioSection<'_>, ends: &Ends, topology: &TopologyPlan) {
+    let hosts: Vec<_> = topology
+        .nodes
+        .iter()
+        .filter(|node| node.role == NodeRole::Host)
+        .map(|node| node.name.as_str())
+        .collect();
     // Without links there are no hosts, which is reported elsewhere.
     if topology.links.is_empty() {
         return;
@@ -121,12 +125,12 @@ fn check_ends(run: &Section<'_>, ends: &Ends, topology: &Topology) {
     }
 }
 
-fn patience(section: &Section<'_>) -> Option<Duration> {
+fn patience(section: &ScenarioSection<'_>) -> Option<Duration> {
     section.duration("patience", Duration::from_millis(100)..=LONGEST_RUN)
 }
 
 /// The name of a congestion control: below `TCP_CA_NAME_MAX` (include/net/tcp.h).
-fn congestion(section: &Section<'_>) -> Option<String> {
+fn congestion(section: &ScenarioSection<'_>) -> Option<String> {
     let name = section.text("congestion", "cubic")?;
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let fault = || {
@@ -139,10 +143,10 @@ fn congestion(section: &Section<'_>) -> Option<String> {
 
 /// The transports, each with the path to which it is bound, if any.
 pub(super) fn labels(
-    run: &Section<'_>,
+    run: &ScenarioSection<'_>,
     client: &str,
     family: AddressFamily,
-    topology: &Topology,
+    topology: &TopologyPlan,
 ) -> Vec<TransportLabel> {
     let paths: Vec<_> = topology.links_of(client).map(|(link, _)| link.name.as_str()).collect();
     let lacking: Vec<_> = topology
@@ -202,7 +206,7 @@ const NAMES: [(&str, Name); 7] = [
 ];
 
 impl Name {
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         NAMES.iter().find(|(name, _)| *name == pattern_name(text)).map(|(_, name)| *name)
     }
 }
@@ -224,7 +228,7 @@ const SUITE: [Name; 5] = [
 ];
 
 /// The patterns in the given order; throughput by default. Checks all tables, even if their pattern does not run.
-fn patterns(run: &Section<'_>, socket: &SocketPlan) -> Vec<PatternPlan> {
+fn patterns(run: &ScenarioSection<'_>, socket: &SocketPlan) -> Vec<PatternPlan> {
     let names = names(run);
     let duration = duration(run, &names);
     let [ping, bulk, throughput, interactive] =
@@ -249,8 +253,8 @@ fn patterns(run: &Section<'_>, socket: &SocketPlan) -> Vec<PatternPlan> {
         .collect()
 }
 
-fn names(run: &Section<'_>) -> Vec<Name> {
-    let names = run.set("pattern", ["ping", "throughput"], |text, _| match Name::of(text) {
+fn names(run: &ScenarioSection<'_>) -> Vec<Name> {
+    let names = run.set("pattern", ["ping", "throughput"], |text, _| match Name::parse(text) {
         Some(Name::Suite) => Ok(SUITE.into()),
         Some(name) => Ok(vec![name]),
         None => Err((format!("`{text}` is not a pattern"), choices(text, &NAMES.map(|(name, _)| name)))),
@@ -258,7 +262,7 @@ fn names(run: &Section<'_>) -> Vec<Name> {
     names.unwrap_or_else(|| vec![Name::Throughput(None)])
 }
 
-fn duration(run: &Section<'_>, names: &[Name]) -> Duration {
+fn duration(run: &ScenarioSection<'_>, names: &[Name]) -> Duration {
     let given = run.duration("duration", Duration::from_millis(100)..=LONGEST_RUN);
     let runs_by_time = names.contains(&Name::Interactive);
     let throughput = names.iter().any(|name| matches!(name, Name::Throughput(_)));
@@ -269,12 +273,12 @@ fn duration(run: &Section<'_>, names: &[Name]) -> Duration {
     given.unwrap_or(DEFAULT_DURATION)
 }
 
-fn message_bytes(section: &Section<'_>, key: &str, default: u32) -> u32 {
+fn message_bytes(section: &ScenarioSection<'_>, key: &str, default: u32) -> u32 {
     let sizes = MIN_MESSAGE_BYTES as u64..=MAX_MESSAGE_BYTES as u64;
     section.bytes(key, sizes).map_or(default, |bytes| bytes as u32)
 }
 
-fn read_ping(ping: &Section<'_>) -> PingParameters {
+fn read_ping(ping: &ScenarioSection<'_>) -> PingParameters {
     let default = PingParameters::default();
     let times = Duration::from_millis(1)..=Duration::from_secs(60);
     PingParameters {
@@ -287,7 +291,7 @@ fn read_ping(ping: &Section<'_>) -> PingParameters {
     }
 }
 
-fn read_bulk(bulk: &Section<'_>) -> BulkParameters {
+fn read_bulk(bulk: &ScenarioSection<'_>) -> BulkParameters {
     let default = BulkParameters::default();
     let plan = BulkParameters {
         bytes: bulk.bytes("bytes", 0..=1 << 40).unwrap_or(default.bytes),
@@ -302,7 +306,11 @@ fn read_bulk(bulk: &Section<'_>) -> BulkParameters {
 }
 
 /// Only if the pattern `runs`, its interval must match the duration.
-fn read_interactive(interactive: &Section<'_>, duration: Duration, runs: bool) -> InteractiveParameters {
+fn read_interactive(
+    interactive: &ScenarioSection<'_>,
+    duration: Duration,
+    runs: bool,
+) -> InteractiveParameters {
     let default = InteractiveParameters::default();
     let intervals = Duration::from_millis(1)..=Duration::from_secs(60);
     let lingers = Duration::ZERO..=Duration::from_secs(300);
@@ -325,7 +333,11 @@ fn read_interactive(interactive: &Section<'_>, duration: Duration, runs: bool) -
     plan
 }
 
-fn read_throughput(throughput: &Section<'_>, duration: Duration, socket: &SocketPlan) -> ThroughputPlan {
+fn read_throughput(
+    throughput: &ScenarioSection<'_>,
+    duration: Duration,
+    socket: &SocketPlan,
+) -> ThroughputPlan {
     let directions = [
         ("upload", DataDirection::Upload),
         ("download", DataDirection::Download),
@@ -348,7 +360,7 @@ fn read_throughput(throughput: &Section<'_>, duration: Duration, socket: &Socket
     }
 }
 
-fn check_omit(throughput: &Section<'_>, plan: &ThroughputPlan, names: &[Name]) {
+fn check_omit(throughput: &ScenarioSection<'_>, plan: &ThroughputPlan, names: &[Name]) {
     let runs = names.iter().any(|name| matches!(name, Name::Throughput(_)));
     if runs && plan.duration.is_some_and(|duration| plan.omit >= duration) {
         let remedy = "give less than run.duration";
@@ -357,7 +369,7 @@ fn check_omit(throughput: &Section<'_>, plan: &ThroughputPlan, names: &[Name]) {
 }
 
 /// `[run.quic]`; absent keys have the transport's defaults.
-fn quic(quic: &Section<'_>) -> QuicPlan {
+fn quic(quic: &ScenarioSection<'_>) -> QuicPlan {
     let default = QuicOptions::default();
     let times = Duration::from_millis(1)..=Duration::from_secs(60);
     let heartbeat = quic.duration("heartbeat", times.clone()).unwrap_or(default.heartbeat);
@@ -385,7 +397,7 @@ fn quic(quic: &Section<'_>) -> QuicPlan {
     }
 }
 
-fn scheduler(quic: &Section<'_>) -> Scheduler {
+fn scheduler(quic: &ScenarioSection<'_>) -> Scheduler {
     let known = ["lowest-rtt", "round-robin", "weighted", "backup"].map(|name| (name, name));
     let thresholds = Duration::from_millis(1)..=Duration::from_secs(60);
     let above = ["srtt_above", "rto_above"].map(|key| quic.duration(key, thresholds.clone()));

@@ -1,42 +1,41 @@
-//! Parses TOML text into a tree of values with their places, and reports every line that is not TOML as a mistake.
+//! Parses TOML text into a tree of values with their locations, and reports every line that is not TOML as a mistake.
 
-use super::mistake::{At, Fault, Ledger, Place};
+use super::mistake::{At, Fault, MistakeLog, SourceLocation};
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue, Error};
 use toml::{Spanned, de::DeInteger};
 
 #[derive(Debug, Clone)]
 pub(super) struct Item {
-    pub(super) value: Value,
-    pub(super) place: Place,
+    pub(super) value: TomlValue,
+    pub(super) location: SourceLocation,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum TomlValue {
     Text(String),
     Integer(i128),
     Float(f64),
     Flag(bool),
     Moment(String),
     List(Vec<Item>),
-    Table(Table),
+    Table(TomlTable),
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Table {
+pub(super) struct TomlTable {
     /// In the order of the file.
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<TomlField>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Field {
+pub(super) struct TomlField {
     pub(super) key: String,
-    /// Place of the key.
-    pub(super) place: Place,
+    pub(super) location: SourceLocation,
     pub(super) item: Item,
 }
 
-impl Value {
+impl TomlValue {
     /// The type with an article, for messages.
     pub(super) const fn noun(&self) -> &'static str {
         match self {
@@ -53,7 +52,7 @@ impl Value {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    pub(super) const fn table(&self) -> Option<&Table> {
+    pub(super) const fn table(&self) -> Option<&TomlTable> {
         if let Self::Table(table) = self { Some(table) } else { None }
     }
 }
@@ -62,12 +61,14 @@ impl Item {
     /// The value as JSON, for the record of a result.
     pub(super) fn to_json(&self) -> Json {
         match &self.value {
-            Value::Text(text) | Value::Moment(text) => Json::from(text.as_str()),
-            Value::Integer(number) => serde_json::Number::from_i128(*number).map_or(Json::Null, Json::Number),
-            Value::Float(number) => Json::from(*number),
-            Value::Flag(flag) => Json::from(*flag),
-            Value::List(items) => items.iter().map(Self::to_json).collect(),
-            Value::Table(table) => {
+            TomlValue::Text(text) | TomlValue::Moment(text) => Json::from(text.as_str()),
+            TomlValue::Integer(number) => {
+                serde_json::Number::from_i128(*number).map_or(Json::Null, Json::Number)
+            }
+            TomlValue::Float(number) => Json::from(*number),
+            TomlValue::Flag(flag) => Json::from(*flag),
+            TomlValue::List(items) => items.iter().map(Self::to_json).collect(),
+            TomlValue::Table(table) => {
                 table.fields.iter().map(|field| (field.key.clone(), field.item.to_json())).collect()
             }
         }
@@ -75,24 +76,23 @@ impl Item {
 
     pub(super) fn written(&self) -> String {
         match &self.value {
-            Value::Text(text) => text.clone(),
-            Value::Integer(number) => number.to_string(),
+            TomlValue::Text(text) => text.clone(),
+            TomlValue::Integer(number) => number.to_string(),
             _ => self.to_json().to_string(),
         }
     }
 
     /// The elements of a list; for any other value, the value itself.
     pub(super) fn elements(&self) -> &[Self] {
-        if let Value::List(items) = &self.value { items } else { std::slice::from_ref(self) }
+        if let TomlValue::List(items) = &self.value { items } else { std::slice::from_ref(self) }
     }
 
-    /// The `name` of a table, if any.
     pub(super) fn name(&self) -> Option<&str> {
         self.value.table()?.get("name")?.value.text()
     }
 }
 
-impl Table {
+impl TomlTable {
     pub(super) fn get(&self, key: &str) -> Option<&Item> {
         self.fields.iter().find(|field| field.key == key).map(|field| &field.item)
     }
@@ -104,21 +104,21 @@ impl Table {
     pub(super) fn put(&mut self, key: &str, item: Item) {
         match self.get_mut(key) {
             Some(known) => *known = item,
-            None => self.fields.push(Field { key: key.to_owned(), place: item.place, item }),
+            None => self.fields.push(TomlField { key: key.to_owned(), location: item.location, item }),
         }
     }
 
     /// The entries under dotted keys: `"a.b" = 1`, `a.b = 1` and `[a] b = 1` are equivalent. A table for which
     /// `is_leaf` is true is a value.
-    pub(super) fn flattened(&self, is_leaf: &dyn Fn(&Self) -> bool) -> Vec<Field> {
+    pub(super) fn flatten(&self, is_leaf: &dyn Fn(&Self) -> bool) -> Vec<TomlField> {
         let mut flat = Vec::new();
         for field in &self.fields {
             match field.item.value.table().filter(|table| !is_leaf(table)) {
                 Some(table) => flat.extend(
                     table
-                        .flattened(is_leaf)
+                        .flatten(is_leaf)
                         .into_iter()
-                        .map(|inner| Field { key: format!("{}.{}", field.key, inner.key), ..inner }),
+                        .map(|inner| TomlField { key: format!("{}.{}", field.key, inner.key), ..inner }),
                 ),
                 None => flat.push(field.clone()),
             }
@@ -126,94 +126,93 @@ impl Table {
         flat
     }
 
-    /// The tree of a parsed table in the text of `place`.
-    fn parsed(parsed: &DeTable<'_>, place: Place) -> Self {
+    fn from_toml(parsed: &DeTable<'_>, location: SourceLocation) -> Self {
         let mut fields: Vec<_> = parsed
             .iter()
-            .map(|(key, value)| Field {
+            .map(|(key, value)| TomlField {
                 key: key.get_ref().to_string(),
-                place: place.part(&key.span()),
-                item: Item::parsed(value, place),
+                location: location.part(&key.span()),
+                item: Item::from_toml(value, location),
             })
             .collect();
-        fields.sort_by_key(|field| field.place);
+        fields.sort_by_key(|field| field.location);
         Self { fields }
     }
 }
 
 impl Item {
-    fn parsed(parsed: &Spanned<DeValue<'_>>, place: Place) -> Self {
+    fn from_toml(parsed: &Spanned<DeValue<'_>>, location: SourceLocation) -> Self {
         let value = match parsed.get_ref() {
-            DeValue::String(text) => Value::Text(text.to_string()),
+            DeValue::String(text) => TomlValue::Text(text.to_string()),
             DeValue::Integer(number) => integer(number),
-            DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
-            DeValue::Boolean(flag) => Value::Flag(*flag),
-            DeValue::Datetime(moment) => Value::Moment(moment.to_string()),
+            DeValue::Float(number) => TomlValue::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+            DeValue::Boolean(flag) => TomlValue::Flag(*flag),
+            DeValue::Datetime(moment) => TomlValue::Moment(moment.to_string()),
             DeValue::Array(items) => {
-                Value::List(items.iter().map(|item| Self::parsed(item, place)).collect())
+                TomlValue::List(items.iter().map(|item| Self::from_toml(item, location)).collect())
             }
-            DeValue::Table(table) => Value::Table(Table::parsed(table, place)),
+            DeValue::Table(table) => TomlValue::Table(TomlTable::from_toml(table, location)),
         };
-        Self { value, place: place.part(&parsed.span()) }
+        Self { value, location: location.part(&parsed.span()) }
     }
 
     /// A value of the command line: TOML if valid (`1400`, `true`, `["tcp", "mptcp"]`), else a text.
-    pub(super) fn of_option(text: &str, option: Place) -> Self {
-        fn at(item: &mut Item, place: Place) {
-            item.place = place;
+    pub(super) fn of_option(text: &str, option: SourceLocation) -> Self {
+        fn relocate(item: &mut Item, location: SourceLocation) {
+            item.location = location;
             match &mut item.value {
-                Value::List(items) => items.iter_mut().for_each(|item| at(item, place)),
-                Value::Table(table) => table.fields.iter_mut().for_each(|field| {
-                    field.place = place;
-                    at(&mut field.item, place);
+                TomlValue::List(items) => items.iter_mut().for_each(|item| relocate(item, location)),
+                TomlValue::Table(table) => table.fields.iter_mut().for_each(|field| {
+                    field.location = location;
+                    relocate(&mut field.item, location);
                 }),
                 _ => {}
             }
         }
         let mut item = DeValue::parse(text).map_or_else(
-            |_| Self { value: Value::Text(text.to_owned()), place: option },
-            |parsed| Self::parsed(&parsed, option),
+            |_| Self { value: TomlValue::Text(text.to_owned()), location: option },
+            |parsed| Self::from_toml(&parsed, option),
         );
-        at(&mut item, option);
+        relocate(&mut item, option);
         item
     }
 }
 
 /// An integer with too many digits becomes a float, which every range rejects.
-fn integer(number: &DeInteger<'_>) -> Value {
+fn integer(number: &DeInteger<'_>) -> TomlValue {
     let digits = number.as_str();
-    let float = |_| Value::Float(digits.parse().unwrap_or(f64::INFINITY));
-    i128::from_str_radix(digits, number.radix()).map_or_else(float, Value::Integer)
+    let float = |_| TomlValue::Float(digits.parse().unwrap_or(f64::INFINITY));
+    i128::from_str_radix(digits, number.radix()).map_or_else(float, TomlValue::Integer)
 }
 
 /// The tree of the ledger's file.
 ///
 /// A line that is not TOML is a mistake. If its meaning is clear, the parser corrects it; otherwise the parser omits
 /// it, and no key is reported as missing. `None` if the rest is not TOML either, after an unclosed bracket or quote.
-pub(super) fn document(text: &str, ledger: &Ledger) -> Option<Table> {
+pub(super) fn document(text: &str, ledger: &MistakeLog) -> Option<TomlTable> {
     let (parsed, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
-        return Some(Table::parsed(parsed.get_ref(), ledger.top()));
+        return Some(TomlTable::from_toml(parsed.get_ref(), ledger.top()));
     }
-    let repaired = repaired(text, errors, ledger);
+    let repaired = repair(text, errors, ledger);
     let parsed = DeTable::parse(&repaired).ok()?;
-    Some(Table::parsed(parsed.get_ref(), ledger.text(&ledger.file(), repaired.clone())))
+    Some(TomlTable::from_toml(parsed.get_ref(), ledger.text(&ledger.file(), repaired.clone())))
 }
 
-fn repaired(text: &str, mut errors: Vec<Error>, ledger: &Ledger) -> String {
+fn repair(text: &str, mut errors: Vec<Error>, ledger: &MistakeLog) -> String {
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let mut last = None;
     for error in errors {
-        let place = ledger.top().part(&error.span().unwrap_or_default());
-        let index = ledger.number(place).map_or(0, |number| number as usize - 1);
+        let location = ledger.top().part(&error.span().unwrap_or_default());
+        let index = ledger.number(location).map_or(0, |number| number as usize - 1);
         // For one mistake, the parser may report several errors in the same line.
         if last.replace(index) == Some(index) {
             continue;
         }
         let line = &lines[index];
-        let at = At::new(place, key_of(line));
-        let (meant, (problem, remedy)) = meant(line, text).unwrap_or_else(|| {
+        let at = At::new(location, key_of(line));
+        let (meant, (problem, remedy)) = guess_fault(line, text).unwrap_or_else(|| {
             let remedy =
                 "write key = \"value\", or key = 1, each key once and each text in quotes".to_owned();
             (String::new(), (format!("this is not TOML: {}", error.message()), remedy))
@@ -238,7 +237,7 @@ fn key_of(line: &str) -> String {
 }
 
 /// The corrected line and its fault, if both are clear.
-fn meant(line: &str, text: &str) -> Option<(String, Fault)> {
+fn guess_fault(line: &str, text: &str) -> Option<(String, Fault)> {
     let fault = |problem: String, remedy: String| (problem, remedy);
     let code = line.split('#').next().unwrap_or(line).trim();
     let Some((key, value)) = code.split_once('=') else {

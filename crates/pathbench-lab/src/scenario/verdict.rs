@@ -1,12 +1,14 @@
 //! Checks expectations against a result.
 
-use super::expect::{Comparison, ExpectationPlan, Figure, Subject, Target, applies};
+use super::expect::{
+    ComparisonOperator, ExpectationPlan, ExpectationTarget, ExpectedFigure, Subject, applies,
+};
 use super::fields::{FieldKind, is_field_of, kind_of};
 use pathbench_record::document::{Expectation, ResultDocument, RunRecord, Variant};
 use pathbench_record::statistics::median;
 use serde_json::Value;
 
-impl Figure {
+impl ExpectedFigure {
     fn is_of(&self, run: &RunRecord) -> bool {
         let meant = match &self.pattern {
             Some(pattern) => *pattern == run.pattern,
@@ -29,14 +31,18 @@ impl ExpectationPlan {
             document.runs.iter().filter(|run| run.valid && applies(&self.when, &run.variant)).collect();
         let found = match &self.subject {
             Subject::Each(figure) => self.each(figure, &runs),
-            Subject::Median(figure) => self.per_variant(&runs, &[figure], |runs| median_of(figure, runs)),
-            Subject::Ratio(dividend, divisor) => self.per_variant(&runs, &[dividend, divisor], |runs| {
-                let (above, below) = (median_of(dividend, runs)?, median_of(divisor, runs)?);
-                if below == 0.0 {
-                    return Err(format!("the median of {divisor} is 0"));
-                }
-                Ok(above / below)
-            }),
+            Subject::Median(figure) => {
+                self.evaluate_variants(&runs, &[figure], |runs| median_of(figure, runs))
+            }
+            Subject::Ratio(dividend, divisor) => {
+                self.evaluate_variants(&runs, &[dividend, divisor], |runs| {
+                    let (above, below) = (median_of(dividend, runs)?, median_of(divisor, runs)?);
+                    if below == 0.0 {
+                        return Err(format!("the median of {divisor} is 0"));
+                    }
+                    Ok(above / below)
+                })
+            }
         };
         let held = found.is_ok();
         let found = found.unwrap_or_else(|found| found);
@@ -55,7 +61,7 @@ impl ExpectationPlan {
     }
 
     /// The value nearest to failing if the expectation holds, else the first value that fails.
-    fn each(&self, figure: &Figure, runs: &[&RunRecord]) -> Result<String, String> {
+    fn each(&self, figure: &ExpectedFigure, runs: &[&RunRecord]) -> Result<String, String> {
         let runs: Vec<_> = runs.iter().filter(|run| figure.is_of(run)).collect();
         let mut shown: Option<(Value, &str)> = None;
         for run in &runs {
@@ -77,10 +83,10 @@ impl ExpectationPlan {
 
     /// Like [`Self::each`], for the value of `figure_of` over the runs of each variant. Ignores variants without a
     /// valid run of any of the labels.
-    fn per_variant(
+    fn evaluate_variants(
         &self,
         runs: &[&RunRecord],
-        figures: &[&Figure],
+        figures: &[&ExpectedFigure],
         figure_of: impl Fn(&[&RunRecord]) -> Result<f64, String>,
     ) -> Result<String, String> {
         let mut variants: Vec<&Variant> = Vec::new();
@@ -92,9 +98,9 @@ impl ExpectationPlan {
         let mut shown: Option<(Value, String)> = None;
         for variant in variants {
             let own: Vec<_> = runs.iter().copied().filter(|run| run.variant == *variant).collect();
-            let place = described(variant);
-            let value = Value::from(figure_of(&own).map_err(|why| format!("{why}{place}"))?);
-            let found = format!("{}{place}", in_words(&value));
+            let location = describe_variant(variant);
+            let value = Value::from(figure_of(&own).map_err(|why| format!("{why}{location}"))?);
+            let found = format!("{}{location}", in_words(&value));
             if !self.holds(&value) {
                 return Err(found);
             }
@@ -108,9 +114,9 @@ impl ExpectationPlan {
 
     fn holds(&self, value: &Value) -> bool {
         let ordering = match (&self.target, value) {
-            (Target::Flag(flag), Value::Bool(value)) => value.cmp(flag),
-            (Target::Text(text), Value::String(value)) => value.as_str().cmp(text),
-            (Target::Number(number), Value::Number(value)) => {
+            (ExpectationTarget::Flag(flag), Value::Bool(value)) => value.cmp(flag),
+            (ExpectationTarget::Text(text), Value::String(value)) => value.as_str().cmp(text),
+            (ExpectationTarget::Number(number), Value::Number(value)) => {
                 match value.as_f64().and_then(|value| value.partial_cmp(number)) {
                     Some(ordering) => ordering,
                     None => return false,
@@ -119,26 +125,26 @@ impl ExpectationPlan {
             _ => return false,
         };
         match self.comparison {
-            Comparison::Less => ordering.is_lt(),
-            Comparison::AtMost => ordering.is_le(),
-            Comparison::Greater => ordering.is_gt(),
-            Comparison::AtLeast => ordering.is_ge(),
-            Comparison::Equal => ordering.is_eq(),
-            Comparison::Unequal => ordering.is_ne(),
+            ComparisonOperator::Less => ordering.is_lt(),
+            ComparisonOperator::AtMost => ordering.is_le(),
+            ComparisonOperator::Greater => ordering.is_gt(),
+            ComparisonOperator::AtLeast => ordering.is_ge(),
+            ComparisonOperator::Equal => ordering.is_eq(),
+            ComparisonOperator::Unequal => ordering.is_ne(),
         }
     }
 
     fn is_nearer_to_failing(&self, value: &Value, other: &Value) -> bool {
         let (Some(value), Some(other)) = (value.as_f64(), other.as_f64()) else { return false };
         match self.comparison {
-            Comparison::Less | Comparison::AtMost => value > other,
-            Comparison::Greater | Comparison::AtLeast => value < other,
-            Comparison::Equal | Comparison::Unequal => false,
+            ComparisonOperator::Less | ComparisonOperator::AtMost => value > other,
+            ComparisonOperator::Greater | ComparisonOperator::AtLeast => value < other,
+            ComparisonOperator::Equal | ComparisonOperator::Unequal => false,
         }
     }
 }
 
-fn median_of(figure: &Figure, runs: &[&RunRecord]) -> Result<f64, String> {
+fn median_of(figure: &ExpectedFigure, runs: &[&RunRecord]) -> Result<f64, String> {
     let mut values = Vec::new();
     for run in runs.iter().filter(|run| figure.is_of(run)) {
         match value_of(figure, run).as_ref().and_then(Value::as_f64) {
@@ -149,7 +155,7 @@ fn median_of(figure: &Figure, runs: &[&RunRecord]) -> Result<f64, String> {
     median(&values).ok_or_else(|| format!("no valid run of {}", figure.runs_in_words()))
 }
 
-fn value_of(figure: &Figure, run: &RunRecord) -> Option<Value> {
+fn value_of(figure: &ExpectedFigure, run: &RunRecord) -> Option<Value> {
     let record = serde_json::to_value(run).ok()?;
     let found = look_up(&record, &figure.field).filter(|value| !value.is_null()).cloned();
     // The record omits unchanged counters: an absent counter is 0 if the record includes its side.
@@ -193,7 +199,7 @@ fn look_up<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     }
 }
 
-fn described(variant: &Variant) -> String {
+fn describe_variant(variant: &Variant) -> String {
     if variant.is_empty() {
         return String::new();
     }
@@ -202,7 +208,7 @@ fn described(variant: &Variant) -> String {
     format!(" with {}", pairs.join(", "))
 }
 
-/// Numbers with at most three decimal places, without trailing zeros.
+/// Numbers with at most three decimals, without trailing zeros.
 fn in_words(value: &Value) -> String {
     match value {
         Value::Number(number) => {

@@ -1,7 +1,7 @@
 //! The parameters of client, server and assembly in one run: pure functions of the plan.
 
 use crate::agent::ServePlan;
-use crate::scenario::{Link, PatternPlan, Topology, VariantPlan};
+use crate::scenario::{LinkPlan, PatternPlan, TopologyPlan, VariantPlan};
 use pathbench_analysis::assembly::{ClientPath, RunSetting};
 use pathbench_analysis::mptcp_setup::LocalSetup;
 use pathbench_record::connection::Scheduler;
@@ -20,7 +20,7 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One run: a variant, a transport and a pattern.
 #[derive(Debug)]
-pub struct Assignment<'a> {
+pub struct RunAssignment<'a> {
     pub id: String,
     pub plan: &'a VariantPlan,
     pub label: &'a TransportLabel,
@@ -35,7 +35,7 @@ struct Start {
     remote: IpAddr,
 }
 
-impl Assignment<'_> {
+impl RunAssignment<'_> {
     fn transport(&self) -> Transport {
         self.label.transport
     }
@@ -50,7 +50,7 @@ impl Assignment<'_> {
     }
 
     /// The client's links. The link of the first subflow is the first: the bound link, else the first in the file.
-    fn client_links(&self) -> Vec<(&Link, usize)> {
+    fn client_links(&self) -> Vec<(&LinkPlan, usize)> {
         let mut links: Vec<_> = self.plan.topology.links_of(&self.plan.run.client).collect();
         // Stable: the others stay in file order.
         links.sort_by_key(|(link, _)| self.label.path.as_ref().is_some_and(|name| *name != link.name));
@@ -120,7 +120,7 @@ impl Assignment<'_> {
     }
 
     fn local_paths(&self) -> Vec<LocalPath> {
-        let of_link = |(link, end): (&Link, usize)| {
+        let of_link = |(link, end): (&LinkPlan, usize)| {
             let address = link.ends[end].address(self.plan.run.family)?;
             let interface = link.ends[end].interface.clone();
             Some(LocalPath { interface, address: Some(address), backup: link.backup, weight: link.weight })
@@ -243,7 +243,7 @@ fn setting_of(plan: &VariantPlan, pattern: &PatternPlan) -> RunSetting {
     }
 }
 
-fn mptcp(topology: &Topology, client: &str, server: &str, family: AddressFamily) -> Option<LocalSetup> {
+fn mptcp(topology: &TopologyPlan, client: &str, server: &str, family: AddressFamily) -> Option<LocalSetup> {
     let node = topology.node(client)?;
     let addresses: Vec<IpAddr> =
         topology.links_of(client).filter_map(|(link, end)| link.ends[end].address(family)).collect();

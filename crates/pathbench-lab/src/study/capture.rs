@@ -40,7 +40,6 @@ impl Sequence for Counted {
     }
 }
 
-/// Adds the comparison to the record of a run that has captures.
 pub(super) fn check(run: &mut ConductedRun, emulation: &Emulation) {
     let origin_ns = i128::from(run.origin.as_nanos()) + i128::from(emulation.wall_offset_ns);
     let record = &run.assembled.record;

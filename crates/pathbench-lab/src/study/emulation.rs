@@ -10,7 +10,6 @@ use std::time::Duration;
 
 type Counted = (String, LinkCounters);
 
-/// Adds the counters to the links' records.
 pub(super) fn record(links: &mut [RunLink], counted: &[Counted], packet_sizes: bool) {
     for link in links {
         let Some((_, counters)) = counted.iter().find(|(name, _)| *name == link.name) else { continue };
@@ -23,8 +22,7 @@ pub(super) fn record(links: &mut [RunLink], counted: &[Counted], packet_sizes: b
     }
 }
 
-/// The reports of the emulated links.
-fn emulated(counted: &[Counted]) -> impl Iterator<Item = (&str, &LinkReport)> {
+fn emulated_links(counted: &[Counted]) -> impl Iterator<Item = (&str, &LinkReport)> {
     counted.iter().filter_map(|(name, counters)| Some((name.as_str(), counters.emulated.as_ref()?)))
 }
 
@@ -60,7 +58,7 @@ fn direction(report: &DirectionReport) -> EmulatedDirection {
 /// The lines of `links.jsonl`, for a run whose clock begins at `origin`.
 pub(super) fn samples(run: &str, origin: Timestamp, counted: &[Counted]) -> Vec<LinkSample> {
     let mut samples = Vec::new();
-    for (name, report) in emulated(counted) {
+    for (name, report) in emulated_links(counted) {
         for (direction, report) in LinkDirection::BOTH.into_iter().zip(&report.directions) {
             samples.extend(report.series.iter().map(|sample| LinkSample {
                 run: run.to_owned(),
@@ -95,7 +93,7 @@ pub(super) fn too_late(tolerance: Duration, counted: &[Counted]) -> Vec<String> 
             )
         })
     };
-    emulated(counted).filter_map(late).collect()
+    emulated_links(counted).filter_map(late).collect()
 }
 
 /// Notes on emulated links. Omits links in `went_down`, because an interface that is down drops packets.
@@ -112,7 +110,7 @@ pub(super) fn notes(counted: &[Counted], went_down: &[&str]) -> Vec<String> {
         });
         [capture, overrun]
     };
-    emulated(counted).flat_map(of_link).flatten().collect()
+    emulated_links(counted).flat_map(of_link).flatten().collect()
 }
 
 fn ms(time: Duration) -> f64 {

@@ -1,10 +1,33 @@
-//! When a study ends before its last run: on precision, or on time. Pure.
+//! The end of a study before its last run: on precision, or on time. Pure.
 
-use pathbench_record::document::{Distribution, RunRecord};
+use pathbench_record::document::{Distribution, RunRecord, StopReason};
 use pathbench_record::summary::summarise;
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+pub(super) const STOPPED_BY_USER: &str = "stopped by the user";
+
+/// Whether the user stopped the run: a resumed study repeats it.
+pub fn is_interrupted(run: &RunRecord) -> bool {
+    run.invalid_because.iter().any(|reason| reason == STOPPED_BY_USER)
+}
+
+/// A note about the runs that a study did not make.
+pub fn ending_note(stopped: StopReason, missing: usize, planned: usize) -> Option<String> {
+    let reason = match stopped {
+        StopReason::Completed | StopReason::Server => return None,
+        StopReason::User => STOPPED_BY_USER,
+        StopReason::Precision => "every interval was as precise as requested",
+        StopReason::TimeLimit => "the time limit ended the study",
+    };
+    Some(format!("{reason}; {missing} of {planned} runs were not made"))
+}
+
+/// Whether a note is one of [`ending_note`].
+pub fn is_ending_note(note: &str) -> bool {
+    note.ends_with(" runs were not made")
+}
 
 /// The figure by which the precision of a group of this pattern is judged.
 pub fn main_figure(pattern: &str) -> &'static str {
@@ -28,9 +51,9 @@ pub fn is_precise<'a>(runs: impl Iterator<Item = &'a RunRecord>, percent: f64) -
         && groups.iter().all(|group| group.figures.get(main_figure(&group.pattern)).is_some_and(narrow))
 }
 
-/// When a study is to end before its last run.
+/// The conditions under which a study ends before its last run.
 #[derive(Debug)]
-pub struct Ending {
+pub struct StoppingRule {
     begun: Timestamp,
     time_limit: Option<Duration>,
     until_ci_percent: Option<f64>,
@@ -38,7 +61,7 @@ pub struct Ending {
     judged: Option<u32>,
 }
 
-impl Ending {
+impl StoppingRule {
     /// `begun` is the start of the command.
     pub const fn new(begun: Timestamp, time_limit: Option<Duration>, until_ci_percent: Option<f64>) -> Self {
         Self { begun, time_limit, until_ci_percent, judged: None }
@@ -82,7 +105,7 @@ impl<K: Ord> Pace<K> {
     }
 
     /// The longest run of this kind; without one, the nominal time and the longest overhead of other runs.
-    pub fn expected(&self, kind: &K, nominal: Option<Duration>) -> Duration {
+    pub fn expected_time(&self, kind: &K, nominal: Option<Duration>) -> Duration {
         match (self.longest.get(kind), nominal) {
             (Some(longest), _) => *longest,
             (None, Some(nominal)) => nominal + self.overhead.unwrap_or(self.assumed_overhead),

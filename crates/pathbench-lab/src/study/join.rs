@@ -1,7 +1,7 @@
 //! The shards of a study joined to one result.
 
 use super::conclude;
-use crate::scenario::{self, Overrides, Source};
+use crate::scenario::{self, Overrides, ScenarioSource};
 use pathbench_analysis::comparison;
 use pathbench_record::document::{
     JoinedShard, ResultDocument, RunRecord, Shard, StopReason, StudyRecord, identity_differences,
@@ -17,9 +17,8 @@ pub struct ShardResult {
     pub document: ResultDocument,
 }
 
-/// Error of joining shards.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum JoinError {
+pub enum ShardJoinError {
     #[error(
         "{} is no shard of a study, but {} is; name the shards only, or compare results with --compare",
         other.display(), shard.display()
@@ -46,7 +45,6 @@ pub enum JoinError {
     Unfinished { directory: PathBuf, made: usize },
 }
 
-/// Missing shards that a message names.
 const MOST_NAMED: usize = 20;
 
 fn list(numbers: &[u32]) -> String {
@@ -62,7 +60,7 @@ fn list(numbers: &[u32]) -> String {
 ///
 /// # Errors
 /// [`JoinError`] if the results do not belong together.
-pub fn join(mut shards: Vec<ShardResult>, is_partial: bool) -> Result<ResultDocument, JoinError> {
+pub fn join(mut shards: Vec<ShardResult>, is_partial: bool) -> Result<ResultDocument, ShardJoinError> {
     let of = check(&shards, is_partial)?;
     shards.sort_by_key(|one| shard_of(one).map_or(0, |shard| shard.number));
     let joined: Vec<JoinedShard> = shards.iter().map(record).collect();
@@ -96,7 +94,7 @@ pub fn join(mut shards: Vec<ShardResult>, is_partial: bool) -> Result<ResultDocu
 }
 
 /// Checks that the shards belong together, and returns the number of shards of the study.
-fn check(shards: &[ShardResult], is_partial: bool) -> Result<u32, JoinError> {
+fn check(shards: &[ShardResult], is_partial: bool) -> Result<u32, ShardJoinError> {
     let Some((first, Shard { of, .. })) = shards.iter().find_map(|one| Some((one, shard_of(one)?))) else {
         return Ok(0);
     };
@@ -104,38 +102,38 @@ fn check(shards: &[ShardResult], is_partial: bool) -> Result<u32, JoinError> {
     for one in shards {
         let directory = || one.directory.clone();
         let Some(shard) = shard_of(one) else {
-            return Err(JoinError::NoShard { other: directory(), shard: first.directory.clone() });
+            return Err(ShardJoinError::NoShard { other: directory(), shard: first.directory.clone() });
         };
         let mut differences = identity_differences(&first.document, &one.document);
         if shard.of != of {
             differences.push(format!("the number of shards: {of}, not {}", shard.of));
         }
         if !differences.is_empty() {
-            return Err(JoinError::OtherStudy {
+            return Err(ShardJoinError::OtherStudy {
                 first: first.directory.clone(),
                 other: directory(),
                 differences,
             });
         }
         if let Some((_, twin)) = present.iter().find(|(number, _)| *number == shard.number) {
-            return Err(JoinError::Twice { first: twin.directory.clone(), other: directory(), shard });
+            return Err(ShardJoinError::Twice { first: twin.directory.clone(), other: directory(), shard });
         }
         present.push((shard.number, one));
         let mut ids = BTreeSet::new();
         for run in &one.document.runs {
             let is_own = if run.warm_up { has_suffix(run, shard) } else { shard.has(run.repetition) };
             if !is_own || !ids.insert(run.id.as_str()) {
-                return Err(JoinError::Foreign { directory: directory(), run: run.id.clone(), shard });
+                return Err(ShardJoinError::Foreign { directory: directory(), run: run.id.clone(), shard });
             }
         }
         let stopped = one.document.study.as_ref().and_then(|study| study.stopped);
         if !is_partial && matches!(stopped, None | Some(StopReason::User | StopReason::Server)) {
-            return Err(JoinError::Unfinished { directory: directory(), made: one.document.runs.len() });
+            return Err(ShardJoinError::Unfinished { directory: directory(), made: one.document.runs.len() });
         }
     }
     let missing: Vec<u32> =
         (1..=of).filter(|number| !present.iter().any(|(known, _)| known == number)).collect();
-    if missing.is_empty() || is_partial { Ok(of) } else { Err(JoinError::Missing { missing, of }) }
+    if missing.is_empty() || is_partial { Ok(of) } else { Err(ShardJoinError::Missing { missing, of }) }
 }
 
 fn shard_of(one: &ShardResult) -> Option<Shard> {
@@ -167,7 +165,7 @@ fn record(one: &ShardResult) -> JoinedShard {
 /// The summary from the runs. Expectations need the scenario's plan; a trace file of the scenario may be missing here.
 fn summarise_all(document: &mut ResultDocument, has_expectations: bool) {
     let scenario = &document.scenario;
-    let source = Source {
+    let source = ScenarioSource {
         origin: scenario.origin.clone(),
         file: scenario.origin.clone(),
         text: scenario.text.clone(),

@@ -9,24 +9,26 @@ mod order;
 mod progress;
 mod run;
 
-pub use join::{JoinError, ShardResult, join};
-pub use order::{Course, ScheduledRun, interleave, schedule};
-pub use progress::{BegunRun, Member, StudyError, StudyObserver, StudyOptions, conclude};
+pub use ending::{ending_note, is_ending_note, is_interrupted};
+pub use join::{ShardJoinError, ShardResult, join};
+pub use order::{RunOrder, ScheduledRun, interleave, run_ids, schedule};
+pub use progress::{BegunRun, StudyError, StudyMember, StudyObserver, StudyOptions, conclude};
 
-use crate::environment::{Emulation, failed};
-use crate::scenario::{Engine, Link, Plan, VariantPlan};
-use assignment::Assignment;
+use crate::environment::{Emulation, failure_at};
+use crate::scenario::{LinkEngine, LinkPlan, ScenarioPlan, VariantPlan};
+use assignment::RunAssignment;
+use order::run_id;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_link::LinkModel;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
-    DirectionFigures, LinkFigures, LinkRecord, ResultDocument, RunRecord, ScenarioRecord, Shard, StopReason,
-    StudyRecord, Variant,
+    DirectionFigures, LinkFigures, LinkRecord, ResultDocument, ScenarioRecord, StopReason, StudyRecord,
+    Variant,
 };
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::lock;
-use progress::{Begun, ConductedRun, Listener, MemberProgress, StudyProgress};
+use progress::{Begun, ConductedRun, MemberProgress, ObserverHandle, StudyProgress};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,14 +37,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Reason of a run that the user stopped.
-const STOPPED_BY_USER: &str = "stopped by the user";
-
-/// Whether the user stopped the run: a resumed study repeats it.
-pub fn is_interrupted(run: &RunRecord) -> bool {
-    run.invalid_because.iter().any(|reason| reason == STOPPED_BY_USER)
-}
-
 /// Executes all runs of `members` that their documents do not contain, in one order over all of them. Appends each
 /// result to its writer at the end of its run, and returns the finished documents. The caller passes them to
 /// [`ResultWriter::finish`].
@@ -50,7 +44,7 @@ pub fn is_interrupted(run: &RunRecord) -> bool {
 /// # Errors
 /// A lab cannot be built, or the result cannot be written. A failed run is a result, not an error.
 pub fn conduct(
-    members: Vec<Member<'_>>,
+    members: Vec<StudyMember<'_>>,
     options: &StudyOptions,
     clock: &Arc<dyn Clock>,
     observer: &mut dyn StudyObserver,
@@ -61,9 +55,9 @@ pub fn conduct(
         progress.member.writer.begin_runs(&progress.member.document)?;
     }
     let progress = StudyProgress::new(members, options, clock);
-    let listener = Listener(Mutex::new(observer));
+    let listener = ObserverHandle(Mutex::new(observer));
     let study = Study { options, clock, listener, failed: AtomicBool::new(false) };
-    let workers = options.jobs.get().min(progress.planned());
+    let workers = options.jobs.get().min(progress.planned_runs());
     let progress = Mutex::new(progress);
     if workers <= 1 {
         study.work(&progress)?;
@@ -80,13 +74,12 @@ pub fn conduct(
     let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
     let user = options.stop.load(Ordering::Relaxed).then_some(StopReason::User);
     let stopped = user.or(progress.stopped);
-    Ok(progress.members.into_iter().map(|member| finished(member, stopped)).collect())
+    Ok(progress.members.into_iter().map(|member| finish(member, stopped)).collect())
 }
 
-/// The document at the end, with the reason of the end.
-fn finished(progress: MemberProgress<'_>, stopped: Option<StopReason>) -> ResultDocument {
-    let (missing, planned) = (progress.missing(), progress.order.len());
-    let Member { plan, mut document, .. } = progress.member;
+fn finish(progress: MemberProgress<'_>, stopped: Option<StopReason>) -> ResultDocument {
+    let (missing, planned) = (progress.missing_runs(), progress.order.len());
+    let StudyMember { plan, mut document, .. } = progress.member;
     conclude(plan, &mut document);
     let is_partial = missing > 0 || document.runs.iter().any(is_interrupted);
     let stopped = stopped.filter(|_| is_partial).unwrap_or(StopReason::Completed);
@@ -97,41 +90,10 @@ fn finished(progress: MemberProgress<'_>, stopped: Option<StopReason>) -> Result
     document
 }
 
-/// A note about the runs that a study did not make.
-pub fn ending_note(stopped: StopReason, missing: usize, planned: usize) -> Option<String> {
-    let reason = match stopped {
-        StopReason::Completed | StopReason::Server => return None,
-        StopReason::User => STOPPED_BY_USER,
-        StopReason::Precision => "every interval was as precise as requested",
-        StopReason::TimeLimit => "the time limit ended the study",
-    };
-    Some(format!("{reason}; {missing} of {planned} runs were not made"))
-}
-
-/// Whether a note is one of [`ending_note`].
-pub fn is_ending_note(note: &str) -> bool {
-    note.ends_with(" runs were not made")
-}
-
-/// The order of the runs of `plan`, or of a shard.
-fn order_of(plan: &Plan, shard: Option<Shard>) -> Vec<ScheduledRun> {
-    let variants: Vec<_> = plan
-        .variants
-        .iter()
-        .map(|variant| (variant.run.labels.as_slice(), variant.run.patterns.len()))
-        .collect();
-    schedule(&variants, &Course { repeat: plan.repeat, warm_up: plan.warm_up, seed: plan.seed, shard })
-}
-
-/// The ids of the runs of `plan`, or of a shard, in their order.
-pub fn run_ids(plan: &Plan, shard: Option<Shard>) -> Vec<String> {
-    order_of(plan, shard).iter().map(|run| run_id(plan, run, shard)).collect()
-}
-
 struct Study<'a> {
     options: &'a StudyOptions,
     clock: &'a Arc<dyn Clock>,
-    listener: Listener<'a>,
+    listener: ObserverHandle<'a>,
     /// Set when a worker fails: the other workers finish their runs and begin no further ones.
     failed: AtomicBool,
 }
@@ -141,7 +103,7 @@ impl Study<'_> {
     /// enters a new one.
     fn work_in_a_namespace(&self, progress: &Mutex<StudyProgress<'_>>) -> Result<(), StudyError> {
         let entered = NetNamespace::create().and_then(|namespace| namespace.enter());
-        let entered = entered.map_err(failed("the fabric namespace")).map_err(StudyError::from);
+        let entered = entered.map_err(failure_at("the fabric namespace")).map_err(StudyError::from);
         let worked = entered.and_then(|()| self.work(progress));
         if worked.is_err() {
             self.failed.store(true, Ordering::Relaxed);
@@ -168,7 +130,7 @@ impl Study<'_> {
         let (plan, scheduled, id, qlog, captures) = {
             let progress = lock(progress);
             let member = &progress.members[begun.member];
-            let (plan, scheduled) = member.run(begun.place);
+            let (plan, scheduled) = member.run(begun.index);
             let variant = &plan.variants[scheduled.variant];
             let id = run_id(plan, scheduled, options.shard);
             let writer = &*member.member.writer;
@@ -181,7 +143,7 @@ impl Study<'_> {
         let (number, scheduled) = (begun.position + 1, &scheduled);
         let of_run = BegunRun { id: &id, number, scheduled, scenario: &plan.name, plan: variant, pattern };
         self.listener.notify(|observer| observer.on_run(&of_run));
-        let assignment = Assignment {
+        let assignment = RunAssignment {
             plan: variant,
             label: &scheduled.label,
             pattern,
@@ -196,7 +158,7 @@ impl Study<'_> {
             wall_offset_ns: options.wall_offset_ns,
             captures,
         };
-        let run = run::Run {
+        let run = run::RunExecution {
             assignment,
             repetition: scheduled.repetition,
             options,
@@ -206,12 +168,6 @@ impl Study<'_> {
         };
         Ok(run.conduct(&self.listener)?)
     }
-}
-
-fn run_id(plan: &Plan, scheduled: &ScheduledRun, shard: Option<Shard>) -> String {
-    let patterns = &plan.variants[scheduled.variant].run.patterns;
-    let pattern = (patterns.len() > 1).then(|| patterns[scheduled.pattern].name());
-    scheduled.id(pattern, shard)
 }
 
 /// Creates the directory for a run's qlogs, if the run writes any.
@@ -240,8 +196,8 @@ fn captures(
     id: &str,
 ) -> Result<BTreeMap<String, PathBuf>, WriteError> {
     let directory = writer.path.join("captures");
-    let captured = |link: &&Link| link.engine == Engine::Emulated && (link.capture || all);
-    let file = |link: &Link| (link.name.clone(), directory.join(format!("{id}-{}.pcapng", link.name)));
+    let captured = |link: &&LinkPlan| link.engine == LinkEngine::Emulated && (link.capture || all);
+    let file = |link: &LinkPlan| (link.name.clone(), directory.join(format!("{id}-{}.pcapng", link.name)));
     let files: BTreeMap<_, _> = variant.topology.links.iter().filter(captured).map(file).collect();
     if !files.is_empty() {
         fs::create_dir_all(&directory).map_err(|source| WriteError { path: directory.clone(), source })?;
@@ -249,8 +205,7 @@ fn captures(
     Ok(files)
 }
 
-/// The document of a study before its first run.
-pub fn first_document(plan: &Plan, options: &StudyOptions) -> ResultDocument {
+pub fn first_document(plan: &ScenarioPlan, options: &StudyOptions) -> ResultDocument {
     let all = plan.variants.iter().flat_map(|variant| &variant.run.labels);
     let labels: BTreeSet<String> = all.map(ToString::to_string).collect();
     let study = StudyRecord {
@@ -285,7 +240,7 @@ pub fn first_document(plan: &Plan, options: &StudyOptions) -> ResultDocument {
 }
 
 /// One record per link; a link that the matrix changes has one record for each variation.
-fn link_records(plan: &Plan) -> Vec<LinkRecord> {
+fn link_records(plan: &ScenarioPlan) -> Vec<LinkRecord> {
     let mut records: Vec<LinkRecord> = Vec::new();
     for variant in &plan.variants {
         let topology = &variant.topology;
@@ -305,7 +260,7 @@ fn link_records(plan: &Plan) -> Vec<LinkRecord> {
     records
 }
 
-fn link_record(link: &Link) -> LinkRecord {
+fn link_record(link: &LinkPlan) -> LinkRecord {
     LinkRecord {
         name: link.name.clone(),
         ends: [link.ends[0].node.clone(), link.ends[1].node.clone()],

@@ -1,5 +1,6 @@
 //! The order of a study's runs: seeded, in blocks of repetitions, the same for every process of the study.
 
+use crate::scenario::ScenarioPlan;
 use pathbench_record::document::Shard;
 use pathbench_record::statistics::SplitMix64;
 use pathbench_record::transport::TransportLabel;
@@ -7,7 +8,6 @@ use pathbench_record::transport::TransportLabel;
 /// Separates the random order of warm-up runs, so that they do not change the order of the others.
 const WARM_UP_SEED: u64 = 0x7761_726d_2d75_7000;
 
-/// A run in the order of its study.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledRun {
     pub variant: usize,
@@ -16,7 +16,7 @@ pub struct ScheduledRun {
     pub pattern: usize,
     /// From 1; warm-up repetitions count separately.
     pub repetition: u32,
-    /// Place in the order of the whole study, from 1; warm-up runs count separately.
+    /// Index in the order of the whole study, from 1; warm-up runs count separately.
     pub number: u32,
     pub warm_up: bool,
 }
@@ -34,9 +34,9 @@ impl ScheduledRun {
     }
 }
 
-/// What decides the order besides the variants.
+/// The parameters of the order besides the variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Course {
+pub struct RunOrder {
     pub repeat: u32,
     pub warm_up: u32,
     pub seed: u64,
@@ -49,12 +49,31 @@ pub struct Course {
 ///
 /// In each repetition the compared transports run close together in time, so that a slow drift of the machine affects
 /// all of them; the shuffle prevents one transport from always being the first.
-pub fn schedule(variants: &[(&[TransportLabel], usize)], course: &Course) -> Vec<ScheduledRun> {
+pub fn schedule(variants: &[(&[TransportLabel], usize)], course: &RunOrder) -> Vec<ScheduledRun> {
     let mut runs = blocks(variants, course.warm_up, course.seed ^ WARM_UP_SEED, true);
     let measured = blocks(variants, course.repeat, course.seed, false);
     let is_ours = |run: &ScheduledRun| course.shard.is_none_or(|shard| shard.has(run.repetition));
     runs.extend(measured.into_iter().filter(is_ours));
     runs
+}
+
+pub(super) fn order_of(plan: &ScenarioPlan, shard: Option<Shard>) -> Vec<ScheduledRun> {
+    let variants: Vec<_> = plan
+        .variants
+        .iter()
+        .map(|variant| (variant.run.labels.as_slice(), variant.run.patterns.len()))
+        .collect();
+    schedule(&variants, &RunOrder { repeat: plan.repeat, warm_up: plan.warm_up, seed: plan.seed, shard })
+}
+
+pub fn run_ids(plan: &ScenarioPlan, shard: Option<Shard>) -> Vec<String> {
+    order_of(plan, shard).iter().map(|run| run_id(plan, run, shard)).collect()
+}
+
+pub(super) fn run_id(plan: &ScenarioPlan, scheduled: &ScheduledRun, shard: Option<Shard>) -> String {
+    let patterns = &plan.variants[scheduled.variant].run.patterns;
+    let pattern = (patterns.len() > 1).then(|| patterns[scheduled.pattern].name());
+    scheduled.id(pattern, shard)
 }
 
 fn blocks(
@@ -87,7 +106,7 @@ fn blocks(
     runs
 }
 
-/// One order over several scenarios, as pairs of scenario and place in its order. In each repetition the runs of all
+/// One order over several scenarios, as pairs of scenario and index in its order. In each repetition the runs of all
 /// scenarios alternate at random; the order of each scenario's runs, and thus their ids, are those of the scenario alone.
 pub fn interleave(orders: &[Vec<ScheduledRun>], seed: u64) -> Vec<(usize, usize)> {
     let mut random = SplitMix64::new(seed);
@@ -95,10 +114,10 @@ pub fn interleave(orders: &[Vec<ScheduledRun>], seed: u64) -> Vec<(usize, usize)
     let mut merged = Vec::new();
     let block_of = |run: &ScheduledRun| (!run.warm_up, run.repetition);
     loop {
-        let upcoming = orders.iter().zip(&next).filter_map(|(order, &place)| order.get(place));
+        let upcoming = orders.iter().zip(&next).filter_map(|(order, &index)| order.get(index));
         let Some(block) = upcoming.map(block_of).min() else { return merged };
-        let left = |(order, &place): (&Vec<ScheduledRun>, &usize)| {
-            order[place..].iter().take_while(|run| block_of(run) == block).count()
+        let left = |(order, &index): (&Vec<ScheduledRun>, &usize)| {
+            order[index..].iter().take_while(|run| block_of(run) == block).count()
         };
         let mut left: Vec<usize> = orders.iter().zip(&next).map(left).collect();
         // A scenario's chance is its share of the runs left, so that every order of the block is equally likely.

@@ -1,11 +1,10 @@
 //! The progress of a study: options, the order of the runs, the next one, and the results so far.
 
-use super::ending::{Ending, Pace, is_precise};
-use super::order::{ScheduledRun, interleave};
-use super::{order_of, run_id};
+use super::ending::{Pace, StoppingRule, is_precise};
+use super::order::{ScheduledRun, interleave, order_of, run_id};
 use crate::agent::AgentLauncher;
 use crate::environment::EnvironmentError;
-use crate::scenario::{PatternPlan, Plan, VariantPlan};
+use crate::scenario::{PatternPlan, ScenarioPlan, VariantPlan};
 use pathbench_analysis::assembly::{AssembledRun, ClientPath};
 use pathbench_analysis::comparison;
 use pathbench_record::directory::{ResultWriter, WriteError};
@@ -40,7 +39,6 @@ impl StudyError {
     }
 }
 
-/// Options of a study.
 #[derive(Debug)]
 pub struct StudyOptions {
     /// The command that starts host agents.
@@ -64,14 +62,12 @@ pub struct StudyOptions {
     pub stop: Arc<AtomicBool>,
 }
 
-/// A run that begins.
 #[derive(Debug, Clone, Copy)]
 pub struct BegunRun<'a> {
     pub id: &'a str,
     /// From 1, over all scenarios of the session.
     pub number: usize,
     pub scheduled: &'a ScheduledRun,
-    /// Name of the scenario.
     pub scenario: &'a str,
     pub plan: &'a VariantPlan,
     pub pattern: &'a PatternPlan,
@@ -82,7 +78,6 @@ pub struct BegunRun<'a> {
 pub trait StudyObserver: Send {
     fn on_run(&mut self, run: &BegunRun<'_>);
     fn on_calibration(&mut self, run: &str);
-    /// `paths` are the client's paths.
     fn on_connecting(&mut self, run: &str, paths: &[ClientPath]);
     fn on_progress(&mut self, run: &str, progress: Progress);
     /// Events of the scenario and of the kernels since the first byte of data, on the clock of the run.
@@ -97,50 +92,48 @@ pub(super) struct ConductedRun {
     pub(super) origin: Timestamp,
 }
 
-/// One scenario of a study.
 #[derive(Debug)]
-pub struct Member<'a> {
-    pub plan: &'a Plan,
+pub struct StudyMember<'a> {
+    pub plan: &'a ScenarioPlan,
     pub writer: &'a mut ResultWriter,
     /// The document of the start, with the runs of earlier sessions.
     pub document: ResultDocument,
 }
 
 pub(super) struct MemberProgress<'a> {
-    pub(super) member: Member<'a>,
+    pub(super) member: StudyMember<'a>,
     pub(super) order: Vec<ScheduledRun>,
-    /// The places in the order of the document's runs.
-    places: Vec<usize>,
+    /// The indices in the order of the document's runs.
+    indices: Vec<usize>,
 }
 
 impl<'a> MemberProgress<'a> {
     /// Orders the runs of the member. Runs of earlier sessions are known by their ids.
-    pub(super) fn new(mut member: Member<'a>, shard: Option<Shard>) -> Self {
+    pub(super) fn new(mut member: StudyMember<'a>, shard: Option<Shard>) -> Self {
         let order = order_of(member.plan, shard);
         let ids: BTreeMap<String, usize> =
-            order.iter().enumerate().map(|(place, run)| (run_id(member.plan, run, shard), place)).collect();
+            order.iter().enumerate().map(|(index, run)| (run_id(member.plan, run, shard), index)).collect();
         let mut made: Vec<(usize, RunRecord)> = std::mem::take(&mut member.document.runs)
             .into_iter()
             .filter_map(|run| Some((*ids.get(&run.id)?, run)))
             .collect();
-        made.sort_by_key(|(place, _)| *place);
-        made.dedup_by_key(|(place, _)| *place);
-        let (places, runs) = made.into_iter().unzip();
+        made.sort_by_key(|(index, _)| *index);
+        made.dedup_by_key(|(index, _)| *index);
+        let (indices, runs) = made.into_iter().unzip();
         member.document.runs = runs;
-        Self { member, order, places }
+        Self { member, order, indices }
     }
 
-    pub(super) fn has(&self, place: usize) -> bool {
-        self.places.binary_search(&place).is_ok()
+    pub(super) fn has(&self, index: usize) -> bool {
+        self.indices.binary_search(&index).is_ok()
     }
 
-    pub(super) fn run(&self, place: usize) -> (&'a Plan, &ScheduledRun) {
-        (self.member.plan, &self.order[place])
+    pub(super) fn run(&self, index: usize) -> (&'a ScenarioPlan, &ScheduledRun) {
+        (self.member.plan, &self.order[index])
     }
 
-    /// Number of runs that were not made.
-    pub(super) fn missing(&self) -> usize {
-        self.order.len() - self.places.len()
+    pub(super) fn missing_runs(&self) -> usize {
+        self.order.len() - self.indices.len()
     }
 }
 
@@ -150,24 +143,23 @@ type Kind = (usize, usize, String, usize);
 pub(super) struct StudyProgress<'a> {
     pub(super) members: Vec<MemberProgress<'a>>,
     clock: &'a Arc<dyn Clock>,
-    /// The runs of this session: member and place.
+    /// The runs of this session: member and index.
     sequence: Vec<(usize, usize)>,
     next: usize,
     /// By position in the sequence.
     finished: Vec<bool>,
     pace: Pace<Kind>,
-    ending: Ending,
+    ending: StoppingRule,
     /// Why no further run begins.
     pub(super) stopped: Option<StopReason>,
 }
 
-/// A run that has begun.
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
     /// Position in the sequence of this session.
     pub(super) position: usize,
     pub(super) member: usize,
-    pub(super) place: usize,
+    pub(super) index: usize,
     at: Timestamp,
 }
 
@@ -180,7 +172,7 @@ impl<'a> StudyProgress<'a> {
         let orders: Vec<Vec<ScheduledRun>> = members.iter().map(|member| member.order.clone()).collect();
         let seed = members.first().map_or(0, |member| member.member.plan.seed);
         let mut sequence = interleave(&orders, seed);
-        sequence.retain(|&(member, place)| !members[member].has(place));
+        sequence.retain(|&(member, index)| !members[member].has(index));
         Self {
             members,
             clock,
@@ -188,31 +180,31 @@ impl<'a> StudyProgress<'a> {
             sequence,
             next: 0,
             pace: Pace::new(OVERHEAD),
-            ending: Ending::new(clock.now(), options.time_limit, options.until_ci_percent),
+            ending: StoppingRule::new(clock.now(), options.time_limit, options.until_ci_percent),
             stopped: None,
         }
     }
 
-    pub(super) fn planned(&self) -> usize {
+    pub(super) fn planned_runs(&self) -> usize {
         self.sequence.len()
     }
 
     /// The next run; `None` if all runs have begun, or the study ends.
     pub(super) fn begin(&mut self) -> Option<Begun> {
         let position = self.next;
-        let &(member, place) = self.sequence.get(position)?;
+        let &(member, index) = self.sequence.get(position)?;
         let now = self.clock.now();
-        self.stopped = self.stopped.or_else(|| self.reason_to_stop(member, place, now));
+        self.stopped = self.stopped.or_else(|| self.reason_to_stop(member, index, now));
         if self.stopped.is_some() {
             return None;
         }
         self.next += 1;
-        Some(Begun { position, member, place, at: now })
+        Some(Begun { position, member, index, at: now })
     }
 
-    fn reason_to_stop(&mut self, member: usize, place: usize, now: Timestamp) -> Option<StopReason> {
-        let (kind, nominal) = self.kind(member, place);
-        if self.next > 0 && self.ending.is_late(now, self.pace.expected(&kind, nominal)) {
+    fn reason_to_stop(&mut self, member: usize, index: usize, now: Timestamp) -> Option<StopReason> {
+        let (kind, nominal) = self.kind(member, index);
+        if self.next > 0 && self.ending.is_late(now, self.pace.expected_time(&kind, nominal)) {
             return Some(StopReason::TimeLimit);
         }
         let complete = self.complete_repetitions();
@@ -227,28 +219,28 @@ impl<'a> StudyProgress<'a> {
     /// The number of repetitions of which every run is finished.
     fn complete_repetitions(&self) -> u32 {
         let unfinished = self.finished.iter().position(|finished| !finished);
-        let Some(&(member, place)) = unfinished.and_then(|first| self.sequence.get(first)) else {
+        let Some(&(member, index)) = unfinished.and_then(|first| self.sequence.get(first)) else {
             return u32::MAX;
         };
-        let (_, run) = self.members[member].run(place);
+        let (_, run) = self.members[member].run(index);
         if run.warm_up { 0 } else { run.repetition - 1 }
     }
 
-    fn kind(&self, member: usize, place: usize) -> (Kind, Option<Duration>) {
-        let (plan, run) = self.members[member].run(place);
+    fn kind(&self, member: usize, index: usize) -> (Kind, Option<Duration>) {
+        let (plan, run) = self.members[member].run(index);
         let pattern = &plan.variants[run.variant].run.patterns[run.pattern];
         ((member, run.variant, run.label.to_string(), run.pattern), pattern.parameters().nominal_duration())
     }
 
     /// Writes the results of a run. The document keeps the order in which runs began.
     pub(super) fn enter(&mut self, begun: Begun, run: ConductedRun) -> Result<RunRecord, StudyError> {
-        let (kind, nominal) = self.kind(begun.member, begun.place);
+        let (kind, nominal) = self.kind(begun.member, begun.index);
         self.pace.add(kind, self.clock.now().since(begun.at), nominal);
         self.finished[begun.position] = true;
-        let MemberProgress { member, order, places } = &mut self.members[begun.member];
+        let MemberProgress { member, order, indices } = &mut self.members[begun.member];
         let ConductedRun { assembled, link_samples, .. } = run;
         let AssembledRun { mut record, samples, events, deliveries, messages } = assembled;
-        if order[begun.place].warm_up {
+        if order[begun.index].warm_up {
             record.leave_out_as_warm_up();
         }
         member.writer.append(&samples)?;
@@ -257,24 +249,24 @@ impl<'a> StudyProgress<'a> {
         member.writer.append(&messages)?;
         member.writer.append(&link_samples)?;
         member.writer.append_run(&record)?;
-        let position = places.partition_point(|&earlier| earlier < begun.place);
-        places.insert(position, begun.place);
+        let position = indices.partition_point(|&earlier| earlier < begun.index);
+        indices.insert(position, begun.index);
         member.document.runs.insert(position, record.clone());
         Ok(record)
     }
 }
 
 /// The observer, which has a lock of its own: while a run writes its result, the others notify.
-pub(super) struct Listener<'a>(pub(super) Mutex<&'a mut dyn StudyObserver>);
+pub(super) struct ObserverHandle<'a>(pub(super) Mutex<&'a mut dyn StudyObserver>);
 
-impl Listener<'_> {
+impl ObserverHandle<'_> {
     pub(super) fn notify(&self, notify: impl FnOnce(&mut dyn StudyObserver)) {
         notify(&mut **lock(&self.0));
     }
 }
 
 /// Computes the summary of `document` from its runs.
-pub fn conclude(plan: &Plan, document: &mut ResultDocument) {
+pub fn conclude(plan: &ScenarioPlan, document: &mut ResultDocument) {
     comparison::summarise_runs(document);
     document.summary.expectations =
         plan.expectations.iter().map(|expectation| expectation.evaluate(document)).collect();

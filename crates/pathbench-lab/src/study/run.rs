@@ -1,15 +1,16 @@
 //! One run: builds a new lab, measures its links, runs the traffic and the events, and collects both ends' records.
 
-use super::assignment::{Assignment, CONNECT_TIMEOUT};
-use super::progress::{ConductedRun, Listener, StudyObserver, StudyOptions};
-use super::{STOPPED_BY_USER, capture, emulation};
-use crate::agent::{AgentError, Notice, Request};
+use super::assignment::{CONNECT_TIMEOUT, RunAssignment};
+use super::ending::STOPPED_BY_USER;
+use super::progress::{ConductedRun, ObserverHandle, StudyObserver, StudyOptions};
+use super::{capture, emulation};
+use crate::agent::{AgentError, AgentNotice, AgentRequest};
 use crate::calibration;
 use crate::environment::{Emulation, Environment, EnvironmentError};
 use crate::kernel_watch::{KernelEvents, KernelWatch};
-use crate::scenario::{Action, EventPlan, Link, VariantPlan};
+use crate::scenario::{EventAction, EventPlan, LinkPlan, VariantPlan};
 use pathbench_analysis::assembly::{Evidence, ExecutedEvent, LinesSoFar, RunSetting, SeenEvent, assemble};
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_record::document::RunLink;
 use pathbench_record::end::EndRecord;
 use pathbench_record::sample::Side;
@@ -29,8 +30,8 @@ const LAST_STRETCH: Duration = Duration::from_millis(2);
 /// Interval at which the loop checks whether the user stops the study.
 const STOP_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(super) struct Run<'a> {
-    pub(super) assignment: Assignment<'a>,
+pub(super) struct RunExecution<'a> {
+    pub(super) assignment: RunAssignment<'a>,
     pub(super) repetition: u32,
     pub(super) options: &'a StudyOptions,
     pub(super) emulation: &'a Emulation,
@@ -54,9 +55,9 @@ struct Traffic {
 
 /// Reports the events of a running test.
 struct LiveEvents<'a, 'o> {
-    run: &'a Run<'a>,
+    run: &'a RunExecution<'a>,
     setting: &'a RunSetting,
-    listener: &'a Listener<'o>,
+    listener: &'a ObserverHandle<'o>,
     watch: &'a KernelWatch,
 }
 
@@ -71,7 +72,7 @@ impl LiveEvents<'_, '_> {
         if notifications.is_empty() && executed.is_none() {
             return;
         }
-        let Run { assignment, repetition, .. } = self.run;
+        let RunExecution { assignment, repetition, .. } = self.run;
         let evidence = Evidence::new(assignment.id.clone(), self.setting, assignment.label, *repetition);
         let (executed_now, seen) = (executed.iter().cloned().collect(), notifications.clone());
         let evidence = Evidence { executed: executed_now, notifications: seen, ..evidence };
@@ -82,7 +83,7 @@ impl LiveEvents<'_, '_> {
     }
 }
 
-impl Run<'_> {
+impl RunExecution<'_> {
     fn plan(&self) -> &VariantPlan {
         self.assignment.plan
     }
@@ -91,19 +92,22 @@ impl Run<'_> {
     ///
     /// # Errors
     /// This host cannot build a lab.
-    pub(super) fn conduct(&self, listener: &Listener<'_>) -> Result<ConductedRun, EnvironmentError> {
+    pub(super) fn conduct(&self, listener: &ObserverHandle<'_>) -> Result<ConductedRun, EnvironmentError> {
         let (topology, server) = (&self.plan().topology, &self.plan().run.server);
         let reported = topology.links.iter().filter(|link| topology.is_reported(&link.name));
-        let record =
-            |link: &Link| RunLink { name: link.name.clone(), within_tolerance: true, ..RunLink::default() };
+        let record = |link: &LinkPlan| RunLink {
+            name: link.name.clone(),
+            within_tolerance: true,
+            ..RunLink::default()
+        };
         let mut links: Vec<_> = reported.map(record).collect();
         let built = Environment::build(topology, server, &self.options.launcher, self.emulation);
         let mut environment = match built {
-            Err(error) if error.is_transient() => return Ok(self.failed(&error, links)),
+            Err(error) if error.is_transient() => return Ok(self.failed_run(&error, links)),
             built => built?,
         };
         let mut conducted = match self.conduct_in(&mut environment, &mut links, listener) {
-            Err(error) if !error.is_incapable() => self.failed(&error, links),
+            Err(error) if !error.is_incapable() => self.failed_run(&error, links),
             conducted => conducted?,
         };
         // Completes the captures.
@@ -112,7 +116,7 @@ impl Run<'_> {
         Ok(conducted)
     }
 
-    fn failed(&self, error: &EnvironmentError, links: Vec<RunLink>) -> ConductedRun {
+    fn failed_run(&self, error: &EnvironmentError, links: Vec<RunLink>) -> ConductedRun {
         let failure = Some(error.to_string());
         let traffic = Traffic { failure, ended: self.clock.now(), ..Traffic::default() };
         let setting = self.assignment.setting();
@@ -124,7 +128,7 @@ impl Run<'_> {
         &self,
         environment: &mut Environment,
         links: &mut [RunLink],
-        listener: &Listener<'_>,
+        listener: &ObserverHandle<'_>,
     ) -> Result<ConductedRun, EnvironmentError> {
         if self.options.calibrate {
             listener.notify(|observer| observer.on_calibration(&self.assignment.id));
@@ -133,7 +137,7 @@ impl Run<'_> {
         let setting = self.assignment.setting();
         listener.notify(|observer| observer.on_connecting(&self.assignment.id, &setting.paths));
         let server = self.start_server(environment)?;
-        let kernels = environment.nodes().iter().map(KernelEvents::of).collect::<Result<_, _>>()?;
+        let kernels = environment.nodes().iter().map(KernelEvents::open).collect::<Result<_, _>>()?;
         let watch = KernelWatch::start(kernels, self.clock);
         let before = self.read_counters(environment)?;
         let routers = environment.routers()?;
@@ -153,14 +157,14 @@ impl Run<'_> {
         assembled.record.notes.extend(emulation::notes(&counted, &self.links_down()));
         let after = environment.routers()?;
         assembled.record.routers =
-            after.iter().zip(&routers).filter_map(|(after, before)| after.since(before)).collect();
+            after.iter().zip(&routers).filter_map(|(after, before)| after.count_since(before)).collect();
         let origin = evidence.origin();
         let link_samples = emulation::samples(&self.assignment.id, origin, &counted);
         Ok(ConductedRun { assembled, link_samples, origin })
     }
 
     fn links_down(&self) -> Vec<&str> {
-        let down = self.plan().events.iter().filter(|event| event.action == Action::Down);
+        let down = self.plan().events.iter().filter(|event| event.action == EventAction::Down);
         down.map(|event| event.link.as_str()).collect()
     }
 
@@ -174,7 +178,7 @@ impl Run<'_> {
     ) -> Evidence<'e> {
         let Traffic { outcome, executed, notifications: _, failure, ended } = traffic;
         let invalid_because = calibration::deviations(&links).into_iter().chain(late).chain(failure.clone());
-        let Assignment { id, label, .. } = &self.assignment;
+        let RunAssignment { id, label, .. } = &self.assignment;
         let evidence = Evidence {
             error: failure,
             invalid_because: invalid_because.collect(),
@@ -200,8 +204,8 @@ impl Run<'_> {
         })?;
         let plan = self.assignment.serve_plan(remote);
         let (addresses, fingerprint) =
-            environment.ask(&run.server, &Request::Serve(plan), WRAP_UP, |notice| match notice {
-                Notice::Serving { addresses, fingerprint } => Some((addresses, fingerprint)),
+            environment.ask(&run.server, &AgentRequest::Serve(plan), WRAP_UP, |notice| match notice {
+                AgentNotice::Serving { addresses, fingerprint } => Some((addresses, fingerprint)),
                 _ => None,
             })?;
         let port = addresses.first().map_or(0, SocketAddr::port);
@@ -232,7 +236,7 @@ impl Run<'_> {
             .client_plan(server.address, server.fingerprint)
             .ok_or_else(|| gone(AgentError::OutOfTurn))?;
         let longest = plan.parameters.nominal_duration().map(|nominal| nominal + plan.patience + WRAP_UP);
-        environment.node(&client)?.agent().send(&Request::Transfer(Box::new(plan))).map_err(gone)?;
+        environment.node(&client)?.agent().send(&AgentRequest::Transfer(Box::new(plan))).map_err(gone)?;
         let mut due: Option<Timestamp> = None;
         let mut pending = self.plan().events.iter();
         let mut next = pending.next();
@@ -256,14 +260,14 @@ impl Run<'_> {
                 at.map_or(STOP_INTERVAL, |at| at.since(now).saturating_sub(LAST_STRETCH)).min(STOP_INTERVAL);
             match environment.next_notice(&client, wait)? {
                 None => {}
-                Some(Notice::FirstByte(at)) => due = Some(at),
-                Some(Notice::Progress(progress)) => {
+                Some(AgentNotice::FirstByte(at)) => due = Some(at),
+                Some(AgentNotice::Progress(progress)) => {
                     let origin = progress.first_byte;
                     live.notify(|observer, run| observer.on_progress(run, progress));
                     live.report(traffic, None, origin);
                 }
-                Some(Notice::Finished(outcome)) => traffic.outcome = Some(outcome),
-                Some(Notice::Failed(message)) => traffic.failure = Some(message),
+                Some(AgentNotice::Finished(outcome)) => traffic.outcome = Some(outcome),
+                Some(AgentNotice::Failed(message)) => traffic.failure = Some(message),
                 Some(_) => return Err(gone(AgentError::OutOfTurn)),
             }
         }
@@ -298,7 +302,10 @@ impl Run<'_> {
         }
     }
 
-    fn read_counters(&self, environment: &Environment) -> Result<BTreeMap<Side, Counters>, EnvironmentError> {
+    fn read_counters(
+        &self,
+        environment: &Environment,
+    ) -> Result<BTreeMap<Side, KernelCounters>, EnvironmentError> {
         let run = &self.plan().run;
         let mut counters = BTreeMap::new();
         for (side, host) in [(Side::Client, &run.client), (Side::Server, &run.server)] {
@@ -317,9 +324,9 @@ impl Run<'_> {
         if let Some(record) = outcome.server.take() {
             return Ok(Some(record));
         }
-        let request = Request::Record(Box::new(outcome.client.clone()));
+        let request = AgentRequest::Record(Box::new(outcome.client.clone()));
         let fetched = environment.ask(&self.plan().run.server, &request, WRAP_UP, |notice| match notice {
-            Notice::Record(record) => Some(*record),
+            AgentNotice::Record(record) => Some(*record),
             _ => None,
         })?;
         Ok(fetched.map_err(|why| outcome.report_fetch(&why)).ok())
@@ -327,11 +334,11 @@ impl Run<'_> {
 }
 
 fn difference(
-    before: &BTreeMap<Side, Counters>,
-    after: &BTreeMap<Side, Counters>,
+    before: &BTreeMap<Side, KernelCounters>,
+    after: &BTreeMap<Side, KernelCounters>,
 ) -> BTreeMap<Side, BTreeMap<String, i64>> {
     before
         .iter()
-        .filter_map(|(side, before)| Some((*side, Counters::difference(before, after.get(side)?))))
+        .filter_map(|(side, before)| Some((*side, KernelCounters::difference(before, after.get(side)?))))
         .collect()
 }

@@ -5,14 +5,14 @@
 //! ```
 
 use libtest_mimic::Failed;
-use pathbench_host::firewall::{Firewall, RouterRules, TooBig};
+use pathbench_host::firewall::{Firewall, RouterRules, TooBigTreatment};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, RouteSocket, VethEnd, VethPair};
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{MonotonicClock, ensure};
 use pathbench_record::network::IpNet;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::{MonotonicClock, ensure};
 use pathbench_traffic::server::{Access, Server, ServerOptions};
 use pathbench_transport::ServerIdentity;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -96,7 +96,7 @@ impl Host {
 
     fn route(&mut self, to: u8, link: u8, end: u8) -> Result<(), Failed> {
         for (to, prefix, via) in [(v4(to, 0), 24, v4(link, end)), (v6(to, 0), 64, v6(link, end))] {
-            let route = Route { gateway: Some(via), ..Route::to(IpNet::new(to, prefix)?) };
+            let route = Route { gateway: Some(via), ..Route::new(IpNet::new(to, prefix)?) };
             self.socket.add_route(&route)?;
         }
         Ok(())
@@ -105,7 +105,7 @@ impl Host {
 
 impl Chain {
     /// A chain whose middle link takes `narrow` bytes; the routers send ICMP or not.
-    pub(crate) fn new(narrow: u32, too_big: TooBig) -> Result<Self, Failed> {
+    pub(crate) fn new(narrow: u32, too_big: TooBigTreatment) -> Result<Self, Failed> {
         let (mut client, mut server) = (Host::new()?, Host::new()?);
         let (mut near, mut far) = (Host::router()?, Host::router()?);
         join(&mut client, INTERFACE, &mut near, "client", WIDE)?;
@@ -138,7 +138,7 @@ impl Chain {
     }
 
     /// Changes the middle link.
-    pub(crate) fn narrow(&mut self, mtu: u32, too_big: TooBig) -> Result<(), Failed> {
+    pub(crate) fn narrow(&mut self, mtu: u32, too_big: TooBigTreatment) -> Result<(), Failed> {
         let [near, far] = &mut self.routers;
         let (near_index, far_index) = (near.index("far")?, far.index("near")?);
         near.socket.set_mtu(near_index, mtu)?;
@@ -176,7 +176,7 @@ fn join(one: &mut Host, here: &str, other: &mut Host, there: &str, mtu: u32) -> 
 }
 
 /// Repeats `look` until it holds; `false` after `patience`.
-pub(crate) fn within(patience: Duration, mut look: impl FnMut() -> bool) -> bool {
+pub(crate) fn wait_until(patience: Duration, mut look: impl FnMut() -> bool) -> bool {
     let begun = MonotonicClock.now();
     loop {
         if look() {

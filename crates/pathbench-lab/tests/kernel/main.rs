@@ -4,9 +4,9 @@ mod chain;
 mod path_mtu;
 
 use pathbench_host::namespace::{Isolation, enter_lab};
-use pathbench_kerneltest::{Order, run};
+use pathbench_testkit::{TrialOrder, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    run(Order::OneByOne, || enter_lab(Isolation::for_this_user()), path_mtu::trials())
+    run(TrialOrder::OneByOne, || enter_lab(Isolation::for_this_user()), path_mtu::trials())
 }

@@ -2,13 +2,14 @@
 
 use pathbench_host::netlink::MAIN_TABLE;
 use pathbench_lab::addressing::{InterfacePlan, interfaces};
-use pathbench_lab::scenario::{self, Overrides, Source, Topology};
+use pathbench_lab::scenario::{self, Overrides, ScenarioSource, TopologyPlan};
 use pathbench_record::network::IpNet;
 use std::net::IpAddr;
 
-fn topology(text: &str) -> Topology {
+fn topology(text: &str) -> TopologyPlan {
     let run = "[run]\ntransports = [\"tcp\"]\npattern = \"throughput\"\nduration = \"1s\"\n";
-    let source = Source::from_text("t.toml", format!("name = \"t\"\ndescription = \"t\"\n{text}\n{run}"));
+    let source =
+        ScenarioSource::from_text("t.toml", format!("name = \"t\"\ndescription = \"t\"\n{text}\n{run}"));
     scenario::plan(&source, &Overrides::default())
         .unwrap_or_else(|mistakes| panic!("{mistakes}"))
         .variants
@@ -16,7 +17,7 @@ fn topology(text: &str) -> Topology {
         .topology
 }
 
-fn two_paths() -> Topology {
+fn two_paths() -> TopologyPlan {
     topology("[[path]]\nname = \"eth\"\n[[path]]\nname = \"wlan\"\n")
 }
 
@@ -44,7 +45,7 @@ fn route(plans: &[InterfacePlan], from: IpAddr, to: IpAddr) -> Option<(String, O
     candidates.into_iter().next().map(|(_, interface, gateway)| (interface, gateway))
 }
 
-fn addresses(topology: &Topology, link: &str, end: usize) -> Vec<IpAddr> {
+fn addresses(topology: &TopologyPlan, link: &str, end: usize) -> Vec<IpAddr> {
     topology.link(link).unwrap().ends[end].addresses.iter().map(IpNet::addr).collect()
 }
 
@@ -103,7 +104,7 @@ fn routers_in_a_path_lead_to_the_addresses_that_the_hosts_have_elsewhere() {
 }
 
 /// The nodes that a packet passes from `node` on; `None` when it is dropped or loops.
-fn nodes_on_the_path(topology: &Topology, node: &str, from: IpAddr, to: IpAddr) -> Option<Vec<String>> {
+fn nodes_on_the_path(topology: &TopologyPlan, node: &str, from: IpAddr, to: IpAddr) -> Option<Vec<String>> {
     let mut passed = vec![node.to_owned()];
     while passed.len() < 10 {
         let here = &passed.last()?.clone();
@@ -134,7 +135,7 @@ proptest::proptest! {
         let path = |(index, hop)| format!("[[path]]\nname = \"p{index}\"\n{}", if hop { "path_mtu = 1400\n" } else { "" });
         let paths: String = hops.enumerate().map(path).collect();
         let run = format!("[run]\nfamily = \"{}\"\n", if ipv6 { "ipv6" } else { "ipv4" });
-        let source = Source::from_text("t.toml", format!("name = \"t\"\n{paths}{run}"));
+        let source = ScenarioSource::from_text("t.toml", format!("name = \"t\"\n{paths}{run}"));
         let topology = scenario::plan(&source, &Overrides::default()).unwrap().variants.remove(0).topology;
         let of = |host: &str| {
             let ends = topology.links_of(host).map(|(link, end)| (link.name.clone(), link.ends[end].addresses[0].addr()));

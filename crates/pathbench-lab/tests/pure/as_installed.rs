@@ -2,12 +2,12 @@
 //! address, routes of several metrics, paths in one subnet.
 
 use pathbench_lab::addressing::interfaces;
-use pathbench_lab::scenario::{Overrides, Source, Topology, plan};
+use pathbench_lab::scenario::{Overrides, ScenarioSource, TopologyPlan, plan};
 
 const TWO: &str = "name = \"x\"\n[[path]]\nname = \"eth\"\n[[path]]\nname = \"wlan\"\n";
 
-fn topology(text: &str) -> Topology {
-    let source = Source::from_text("mine.toml", text);
+fn topology(text: &str) -> TopologyPlan {
+    let source = ScenarioSource::from_text("mine.toml", text);
     plan(&source, &Overrides::default())
         .unwrap_or_else(|mistakes| panic!("{mistakes}"))
         .variants
@@ -16,7 +16,7 @@ fn topology(text: &str) -> Topology {
 }
 
 fn mistakes(text: &str) -> Vec<String> {
-    let source = Source::from_text("mine.toml", text);
+    let source = ScenarioSource::from_text("mine.toml", text);
     plan(&source, &Overrides::default()).err().map(|mistakes| crate::in_lines(&mistakes)).unwrap_or_default()
 }
 

@@ -1,7 +1,7 @@
 //! The plans of client and server in a run.
 
-use pathbench_lab::scenario::{Overrides, Plan, Source, plan};
-use pathbench_lab::study::assignment::Assignment;
+use pathbench_lab::scenario::{Overrides, ScenarioPlan, ScenarioSource, plan};
+use pathbench_lab::study::assignment::RunAssignment;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::pattern::PatternParameters;
 use pathbench_traffic::client::ClientPlan;
@@ -33,14 +33,14 @@ congestion = "bbr3"
 qlog = true
 "#;
 
-fn planned() -> Plan {
-    plan(&Source::from_text("t.toml", SCENARIO), &Overrides::default()).unwrap()
+fn planned() -> ScenarioPlan {
+    plan(&ScenarioSource::from_text("t.toml", SCENARIO), &Overrides::default()).unwrap()
 }
 
-fn assignment<'a>(plan: &'a Plan, label: &str, pattern: usize) -> Assignment<'a> {
+fn assignment<'a>(plan: &'a ScenarioPlan, label: &str, pattern: usize) -> RunAssignment<'a> {
     let variant = &plan.variants[0];
     let label = variant.run.labels.iter().find(|known| known.to_string() == label).unwrap();
-    Assignment {
+    RunAssignment {
         id: "01".to_owned(),
         plan: variant,
         label,
@@ -50,7 +50,7 @@ fn assignment<'a>(plan: &'a Plan, label: &str, pattern: usize) -> Assignment<'a>
     }
 }
 
-fn client(assignment: &Assignment<'_>) -> ClientPlan {
+fn client(assignment: &RunAssignment<'_>) -> ClientPlan {
     let server = SocketAddr::new(assignment.server_address().unwrap(), 1);
     assignment.client_plan(server, Some(CertificateFingerprint([1; 32]))).unwrap()
 }
@@ -96,7 +96,7 @@ fn quic_is_always_encrypted_and_the_kernels_transports_when_asked() {
     assert!(!encrypted("tcp") && !encrypted("mptcp@wlan"));
     let overrides =
         Overrides { set: vec![("run.tls".to_owned(), "true".to_owned())], ..Overrides::default() };
-    let with_tls = pathbench_lab::scenario::plan(&Source::from_text("t.toml", SCENARIO), &overrides);
+    let with_tls = pathbench_lab::scenario::plan(&ScenarioSource::from_text("t.toml", SCENARIO), &overrides);
     let with_tls = with_tls.unwrap();
     let tcp = assignment(&with_tls, "tcp", 0);
     assert!(client(&tcp).security.trust().is_some());

@@ -3,15 +3,15 @@
 use pathbench_lab::calibration::judgement::{
     ExpectedLoss, binomial_tails, expected_loss, is_improbable, judge,
 };
-use pathbench_lab::scenario::{self, Link, Overrides, Source};
+use pathbench_lab::scenario::{self, LinkPlan, Overrides, ScenarioSource};
 use pathbench_link::{GilbertElliott, LinkModel, LossModel};
 use pathbench_record::document::{LinkMeasurement, OneWayDelay};
 use pathbench_traffic::calibration::{DirectionCalibration, LinkCalibration, ProbedDirection};
 use std::time::Duration;
 
-fn link(keys: &str) -> Link {
+fn link(keys: &str) -> LinkPlan {
     let text = format!("name = \"t\"\n[[path]]\nname = \"eth\"\nrate = \"50mbit\"\nmtu = 1400\n{keys}\n");
-    let plan = scenario::plan(&Source::from_text("t.toml", text), &Overrides::default()).unwrap();
+    let plan = scenario::plan(&ScenarioSource::from_text("t.toml", text), &Overrides::default()).unwrap();
     plan.variants[0].topology.links[0].clone()
 }
 

@@ -1,6 +1,6 @@
 //! docs/scenarios.md documents every key, and its samples are valid scenarios.
 
-use pathbench_lab::scenario::{Overrides, Source, known_fields, plan};
+use pathbench_lab::scenario::{Overrides, ScenarioSource, known_fields, plan};
 use pathbench_link::{Engines, Field, Kind, PARAMETERS, Parameter, Value, parameter};
 use pathbench_record::units::{Rate, Size, Span};
 use std::fmt::Display;
@@ -12,7 +12,7 @@ fn documentation() -> String {
 }
 
 /// The text between a heading line that starts with `from` and the next that starts with `to`.
-fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+fn text_between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let start = text.find(from).unwrap_or_else(|| panic!("no `{from}`"));
     let rest = &text[start..];
     &rest[..rest.find(to).unwrap_or_else(|| panic!("no `{to}` after `{from}`"))]
@@ -25,7 +25,7 @@ fn every_sample_is_a_valid_scenario() {
         text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(samples.len() >= 8, "only {} samples found", samples.len());
     for sample in samples {
-        let source = Source::from_text("docs/scenarios.md", sample);
+        let source = ScenarioSource::from_text("docs/scenarios.md", sample);
         if let Err(mistakes) = plan(&source, &Overrides::default()) {
             panic!("{mistakes}\nin\n{sample}");
         }
@@ -82,7 +82,8 @@ quic.unknown = 1
 
 /// The tables of a scenario, by the key path of one, with the keys that they may have.
 fn known_keys() -> Vec<(String, Vec<String>)> {
-    let mistakes = plan(&Source::from_text("x.toml", UNKNOWN_KEYS), &Overrides::default()).unwrap_err();
+    let mistakes =
+        plan(&ScenarioSource::from_text("x.toml", UNKNOWN_KEYS), &Overrides::default()).unwrap_err();
     let unknown = mistakes.0.iter().filter_map(|mistake| {
         let keys = mistake.remedy.split_once("known are ")?.1.split(", ").map(str::to_owned).collect();
         let table = mistake.key.strip_suffix("unknown").expect("every other key is known");
@@ -94,31 +95,31 @@ fn known_keys() -> Vec<(String, Vec<String>)> {
 #[test]
 fn every_key_has_a_row_in_the_table_of_its_section() {
     let text = documentation();
-    let parameters = between(&text, "### Link parameters", "`burst_loss`:");
+    let parameters = text_between(&text, "### Link parameters", "`burst_loss`:");
     let tables = known_keys();
     assert_eq!(tables.len(), 22, "{tables:?}");
     for (table, keys) in tables {
         let section = match table.as_str() {
-            "" => between(&text, "## The scenario", "## Paths"),
-            "path.eth" => between(&text, "## Paths", "## Hosts"),
-            "host.client" => between(&text, "## Hosts", "`[host.NAME.mptcp]`:"),
-            "host.client.mptcp" => between(&text, "`[host.NAME.mptcp]`:", "Each endpoint:"),
-            "host.client.mptcp.endpoints.0" => between(&text, "Each endpoint:", "Each route:"),
-            "host.client.routes.0" => between(&text, "Each route:", "## Links"),
-            "link.up" => between(&text, "## Links", "An end as a table:"),
-            "link.up.ends.0" => between(&text, "An end as a table:", "A router has"),
-            "event.0" => between(&text, "## Events", "| action |"),
-            "path.eth.burst_loss" => between(&text, "`burst_loss`:", "`loss_bursts`:"),
-            "path.wlan.loss_bursts" => between(&text, "`loss_bursts`:", "`arq`:"),
-            "path.wlan.arq" => between(&text, "`arq`:", "A link whose ends"),
-            "event.0.to" => between(&text, "\n`to`:", "name = \"leaving\""),
-            "run" => between(&text, "## Runs", "`[run.ping]`:"),
-            "run.ping" => between(&text, "`[run.ping]`:", "`[run.bulk]`:"),
-            "run.bulk" => between(&text, "`[run.bulk]`:", "`[run.throughput]`:"),
-            "run.throughput" => between(&text, "`[run.throughput]`:", "`[run.interactive]`:"),
-            "run.interactive" => between(&text, "`[run.interactive]`:", "`[run.quic]`:"),
-            "run.quic" => between(&text, "`[run.quic]`:", "## Key paths"),
-            "expect.\"tcp.completed\"" => between(&text, "To let an expectation", "The fields,"),
+            "" => text_between(&text, "## The scenario", "## Paths"),
+            "path.eth" => text_between(&text, "## Paths", "## Hosts"),
+            "host.client" => text_between(&text, "## Hosts", "`[host.NAME.mptcp]`:"),
+            "host.client.mptcp" => text_between(&text, "`[host.NAME.mptcp]`:", "Each endpoint:"),
+            "host.client.mptcp.endpoints.0" => text_between(&text, "Each endpoint:", "Each route:"),
+            "host.client.routes.0" => text_between(&text, "Each route:", "## Links"),
+            "link.up" => text_between(&text, "## Links", "An end as a table:"),
+            "link.up.ends.0" => text_between(&text, "An end as a table:", "A router has"),
+            "event.0" => text_between(&text, "## Events", "| action |"),
+            "path.eth.burst_loss" => text_between(&text, "`burst_loss`:", "`loss_bursts`:"),
+            "path.wlan.loss_bursts" => text_between(&text, "`loss_bursts`:", "`arq`:"),
+            "path.wlan.arq" => text_between(&text, "`arq`:", "A link whose ends"),
+            "event.0.to" => text_between(&text, "\n`to`:", "name = \"leaving\""),
+            "run" => text_between(&text, "## Runs", "`[run.ping]`:"),
+            "run.ping" => text_between(&text, "`[run.ping]`:", "`[run.bulk]`:"),
+            "run.bulk" => text_between(&text, "`[run.bulk]`:", "`[run.throughput]`:"),
+            "run.throughput" => text_between(&text, "`[run.throughput]`:", "`[run.interactive]`:"),
+            "run.interactive" => text_between(&text, "`[run.interactive]`:", "`[run.quic]`:"),
+            "run.quic" => text_between(&text, "`[run.quic]`:", "## Key paths"),
+            "expect.\"tcp.completed\"" => text_between(&text, "To let an expectation", "The fields,"),
             // Documented in one sentence, or in the row of the key that holds them.
             "router.middle" | "path.eth.upload" => {
                 for key in keys {

@@ -1,6 +1,8 @@
 //! Links beyond the kernel's engine: the meaning of their keys, their engine, and mistakes.
 
-use pathbench_lab::scenario::{Action, Engine, FadePlan, Link, Overrides, Source, VariantPlan, plan};
+use pathbench_lab::scenario::{
+    EventAction, FadePlan, LinkEngine, LinkPlan, Overrides, ScenarioSource, VariantPlan, plan,
+};
 use pathbench_link::fading::{Ramp, Walk};
 use pathbench_link::{
     ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkModel, LossModel, RateModel,
@@ -10,13 +12,13 @@ use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
 fn variant(text: &str) -> VariantPlan {
-    let source = Source::from_text("mine.toml", format!("name = \"mine\"\n{text}\n"));
+    let source = ScenarioSource::from_text("mine.toml", format!("name = \"mine\"\n{text}\n"));
     let plan =
         plan(&source, &Overrides::default()).unwrap_or_else(|mistakes| panic!("{mistakes}\nin\n{text}"));
     plan.variants.into_iter().next().expect("one variant")
 }
 
-fn link(keys: &str) -> Link {
+fn link(keys: &str) -> LinkPlan {
     variant(&format!("[[path]]\nname = \"eth\"\n{keys}")).topology.links.remove(0)
 }
 
@@ -90,7 +92,7 @@ fn a_direction_takes_the_place_of_the_paths_own() {
 fn a_preset_gives_what_is_not_given() {
     let plain = link("preset = \"lte\"");
     assert_eq!((plain.forward.rate_bps(), plain.reverse.rate_bps()), (Some(9_000_000), Some(20_000_000)));
-    assert_eq!((plain.mtu_bytes(), plain.engine), (1420, Engine::Emulated));
+    assert_eq!((plain.mtu_bytes(), plain.engine), (1420, LinkEngine::Emulated));
     let changed = link("preset = \"lte\"\nrate = \"5mbit\"\nmtu = 1500\ndownload = { delay = \"40ms\" }");
     assert_eq!((changed.forward.rate_bps(), changed.reverse.rate_bps()), (Some(5_000_000), Some(5_000_000)));
     assert_eq!((changed.forward.jitter, changed.mtu_bytes()), (plain.forward.jitter, 1500));
@@ -108,35 +110,43 @@ fn the_engine_follows_from_the_link_and_its_events() {
             .engine
     };
     for (keys, event, engine) in [
-        ("", "", Engine::Kernel),
-        ("queue = \"50p\"\nmtu = 1400", "", Engine::Kernel),
-        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"blackhole\"", Engine::Kernel),
-        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\nrate = \"1mbit\"", Engine::Kernel),
-        ("delay = \"1ms\"", "", Engine::Emulated),
-        ("loss = \"1%\"", "", Engine::Emulated),
-        ("capture = true", "", Engine::Emulated),
-        ("queue_discipline = \"codel\"", "", Engine::Emulated),
-        ("engine = \"emulated\"", "", Engine::Emulated),
-        ("engine = \"kernel\"\ndelay = \"1ms\"", "", Engine::Kernel),
-        ("engine = \"kernel\"\ndelay = \"9ms\"\njitter = \"1ms\"\nreorder = true", "", Engine::Kernel),
-        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"outage\"", Engine::Emulated),
-        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\ndelay = \"1ms\"", Engine::Emulated),
+        ("", "", LinkEngine::Kernel),
+        ("queue = \"50p\"\nmtu = 1400", "", LinkEngine::Kernel),
+        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"blackhole\"", LinkEngine::Kernel),
+        (
+            "",
+            "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\nrate = \"1mbit\"",
+            LinkEngine::Kernel,
+        ),
+        ("delay = \"1ms\"", "", LinkEngine::Emulated),
+        ("loss = \"1%\"", "", LinkEngine::Emulated),
+        ("capture = true", "", LinkEngine::Emulated),
+        ("queue_discipline = \"codel\"", "", LinkEngine::Emulated),
+        ("engine = \"emulated\"", "", LinkEngine::Emulated),
+        ("engine = \"kernel\"\ndelay = \"1ms\"", "", LinkEngine::Kernel),
+        ("engine = \"kernel\"\ndelay = \"9ms\"\njitter = \"1ms\"\nreorder = true", "", LinkEngine::Kernel),
+        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"outage\"", LinkEngine::Emulated),
+        (
+            "",
+            "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\ndelay = \"1ms\"",
+            LinkEngine::Emulated,
+        ),
         (
             "",
             "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\ndirection = \"upload\"\nrate = \"1mbit\"",
-            Engine::Kernel,
+            LinkEngine::Kernel,
         ),
         (
             "",
             "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"fade\"\nfrom_m = 3\nto_m = 60\nduration = \"3s\"",
-            Engine::Emulated,
+            LinkEngine::Emulated,
         ),
     ] {
         assert_eq!(engine_with(keys, event), engine, "{keys} {event}");
     }
 }
 
-fn action(keys: &str) -> Action {
+fn action(keys: &str) -> EventAction {
     let path = "[[path]]\nname = \"eth\"\nrate = \"10mbit\"\n[[event]]\nat = \"1s\"\npath = \"eth\"\n";
     variant(&format!("{path}{keys}")).events.remove(0).action
 }
@@ -146,15 +156,15 @@ fn a_fade_is_a_walk_or_leads_to_values() {
     let walk = Walk { speed_mps: 1.4, from_m: 3.0, to_m: 45.0, ..Walk::default() };
     assert_eq!(
         action("action = \"fade\"\nfrom_m = 3\nto_m = 45\nspeed_mps = 1.4"),
-        Action::Fade(FadePlan::Walk(walk))
+        EventAction::Fade(FadePlan::Walk(walk))
     );
     assert_eq!(
         action("action = \"fade\"\nfrom_m = 3.0\nto_m = 45\nduration = \"30s\""),
-        Action::Fade(FadePlan::Walk(walk))
+        EventAction::Fade(FadePlan::Walk(walk))
     );
     let ramp = Ramp { duration: 2_000 * MS, rate_bps: Some(1_000_000), loss: Some(0.1), delay: None };
     let keys = "action = \"fade\"\nduration = \"2s\"\ndirection = \"download\"\nto = { rate = \"1mbit\", loss = \"10%\" }";
-    let Action::Fade(FadePlan::Ramp { ramp: read, direction, .. }) = action(keys) else {
+    let EventAction::Fade(FadePlan::Ramp { ramp: read, direction, .. }) = action(keys) else {
         panic!("a ramp was asked for");
     };
     assert_eq!((read, direction), (ramp, Some(LinkDirection::Reverse)));
@@ -306,7 +316,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
 fn each_mistake_has_its_place_and_remedy() {
     const BASE: &str = "name = \"mine\"\n\n# A path.\n[[path]]\nname = \"eth\"\nrate = \"10mbit\"\n";
     for (text, expected) in ONE_BY_ONE {
-        let source = Source::from_text("mine.toml", format!("{BASE}{text}\n"));
+        let source = ScenarioSource::from_text("mine.toml", format!("{BASE}{text}\n"));
         let found = match plan(&source, &Overrides::default()) {
             Ok(_) => panic!("no mistake was found in\n{text}"),
             Err(mistakes) => crate::in_lines(&mistakes).join("\n"),
@@ -326,7 +336,7 @@ fn traces_are_read_from_the_scenarios_own_directory() {
     std::fs::write(directory.path().join("bad.trace"), "1\n2\nx\n").expect("written");
     let read = |keys: &str| {
         let text = format!("name = \"mine\"\n[[path]]\nname = \"eth\"\n{keys}\n");
-        let source = Source::from_text(file.display().to_string(), text);
+        let source = ScenarioSource::from_text(file.display().to_string(), text);
         plan(&source, &Overrides::default()).map(|plan| plan.variants[0].topology.links[0].clone())
     };
     let link = read("download = { rate_trace = \"down.trace\", loss_trace = \"loss.csv\" }").expect("valid");
@@ -334,7 +344,7 @@ fn traces_are_read_from_the_scenarios_own_directory() {
     assert_eq!(schedule.at_ms, [1, 2, 2, 5]);
     assert!(matches!(link.reverse.loss, LossModel::Schedule(_)));
     assert_eq!(link.forward.rate, RateModel::Unlimited);
-    assert_eq!(link.engine, Engine::Emulated);
+    assert_eq!(link.engine, LinkEngine::Emulated);
     let wrong = read("rate_trace = \"bad.trace\"").expect_err("not a trace").to_string();
     assert!(
         wrong.contains("path.eth.rate_trace: ")

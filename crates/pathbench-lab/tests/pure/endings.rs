@@ -1,6 +1,6 @@
-//! When a study ends before its last run.
+//! The end of a study before its last run.
 
-use pathbench_lab::study::ending::{Ending, Pace, is_precise};
+use pathbench_lab::study::ending::{Pace, StoppingRule, is_precise};
 use pathbench_record::document::RunRecord;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
@@ -52,25 +52,25 @@ fn a_study_is_precise_when_every_interval_is_narrow() {
 fn a_run_is_expected_to_take_as_long_as_the_longest_of_its_kind() {
     let s = Duration::from_secs;
     let mut pace = Pace::new(s(5));
-    assert_eq!(pace.expected(&"tcp", Some(s(10))), s(15), "before the first run");
-    assert_eq!(pace.expected(&"tcp", None), s(5));
+    assert_eq!(pace.expected_time(&"tcp", Some(s(10))), s(15), "before the first run");
+    assert_eq!(pace.expected_time(&"tcp", None), s(5));
     pace.add("tcp", s(12), Some(s(10)));
     pace.add("tcp", s(11), Some(s(10)));
-    assert_eq!(pace.expected(&"tcp", Some(s(10))), s(12));
-    assert_eq!(pace.expected(&"mptcp", Some(s(10))), s(12), "the overhead of others");
-    assert_eq!(pace.expected(&"bulk", None), s(12));
+    assert_eq!(pace.expected_time(&"tcp", Some(s(10))), s(12));
+    assert_eq!(pace.expected_time(&"mptcp", Some(s(10))), s(12), "the overhead of others");
+    assert_eq!(pace.expected_time(&"bulk", None), s(12));
 }
 
 #[test]
 fn a_study_ends_on_time_and_is_judged_once_per_repetition() {
     let s = Duration::from_secs;
     let begun = Timestamp::from_nanos(0) + s(100);
-    let mut ending = Ending::new(begun, Some(s(60)), Some(5.0));
+    let mut ending = StoppingRule::new(begun, Some(s(60)), Some(5.0));
     assert!(!ending.is_late(begun + s(50), s(10)));
     assert!(ending.is_late(begun + s(50), s(11)));
     let judged: Vec<_> =
         [0, 0, 1, 1, 2].into_iter().map(|complete| ending.precision_after(complete)).collect();
     assert_eq!(judged, [Some(5.0), None, Some(5.0), None, Some(5.0)]);
-    let mut endless = Ending::new(begun, None, None);
+    let mut endless = StoppingRule::new(begun, None, None);
     assert!(!endless.is_late(begun + s(1_000_000), s(1)) && endless.precision_after(3).is_none());
 }

@@ -1,23 +1,23 @@
 //! Details of events in `events.jsonl`.
 
-use pathbench_lab::scenario::{self, Action, Overrides, Source};
+use pathbench_lab::scenario::{self, EventAction, Overrides, ScenarioSource};
 use pathbench_link::{Kind, PARAMETERS, parameter};
 use serde_json::{Map, Value, json};
 
 /// The details of an event on a path with a hop.
 fn detail(event: &str) -> Map<String, Value> {
-    let place = tempfile::tempdir().unwrap();
-    std::fs::write(place.path().join("trace"), "0,1000000\n1,2000000\n").unwrap();
-    std::fs::write(place.path().join("shares"), "0,0.01\n1,0.02\n").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("trace"), "0,1000000\n1,2000000\n").unwrap();
+    std::fs::write(directory.path().join("shares"), "0,0.01\n1,0.02\n").unwrap();
     let text = format!(
         "name = \"t\"\n[[path]]\nname = \"eth\"\nrate = \"10mbit\"\ndelay = \"50ms\"\n\
          path_mtu = 1400\nqueue_discipline = \"codel\"\n\
          [[event]]\nat = \"1s\"\npath = \"eth\"\n{event}\n"
     );
-    let file = place.path().join("t.toml").to_str().unwrap().to_owned();
-    let plan = scenario::plan(&Source::from_text(&file, &text), &Overrides::default()).unwrap();
+    let file = directory.path().join("t.toml").to_str().unwrap().to_owned();
+    let plan = scenario::plan(&ScenarioSource::from_text(&file, &text), &Overrides::default()).unwrap();
     match &plan.variants[0].events[0].action {
-        action @ (Action::Set(_) | Action::Fade(_)) => action.detail(),
+        action @ (EventAction::Set(_) | EventAction::Fade(_)) => action.detail(),
         other => panic!("{other:?}"),
     }
 }

@@ -1,6 +1,8 @@
 //! Expectations against results: when they hold, when not, and in what words.
 
-use pathbench_lab::scenario::{ExpectationPlan, Overrides, Source, Target, known_fields, plan};
+use pathbench_lab::scenario::{
+    ExpectationPlan, ExpectationTarget, Overrides, ScenarioSource, known_fields, plan,
+};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     DelayRecord, DirectionRecord, EmulationRecord, HandoverReason, HandoverRecord, Impact, OneWayDelay,
@@ -19,7 +21,7 @@ const SCENARIO: &str = "name = \"x\"\n[[path]]\nname = \"eth\"\n[[path]]\nname =
                         run.throughput.direction = [\"upload\", \"download\"]\n[expect]\n";
 
 fn expectations(lines: &str) -> Vec<ExpectationPlan> {
-    let source = Source::from_text("mine.toml", format!("{SCENARIO}{lines}\n"));
+    let source = ScenarioSource::from_text("mine.toml", format!("{SCENARIO}{lines}\n"));
     plan(&source, &Overrides::default()).unwrap_or_else(|mistakes| panic!("{mistakes}")).expectations
 }
 
@@ -160,7 +162,7 @@ fn assert_found(line: &str, runs: &[RunRecord], held: bool, found: &str) {
     assert_eq!((verdict.held, verdict.found.as_str()), (held, found), "{line}");
 }
 
-fn with(change: impl Fn(&mut RunRecord)) -> RunRecord {
+fn changed_run(change: impl Fn(&mut RunRecord)) -> RunRecord {
     let mut changed = run("mptcp", "upload", 1);
     change(&mut changed);
     changed
@@ -182,7 +184,8 @@ fn every_documented_field_is_found_in_a_run() {
         let mut lines =
             ["!= nothing", "> -1"].map(|value| format!("\"mptcp.{field}\" = \"{value}\"")).to_vec();
         lines.push(format!("\"mptcp.{field}\" = true"));
-        let sources = lines.iter().map(|line| Source::from_text("mine.toml", format!("{scenario}{line}\n")));
+        let sources =
+            lines.iter().map(|line| ScenarioSource::from_text("mine.toml", format!("{scenario}{line}\n")));
         let plans: Vec<_> = sources.filter_map(|source| plan(&source, &Overrides::default()).ok()).collect();
         assert_eq!(plans.len(), 1, "{field} takes one type of value");
         let verdict = plans[0].expectations[0].evaluate(&document(runs.to_vec()));
@@ -198,7 +201,7 @@ fn a_pattern_narrows_and_a_figure_is_asked_of_the_patterns_that_have_it() {
         format!("name = \"x\"\n[[path]]\nname = \"eth\"\n{run}\n[expect]\n{lines}\n")
     };
     let planned = |lines: &str, overrides: &Overrides| {
-        plan(&Source::from_text("mine.toml", text(lines)), overrides)
+        plan(&ScenarioSource::from_text("mine.toml", text(lines)), overrides)
             .map_err(|mistakes| crate::in_lines(&mistakes).join("\n"))
     };
     let of = |pattern: &str, goodput_mbps: Option<f64>| RunRecord {
@@ -278,7 +281,7 @@ fn it_must_hold_in_every_valid_run() {
 
 #[test]
 fn each_comparison_compares() {
-    let runs = [with(|run| run.goodput_mbps = Some(90.5))];
+    let runs = [changed_run(|run| run.goodput_mbps = Some(90.5))];
     for (value, held) in [
         ("\"< 90.5\"", false),
         ("\"<= 90.5\"", true),
@@ -312,15 +315,15 @@ fn each_comparison_compares() {
     ] {
         assert_found(line, &runs, held, found);
     }
-    let without_counters = [with(|run| run.counters.clear())];
+    let without_counters = [changed_run(|run| run.counters.clear())];
     let line = "\"mptcp.counters.client.MPTcpExt.MPFailTx\" = 0";
     assert_found(line, &without_counters, false, "absent in mptcp-upload-r1");
-    let kernel_link = [with(|run| run.links.iter_mut().for_each(|link| link.emulation = None))];
+    let kernel_link = [changed_run(|run| run.links.iter_mut().for_each(|link| link.emulation = None))];
     let line = "\"mptcp.links.wlan.emulation.forward.dropped_packets.mtu\" = 0";
     assert_found(line, &kernel_link, false, "absent in mptcp-upload-r1");
     assert_found(
         "\"mptcp.error\" = \"x\"",
-        &[with(|run| run.error = None)],
+        &[changed_run(|run| run.error = None)],
         false,
         "absent in mptcp-upload-r1",
     );
@@ -367,7 +370,7 @@ fn when_restricts_to_variants() {
         plans.iter().map(|plan| plan.evaluate(&document(vec![run("mptcp", "upload", 1)])).held).collect();
     assert_eq!(held, [true, false]);
     let set = vec![("run.throughput.direction".to_owned(), "download".to_owned())];
-    let source = Source::from_text("mine.toml", format!("{SCENARIO}{both}\n"));
+    let source = ScenarioSource::from_text("mine.toml", format!("{SCENARIO}{both}\n"));
     let plan = plan(&source, &Overrides { set, ..Overrides::default() }).expect("valid");
     assert_eq!((plan.expectations.len(), plan.left_out.len()), (1, 1));
 }
@@ -402,7 +405,7 @@ fn the_verdict_repeats_what_was_written() {
     assert_eq!((verdict.key.as_str(), verdict.expected.as_str()), ("mptcp.stall_ms", "<   500"));
     let plan = &expectations("\"mptcp.completed\" = true")[0];
     assert_eq!(plan.expected, "true");
-    assert_eq!(plan.target, Target::Flag(true));
+    assert_eq!(plan.target, ExpectationTarget::Flag(true));
 }
 
 #[test]
@@ -415,7 +418,7 @@ fn iperf_is_an_alias_of_the_pattern_throughput() {
     let read = |text: String, key: &str| {
         let set = vec![(format!("run.{key}.block"), "64kB".to_owned())];
         let overrides = Overrides { set, ..Overrides::default() };
-        let plan = plan(&Source::from_text("mine.toml", text), &overrides);
+        let plan = plan(&ScenarioSource::from_text("mine.toml", text), &overrides);
         let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));
         let figures: Vec<_> =
             plan.expectations.iter().map(|one| (one.subject.clone(), one.when.clone())).collect();
@@ -425,6 +428,6 @@ fn iperf_is_an_alias_of_the_pattern_throughput() {
     assert_eq!((own.0.len(), own.1.len()), (4, 2));
     assert_eq!(read(text.replace("throughput", "iperf"), "iperf"), own);
     let both = format!("{text}[run.iperf]\nstreams = 3\n");
-    let mistakes = plan(&Source::from_text("mine.toml", both), &Overrides::default()).unwrap_err();
+    let mistakes = plan(&ScenarioSource::from_text("mine.toml", both), &Overrides::default()).unwrap_err();
     assert!(mistakes.to_string().contains("run.throughput: is given twice"), "{mistakes}");
 }

@@ -1,13 +1,13 @@
 //! Paths with routers in them: the effect of `path_mtu`, `icmp`, `clamp_mss` and `middlebox`, and mistakes in them.
 
-use pathbench_host::firewall::{Middlebox, RouterRules, TooBig};
-use pathbench_lab::scenario::{Action, Engine, Overrides, Source, VariantPlan, plan};
+use pathbench_host::firewall::{Middlebox, RouterRules, TooBigTreatment};
+use pathbench_lab::scenario::{EventAction, LinkEngine, Overrides, ScenarioSource, VariantPlan, plan};
 
 const TWO: &str = "name = \"x\"\n[[path]]\nname = \"eth\"\nmtu = 9000\n[[path]]\nname = \"wlan\"\nmtu = 9000\n\
                    rate = \"30mbit\"\n";
 
 fn variants(addition: &str) -> Vec<VariantPlan> {
-    let source = Source::from_text("mine.toml", format!("{TWO}{addition}\n"));
+    let source = ScenarioSource::from_text("mine.toml", format!("{TWO}{addition}\n"));
     plan(&source, &Overrides::default()).unwrap_or_else(|mistakes| panic!("{mistakes}")).variants
 }
 
@@ -16,7 +16,7 @@ fn variant(addition: &str) -> VariantPlan {
 }
 
 fn mistakes(addition: &str) -> Vec<String> {
-    let source = Source::from_text("mine.toml", format!("{TWO}{addition}\n"));
+    let source = ScenarioSource::from_text("mine.toml", format!("{TWO}{addition}\n"));
     match plan(&source, &Overrides::default()) {
         Ok(_) => Vec::new(),
         Err(mistakes) => crate::in_lines(&mistakes),
@@ -73,13 +73,16 @@ fn routers_have_rules_where_they_are_asked_for_anything() {
     };
     let sent = RouterRules::default();
     assert_eq!(rules("icmp = \"on\""), Some(sent.clone()));
-    assert_eq!(rules("icmp = \"off\""), Some(RouterRules { too_big: TooBig::Dropped, ..sent.clone() }));
+    assert_eq!(
+        rules("icmp = \"off\""),
+        Some(RouterRules { too_big: TooBigTreatment::Dropped, ..sent.clone() })
+    );
     assert_eq!(
         rules("icmp = \"10/s\""),
-        Some(RouterRules { too_big: TooBig::Limited { per_second: 10 }, ..sent.clone() })
+        Some(RouterRules { too_big: TooBigTreatment::Limited { per_second: 10 }, ..sent.clone() })
     );
     assert_eq!(rules("clamp_mss = true"), Some(RouterRules { clamp_mss: true, ..sent.clone() }));
-    let middlebox = vec![Middlebox::named("strip-dss").expect("known"), Middlebox::DropUdp];
+    let middlebox = vec![Middlebox::from_name("strip-dss").expect("known"), Middlebox::DropUdp];
     assert_eq!(
         rules("middlebox = [\"strip-dss\", \"drop-udp\"]"),
         Some(RouterRules { middlebox: middlebox.clone(), ..sent.clone() })
@@ -96,10 +99,10 @@ fn routers_of_the_long_form_take_the_same_rules() {
     let text = "name = \"x\"\n[[router]]\nname = \"isp\"\nicmp = \"off\"\n[[link]]\nname = \"a\"\nmtu = 9000\n\
                 ends = [\"client:a\", \"isp:a\"]\n[[link]]\nname = \"b\"\nends = [\"isp:b\", \"server:b\"]\n\
                 [matrix]\n\"router.isp.clamp_mss\" = [false, true]\n";
-    let plan = plan(&Source::from_text("x.toml", text), &Overrides::default()).expect("a plan");
+    let plan = plan(&ScenarioSource::from_text("x.toml", text), &Overrides::default()).expect("a plan");
     let rules: Vec<_> =
         plan.variants.iter().map(|variant| variant.topology.node("isp").expect("it").rules.clone()).collect();
-    let off = RouterRules { too_big: TooBig::Dropped, ..RouterRules::default() };
+    let off = RouterRules { too_big: TooBigTreatment::Dropped, ..RouterRules::default() };
     assert_eq!(rules, [Some(off.clone()), Some(RouterRules { clamp_mss: true, ..off })]);
 }
 
@@ -116,7 +119,7 @@ fn a_matrix_varies_the_middle_of_a_path() {
             (topology.node("wlan.near").and_then(|router| router.rules.clone()).expect("rules").too_big, hop)
         })
         .collect();
-    let (on, off) = (TooBig::Sent, TooBig::Dropped);
+    let (on, off) = (TooBigTreatment::Sent, TooBigTreatment::Dropped);
     assert_eq!(found, [(on, 1280), (on, 9000), (off, 1280), (off, 9000)]);
 }
 
@@ -124,7 +127,7 @@ fn a_matrix_varies_the_middle_of_a_path() {
 fn the_models_engine_is_that_of_the_first_link_alone() {
     let topology = variant("path_mtu = 1500\ndelay = \"10ms\"").topology;
     let engines = ["wlan", "wlan.hop", "wlan.far"].map(|link| topology.link(link).expect("the link").engine);
-    assert_eq!(engines, [Engine::Emulated, Engine::Kernel, Engine::Kernel]);
+    assert_eq!(engines, [LinkEngine::Emulated, LinkEngine::Kernel, LinkEngine::Kernel]);
 }
 
 #[test]
@@ -135,11 +138,11 @@ fn events_happen_at_the_end_that_they_name() {
          {event}\"3s\"\naction = \"set\"\npath_mtu = 1400\nicmp = \"5/s\"\nhost = \"server\""
     ))
     .events;
-    let places: Vec<_> = events.iter().map(|event| (event.link.as_str(), event.node.as_str())).collect();
-    assert_eq!(places, [("wlan", "client"), ("wlan.far", "server"), ("wlan", "server")]);
-    let Action::Set(change) = &events[2].action else { panic!("no change: {:?}", events[2]) };
+    let locations: Vec<_> = events.iter().map(|event| (event.link.as_str(), event.node.as_str())).collect();
+    assert_eq!(locations, [("wlan", "client"), ("wlan.far", "server"), ("wlan", "server")]);
+    let EventAction::Set(change) = &events[2].action else { panic!("no change: {:?}", events[2]) };
     assert_eq!(change.path_mtu_bytes, Some(1400));
-    assert_eq!(change.rules.too_big, Some(TooBig::Limited { per_second: 5 }));
+    assert_eq!(change.rules.too_big, Some(TooBigTreatment::Limited { per_second: 5 }));
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! Every mistake is found, all at once, each with its place, problem and remedy.
+//! Every mistake is found, all at once, each with its location, problem and remedy.
 
-use pathbench_lab::scenario::{Mistake, Mistakes, Overrides, Source, plan};
+use pathbench_lab::scenario::{Mistake, Mistakes, Overrides, ScenarioSource, plan};
 
 fn mistakes_with(text: &str, overrides: &Overrides) -> Mistakes {
-    match plan(&Source::from_text("mine.toml", text), overrides) {
+    match plan(&ScenarioSource::from_text("mine.toml", text), overrides) {
         Ok(_) => panic!("no mistake was found in\n{text}"),
         Err(mistakes) => mistakes,
     }
@@ -46,8 +46,8 @@ throughput.rate = 50mbit
 "mptcp.completed" = true
 "#;
     let found = mistakes_with(text, &Overrides::default()).0;
-    let place = |mistake: &Mistake| (mistake.line.expect("in the file"), mistake.key.clone());
-    let places: Vec<_> = found.iter().map(place).collect();
+    let location = |mistake: &Mistake| (mistake.line.expect("in the file"), mistake.key.clone());
+    let locations: Vec<_> = found.iter().map(location).collect();
     let expected = [
         (1, "name"),
         (4, "path.eth.rate"),
@@ -67,7 +67,7 @@ throughput.rate = 50mbit
         (23, "throughput.rate"),
         (25, "expect.\"mptcp.completed\""),
     ];
-    assert_eq!(places, expected.map(|(line, key)| (line, key.to_owned())), "{}", Mistakes(found));
+    assert_eq!(locations, expected.map(|(line, key)| (line, key.to_owned())), "{}", Mistakes(found));
     assert!(found.iter().all(|mistake| !mistake.problem.is_empty() && !mistake.remedy.is_empty()));
     let report = Mistakes(found).to_string();
     assert!(report.starts_with(
@@ -198,17 +198,20 @@ fn near_names_are_suggested_and_far_ones_are_not() {
 /// However a line is broken, the other lines are checked, and no key counts as missing.
 #[test]
 fn lines_that_are_not_toml_are_left_out() {
-    let places = |text: &str| {
+    let locations = |text: &str| {
         let mistakes = mistakes_with(text, &Overrides::default()).0;
         mistakes.into_iter().map(|mistake| (mistake.line.unwrap(), mistake.key)).collect::<Vec<_>>()
     };
     let own = |line, key: &str| (line, key.to_owned());
     assert_eq!(
-        places("name \"x\"\n[[path]]\nname = \"eth\"\nmtu = 1\n"),
+        locations("name \"x\"\n[[path]]\nname = \"eth\"\nmtu = 1\n"),
         [own(1, ""), own(4, "path.eth.mtu")]
     );
-    assert_eq!(places("name = \"x\n[[path]]\nname = \"a/b\"\n"), [own(1, "name"), own(3, "path.a/b.name")]);
-    assert_eq!(places("name = \"x\"\n[[path]]\nname = eth\nmtu =\n"), [own(3, "name"), own(4, "mtu")]);
+    assert_eq!(
+        locations("name = \"x\n[[path]]\nname = \"a/b\"\n"),
+        [own(1, "name"), own(3, "path.a/b.name")]
+    );
+    assert_eq!(locations("name = \"x\"\n[[path]]\nname = eth\nmtu =\n"), [own(3, "name"), own(4, "mtu")]);
     // Text after an open quote is ignored.
-    assert_eq!(places("name = \"\"\"x\n[[path]]\nmtu = 1\n").len(), 1);
+    assert_eq!(locations("name = \"\"\"x\n[[path]]\nmtu = 1\n").len(), 1);
 }

@@ -1,12 +1,12 @@
 //! The order of a study's runs.
 
-use pathbench_lab::study::{Course, ScheduledRun, interleave};
+use pathbench_lab::study::{RunOrder, ScheduledRun, interleave};
 use pathbench_record::document::Shard;
 use pathbench_record::transport::TransportLabel;
 use std::collections::BTreeSet;
 
-fn course(repeat: u32, seed: u64) -> Course {
-    Course { repeat, warm_up: 0, seed, shard: None }
+fn course(repeat: u32, seed: u64) -> RunOrder {
+    RunOrder { repeat, warm_up: 0, seed, shard: None }
 }
 
 fn schedule(variants: &[(&[TransportLabel], usize)], repeat: u32, seed: u64) -> Vec<ScheduledRun> {
@@ -51,7 +51,7 @@ fn shards_are_disjoint_and_their_union_is_the_whole_study_in_its_order() {
         let whole = schedule(&[(&labels, 2)], repeat, 3);
         let mut union: Vec<ScheduledRun> = Vec::new();
         for number in 1..=of {
-            let shard = Course { shard: Some(Shard { number, of }), ..course(repeat, 3) };
+            let shard = RunOrder { shard: Some(Shard { number, of }), ..course(repeat, 3) };
             let runs = pathbench_lab::study::schedule(&[(&labels, 2)], &shard);
             assert!(!runs.is_empty() && runs.is_sorted_by_key(|run| run.number));
             assert!(runs.iter().all(|run| !union.contains(run)));
@@ -69,14 +69,14 @@ fn shards_are_disjoint_and_their_union_is_the_whole_study_in_its_order() {
 #[test]
 fn warm_up_runs_come_first_and_do_not_change_the_order_of_the_others() {
     let labels = labels();
-    let with = Course { warm_up: 2, ..course(4, 5) };
+    let with = RunOrder { warm_up: 2, ..course(4, 5) };
     let runs = pathbench_lab::study::schedule(&[(&labels, 1)], &with);
     let (warm_up, rest) = runs.split_at(6);
     assert!(warm_up.iter().all(|run| run.warm_up && run.id(None, None).starts_with('w')));
     assert_eq!(rest, schedule(&[(&labels, 1)], 4, 5));
     // Every shard makes them, under ids of its own.
     let shard = Shard { number: 2, of: 2 };
-    let of_shard = pathbench_lab::study::schedule(&[(&labels, 1)], &Course { shard: Some(shard), ..with });
+    let of_shard = pathbench_lab::study::schedule(&[(&labels, 1)], &RunOrder { shard: Some(shard), ..with });
     assert_eq!(of_shard[..6], *warm_up);
     assert!(of_shard[0].id(Some("ping"), Some(shard)).ends_with("-ping-r1-s2"));
     assert_eq!(of_shard[6].id(None, Some(shard)), of_shard[6].id(None, None));
@@ -90,12 +90,12 @@ fn several_scenarios_alternate_within_each_repetition_and_keep_their_own_order()
     assert_eq!(merged, interleave(&orders, 1));
     assert_ne!(merged, interleave(&orders, 2));
     for (scenario, order) in orders.iter().enumerate() {
-        let places: Vec<usize> =
-            merged.iter().filter(|(of, _)| *of == scenario).map(|(_, place)| *place).collect();
-        assert_eq!(places, (0..order.len()).collect::<Vec<_>>());
+        let indices: Vec<usize> =
+            merged.iter().filter(|(of, _)| *of == scenario).map(|(_, index)| *index).collect();
+        assert_eq!(indices, (0..order.len()).collect::<Vec<_>>());
     }
     let repetitions: Vec<u32> =
-        merged.iter().map(|&(scenario, place)| orders[scenario][place].repetition).collect();
+        merged.iter().map(|&(scenario, index)| orders[scenario][index].repetition).collect();
     assert!(repetitions.is_sorted());
     let first: BTreeSet<usize> = (0..60).map(|seed| interleave(&orders, seed)[0].0).collect();
     assert_eq!(first, BTreeSet::from([0, 1]));

@@ -1,10 +1,10 @@
-//! Reading any text ends in a plan or in mistakes with a place, never in a panic.
+//! Reading any text ends in a plan or in mistakes with a location, never in a panic.
 
-use pathbench_lab::scenario::{Overrides, Source, builtin, plan};
+use pathbench_lab::scenario::{Overrides, ScenarioSource, builtin, plan};
 use proptest::prelude::*;
 
 fn hold(text: &str, overrides: &Overrides) {
-    match plan(&Source::from_text("x.toml", text), overrides) {
+    match plan(&ScenarioSource::from_text("x.toml", text), overrides) {
         Ok(plan) => {
             assert!(!plan.variants.is_empty() && plan.repeat >= 1 && !plan.name.is_empty());
             for variant in &plan.variants {

@@ -1,7 +1,8 @@
 //! The shipped scenarios are valid and have the documented meaning.
 
 use pathbench_lab::scenario::{
-    Action, Comparison, Engine, Overrides, PatternPlan, Plan, Subject, Target, builtin, load, plan,
+    ComparisonOperator, EventAction, ExpectationTarget, LinkEngine, Overrides, PatternPlan, ScenarioPlan,
+    Subject, builtin, load, plan,
 };
 use pathbench_record::direction::DataDirection;
 use pathbench_record::document::{MultipathRecord, ResultDocument, RunRecord};
@@ -9,7 +10,7 @@ use pathbench_record::transport::TransportLabel;
 use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
-fn shipped(name: &str, overrides: &Overrides) -> Plan {
+fn shipped(name: &str, overrides: &Overrides) -> ScenarioPlan {
     let source = load(name).expect("it ships");
     plan(&source, overrides).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
@@ -57,7 +58,7 @@ fn failover_takes_wlan_down_and_up_again() {
         .iter()
         .map(|event| (event.at.as_secs(), event.node.as_str(), event.link.as_str(), event.action.clone()))
         .collect();
-    assert_eq!(events, [(3, "client", "wlan", Action::Down), (7, "client", "wlan", Action::Up)]);
+    assert_eq!(events, [(3, "client", "wlan", EventAction::Down), (7, "client", "wlan", EventAction::Up)]);
     for (index, link) in variant.topology.links.iter().enumerate() {
         assert_eq!(link.forward.rate_bps(), Some(1_000_000_000));
         // 100 ms at 1 Gbit/s.
@@ -142,7 +143,7 @@ fn expectations_hold_on_a_slow_machine() {
         let rates: Vec<f64> =
             links.iter().filter_map(|link| link.forward.rate_bps()).map(|bps| bps as f64 / 1e6).collect();
         for expectation in &plan.expectations {
-            let (Comparison::AtLeast | Comparison::Greater, Target::Number(least)) =
+            let (ComparisonOperator::AtLeast | ComparisonOperator::Greater, ExpectationTarget::Number(least)) =
                 (expectation.comparison, &expectation.target)
             else {
                 continue;
@@ -173,7 +174,7 @@ fn blackhole_drops_packets_silently() {
     let variant = &plan.variants[0];
     let events: Vec<_> =
         variant.events.iter().map(|event| (event.link.as_str(), event.action.clone())).collect();
-    assert_eq!(events, [("wlan", Action::Blackhole), ("wlan", Action::Restore)]);
+    assert_eq!(events, [("wlan", EventAction::Blackhole), ("wlan", EventAction::Restore)]);
     let PatternPlan::Throughput(throughput) = &variant.run.patterns[0] else { panic!("not throughput") };
     assert_eq!(throughput.patience, Duration::from_secs(3), "run.patience holds for throughput, too");
 }
@@ -297,9 +298,10 @@ fn walks_fade_the_wifi_and_keep_lte_as_backup() {
         let backups: Vec<_> =
             variant.topology.links.iter().map(|link| (link.name.as_str(), link.backup)).collect();
         assert_eq!(backups, [("wlan", false), ("lte", true)], "{name}");
-        assert!(variant.topology.links.iter().all(|link| link.engine == Engine::Emulated), "{name}");
+        assert!(variant.topology.links.iter().all(|link| link.engine == LinkEngine::Emulated), "{name}");
         assert!(matches!(variant.run.patterns[..], [PatternPlan::Interactive(_)]), "{name}");
-        let fades = variant.events.iter().filter(|event| matches!(event.action, Action::Fade(_))).count();
+        let fades =
+            variant.events.iter().filter(|event| matches!(event.action, EventAction::Fade(_))).count();
         assert_eq!(
             fades,
             match name {
@@ -334,7 +336,7 @@ fn the_study_of_path_mtus_hides_them_from_both_hosts() {
             let hops = topology.hops.iter().filter_map(|hop| topology.link(&hop.link));
             let narrow = hops.filter(|hop| hop.mtu_bytes() == 1_500).count();
             let shrinks = variant.events.iter().any(|event| match &event.action {
-                Action::Set(change) => change.path_mtu_bytes == Some(1_500),
+                EventAction::Set(change) => change.path_mtu_bytes == Some(1_500),
                 _ => false,
             });
             let is_reference = name == "mtu-tcp" || name == "mtu-mixed";

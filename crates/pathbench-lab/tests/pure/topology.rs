@@ -1,7 +1,8 @@
 //! Defaults are filled in, and given keys have their documented meaning.
 
 use pathbench_lab::scenario::{
-    Action, Change, Engine, Overrides, Plan, Role, RoutePlan, Source, VariantPlan, plan,
+    EventAction, LinkEngine, NodeRole, Overrides, PathChange, RoutePlan, ScenarioPlan, ScenarioSource,
+    VariantPlan, plan,
 };
 use pathbench_link::{BaseDelay, LinkChange, LossModel, RateModel};
 use pathbench_record::network::AddressFamily;
@@ -10,8 +11,8 @@ use pathbench_record::units::QueueLimit;
 use serde_json::json;
 use std::time::Duration;
 
-fn planned(text: &str) -> Plan {
-    let source = Source::from_text("mine.toml", text);
+fn planned(text: &str) -> ScenarioPlan {
+    let source = ScenarioSource::from_text("mine.toml", text);
     plan(&source, &Overrides::default()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
@@ -30,7 +31,7 @@ fn addresses(variant: &VariantPlan, link: &str) -> [Vec<String>; 2] {
 fn a_path_without_anything_has_the_documented_defaults() {
     let variant = only_variant("name = \"x\"\n[[path]]\nname = \"eth\"\n");
     let link = &variant.topology.links[0];
-    assert_eq!((link.mtu_bytes(), link.engine, link.backup), (1500, Engine::Kernel, false));
+    assert_eq!((link.mtu_bytes(), link.engine, link.backup), (1500, LinkEngine::Kernel, false));
     assert!((link.tolerance - 0.05).abs() < 1e-12);
     for model in [&link.forward, &link.reverse] {
         assert_eq!(
@@ -134,7 +135,12 @@ transports = "mptcp@home"
     let names: Vec<_> = topology.nodes.iter().map(|node| (node.name.as_str(), node.role)).collect();
     assert_eq!(
         names,
-        [("server", Role::Host), ("laptop", Role::Host), ("camera", Role::Host), ("r1", Role::Router)]
+        [
+            ("server", NodeRole::Host),
+            ("laptop", NodeRole::Host),
+            ("camera", NodeRole::Host),
+            ("r1", NodeRole::Router)
+        ]
     );
     let laptop = topology.node("laptop").expect("a laptop");
     assert_eq!(laptop.sysctls["net.ipv4.tcp_mtu_probing"], "1");
@@ -169,7 +175,7 @@ fn events_come_in_the_order_of_their_times() {
          action = \"remove-address\"\n[[event]]\nat = \"500ms\"\npath = \"eth\"\naction = \"set\"\nrate = \"5mbit\"\n\
          delay = \"3ms\"\nloss = \"1%\"\nmtu = 1400\nqueue = \"10p\"\n",
     );
-    let change = Change {
+    let change = PathChange {
         direction: None,
         link: LinkChange {
             rate: Some(RateModel::Constant(5_000_000)),
@@ -184,16 +190,16 @@ fn events_come_in_the_order_of_their_times() {
                 .as_object()
                 .cloned()
                 .unwrap(),
-        ..Change::default()
+        ..PathChange::default()
     };
     let events: Vec<_> = variant
         .events
         .iter()
         .map(|event| (event.at.as_millis(), event.node.as_str(), event.action.clone()))
         .collect();
-    let set = Action::Set(Box::new(change));
-    assert_eq!(events, [(500, "client", set), (5000, "server", Action::RemoveAddress)]);
-    assert_eq!(variant.topology.links[0].engine, Engine::Emulated, "for the delay that is to come");
+    let set = EventAction::Set(Box::new(change));
+    assert_eq!(events, [(500, "client", set), (5000, "server", EventAction::RemoveAddress)]);
+    assert_eq!(variant.topology.links[0].engine, LinkEngine::Emulated, "for the delay that is to come");
 }
 
 #[test]
@@ -233,7 +239,7 @@ fn bulk_has_bytes_for_either_or_both_directions() {
             "name = \"t\"\ndescription = \"t\"\n[[path]]\nname = \"eth\"\n[run]\ntransports = [\"tcp\"]\n\
              pattern = \"bulk\"\n[run.bulk]\n{keys}\n"
         );
-        let plan = plan(&Source::from_text("t.toml", &text), &Overrides::default()).unwrap();
+        let plan = plan(&ScenarioSource::from_text("t.toml", &text), &Overrides::default()).unwrap();
         let expected = BulkParameters { bytes, upload_bytes, ..BulkParameters::default() };
         let read = plan.variants[0].run.patterns[0].parameters();
         assert_eq!(read, PatternParameters::Bulk(expected));

@@ -1,6 +1,8 @@
 //! minitopo's files become equivalent scenarios, or mistakes with a line.
 
-use pathbench_lab::scenario::{Action, Mistake, Mistakes, Overrides, PatternPlan, Plan, Source, plan};
+use pathbench_lab::scenario::{
+    EventAction, Mistake, Mistakes, Overrides, PatternPlan, ScenarioPlan, ScenarioSource, plan,
+};
 use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use pathbench_record::units::QueueLimit;
 use proptest::prelude::*;
@@ -15,8 +17,8 @@ fn import(topology: &str, experiment: Option<&str>) -> Result<String, Mistakes> 
     import_minitopo(file("topo", leak(topology)), experiment.map(|text| file("xp", leak(text))))
 }
 
-fn planned(text: &str) -> Plan {
-    match plan(&Source::from_text("imported.toml", text), &Overrides::default()) {
+fn planned(text: &str) -> ScenarioPlan {
+    match plan(&ScenarioSource::from_text("imported.toml", text), &Overrides::default()) {
         Ok(plan) => plan,
         Err(mistakes) => panic!("what was imported is no scenario:\n{mistakes}\n{text}"),
     }
@@ -82,7 +84,7 @@ fn changes_come_two_seconds_earlier_than_in_the_file_and_replace_what_was() {
     let events = &plan.variants[0].events;
     let times: Vec<_> = events.iter().map(|event| (event.link.as_str(), event.at.as_millis())).collect();
     assert_eq!(times, [("c2r_1", 0), ("c2r_0", 3_000), ("c2r_0", 7_500)]);
-    assert!(events.iter().all(|event| matches!(event.action, Action::Set(_))));
+    assert!(events.iter().all(|event| matches!(event.action, EventAction::Set(_))));
     assert!(text.contains("at = \"7.5s\"\nlink = \"c2r_0\"\naction = \"set\"\ndelay = \"0s\""), "{text}");
     // It goes on for five seconds after the last one, to the next full second.
     assert_eq!(plan.variants[0].run.duration(), Some(Duration::from_secs(13)));

@@ -37,7 +37,7 @@ const GOLDEN: [Files; 4] = [
 const COPIES: usize = 200;
 
 pub(crate) fn run(bytes: &[u8]) {
-    let mut input = Input::of(bytes);
+    let mut input = Input::new(bytes);
     let golden = GOLDEN[input.below(GOLDEN.len())];
     let directory = directory();
     for (name, _) in GOLDEN.into_iter().flatten() {

@@ -396,8 +396,8 @@ fn add_links(view: &View, data: &RunData, tables: &mut Tables) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_kerneltest::sample;
     use pathbench_record::sample::PathFigures;
+    use pathbench_testkit::sample;
 
     fn of_subflow(t_ms: f64, subflow: u32, bytes: u64, state: PathState) -> Sample {
         let address = ([10, 0, 0, 1], 1).into();

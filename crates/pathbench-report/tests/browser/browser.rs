@@ -1,12 +1,12 @@
 //! The page in headless Chromium, driven by puppeteer-core (`tests/browser/`).
 
 use crate::synthetic;
-use pathbench_kerneltest::{program, test_tools};
 use pathbench_report::{ResultSet, html};
+use pathbench_testkit::{program, test_tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["libraries", "node", "chromium"] => panels_are_linked_accessible_and_nothing_is_clipped,
         a_study_of_two_hundred_runs_is_small_and_quick, other_results_are_drawn_without_an_error;
 );

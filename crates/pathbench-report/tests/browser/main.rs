@@ -9,5 +9,5 @@ mod browser;
 mod synthetic;
 
 fn main() -> ExitCode {
-    pathbench_kerneltest::run_with_programs([browser::trials()])
+    pathbench_testkit::run_with_programs([browser::trials()])
 }

@@ -4,12 +4,10 @@
 #[path = "../../fuzz/bodies/mod.rs"]
 mod bodies;
 
-use pathbench_kerneltest::run_fuzz_body;
-use std::path::Path;
+use pathbench_testkit::run_fuzz_body;
 
 #[test]
 fn results() {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/results");
-    run_fuzz_body(&seeds, 300, 200, bodies::results::run);
+    run_fuzz_body(env!("CARGO_MANIFEST_DIR"), "results", 300, 200, bodies::results::run);
     std::fs::remove_dir_all(bodies::results::directory()).unwrap();
 }

@@ -1,7 +1,7 @@
 //! The schemas of docs/schema accept the files of results and reject damaged ones.
 
 use crate::results::{changed, golden};
-use pathbench_kerneltest::validate_results;
+use pathbench_testkit::validate_results;
 use serde_json::{Value, json};
 use std::fs;
 

@@ -1,10 +1,10 @@
 //! Exports agree with the result cell by cell in four readers, and the examples of docs/data.md run.
 
 use crate::results::{changed, crates, golden};
-use pathbench_kerneltest::{program, test_tools};
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::ResultSet;
 use pathbench_report::export::{ExportError, ExportFormat, write};
+use pathbench_testkit::{program, test_tools};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
@@ -33,7 +33,7 @@ fn script(name: &str, arguments: &[&OsStr]) -> (bool, String) {
     output(python().arg(script).args(arguments))
 }
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["libraries"] => tables_agree_with_the_results, tables_agree_with_hostile_results, row_groups_keep_every_row;
     ["libraries", "Rscript"] => the_examples_of_the_documentation_run;
     ["libraries", "node"] => the_trace_processor_reads_every_run, a_trace_of_hostile_names_is_read;

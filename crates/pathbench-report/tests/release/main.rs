@@ -9,5 +9,5 @@ mod export;
 mod results;
 
 fn main() -> ExitCode {
-    pathbench_kerneltest::run_with_programs([export::trials()])
+    pathbench_testkit::run_with_programs([export::trials()])
 }

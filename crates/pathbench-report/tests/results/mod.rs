@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const RESULTS: [&str; 4] = ["v1", "v1-emulated", "v1-messages", "v1-mtu"];
 
 pub(crate) fn crates() -> PathBuf {
-    pathbench_kerneltest::checkout().join("crates")
+    pathbench_testkit::checkout().join("crates")
 }
 
 pub(crate) fn golden() -> Vec<PathBuf> {

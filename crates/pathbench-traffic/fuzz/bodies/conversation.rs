@@ -6,7 +6,6 @@
 
 use super::input::Input;
 use super::peer::Peer;
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::{
@@ -16,10 +15,11 @@ use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, VERSION};
+use pathbench_traffic::protocol::{ControlFrame, Fetch, HelloFrame, RefusalCode, TestRefusal, VERSION};
 use pathbench_traffic::record::check_peer;
-use pathbench_traffic::server::{Limits, Server, ServerEvent, ServerObserver, ServerOptions};
+use pathbench_traffic::server::{Server, ServerEvent, ServerLimits, ServerObserver, ServerOptions};
 use pathbench_transport::SocketOptions;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
@@ -48,7 +48,7 @@ const HONEST_TESTS: RangeInclusive<usize> = 99..=108;
 const MOST_THREADS: usize = 64;
 
 pub(crate) fn run(bytes: &[u8]) {
-    let mut input = Input::of(bytes);
+    let mut input = Input::new(bytes);
     if input.byte() % 4 == 3 { as_server(&mut input) } else { as_client(&mut input) }
 }
 
@@ -93,7 +93,7 @@ impl ServerObserver for Watch {
     }
 }
 
-/// What all scripts of a process share.
+/// The server and the clock of all scripts of a process.
 struct Bench {
     clock: Arc<JumpingClock>,
     server: Server,
@@ -106,7 +106,7 @@ impl Bench {
         static BENCH: OnceLock<Bench> = OnceLock::new();
         BENCH.get_or_init(|| {
             let clock = Arc::new(JumpingClock::default());
-            let limits = Limits {
+            let limits = ServerLimits {
                 max_tests: 3,
                 max_tests_per_client: 2,
                 max_connections: 6,
@@ -119,7 +119,7 @@ impl Bench {
                 max_records: 4,
                 max_record_bytes: 1_000_000,
                 keep_records_for: 60 * SECOND,
-                ..Limits::default()
+                ..ServerLimits::default()
             };
             let options = ServerOptions {
                 limits,
@@ -156,7 +156,7 @@ impl Bench {
         }
     }
 
-    /// What holds between scripts.
+    /// Checks the invariants between scripts.
     fn check(&self, script: u64) {
         self.check_released();
         if !script.is_multiple_of(HONEST) {
@@ -265,7 +265,7 @@ fn as_client(input: &mut Input<'_>) {
                         br#"{"pattern":"ping","transport":"tcp","patience_ms":500,"parameters":{}}"#.to_vec();
                     let at = input.below(json.len());
                     json[at] = input.byte();
-                    peer.send(&Frame::Hello(Hello::new(test, stream, json)));
+                    peer.send(&ControlFrame::Hello(HelloFrame::new(test, stream, json)));
                 } else {
                     peer.hello(test, stream, parameters, patience);
                 }
@@ -273,7 +273,7 @@ fn as_client(input: &mut Input<'_>) {
             1 => {
                 let Some(peer) = slot else { continue };
                 let test = Bench::test(script, input.below(3));
-                peer.send(&Frame::Fetch(Fetch {
+                peer.send(&ControlFrame::Fetch(Fetch {
                     version: VERSION,
                     test,
                     end_test: input.byte().is_multiple_of(2),
@@ -367,8 +367,8 @@ fn step(bench: &Bench, slot: &mut Option<Peer>, input: &mut Input<'_>) {
         0..=7 => {
             peer.go_on(1 + input.below(12));
         }
-        8 => peer.send(&Frame::Accept),
-        9 => peer.send(&Frame::Start),
+        8 => peer.send(&ControlFrame::Accept),
+        9 => peer.send(&ControlFrame::Start),
         10 | 11 => {
             let length = 1 + input.below(3000);
             peer.data(length, !input.byte().is_multiple_of(4));
@@ -382,11 +382,11 @@ fn step(bench: &Bench, slot: &mut Option<Peer>, input: &mut Input<'_>) {
             input.byte().is_multiple_of(2),
             !input.byte().is_multiple_of(4),
         ),
-        17 => peer.send(&Frame::Acknowledge { sequence: input.below(4) as u32 }),
-        18 => peer.send(&Frame::Stop),
+        17 => peer.send(&ControlFrame::Acknowledge { sequence: input.below(4) as u32 }),
+        18 => peer.send(&ControlFrame::Stop),
         19 => {
             let text = String::from_utf8_lossy(input.bytes(20)).into_owned();
-            peer.send(&Frame::Refuse(Refusal {
+            peer.send(&ControlFrame::Refuse(TestRefusal {
                 code: RefusalCode::Busy,
                 message: text,
                 retry_after_ms: None,
@@ -396,9 +396,9 @@ fn step(bench: &Bench, slot: &mut Option<Peer>, input: &mut Input<'_>) {
         21 => {
             let mut record = peer.record();
             super::input::change(&mut record, &mut input.below(60), input);
-            peer.send(&Frame::Record(record.to_string().into_bytes()));
+            peer.send(&ControlFrame::Record(record.to_string().into_bytes()));
         }
-        22 => peer.send(&Frame::NotFound),
+        22 => peer.send(&ControlFrame::NotFound),
         23 => peer.raw(input.bytes(40)),
         24 => bench.clock.jump(64 * MS * u32::from(input.byte())),
         25 => peer.half_close(),

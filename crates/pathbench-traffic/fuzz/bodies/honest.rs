@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each user takes its part")]
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::connection::{InForce, Negotiation, PathEvent, PathEventKind};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::DataDirection;
@@ -11,6 +10,7 @@ use pathbench_record::pattern::{PatternParameters, ThroughputParameters};
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub(crate) fn record_by_hand(test: TestId, parameters: PatternParameters, sent_b
     }
 }
 
-/// When bytes went, and how many: milliseconds and bytes.
+/// Times and numbers of sent bytes: milliseconds and bytes.
 pub(crate) type Course = Vec<(u64, u64)>;
 
 /// The agreed parameters of a test of 10 s in both directions on four streams.

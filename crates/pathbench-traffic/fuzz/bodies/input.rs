@@ -9,7 +9,7 @@ pub(crate) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    pub(crate) const fn of(bytes: &'a [u8]) -> Self {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
@@ -55,7 +55,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Changes some places of a document, as the input says.
+/// Changes some fields of a document, as the input says.
 pub(crate) fn changed(input: &mut Input<'_>, mut document: Value) -> Value {
     for _ in 0..input.below(5) {
         let nodes = count(&document);

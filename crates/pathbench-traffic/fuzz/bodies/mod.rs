@@ -1,4 +1,4 @@
-//! What each fuzz target does with its input. The ordinary tests run it, too, over the seeds and generated inputs
+//! The bodies of the fuzz targets. The ordinary tests run it, too, over the seeds and generated inputs
 //! (`tests/sockets/fuzz_bodies.rs`).
 
 #![allow(dead_code, reason = "each target uses its part")]

@@ -1,4 +1,4 @@
-//! What frames carry, as a peer that was let in may make it: records, requests, refusals, tokens. The first byte says
+//! The payloads of frames, as an admitted peer may make them: records, requests, refusals, tokens. The first byte says
 //! which. No panic, nothing accepted that its reader could not bear, and what is accepted can be written and read again.
 
 use super::honest::{Course, end, in_both_directions};
@@ -13,9 +13,9 @@ use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::protocol::{Decoder, Event, Frame, Request};
+use pathbench_traffic::protocol::{ControlFrame, DecodedEvent, Decoder, TestRequest};
 use pathbench_traffic::record::check_peer;
-use pathbench_traffic::server::Limits;
+use pathbench_traffic::server::ServerLimits;
 use pathbench_traffic::token::TokenKey;
 use serde_json::Value;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(bytes: &[u8]) {
-    let mut input = Input::of(bytes);
+    let mut input = Input::new(bytes);
     match input.byte() % 8 {
         0 => records(input.rest(), input.rest()),
         1 => changed_records(&mut input, 1),
@@ -48,7 +48,7 @@ fn honest(side: Side, streams: u32) -> EndRecord {
     EndRecord::of_streams(parts).expect("streams that begin together")
 }
 
-/// An honest record, changed in some places.
+/// An honest record, changed in some fields.
 fn changed_records(input: &mut Input<'_>, streams: u32) {
     let record = serde_json::to_value(honest(Side::Server, streams)).expect("JSON");
     let one = changed(input, record.clone()).to_string();
@@ -126,9 +126,9 @@ fn analyse(record: &EndRecord) {
 
 /// The JSON of HELLO.
 fn request(json: &[u8]) {
-    let Ok(request) = Request::from_json(json) else { return };
-    assert_eq!(Request::from_json(&request.to_json()).ok().as_ref(), Some(&request));
-    let limits = Limits { max_bytes: Some(1 << 30), ..Limits::default() };
+    let Ok(request) = TestRequest::from_json(json) else { return };
+    assert_eq!(TestRequest::from_json(&request.to_json()).ok().as_ref(), Some(&request));
+    let limits = ServerLimits { max_bytes: Some(1 << 30), ..ServerLimits::default() };
     let objection = limits.objection(&request.parameters, request.patience);
     if objection.is_none() {
         assert!(request.parameters.streams() <= limits.max_streams);
@@ -146,7 +146,7 @@ fn honest_request(pattern: usize) -> Value {
         2 => PatternParameters::Interactive(InteractiveParameters::default()),
         _ => in_both_directions(),
     };
-    let request = Request {
+    let request = TestRequest {
         transport: Transport::Tcp,
         patience: SECOND,
         parameters,
@@ -169,13 +169,16 @@ fn frames(bytes: &[u8]) {
     while !rest.is_empty() {
         let Ok((consumed, event)) = decoder.decode(rest) else { return };
         rest = &rest[consumed..];
-        let Some(Event::Frame(frame)) = event else { continue };
-        if let Frame::Refuse(refusal) = &frame {
+        let Some(DecodedEvent::Frame(frame)) = event else { continue };
+        if let ControlFrame::Refuse(refusal) = &frame {
             assert!(!refusal.message.contains(is_deceptive) && refusal.message.chars().count() <= 500);
             assert!(refusal.to_string().len() <= 2100);
         }
         let again = frame.encode().expect("a frame that was decoded");
-        assert_eq!(Decoder::new(64 * 1024).decode(&again), Ok((again.len(), Some(Event::Frame(frame)))));
+        assert_eq!(
+            Decoder::new(64 * 1024).decode(&again),
+            Ok((again.len(), Some(DecodedEvent::Frame(frame))))
+        );
     }
 }
 

@@ -8,7 +8,9 @@ use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::content::{Content, ContentKind};
-use pathbench_traffic::protocol::{Decoder, End, Event, Frame, Hello, Message, Request, data_header};
+use pathbench_traffic::protocol::{
+    ControlFrame, DecodedEvent, Decoder, EndFrame, HelloFrame, MessageFrame, TestRequest, data_header,
+};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -22,7 +24,7 @@ pub(crate) struct Peer {
     stream: TcpStream,
     decoder: Decoder,
     side: Side,
-    /// When the script began, and with it the record's time.
+    /// Begin of the script, and zero of the record's time.
     begun: Timestamp,
     test: TestId,
     index: u32,
@@ -58,7 +60,7 @@ impl Peer {
         let _ = self.stream.write_all(bytes);
     }
 
-    pub(crate) fn send(&mut self, frame: &Frame) {
+    pub(crate) fn send(&mut self, frame: &ControlFrame) {
         if let Ok(bytes) = frame.encode() {
             self.raw(&bytes);
         }
@@ -71,7 +73,7 @@ impl Peer {
         parameters: PatternParameters,
         patience: Duration,
     ) {
-        let request = Request {
+        let request = TestRequest {
             transport: Transport::Tcp,
             patience,
             parameters: parameters.clone(),
@@ -79,7 +81,7 @@ impl Peer {
             sample_interval: Duration::ZERO,
         };
         (self.test, self.index, self.parameters) = (test, index, parameters);
-        self.send(&Frame::Hello(Hello::new(test, index, request.to_json())));
+        self.send(&ControlFrame::Hello(HelloFrame::new(test, index, request.to_json())));
     }
 
     /// DATA with what belongs there, or something else.
@@ -87,7 +89,7 @@ impl Peer {
         let mut payload = vec![7; length];
         if right {
             let kind = if self.side == Side::Client { ContentKind::Upload } else { ContentKind::Download };
-            Content::of(self.test, self.index, kind).fill(self.sent, &mut payload);
+            Content::new(self.test, self.index, kind).fill(self.sent, &mut payload);
         }
         self.raw(&data_header(length as u32));
         self.raw(&payload);
@@ -97,12 +99,12 @@ impl Peer {
     pub(crate) fn end(&mut self, bytes: Option<u64>, cut_short: bool) {
         self.said_end = true;
         let bytes = bytes.unwrap_or(self.sent) & !(1 << 63);
-        self.send(&Frame::End(End { bytes, elapsed_ns: bytes, cut_short }));
+        self.send(&ControlFrame::End(EndFrame { bytes, elapsed_ns: bytes, cut_short }));
     }
 
     pub(crate) fn done(&mut self, bytes: Option<u64>) {
         let bytes = bytes.unwrap_or(self.received) & !(1 << 63);
-        self.send(&Frame::Done { bytes });
+        self.send(&ControlFrame::Done { bytes });
     }
 
     /// A request, or the answer to one.
@@ -113,10 +115,10 @@ impl Peer {
         let mut content = vec![7; (bytes as usize).saturating_sub(4)];
         if right {
             let offset = u64::from(sequence) * content.len() as u64;
-            Content::of(self.test, self.index, kind).fill(offset, &mut content);
+            Content::new(self.test, self.index, kind).fill(offset, &mut content);
         }
-        let message = Message { sequence, content };
-        self.send(&if is_answer { Frame::Answer(message) } else { Frame::Message(message) });
+        let message = MessageFrame { sequence, content };
+        self.send(&if is_answer { ControlFrame::Answer(message) } else { ControlFrame::Message(message) });
         self.sent += u64::from(bytes);
     }
 
@@ -167,8 +169,8 @@ impl Peer {
                 rest = &rest[consumed..];
                 match event {
                     None => {}
-                    Some(Event::Payload(run)) => self.received += run as u64,
-                    Some(Event::Frame(frame)) => {
+                    Some(DecodedEvent::Payload(run)) => self.received += run as u64,
+                    Some(DecodedEvent::Frame(frame)) => {
                         frames += 1;
                         self.reply(frame);
                     }
@@ -178,54 +180,58 @@ impl Peer {
         true
     }
 
-    fn reply(&mut self, frame: Frame) {
+    fn reply(&mut self, frame: ControlFrame) {
         let is_interactive = matches!(self.parameters, PatternParameters::Interactive(_));
         match frame {
-            Frame::Hello(hello) => {
-                let Ok(request) = Request::from_json(&hello.request) else { return };
+            ControlFrame::Hello(hello) => {
+                let Ok(request) = TestRequest::from_json(&hello.request) else { return };
                 (self.test, self.index, self.parameters) = (hello.test, hello.stream, request.parameters);
-                self.send(&Frame::Accept);
+                self.send(&ControlFrame::Accept);
             }
-            Frame::Accept => {
-                self.send(&Frame::Start);
+            ControlFrame::Accept => {
+                self.send(&ControlFrame::Start);
                 self.begin();
             }
-            Frame::Start => self.begin(),
-            Frame::End(_) => {
+            ControlFrame::Start => self.begin(),
+            ControlFrame::End(_) => {
                 self.done(None);
                 // A server that sends nothing waits for no DONE.
                 if self.side == Side::Server && !self.said_end {
                     self.hand_over();
                 }
             }
-            Frame::Done { .. } if self.side == Side::Server => self.hand_over(),
-            Frame::Message(message) => {
+            ControlFrame::Done { .. } if self.side == Side::Server => self.hand_over(),
+            ControlFrame::Message(message) => {
                 self.received += message.content.len() as u64 + 4;
                 if is_interactive {
-                    self.send(&Frame::Acknowledge { sequence: message.sequence });
+                    self.send(&ControlFrame::Acknowledge { sequence: message.sequence });
                     self.sent += 4;
                 }
                 self.message(message.sequence, true, true);
             }
-            Frame::Acknowledge { .. } => self.received += 4,
-            Frame::Answer(message) => {
+            ControlFrame::Acknowledge { .. } => self.received += 4,
+            ControlFrame::Answer(message) => {
                 self.received += message.content.len() as u64 + 4;
                 self.ask();
             }
-            Frame::Fetch(fetch) => {
+            ControlFrame::Fetch(fetch) => {
                 self.test = fetch.test;
                 self.hand_over();
             }
-            Frame::Done { .. } | Frame::Record(_) | Frame::Refuse(_) | Frame::NotFound | Frame::Stop => {}
+            ControlFrame::Done { .. }
+            | ControlFrame::Record(_)
+            | ControlFrame::Refuse(_)
+            | ControlFrame::NotFound
+            | ControlFrame::Stop => {}
         }
     }
 
     pub(crate) fn hand_over(&mut self) {
         let json = self.record().to_string().into_bytes();
-        self.send(&Frame::Record(json));
+        self.send(&ControlFrame::Record(json));
     }
 
-    /// What this end sends first.
+    /// The first frames of this end.
     fn begin(&mut self) {
         let direction = if self.side == Side::Client { Direction::Upload } else { Direction::Download };
         if let Some(transfer) = self.parameters.transfer_of(direction) {

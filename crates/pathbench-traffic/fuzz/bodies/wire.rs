@@ -6,11 +6,13 @@ use pathbench_record::end::TestId;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::datagram::{DatagramClient as _, Kind, MAGIC, Message, Responder, Unsent};
-use pathbench_traffic::messages::{self, InteractiveCore, PingCore, ResponderPlan, Step};
+use pathbench_traffic::datagram::{
+    DatagramClient as _, DatagramKind, DatagramMessage, DatagramResponder, MAGIC, Unsent,
+};
+use pathbench_traffic::messages::{self, InteractiveCore, PingCore, RequesterStep, ResponderPlan};
 use pathbench_traffic::path_mtu::{Finder, MtuBounds, SessionParameters, Watch, WatchPace};
-use pathbench_traffic::probe::Prober;
-use pathbench_traffic::protocol::{DecodeError, Decoder, Event};
+use pathbench_traffic::probe::NetworkProber;
+use pathbench_traffic::protocol::{DecodeError, DecodedEvent, Decoder};
 use pathbench_traffic::server::Access;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -29,9 +31,9 @@ pub(crate) fn run(bytes: &[u8]) {
     }
 }
 
-fn decode(pieces: &mut dyn Iterator<Item = &[u8]>) -> (Vec<Event>, Option<DecodeError>) {
+fn decode(pieces: &mut dyn Iterator<Item = &[u8]>) -> (Vec<DecodedEvent>, Option<DecodeError>) {
     let mut decoder = Decoder::new(64 * 1024);
-    let mut events: Vec<Event> = Vec::new();
+    let mut events: Vec<DecodedEvent> = Vec::new();
     for mut rest in pieces {
         while !rest.is_empty() {
             match decoder.decode(rest) {
@@ -40,9 +42,9 @@ fn decode(pieces: &mut dyn Iterator<Item = &[u8]>) -> (Vec<Event>, Option<Decode
                     rest = &rest[consumed..];
                     match (event, events.last_mut()) {
                         (None, _) => {}
-                        (Some(Event::Payload(more)), Some(Event::Payload(run))) => *run += more,
+                        (Some(DecodedEvent::Payload(more)), Some(DecodedEvent::Payload(run))) => *run += more,
                         (Some(event), _) => {
-                            if let Event::Frame(frame) = &event {
+                            if let DecodedEvent::Frame(frame) = &event {
                                 assert!(frame.encode().is_ok(), "decoded what cannot be encoded");
                             }
                             events.push(event);
@@ -68,21 +70,21 @@ fn messages(bytes: &[u8]) {
     let at = Timestamp::from_nanos;
     let parameters = InteractiveParameters { request_bytes: 4, response_bytes: 4, ..Default::default() };
     let pattern = PatternParameters::Interactive(parameters.clone());
-    let plan = ResponderPlan::of(&pattern, TEST, 0).expect("a pattern of messages");
-    let mut responder = messages::Responder::new(plan, at(0), PATIENCE);
+    let plan = ResponderPlan::new(&pattern, TEST, 0).expect("a pattern of messages");
+    let mut responder = messages::MessageResponder::new(plan, at(0), PATIENCE);
     let mut requester = InteractiveCore::new(Direction::Upload, parameters, TEST, 0, at(0), PATIENCE);
     let short = PingParameters { request_bytes: 4, response_bytes: 4, ..Default::default() };
     let mut ping = PingCore::new(short, TEST, at(0), PATIENCE);
     let (events, _) = decode(&mut std::iter::once(bytes));
     let frames = events
         .into_iter()
-        .filter_map(|event| if let Event::Frame(frame) = event { Some(frame) } else { None });
+        .filter_map(|event| if let DecodedEvent::Frame(frame) = event { Some(frame) } else { None });
     for (frame, step) in frames.zip(0_u64..) {
         let now = at(step * 50_000_000);
-        if let Ok(Step::Write(request)) = requester.next(now) {
+        if let Ok(RequesterStep::Write(request)) = requester.next(now) {
             requester.accepted(now, request.len());
         }
-        if let Ok(Step::Write(request)) = ping.next(now) {
+        if let Ok(RequesterStep::Write(request)) = ping.next(now) {
             ping.accepted(now, request.len());
         }
         let _ = requester.take(now, frame.clone());
@@ -100,15 +102,18 @@ fn messages(bytes: &[u8]) {
 /// cookie, and no round trip for what was not sent.
 fn probes(bytes: &[u8]) {
     let now = Timestamp::from_nanos(1_000_000_000);
-    let mut responder = Responder::new(Access::Open, 2, now);
-    let mut prober = Prober::new(0, now, Duration::from_millis(100), 1, None);
+    let mut responder = DatagramResponder::new(Access::Open, 2, now);
+    let mut prober = NetworkProber::new(0, now, Duration::from_millis(100), 1, None);
     let _ = prober.poll(now);
     for piece in bytes.chunks(64) {
         let datagram = [&MAGIC[..], piece].concat();
         for datagram in [piece, &datagram] {
             if let Some(answer) = responder.answer(now, ([192, 0, 2, 1], 9).into(), datagram, || None) {
                 assert!(answer.len() <= datagram.len(), "amplified");
-                assert_eq!(Message::decode(datagram).map(|message| message.kind), Some(Kind::Hello));
+                assert_eq!(
+                    DatagramMessage::decode(datagram).map(|message| message.kind),
+                    Some(DatagramKind::Hello)
+                );
             }
             prober.received(now + Duration::from_millis(5), datagram);
         }
@@ -123,7 +128,7 @@ fn sizes(bytes: &[u8]) {
     let mut now = Timestamp::from_nanos(1_000_000_000);
     let parameters = SessionParameters { session: 1, token: None, family: AddressFamily::Ipv4 };
     let client = ([192, 0, 2, 1], 9).into();
-    let mut responder = Responder::new(Access::Open, 2, now);
+    let mut responder = DatagramResponder::new(Access::Open, 2, now);
     let mut finder = Finder::new(now, parameters.clone(), MtuBounds::default());
     let mut watch = Watch::new(now, parameters, MtuBounds::default(), WatchPace::default());
     let mut largest = 0;
@@ -131,9 +136,9 @@ fn sizes(bytes: &[u8]) {
         let (choice, rest) = piece.split_first().map_or((0, piece), |(first, rest)| (*first, rest));
         now = now + Duration::from_millis(u64::from(choice));
         let datagram = [&MAGIC[..], rest].concat();
-        let kind = Message::decode(&datagram).map(|message| message.kind);
+        let kind = DatagramMessage::decode(&datagram).map(|message| message.kind);
         let answer = responder.answer(now, client, &datagram, || None);
-        assert!(kind == Some(Kind::Hello) || answer.is_none());
+        assert!(kind == Some(DatagramKind::Hello) || answer.is_none());
         finder.received(now, &datagram);
         watch.received(now, &datagram);
         finder.icmp(now, ROUTER, u32::from(choice) * 40, rest);

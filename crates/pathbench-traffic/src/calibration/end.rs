@@ -2,8 +2,8 @@
 
 use super::plan::OneWayDelays;
 use super::probes::ProbeTally;
-use super::train::{Train, send};
-use crate::datagram::{Arrival, BUFFER_BYTES, Kind, Message, PathSocket, wait};
+use super::train::{PacketTrain, send};
+use crate::datagram::{BUFFER_BYTES, DatagramKind, DatagramMessage, DatagramSocket, ReceivedDatagram, wait};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_transport::lock;
 use serde::{Deserialize, Serialize};
@@ -25,13 +25,13 @@ const LONGEST_RECEIVER: Duration = Duration::from_secs(60);
 pub(super) const ANSWER_TIME: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Command {
+pub enum CalibrationCommand {
     /// Opens a socket on this address and closes an earlier one. The report contains the port.
     Open(SocketAddr),
     Connect(SocketAddr),
     /// Receives the series with this number until a report is requested.
-    Expect(u32, Series),
-    Send(u32, Series),
+    Expect(u32, ProbeSeries),
+    Send(u32, ProbeSeries),
     /// Reports the received packets when the series is complete or `wait` has elapsed. With `silence`: once a packet
     /// has arrived, when no further packet arrives for that time.
     Report {
@@ -41,7 +41,7 @@ pub enum Command {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Series {
+pub enum ProbeSeries {
     /// Small packets that the receiver returns. The sender pauses for one of `waits` after each; with `first_only`, it
     /// stops at the first answer.
     Echoes {
@@ -58,7 +58,7 @@ pub enum Series {
         count: u32,
         spacing: Duration,
     },
-    Train(Train),
+    Train(PacketTrain),
 }
 
 /// The result of a command; fields that do not apply to it are empty.
@@ -90,7 +90,7 @@ pub struct CalibrationEnd {
 #[derive(Debug, Default)]
 struct State {
     receiver: Option<Receiver>,
-    socket: Option<Arc<PathSocket>>,
+    socket: Option<Arc<DatagramSocket>>,
 }
 
 /// The thread ends at the time that a [`Finish`] sets, or when the sender is dropped without one.
@@ -108,25 +108,29 @@ struct Finish {
 }
 
 impl CalibrationEnd {
-    pub fn carry_out(&self, command: Command, clock: &Arc<dyn Clock>) -> Result<EndReport, EndError> {
+    pub fn carry_out(
+        &self,
+        command: CalibrationCommand,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<EndReport, EndError> {
         let failed = |doing| move |source| EndError { doing, source };
         match command {
-            Command::Open(address) => {
+            CalibrationCommand::Open(address) => {
                 // The receiver holds the earlier socket, which may have the same address.
                 self.end_receiver();
                 lock(&self.state).socket = None;
-                let socket = PathSocket::bind(None, address).map_err(io::Error::other);
+                let socket = DatagramSocket::bind(None, address).map_err(io::Error::other);
                 let socket = socket.map_err(failed("preparing a socket"))?;
                 socket.meter_arrivals().map_err(failed("metering arrivals"))?;
                 let local = socket.local().map_err(failed("reading the address"))?;
                 lock(&self.state).socket = Some(Arc::new(socket));
                 Ok(EndReport { local, ..EndReport::default() })
             }
-            Command::Connect(peer) => {
+            CalibrationCommand::Connect(peer) => {
                 self.socket()?.connect(peer).map_err(failed("connecting"))?;
                 Ok(EndReport::default())
             }
-            Command::Expect(number, series) => {
+            CalibrationCommand::Expect(number, series) => {
                 self.end_receiver();
                 let (socket, clock) = (self.socket()?, Arc::clone(clock));
                 let (finish, finished) = channel();
@@ -137,10 +141,10 @@ impl CalibrationEnd {
                 lock(&self.state).receiver = Some(Receiver { finish, thread });
                 Ok(EndReport::default())
             }
-            Command::Send(number, series) => {
+            CalibrationCommand::Send(number, series) => {
                 series.send(number, self.socket()?.as_ref(), clock.as_ref()).map_err(failed("sending"))
             }
-            Command::Report { wait, silence } => {
+            CalibrationCommand::Report { wait, silence } => {
                 let receiver = lock(&self.state).receiver.take().ok_or_else(no_command);
                 let Receiver { finish, thread } = receiver.map_err(failed("receiving"))?;
                 // The send fails if the receiver has ended on its own; its report is then ready.
@@ -160,7 +164,7 @@ impl CalibrationEnd {
         }
     }
 
-    fn socket(&self) -> Result<Arc<PathSocket>, EndError> {
+    fn socket(&self) -> Result<Arc<DatagramSocket>, EndError> {
         let socket = lock(&self.state).socket.clone();
         socket.ok_or_else(|| EndError { doing: "using a UDP socket", source: no_command() })
     }
@@ -187,13 +191,13 @@ impl Finish {
 }
 
 fn receive(
-    socket: &PathSocket,
+    socket: &DatagramSocket,
     number: u32,
-    series: &Series,
+    series: &ProbeSeries,
     finished: &mpsc::Receiver<Finish>,
     clock: &dyn Clock,
 ) -> EndReport {
-    let mut meter = if let Series::Train(train) = series { Some(train.meter()) } else { None };
+    let mut meter = if let ProbeSeries::Train(train) = series { Some(train.meter()) } else { None };
     let (mut probes, mut sizes) = (ProbeTally::default(), BTreeSet::new());
     let mut buffer = vec![0; BUFFER_BYTES];
     let (start, mut last, mut finish) = (clock.now(), None, None::<Finish>);
@@ -217,26 +221,33 @@ fn receive(
             }
             last = Some(now);
             match (message.kind, series) {
-                (Kind::Probe, Series::Echoes { .. }) => {
+                (DatagramKind::Probe, ProbeSeries::Echoes { .. }) => {
                     // An answer that cannot be sent is lost like any datagram.
-                    let _ = send(socket, &Message { kind: Kind::Answer, ..message }.encode(length), None);
+                    let _ = send(
+                        socket,
+                        &DatagramMessage { kind: DatagramKind::Answer, ..message }.encode(length),
+                        None,
+                    );
                 }
-                (Kind::Probe, _) => probes.take(message.sequence, message.value, arrival.at_ns, now),
-                (Kind::SizeProbe, _) if socket.family.udp_packet_bytes(length) == message.size_bytes() => {
+                (DatagramKind::Probe, _) => probes.take(message.sequence, message.value, arrival.at_ns, now),
+                (DatagramKind::SizeProbe, _)
+                    if socket.family.udp_packet_bytes(length) == message.size_bytes() =>
+                {
                     sizes.insert(message.size_bytes());
                 }
-                (Kind::TrainEnd, _) => is_complete = true,
+                (DatagramKind::TrainEnd, _) => is_complete = true,
                 _ => {}
             }
         }
         if let Some(meter) = &mut meter {
             meter.take(number.into(), &buffer, &arrival, socket.family, now);
         }
-        is_complete |= matches!(series, Series::Probes { count, .. } if probes.received() >= *count);
+        is_complete |=
+            matches!(series, ProbeSeries::Probes { count, .. } if probes.received_probes() >= *count);
     }
     EndReport {
         sizes: sizes.into_iter().collect(),
-        received: probes.received(),
+        received: probes.received_probes(),
         delays: probes.delays(),
         rate_bps: meter.and_then(|meter| meter.rate_bps()),
         ..EndReport::default()
@@ -245,11 +256,11 @@ fn receive(
 
 /// Waits up to `time` for a datagram.
 fn receive_within(
-    socket: &PathSocket,
+    socket: &DatagramSocket,
     buffer: &mut [u8],
     time: Duration,
     clock: &dyn Clock,
-) -> Option<Arrival> {
+) -> Option<ReceivedDatagram> {
     socket.receive(buffer).or_else(|| {
         // An entry in the socket's error queue would end the wait at once.
         while socket.take_report().is_some() {}
@@ -258,13 +269,13 @@ fn receive_within(
     })
 }
 
-impl Series {
-    fn send(&self, number: u32, socket: &PathSocket, clock: &dyn Clock) -> io::Result<EndReport> {
+impl ProbeSeries {
+    fn send(&self, number: u32, socket: &DatagramSocket, clock: &dyn Clock) -> io::Result<EndReport> {
         let mut report = EndReport::default();
         let session = u64::from(number);
         let small = |sequence: u32| {
-            let message = Message::new(Kind::Probe, session, sequence);
-            send(socket, &Message { value: clock.now().as_nanos(), ..message }.encode(0), None)
+            let message = DatagramMessage::new(DatagramKind::Probe, session, sequence);
+            send(socket, &DatagramMessage { value: clock.now().as_nanos(), ..message }.encode(0), None)
         };
         match self {
             Self::Echoes { waits, first_only } => {
@@ -276,7 +287,8 @@ impl Series {
                 for attempt in 0..*attempts {
                     clock.sleep_until(start + *spacing * attempt);
                     for &size in sizes {
-                        let message = Message::new(Kind::SizeProbe, session, attempt).with_sizes(size, 0);
+                        let message = DatagramMessage::new(DatagramKind::SizeProbe, session, attempt)
+                            .with_sizes(size, 0);
                         let length = socket.family.udp_payload_bytes(size);
                         match send(socket, &message.encode(length), None) {
                             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
@@ -315,9 +327,9 @@ impl Echoes {
         }
     }
 
-    fn take(&mut self, session: u64, arrival: Arrival, bytes: &[u8], now: Timestamp) {
+    fn take(&mut self, session: u64, arrival: ReceivedDatagram, bytes: &[u8], now: Timestamp) {
         for (message, _) in arrival.messages(bytes) {
-            if message.kind == Kind::Answer && message.session == session {
+            if message.kind == DatagramKind::Answer && message.session == session {
                 self.returned(message.sequence, now);
             }
         }
@@ -330,7 +342,7 @@ fn send_echoes(
     session: u64,
     waits: &[Duration],
     first_only: bool,
-    socket: &PathSocket,
+    socket: &DatagramSocket,
     clock: &dyn Clock,
 ) -> io::Result<Vec<Duration>> {
     let mut echoes = Echoes::default();
@@ -339,7 +351,7 @@ fn send_echoes(
         let is_last = sequence as usize + 1 == waits.len();
         let sent = clock.now();
         echoes.sent.insert(sequence, sent);
-        send(socket, &Message::new(Kind::Probe, session, sequence).encode(0), None)?;
+        send(socket, &DatagramMessage::new(DatagramKind::Probe, session, sequence).encode(0), None)?;
         loop {
             let longest = echoes.rtts.iter().max().filter(|_| is_last);
             let wait = longest.map_or(*wait, |rtt| *rtt + *rtt / 4 + ANSWER_TIME);

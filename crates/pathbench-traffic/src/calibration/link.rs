@@ -1,9 +1,9 @@
 //! The sequence of measurements of a link.
 
-use super::end::{ANSWER_TIME, Command, EndReport, Series};
+use super::end::{ANSWER_TIME, CalibrationCommand, EndReport, ProbeSeries};
 use super::plan::{CalibrationPlan, DirectionCalibration, LinkCalibration, ProbedDirection};
 use super::probes::probe_series;
-use super::train::Train;
+use super::train::PacketTrain;
 use pathbench_record::network::SMALLEST_IPV6_MTU_BYTES;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ pub enum CalibrationError<E> {
     NoAnswer { near: SocketAddr, far: SocketAddr, doing: &'static str },
 }
 
-pub(crate) type EndLink<'a, E> = &'a mut dyn FnMut(Command) -> Result<EndReport, E>;
+pub(crate) type EndLink<'a, E> = &'a mut dyn FnMut(CalibrationCommand) -> Result<EndReport, E>;
 
 /// Measures a link by sending commands to its two ends.
 ///
@@ -93,35 +93,35 @@ struct Link<'a, 'b, E> {
 }
 
 impl<E> Link<'_, '_, E> {
-    fn command(&mut self, end: usize, command: Command) -> Result<EndReport, CalibrationError<E>> {
+    fn command(&mut self, end: usize, command: CalibrationCommand) -> Result<EndReport, CalibrationError<E>> {
         (self.ends[end])(command).map_err(CalibrationError::End)
     }
 
     fn connect(&mut self) -> Result<(), CalibrationError<E>> {
-        let near = self.command(0, Command::Open(self.plan.near))?.local.unwrap_or(self.plan.near);
-        let far = self.command(1, Command::Open(self.plan.far))?.local.unwrap_or(self.plan.far);
-        self.command(0, Command::Connect(far))?;
-        self.command(1, Command::Connect(near))?;
+        let near = self.command(0, CalibrationCommand::Open(self.plan.near))?.local.unwrap_or(self.plan.near);
+        let far = self.command(1, CalibrationCommand::Open(self.plan.far))?.local.unwrap_or(self.plan.far);
+        self.command(0, CalibrationCommand::Connect(far))?;
+        self.command(1, CalibrationCommand::Connect(near))?;
         Ok(())
     }
 
     fn transfer(
         &mut self,
         from: usize,
-        series: Series,
+        series: ProbeSeries,
         wait: Duration,
         silence: Option<Duration>,
     ) -> Result<(EndReport, EndReport), CalibrationError<E>> {
         self.series += 1;
-        self.command(1 - from, Command::Expect(self.series, series.clone()))?;
-        let sent = self.command(from, Command::Send(self.series, series))?;
-        let received = self.command(1 - from, Command::Report { wait, silence })?;
+        self.command(1 - from, CalibrationCommand::Expect(self.series, series.clone()))?;
+        let sent = self.command(from, CalibrationCommand::Send(self.series, series))?;
+        let received = self.command(1 - from, CalibrationCommand::Report { wait, silence })?;
         Ok((sent, received))
     }
 
     fn round_trips(&mut self) -> Result<(Duration, Duration), CalibrationError<E>> {
         let waits = FIRST_WAITS_MS.map(Duration::from_millis).to_vec();
-        let first = Series::Echoes { waits, first_only: true };
+        let first = ProbeSeries::Echoes { waits, first_only: true };
         let (sent, _) = self.transfer(0, first, Duration::ZERO, None)?;
         if sent.rtts.is_empty() {
             return Err(self.no_answer("of the first echoes"));
@@ -130,7 +130,7 @@ impl<E> Link<'_, '_, E> {
         if let Some(last) = waits.last_mut() {
             *last = LONG_TIME;
         }
-        let echoes = Series::Echoes { waits, first_only: false };
+        let echoes = ProbeSeries::Echoes { waits, first_only: false };
         let (sent, _) = self.transfer(0, echoes, Duration::ZERO, None)?;
         let longest = sent.rtts.iter().max().copied().unwrap_or_default();
         let (median, min) = median_and_min(sent.rtts).ok_or_else(|| self.no_answer("of the echoes"))?;
@@ -169,7 +169,7 @@ impl<E> Link<'_, '_, E> {
         for _ in 0..SIZE_SERIES {
             let open: Vec<u32> = sizes.iter().copied().filter(|size| !answers.contains_key(size)).collect();
             let spacing = self.size_spacing(&open);
-            let series = Series::Sizes { sizes: open, attempts: SIZE_ATTEMPTS, spacing };
+            let series = ProbeSeries::Sizes { sizes: open, attempts: SIZE_ATTEMPTS, spacing };
             let (sent, received) = self.transfer(from, series, self.answer_time, None)?;
             for (found, passes) in [(sent.refused, false), (received.sizes, true)] {
                 for size in found.into_iter().filter(|size| sizes.contains(size)) {
@@ -204,7 +204,7 @@ impl<E> Link<'_, '_, E> {
         let Some((count, spacing)) = probe_series(self.plan, rate_bps) else { return Ok(None) };
         let mut probed = ProbedDirection { sent: count, ..ProbedDirection::default() };
         for _ in 0..PROBE_SERIES {
-            let series = Series::Probes { count, spacing };
+            let series = ProbeSeries::Probes { count, spacing };
             let (_, report) = self.transfer(from, series, self.answer_time, None)?;
             (probed.received, probed.delays) = (report.received.min(count), report.delays);
             if probed.received > 0 {
@@ -217,7 +217,7 @@ impl<E> Link<'_, '_, E> {
     fn rate(&mut self, from: usize, asked_bps: u64, mtu_bytes: u32) -> Result<u64, CalibrationError<E>> {
         let mut best = 0;
         for _ in 0..TRAINS {
-            let train = Series::Train(Train::new(self.plan, asked_bps, mtu_bytes));
+            let train = ProbeSeries::Train(PacketTrain::new(self.plan, asked_bps, mtu_bytes));
             let silence = Some(TRAIN_SILENCE + self.spread);
             let (_, report) = self.transfer(from, train, self.answer_time + LONG_TIME, silence)?;
             best = best.max(report.rate_bps.unwrap_or(0));

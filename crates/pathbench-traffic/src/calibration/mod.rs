@@ -21,10 +21,10 @@ mod rate;
 mod sequence_meter;
 mod train;
 
-pub use end::{CalibrationEnd, Command, EndError, EndReport, Series};
+pub use end::{CalibrationCommand, CalibrationEnd, EndError, EndReport, ProbeSeries};
 pub use link::{CalibrationError, calibrate};
 pub use plan::{CalibrationPlan, DirectionCalibration, LinkCalibration, OneWayDelays, ProbedDirection};
 pub use probes::ProbeTally;
 pub use rate::RateMeter;
 pub use sequence_meter::SequenceMeter;
-pub use train::Train;
+pub use train::PacketTrain;

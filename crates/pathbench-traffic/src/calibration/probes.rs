@@ -49,7 +49,7 @@ impl ProbeTally {
         }
     }
 
-    pub fn received(&self) -> u32 {
+    pub fn received_probes(&self) -> u32 {
         self.arrivals.len() as u32
     }
 

@@ -3,7 +3,9 @@
 use super::plan::{CalibrationPlan, overhead_bytes};
 use super::rate::RateMeter;
 use super::sequence_meter::SequenceMeter;
-use crate::datagram::{Arrival, HEADER_BYTES, Kind, Message, PathSocket, Unsent};
+use crate::datagram::{
+    DatagramKind, DatagramMessage, DatagramSocket, HEADER_BYTES, ReceivedDatagram, Unsent,
+};
 use pathbench_record::network::AddressFamily;
 use pathbench_record::time::{Clock, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,7 @@ const SMALLEST_PAYLOAD: u64 = 200;
 const LONGEST: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Train {
+pub struct PacketTrain {
     /// Wire rate of the bottleneck to be measured.
     asked_bps: u64,
     duration: Duration,
@@ -38,7 +40,7 @@ pub struct Train {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Meter {
+pub(super) enum TrainMeter {
     Shaper(RateMeter),
     Emulated(SequenceMeter),
 }
@@ -50,7 +52,7 @@ fn payload_bytes(asked_bps: u64, duration: Duration, mtu_bytes: u32, family: Add
     share.saturating_sub(overhead_bytes(family)).clamp(SMALLEST_PAYLOAD.min(most), most)
 }
 
-impl Train {
+impl PacketTrain {
     pub(super) fn new(plan: &CalibrationPlan, asked_bps: u64, mtu_bytes: u32) -> Self {
         let duration = plan.train.min(LONGEST);
         Self {
@@ -65,16 +67,16 @@ impl Train {
         self.bucket_bytes == 0
     }
 
-    pub(super) fn meter(&self) -> Meter {
+    pub(super) fn meter(&self) -> TrainMeter {
         if self.is_emulated() {
-            Meter::Emulated(SequenceMeter::new(self.asked_bps, HEAD_START.as_nanos() as u64))
+            TrainMeter::Emulated(SequenceMeter::new(self.asked_bps, HEAD_START.as_nanos() as u64))
         } else {
-            Meter::Shaper(RateMeter::new(self.asked_bps, self.bucket_bytes))
+            TrainMeter::Shaper(RateMeter::new(self.asked_bps, self.bucket_bytes))
         }
     }
 
     /// Blocks for at most about twice its duration.
-    pub(super) fn send(&self, session: u64, socket: &PathSocket, clock: &dyn Clock) -> io::Result<()> {
+    pub(super) fn send(&self, session: u64, socket: &DatagramSocket, clock: &dyn Clock) -> io::Result<()> {
         let wire = self.payload_bytes + overhead_bytes(socket.family);
         let most = (MOST_BATCH_BYTES / self.payload_bytes).clamp(1, MOST_SEGMENTS);
         let in_time = |bps: u64, time: Duration| {
@@ -86,7 +88,7 @@ impl Train {
         } else {
             (self.bucket_bytes + self.bucket_bytes / 20) / wire + 4
         };
-        let batch = self.batch(Kind::Fill, session, most);
+        let batch = self.batch(DatagramKind::Fill, session, most);
         let mut left = fill;
         while left > 0 {
             let count = left.min(most);
@@ -96,7 +98,7 @@ impl Train {
         let offered = self.asked_bps + self.asked_bps / if self.is_emulated() { 10 } else { 4 };
         let per_batch = in_time(offered, BATCH_TIME).clamp(1, most);
         let total = in_time(offered, self.duration).max(16);
-        let mut batch = self.batch(Kind::Train, session, per_batch);
+        let mut batch = self.batch(DatagramKind::Train, session, per_batch);
         let start = clock.now();
         let mut sent = 0;
         while sent < total {
@@ -117,7 +119,7 @@ impl Train {
         }
         // Three times, because the queue may be full after the train.
         for _ in 0..3 {
-            send(socket, &Message::new(Kind::TrainEnd, session, 0).encode(0), None)?;
+            send(socket, &DatagramMessage::new(DatagramKind::TrainEnd, session, 0).encode(0), None)?;
             clock.sleep_until(clock.now() + Duration::from_millis(3));
         }
         Ok(())
@@ -125,22 +127,22 @@ impl Train {
 
     fn number_batch(&self, batch: &mut [u8], first: u64, sent_ns: u64) {
         for (packet, number) in batch.chunks_exact_mut(self.payload_bytes as usize).zip(first..) {
-            Message::stamp(packet, number as u32, sent_ns);
+            DatagramMessage::stamp(packet, number as u32, sent_ns);
         }
     }
 
-    fn batch(&self, kind: Kind, session: u64, count: u64) -> Vec<u8> {
-        Message::new(kind, session, 0).encode(self.payload_bytes as usize).repeat(count as usize)
+    fn batch(&self, kind: DatagramKind, session: u64, count: u64) -> Vec<u8> {
+        DatagramMessage::new(kind, session, 0).encode(self.payload_bytes as usize).repeat(count as usize)
     }
 
-    fn send_batch(&self, socket: &PathSocket, batch: &[u8], count: u64) -> io::Result<()> {
+    fn send_batch(&self, socket: &DatagramSocket, batch: &[u8], count: u64) -> io::Result<()> {
         let bytes = &batch[..(self.payload_bytes * count) as usize];
         send(socket, bytes, (count > 1).then_some(self.payload_bytes as u16))
     }
 }
 
 /// Sends one datagram or several. Datagrams dropped by a full queue of this host count as lost.
-pub(super) fn send(socket: &PathSocket, bytes: &[u8], segment: Option<u16>) -> io::Result<()> {
+pub(super) fn send(socket: &DatagramSocket, bytes: &[u8], segment: Option<u16>) -> io::Result<()> {
     match socket.send(bytes, segment, &mut Vec::new()) {
         Ok(()) | Err(Unsent::Full) => Ok(()),
         Err(Unsent::TooLong { .. }) => Err(io::Error::from_raw_os_error(libc::EMSGSIZE)),
@@ -148,22 +150,24 @@ pub(super) fn send(socket: &PathSocket, bytes: &[u8], segment: Option<u16>) -> i
     }
 }
 
-impl Meter {
+impl TrainMeter {
     pub(super) fn take(
         &mut self,
         session: u64,
         bytes: &[u8],
-        arrival: &Arrival,
+        arrival: &ReceivedDatagram,
         family: AddressFamily,
         now: Timestamp,
     ) {
         let overhead = overhead_bytes(family);
         let at_ns = arrival.at_ns.unwrap_or_else(|| now.as_nanos());
-        let is_part = |message: &Message| message.kind == Kind::Train && message.session == session;
+        let is_part =
+            |message: &DatagramMessage| message.kind == DatagramKind::Train && message.session == session;
         match self {
             Self::Shaper(rate) => {
                 // The kernel coalesces datagrams of equal size, also the first of a train with the datagram before it.
-                if Message::decode(&bytes[..arrival.length]).is_some_and(|message| is_part(&message)) {
+                if DatagramMessage::decode(&bytes[..arrival.length]).is_some_and(|message| is_part(&message))
+                {
                     let segments = arrival.length.div_ceil(arrival.segment.max(1)) as u64;
                     rate.arrived(at_ns, arrival.length as u64 + segments * overhead, arrival.drops);
                 }

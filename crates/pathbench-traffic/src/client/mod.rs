@@ -6,6 +6,6 @@ mod progress;
 mod run;
 
 pub use crate::stream::Update;
-pub use observer::{ClientObserver, Connected, Control, PathProgress, Progress, Unobserved};
+pub use observer::{ClientControl, ClientObserver, Connected, PathProgress, Progress, Unobserved};
 pub use plan::ClientPlan;
 pub use run::{ClientError, ClientOutcome, FetchError, fetch_record, run_client};

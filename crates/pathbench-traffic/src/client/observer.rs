@@ -27,13 +27,13 @@ pub trait ClientObserver: Sync {
     fn on_update(&self, _update: Update, _record_so_far: &dyn Fn() -> Option<EndRecord>) {}
 
     /// Called every 100 ms.
-    fn control(&self) -> Control {
-        Control::Continue
+    fn control(&self) -> ClientControl {
+        ClientControl::Continue
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Control {
+pub enum ClientControl {
     #[default]
     Continue,
     /// The test ends early, with both ends' records (interactive: no further requests; other patterns ignore it).

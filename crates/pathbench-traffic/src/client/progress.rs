@@ -1,7 +1,7 @@
 //! The progress of a running test, from the meters and samples of its streams.
 
 use super::observer::{PathProgress, Progress};
-use crate::stream::Stream;
+use crate::stream::TestStream;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Takes the progress of the same streams again and again.
 pub(super) struct ProgressMeter<'a> {
-    streams: &'a [Stream],
+    streams: &'a [TestStream],
     first_byte: Timestamp,
     /// Number of messages of each stream whose delays are reported.
     reported: Vec<u32>,
@@ -28,7 +28,7 @@ struct Sums {
 }
 
 impl<'a> ProgressMeter<'a> {
-    pub(super) fn new(streams: &'a [Stream], first_byte: Timestamp) -> Self {
+    pub(super) fn new(streams: &'a [TestStream], first_byte: Timestamp) -> Self {
         Self { streams, first_byte, reported: vec![0; streams.len()] }
     }
 

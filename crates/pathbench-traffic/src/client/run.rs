@@ -1,13 +1,16 @@
 //! One test, from the first connection to both ends' records, and the later FETCH of the server's record.
 
-use super::observer::{ClientObserver, Connected, Control};
+use super::observer::{ClientControl, ClientObserver, Connected};
 use super::plan::ClientPlan;
 use super::progress::ProgressMeter;
 use crate::meter::Wait;
-use crate::protocol::{Fetch, Frame, FrameKind, Hello, Refusal, RefusalCode, Request, VERSION};
+use crate::protocol::{
+    ControlFrame, Fetch, FrameKind, HelloFrame, RefusalCode, TestRefusal, TestRequest, VERSION,
+};
 use crate::record::{InvalidRecord, check_peer, most_record_bytes};
 use crate::stream::{
-    Channel, Cursor, Member, RECORD_TIME, Stream, StreamError, StreamGroup, TICK, TestPlan, Update,
+    Cursor, GroupMember, RECORD_TIME, StreamChannel, StreamError, StreamGroup, TICK, TestPlan, TestStream,
+    Update,
 };
 use crate::throughput::ALTERED;
 use pathbench_record::document::UnreachableBecause;
@@ -68,8 +71,8 @@ pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn Clie
     // The client abandons a test that a slow server does not end.
     let patience = plan.patience.saturating_mul(2).saturating_add(OVERTIME);
     test.deadline = clock.now() + test.parameters.longest_duration().saturating_add(patience);
-    let mut channels: Vec<Channel<'_>> =
-        connections.iter().map(|connection| Channel::new(connection, clock.as_ref())).collect();
+    let mut channels: Vec<StreamChannel<'_>> =
+        connections.iter().map(|connection| StreamChannel::new(connection, clock.as_ref())).collect();
     let streams = match handshake(plan, &test, clock, &connections, &mut channels) {
         Ok(streams) => streams,
         Err(error) => {
@@ -92,7 +95,7 @@ fn connect_options(plan: &ClientPlan) -> ConnectOptions {
         socket,
         security: plan.security.clone(),
         quic: plan.quic.clone(),
-        ..ConnectOptions::to(plan.server, plan.connect_timeout)
+        ..ConnectOptions::new(plan.server, plan.connect_timeout)
     }
 }
 
@@ -143,9 +146,9 @@ fn handshake(
     test: &TestPlan,
     clock: &Arc<dyn Clock>,
     connections: &[Arc<Connection>],
-    channels: &mut [Channel<'_>],
-) -> Result<Vec<Stream>, ClientError> {
-    let request = Request {
+    channels: &mut [StreamChannel<'_>],
+) -> Result<Vec<TestStream>, ClientError> {
+    let request = TestRequest {
         transport: plan.transport,
         patience: plan.patience,
         parameters: test.parameters.clone(),
@@ -155,36 +158,39 @@ fn handshake(
     .to_json();
     let failed = |error| handshake_error(plan, error);
     // One wait for all streams together, or a slow server could take this time for each stream.
-    let wait = || Wait::within(clock.now(), plan.connect_timeout, "answer");
+    let wait = || Wait::with_timeout(clock.now(), plan.connect_timeout, "answer");
     let mut hellos = wait();
     for (index, channel) in channels.iter_mut().enumerate() {
-        let hello = Frame::Hello(Hello::new(plan.test, index as u32, request.clone()));
+        let hello = ControlFrame::Hello(HelloFrame::new(plan.test, index as u32, request.clone()));
         channel.write(&hello, &mut hellos).map_err(failed)?;
     }
     // After all HELLOs, so that many streams take as many round trips as one.
     let mut answers = wait();
-    channels.iter_mut().try_for_each(|one| one.expect(&Frame::Accept, &mut answers)).map_err(failed)?;
+    channels
+        .iter_mut()
+        .try_for_each(|one| one.expect(&ControlFrame::Accept, &mut answers))
+        .map_err(failed)?;
     let group = StreamGroup::new(test.parameters.streams());
     let streams = connections
         .iter()
         .enumerate()
         .map(|(index, connection)| {
             let connection = Arc::clone(connection);
-            let member = Member(Arc::clone(&group));
-            Stream::new(test.clone(), index as u32, connection, member, clock, plan.sample_interval)
+            let member = GroupMember(Arc::clone(&group));
+            TestStream::new(test.clone(), index as u32, connection, member, clock, plan.sample_interval)
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(failed)?;
     let mut starts = wait();
     for channel in channels {
-        channel.write(&Frame::Start, &mut starts).map_err(failed)?;
+        channel.write(&ControlFrame::Start, &mut starts).map_err(failed)?;
     }
     Ok(streams)
 }
 
 fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {
     match error {
-        StreamError::Refused(Refusal { code, message, retry_after_ms }) => {
+        StreamError::Refused(TestRefusal { code, message, retry_after_ms }) => {
             ClientError::Refused { code, message, retry_after_ms }
         }
         StreamError::Telemetry(_) | StreamError::Sampler(_) => {
@@ -196,8 +202,8 @@ fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {
 
 /// One thread per stream; this thread reports their progress to the observer.
 fn run_streams(
-    streams: &[Stream],
-    channels: Vec<Channel<'_>>,
+    streams: &[TestStream],
+    channels: Vec<StreamChannel<'_>>,
     clock: &dyn Clock,
     observer: &dyn ClientObserver,
 ) -> Vec<StreamOutcome> {
@@ -246,7 +252,7 @@ fn run_streams(
                     report_progress(now);
                     if observer.wants_updates() {
                         let records = || streams.iter().map(|stream| stream.record_so_far(now)).collect();
-                        let update = Update::since(&mut cursors, streams, now);
+                        let update = Update::collect_since(&mut cursors, streams, now);
                         observer.on_update(update, &|| EndRecord::of_streams(records()));
                     }
                 }
@@ -257,17 +263,17 @@ fn run_streams(
                 }
             }
             match observer.control() {
-                Control::Continue => {}
-                Control::Stop => streams.iter().for_each(|stream| stream.stop(clock.now())),
-                Control::Abort => streams.iter().for_each(|stream| stream.connection.abort()),
+                ClientControl::Continue => {}
+                ClientControl::Stop => streams.iter().for_each(|stream| stream.stop(clock.now())),
+                ClientControl::Abort => streams.iter().for_each(|stream| stream.connection.abort()),
             }
         }
     })
 }
 
 fn run_stream(
-    stream: &Stream,
-    channel: &mut Channel<'_>,
+    stream: &TestStream,
+    channel: &mut StreamChannel<'_>,
     on_first_byte: &(dyn Fn(Timestamp) + Sync),
 ) -> StreamOutcome {
     let clock = channel.clock;
@@ -288,15 +294,15 @@ fn run_stream(
 
 /// The server's record of the stream, checked against the test's bounds, and the end of the connection.
 fn receive_record(
-    stream: &Stream,
-    channel: &mut Channel<'_>,
+    stream: &TestStream,
+    channel: &mut StreamChannel<'_>,
     client: &EndRecord,
 ) -> Result<EndRecord, StreamError> {
     let clock = channel.clock;
     channel.decoder.set_body_limit(most_record_bytes(client, clock.now(), stream.record_bytes()));
     let server: EndRecord = match channel.frame(&mut stream.record_wait(clock))? {
-        Frame::Record(json) => serde_json::from_slice(&json).map_err(StreamError::Record)?,
-        frame => return Err(StreamError::unexpected(FrameKind::Record, frame)),
+        ControlFrame::Record(json) => serde_json::from_slice(&json).map_err(StreamError::Record)?,
+        frame => return Err(StreamError::from_unexpected(FrameKind::Record, frame)),
     };
     check_peer(client, &server, clock.now())?;
     stream.connection.finish_sending();
@@ -348,21 +354,21 @@ pub fn fetch_record(
     let session = Session::new(plan.transport, options, Arc::clone(clock));
     let clock = clock.as_ref();
     let connection = session.open().map_err(|error| connect_error(&error))?;
-    let mut channel = Channel::new(&connection, clock);
+    let mut channel = StreamChannel::new(&connection, clock);
     channel.decoder.set_body_limit(MAX_RECORD_BYTES);
     let mut wait =
-        Wait::within(clock.now(), RECORD_TIME, "hand over its record").or_silence(plan.connect_timeout);
+        Wait::with_timeout(clock.now(), RECORD_TIME, "hand over its record").or_silence(plan.connect_timeout);
     let failed = |error| handshake_error(plan, error);
-    let fetch = Frame::Fetch(Fetch { version: VERSION, test: client.test, end_test });
+    let fetch = ControlFrame::Fetch(Fetch { version: VERSION, test: client.test, end_test });
     channel.write(&fetch, &mut wait).map_err(failed)?;
     match channel.frame(&mut wait).map_err(failed)? {
-        Frame::Record(json) => {
+        ControlFrame::Record(json) => {
             let server = serde_json::from_slice(&json).map_err(|error| failed(StreamError::Record(error)))?;
             check_peer(client, &server, clock.now())?;
             Ok(server)
         }
-        Frame::NotFound => Err(FetchError::NotFound { server: plan.server, test: client.test }),
-        frame => Err(failed(StreamError::unexpected(FrameKind::Record, frame)).into()),
+        ControlFrame::NotFound => Err(FetchError::NotFound { server: plan.server, test: client.test }),
+        frame => Err(failed(StreamError::from_unexpected(FrameKind::Record, frame)).into()),
     }
 }
 

@@ -64,21 +64,21 @@ pub enum Cost {
 
 /// Clients that have returned their cookies do not use the budget of hellos; sources of hellos are easily forged.
 #[derive(Debug)]
-pub struct Budget {
+pub struct DatagramBudget {
     hellos: TokenBucket,
     networks: Vec<TokenBucket>,
-    places: RandomState,
+    slot_hash: RandomState,
     clients: HashMap<Client, ClientBudget>,
     most_clients: usize,
     bytes: TokenBucket,
 }
 
-impl Budget {
+impl DatagramBudget {
     pub fn new(most_clients: usize, now: Timestamp) -> Self {
         Self {
             hellos: TokenBucket::full(HELLOS, now),
             networks: vec![TokenBucket::full(NETWORK_HELLOS, now); NETWORKS],
-            places: RandomState::new(),
+            slot_hash: RandomState::new(),
             clients: HashMap::new(),
             most_clients: most_clients.max(1),
             bytes: TokenBucket::full(ALL_BYTES, now),
@@ -87,9 +87,9 @@ impl Budget {
 
     pub fn take_hello(&mut self, from: IpAddr, now: Timestamp) -> bool {
         let network = network(from, IPV4_PREFIX, IPV6_PREFIX);
-        let place = self.places.hash_one(network) as usize % NETWORKS;
+        let slot = self.slot_hash.hash_one(network) as usize % NETWORKS;
         // The network's bucket first: a flood from one network does not exhaust the total budget.
-        self.networks[place].take(1, now) && self.hellos.take(1, now)
+        self.networks[slot].take(1, now) && self.hellos.take(1, now)
     }
 
     /// Whether the number of active clients without this one has reached its limit.

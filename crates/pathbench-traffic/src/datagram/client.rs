@@ -1,6 +1,6 @@
 //! The sans-IO interface of the clients, and the loop that connects one to a socket.
 
-use super::socket::{NetworkReport, PathSocket, Unsent};
+use super::socket::{DatagramSocket, NetworkReport, Unsent};
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::IpAddr;
@@ -42,7 +42,7 @@ pub trait DatagramClient {
 /// reason other than a datagram's size or a full queue.
 pub(crate) fn turn(
     client: &mut dyn DatagramClient,
-    socket: &PathSocket,
+    socket: &DatagramSocket,
     clock: &dyn Clock,
     buffer: &mut [u8],
 ) -> bool {
@@ -81,7 +81,11 @@ pub(crate) fn turn(
 }
 
 /// Waits until one of the sockets is readable, for at most `time`.
-pub(crate) fn wait<'a>(sockets: impl IntoIterator<Item = &'a PathSocket>, time: Duration, clock: &dyn Clock) {
+pub(crate) fn wait<'a>(
+    sockets: impl IntoIterator<Item = &'a DatagramSocket>,
+    time: Duration,
+    clock: &dyn Clock,
+) {
     let limit = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
     let mut watched: Vec<PollFd<'_>> =
         sockets.into_iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();

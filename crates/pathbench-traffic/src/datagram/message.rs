@@ -27,7 +27,7 @@ pub(crate) const MOST_PACKET_BYTES: u32 = 65_535;
 /// `Size…` and `KernelMtu…` messages carry two sizes of IP packets in their value ([`Message::with_sizes`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum DatagramKind {
     /// Client: requests a cookie; the text is its token. Value: time of sending, which answers return.
     Hello = 1,
     Welcome = 2,
@@ -54,9 +54,9 @@ pub enum Kind {
     TrainEnd = 34,
 }
 
-impl Kind {
+impl DatagramKind {
     fn from_code(code: u8) -> Option<Self> {
-        use Kind as K;
+        use DatagramKind as K;
         let kinds = match code {
             1..=5 => [K::Hello, K::Welcome, K::Refused, K::Probe, K::Answer].as_slice(),
             16..=19 => &[K::SizeProbe, K::SizeReceived, K::SizeRequest, K::SizeResponse],
@@ -72,8 +72,8 @@ impl Kind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    pub kind: Kind,
+pub struct DatagramMessage {
+    pub kind: DatagramKind,
     /// In an answer: the sequence number of the request.
     pub sequence: u32,
     pub session: u64,
@@ -83,8 +83,8 @@ pub struct Message {
     pub text: String,
 }
 
-impl Message {
-    pub const fn new(kind: Kind, session: u64, sequence: u32) -> Self {
+impl DatagramMessage {
+    pub const fn new(kind: DatagramKind, session: u64, sequence: u32) -> Self {
         Self { kind, sequence, session, cookie: 0, value: 0, text: String::new() }
     }
 
@@ -130,7 +130,7 @@ impl Message {
         let number = |from: usize, to: usize| {
             header[from..to].iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
         };
-        let kind = Kind::from_code(header[8])?;
+        let kind = DatagramKind::from_code(header[8])?;
         let text_bytes = number(10, 12) as usize;
         if text_bytes > MAX_TEXT_BYTES || text_bytes > 0 && !kind.may_have_text() {
             return None;

@@ -12,12 +12,12 @@ mod responder;
 mod socket;
 
 pub(crate) use admission::random_session;
-pub use admission::{Budget, Cookies, Cost};
+pub use admission::{Cookies, Cost, DatagramBudget};
 pub(crate) use client::{BUFFER_BYTES, STALE, TICK, turn, wait};
 pub use client::{DatagramClient, Outgoing};
-pub use message::{HEADER_BYTES, Kind, MAGIC, MAX_TEXT_BYTES, Message};
+pub use message::{DatagramKind, DatagramMessage, HEADER_BYTES, MAGIC, MAX_TEXT_BYTES};
 pub(crate) use message::{HELLO_BYTES, MOST_PACKET_BYTES, floor_bytes, tiny_bytes};
-pub use responder::Responder;
+pub use responder::DatagramResponder;
 pub(crate) use responder::ResponderService;
-pub(crate) use socket::{Arrival, PathSocket, check_token};
 pub use socket::{DatagramError, UdpPath, Unsent};
+pub(crate) use socket::{DatagramSocket, ReceivedDatagram, check_token};

@@ -1,7 +1,9 @@
 //! The server's side: datagrams and time in, datagrams out; and its attachment to the server's UDP port.
 
-use super::admission::{Budget, Cookies, Cost};
-use super::message::{HEADER_BYTES, Kind, MAGIC, MOST_PACKET_BYTES, Message, cut, tiny_bytes};
+use super::admission::{Cookies, Cost, DatagramBudget};
+use super::message::{
+    DatagramKind, DatagramMessage, HEADER_BYTES, MAGIC, MOST_PACKET_BYTES, cut, tiny_bytes,
+};
 use super::socket::{interface_limit, kernel_path_mtu};
 use crate::token::Access;
 use pathbench_record::network::AddressFamily;
@@ -17,16 +19,21 @@ use std::sync::{Arc, Mutex};
 /// These answers have their own budget, so that forged sources can at most keep out new clients. Answers and bytes are
 /// rate-limited per client. Memory is bounded.
 #[derive(Debug)]
-pub struct Responder {
+pub struct DatagramResponder {
     access: Access,
     cookies: Cookies,
-    budget: Budget,
+    budget: DatagramBudget,
     draining: bool,
 }
 
-impl Responder {
+impl DatagramResponder {
     pub fn new(access: Access, most_clients: usize, now: Timestamp) -> Self {
-        Self { access, cookies: Cookies::new(now), budget: Budget::new(most_clients, now), draining: false }
+        Self {
+            access,
+            cookies: Cookies::new(now),
+            budget: DatagramBudget::new(most_clients, now),
+            draining: false,
+        }
     }
 
     pub fn drain(&mut self) {
@@ -41,11 +48,13 @@ impl Responder {
         datagram: &[u8],
         kernel_mtu: impl FnOnce() -> Option<u32>,
     ) -> Option<Vec<u8>> {
-        let message = Message::decode(datagram)?;
+        let message = DatagramMessage::decode(datagram)?;
         let cost = match message.kind {
-            Kind::Hello => return self.answer_hello(now, from, &message, datagram.len()),
-            Kind::Probe => Cost::Probe,
-            Kind::SizeProbe | Kind::SizeRequest | Kind::KernelMtuRequest => Cost::Size,
+            DatagramKind::Hello => return self.answer_hello(now, from, &message, datagram.len()),
+            DatagramKind::Probe => Cost::Probe,
+            DatagramKind::SizeProbe | DatagramKind::SizeRequest | DatagramKind::KernelMtuRequest => {
+                Cost::Size
+            }
             _ => return None,
         };
         if !self.cookies.is_valid(now, from, message.session, message.cookie)
@@ -55,27 +64,27 @@ impl Responder {
         }
         let family = AddressFamily::of(from.ip());
         let (kind, size_bytes) = (message.kind, message.size_bytes());
-        let answer = Message { text: String::new(), ..message };
+        let answer = DatagramMessage { text: String::new(), ..message };
         Some(match kind {
-            Kind::SizeProbe => Message { kind: Kind::SizeReceived, ..answer }
+            DatagramKind::SizeProbe => DatagramMessage { kind: DatagramKind::SizeReceived, ..answer }
                 .with_sizes(family.udp_packet_bytes(datagram.len()), message.value as u32)
                 .encode(0),
-            Kind::KernelMtuRequest => Message { kind: Kind::KernelMtu, ..answer }
+            DatagramKind::KernelMtuRequest => DatagramMessage { kind: DatagramKind::KernelMtu, ..answer }
                 .with_sizes(size_bytes, kernel_mtu().unwrap_or_default())
                 .encode(0),
-            Kind::SizeRequest => {
+            DatagramKind::SizeRequest => {
                 if !(tiny_bytes(family)..=MOST_PACKET_BYTES).contains(&size_bytes) {
                     return None;
                 }
                 // Without an answer the client would count the packet as lost.
                 if self.budget.take(from.ip(), Cost::Bytes(size_bytes.into()), now) {
                     let length = family.udp_payload_bytes(size_bytes);
-                    Message { kind: Kind::SizeResponse, ..answer }.encode(length)
+                    DatagramMessage { kind: DatagramKind::SizeResponse, ..answer }.encode(length)
                 } else {
-                    Message { kind: Kind::Busy, ..answer }.encode(0)
+                    DatagramMessage { kind: DatagramKind::Busy, ..answer }.encode(0)
                 }
             }
-            _ => Message { kind: Kind::Answer, ..answer }.encode(0),
+            _ => DatagramMessage { kind: DatagramKind::Answer, ..answer }.encode(0),
         })
     }
 
@@ -83,7 +92,7 @@ impl Responder {
         &mut self,
         now: Timestamp,
         from: SocketAddr,
-        hello: &Message,
+        hello: &DatagramMessage,
         length: usize,
     ) -> Option<Vec<u8>> {
         if !self.budget.take_hello(from.ip(), now) {
@@ -92,18 +101,18 @@ impl Responder {
         let answer = match self.objection(now, from, hello) {
             None => {
                 let cookie = self.cookies.cookie(now, from, hello.session);
-                Message { kind: Kind::Welcome, cookie, text: String::new(), ..hello.clone() }
+                DatagramMessage { kind: DatagramKind::Welcome, cookie, text: String::new(), ..hello.clone() }
             }
             Some(reason) => {
                 let text = cut(&reason, length - HEADER_BYTES).to_owned();
-                Message { kind: Kind::Refused, cookie: 0, text, ..hello.clone() }
+                DatagramMessage { kind: DatagramKind::Refused, cookie: 0, text, ..hello.clone() }
             }
         };
         Some(answer.encode(0))
     }
 
     /// The reason why a hello gets no cookie, for the user at the client.
-    fn objection(&self, now: Timestamp, from: SocketAddr, hello: &Message) -> Option<String> {
+    fn objection(&self, now: Timestamp, from: SocketAddr, hello: &DatagramMessage) -> Option<String> {
         let token = (!hello.text.is_empty()).then_some(hello.text.as_str());
         if let Err(refusal) = self.access.check(token) {
             return Some(refusal.to_string());
@@ -118,21 +127,22 @@ impl Responder {
 
     /// The message sent instead of an `answer` that exceeds the MTU of this host's interface (`limit`, if known).
     pub fn too_long(answer: &[u8], limit: Option<u32>) -> Option<Vec<u8>> {
-        let message = Message::decode(answer).filter(|message| message.kind == Kind::SizeResponse)?;
+        let message =
+            DatagramMessage::decode(answer).filter(|message| message.kind == DatagramKind::SizeResponse)?;
         let size_bytes = message.size_bytes();
-        let message = Message { kind: Kind::ExceedsInterface, ..message };
+        let message = DatagramMessage { kind: DatagramKind::ExceedsInterface, ..message };
         Some(message.with_sizes(size_bytes, limit.unwrap_or_default()).encode(0))
     }
 }
 
 pub(crate) struct ResponderService {
-    responder: Mutex<Responder>,
+    responder: Mutex<DatagramResponder>,
     clock: Arc<dyn Clock>,
 }
 
 impl ResponderService {
     pub(crate) fn new(access: Access, most_clients: usize, clock: &Arc<dyn Clock>) -> Self {
-        let responder = Mutex::new(Responder::new(access, most_clients, clock.now()));
+        let responder = Mutex::new(DatagramResponder::new(access, most_clients, clock.now()));
         Self { responder, clock: Arc::clone(clock) }
     }
 
@@ -166,6 +176,6 @@ impl DatagramService for ResponderService {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {
             return None;
         }
-        Responder::too_long(answer, interface_limit(from, local, answer.len()))
+        DatagramResponder::too_long(answer, interface_limit(from, local, answer.len()))
     }
 }

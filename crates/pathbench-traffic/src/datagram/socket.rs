@@ -5,7 +5,7 @@
 //! `IPV6_RECVERR`), `linux/errqueue.h`, `net/ipv4/ip_sockglue.c` (`ip_icmp_error`, `ip_local_error`), udp(7)
 //! (`UDP_SEGMENT`, `UDP_GRO`), Documentation/networking/timestamping.rst (`SO_TIMESTAMPNS`), socket(7) (`SO_RXQ_OVFL`).
 
-use super::message::{MAX_TEXT_BYTES, Message};
+use super::message::{DatagramMessage, MAX_TEXT_BYTES};
 use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
@@ -76,14 +76,14 @@ pub struct UdpPath {
 }
 
 #[derive(Debug)]
-pub(crate) struct PathSocket {
+pub(crate) struct DatagramSocket {
     socket: Socket,
     pub(crate) family: AddressFamily,
 }
 
 /// A datagram, or several of one size that the kernel coalesced.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arrival {
+pub(crate) struct ReceivedDatagram {
     pub(crate) length: usize,
     pub(crate) segment: usize,
     /// Arrival time on the kernel's wall clock, if timestamps are enabled.
@@ -99,37 +99,36 @@ pub(crate) fn check_token(token: Option<&str>) -> Result<(), DatagramError> {
     }
 }
 
-fn failed(doing: impl Into<String>) -> impl FnOnce(io::Error) -> DatagramError {
+fn io_error(doing: impl Into<String>) -> impl FnOnce(io::Error) -> DatagramError {
     let doing = doing.into();
     move |source| DatagramError::Socket { doing, source }
 }
 
-impl PathSocket {
-    /// A non-blocking socket that sends to `server` over `path`.
+impl DatagramSocket {
     pub(crate) fn open(path: &UdpPath, server: SocketAddr) -> Result<Self, DatagramError> {
         let UdpPath { interface, local } = path;
-        let place = interface.as_ref().map_or_else(String::new, |interface| format!(" by {interface}"));
+        let via = interface.as_ref().map_or_else(String::new, |interface| format!(" by {interface}"));
         let any = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let opened = Self::bind(interface.as_deref(), SocketAddr::new(local.unwrap_or(any), 0))?;
         // With smaller buffers some datagrams are lost and the window shrinks, so errors are ignored.
         let _ = opened.socket.set_recv_buffer_size(BUFFER_BYTES);
         let _ = opened.socket.set_send_buffer_size(BUFFER_BYTES);
-        opened.connect(server).map_err(failed(format!("no route to {}{place}", server.ip())))?;
-        opened.socket.set_nonblocking(true).map_err(failed("setting up a UDP socket"))?;
+        opened.connect(server).map_err(io_error(format!("no route to {}{via}", server.ip())))?;
+        opened.socket.set_nonblocking(true).map_err(io_error("setting up a UDP socket"))?;
         Ok(opened)
     }
 
     /// An unconnected socket with blocking sends.
     pub(crate) fn bind(interface: Option<&str>, local: SocketAddr) -> Result<Self, DatagramError> {
-        let place = interface.map_or_else(String::new, |interface| format!(" by {interface}"));
+        let via = interface.map_or_else(String::new, |interface| format!(" by {interface}"));
         let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))
-            .map_err(failed("opening a UDP socket"))?;
+            .map_err(io_error("opening a UDP socket"))?;
         if let Some(interface) = interface {
             bind_interface(&socket, interface, local.is_ipv4())
-                .map_err(failed(format!("binding to the interface {interface}")))?;
+                .map_err(io_error(format!("binding to the interface {interface}")))?;
         }
-        socket.bind(&local.into()).map_err(failed(format!("using the address {}{place}", local.ip())))?;
-        forbid_fragments(&socket, local.is_ipv4()).map_err(failed("forbidding fragmentation"))?;
+        socket.bind(&local.into()).map_err(io_error(format!("using the address {}{via}", local.ip())))?;
+        forbid_fragments(&socket, local.is_ipv4()).map_err(io_error("forbidding fragmentation"))?;
         Ok(Self { socket, family: AddressFamily::of(local.ip()) })
     }
 
@@ -183,7 +182,7 @@ impl PathSocket {
         })
     }
 
-    pub(crate) fn receive(&self, buffer: &mut [u8]) -> Option<Arrival> {
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> Option<ReceivedDatagram> {
         let mut control = nix::cmsg_space!(i32, libc::timespec, u32);
         for _ in 0..ATTEMPTS {
             let mut parts = [IoSliceMut::new(buffer)];
@@ -205,15 +204,15 @@ impl PathSocket {
     }
 }
 
-impl Arrival {
-    pub(crate) fn messages(self, bytes: &[u8]) -> impl Iterator<Item = (Message, usize)> + '_ {
+impl ReceivedDatagram {
+    pub(crate) fn messages(self, bytes: &[u8]) -> impl Iterator<Item = (DatagramMessage, usize)> + '_ {
         let datagrams = bytes[..self.length].chunks(self.segment.max(1));
-        datagrams.filter_map(|datagram| Some((Message::decode(datagram)?, datagram.len())))
+        datagrams.filter_map(|datagram| Some((DatagramMessage::decode(datagram)?, datagram.len())))
     }
 }
 
-fn arrival(length: usize, control: impl Iterator<Item = ControlMessageOwned>) -> Arrival {
-    let mut arrival = Arrival { length, segment: length, at_ns: None, drops: 0 };
+fn arrival(length: usize, control: impl Iterator<Item = ControlMessageOwned>) -> ReceivedDatagram {
+    let mut arrival = ReceivedDatagram { length, segment: length, at_ns: None, drops: 0 };
     for message in control {
         match message {
             ControlMessageOwned::UdpGroSegments(segment) => {
@@ -229,7 +228,7 @@ fn arrival(length: usize, control: impl Iterator<Item = ControlMessageOwned>) ->
     arrival
 }
 
-impl AsFd for PathSocket {
+impl AsFd for DatagramSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -238,7 +237,7 @@ impl AsFd for PathSocket {
 /// The largest packet that the outgoing interface from `local` to `to` sends, after it has rejected a datagram of
 /// `length` bytes; `None` when the kernel does not report it.
 pub(super) fn interface_limit(to: SocketAddr, local: Option<IpAddr>, length: usize) -> Option<u32> {
-    let (socket, to) = connected(to, local)?;
+    let (socket, to) = connect(to, local)?;
     forbid_fragments(&socket, to.is_ipv4()).ok()?;
     // The kernel rejects this datagram, too; its error report contains the limit.
     socket.send(&vec![0; length]).err()?;
@@ -251,12 +250,12 @@ pub(super) fn interface_limit(to: SocketAddr, local: Option<IpAddr>, length: usi
 /// The path MTU from `local` to `to` in this host's kernel (`IP_MTU`, ip(7)), which comes from ICMP, from the route or
 /// from the interface.
 pub(super) fn kernel_path_mtu(to: SocketAddr, local: Option<IpAddr>) -> Option<u32> {
-    let (socket, to) = connected(to, local)?;
+    let (socket, to) = connect(to, local)?;
     if to.is_ipv4() { ip_mtu(&socket) } else { ipv6_mtu(&socket) }.ok()
 }
 
 /// A socket on the path from `local` to `to`, for queries to the kernel.
-fn connected(mut to: SocketAddr, local: Option<IpAddr>) -> Option<(Socket, SocketAddr)> {
+fn connect(mut to: SocketAddr, local: Option<IpAddr>) -> Option<(Socket, SocketAddr)> {
     to.set_ip(to.ip().to_canonical());
     let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP)).ok()?;
     socket.set_nonblocking(true).ok()?;

@@ -9,6 +9,6 @@ mod requester;
 mod responder;
 mod template;
 
-pub use requester::{InteractiveCore, PingCore, Step};
-pub use responder::{Arrival, Reply, Responder, ResponderPlan};
+pub use requester::{InteractiveCore, PingCore, RequesterStep};
+pub use responder::{MessageResponder, Reply, RequestArrival, ResponderPlan};
 pub use template::MessageFault;

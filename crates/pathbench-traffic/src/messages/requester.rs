@@ -3,7 +3,7 @@
 use super::template::{MessageFault, Template};
 use crate::content::{Content, ContentKind};
 use crate::meter::Meter;
-use crate::protocol::{Frame, FrameKind, HEADER_BYTES, Message};
+use crate::protocol::{ControlFrame, FrameKind, HEADER_BYTES, MessageFrame};
 use pathbench_record::direction::Direction;
 use pathbench_record::end::{MessageRecord, TestId};
 use pathbench_record::pattern::{InteractiveParameters, PingParameters};
@@ -11,7 +11,7 @@ use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum RequesterStep {
     Write(Vec<u8>),
     WaitUntil(Timestamp),
     /// An answer may come until this time (ping).
@@ -32,7 +32,7 @@ struct Requests {
 
 impl Requests {
     fn new(test: TestId, stream: u32, request_bytes: u32, answer_bytes: u32) -> Self {
-        let template = |kind, bytes| Template::new(Content::of(test, stream, kind), bytes);
+        let template = |kind, bytes| Template::new(Content::new(test, stream, kind), bytes);
         Self {
             template: template(ContentKind::Requests, request_bytes),
             answers: template(ContentKind::Answers, answer_bytes),
@@ -42,19 +42,24 @@ impl Requests {
         }
     }
 
-    fn begin(&mut self, now: Timestamp, sequence: u32, meter: &mut Meter) -> Result<Step, MessageFault> {
+    fn begin(
+        &mut self,
+        now: Timestamp,
+        sequence: u32,
+        meter: &mut Meter,
+    ) -> Result<RequesterStep, MessageFault> {
         meter.begin_write(now);
-        self.frame = Frame::Message(self.template.message(sequence)).encode()?;
+        self.frame = ControlFrame::Message(self.template.message(sequence)).encode()?;
         (self.sequence, self.taken) = (sequence, 0);
-        Ok(Step::Write(self.frame.clone()))
+        Ok(RequesterStep::Write(self.frame.clone()))
     }
 
     fn is_writing(&self) -> bool {
         self.taken < self.frame.len()
     }
 
-    fn rest(&self) -> Option<Step> {
-        self.is_writing().then(|| Step::Write(self.frame[self.taken..].to_vec()))
+    fn rest(&self) -> Option<RequesterStep> {
+        self.is_writing().then(|| RequesterStep::Write(self.frame[self.taken..].to_vec()))
     }
 
     /// The socket accepted `count` more bytes; returns the request's number when the socket has accepted all of it.
@@ -99,22 +104,22 @@ impl PingCore {
         }
     }
 
-    pub fn next(&mut self, now: Timestamp) -> Result<Step, MessageFault> {
+    pub fn next(&mut self, now: Timestamp) -> Result<RequesterStep, MessageFault> {
         if let Some(rest) = self.requests.rest() {
             return Ok(rest);
         }
         if let Some(until) = self.awaited_until {
             if now < until {
-                return Ok(Step::Await(until));
+                return Ok(RequesterStep::Await(until));
             }
             self.settle(now);
         }
         let sequence = self.made.len() as u32;
         if sequence >= self.parameters.requests() {
-            return Ok(Step::Finished);
+            return Ok(RequesterStep::Finished);
         }
         if now < self.next_due {
-            return Ok(Step::WaitUntil(self.next_due));
+            return Ok(RequesterStep::WaitUntil(self.next_due));
         }
         let step = self.requests.begin(now, sequence, &mut self.meter)?;
         self.made.push(MessageRecord {
@@ -140,8 +145,8 @@ impl PingCore {
         }
     }
 
-    pub fn take(&mut self, now: Timestamp, frame: Frame) -> Result<(), MessageFault> {
-        let Frame::Answer(answer) = frame else { return Err(MessageFault::unexpected(frame)) };
+    pub fn take(&mut self, now: Timestamp, frame: ControlFrame) -> Result<(), MessageFault> {
+        let ControlFrame::Answer(answer) = frame else { return Err(MessageFault::from_unexpected(frame)) };
         let asked = self.made.len() as u32;
         let sequence = answer.sequence;
         if sequence >= asked {
@@ -243,7 +248,7 @@ impl InteractiveCore {
     }
 
     /// The next step at `now`. The first call sets the due time of request 0.
-    pub fn next(&mut self, now: Timestamp) -> Result<Step, MessageFault> {
+    pub fn next(&mut self, now: Timestamp) -> Result<RequesterStep, MessageFault> {
         let start = *self.start.get_or_insert(now);
         self.meter.last_progress.get_or_insert(now);
         if let Some(rest) = self.requests.rest() {
@@ -251,11 +256,11 @@ impl InteractiveCore {
         }
         let sequence = self.marks.len() as u32;
         if sequence >= self.requests_wanted() || now >= self.gives_up_at(start) {
-            return Ok(Step::Finished);
+            return Ok(RequesterStep::Finished);
         }
         let due = self.due(start, sequence);
         if now < due {
-            return Ok(Step::WaitUntil(due));
+            return Ok(RequesterStep::WaitUntil(due));
         }
         let step = self.requests.begin(now, sequence, &mut self.meter)?;
         self.marks.push(Marks::default());
@@ -269,9 +274,9 @@ impl InteractiveCore {
         }
     }
 
-    pub fn take(&mut self, now: Timestamp, frame: Frame) -> Result<(), MessageFault> {
+    pub fn take(&mut self, now: Timestamp, frame: ControlFrame) -> Result<(), MessageFault> {
         match frame {
-            Frame::Acknowledge { sequence } => {
+            ControlFrame::Acknowledge { sequence } => {
                 let kind = FrameKind::Acknowledge;
                 in_turn(kind, sequence, self.acknowledged)?;
                 let marks = self.marks.get_mut(sequence as usize);
@@ -282,15 +287,15 @@ impl InteractiveCore {
                 self.acknowledged += 1;
                 self.meter.received(now, 4);
             }
-            Frame::Answer(answer) => self.take_answer(now, &answer)?,
-            Frame::Stop => self.stop(now),
-            frame => return Err(MessageFault::unexpected(frame)),
+            ControlFrame::Answer(answer) => self.take_answer(now, &answer)?,
+            ControlFrame::Stop => self.stop(now),
+            frame => return Err(MessageFault::from_unexpected(frame)),
         }
         self.meter.progressed(now);
         Ok(())
     }
 
-    fn take_answer(&mut self, now: Timestamp, answer: &Message) -> Result<(), MessageFault> {
+    fn take_answer(&mut self, now: Timestamp, answer: &MessageFrame) -> Result<(), MessageFault> {
         let sequence = answer.sequence;
         in_turn(FrameKind::Answer, sequence, self.answered)?;
         // The acknowledgement precedes the answer.

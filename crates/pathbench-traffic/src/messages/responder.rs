@@ -3,7 +3,7 @@
 use super::template::{MessageFault, Template};
 use crate::content::{Content, ContentKind};
 use crate::meter::Meter;
-use crate::protocol::{End, Frame, FrameKind};
+use crate::protocol::{ControlFrame, EndFrame, FrameKind};
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::time::Timestamp;
@@ -28,24 +28,24 @@ pub struct Reply {
 
 /// Answers requests in order and counts them. It keeps nothing of an answered request, unless arrivals are recorded.
 #[derive(Debug)]
-pub struct Responder {
+pub struct MessageResponder {
     plan: ResponderPlan,
     next: u32,
-    pub end: Option<End>,
-    arrivals: Option<Vec<Arrival>>,
+    pub end: Option<EndFrame>,
+    arrivals: Option<Vec<RequestArrival>>,
     /// Bodies of sent acknowledgements and answers, and of received requests; receiving is progress.
     pub meter: Meter,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
+pub struct RequestArrival {
     pub sequence: u32,
     pub at: Timestamp,
 }
 
 impl ResponderPlan {
-    pub fn of(parameters: &PatternParameters, test: TestId, stream: u32) -> Option<Self> {
-        let template = |kind, bytes| Template::new(Content::of(test, stream, kind), bytes);
+    pub fn new(parameters: &PatternParameters, test: TestId, stream: u32) -> Option<Self> {
+        let template = |kind, bytes| Template::new(Content::new(test, stream, kind), bytes);
         match parameters {
             PatternParameters::Ping(ping) => Some(Self {
                 requests: template(ContentKind::Requests, ping.request_bytes),
@@ -66,7 +66,7 @@ impl ResponderPlan {
     }
 }
 
-impl Responder {
+impl MessageResponder {
     /// A responder before the first request; its series count from `origin`. Silence of the peer for `patience`, in
     /// addition to the pattern's own pauses, ends the test.
     pub fn new(plan: ResponderPlan, origin: Timestamp, patience: Duration) -> Self {
@@ -75,19 +75,19 @@ impl Responder {
     }
 
     /// The arrivals of requests since the last call. From the first call on they are stored until the next call.
-    pub fn take_arrivals(&mut self) -> Vec<Arrival> {
+    pub fn take_arrivals(&mut self) -> Vec<RequestArrival> {
         self.arrivals.replace(Vec::new()).unwrap_or_default()
     }
 
-    pub fn take(&mut self, now: Timestamp, frame: Frame) -> Result<Option<Reply>, MessageFault> {
+    pub fn take(&mut self, now: Timestamp, frame: ControlFrame) -> Result<Option<Reply>, MessageFault> {
         let message = match frame {
-            Frame::Message(message) => message,
-            Frame::End(end) => {
+            ControlFrame::Message(message) => message,
+            ControlFrame::End(end) => {
                 self.end = Some(end);
                 self.meter.progressed(now);
                 return Ok(None);
             }
-            frame => return Err(MessageFault::unexpected(frame)),
+            frame => return Err(MessageFault::from_unexpected(frame)),
         };
         let sequence = message.sequence;
         if sequence != self.next {
@@ -101,12 +101,12 @@ impl Responder {
         self.next += 1;
         self.meter.progressed(now);
         if let Some(arrivals) = &mut self.arrivals {
-            arrivals.push(Arrival { sequence, at: now });
+            arrivals.push(RequestArrival { sequence, at: now });
         }
         self.meter.received(now, self.plan.requests.body_bytes as u64);
         let acknowledgement =
-            self.plan.acknowledges.then(|| Frame::Acknowledge { sequence }.encode()).transpose()?;
-        let answer = Frame::Answer(self.plan.answers.message(sequence)).encode()?;
+            self.plan.acknowledges.then(|| ControlFrame::Acknowledge { sequence }.encode()).transpose()?;
+        let answer = ControlFrame::Answer(self.plan.answers.message(sequence)).encode()?;
         Ok(Some(Reply { acknowledgement, answer }))
     }
 

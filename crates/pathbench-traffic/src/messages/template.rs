@@ -1,7 +1,7 @@
 //! The content of the messages of a stream, and the faults that a peer can make in them.
 
 use crate::content::Content;
-use crate::protocol::{DecodeError, Frame, FrameKind, Message, Refusal};
+use crate::protocol::{ControlFrame, DecodeError, FrameKind, MessageFrame, TestRefusal};
 use pathbench_record::pattern::MIN_MESSAGE_BYTES;
 use thiserror::Error;
 
@@ -12,7 +12,7 @@ pub enum MessageFault {
     #[error("the peer sent {kind} among the messages of the test")]
     Unexpected { kind: FrameKind },
     #[error("the peer ended the test: {0}")]
-    Refused(Refusal),
+    Refused(TestRefusal),
     #[error("the peer sent {kind} number {sequence}; number {expected} was expected")]
     OutOfTurn { kind: FrameKind, sequence: u32, expected: u32 },
     #[error("the peer sent more than the {most} messages of the test")]
@@ -24,9 +24,9 @@ pub enum MessageFault {
 }
 
 impl MessageFault {
-    pub(super) fn unexpected(frame: Frame) -> Self {
+    pub(super) fn from_unexpected(frame: ControlFrame) -> Self {
         match frame {
-            Frame::Refuse(refusal) => Self::Refused(refusal),
+            ControlFrame::Refuse(refusal) => Self::Refused(refusal),
             frame => Self::Unexpected { kind: frame.kind() },
         }
     }
@@ -52,13 +52,13 @@ impl Template {
         u64::from(sequence) * self.content_bytes() as u64
     }
 
-    pub(super) fn message(self, sequence: u32) -> Message {
+    pub(super) fn message(self, sequence: u32) -> MessageFrame {
         let mut content = vec![0; self.content_bytes()];
         self.content.fill(self.offset(sequence), &mut content);
-        Message { sequence, content }
+        MessageFrame { sequence, content }
     }
 
-    pub(super) fn check(self, kind: FrameKind, message: &Message) -> Result<(), MessageFault> {
+    pub(super) fn check(self, kind: FrameKind, message: &MessageFrame) -> Result<(), MessageFault> {
         let sequence = message.sequence;
         if message.content.len() != self.content_bytes() {
             let given = message.content.len() + MIN_MESSAGE_BYTES;

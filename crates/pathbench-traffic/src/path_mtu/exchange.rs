@@ -1,6 +1,6 @@
 //! The messages to the server and their fates, sans-IO, without conclusions about MTUs.
 
-use crate::datagram::{HELLO_BYTES, Kind, Message, Outgoing, Unsent};
+use crate::datagram::{DatagramKind, DatagramMessage, HELLO_BYTES, Outgoing, Unsent};
 use pathbench_record::direction::Direction;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::time::Timestamp;
@@ -45,7 +45,7 @@ pub(super) struct Trial {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ProbeFate {
     Passed,
     Lost,
     PassedLate,
@@ -58,7 +58,7 @@ pub(super) enum Fate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Settled {
     pub(super) trial: Trial,
-    pub(super) fate: Fate,
+    pub(super) fate: ProbeFate,
     /// Time beyond the shortest round trip, if it passed in time: mostly queueing delay.
     pub(super) delayed: Option<Duration>,
 }
@@ -132,10 +132,10 @@ impl Exchange {
         if self.hellos.len() > REMEMBERED_HELLOS {
             self.hellos.pop_first();
         }
-        let message = Message {
+        let message = DatagramMessage {
             value: now.as_nanos(),
             text: self.parameters.token.clone().unwrap_or_default(),
-            ..Message::new(Kind::Hello, self.parameters.session, sequence)
+            ..DatagramMessage::new(DatagramKind::Hello, self.parameters.session, sequence)
         };
         Some(Outgoing { sequence, payload: message.encode(HELLO_BYTES) })
     }
@@ -145,13 +145,14 @@ impl Exchange {
         let cookie = self.cookie?;
         let sequence = self.number();
         let (kind, length) = match trial.direction {
-            _ if trial.mark == KERNEL_MTU => (Kind::KernelMtuRequest, 0),
+            _ if trial.mark == KERNEL_MTU => (DatagramKind::KernelMtuRequest, 0),
             Direction::Upload => {
-                (Kind::SizeProbe, self.parameters.family.udp_payload_bytes(trial.size_bytes))
+                (DatagramKind::SizeProbe, self.parameters.family.udp_payload_bytes(trial.size_bytes))
             }
-            Direction::Download => (Kind::SizeRequest, 0),
+            Direction::Download => (DatagramKind::SizeRequest, 0),
         };
-        let message = Message { cookie, ..Message::new(kind, self.parameters.session, sequence) };
+        let message =
+            DatagramMessage { cookie, ..DatagramMessage::new(kind, self.parameters.session, sequence) };
         self.in_flight.insert(sequence, InFlight { trial, sent_at: now, overtaken_at: None });
         Some(Outgoing { sequence, payload: message.with_sizes(trial.size_bytes, 0).encode(length) })
     }
@@ -165,8 +166,8 @@ impl Exchange {
 
     pub(super) fn not_sent(&mut self, sequence: u32, why: &Unsent) {
         let fate = match why {
-            Unsent::TooLong { limit_bytes } => Fate::TooLong(*limit_bytes),
-            Unsent::Full | Unsent::Failed { .. } => Fate::NotSent,
+            Unsent::TooLong { limit_bytes } => ProbeFate::TooLong(*limit_bytes),
+            Unsent::Full | Unsent::Failed { .. } => ProbeFate::NotSent,
         };
         if let Some(flight) = self.in_flight.remove(&sequence) {
             self.sent = self.sent.saturating_sub(1);
@@ -174,9 +175,9 @@ impl Exchange {
         }
     }
 
-    pub(super) fn quoted(&self, payload: &[u8]) -> Option<u32> {
-        let message = Message::decode(payload)?;
-        let is_ours = message.session == self.parameters.session && message.kind == Kind::SizeProbe;
+    pub(super) fn quoted_size(&self, payload: &[u8]) -> Option<u32> {
+        let message = DatagramMessage::decode(payload)?;
+        let is_ours = message.session == self.parameters.session && message.kind == DatagramKind::SizeProbe;
         let flight = self.in_flight.get(&message.sequence).map(|flight| flight.trial);
         let trial = flight.or_else(|| self.timed_out.get(&message.sequence).copied());
         trial.filter(|_| is_ours).map(|trial| trial.size_bytes)
@@ -184,14 +185,14 @@ impl Exchange {
 
     pub(super) fn received(&mut self, now: Timestamp, datagram: &[u8]) {
         let Some(message) =
-            Message::decode(datagram).filter(|message| message.session == self.parameters.session)
+            DatagramMessage::decode(datagram).filter(|message| message.session == self.parameters.session)
         else {
             return;
         };
-        if !matches!(message.kind, Kind::Welcome | Kind::Refused) {
+        if !matches!(message.kind, DatagramKind::Welcome | DatagramKind::Refused) {
             self.answered(now, &message, datagram.len());
         } else if let Some(sent_at) = self.hellos.remove(&message.sequence) {
-            if message.kind == Kind::Refused {
+            if message.kind == DatagramKind::Refused {
                 self.refusal = Some(message.text);
                 return;
             }
@@ -202,33 +203,35 @@ impl Exchange {
         }
     }
 
-    fn answered(&mut self, now: Timestamp, message: &Message, length: usize) {
+    fn answered(&mut self, now: Timestamp, message: &DatagramMessage, length: usize) {
         let flight = self.in_flight.get(&message.sequence).copied();
         let trial = flight.map(|flight| flight.trial);
         let Some(trial) = trial.or_else(|| self.timed_out.get(&message.sequence).copied()) else { return };
         // An answer counts only for the size that was sent.
         let has_size = |size| size == trial.size_bytes;
         let fate = match (message.kind, trial.direction) {
-            (Kind::SizeReceived, Direction::Upload) if has_size(message.size_bytes()) => Fate::Passed,
-            (Kind::SizeResponse, Direction::Download)
+            (DatagramKind::SizeReceived, Direction::Upload) if has_size(message.size_bytes()) => {
+                ProbeFate::Passed
+            }
+            (DatagramKind::SizeResponse, Direction::Download)
                 if has_size(self.parameters.family.udp_packet_bytes(length)) =>
             {
-                Fate::Passed
+                ProbeFate::Passed
             }
-            (Kind::ExceedsInterface, Direction::Download) if has_size(message.size_bytes()) => {
-                Fate::TooLong(Some(message.limit_bytes()).filter(|limit| *limit > 0))
+            (DatagramKind::ExceedsInterface, Direction::Download) if has_size(message.size_bytes()) => {
+                ProbeFate::TooLong(Some(message.limit_bytes()).filter(|limit| *limit > 0))
             }
-            (Kind::KernelMtu, Direction::Download) if trial.mark == KERNEL_MTU => {
+            (DatagramKind::KernelMtu, Direction::Download) if trial.mark == KERNEL_MTU => {
                 self.server_kernel_mtu = Some(message.limit_bytes());
-                Fate::Passed
+                ProbeFate::Passed
             }
-            (Kind::Busy, Direction::Download) => Fate::NotSent,
+            (DatagramKind::Busy, Direction::Download) => ProbeFate::NotSent,
             _ => return,
         };
         self.last_received = Some(now);
         if self.timed_out.remove(&message.sequence).is_some() {
-            if fate == Fate::Passed {
-                self.settle(trial, Fate::PassedLate, None);
+            if fate == ProbeFate::Passed {
+                self.settle(trial, ProbeFate::PassedLate, None);
             }
             return;
         }
@@ -246,7 +249,7 @@ impl Exchange {
         self.settle(trial, fate, delayed);
     }
 
-    fn settle(&mut self, trial: Trial, fate: Fate, delayed: Option<Duration>) {
+    fn settle(&mut self, trial: Trial, fate: ProbeFate, delayed: Option<Duration>) {
         self.settled.push_back(Settled { trial, fate, delayed });
     }
 
@@ -259,7 +262,7 @@ impl Exchange {
             .collect();
         for sequence in over {
             let Some(flight) = self.in_flight.remove(&sequence) else { continue };
-            self.settle(flight.trial, Fate::Lost, None);
+            self.settle(flight.trial, ProbeFate::Lost, None);
             self.timed_out.insert(sequence, flight.trial);
             if self.timed_out.len() > REMEMBERED {
                 self.timed_out.pop_first();

@@ -1,9 +1,9 @@
 //! One examination of a path in both directions, sans-IO: time, datagrams and reports of the kernel in; datagrams and
 //! the result out.
 
-use super::exchange::{Exchange, FOLLOWER, Fate, KERNEL_MTU, SessionParameters, Settled, Trial};
-use super::plan::{DirectionFound, Evidence, FoundMtu, IcmpReport, MtuBounds, NoMtu, PathMtuFound};
-use super::search::{Limit, Search, Verdict};
+use super::exchange::{Exchange, FOLLOWER, KERNEL_MTU, ProbeFate, SessionParameters, Settled, Trial};
+use super::plan::{DirectionFound, FoundMtu, IcmpReport, MtuBounds, NoMtu, PathMtuFound, SizeEvidence};
+use super::search::{Limit, Search, SizeVerdict};
 use crate::datagram::{DatagramClient, MOST_PACKET_BYTES, Outgoing, Unsent, floor_bytes, tiny_bytes};
 use pathbench_record::direction::Direction;
 use pathbench_record::network::AddressFamily;
@@ -34,7 +34,7 @@ const LONG_QUEUE: Duration = Duration::from_millis(60);
 struct DirectionSearch {
     direction: Direction,
     search: Search,
-    window: Window,
+    window: ProbeWindow,
     paused_until: Option<Timestamp>,
     /// A tiny packet follows the last trial: its answer shows that the answers to earlier trials are overdue.
     is_followed: bool,
@@ -65,7 +65,7 @@ impl DirectionSearch {
         Self {
             direction,
             search: Search::new(family, ceiling_bytes),
-            window: Window::default(),
+            window: ProbeWindow::default(),
             paused_until: None,
             is_followed: false,
             icmp: Vec::new(),
@@ -161,8 +161,8 @@ impl Finder {
             let is_control = one.search.low.is_some_and(|low| trial.size_bytes <= low);
             one.window.settle(now, &settled, is_control);
             match fate {
-                Fate::NotSent => one.paused_until = Some(now + PAUSE),
-                Fate::TooLong(_) if trial.direction == Direction::Upload => {
+                ProbeFate::NotSent => one.paused_until = Some(now + PAUSE),
+                ProbeFate::TooLong(_) if trial.direction == Direction::Upload => {
                     one.probes_sent = one.probes_sent.saturating_sub(1);
                     one.bytes_sent = one.bytes_sent.saturating_sub(trial.size_bytes.into());
                 }
@@ -244,7 +244,7 @@ impl Finder {
         let search = &one.search;
         let mut icmp = one.icmp.clone();
         let found = self.verdict(one);
-        let held = found.as_ref().ok().filter(|found| found.evidence != Evidence::Unsettled);
+        let held = found.as_ref().ok().filter(|found| found.evidence != SizeEvidence::Unsettled);
         for report in &mut icmp {
             report.held = held.is_some_and(|found| found.mtu_bytes == report.mtu_bytes);
         }
@@ -265,26 +265,27 @@ impl Finder {
         let search = &one.search;
         let floor_bytes = floor_bytes(self.exchange.parameters.family);
         let evidence = match search.verdict {
-            Some(Verdict::Lost) => Evidence::DroppedSilently,
-            Some(Verdict::Limited(Limit::Local)) => Evidence::LocalInterface,
-            Some(Verdict::Limited(Limit::Peer)) => Evidence::PeerInterface,
-            Some(Verdict::BelowFloor) => return Err(NoMtu::BelowFloor { floor_bytes }),
-            Some(Verdict::Unstable) => return Err(NoMtu::Unstable),
-            Some(Verdict::Silent) => return Err(self.silence()),
+            Some(SizeVerdict::Lost) => SizeEvidence::DroppedSilently,
+            Some(SizeVerdict::Limited(Limit::Local)) => SizeEvidence::LocalInterface,
+            Some(SizeVerdict::Limited(Limit::Peer)) => SizeEvidence::PeerInterface,
+            Some(SizeVerdict::BelowFloor) => return Err(NoMtu::BelowFloor { floor_bytes }),
+            Some(SizeVerdict::Unstable) => return Err(NoMtu::Unstable),
+            Some(SizeVerdict::Silent) => return Err(self.silence()),
             None if search.low.is_none() && search.restarts > 0 => return Err(NoMtu::Unstable),
-            None => Evidence::Unsettled,
+            None => SizeEvidence::Unsettled,
         };
         let Some(mtu_bytes) = search.low else {
             return Err(self.over.clone().unwrap_or(NoMtu::Stopped));
         };
-        let is_limited = matches!(evidence, Evidence::LocalInterface | Evidence::PeerInterface);
+        let is_limited = matches!(evidence, SizeEvidence::LocalInterface | SizeEvidence::PeerInterface);
         // A smaller value in the server's kernel is outdated, but no black hole either.
         let kernel_mtu = self.server_kernel_mtu(one).filter(|mtu| *mtu <= mtu_bytes);
         let evidence = match (evidence, one.icmp.iter().find(|report| report.mtu_bytes == mtu_bytes)) {
-            (Evidence::DroppedSilently, Some(report)) => Evidence::Icmp { router: report.router, mtu_bytes },
-            (Evidence::DroppedSilently, None) => {
-                kernel_mtu.map_or(Evidence::DroppedSilently, |pmtu_bytes| Evidence::PeerKernel { pmtu_bytes })
+            (SizeEvidence::DroppedSilently, Some(report)) => {
+                SizeEvidence::Icmp { router: report.router, mtu_bytes }
             }
+            (SizeEvidence::DroppedSilently, None) => kernel_mtu
+                .map_or(SizeEvidence::DroppedSilently, |pmtu_bytes| SizeEvidence::PeerKernel { pmtu_bytes }),
             (evidence, _) => evidence,
         };
         Ok(FoundMtu {
@@ -362,7 +363,7 @@ impl DatagramClient for Finder {
 
     fn icmp(&mut self, _now: Timestamp, router: IpAddr, mtu_bytes: u32, quoted: &[u8]) {
         // A router may quote only eight bytes (RFC 792), which the kernel has already matched to the socket.
-        let known = self.exchange.quoted(quoted);
+        let known = self.exchange.quoted_size(quoted);
         if known.is_none() && !quoted.is_empty() {
             return;
         }
@@ -378,19 +379,19 @@ impl DatagramClient for Finder {
 
 /// Limit of the bytes in flight: it grows with answers, and shrinks with losses and queueing delay.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct ProbeWindow {
     bytes: u64,
     in_flight_bytes: u64,
     shrunk_at: Option<Timestamp>,
 }
 
-impl Default for Window {
+impl Default for ProbeWindow {
     fn default() -> Self {
         Self { bytes: FIRST_BYTES, in_flight_bytes: 0, shrunk_at: None }
     }
 }
 
-impl Window {
+impl ProbeWindow {
     /// Whether a packet of `size` may be sent now; one may always be in flight.
     pub(super) fn admits(&self, size: u32) -> bool {
         self.in_flight_bytes == 0 || self.in_flight_bytes + u64::from(size) <= self.bytes
@@ -407,18 +408,18 @@ impl Window {
     /// Records the fate of a packet; `control`: its size is known to pass.
     pub(super) fn settle(&mut self, now: Timestamp, settled: &Settled, control: bool) {
         let size = u64::from(settled.trial.size_bytes);
-        if settled.fate == Fate::PassedLate {
+        if settled.fate == ProbeFate::PassedLate {
             return;
         }
         self.in_flight_bytes = self.in_flight_bytes.saturating_sub(size);
         match settled.fate {
-            Fate::Passed if settled.delayed.is_none_or(|delayed| delayed < SHORT_QUEUE) => {
+            ProbeFate::Passed if settled.delayed.is_none_or(|delayed| delayed < SHORT_QUEUE) => {
                 self.bytes = (self.bytes + size).min(MOST_BYTES);
             }
-            Fate::Passed if settled.delayed.is_some_and(|delayed| delayed > LONG_QUEUE) => {
+            ProbeFate::Passed if settled.delayed.is_some_and(|delayed| delayed > LONG_QUEUE) => {
                 self.shrink(now, 7, 8);
             }
-            Fate::Lost if control => self.shrink(now, 1, 2),
+            ProbeFate::Lost if control => self.shrink(now, 1, 2),
             _ => {}
         }
     }

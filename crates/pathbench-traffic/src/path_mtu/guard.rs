@@ -4,9 +4,9 @@
 //! A path carries every size up to its MTU, so a packet one byte larger shows whether the MTU has grown. Changes are
 //! not measured here: a [`super::Finder`] examines the path again.
 
-use super::exchange::{Exchange, Fate, SessionParameters, Settled, Trial};
+use super::exchange::{Exchange, ProbeFate, SessionParameters, Settled, Trial};
 use super::plan::WatchPace;
-use super::probability::Loss;
+use super::probability::ProbeLoss;
 use crate::datagram::{DatagramClient, MOST_PACKET_BYTES, Outgoing, Unsent};
 use crate::datagram::{floor_bytes, tiny_bytes};
 use pathbench_record::direction::Direction;
@@ -28,7 +28,7 @@ pub(super) struct Known {
     pub(super) direction: Direction,
     /// `None`: not even the smallest size passes.
     pub(super) mtu_bytes: Option<u32>,
-    pub(super) loss: Loss,
+    pub(super) loss: ProbeLoss,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Guard {
 
     fn account(&mut self, now: Timestamp) {
         while let Some(settled) = self.exchange.settled.pop_front() {
-            let is_answered = matches!(settled.fate, Fate::Passed | Fate::PassedLate);
+            let is_answered = matches!(settled.fate, ProbeFate::Passed | ProbeFate::PassedLate);
             if is_answered {
                 self.received_at = now;
             }
@@ -149,8 +149,8 @@ impl Guard {
             let is_changed = match settled.trial.mark {
                 // The kernel rejects this size unless the interface changes.
                 INTERFACE => {
-                    !matches!(settled.fate, Fate::TooLong(Some(limit)) if limit == interface_bytes)
-                        && settled.fate != Fate::NotSent
+                    !matches!(settled.fate, ProbeFate::TooLong(Some(limit)) if limit == interface_bytes)
+                        && settled.fate != ProbeFate::NotSent
                 }
                 LARGER => is_answered,
                 _ => self.regular(now, settled),
@@ -170,12 +170,14 @@ impl Guard {
         };
         let is_known = settled.trial.mark == KNOWN;
         match settled.fate {
-            Fate::Passed | Fate::PassedLate if is_known => (watched.passed, watched.missed) = (true, 0),
-            Fate::Passed => watched.small_passed = true,
-            Fate::TooLong(_) if is_known => return true,
+            ProbeFate::Passed | ProbeFate::PassedLate if is_known => {
+                (watched.passed, watched.missed) = (true, 0);
+            }
+            ProbeFate::Passed => watched.small_passed = true,
+            ProbeFate::TooLong(_) if is_known => return true,
             _ => {}
         }
-        if settled.fate == Fate::PassedLate {
+        if settled.fate == ProbeFate::PassedLate {
             return false;
         }
         watched.open = watched.open.saturating_sub(1);
@@ -235,7 +237,7 @@ impl DatagramClient for Guard {
     }
 
     fn icmp(&mut self, now: Timestamp, _router: IpAddr, mtu_bytes: u32, quoted: &[u8]) {
-        let (Some(upload), Some(probe_bytes)) = (self.watched.first_mut(), self.exchange.quoted(quoted))
+        let (Some(upload), Some(probe_bytes)) = (self.watched.first_mut(), self.exchange.quoted_size(quoted))
         else {
             return;
         };

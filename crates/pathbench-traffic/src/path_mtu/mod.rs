@@ -18,8 +18,8 @@ mod watch;
 pub use exchange::SessionParameters;
 pub use finder::Finder;
 pub use plan::{
-    DirectionFound, Evidence, FoundMtu, IcmpReport, MtuBounds, MtuEvent, MtuPlan, NoMtu, PathMtuFound,
+    DirectionFound, FoundMtu, IcmpReport, MtuBounds, MtuEvent, MtuPlan, NoMtu, PathMtuFound, SizeEvidence,
     WatchPace,
 };
-pub use probability::{DOUBT, Loss, Observations, SizeDistribution};
+pub use probability::{DOUBT, Observations, ProbeLoss, SizeDistribution};
 pub use watch::{Watch, find_mtu, watch_mtu};

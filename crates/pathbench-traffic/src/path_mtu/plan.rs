@@ -74,7 +74,7 @@ pub struct DirectionFound {
 pub struct FoundMtu {
     /// The largest IP packet that passed: a probe of this size was answered.
     pub mtu_bytes: u32,
-    pub evidence: Evidence,
+    pub evidence: SizeEvidence,
     /// The smallest tried size that did not pass; one byte more than the MTU, unless the search ended early.
     pub smallest_lost_bytes: Option<u32>,
     /// Probability that `smallest_lost_bytes` is too large and was not lost by chance, 0 to 1, from the observed losses
@@ -83,7 +83,7 @@ pub struct FoundMtu {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Evidence {
+pub enum SizeEvidence {
     /// A router reported this MTU, and probes agree: this size passes and one byte more does not.
     Icmp {
         router: IpAddr,
@@ -156,15 +156,17 @@ impl DirectionFound {
     pub fn to_record(&self) -> DirectionMtu {
         let found = self.found.as_ref().ok();
         let (evidence, reporter) = match found.map(|found| &found.evidence) {
-            Some(Evidence::Icmp { router, mtu_bytes }) => {
+            Some(SizeEvidence::Icmp { router, mtu_bytes }) => {
                 (Some(MtuEvidence::Icmp), Some((router.to_string(), *mtu_bytes)))
             }
-            Some(Evidence::PeerKernel { pmtu_bytes }) => {
+            Some(SizeEvidence::PeerKernel { pmtu_bytes }) => {
                 (Some(MtuEvidence::Icmp), Some(("the server's kernel".to_owned(), *pmtu_bytes)))
             }
-            Some(Evidence::DroppedSilently) => (Some(MtuEvidence::DroppedSilently), None),
-            Some(Evidence::LocalInterface | Evidence::PeerInterface) => (Some(MtuEvidence::Interface), None),
-            Some(Evidence::Unsettled) => (Some(MtuEvidence::Bounded), None),
+            Some(SizeEvidence::DroppedSilently) => (Some(MtuEvidence::DroppedSilently), None),
+            Some(SizeEvidence::LocalInterface | SizeEvidence::PeerInterface) => {
+                (Some(MtuEvidence::Interface), None)
+            }
+            Some(SizeEvidence::Unsettled) => (Some(MtuEvidence::Bounded), None),
             None => (None, None),
         };
         let (reported_by, reported_bytes) = reporter.unzip();

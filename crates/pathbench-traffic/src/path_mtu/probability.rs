@@ -49,7 +49,7 @@ pub struct SizeDistribution {
 }
 
 impl SizeDistribution {
-    pub fn of(known: &Observations<'_>) -> Self {
+    pub fn from_observations(known: &Observations<'_>) -> Self {
         let Observations { floor, low, ceiling, .. } = *known;
         let usual = |from: u32| {
             let sizes =
@@ -127,18 +127,18 @@ pub const DOUBT: f64 = 1e-5;
 const DEVIATIONS: f64 = 1.64;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Loss {
+pub struct ProbeLoss {
     pub answered: u32,
     pub lost: u32,
 }
 
-impl Loss {
+impl ProbeLoss {
     pub fn share(self) -> f64 {
         f64::from(self.lost) / f64::from(self.answered + self.lost).max(1.0)
     }
 
     /// Probability that the next probe is lost (Laplace's rule of succession).
-    pub fn expected(self) -> f64 {
+    pub fn expected_loss(self) -> f64 {
         (f64::from(self.lost) + 1.0) / f64::from(self.answered + self.lost + 2)
     }
 

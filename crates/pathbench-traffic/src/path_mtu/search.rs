@@ -5,8 +5,8 @@
 //! itself. The search ends when a size passes and one byte more was lost so often that random loss is excluded at the
 //! measured loss rate of passing sizes, or when an interface rejects one byte more.
 
-use super::exchange::Fate;
-use super::probability::{DOUBT, Loss, Observations, SizeDistribution};
+use super::exchange::ProbeFate;
+use super::probability::{DOUBT, Observations, ProbeLoss, SizeDistribution};
 use crate::datagram::{floor_bytes, tiny_bytes};
 use pathbench_record::network::AddressFamily;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +28,7 @@ pub(super) enum Limit {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum SizeVerdict {
     /// This size passes; one byte more was lost so often that random loss is excluded.
     Lost,
     Limited(Limit),
@@ -40,7 +40,7 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     size: u32,
-    fate: Option<Fate>,
+    fate: Option<ProbeFate>,
 }
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(super) struct Search {
     reported: Vec<u32>,
     pub(super) low: Option<u32>,
     losses: BTreeMap<u32, u32>,
-    pub(super) loss: Loss,
+    pub(super) loss: ProbeLoss,
     round: Vec<Entry>,
     /// Trials of the round that are not sent yet, as indices into `round`.
     pub(super) waiting: VecDeque<usize>,
@@ -63,7 +63,7 @@ pub(super) struct Search {
     /// Losses that are random or show that the largest passing size is now too large.
     doubtful: u32,
     pub(super) restarts: u32,
-    pub(super) verdict: Option<Verdict>,
+    pub(super) verdict: Option<SizeVerdict>,
 }
 
 impl Search {
@@ -75,7 +75,7 @@ impl Search {
             reported: Vec::new(),
             low: None,
             losses: BTreeMap::new(),
-            loss: Loss::default(),
+            loss: ProbeLoss::default(),
             round: Vec::new(),
             waiting: VecDeque::new(),
             rounds: 0,
@@ -97,8 +97,8 @@ impl Search {
 
     /// The size and the mark of the next trial to send.
     pub(super) fn next(&self) -> Option<(u32, u32)> {
-        let place = *self.waiting.front().filter(|_| self.verdict.is_none())?;
-        Some((self.round.get(place)?.size, self.mark(place)))
+        let index = *self.waiting.front().filter(|_| self.verdict.is_none())?;
+        Some((self.round.get(index)?.size, self.mark(index)))
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -106,7 +106,7 @@ impl Search {
     }
 
     pub(super) fn has_sent_ceiling(&self) -> bool {
-        self.rounds > 1 || self.rounds == 1 && self.waiting.front().is_none_or(|place| *place > 1)
+        self.rounds > 1 || self.rounds == 1 && self.waiting.front().is_none_or(|index| *index > 1)
     }
 
     pub(super) fn hint(&mut self, mtu: u32, probe: u32) {
@@ -126,23 +126,23 @@ impl Search {
             return;
         }
         let (round, ceiling) = (&mut self.round, self.ceiling);
-        self.waiting.retain(|place| {
-            let Some(entry) = round.get_mut(*place).filter(|entry| entry.size > ceiling) else { return true };
-            entry.fate = Some(Fate::NotSent);
+        self.waiting.retain(|index| {
+            let Some(entry) = round.get_mut(*index).filter(|entry| entry.size > ceiling) else { return true };
+            entry.fate = Some(ProbeFate::NotSent);
             false
         });
     }
 
-    pub(super) fn settle(&mut self, mark: u32, size: u32, fate: Fate, limit: Limit) {
-        if let Some(place) = self.place(mark)
-            && let Some(entry) = self.round.get_mut(place)
+    pub(super) fn settle(&mut self, mark: u32, size: u32, fate: ProbeFate, limit: Limit) {
+        if let Some(index) = self.index(mark)
+            && let Some(entry) = self.round.get_mut(index)
             && entry.fate.is_none()
         {
             entry.fate = Some(fate);
         }
         match fate {
-            Fate::Passed => self.passed(size),
-            Fate::PassedLate => {
+            ProbeFate::Passed => self.passed(size),
+            ProbeFate::PassedLate => {
                 if let Some(times) = self.losses.get_mut(&size).filter(|times| **times > 0) {
                     *times -= 1;
                 } else {
@@ -151,7 +151,7 @@ impl Search {
                 }
                 self.passed(size);
             }
-            Fate::TooLong(most) => {
+            ProbeFate::TooLong(most) => {
                 let before = self.ceiling;
                 self.limited(most.unwrap_or(size - 1).min(size - 1), limit);
                 if self.ceiling < before && most.is_some() && self.low.is_none_or(|low| low < self.ceiling) {
@@ -162,7 +162,7 @@ impl Search {
                     }
                 }
             }
-            Fate::Lost | Fate::NotSent => {}
+            ProbeFate::Lost | ProbeFate::NotSent => {}
         }
     }
 
@@ -177,7 +177,7 @@ impl Search {
         if refuted {
             // The path has changed: an answer refutes losses that were not random.
             self.restarts += 1;
-            self.verdict = (self.restarts > MOST_RESTARTS).then_some(Verdict::Unstable);
+            self.verdict = (self.restarts > MOST_RESTARTS).then_some(SizeVerdict::Unstable);
         }
     }
 
@@ -196,28 +196,29 @@ impl Search {
     fn conclude(&mut self) {
         let round = std::mem::take(&mut self.round);
         let passing = self.low.unwrap_or(0).max(tiny_bytes(self.family));
-        let is_through = |entry: &Entry| entry.fate == Some(Fate::Passed);
+        let is_through = |entry: &Entry| entry.fate == Some(ProbeFate::Passed);
         let through = round.iter().filter(|entry| is_through(entry)).count();
-        if round.iter().any(|entry| matches!(entry.fate, Some(Fate::Passed | Fate::Lost))) {
+        if round.iter().any(|entry| matches!(entry.fate, Some(ProbeFate::Passed | ProbeFate::Lost))) {
             self.unanswered_rounds = if through == 0 { self.unanswered_rounds + 1 } else { 0 };
         }
         if self.doubt(&round) {
             return;
         }
         if self.doubts > 0 {
-            self.doubtful +=
-                round.iter().filter(|entry| entry.fate == Some(Fate::Lost) && entry.size <= passing).count()
-                    as u32;
+            self.doubtful += round
+                .iter()
+                .filter(|entry| entry.fate == Some(ProbeFate::Lost) && entry.size <= passing)
+                .count() as u32;
             return;
         }
         self.loss.lost += std::mem::take(&mut self.doubtful);
-        for (place, entry) in round.iter().enumerate() {
-            let is_lost = entry.fate == Some(Fate::Lost);
+        for (index, entry) in round.iter().enumerate() {
+            let is_lost = entry.fate == Some(ProbeFate::Lost);
             if entry.size <= passing {
                 self.loss.answered += u32::from(is_through(entry));
                 self.loss.lost += u32::from(is_lost);
             } else if is_lost {
-                let near = place.saturating_sub(NEAR)..(place + NEAR + 1).min(round.len());
+                let near = index.saturating_sub(NEAR)..(index + NEAR + 1).min(round.len());
                 let has_control =
                     round[near].iter().any(|other| is_through(other) && other.size < entry.size);
                 if has_control {
@@ -233,14 +234,15 @@ impl Search {
         let count = |size: u32, fate| {
             round.iter().filter(|entry| entry.size == size && entry.fate == Some(fate)).count() as u32
         };
-        let smaller = round.iter().any(|entry| entry.size < low && entry.fate == Some(Fate::Passed));
-        if count(low, Fate::Passed) > 0
-            || round.iter().any(|entry| entry.size > low && entry.fate == Some(Fate::Passed))
+        let smaller = round.iter().any(|entry| entry.size < low && entry.fate == Some(ProbeFate::Passed));
+        if count(low, ProbeFate::Passed) > 0
+            || round.iter().any(|entry| entry.size > low && entry.fate == Some(ProbeFate::Passed))
         {
             self.doubts = 0;
-        } else if count(low, Fate::Lost) > 0 {
+        } else if count(low, ProbeFate::Lost) > 0 {
             // If no smaller size passed either, one doubt leads to more trials.
-            self.doubts = if smaller { self.doubts + count(low, Fate::Lost) } else { self.doubts.max(1) };
+            self.doubts =
+                if smaller { self.doubts + count(low, ProbeFate::Lost) } else { self.doubts.max(1) };
         }
         let is_shrunk = self.doubts > 2 && self.loss.chance_of_all(self.doubts) <= DOUBT;
         if is_shrunk {
@@ -259,25 +261,25 @@ impl Search {
         self.waiting.clear();
         self.rounds += 1;
         if self.restarts > MOST_RESTARTS {
-            self.verdict = Some(Verdict::Unstable);
+            self.verdict = Some(SizeVerdict::Unstable);
         }
     }
 
-    fn conclusion(&self) -> Option<Verdict> {
+    fn conclusion(&self) -> Option<SizeVerdict> {
         if self.unanswered_rounds >= MOST_UNANSWERED_ROUNDS {
-            return Some(Verdict::Silent);
+            return Some(SizeVerdict::Silent);
         }
         let times = |size: u32| self.losses.get(&size).copied().unwrap_or(0);
         let Some(low) = self.low else {
             let floor = floor_bytes(self.family);
             let is_enough = floor > self.ceiling || times(floor) >= self.loss.times_needed();
-            return is_enough.then_some(Verdict::BelowFloor);
+            return is_enough.then_some(SizeVerdict::BelowFloor);
         };
         if low >= self.ceiling {
-            return Some(Verdict::Limited(self.limit));
+            return Some(SizeVerdict::Limited(self.limit));
         }
         let is_sure = self.loss.chance_of_all(times(low + 1)) <= DOUBT;
-        (is_sure && self.doubts == 0).then_some(Verdict::Lost)
+        (is_sure && self.doubts == 0).then_some(SizeVerdict::Lost)
     }
 
     fn plan(&mut self) {
@@ -308,12 +310,12 @@ impl Search {
             // First both ends of the range: one of them is usually the MTU.
             return if has_begun { vec![floor; 3] } else { vec![self.ceiling, floor] };
         };
-        let distribution = SizeDistribution::of(&Observations {
+        let distribution = SizeDistribution::from_observations(&Observations {
             floor: floor_bytes(self.family),
             low,
             ceiling: self.ceiling,
             losses: &self.losses,
-            loss: self.loss.expected(),
+            loss: self.loss.expected_loss(),
             reported: &self.reported,
         });
         let mut sizes = distribution.divisions(SIZES_PER_ROUND);
@@ -328,11 +330,11 @@ impl Search {
         sizes
     }
 
-    fn mark(&self, place: usize) -> u32 {
-        self.rounds << 8 | (place as u32 & 0xff)
+    fn mark(&self, index: usize) -> u32 {
+        self.rounds << 8 | (index as u32 & 0xff)
     }
 
-    fn place(&self, mark: u32) -> Option<usize> {
+    fn index(&self, mark: u32) -> Option<usize> {
         (mark >> 8 == self.rounds & (u32::MAX >> 8)).then_some((mark & 0xff) as usize)
     }
 }

@@ -3,10 +3,12 @@
 use super::exchange::SessionParameters;
 use super::finder::Finder;
 use super::guard::{Alarm, Guard, Known};
-use super::plan::{DirectionFound, Evidence, MtuBounds, MtuEvent, MtuPlan, NoMtu, PathMtuFound, WatchPace};
-use super::probability::Loss;
+use super::plan::{
+    DirectionFound, MtuBounds, MtuEvent, MtuPlan, NoMtu, PathMtuFound, SizeEvidence, WatchPace,
+};
+use super::probability::ProbeLoss;
 use crate::datagram::{
-    BUFFER_BYTES, DatagramClient, DatagramError, Outgoing, PathSocket, STALE, TICK, Unsent, check_token,
+    BUFFER_BYTES, DatagramClient, DatagramError, DatagramSocket, Outgoing, STALE, TICK, Unsent, check_token,
     random_session, turn, wait,
 };
 use pathbench_record::direction::Direction;
@@ -138,7 +140,7 @@ impl Watch {
         let known = |direction, found: &DirectionFound| {
             let lost = (found.loss * f64::from(found.probes_sent)).round() as u32;
             let answered = found.probes_sent.saturating_sub(lost).max(1);
-            Known { direction, mtu_bytes: found.mtu_bytes(), loss: Loss { answered, lost } }
+            Known { direction, mtu_bytes: found.mtu_bytes(), loss: ProbeLoss { answered, lost } }
         };
         let known =
             vec![known(Direction::Upload, &found.upload), known(Direction::Download, &found.download)];
@@ -149,7 +151,7 @@ impl Watch {
     /// Reports changes. An unsettled result does not replace a known one.
     fn compared(&mut self, last: PathMtuFound, found: PathMtuFound) -> PathMtuFound {
         let is_settled = |direction: &DirectionFound| {
-            direction.found.as_ref().is_ok_and(|found| found.evidence != Evidence::Unsettled)
+            direction.found.as_ref().is_ok_and(|found| found.evidence != SizeEvidence::Unsettled)
                 || matches!(direction.found, Err(NoMtu::BelowFloor { .. }))
         };
         let pick = |last: &DirectionFound, found: DirectionFound| {
@@ -208,7 +210,7 @@ pub fn find_mtu(
     clock: &Arc<dyn Clock>,
     stop: &AtomicBool,
 ) -> Result<PathMtuFound, DatagramError> {
-    let server = plan.checked()?;
+    let server = plan.check_server()?;
     let socket = plan.open(server)?;
     let mut finder = Finder::new(clock.now(), plan.session_parameters(), plan.bounds);
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -235,7 +237,7 @@ pub fn watch_mtu(
     stop: &AtomicBool,
     sink: &mut dyn FnMut(Timestamp, MtuEvent),
 ) -> Result<(), DatagramError> {
-    let server = plan.checked()?;
+    let server = plan.check_server()?;
     let mut socket = plan.open(server)?;
     let mut watch = Watch::new(clock.now(), plan.session_parameters(), plan.bounds, pace);
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -259,7 +261,7 @@ pub fn watch_mtu(
 }
 
 impl MtuPlan {
-    fn checked(&self) -> Result<SocketAddr, DatagramError> {
+    fn check_server(&self) -> Result<SocketAddr, DatagramError> {
         check_token(self.token.as_deref())?;
         Ok(match self.server {
             SocketAddr::V6(address) if address.ip().to_ipv4_mapped().is_some() => {
@@ -269,8 +271,8 @@ impl MtuPlan {
         })
     }
 
-    fn open(&self, server: SocketAddr) -> Result<PathSocket, DatagramError> {
-        PathSocket::open(&self.path, server)
+    fn open(&self, server: SocketAddr) -> Result<DatagramSocket, DatagramError> {
+        DatagramSocket::open(&self.path, server)
     }
 
     fn session_parameters(&self) -> SessionParameters {

@@ -5,11 +5,11 @@
 
 mod prober;
 
-pub use prober::{ProbeCounts, ProbeOutcome, ProbeSample, Prober};
+pub use prober::{NetworkProber, ProbeCounts, ProbeOutcome, ProbeSample};
 
 use crate::datagram::{
-    BUFFER_BYTES, DatagramClient as _, DatagramError, PathSocket, STALE, TICK, UdpPath, Unsent, check_token,
-    random_session, turn, wait,
+    BUFFER_BYTES, DatagramClient as _, DatagramError, DatagramSocket, STALE, TICK, UdpPath, Unsent,
+    check_token, random_session, turn, wait,
 };
 use pathbench_record::time::{Clock, Timestamp};
 use std::net::SocketAddr;
@@ -33,8 +33,8 @@ pub struct ProbePlan {
 
 struct ProbedPath<'a> {
     path: &'a UdpPath,
-    prober: Prober,
-    socket: Option<(PathSocket, Timestamp)>,
+    prober: NetworkProber,
+    socket: Option<(DatagramSocket, Timestamp)>,
 }
 
 /// Probes every path of `plan` in the calling thread until `stop` is set, and passes each probe to `sink` when its
@@ -58,7 +58,7 @@ pub fn run_probes(
         // The probes of different paths are spread over the interval, because the paths may share a bottleneck.
         let offset = plan.interval.mul_f64(index as f64 / plan.paths.len() as f64);
         let (start, session) = (start + offset, random_session());
-        let prober = Prober::new(index, start, plan.interval, session, plan.token.as_deref());
+        let prober = NetworkProber::new(index, start, plan.interval, session, plan.token.as_deref());
         ProbedPath { path, prober, socket: None }
     };
     let mut probed_paths: Vec<ProbedPath<'_>> = plan.paths.iter().enumerate().map(probed).collect();
@@ -118,7 +118,7 @@ impl ProbedPath<'_> {
         });
         if self.socket.is_none() {
             self.prober.discard_cookie();
-            let socket = PathSocket::open(self.path, server)?;
+            let socket = DatagramSocket::open(self.path, server)?;
             self.socket = Some((socket, now));
         }
         Ok(())

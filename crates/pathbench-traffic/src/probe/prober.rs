@@ -1,6 +1,6 @@
 //! Probes one path, sans-IO: time and datagrams in, datagrams and outcomes out.
 
-use crate::datagram::{DatagramClient, HELLO_BYTES, Kind, Message, Outgoing, Unsent};
+use crate::datagram::{DatagramClient, DatagramKind, DatagramMessage, HELLO_BYTES, Outgoing, Unsent};
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,6 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Silence after which the prober sends a hello again: a NAT may have changed its address.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Limit of the probes in flight.
 const MAX_IN_FLIGHT: usize = 4096;
 
 const REMEMBERED: usize = 1024;
@@ -21,7 +20,7 @@ const REMEMBERED: usize = 1024;
 /// Every probe is one datagram, sent at a fixed interval. Until the server has sent a cookie, and while it is silent,
 /// the datagram is a hello, which the server also answers: so every probe has a round-trip time or was lost.
 #[derive(Debug)]
-pub struct Prober {
+pub struct NetworkProber {
     path: usize,
     start: Timestamp,
     interval: Duration,
@@ -33,14 +32,13 @@ pub struct Prober {
     pub in_flight: BTreeMap<u32, Timestamp>,
     /// Settled probes, and whether an answer to each has arrived.
     settled: BTreeMap<u32, bool>,
-    /// When the server last answered.
+    /// Time of the server's last answer.
     pub last_received: Option<Timestamp>,
     results: Vec<ProbeSample>,
     pub counts: ProbeCounts,
 }
 
-impl Prober {
-    /// A prober of the path with this index.
+impl NetworkProber {
     pub fn new(path: usize, start: Timestamp, interval: Duration, session: u64, token: Option<&str>) -> Self {
         Self {
             path,
@@ -64,7 +62,7 @@ impl Prober {
         self.cookie = None;
     }
 
-    fn at(&self, sequence: u32) -> Timestamp {
+    fn due_time(&self, sequence: u32) -> Timestamp {
         self.start + self.interval.saturating_mul(sequence)
     }
 
@@ -97,7 +95,7 @@ impl Prober {
     }
 }
 
-impl DatagramClient for Prober {
+impl DatagramClient for NetworkProber {
     /// The next probe. Probes missed while the host slept are left out.
     fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
         if now < self.due() {
@@ -106,19 +104,20 @@ impl DatagramClient for Prober {
         let missed = now.since(self.due()).as_nanos() / self.interval.as_nanos().max(1);
         let sequence = self.next.saturating_add(u32::try_from(missed).unwrap_or(u32::MAX - 1));
         for left_out in self.next..sequence.min(self.next.saturating_add(MAX_IN_FLIGHT as u32)) {
-            let at = self.at(left_out);
+            let at = self.due_time(left_out);
             let error = "not sent in time: this host was busy or asleep".to_owned();
             self.settle(left_out, at, ProbeOutcome::Refused { error });
         }
         self.next = sequence.saturating_add(1);
         let is_silent = self.last_received.is_none_or(|last| now.since(last) > SILENCE);
         let cookie = self.cookie.filter(|_| !is_silent);
-        let (kind, length) = if cookie.is_some() { (Kind::Probe, 0) } else { (Kind::Hello, HELLO_BYTES) };
-        let message = Message {
+        let (kind, length) =
+            if cookie.is_some() { (DatagramKind::Probe, 0) } else { (DatagramKind::Hello, HELLO_BYTES) };
+        let message = DatagramMessage {
             cookie: cookie.unwrap_or_default(),
             value: now.as_nanos(),
-            text: if kind == Kind::Hello { self.token.clone() } else { String::new() },
-            ..Message::new(kind, self.session, sequence)
+            text: if kind == DatagramKind::Hello { self.token.clone() } else { String::new() },
+            ..DatagramMessage::new(kind, self.session, sequence)
         };
         self.in_flight.insert(sequence, now);
         if self.in_flight.len() > MAX_IN_FLIGHT
@@ -130,22 +129,25 @@ impl DatagramClient for Prober {
     }
 
     fn due(&self) -> Timestamp {
-        if self.stopped { Timestamp::from_nanos(u64::MAX) } else { self.at(self.next) }
+        if self.stopped { Timestamp::from_nanos(u64::MAX) } else { self.due_time(self.next) }
     }
 
     fn received(&mut self, now: Timestamp, datagram: &[u8]) {
-        let Some(message) = Message::decode(datagram).filter(|message| message.session == self.session)
+        let Some(message) =
+            DatagramMessage::decode(datagram).filter(|message| message.session == self.session)
         else {
             return;
         };
         let outcome = |sent_at| match message.kind {
-            Kind::Refused => ProbeOutcome::Refused { error: format!("the server refused: {}", message.text) },
+            DatagramKind::Refused => {
+                ProbeOutcome::Refused { error: format!("the server refused: {}", message.text) }
+            }
             _ => ProbeOutcome::Answered { rtt: now.since(sent_at) },
         };
         match message.kind {
-            Kind::Welcome => self.cookie = Some(message.cookie),
-            Kind::Refused => self.cookie = None,
-            Kind::Answer => {}
+            DatagramKind::Welcome => self.cookie = Some(message.cookie),
+            DatagramKind::Refused => self.cookie = None,
+            DatagramKind::Answer => {}
             _ => return,
         }
         if let Some(sent_at) = self.in_flight.remove(&message.sequence) {

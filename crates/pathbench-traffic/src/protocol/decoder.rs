@@ -1,13 +1,13 @@
 //! The incremental decoder: bytes in any segmentation in, frames and lengths of test data out.
 
 use super::format::{DecodeError, FrameKind, HEADER_BYTES};
-use super::frame::Frame;
+use super::frame::ControlFrame;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum DecodedEvent {
     /// Length of DATA payload: the last bytes of the consumed input. One DATA frame may give several events.
     Payload(usize),
-    Frame(Frame),
+    Frame(ControlFrame),
 }
 
 /// Decodes one direction of a connection.
@@ -55,7 +55,7 @@ impl Decoder {
     /// With `None`, all of `input` was consumed. Otherwise call again with the remaining bytes.
     ///
     /// Errors: at the first byte that violates the protocol; each later call returns the same error.
-    pub fn decode(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), DecodeError> {
+    pub fn decode(&mut self, input: &[u8]) -> Result<(usize, Option<DecodedEvent>), DecodeError> {
         let mut consumed = 0;
         loop {
             let rest = &input[consumed..];
@@ -67,7 +67,7 @@ impl Decoder {
                     if *left == 0 {
                         self.state = State::START;
                     }
-                    let event = if run == 0 { None } else { Some(Event::Payload(run)) };
+                    let event = if run == 0 { None } else { Some(DecodedEvent::Payload(run)) };
                     return Ok((consumed + run, event));
                 }
                 State::Header { bytes, filled } => {
@@ -90,8 +90,8 @@ impl Decoder {
                     }
                     let (kind, flags, body) = (*kind, *flags, std::mem::take(bytes));
                     self.state = State::START;
-                    let frame = Frame::parse(kind, flags, body).map_err(|error| self.fail(error))?;
-                    return Ok((consumed, Some(Event::Frame(frame))));
+                    let frame = ControlFrame::parse(kind, flags, body).map_err(|error| self.fail(error))?;
+                    return Ok((consumed, Some(DecodedEvent::Frame(frame))));
                 }
             }
         }

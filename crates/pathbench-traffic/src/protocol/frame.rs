@@ -13,25 +13,25 @@ use thiserror::Error;
 
 /// A control frame. DATA is not included: its body is never in memory as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Frame {
-    Hello(Hello),
+pub enum ControlFrame {
+    Hello(HelloFrame),
     Accept,
-    Refuse(Refusal),
+    Refuse(TestRefusal),
     Start,
-    End(End),
+    End(EndFrame),
     Done { bytes: u64 },
     Record(Vec<u8>),
     Fetch(Fetch),
     NotFound,
-    Message(Message),
+    Message(MessageFrame),
     Acknowledge { sequence: u32 },
-    Answer(Message),
+    Answer(MessageFrame),
     Stop,
 }
 
 /// Body of MESSAGE and ANSWER: sequence number (u32) of the request, content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct MessageFrame {
     /// From 0 on each stream; an answer has the sequence number of its request.
     pub sequence: u32,
     pub content: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Message {
 
 /// Body of HELLO: magic, version (u16), test id (16 bytes), stream (u32), request (JSON).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hello {
+pub struct HelloFrame {
     pub version: u16,
     pub test: TestId,
     /// Index of the stream in the test, from 0.
@@ -49,7 +49,7 @@ pub struct Hello {
 
 /// Body of END: payload bytes sent (u64), nanoseconds from the first to the last of them (u64).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct End {
+pub struct EndFrame {
     /// DATA payload sent on this connection, in bytes. Below 2^63.
     pub bytes: u64,
     /// From the first to the last byte passed to the sender's socket.
@@ -71,14 +71,14 @@ pub struct Fetch {
 const MOST_CHARACTERS: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct TestRefusal {
     pub code: RefusalCode,
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for TestRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         match self.retry_after_ms {
@@ -109,7 +109,7 @@ pub(crate) const fn header(kind: FrameKind, flags: u8, length: u32) -> [u8; HEAD
     [kind as u8, flags, 0, 0, length[0], length[1], length[2], length[3]]
 }
 
-impl Frame {
+impl ControlFrame {
     pub fn kind(&self) -> FrameKind {
         self.parts().0
     }
@@ -128,19 +128,20 @@ impl Frame {
 
     fn parts(&self) -> (FrameKind, u8, Vec<u8>) {
         let plain = |kind| (kind, 0, Vec::new());
-        let message = |message: &Message| [&message.sequence.to_be_bytes()[..], &message.content].concat();
+        let message =
+            |message: &MessageFrame| [&message.sequence.to_be_bytes()[..], &message.content].concat();
         match self {
             Self::Accept => plain(FrameKind::Accept),
             Self::Start => plain(FrameKind::Start),
             Self::NotFound => plain(FrameKind::NotFound),
             Self::Stop => plain(FrameKind::Stop),
-            Self::Hello(Hello { version, test, stream, request }) => {
+            Self::Hello(HelloFrame { version, test, stream, request }) => {
                 let fields = [&MAGIC[..], &version.to_be_bytes(), &test.0, &stream.to_be_bytes(), request];
                 (FrameKind::Hello, 0, fields.concat())
             }
             // A struct of strings and numbers always serialises; `encode` would reject an empty body.
             Self::Refuse(refusal) => (FrameKind::Refuse, 0, serde_json::to_vec(refusal).unwrap_or_default()),
-            Self::End(End { bytes, elapsed_ns, cut_short }) => {
+            Self::End(EndFrame { bytes, elapsed_ns, cut_short }) => {
                 let flags = if *cut_short { FLAG_CUT_SHORT } else { 0 };
                 (FrameKind::End, flags, [bytes.to_be_bytes(), elapsed_ns.to_be_bytes()].concat())
             }
@@ -168,14 +169,14 @@ impl Frame {
             FrameKind::Acknowledge => Self::Acknowledge { sequence: u32::from_be_bytes(fields.take()?) },
             FrameKind::Message => Self::Message(fields.message()?),
             FrameKind::Answer => Self::Answer(fields.message()?),
-            FrameKind::End => Self::End(End {
+            FrameKind::End => Self::End(EndFrame {
                 bytes: fields.byte_count()?,
                 elapsed_ns: u64::from_be_bytes(fields.take()?),
                 cut_short: flags & FLAG_CUT_SHORT != 0,
             }),
             FrameKind::Hello => {
                 fields.magic()?;
-                Self::Hello(Hello {
+                Self::Hello(HelloFrame {
                     version: u16::from_be_bytes(fields.take()?),
                     test: TestId(fields.take()?),
                     stream: u32::from_be_bytes(fields.take()?),
@@ -191,9 +192,9 @@ impl Frame {
                 })
             }
             FrameKind::Refuse => {
-                let Refusal { code, message, retry_after_ms } = serde_json::from_slice(&body)
+                let TestRefusal { code, message, retry_after_ms } = serde_json::from_slice(&body)
                     .map_err(|error| DecodeError::Malformed { kind, reason: error.to_string() })?;
-                Self::Refuse(Refusal::new(code, message, retry_after_ms))
+                Self::Refuse(TestRefusal::new(code, message, retry_after_ms))
             }
             FrameKind::Data => {
                 let reason = "test data is not a control frame".to_owned();
@@ -203,20 +204,20 @@ impl Frame {
     }
 }
 
-impl End {
+impl EndFrame {
     /// Whether the sender sent everything requested, and exactly `received` bytes.
     pub const fn is_complete(&self, received: u64) -> bool {
         !self.cut_short && self.bytes == received
     }
 }
 
-impl Hello {
+impl HelloFrame {
     pub const fn new(test: TestId, stream: u32, request: Vec<u8>) -> Self {
         Self { version: VERSION, test, stream, request }
     }
 }
 
-impl Refusal {
+impl TestRefusal {
     /// A refusal. The message is limited to one line of 500 characters, which fits into a frame.
     pub fn new(code: RefusalCode, message: impl AsRef<str>, retry_after_ms: Option<u64>) -> Self {
         Self { code, message: text::printable(message.as_ref(), MOST_CHARACTERS), retry_after_ms }
@@ -231,7 +232,7 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let Some((field, rest)) = self.rest.split_first_chunk::<N>() else {
-            return Err(self.malformed("it ends within a field"));
+            return Err(self.malformed_error("it ends within a field"));
         };
         self.rest = rest;
         Ok(*field)
@@ -241,8 +242,8 @@ impl Fields<'_> {
         if self.take::<8>()? == MAGIC { Ok(()) } else { Err(DecodeError::Magic { kind: self.kind }) }
     }
 
-    fn message(&mut self) -> Result<Message, DecodeError> {
-        Ok(Message { sequence: u32::from_be_bytes(self.take()?), content: self.rest.to_vec() })
+    fn message(&mut self) -> Result<MessageFrame, DecodeError> {
+        Ok(MessageFrame { sequence: u32::from_be_bytes(self.take()?), content: self.rest.to_vec() })
     }
 
     fn byte_count(&mut self) -> Result<u64, DecodeError> {
@@ -250,11 +251,11 @@ impl Fields<'_> {
         if count >> 63 == 0 {
             Ok(count)
         } else {
-            Err(self.malformed("a count of 2^63 bytes or more is impossible"))
+            Err(self.malformed_error("a count of 2^63 bytes or more is impossible"))
         }
     }
 
-    fn malformed(&self, reason: &str) -> DecodeError {
+    fn malformed_error(&self, reason: &str) -> DecodeError {
         DecodeError::Malformed { kind: self.kind, reason: reason.to_owned() }
     }
 }
@@ -262,7 +263,7 @@ impl Fields<'_> {
 const PATTERNS: [&str; 4] = ["ping", "bulk", "throughput", "interactive"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct TestRequest {
     pub transport: Transport,
     #[serde(rename = "patience_ms", with = "milliseconds")]
     pub patience: Duration,
@@ -284,7 +285,7 @@ pub enum RequestError {
     Parameters(String),
 }
 
-impl Request {
+impl TestRequest {
     pub fn to_json(&self) -> Vec<u8> {
         // A struct of numbers and strings always serialises.
         serde_json::to_vec(self).unwrap_or_default()

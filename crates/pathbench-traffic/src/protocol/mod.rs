@@ -49,11 +49,12 @@ mod decoder;
 mod format;
 mod frame;
 
-pub use decoder::{Decoder, Event};
+pub use decoder::{DecodedEvent, Decoder};
 pub use format::{
     DecodeError, FrameKind, HEADER_BYTES, MAGIC, MAX_DATA_BYTES, MAX_HELLO_BYTES, MAX_SMALL_BYTES, VERSION,
 };
 pub(crate) use frame::header;
 pub use frame::{
-    End, Fetch, Frame, Hello, Message, Refusal, RefusalCode, Request, RequestError, data_header,
+    ControlFrame, EndFrame, Fetch, HelloFrame, MessageFrame, RefusalCode, RequestError, TestRefusal,
+    TestRequest, data_header,
 };

@@ -7,17 +7,17 @@ mod shared;
 
 pub use crate::pacer::{Grant, Pacer, Pacers, TokenBucket};
 pub use crate::token::Access;
-pub use options::{CounterReader, Limits, MemoryBound, ServerEvent, ServerObserver, ServerOptions};
+pub use options::{CounterReader, MemoryBound, ServerEvent, ServerLimits, ServerObserver, ServerOptions};
 pub use registry::MemorySlots;
 
 use crate::datagram::ResponderService;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    AcceptError, BindError, ListenOptions, Listener, QuicCapacity, Slots, contain_panic, lock,
+    AcceptError, BindError, ListenOptions, Listener, QuicCapacity, QuicSlots, contain_panic, lock,
 };
 use registry::Registry;
-use shared::Shared;
+use shared::ServerState;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +43,7 @@ pub struct ServerStatus {
 }
 
 #[derive(Debug, Error)]
-pub enum StartError {
+pub enum ServerStartError {
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error("starting a thread of the server: {0}")]
@@ -53,7 +53,7 @@ pub enum StartError {
 }
 
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     listeners: Vec<(Transport, Arc<Listener>)>,
     probes: Arc<ResponderService>,
     addresses: Vec<(Transport, SocketAddr)>,
@@ -68,7 +68,7 @@ impl fmt::Debug for Server {
 
 impl Server {
     /// Listens on all addresses and serves until [`Server::stop`].
-    pub fn start(options: ServerOptions, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+    pub fn start(options: ServerOptions, clock: Arc<dyn Clock>) -> Result<Self, ServerStartError> {
         struct Unobserved;
         impl ServerObserver for Unobserved {
             fn on_event(&self, _event: &ServerEvent<'_>) {}
@@ -80,9 +80,9 @@ impl Server {
         options: ServerOptions,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn ServerObserver>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, ServerStartError> {
         if options.listeners.is_empty() {
-            return Err(StartError::NoListener);
+            return Err(ServerStartError::NoListener);
         }
         let mut listeners = Vec::new();
         let most_clients = options.limits.max_connections;
@@ -101,11 +101,11 @@ impl Server {
         }
         let registry = Registry::new(options.limits.clone());
         let mut server = Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(ServerState {
                 options,
                 clock,
                 registry,
-                fetches: Slots::new(options::MOST_FETCHES, options::MOST_FETCHES_PER_CLIENT),
+                fetches: QuicSlots::new(options::MOST_FETCHES, options::MOST_FETCHES_PER_CLIENT),
                 observer,
                 connections: Mutex::new(HashMap::new()),
                 next_connection: AtomicU64::new(0),
@@ -123,7 +123,7 @@ impl Server {
             let thread = thread::Builder::new()
                 .name("listener".to_owned())
                 .spawn(move || listen(&shared, transport, &listener))
-                .map_err(StartError::Thread)?;
+                .map_err(ServerStartError::Thread)?;
             server.threads.push(thread);
         }
         Ok(server)
@@ -142,7 +142,7 @@ impl Server {
 
     pub fn status(&self) -> ServerStatus {
         ServerStatus {
-            tests: self.shared.registry.running(),
+            tests: self.shared.registry.running_tests(),
             max_tests: self.shared.options.limits.max_tests,
             connections: lock(&self.shared.connections).len(),
             draining: self.shared.draining.load(Ordering::SeqCst),
@@ -171,7 +171,7 @@ impl Drop for Server {
 
 /// Accepts until the listener is closed, then waits for the connections to end. The failure of a listener affects
 /// neither its accepted connections nor the other listeners.
-fn listen(shared: &Shared, transport: Transport, listener: &Listener) {
+fn listen(shared: &ServerState, transport: Transport, listener: &Listener) {
     thread::scope(|scope| {
         let end = contain_panic(|| accept(scope, shared, listener)).unwrap_or_else(Err);
         if let Err(message) = end {
@@ -186,7 +186,7 @@ fn listen(shared: &Shared, transport: Transport, listener: &Listener) {
 /// Serves each connection on its own thread, until the listener is closed.
 fn accept<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
-    shared: &'scope Shared,
+    shared: &'scope ServerState,
     listener: &Listener,
 ) -> Result<(), String> {
     loop {

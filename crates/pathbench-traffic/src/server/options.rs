@@ -24,7 +24,7 @@ pub struct ServerOptions {
     /// Transports and addresses to listen on; port 0 for the kernel's choice. An mptcp listener serves plain
     /// TCP clients as well.
     pub listeners: Vec<(Transport, SocketAddr)>,
-    pub limits: Limits,
+    pub limits: ServerLimits,
     pub access: Access,
     pub socket: SocketOptions,
     /// The server's certificate and key. Required for quic and mpquic; with it, tcp and mptcp clients can encrypt, too.
@@ -58,7 +58,7 @@ impl ServerOptions {
     pub fn new(listeners: Vec<(Transport, SocketAddr)>) -> Self {
         Self {
             listeners,
-            limits: Limits::default(),
+            limits: ServerLimits::default(),
             access: Access::Open,
             socket: SocketOptions::default(),
             identity: None,
@@ -124,7 +124,7 @@ pub struct MemoryBound {
 
 /// Bounds of a server. Its memory, threads and time stay within them for any input of peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServerLimits {
     pub max_tests: usize,
     pub max_tests_per_client: usize,
     pub max_connections: usize,
@@ -144,7 +144,7 @@ pub struct Limits {
     pub keep_records_for: Duration,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             max_tests: 4,
@@ -164,7 +164,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ServerLimits {
     pub fn objection(&self, parameters: &PatternParameters, patience: Duration) -> Option<String> {
         let (streams, bytes) = (parameters.streams(), parameters.nominal_bytes().unwrap_or(0));
         let needed = parameters.nominal_duration().unwrap_or_default();
@@ -283,7 +283,7 @@ pub enum ServerEvent<'a> {
     /// printed the location.
     Panicked {
         /// The part that panicked: `connection`, `stream` or `observer`.
-        place: &'static str,
+        context: &'static str,
         message: &'a str,
     },
     /// A listener failed and accepts no more connections; the others continue. Only a restart of the server reopens it.

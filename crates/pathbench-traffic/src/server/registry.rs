@@ -1,13 +1,13 @@
 //! The registry of a server: running tests, and the records of completed ones.
 
-use super::options::{Limits, ServerEvent};
+use super::options::{ServerEvent, ServerLimits};
 use crate::pacer::Pacers;
-use crate::protocol::{Refusal, RefusalCode, Request};
-use crate::stream::{Stream, StreamGroup};
+use crate::protocol::{RefusalCode, TestRefusal, TestRequest};
+use crate::stream::{StreamGroup, TestStream};
 use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, TestId};
 use pathbench_record::network::Client;
 use pathbench_record::time::Timestamp;
-use pathbench_transport::{Slot, Slots, contain_panic, lock};
+use pathbench_transport::{QuicSlot, QuicSlots, contain_panic, lock};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -21,7 +21,7 @@ const MOST_FETCHES_AT_ONCE: u64 = 8;
 const FETCH_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) struct Registry {
-    limits: Limits,
+    limits: ServerLimits,
     tests: Mutex<HashMap<TestId, Test>>,
     pub(super) memory: MemorySlots,
     next_number: AtomicU64,
@@ -31,11 +31,11 @@ struct Test {
     number: u64,
     client: Client,
     pacers: Option<Arc<Pacers>>,
-    request: Request,
+    request: TestRequest,
     started: Timestamp,
     joined: BTreeSet<u32>,
     live: usize,
-    running: Vec<Arc<Stream>>,
+    running: Vec<Arc<TestStream>>,
     finished: Vec<EndRecord>,
     /// The record of an ended test as JSON, so that its size is known and a FETCH computes nothing.
     record: Option<Arc<[u8]>>,
@@ -44,7 +44,7 @@ struct Test {
     group: Weak<StreamGroup>,
 }
 
-pub(super) struct Place {
+pub(super) struct Admission {
     pub(super) started: Timestamp,
     pub(super) pacers: Option<Arc<Pacers>>,
     pub(super) begins: Option<u64>,
@@ -52,11 +52,11 @@ pub(super) struct Place {
 }
 
 impl Registry {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: ServerLimits) -> Self {
         Self {
             memory: MemorySlots {
-                tests: Slots::new(limits.max_tests, limits.max_tests_per_client),
-                streams: Slots::new(limits.max_connections, limits.max_connections_per_client),
+                tests: QuicSlots::new(limits.max_tests, limits.max_tests_per_client),
+                streams: QuicSlots::new(limits.max_connections, limits.max_connections_per_client),
             },
             limits,
             tests: Mutex::default(),
@@ -64,7 +64,7 @@ impl Registry {
         }
     }
 
-    pub(super) fn running(&self) -> usize {
+    pub(super) fn running_tests(&self) -> usize {
         lock(&self.tests).values().filter(|test| test.ended.is_none()).count()
     }
 
@@ -73,17 +73,17 @@ impl Registry {
         now: Timestamp,
         id: TestId,
         stream: u32,
-        request: &Request,
+        request: &TestRequest,
         client: Client,
         draining: bool,
-    ) -> Result<Place, Refusal> {
+    ) -> Result<Admission, TestRefusal> {
         if let Some(objection) = self.limits.objection(&request.parameters, request.patience) {
-            return Err(Refusal::new(RefusalCode::Limit, objection, None));
+            return Err(TestRefusal::new(RefusalCode::Limit, objection, None));
         }
         let streams = request.parameters.streams();
         if stream >= streams {
             let message = format!("stream {stream} of a test of {streams} streams");
-            return Err(Refusal::new(RefusalCode::BadRequest, message, None));
+            return Err(TestRefusal::new(RefusalCode::BadRequest, message, None));
         }
         let mut tests = lock(&self.tests);
         self.expire_records(&mut tests, now);
@@ -109,7 +109,7 @@ impl Registry {
             group: Arc::downgrade(&group),
         };
         tests.insert(id, test);
-        Ok(Place { started: now, pacers, begins: Some(number), group })
+        Ok(Admission { started: now, pacers, begins: Some(number), group })
     }
 
     fn admit(
@@ -118,17 +118,17 @@ impl Registry {
         tests: &HashMap<TestId, Test>,
         client: Client,
         draining: bool,
-    ) -> Result<Option<Arc<Pacers>>, Refusal> {
+    ) -> Result<Option<Arc<Pacers>>, TestRefusal> {
         if draining {
             let message = "it is shutting down and accepts no new tests".to_owned();
-            return Err(Refusal::new(RefusalCode::ShuttingDown, message, None));
+            return Err(TestRefusal::new(RefusalCode::ShuttingDown, message, None));
         }
         let running: Vec<&Test> = tests.values().filter(|test| test.ended.is_none()).collect();
         let own: Vec<&Test> = running.iter().copied().filter(|test| test.client == client).collect();
         let busy = |tests: &[&Test], message: String| {
             let wait = tests.iter().map(|test| test.expected_rest(now)).min().unwrap_or_default();
             let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            Err(Refusal::new(RefusalCode::Busy, message, Some(wait_ms)))
+            Err(TestRefusal::new(RefusalCode::Busy, message, Some(wait_ms)))
         };
         if own.len() >= self.limits.max_tests_per_client {
             let message = format!("it already runs {} tests of this client, its limit per client", own.len());
@@ -143,7 +143,7 @@ impl Registry {
         Ok(self.limits.max_rate_bps.map(|rate| shared.unwrap_or_else(|| Arc::new(Pacers::new(rate)))))
     }
 
-    pub(super) fn run(&self, id: TestId, stream: &Arc<Stream>) {
+    pub(super) fn run(&self, id: TestId, stream: &Arc<TestStream>) {
         if let Some(test) = lock(&self.tests).get_mut(&id) {
             test.running.push(Arc::clone(stream));
         }
@@ -256,14 +256,14 @@ impl Test {
         &mut self,
         now: Timestamp,
         stream: u32,
-        request: &Request,
+        request: &TestRequest,
         time: Duration,
-    ) -> Result<Place, Refusal> {
-        let refuse = |message: &str| Err(Refusal::new(RefusalCode::BadRequest, message, None));
+    ) -> Result<Admission, TestRefusal> {
+        let refuse = |message: &str| Err(TestRefusal::new(RefusalCode::BadRequest, message, None));
         if self.request != *request {
             return refuse("streams of one test ask for different things");
         }
-        let over = "a test of this id has already taken place; ids are for one test only";
+        let over = "a test of this id has already run; ids are for one test only";
         if self.ended.is_some() || !self.joined.insert(stream) {
             return refuse(over);
         }
@@ -273,7 +273,7 @@ impl Test {
         // The group is gone while the test's last stream ends.
         let Some(group) = self.group.upgrade() else { return refuse(over) };
         self.live += 1;
-        Ok(Place { started: self.started, pacers: self.pacers.clone(), begins: None, group })
+        Ok(Admission { started: self.started, pacers: self.pacers.clone(), begins: None, group })
     }
 
     fn bytes(&self) -> usize {
@@ -289,14 +289,14 @@ impl Test {
 /// Slots for the memory of tests and their streams, including ended tests whose clients do not read their records.
 #[derive(Debug)]
 pub struct MemorySlots {
-    pub tests: Arc<Slots>,
-    pub streams: Arc<Slots>,
+    pub tests: Arc<QuicSlots>,
+    pub streams: Arc<QuicSlots>,
 }
 
 impl MemorySlots {
     /// Acquires memory for one more stream of a test that has `held` slots: a slot for the stream and, for the first
     /// one, a slot for the test. The streams of an honest client each hold a connection during that time.
-    pub fn acquire(&self, client: Client, held: &mut Vec<Slot>) -> bool {
+    pub fn acquire(&self, client: Client, held: &mut Vec<QuicSlot>) -> bool {
         let Some(stream) = self.streams.acquire(client) else { return false };
         if held.is_empty() {
             let Some(test) = self.tests.acquire(client) else { return false };

@@ -1,11 +1,13 @@
 //! One connection of a server: its request, then its stream of a test or the record that it fetches.
 
 use super::options::{EXTRA_PATIENCE, ServerEvent};
-use super::registry::Place;
-use super::shared::{ConnectionSlot, Shared, TestSlot};
+use super::registry::Admission;
+use super::shared::{ConnectionSlot, ServerState, TestSlot};
 use crate::meter::Wait;
-use crate::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, Request, RequestError, VERSION};
-use crate::stream::{Channel, Member, Stream, StreamError, StreamGroup, TestPlan};
+use crate::protocol::{
+    ControlFrame, Fetch, HelloFrame, RefusalCode, RequestError, TestRefusal, TestRequest, VERSION,
+};
+use crate::stream::{GroupMember, StreamChannel, StreamError, StreamGroup, TestPlan, TestStream};
 use crate::throughput::ReceiveFault;
 use pathbench_record::end::TestId;
 use pathbench_record::network::Client;
@@ -26,7 +28,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const CLOSING_TIME: Duration = Duration::from_secs(2);
 
 impl ConnectionSlot<'_> {
-    /// Serves the connection to its end. A panic ends only this connection.
     pub(super) fn serve(self) {
         if let Err(message) = contain_panic(|| serve(self.shared, &self.connection)) {
             self.connection.abort();
@@ -36,27 +37,32 @@ impl ConnectionSlot<'_> {
 }
 
 /// Serves one connection to its end. Aborts a connection whose peer is silent or uses another protocol.
-fn serve(shared: &Shared, connection: &Arc<Connection>) {
+fn serve(shared: &ServerState, connection: &Arc<Connection>) {
     let clock = shared.clock.as_ref();
-    let mut channel = Channel::new(connection, clock);
+    let mut channel = StreamChannel::new(connection, clock);
     let mut wait = shared.handshake_wait();
     match channel.frame(&mut wait) {
-        Ok(Frame::Hello(hello)) => serve_stream(shared, connection, &mut channel, &hello),
-        Ok(Frame::Fetch(fetch)) => serve_fetch(shared, &mut channel, fetch),
+        Ok(ControlFrame::Hello(hello)) => serve_stream(shared, connection, &mut channel, &hello),
+        Ok(ControlFrame::Fetch(fetch)) => serve_fetch(shared, &mut channel, fetch),
         Ok(_) | Err(_) => connection.abort(),
     }
 }
 
-fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Channel<'_>, hello: &Hello) {
+fn serve_stream(
+    shared: &ServerState,
+    connection: &Arc<Connection>,
+    channel: &mut StreamChannel<'_>,
+    hello: &HelloFrame,
+) {
     let clock = shared.clock.as_ref();
     let (id, index) = (hello.test, hello.stream);
-    let (place, request) = match admit(shared, connection, hello) {
+    let (admission, request) = match admit(shared, connection, hello) {
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(shared, channel, refusal),
     };
     let mut slot = TestSlot { shared, test: id, stream: index, record: None };
-    if let Some(number) = place.begins {
-        place.group.set_counters(shared.mptcp_counters());
+    if let Some(number) = admission.begins {
+        admission.group.set_counters(shared.mptcp_counters());
         shared.observer.on_event(&ServerEvent::Started {
             number,
             pattern: request.parameters.name(),
@@ -66,14 +72,14 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
     }
     // Not more often than the server samples.
     let interval = shared.options.sample_interval.max(request.sample_interval);
-    let group = Arc::clone(&place.group);
-    let member = Member(Arc::clone(&group));
-    let plan = shared.plan(hello, request, place);
+    let group = Arc::clone(&admission.group);
+    let member = GroupMember(Arc::clone(&group));
+    let plan = shared.plan(hello, request, admission);
     if !shared.may_hold_memory(connection, &group) {
         drop((slot, member));
         let message = "connections of earlier tests have not ended yet".to_owned();
         let wait_ms = u64::try_from(EARLIER_TESTS.as_millis()).ok();
-        return refuse(shared, channel, Refusal::new(RefusalCode::Busy, message, wait_ms));
+        return refuse(shared, channel, TestRefusal::new(RefusalCode::Busy, message, wait_ms));
     }
     let Ok(stream) = begin(shared, connection, channel, plan, index, member, interval) else {
         drop(slot);
@@ -106,34 +112,38 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
             }
         }
         (Ok(()), Err(error)) => {
-            refuse(shared, channel, Refusal::new(RefusalCode::Limit, error.to_string(), None));
+            refuse(shared, channel, TestRefusal::new(RefusalCode::Limit, error.to_string(), None));
         }
     }
 }
 
-fn admit(shared: &Shared, connection: &Connection, hello: &Hello) -> Result<(Place, Request), Refusal> {
+fn admit(
+    shared: &ServerState,
+    connection: &Connection,
+    hello: &HelloFrame,
+) -> Result<(Admission, TestRequest), TestRefusal> {
     if hello.version != VERSION {
         let message = format!(
             "it speaks version {VERSION} of the test protocol, the client version {}; \
              use the same Pathbench on both ends",
             hello.version
         );
-        return Err(Refusal::new(RefusalCode::Unsupported, message, None));
+        return Err(TestRefusal::new(RefusalCode::Unsupported, message, None));
     }
-    let request = Request::from_json(&hello.request).map_err(|error| {
+    let request = TestRequest::from_json(&hello.request).map_err(|error| {
         let is_unknown = matches!(error, RequestError::UnknownPattern { .. });
         let code = if is_unknown { RefusalCode::Unsupported } else { RefusalCode::BadRequest };
-        Refusal::new(code, error.to_string(), None)
+        TestRefusal::new(code, error.to_string(), None)
     })?;
     let access = shared.options.access.check(request.token.as_deref());
-    access.map_err(|refusal| Refusal::new(RefusalCode::Access, refusal.to_string(), None))?;
+    access.map_err(|refusal| TestRefusal::new(RefusalCode::Access, refusal.to_string(), None))?;
     if let Some(message) = mismatch(request.transport, &connection.in_force().protocol) {
-        return Err(Refusal::new(RefusalCode::BadRequest, message, None));
+        return Err(TestRefusal::new(RefusalCode::BadRequest, message, None));
     }
     let client = Client::from(connection.peer_addr().ip());
     let (now, draining) = (shared.clock.now(), shared.draining.load(Ordering::SeqCst));
-    let place = shared.registry.join(now, hello.test, hello.stream, &request, client, draining)?;
-    Ok((place, request))
+    let admission = shared.registry.join(now, hello.test, hello.stream, &request, client, draining)?;
+    Ok((admission, request))
 }
 
 /// The reason why the connection cannot be of the transport that the client declares. A multipath transport may have
@@ -151,46 +161,51 @@ fn mismatch(claimed: Transport, used: &str) -> Option<String> {
 }
 
 /// Waits for the peer to read all data and close.
-fn close_gracefully(channel: &mut Channel<'_>) {
+fn close_gracefully(channel: &mut StreamChannel<'_>) {
     channel.connection.finish_sending();
     channel.drain(CLOSING_TIME);
 }
 
-fn refuse(shared: &Shared, channel: &mut Channel<'_>, refusal: Refusal) {
+fn refuse(shared: &ServerState, channel: &mut StreamChannel<'_>, refusal: TestRefusal) {
     let (code, client) = (refusal.code, channel.connection.peer_addr());
     shared.observer.on_event(&ServerEvent::Refused { code, message: &refusal.message, client });
-    if channel.write(&Frame::Refuse(refusal), &mut shared.handshake_wait()).is_ok() {
+    if channel.write(&ControlFrame::Refuse(refusal), &mut shared.handshake_wait()).is_ok() {
         close_gracefully(channel);
     }
 }
 
 fn begin(
-    shared: &Shared,
+    shared: &ServerState,
     connection: &Arc<Connection>,
-    channel: &mut Channel<'_>,
+    channel: &mut StreamChannel<'_>,
     plan: TestPlan,
     index: u32,
-    member: Member,
+    member: GroupMember,
     interval: Duration,
-) -> Result<Stream, StreamError> {
-    channel.write(&Frame::Accept, &mut shared.handshake_wait())?;
-    let stream = Stream::new(plan, index, Arc::clone(connection), member, &shared.clock, interval)?;
-    channel.expect(&Frame::Start, &mut shared.handshake_wait())?;
-    channel.write(&Frame::Start, &mut shared.handshake_wait())?;
+) -> Result<TestStream, StreamError> {
+    channel.write(&ControlFrame::Accept, &mut shared.handshake_wait())?;
+    let stream = TestStream::new(plan, index, Arc::clone(connection), member, &shared.clock, interval)?;
+    channel.expect(&ControlFrame::Start, &mut shared.handshake_wait())?;
+    channel.write(&ControlFrame::Start, &mut shared.handshake_wait())?;
     stream.start_together(channel.clock, &mut shared.handshake_wait())?;
     Ok(stream)
 }
 
 /// Sends the client the reason for the end of its test, if the protocol permits it.
-fn break_off(shared: &Shared, channel: &mut Channel<'_>, stream: &Stream, error: &StreamError) {
+fn break_off(
+    shared: &ServerState,
+    channel: &mut StreamChannel<'_>,
+    stream: &TestStream,
+    error: &StreamError,
+) {
     let ours = matches!(error, StreamError::Fault(ReceiveFault::Excess { .. }) | StreamError::Overtime);
     if ours && !stream.work.is_sending() {
-        refuse(shared, channel, Refusal::new(RefusalCode::Limit, error.to_string(), None));
+        refuse(shared, channel, TestRefusal::new(RefusalCode::Limit, error.to_string(), None));
     }
     stream.connection.abort();
 }
 
-impl Shared {
+impl ServerState {
     /// Waits until a test may hold memory, after earlier tests of its client have ended. It polls, because a slot of
     /// the test, a slot of the stream, another stream of the test, an abort or a shutdown may end the wait.
     fn may_hold_memory(&self, connection: &Connection, group: &Arc<StreamGroup>) -> bool {
@@ -211,14 +226,14 @@ impl Shared {
     }
 
     pub(super) fn handshake_wait(&self) -> Wait {
-        Wait::within(self.clock.now(), self.options.limits.handshake_timeout, "send its request")
+        Wait::with_timeout(self.clock.now(), self.options.limits.handshake_timeout, "send its request")
     }
 
-    fn plan(&self, hello: &Hello, request: Request, place: Place) -> TestPlan {
+    fn plan(&self, hello: &HelloFrame, request: TestRequest, admission: Admission) -> TestPlan {
         let limits = &self.options.limits;
         let patience = request.patience.saturating_add(EXTRA_PATIENCE);
         // No peer can extend the test's data beyond this time, which counts from the test's first stream on.
-        let deadline = place.started + limits.longest_test(request.patience);
+        let deadline = admission.started + limits.longest_test(request.patience);
         TestPlan {
             side: Side::Server,
             test: hello.test,
@@ -226,8 +241,8 @@ impl Shared {
             ceiling_bytes: limits.stream_ceiling(&request.parameters),
             patience,
             parameters: request.parameters,
-            started: place.started,
-            pacers: place.pacers,
+            started: admission.started,
+            pacers: admission.pacers,
             handshake: None,
             deadline,
         }
@@ -243,10 +258,10 @@ const LEAST_BYTES_PER_SECOND: u64 = 64 * 1024;
 /// Retry time of a client that is refused temporarily.
 const RETRY_AFTER_MS: u64 = 1000;
 
-fn serve_fetch(shared: &Shared, channel: &mut Channel<'_>, fetch: Fetch) {
+fn serve_fetch(shared: &ServerState, channel: &mut StreamChannel<'_>, fetch: Fetch) {
     if fetch.version != VERSION {
         let message = format!("it speaks version {VERSION} of the test protocol");
-        return refuse(shared, channel, Refusal::new(RefusalCode::Unsupported, message, None));
+        return refuse(shared, channel, TestRefusal::new(RefusalCode::Unsupported, message, None));
     }
     let clock = shared.clock.as_ref();
     let deadline = clock.now() + END_TIMEOUT;
@@ -257,7 +272,7 @@ fn serve_fetch(shared: &Shared, channel: &mut Channel<'_>, fetch: Fetch) {
     }
     match shared.registry.is_running(fetch.test) {
         None => {
-            if channel.write(&Frame::NotFound, &mut shared.handshake_wait()).is_ok() {
+            if channel.write(&ControlFrame::NotFound, &mut shared.handshake_wait()).is_ok() {
                 close_gracefully(channel);
             }
         }
@@ -274,7 +289,11 @@ fn serve_fetch(shared: &Shared, channel: &mut Channel<'_>, fetch: Fetch) {
 }
 
 /// Writes the record of an ended test. Errors: the refusal to send, if any.
-fn hand_out(shared: &Shared, channel: &Channel<'_>, test: TestId) -> Result<(), Option<Refusal>> {
+fn hand_out(
+    shared: &ServerState,
+    channel: &StreamChannel<'_>,
+    test: TestId,
+) -> Result<(), Option<TestRefusal>> {
     let Some(_slot) = shared.fetches.acquire(Client::from(channel.connection.peer_addr().ip())) else {
         return Err(Some(busy("it already sends as many records as its limit allows", RETRY_AFTER_MS)));
     };
@@ -285,10 +304,10 @@ fn hand_out(shared: &Shared, channel: &Channel<'_>, test: TestId) -> Result<(), 
         .map_err(|again_ms| Some(busy("this record was fetched too often recently", again_ms)))?;
     let time = Duration::from_secs(json.len() as u64 / LEAST_BYTES_PER_SECOND);
     let patience = shared.options.limits.handshake_timeout;
-    let mut wait = Wait::within(now, patience + time, "take the record").or_silence(patience);
+    let mut wait = Wait::with_timeout(now, patience + time, "take the record").or_silence(patience);
     channel.write_record(&json, &mut wait).map_err(|_| None)
 }
 
-fn busy(message: &str, retry_after_ms: u64) -> Refusal {
-    Refusal::new(RefusalCode::Busy, message, Some(retry_after_ms))
+fn busy(message: &str, retry_after_ms: u64) -> TestRefusal {
+    TestRefusal::new(RefusalCode::Busy, message, Some(retry_after_ms))
 }

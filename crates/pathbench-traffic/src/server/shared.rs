@@ -7,39 +7,39 @@ use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::network::Client;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use pathbench_transport::{Connection, Slots, contain_panic, lock};
+use pathbench_transport::{Connection, QuicSlots, contain_panic, lock};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-pub(super) struct Shared {
+pub(super) struct ServerState {
     pub(super) options: ServerOptions,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) registry: Registry,
-    pub(super) fetches: Arc<Slots>,
+    pub(super) fetches: Arc<QuicSlots>,
     pub(super) observer: Arc<dyn ServerObserver>,
-    pub(super) connections: Mutex<HashMap<u64, Live>>,
+    pub(super) connections: Mutex<HashMap<u64, LiveTests>>,
     pub(super) next_connection: AtomicU64,
     pub(super) failed: Mutex<Vec<(Transport, SocketAddr)>>,
     pub(super) draining: AtomicBool,
     pub(super) stopping: AtomicBool,
 }
 
-pub(super) struct Live {
+pub(super) struct LiveTests {
     pub(super) client: Client,
     pub(super) connection: Arc<Connection>,
 }
 
 pub(super) struct ConnectionSlot<'a> {
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a ServerState,
     pub(super) number: u64,
     pub(super) connection: Arc<Connection>,
 }
 
 /// The slot of one stream in its test; the last one also releases the test's slot.
 pub(super) struct TestSlot<'a> {
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a ServerState,
     pub(super) test: TestId,
     pub(super) stream: u32,
     pub(super) record: Option<EndRecord>,
@@ -63,7 +63,7 @@ impl Drop for TestSlot<'_> {
     }
 }
 
-impl Shared {
+impl ServerState {
     /// Registers a connection; `None` when this client or all clients have too many, or the server is stopping.
     pub(super) fn admit(&self, peer: SocketAddr, connection: Arc<Connection>) -> Option<ConnectionSlot<'_>> {
         let limits = &self.options.limits;
@@ -79,12 +79,12 @@ impl Shared {
             return None;
         }
         let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, Live { client, connection: Arc::clone(&connection) });
+        connections.insert(number, LiveTests { client, connection: Arc::clone(&connection) });
         Some(ConnectionSlot { shared: self, number, connection })
     }
 
     /// Reports that a thread panicked. The observer itself may have panicked, so a second panic is contained.
-    pub(super) fn report_panic(&self, place: &'static str, message: &str) {
-        let _ = contain_panic(|| self.observer.on_event(&ServerEvent::Panicked { place, message }));
+    pub(super) fn report_panic(&self, context: &'static str, message: &str) {
+        let _ = contain_panic(|| self.observer.on_event(&ServerEvent::Panicked { context, message }));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::error::StreamError;
 use crate::meter::{Wait, WaitEnd};
-use crate::protocol::{Decoder, Event, Frame, FrameKind, MAX_HELLO_BYTES, header};
+use crate::protocol::{ControlFrame, DecodedEvent, Decoder, FrameKind, MAX_HELLO_BYTES, header};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_transport::{Connection, ReceiveError, SendError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const SMALL_BUFFER_BYTES: usize = 8 * 1024;
 const DATA_BUFFER_BYTES: usize = 128 * 1024;
 
 /// One connection, its decoder, and the received bytes that are not decoded yet.
-pub(crate) struct Channel<'a> {
+pub(crate) struct StreamChannel<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) decoder: Decoder,
@@ -30,7 +30,7 @@ pub(crate) struct Channel<'a> {
     pub(super) uncharged: usize,
 }
 
-impl<'a> Channel<'a> {
+impl<'a> StreamChannel<'a> {
     /// A channel whose decoder accepts HELLO-sized frames.
     pub(crate) fn new(connection: &'a Connection, clock: &'a dyn Clock) -> Self {
         Self {
@@ -77,18 +77,18 @@ impl<'a> Channel<'a> {
     }
 
     /// Decodes the unread bytes; test data is not `expected`.
-    fn decode(&mut self, expected: &'static str) -> Result<Option<Frame>, StreamError> {
+    fn decode(&mut self, expected: &'static str) -> Result<Option<ControlFrame>, StreamError> {
         let (consumed, event) = self.decoder.decode(&self.buffer[self.start..self.end])?;
         self.consume(consumed);
         match event {
-            Some(Event::Frame(frame)) => Ok(Some(frame)),
-            Some(Event::Payload(_)) => Err(StreamError::unexpected_data(expected)),
+            Some(DecodedEvent::Frame(frame)) => Ok(Some(frame)),
+            Some(DecodedEvent::Payload(_)) => Err(StreamError::unexpected_data(expected)),
             None => Ok(None),
         }
     }
 
     /// The next control frame, if the rest of it arrives without a pause longer than `time`.
-    pub(super) fn next_frame_within(&mut self, time: Duration) -> Result<Option<Frame>, StreamError> {
+    pub(super) fn next_frame_within(&mut self, time: Duration) -> Result<Option<ControlFrame>, StreamError> {
         while self.fill(time, usize::MAX)? {
             let frame = self.decode("a message")?;
             if frame.is_some() || self.start == self.end {
@@ -98,7 +98,7 @@ impl<'a> Channel<'a> {
         Ok(None)
     }
 
-    pub(crate) fn frame(&mut self, wait: &mut Wait) -> Result<Frame, StreamError> {
+    pub(crate) fn frame(&mut self, wait: &mut Wait) -> Result<ControlFrame, StreamError> {
         loop {
             let came = self.fill(TICK, usize::MAX)?;
             let now = self.clock.now();
@@ -114,12 +114,12 @@ impl<'a> Channel<'a> {
     }
 
     /// Waits for a frame that can only be this one.
-    pub(crate) fn expect(&mut self, expected: &Frame, wait: &mut Wait) -> Result<(), StreamError> {
+    pub(crate) fn expect(&mut self, expected: &ControlFrame, wait: &mut Wait) -> Result<(), StreamError> {
         let frame = self.frame(wait)?;
-        if frame == *expected { Ok(()) } else { Err(StreamError::unexpected(expected.kind(), frame)) }
+        if frame == *expected { Ok(()) } else { Err(StreamError::from_unexpected(expected.kind(), frame)) }
     }
 
-    pub(crate) fn write(&self, frame: &Frame, wait: &mut Wait) -> Result<(), StreamError> {
+    pub(crate) fn write(&self, frame: &ControlFrame, wait: &mut Wait) -> Result<(), StreamError> {
         write_frame(self.connection, self.clock, &frame.encode()?, wait)
     }
 

@@ -1,12 +1,12 @@
 //! The threads of the patterns of messages. The requesting end has one thread that sends requests and receives answers,
 //! or one for each; the answering end has one.
 
-use super::channel::{Channel, TICK, write_frame};
+use super::channel::{StreamChannel, TICK, write_frame};
 use super::error::StreamError;
-use super::state::{FirstByte, Stream};
-use super::transfer::{first_cause, joined};
-use crate::messages::{InteractiveCore, PingCore, Responder, Step};
-use crate::protocol::Frame;
+use super::state::{FirstByte, TestStream};
+use super::transfer::{first_cause, join};
+use crate::messages::{InteractiveCore, MessageResponder, PingCore, RequesterStep};
+use crate::protocol::ControlFrame;
 use pathbench_record::time::Clock;
 use pathbench_transport::{SendError, lock};
 use std::sync::Mutex;
@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 pub(super) fn ping(
-    stream: &Stream,
+    stream: &TestStream,
     core: &Mutex<PingCore>,
-    channel: &mut Channel<'_>,
+    channel: &mut StreamChannel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
@@ -27,7 +27,7 @@ pub(super) fn ping(
         stream.check_deadline(now)?;
         let step = lock(core).next(now)?;
         match step {
-            Step::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
+            RequesterStep::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
                 Ok(count) => lock(core).accepted(clock.now(), count),
                 Err(SendError::TimedOut { .. }) => {
                     if let Some(silence) = lock(core).hung(clock.now()) {
@@ -36,25 +36,25 @@ pub(super) fn ping(
                 }
                 Err(error) => return Err(error.into()),
             },
-            Step::WaitUntil(due) => stream.pause(clock, due)?,
-            Step::Await(until) => {
+            RequesterStep::WaitUntil(due) => stream.pause(clock, due)?,
+            RequesterStep::Await(until) => {
                 if let Some(frame) = channel.next_frame_within(until.since(now).min(TICK))? {
                     lock(core).take(clock.now(), frame)?;
                 }
             }
-            Step::Finished => break,
+            RequesterStep::Finished => break,
         }
     }
-    let end = Frame::End(lock(core).meter.end(false));
+    let end = ControlFrame::End(lock(core).meter.end(false));
     channel.write(&end, &mut stream.wait(clock))
 }
 
 /// Sends requests at fixed intervals in a separate thread, which received data cannot delay, and receives the replies;
 /// ends with END.
 pub(super) fn interactive(
-    stream: &Stream,
+    stream: &TestStream,
     core: &Mutex<InteractiveCore>,
-    channel: &mut Channel<'_>,
+    channel: &mut StreamChannel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
@@ -64,14 +64,14 @@ pub(super) fn interactive(
             .spawn_scoped(scope, || stream.half(|| send_requests(stream, core, clock, on_first_byte)))
             .map_err(StreamError::Thread)?;
         let received = stream.half(|| receive_replies(stream, core, channel));
-        first_cause(received, joined(sending))
+        first_cause(received, join(sending))
     })?;
-    let end = Frame::End(lock(core).meter.end(false));
+    let end = ControlFrame::End(lock(core).meter.end(false));
     channel.write(&end, &mut stream.wait(clock))
 }
 
 fn send_requests(
-    stream: &Stream,
+    stream: &TestStream,
     core: &Mutex<InteractiveCore>,
     clock: &dyn Clock,
     on_first_byte: FirstByte<'_>,
@@ -82,7 +82,7 @@ fn send_requests(
         stream.check_deadline(now)?;
         let step = lock(core).next(now)?;
         match step {
-            Step::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
+            RequesterStep::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
                 Ok(count) => {
                     lock(core).accepted(clock.now(), count);
                     stream.pay(clock, |pacers| &pacers.sent, count)?;
@@ -92,16 +92,18 @@ fn send_requests(
                 Err(error) => return Err(error.into()),
             },
             // Wakes up every `TICK`, because the test may be stopped.
-            Step::WaitUntil(due) | Step::Await(due) => stream.pause(clock, due.min(now + TICK))?,
-            Step::Finished => return Ok(()),
+            RequesterStep::WaitUntil(due) | RequesterStep::Await(due) => {
+                stream.pause(clock, due.min(now + TICK))?;
+            }
+            RequesterStep::Finished => return Ok(()),
         }
     }
 }
 
 fn receive_replies(
-    stream: &Stream,
+    stream: &TestStream,
     core: &Mutex<InteractiveCore>,
-    channel: &mut Channel<'_>,
+    channel: &mut StreamChannel<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
     let peer = stream.connection.peer_addr();
@@ -127,9 +129,9 @@ fn receive_replies(
 }
 
 pub(super) fn respond(
-    stream: &Stream,
-    core: &Mutex<Responder>,
-    channel: &mut Channel<'_>,
+    stream: &TestStream,
+    core: &Mutex<MessageResponder>,
+    channel: &mut StreamChannel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
@@ -145,7 +147,7 @@ pub(super) fn respond(
         let now = clock.now();
         stream.check_deadline(now)?;
         if stream.group.stopping.load(Ordering::Acquire) && !stop_sent {
-            write(&Frame::Stop.encode()?)?;
+            write(&ControlFrame::Stop.encode()?)?;
             stop_sent = true;
         }
         let Some(frame) = frame else {

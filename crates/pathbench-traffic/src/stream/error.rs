@@ -1,7 +1,7 @@
 //! The errors that end a stream.
 
 use crate::messages::MessageFault;
-use crate::protocol::{DecodeError, Frame, FrameKind, Refusal};
+use crate::protocol::{ControlFrame, DecodeError, FrameKind, TestRefusal};
 use crate::record::InvalidRecord;
 use crate::throughput::ReceiveFault;
 use pathbench_record::text;
@@ -32,7 +32,7 @@ pub(crate) enum StreamError {
     #[error(transparent)]
     Protocol(#[from] DecodeError),
     #[error("the peer refused: {0}")]
-    Refused(Refusal),
+    Refused(TestRefusal),
     #[error("the peer sent {found}; {expected} was expected")]
     Unexpected { expected: &'static str, found: String },
     #[error("{}", incomplete(*.sent, *.received, *.cut_short))]
@@ -66,9 +66,9 @@ impl StreamError {
         text::printable(&self.to_string(), MOST_CHARACTERS)
     }
 
-    pub(crate) fn unexpected(expected: FrameKind, frame: Frame) -> Self {
+    pub(crate) fn from_unexpected(expected: FrameKind, frame: ControlFrame) -> Self {
         match frame {
-            Frame::Refuse(refusal) => Self::Refused(refusal),
+            ControlFrame::Refuse(refusal) => Self::Refused(refusal),
             frame => Self::Unexpected { expected: expected.name(), found: frame.kind().to_string() },
         }
     }

@@ -1,22 +1,22 @@
 //! The run of a stream: its data, and the confirmation of the received bytes.
 
-use super::channel::Channel;
+use super::channel::StreamChannel;
 use super::error::StreamError;
-use super::state::{FirstByte, Stream};
+use super::state::{FirstByte, TestStream};
 use super::work::Work;
 use super::{dialogue, transfer};
 use crate::meter::Wait;
-use crate::protocol::{End, Frame, FrameKind};
+use crate::protocol::{ControlFrame, EndFrame, FrameKind};
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_transport::lock;
 
-impl Stream {
+impl TestStream {
     /// Exchanges the data and its confirmation by both ends, at a client after the server's START. The thread that first
     /// sends or receives a byte calls `on_first_byte`, once. After an error, the connection is not usable.
     pub(crate) fn run(
         &self,
-        channel: &mut Channel<'_>,
+        channel: &mut StreamChannel<'_>,
         on_first_byte: FirstByte<'_>,
     ) -> Result<(), StreamError> {
         let clock = channel.clock;
@@ -24,8 +24,8 @@ impl Stream {
         // Each stream by itself: one whose START was lost does not hold up the others.
         let started = match self.plan.side {
             Side::Client => {
-                let mut wait = Wait::within(begun, self.plan.patience, "start the stream");
-                channel.expect(&Frame::Start, &mut wait)
+                let mut wait = Wait::with_timeout(begun, self.plan.patience, "start the stream");
+                channel.expect(&ControlFrame::Start, &mut wait)
             }
             Side::Server => Ok(()),
         };
@@ -40,7 +40,11 @@ impl Stream {
         result
     }
 
-    fn exchange(&self, channel: &mut Channel<'_>, on_first_byte: FirstByte<'_>) -> Result<(), StreamError> {
+    fn exchange(
+        &self,
+        channel: &mut StreamChannel<'_>,
+        on_first_byte: FirstByte<'_>,
+    ) -> Result<(), StreamError> {
         match &self.work {
             Work::Transfer { sending, receiving } => {
                 transfer::exchange(self, sending.as_deref(), receiving.as_deref(), channel, on_first_byte)
@@ -51,7 +55,7 @@ impl Stream {
         }
     }
 
-    fn confirm(&self, channel: &mut Channel<'_>) -> Result<(), StreamError> {
+    fn confirm(&self, channel: &mut StreamChannel<'_>) -> Result<(), StreamError> {
         match &self.work {
             Work::Transfer { sending, receiving } => {
                 if let Some(core) = receiving {
@@ -63,7 +67,7 @@ impl Stream {
                 let Some(core) = sending else { return Ok(()) };
                 let end = lock(core).end();
                 self.await_confirmation(channel, end, |_, frame| {
-                    Err(StreamError::unexpected(FrameKind::Done, frame))
+                    Err(StreamError::from_unexpected(FrameKind::Done, frame))
                 })
             }
             Work::Respond(core) => {
@@ -85,33 +89,33 @@ impl Stream {
 
     fn confirm_received(
         &self,
-        channel: &mut Channel<'_>,
+        channel: &mut StreamChannel<'_>,
         received: u64,
-        end: Option<End>,
+        end: Option<EndFrame>,
     ) -> Result<(), StreamError> {
-        channel.write(&Frame::Done { bytes: received }, &mut self.wait(channel.clock))?;
+        channel.write(&ControlFrame::Done { bytes: received }, &mut self.wait(channel.clock))?;
         complete(end.unwrap_or_default(), received)
     }
 
     /// Waits for DONE; `late` handles frames that arrive before it.
     fn await_confirmation(
         &self,
-        channel: &mut Channel<'_>,
-        end: End,
-        mut late: impl FnMut(Timestamp, Frame) -> Result<(), StreamError>,
+        channel: &mut StreamChannel<'_>,
+        end: EndFrame,
+        mut late: impl FnMut(Timestamp, ControlFrame) -> Result<(), StreamError>,
     ) -> Result<(), StreamError> {
         let mut wait = self.wait(channel.clock);
         loop {
             match channel.frame(&mut wait)? {
-                Frame::Done { bytes } => return complete(end, bytes),
+                ControlFrame::Done { bytes } => return complete(end, bytes),
                 frame => late(channel.clock.now(), frame)?,
             }
         }
     }
 }
 
-const fn complete(end: End, received: u64) -> Result<(), StreamError> {
-    let End { bytes: sent, cut_short, .. } = end;
+const fn complete(end: EndFrame, received: u64) -> Result<(), StreamError> {
+    let EndFrame { bytes: sent, cut_short, .. } = end;
     if end.is_complete(received) {
         Ok(())
     } else {

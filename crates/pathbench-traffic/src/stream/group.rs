@@ -1,6 +1,6 @@
 //! The state that the streams of one test share at one end.
 
-use pathbench_transport::{Connection, Slot, lock};
+use pathbench_transport::{Connection, QuicSlot, lock};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
@@ -20,7 +20,7 @@ pub(crate) struct StreamGroup {
     /// The test ends before its time is over.
     pub(super) stopping: AtomicBool,
     /// At a server: the memory slots of the test and its streams.
-    pub(crate) memory: Mutex<Vec<Slot>>,
+    pub(crate) memory: Mutex<Vec<QuicSlot>>,
 }
 
 #[derive(Debug)]
@@ -33,9 +33,9 @@ struct Counts {
 
 /// A stream's membership. Its drop marks the end of the stream's data, completed or failed.
 #[derive(Debug)]
-pub(crate) struct Member(pub(crate) Arc<StreamGroup>);
+pub(crate) struct GroupMember(pub(crate) Arc<StreamGroup>);
 
-impl Drop for Member {
+impl Drop for GroupMember {
     fn drop(&mut self) {
         self.0.change(|counts| counts.running = counts.running.saturating_sub(1));
     }
@@ -65,7 +65,7 @@ impl StreamGroup {
         }
     }
 
-    /// How much the counters have risen since the beginning of the test.
+    /// The increase of the counters since the beginning of the test.
     pub(crate) fn counters_until(&self, now: Option<BTreeMap<String, u64>>) -> Option<BTreeMap<String, u64>> {
         let before = self.counters.get()?;
         let rise =
@@ -91,8 +91,7 @@ impl StreamGroup {
         holds(&counts)
     }
 
-    /// Counts a stream to which the server has sent START.
-    pub(super) fn started(&self) {
+    pub(super) fn count_start(&self) {
         self.change(|counts| counts.unstarted = counts.unstarted.saturating_sub(1));
     }
 

@@ -12,10 +12,10 @@ mod transfer;
 mod update;
 mod work;
 
-pub(crate) use channel::{Channel, TICK};
+pub(crate) use channel::{StreamChannel, TICK};
 pub(crate) use error::StreamError;
-pub(crate) use group::{Member, StreamGroup};
+pub(crate) use group::{GroupMember, StreamGroup};
 pub(crate) use plan::{MAX_SERVER_BLOCKS_BYTES, MAX_SERVER_FIGURES, TestPlan};
-pub(crate) use state::{RECORD_TIME, Stream};
+pub(crate) use state::{RECORD_TIME, TestStream};
 pub(crate) use update::Cursor;
 pub use update::Update;

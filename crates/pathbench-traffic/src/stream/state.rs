@@ -2,7 +2,7 @@
 
 use super::channel::{TICK, check};
 use super::error::StreamError;
-use super::group::{Member, StreamGroup};
+use super::group::{GroupMember, StreamGroup};
 use super::plan::{MAX_SERVER_FIGURES, TestPlan};
 use super::work::Work;
 use crate::meter::{Acknowledgements, Wait};
@@ -26,13 +26,12 @@ const MAX_CLIENT_FIGURES: usize = 65_536;
 pub(super) type FirstByte<'a> = &'a (dyn Fn(Timestamp) + Sync);
 
 /// A stream's state, readable by other threads (progress, a FETCH) while its own threads run it.
-pub(crate) struct Stream {
+pub(crate) struct TestStream {
     pub(crate) plan: TestPlan,
-    /// Index of the stream in the test, from 0.
     pub(crate) index: u32,
     pub(crate) connection: Arc<Connection>,
     pub(super) group: Arc<StreamGroup>,
-    member: Mutex<Option<Member>>,
+    member: Mutex<Option<GroupMember>>,
     pub(crate) work: Work,
     /// Absent if another stream reports the connection's figures.
     pub(super) sampler: Mutex<Option<Sampler>>,
@@ -42,12 +41,12 @@ pub(crate) struct Stream {
     pub(super) failure: Mutex<Option<(String, Duration)>>,
 }
 
-impl Stream {
+impl TestStream {
     pub(crate) fn new(
         plan: TestPlan,
         index: u32,
         connection: Arc<Connection>,
-        member: Member,
+        member: GroupMember,
         clock: &Arc<dyn Clock>,
         sample_interval: Duration,
     ) -> Result<Self, StreamError> {
@@ -70,7 +69,7 @@ impl Stream {
             None
         };
         Ok(Self {
-            work: Work::of(&plan, index),
+            work: Work::new(&plan, index),
             plan,
             index,
             connection,
@@ -126,7 +125,7 @@ impl Stream {
     /// library sends all waiting data of one stream before that of the next, so endless data of one stream would hold back
     /// the START of another.
     pub(crate) fn start_together(&self, clock: &dyn Clock, wait: &mut Wait) -> Result<(), StreamError> {
-        self.group.started();
+        self.group.count_start();
         while self.work.is_sending() && !self.group.wait_for_starts(TICK) {
             check(wait, clock.now(), &self.connection, "waiting for the other streams")?;
             self.check_abort()?;
@@ -163,7 +162,7 @@ impl Stream {
 
     /// A wait bounded by the test's patience; acknowledgements of sent data count as progress.
     pub(crate) fn wait(&self, clock: &dyn Clock) -> Wait {
-        Wait::until(clock.now(), self.plan.deadline)
+        Wait::with_deadline(clock.now(), self.plan.deadline)
             .or_silence(self.plan.patience)
             .watching(self.work.is_sending().then(|| self.acknowledgements()))
     }
@@ -174,14 +173,14 @@ impl Stream {
             Side::Client => "hand over its record",
             Side::Server => "take the record",
         };
-        Wait::within(clock.now(), RECORD_TIME, task)
+        Wait::with_timeout(clock.now(), RECORD_TIME, task)
             .or_silence(self.plan.patience)
             .watching(Some(self.acknowledgements()))
     }
 
     pub(super) fn acknowledgements(&self) -> Acknowledgements {
         let first = shares_connection(self.plan.transport).then(|| self.group.first()).flatten();
-        Acknowledgements::of(first.as_ref().unwrap_or(&self.connection))
+        Acknowledgements::new(first.as_ref().unwrap_or(&self.connection))
     }
 
     pub(crate) fn record_so_far(&self, now: Timestamp) -> EndRecord {

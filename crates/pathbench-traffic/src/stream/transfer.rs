@@ -1,13 +1,13 @@
 //! The threads of the data phase: one per direction.
 
-use super::channel::{Channel, TICK, write_frame};
+use super::channel::{StreamChannel, TICK, write_frame};
 use super::error::StreamError;
-use super::state::{FirstByte, Stream};
+use super::state::{FirstByte, TestStream};
 use super::work::content;
 use crate::meter::Wait;
 use crate::pacer::{Grant, Pacer};
-use crate::protocol::{Frame, HEADER_BYTES};
-use crate::throughput::{Block, ReceiveCore, SendCore, Step};
+use crate::protocol::{ControlFrame, HEADER_BYTES};
+use crate::throughput::{DataBlock, ReceiveCore, SendCore, SenderStep};
 use pathbench_record::time::Clock;
 use pathbench_transport::{Connection, SendError, lock};
 use std::sync::Mutex;
@@ -18,10 +18,10 @@ use std::time::Duration;
 const EXPLANATION: Duration = Duration::from_millis(500);
 
 pub(super) fn exchange(
-    stream: &Stream,
+    stream: &TestStream,
     sending: Option<&Mutex<SendCore>>,
     receiving: Option<&Mutex<ReceiveCore>>,
-    channel: &mut Channel<'_>,
+    channel: &mut StreamChannel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
@@ -35,13 +35,13 @@ pub(super) fn exchange(
                 .spawn_scoped(scope, || stream.half(|| send(stream, outgoing, clock, on_first_byte)))
                 .map_err(StreamError::Thread)?;
             let received = stream.half(|| receive(stream, incoming, channel, on_first_byte));
-            first_cause(received, joined(sender))
+            first_cause(received, join(sender))
         }),
         (None, None) => Ok(()),
     }
 }
 
-pub(super) fn joined(half: ScopedJoinHandle<'_, Result<(), StreamError>>) -> Result<(), StreamError> {
+pub(super) fn join(half: ScopedJoinHandle<'_, Result<(), StreamError>>) -> Result<(), StreamError> {
     // A panic was contained in the thread.
     half.join().unwrap_or_else(|_| Err(StreamError::Panic { message: String::new() }))
 }
@@ -57,25 +57,25 @@ pub(super) fn first_cause(
 }
 
 /// The refusal that the peer sent before it reset the connection during this end's sending.
-fn explanation(channel: &mut Channel<'_>, error: &StreamError) -> Option<StreamError> {
+fn explanation(channel: &mut StreamChannel<'_>, error: &StreamError) -> Option<StreamError> {
     if !matches!(error, StreamError::Send(SendError::Reset { .. })) {
         return None;
     }
-    let mut wait = Wait::within(channel.clock.now(), EXPLANATION, "report a reason");
+    let mut wait = Wait::with_timeout(channel.clock.now(), EXPLANATION, "report a reason");
     match channel.frame(&mut wait) {
-        Ok(Frame::Refuse(refusal)) => Some(StreamError::Refused(refusal)),
+        Ok(ControlFrame::Refuse(refusal)) => Some(StreamError::Refused(refusal)),
         _ => None,
     }
 }
 
 fn send(
-    stream: &Stream,
+    stream: &TestStream,
     core: &Mutex<SendCore>,
     clock: &dyn Clock,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let connection: &Connection = &stream.connection;
-    let mut block = Block::new(lock(core).payload_per_block);
+    let mut block = DataBlock::new(lock(core).payload_per_block);
     let content = content(&stream.plan, stream.index, stream.plan.sends_as());
     let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.sent);
     let mut block_header = [0; HEADER_BYTES];
@@ -85,13 +85,13 @@ fn send(
     on_first_byte(now);
     loop {
         match step {
-            Step::Finished => break,
-            Step::WaitUntil(due) => {
+            SenderStep::Finished => break,
+            SenderStep::WaitUntil(due) => {
                 stream.pause(clock, due)?;
                 now = clock.now();
                 step = lock(core).next(now);
             }
-            Step::Write { header, from, until, offset } => {
+            SenderStep::Write { header, from, until, offset } => {
                 if let (Some(content), 0) = (content, from) {
                     block.set_content(content, offset, until - HEADER_BYTES);
                 }
@@ -99,8 +99,9 @@ fn send(
                     block_header = header;
                     block.set_header(header);
                 }
-                let grant =
-                    granted(stream, clock, pacer, until - from, |waited| lock(core).meter.excuse(waited))?;
+                let grant = await_grant(stream, clock, pacer, until - from, |waited| {
+                    lock(core).meter.excuse(waited);
+                })?;
                 let until = grant.as_ref().map_or(until, |grant| from + grant.bytes);
                 match connection.send(&block.bytes[from..until], Some(TICK)) {
                     Ok(count) => {
@@ -130,13 +131,13 @@ fn send(
         }
         stream.check_deadline(now)?;
     }
-    let end = Frame::End(lock(core).end());
+    let end = ControlFrame::End(lock(core).end());
     write_frame(connection, clock, &end.encode()?, &mut stream.wait(clock))
 }
 
 /// Waits for a grant of some of `wanted` bytes, if this end limits the rate; `excuse` receives the time of that wait.
-fn granted<'a>(
-    stream: &Stream,
+fn await_grant<'a>(
+    stream: &TestStream,
     clock: &dyn Clock,
     pacer: Option<&'a Pacer>,
     wanted: usize,
@@ -153,9 +154,9 @@ fn granted<'a>(
 }
 
 fn receive(
-    stream: &Stream,
+    stream: &TestStream,
     core: &Mutex<ReceiveCore>,
-    channel: &mut Channel<'_>,
+    channel: &mut StreamChannel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
@@ -169,8 +170,9 @@ fn receive(
     }
     let mut begun = false;
     loop {
-        let grant =
-            granted(stream, clock, pacer, channel.buffer.len(), |waited| lock(core).meter.excuse(waited))?;
+        let grant = await_grant(stream, clock, pacer, channel.buffer.len(), |waited| {
+            lock(core).meter.excuse(waited);
+        })?;
         channel.uncharged = 0;
         let came = channel.fill(TICK, grant.as_ref().map_or(usize::MAX, |grant| grant.bytes))?;
         let now = clock.now();

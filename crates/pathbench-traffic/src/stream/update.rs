@@ -1,8 +1,8 @@
 //! The updates of a running test, and its early end.
 
-use super::state::Stream;
+use super::state::TestStream;
 use super::work::Work;
-use crate::messages::Arrival;
+use crate::messages::RequestArrival;
 use pathbench_record::connection::PathEvent;
 use pathbench_record::end::{MessageRecord, PathSample};
 use pathbench_record::time::Timestamp;
@@ -16,7 +16,7 @@ pub struct Update {
     /// final.
     pub messages: Vec<MessageRecord>,
     /// The server's requests that arrived (interactive). Their delay until acknowledged is in the server's record.
-    pub arrivals: Vec<Arrival>,
+    pub arrivals: Vec<RequestArrival>,
     pub samples: Vec<PathSample>,
     pub path_events: Vec<PathEvent>,
     /// Whether all data was exchanged: at most the records are missing.
@@ -31,8 +31,8 @@ pub(crate) struct Cursor {
 }
 
 impl Update {
-    pub(crate) fn since(cursors: &mut [Cursor], streams: &[Stream], at: Timestamp) -> Self {
-        let is_exchanged = streams.iter().all(Stream::is_exchanged);
+    pub(crate) fn collect_since(cursors: &mut [Cursor], streams: &[TestStream], at: Timestamp) -> Self {
+        let is_exchanged = streams.iter().all(TestStream::is_exchanged);
         let mut update = Self { at, is_exchanged, ..Self::default() };
         for (stream, cursor) in streams.iter().zip(cursors) {
             update.add(stream, cursor);
@@ -40,7 +40,7 @@ impl Update {
         update
     }
 
-    fn add(&mut self, stream: &Stream, cursor: &mut Cursor) {
+    fn add(&mut self, stream: &TestStream, cursor: &mut Cursor) {
         match &stream.work {
             Work::Interactive(core) => {
                 self.messages.extend(lock(core).messages_since(&mut cursor.message, self.at));
@@ -48,7 +48,8 @@ impl Update {
             Work::Respond(core) => self.arrivals.extend(lock(core).take_arrivals()),
             Work::Transfer { .. } | Work::Ping(_) => {}
         }
-        let samples = lock(&stream.sampler).as_ref().map(|sampler| Sampler::since(sampler, cursor.sample));
+        let samples =
+            lock(&stream.sampler).as_ref().map(|sampler| Sampler::samples_since(sampler, cursor.sample));
         for (at, snapshot) in samples.unwrap_or_default() {
             cursor.sample = Some(at);
             self.samples.extend(stream.path_samples(at, snapshot));
@@ -61,7 +62,7 @@ impl Update {
     }
 }
 
-impl Stream {
+impl TestStream {
     /// Ends an interactive test early: neither end makes a further request. Other patterns continue.
     pub(crate) fn stop(&self, now: Timestamp) {
         self.group.stopping.store(true, Ordering::Release);

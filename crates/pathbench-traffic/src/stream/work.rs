@@ -2,7 +2,7 @@
 
 use super::plan::TestPlan;
 use crate::content::{Content, ContentKind};
-use crate::messages::{InteractiveCore, PingCore, Responder, ResponderPlan};
+use crate::messages::{InteractiveCore, MessageResponder, PingCore, ResponderPlan};
 use crate::meter::Meter;
 use crate::throughput::{ReceiveCore, SendCore, SendPlan};
 use pathbench_record::delivery::DeliverySeries;
@@ -19,11 +19,11 @@ pub(crate) enum Work {
     Transfer { sending: Option<Box<Mutex<SendCore>>>, receiving: Option<Box<Mutex<ReceiveCore>>> },
     Ping(Mutex<PingCore>),
     Interactive(Mutex<InteractiveCore>),
-    Respond(Mutex<Responder>),
+    Respond(Mutex<MessageResponder>),
 }
 
 impl Work {
-    pub(super) fn of(plan: &TestPlan, stream: u32) -> Self {
+    pub(super) fn new(plan: &TestPlan, stream: u32) -> Self {
         let (test, origin, patience) = (plan.test, plan.started, plan.patience);
         match &plan.parameters {
             PatternParameters::Ping(ping) if plan.side == Side::Client => {
@@ -34,8 +34,8 @@ impl Work {
                 let core = InteractiveCore::new(flow, interactive, test, stream, origin, patience);
                 Self::Interactive(Mutex::new(core))
             }
-            parameters => match ResponderPlan::of(parameters, test, stream) {
-                Some(respond) => Self::Respond(Mutex::new(Responder::new(respond, origin, patience))),
+            parameters => match ResponderPlan::new(parameters, test, stream) {
+                Some(respond) => Self::Respond(Mutex::new(MessageResponder::new(respond, origin, patience))),
                 None => Self::transfer(plan, stream),
             },
         }
@@ -66,7 +66,6 @@ impl Work {
         !matches!(self, Self::Transfer { sending: None, .. })
     }
 
-    /// Calls `visit` with the meter of each core.
     fn meters(&self, mut visit: impl FnMut(&Meter)) {
         match self {
             Self::Transfer { sending, receiving } => {
@@ -157,5 +156,5 @@ pub(super) fn content(plan: &TestPlan, stream: u32, direction: Direction) -> Opt
         Direction::Upload => ContentKind::Upload,
         Direction::Download => ContentKind::Download,
     };
-    matches!(plan.parameters, PatternParameters::Bulk(_)).then(|| Content::of(plan.test, stream, kind))
+    matches!(plan.parameters, PatternParameters::Bulk(_)).then(|| Content::new(plan.test, stream, kind))
 }

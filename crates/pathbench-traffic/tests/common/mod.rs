@@ -2,14 +2,14 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use pathbench_kerneltest::{MonotonicClock, SteppingClock};
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::{MonotonicClock, SteppingClock};
 use pathbench_traffic::client::ClientPlan;
-use pathbench_traffic::protocol::{Decoder, Event, Frame};
-use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};
+use pathbench_traffic::protocol::{ControlFrame, DecodedEvent, Decoder};
+use pathbench_traffic::server::{Access, Server, ServerLimits, ServerOptions};
 use pathbench_traffic::token::TokenKey;
 use pathbench_transport::{Security, ServerIdentity, Trust, mptcp_available};
 
@@ -28,7 +28,7 @@ pub(crate) fn random_id() -> TestId {
     TestId(id)
 }
 
-pub(crate) fn server(transport: Transport, limits: Limits) -> (Server, SocketAddr) {
+pub(crate) fn server(transport: Transport, limits: ServerLimits) -> (Server, SocketAddr) {
     let options = ServerOptions {
         limits,
         sample_interval: Duration::from_millis(20),
@@ -50,12 +50,12 @@ pub(crate) fn plan(
     }
 }
 
-pub(crate) fn send(stream: &mut TcpStream, frame: &Frame) {
+pub(crate) fn send(stream: &mut TcpStream, frame: &ControlFrame) {
     stream.write_all(&frame.encode().unwrap()).unwrap();
 }
 
 /// The next control frame; DATA is skipped. `None` at the end, or when nothing comes for long. Reads no byte behind it.
-pub(crate) fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
+pub(crate) fn next_frame(stream: &mut TcpStream) -> Option<ControlFrame> {
     let mut decoder = Decoder::new(8 << 20);
     let mut byte = [0];
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -63,7 +63,7 @@ pub(crate) fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
         if stream.read(&mut byte).ok()? == 0 {
             return None;
         }
-        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
+        if let (_, Some(DecodedEvent::Frame(frame))) = decoder.decode(&byte).unwrap() {
             return Some(frame);
         }
     }
@@ -92,7 +92,7 @@ pub(crate) struct Everything {
 }
 
 impl Everything {
-    pub(crate) fn start(limits: Limits) -> Self {
+    pub(crate) fn start(limits: ServerLimits) -> Self {
         let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
         let security = Security::Tls(Trust::Fingerprint(identity.fingerprint()));
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));

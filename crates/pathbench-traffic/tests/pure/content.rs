@@ -4,7 +4,7 @@ use pathbench_record::end::TestId;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::content::{Content, ContentKind};
 use pathbench_traffic::protocol::HEADER_BYTES;
-use pathbench_traffic::throughput::{Block, RateSchedule, payload_bytes_per_block};
+use pathbench_traffic::throughput::{DataBlock, SendSchedule, payload_bytes_per_block};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ fn every_test_stream_and_lane_has_its_own_content() {
     for test in [TEST, other] {
         for stream in 0..3 {
             for kind in [ContentKind::Download, ContentKind::Requests, ContentKind::Answers] {
-                assert!(seen.insert(bytes(Content::of(test, stream, kind), 0, 16)));
+                assert!(seen.insert(bytes(Content::new(test, stream, kind), 0, 16)));
             }
         }
     }
@@ -32,7 +32,7 @@ fn every_test_stream_and_lane_has_its_own_content() {
 proptest! {
     #[test]
     fn any_piece_is_a_piece_of_the_whole(from in 0_usize..500, length in 0_usize..500) {
-        let content = Content::of(TEST, 1, ContentKind::Download);
+        let content = Content::new(TEST, 1, ContentKind::Download);
         let whole = bytes(content, 0, 1000);
         prop_assert_eq!(bytes(content, from as u64, length), &whole[from..from + length]);
         prop_assert_eq!(content.first_difference(from as u64, &whole[from..from + length]), None);
@@ -45,7 +45,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
         bit in 0..8_u32,
     ) {
-        let content = Content::of(TEST, 1, ContentKind::Download);
+        let content = Content::new(TEST, 1, ContentKind::Download);
         let mut piece = bytes(content, from, length);
         let at = at.index(length);
         piece[at] ^= 1_u8 << bit;
@@ -59,7 +59,7 @@ fn at_ns(nanos: u64) -> Timestamp {
 
 /// Runs a schedule for `span` with every wake-up `late` late; returns the booked bytes.
 fn run(rate_bps: u64, block: u64, late: u64, span: u64) -> u64 {
-    let mut schedule = RateSchedule::new(rate_bps, at_ns(0));
+    let mut schedule = SendSchedule::new(rate_bps, at_ns(0));
     let (mut now, mut bytes) = (0, 0);
     while now < span {
         match schedule.ready(at_ns(now)) {
@@ -83,7 +83,7 @@ fn late_wake_ups_cause_no_drift() {
 
 #[test]
 fn catching_up_after_a_stall_is_bounded() {
-    let mut schedule = RateSchedule::new(8_000_000, at_ns(0));
+    let mut schedule = SendSchedule::new(8_000_000, at_ns(0));
     assert_eq!(schedule.ready(at_ns(0)), Ok(()));
     schedule.book(1_000);
     // After one second of silence (1 MB), 50 ms of the rate (50 kB) may follow at once.
@@ -98,7 +98,7 @@ fn catching_up_after_a_stall_is_bounded() {
 
 #[test]
 fn the_due_time_does_not_overflow() {
-    let mut schedule = RateSchedule::new(8_000, at_ns(5));
+    let mut schedule = SendSchedule::new(8_000, at_ns(5));
     schedule.book(u64::MAX / 2);
     assert!(schedule.ready(at_ns(u64::MAX / 2)).is_err());
 }
@@ -114,7 +114,7 @@ fn blocks_shrink_with_the_rate() {
 
 #[test]
 fn payload_has_no_zero_and_does_not_compress_to_a_byte() {
-    let block = Block::new(10_000);
+    let block = DataBlock::new(10_000);
     let payload = &block.bytes[HEADER_BYTES..];
     assert_eq!(payload.len(), 10_000);
     assert!(!payload.contains(&0));

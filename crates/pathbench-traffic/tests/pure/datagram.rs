@@ -1,8 +1,10 @@
 //! The datagram protocol: its messages, and a server's responder without a socket.
 
-use pathbench_kerneltest::SteppingClock;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::datagram::{HEADER_BYTES, Kind, MAGIC, MAX_TEXT_BYTES, Message, Responder};
+use pathbench_testkit::SteppingClock;
+use pathbench_traffic::datagram::{
+    DatagramKind, DatagramMessage, DatagramResponder, HEADER_BYTES, MAGIC, MAX_TEXT_BYTES,
+};
 use pathbench_traffic::server::Access;
 use pathbench_traffic::token::TokenKey;
 use proptest::prelude::*;
@@ -10,36 +12,36 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn at(ms: u64) -> Timestamp {
+fn timestamp(ms: u64) -> Timestamp {
     Timestamp::from_nanos(10_000_000_000_000 + ms * 1_000_000)
 }
 
-fn from(text: &str) -> SocketAddr {
+fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-fn message(kind: Kind, cookie: u64) -> Message {
-    Message { kind, sequence: 9, session: 77, cookie, value: 5, text: String::new() }
+fn message(kind: DatagramKind, cookie: u64) -> DatagramMessage {
+    DatagramMessage { kind, sequence: 9, session: 77, cookie, value: 5, text: String::new() }
 }
 
-fn open() -> Responder {
-    Responder::new(Access::Open, 4, at(0))
+fn open() -> DatagramResponder {
+    DatagramResponder::new(Access::Open, 4, timestamp(0))
 }
 
-fn every_kind() -> Vec<Kind> {
-    let mut bytes = message(Kind::Hello, 0).encode(0);
+fn every_kind() -> Vec<DatagramKind> {
+    let mut bytes = message(DatagramKind::Hello, 0).encode(0);
     (0..=255)
         .filter_map(|code| {
             bytes[8] = code;
-            Message::decode(&bytes).map(|message| message.kind)
+            DatagramMessage::decode(&bytes).map(|message| message.kind)
         })
         .collect()
 }
 
 #[test]
 fn the_encoding_of_a_message_is_fixed() {
-    let probe = Message {
-        kind: Kind::Probe,
+    let probe = DatagramMessage {
+        kind: DatagramKind::Probe,
         sequence: 0x0102_0304,
         session: 0x1112_1314_1516_1718,
         cookie: 0x2122_2324_2526_2728,
@@ -50,7 +52,8 @@ fn the_encoding_of_a_message_is_fixed() {
     let ending = b"\x31\x32\x33\x34\x35\x36\x37\x38";
     let expected = [&b"\x0bpbprobe\x04\x01\x00\x02"[..], common, ending, b"hi\0"].concat();
     assert_eq!(probe.encode(43), expected);
-    let size = Message { kind: Kind::ExceedsInterface, value: 0, text: String::new(), ..probe };
+    let size =
+        DatagramMessage { kind: DatagramKind::ExceedsInterface, value: 0, text: String::new(), ..probe };
     let expected = [&b"\x0bpbprobe\x14\x01\x00\x00"[..], common, ending, b"\0"].concat();
     assert_eq!(size.with_sizes(0x3132_3334, 0x3536_3738).encode(41), expected);
     let codes: Vec<u8> = every_kind().into_iter().map(|kind| kind as u8).collect();
@@ -59,112 +62,128 @@ fn the_encoding_of_a_message_is_fixed() {
 
 #[test]
 fn a_message_cut_short_or_of_another_version_is_none() {
-    let message = Message { text: "token".to_owned(), ..message(Kind::Hello, 3) };
+    let message = DatagramMessage { text: "token".to_owned(), ..message(DatagramKind::Hello, 3) };
     let bytes = message.encode(0);
     for length in 0..bytes.len() {
-        assert_eq!(Message::decode(&bytes[..length]), None, "{length}");
+        assert_eq!(DatagramMessage::decode(&bytes[..length]), None, "{length}");
     }
     // Messages about sizes have no text.
-    for (place, value) in [(0, 0x40), (8, 0), (8, 6), (8, 16), (9, 2), (10, 0xff), (40, 0xff)] {
+    for (offset, value) in [(0, 0x40), (8, 0), (8, 6), (8, 16), (9, 2), (10, 0xff), (40, 0xff)] {
         let mut other = bytes.clone();
-        other[place] = value;
-        assert_eq!(Message::decode(&other), None, "{place}");
+        other[offset] = value;
+        assert_eq!(DatagramMessage::decode(&other), None, "{offset}");
     }
-    let long = Message { text: "ü".repeat(400), ..message }.encode(0);
-    assert_eq!(Message::decode(&long).unwrap().text, "ü".repeat(256));
-    let cut =
-        Message { text: format!("x{}", "ü".repeat(400)), ..Message::new(Kind::Refused, 1, 1) }.encode(0);
-    assert_eq!(Message::decode(&cut).unwrap().text.len(), MAX_TEXT_BYTES - 1);
+    let long = DatagramMessage { text: "ü".repeat(400), ..message }.encode(0);
+    assert_eq!(DatagramMessage::decode(&long).unwrap().text, "ü".repeat(256));
+    let cut = DatagramMessage {
+        text: format!("x{}", "ü".repeat(400)),
+        ..DatagramMessage::new(DatagramKind::Refused, 1, 1)
+    }
+    .encode(0);
+    assert_eq!(DatagramMessage::decode(&cut).unwrap().text.len(), MAX_TEXT_BYTES - 1);
 }
 
-fn ask(responder: &mut Responder, now: Timestamp, peer: &str, message: &Message) -> Option<Message> {
+fn ask(
+    responder: &mut DatagramResponder,
+    now: Timestamp,
+    peer: &str,
+    message: &DatagramMessage,
+) -> Option<DatagramMessage> {
     let datagram = message.encode(0);
-    let answer = responder.answer(now, from(peer), &datagram, || None)?;
+    let answer = responder.answer(now, address(peer), &datagram, || None)?;
     assert!(answer.len() <= datagram.len());
-    Message::decode(&answer)
+    DatagramMessage::decode(&answer)
 }
 
 #[test]
 fn probes_are_answered_with_the_cookie_of_the_address_only() {
     let mut responder = open();
-    let welcome = ask(&mut responder, at(0), "192.0.2.1:1000", &message(Kind::Hello, 0)).unwrap();
-    assert_eq!((welcome.kind, welcome.sequence, welcome.value), (Kind::Welcome, 9, 5));
-    let probe = message(Kind::Probe, welcome.cookie);
-    let answer = ask(&mut responder, at(1), "192.0.2.1:1000", &probe).unwrap();
-    assert_eq!(answer, Message { kind: Kind::Answer, ..probe.clone() });
+    let welcome =
+        ask(&mut responder, timestamp(0), "192.0.2.1:1000", &message(DatagramKind::Hello, 0)).unwrap();
+    assert_eq!((welcome.kind, welcome.sequence, welcome.value), (DatagramKind::Welcome, 9, 5));
+    let probe = message(DatagramKind::Probe, welcome.cookie);
+    let answer = ask(&mut responder, timestamp(1), "192.0.2.1:1000", &probe).unwrap();
+    assert_eq!(answer, DatagramMessage { kind: DatagramKind::Answer, ..probe.clone() });
     for (peer, probe) in [
         ("192.0.2.1:1001", probe.clone()),
         ("192.0.2.2:1000", probe.clone()),
-        ("192.0.2.1:1000", Message { session: 78, ..probe.clone() }),
-        ("192.0.2.1:1000", Message { cookie: probe.cookie ^ 1, ..probe.clone() }),
-        ("192.0.2.1:1000", Message { kind: Kind::Answer, ..probe.clone() }),
-        ("192.0.2.1:1000", Message { kind: Kind::Welcome, ..probe.clone() }),
+        ("192.0.2.1:1000", DatagramMessage { session: 78, ..probe.clone() }),
+        ("192.0.2.1:1000", DatagramMessage { cookie: probe.cookie ^ 1, ..probe.clone() }),
+        ("192.0.2.1:1000", DatagramMessage { kind: DatagramKind::Answer, ..probe.clone() }),
+        ("192.0.2.1:1000", DatagramMessage { kind: DatagramKind::Welcome, ..probe.clone() }),
     ] {
-        assert_eq!(ask(&mut responder, at(2), peer, &probe), None, "{peer} {probe:?}");
+        assert_eq!(ask(&mut responder, timestamp(2), peer, &probe), None, "{peer} {probe:?}");
     }
     // A cookie is valid for at most two hours.
     let hour = 3_600_000;
-    assert!(ask(&mut responder, at(hour), "192.0.2.1:1000", &probe).is_some());
-    assert_eq!(ask(&mut responder, at(2 * hour), "192.0.2.1:1000", &probe), None);
+    assert!(ask(&mut responder, timestamp(hour), "192.0.2.1:1000", &probe).is_some());
+    assert_eq!(ask(&mut responder, timestamp(2 * hour), "192.0.2.1:1000", &probe), None);
 }
 
 #[test]
 fn a_refusal_for_want_of_a_token_is_no_longer_than_the_hello() {
     let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
     let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
-    let mut responder =
-        Responder::new(Access::Token { key, clock: Arc::new(SteppingClock::from_unix(1010)) }, 4, at(0));
-    let hello = message(Kind::Hello, 0);
-    let right = Message { text: token, ..hello.clone() };
-    assert_eq!(ask(&mut responder, at(0), "192.0.2.1:1", &right).unwrap().kind, Kind::Welcome);
-    let wrong = Message { text: "pb1.x".to_owned(), ..hello.clone() };
-    let refused = ask(&mut responder, at(0), "192.0.2.1:1", &wrong).unwrap();
-    assert_eq!((refused.kind, refused.cookie, refused.text.len()), (Kind::Refused, 0, 5));
-    let padded = responder.answer(at(0), from("192.0.2.1:1"), &hello.encode(400), || None).unwrap();
-    assert!(Message::decode(&padded).unwrap().text.contains("--token"));
+    let mut responder = DatagramResponder::new(
+        Access::Token { key, clock: Arc::new(SteppingClock::from_unix(1010)) },
+        4,
+        timestamp(0),
+    );
+    let hello = message(DatagramKind::Hello, 0);
+    let right = DatagramMessage { text: token, ..hello.clone() };
+    assert_eq!(ask(&mut responder, timestamp(0), "192.0.2.1:1", &right).unwrap().kind, DatagramKind::Welcome);
+    let wrong = DatagramMessage { text: "pb1.x".to_owned(), ..hello.clone() };
+    let refused = ask(&mut responder, timestamp(0), "192.0.2.1:1", &wrong).unwrap();
+    assert_eq!((refused.kind, refused.cookie, refused.text.len()), (DatagramKind::Refused, 0, 5));
+    let padded = responder.answer(timestamp(0), address("192.0.2.1:1"), &hello.encode(400), || None).unwrap();
+    assert!(DatagramMessage::decode(&padded).unwrap().text.contains("--token"));
     responder.drain();
-    let padded = responder.answer(at(0), from("192.0.2.1:1"), &right.encode(400), || None).unwrap();
-    assert!(Message::decode(&padded).unwrap().text.contains("shutting down"));
+    let padded = responder.answer(timestamp(0), address("192.0.2.1:1"), &right.encode(400), || None).unwrap();
+    assert!(DatagramMessage::decode(&padded).unwrap().text.contains("shutting down"));
 }
 
 #[test]
 fn the_answers_to_one_client_are_rate_limited() {
     let mut responder = open();
-    let welcome = ask(&mut responder, at(0), "192.0.2.1:1", &message(Kind::Hello, 0)).unwrap();
-    let probe = message(Kind::Probe, welcome.cookie);
+    let welcome = ask(&mut responder, timestamp(0), "192.0.2.1:1", &message(DatagramKind::Hello, 0)).unwrap();
+    let probe = message(DatagramKind::Probe, welcome.cookie);
     let mut answered = 0;
     for ms in 0..10_000 {
         for _ in 0..3 {
-            answered += u64::from(ask(&mut responder, at(ms), "192.0.2.1:1", &probe).is_some());
+            answered += u64::from(ask(&mut responder, timestamp(ms), "192.0.2.1:1", &probe).is_some());
         }
     }
     assert!((2000..=2200).contains(&answered), "{answered}");
-    let hellos = (0..5000)
-        .filter(|_| ask(&mut responder, at(10_000), "198.51.100.1:1", &message(Kind::Hello, 0)).is_some());
+    let hellos = (0..5000).filter(|_| {
+        ask(&mut responder, timestamp(10_000), "198.51.100.1:1", &message(DatagramKind::Hello, 0)).is_some()
+    });
     assert!(hellos.count() <= 50);
 }
 
 /// Regression: forged sources exhausted the budget of all clients.
 #[test]
 fn forged_hellos_keep_out_neither_clients_nor_newcomers_of_other_networks() {
-    let mut responder = Responder::new(Access::Open, 512, at(0));
-    let hello = message(Kind::Hello, 0);
-    let known = ask(&mut responder, at(0), "192.0.2.1:1", &hello).unwrap();
+    let mut responder = DatagramResponder::new(Access::Open, 512, timestamp(0));
+    let hello = message(DatagramKind::Hello, 0);
+    let known = ask(&mut responder, timestamp(0), "192.0.2.1:1", &hello).unwrap();
     let (mut answered, mut welcome) = (0, 0);
     for ms in 0..10_000_u64 {
         // 20,000 per second, from all addresses of 50 networks.
         for number in 0..20_u64 {
             let host = ms * 20 + number;
             let forged = format!("10.0.{}.{}:{}", host % 50, host / 50 % 256, 1000 + host % 1000);
-            answered += u64::from(ask(&mut responder, at(ms), &forged, &hello).is_some());
+            answered += u64::from(ask(&mut responder, timestamp(ms), &forged, &hello).is_some());
         }
         if ms % 100 == 0 {
             let newcomer = format!("172.16.{}.1:1", ms / 100);
-            welcome += u64::from(ask(&mut responder, at(ms), &newcomer, &hello).is_some());
+            welcome += u64::from(ask(&mut responder, timestamp(ms), &newcomer, &hello).is_some());
         }
         if ms % 10 == 0 {
-            let probe = message(Kind::Probe, known.cookie);
-            assert!(ask(&mut responder, at(ms), "192.0.2.1:1", &probe).is_some(), "a client at {ms} ms");
+            let probe = message(DatagramKind::Probe, known.cookie);
+            assert!(
+                ask(&mut responder, timestamp(ms), "192.0.2.1:1", &probe).is_some(),
+                "a client at {ms} ms"
+            );
         }
     }
     assert!(answered <= 50 * 50 * 11, "{answered} forged hellos were answered");
@@ -175,99 +194,107 @@ fn forged_hellos_keep_out_neither_clients_nor_newcomers_of_other_networks() {
     let everywhere = (0..100_000_u32).filter(|number| {
         let forged = SocketAddr::from((number.wrapping_mul(0x9e37_79b1).to_be_bytes(), 1));
         let datagram = hello.encode(0);
-        responder.answer(at(10_000), forged, &datagram, || None).is_some()
+        responder.answer(timestamp(10_000), forged, &datagram, || None).is_some()
     });
     assert!(everywhere.count() <= 5000);
-    let probe = message(Kind::Probe, known.cookie);
-    assert!(ask(&mut responder, at(10_001), "192.0.2.1:1", &probe).is_some());
+    let probe = message(DatagramKind::Probe, known.cookie);
+    assert!(ask(&mut responder, timestamp(10_001), "192.0.2.1:1", &probe).is_some());
 }
 
 #[test]
 fn clients_are_remembered_up_to_a_bound_and_forgotten_when_idle() {
     let mut responder = open();
-    let join = |responder: &mut Responder, now, peer: &str| {
-        let hello = responder.answer(now, from(peer), &message(Kind::Hello, 0).encode(300), || None)?;
-        let welcome = Message::decode(&hello)?;
-        ask(responder, now, peer, &message(Kind::Probe, welcome.cookie))
+    let join = |responder: &mut DatagramResponder, now, peer: &str| {
+        let hello =
+            responder.answer(now, address(peer), &message(DatagramKind::Hello, 0).encode(300), || None)?;
+        let welcome = DatagramMessage::decode(&hello)?;
+        ask(responder, now, peer, &message(DatagramKind::Probe, welcome.cookie))
     };
     for client in 0..4 {
-        assert!(join(&mut responder, at(0), &format!("192.0.2.{client}:1")).is_some());
+        assert!(join(&mut responder, timestamp(0), &format!("192.0.2.{client}:1")).is_some());
     }
-    assert_eq!(join(&mut responder, at(5000), "192.0.2.4:1"), None);
-    assert!(join(&mut responder, at(5000), "192.0.2.3:1").is_some());
-    assert!(join(&mut responder, at(11_000), "192.0.2.4:1").is_some());
+    assert_eq!(join(&mut responder, timestamp(5000), "192.0.2.4:1"), None);
+    assert!(join(&mut responder, timestamp(5000), "192.0.2.3:1").is_some());
+    assert!(join(&mut responder, timestamp(11_000), "192.0.2.4:1").is_some());
 }
 
-fn size(kind: Kind, cookie: u64, size_bytes: u32) -> Message {
-    Message { cookie, ..Message::new(kind, 77, 9) }.with_sizes(size_bytes, 0)
+fn size(kind: DatagramKind, cookie: u64, size_bytes: u32) -> DatagramMessage {
+    DatagramMessage { cookie, ..DatagramMessage::new(kind, 77, 9) }.with_sizes(size_bytes, 0)
 }
 
 #[test]
 fn size_probes_and_requests_require_a_cookie() {
     let mut responder = open();
-    let welcome = ask(&mut responder, at(0), "192.0.2.1:1", &message(Kind::Hello, 0)).unwrap();
-    let mut ask_size = |peer: &str, message: Message, length| {
-        let answer = responder.answer(at(1), from(peer), &message.encode(length), || None)?;
-        Some((Message::decode(&answer).unwrap(), answer.len()))
+    let welcome = ask(&mut responder, timestamp(0), "192.0.2.1:1", &message(DatagramKind::Hello, 0)).unwrap();
+    let mut ask_size = |peer: &str, message: DatagramMessage, length| {
+        let answer = responder.answer(timestamp(1), address(peer), &message.encode(length), || None)?;
+        Some((DatagramMessage::decode(&answer).unwrap(), answer.len()))
     };
     let known = "192.0.2.1:1";
-    let (arrived, length) = ask_size(known, size(Kind::SizeProbe, welcome.cookie, 1), 1472).unwrap();
-    assert_eq!((arrived.kind, arrived.size_bytes(), length), (Kind::SizeReceived, 1500, HEADER_BYTES));
-    let (load, length) = ask_size(known, size(Kind::SizeRequest, welcome.cookie, 9000), 0).unwrap();
-    assert_eq!((load.kind, load.sequence, length), (Kind::SizeResponse, 9, 9000 - 28));
-    let (kernel_mtu, length) = ask_size(known, size(Kind::KernelMtuRequest, welcome.cookie, 0), 0).unwrap();
-    assert_eq!((kernel_mtu.kind, kernel_mtu.limit_bytes(), length), (Kind::KernelMtu, 0, HEADER_BYTES));
+    let (arrived, length) = ask_size(known, size(DatagramKind::SizeProbe, welcome.cookie, 1), 1472).unwrap();
+    assert_eq!(
+        (arrived.kind, arrived.size_bytes(), length),
+        (DatagramKind::SizeReceived, 1500, HEADER_BYTES)
+    );
+    let (load, length) = ask_size(known, size(DatagramKind::SizeRequest, welcome.cookie, 9000), 0).unwrap();
+    assert_eq!((load.kind, load.sequence, length), (DatagramKind::SizeResponse, 9, 9000 - 28));
+    let (kernel_mtu, length) =
+        ask_size(known, size(DatagramKind::KernelMtuRequest, welcome.cookie, 0), 0).unwrap();
+    assert_eq!(
+        (kernel_mtu.kind, kernel_mtu.limit_bytes(), length),
+        (DatagramKind::KernelMtu, 0, HEADER_BYTES)
+    );
     for (peer, message) in [
-        ("192.0.2.1:2", size(Kind::SizeRequest, welcome.cookie, 9000)),
-        ("192.0.2.2:1", size(Kind::SizeProbe, welcome.cookie, 9000)),
-        (known, size(Kind::SizeRequest, welcome.cookie ^ 1, 9000)),
-        (known, Message { session: 78, ..size(Kind::SizeRequest, welcome.cookie, 9000) }),
-        (known, size(Kind::SizeRequest, welcome.cookie, 67)),
-        (known, size(Kind::SizeRequest, welcome.cookie, 65_536)),
-        ("192.0.2.2:1", size(Kind::KernelMtuRequest, welcome.cookie, 9000)),
-        (known, size(Kind::KernelMtu, welcome.cookie, 9000)),
-        (known, size(Kind::SizeResponse, welcome.cookie, 9000)),
-        (known, size(Kind::ExceedsInterface, welcome.cookie, 9000)),
+        ("192.0.2.1:2", size(DatagramKind::SizeRequest, welcome.cookie, 9000)),
+        ("192.0.2.2:1", size(DatagramKind::SizeProbe, welcome.cookie, 9000)),
+        (known, size(DatagramKind::SizeRequest, welcome.cookie ^ 1, 9000)),
+        (known, DatagramMessage { session: 78, ..size(DatagramKind::SizeRequest, welcome.cookie, 9000) }),
+        (known, size(DatagramKind::SizeRequest, welcome.cookie, 67)),
+        (known, size(DatagramKind::SizeRequest, welcome.cookie, 65_536)),
+        ("192.0.2.2:1", size(DatagramKind::KernelMtuRequest, welcome.cookie, 9000)),
+        (known, size(DatagramKind::KernelMtu, welcome.cookie, 9000)),
+        (known, size(DatagramKind::SizeResponse, welcome.cookie, 9000)),
+        (known, size(DatagramKind::ExceedsInterface, welcome.cookie, 9000)),
     ] {
         assert_eq!(ask_size(peer, message.clone(), 0), None, "{peer} {message:?}");
     }
-    let asked = size(Kind::KernelMtuRequest, welcome.cookie, 0).encode(0);
-    let answer = responder.answer(at(1), from(known), &asked, || Some(1400)).unwrap();
-    assert_eq!(Message::decode(&answer).unwrap().limit_bytes(), 1400);
-    let too_long = Responder::too_long(&load.encode(8972), Some(1500)).unwrap();
-    let too_long = Message::decode(&too_long).unwrap();
+    let asked = size(DatagramKind::KernelMtuRequest, welcome.cookie, 0).encode(0);
+    let answer = responder.answer(timestamp(1), address(known), &asked, || Some(1400)).unwrap();
+    assert_eq!(DatagramMessage::decode(&answer).unwrap().limit_bytes(), 1400);
+    let too_long = DatagramResponder::too_long(&load.encode(8972), Some(1500)).unwrap();
+    let too_long = DatagramMessage::decode(&too_long).unwrap();
     assert_eq!(
         (too_long.kind, too_long.size_bytes(), too_long.limit_bytes()),
-        (Kind::ExceedsInterface, 9000, 1500)
+        (DatagramKind::ExceedsInterface, 9000, 1500)
     );
-    assert_eq!(Responder::too_long(&arrived.encode(0), Some(1500)), None);
+    assert_eq!(DatagramResponder::too_long(&arrived.encode(0), Some(1500)), None);
 }
 
 const CLIENT_BYTES: u64 = 2_000_000;
 
 #[test]
 fn the_bytes_sent_to_one_client_and_to_all_clients_are_rate_limited() {
-    let mut responder = Responder::new(Access::Open, 100, at(0));
+    let mut responder = DatagramResponder::new(Access::Open, 100, timestamp(0));
     let mut given = |peer: &str, now, times| {
-        let welcome = ask(&mut responder, now, peer, &message(Kind::Hello, 0)).unwrap();
-        let asked = size(Kind::SizeRequest, welcome.cookie, 60_000).encode(0);
-        let answers = (0..times).filter_map(|_| responder.answer(now, from(peer), &asked, || None));
+        let welcome = ask(&mut responder, now, peer, &message(DatagramKind::Hello, 0)).unwrap();
+        let asked = size(DatagramKind::SizeRequest, welcome.cookie, 60_000).encode(0);
+        let answers = (0..times).filter_map(|_| responder.answer(now, address(peer), &asked, || None));
         let loads = answers.filter(|answer| {
-            let kind = Message::decode(answer).unwrap().kind;
-            assert!(kind == Kind::SizeResponse || answer.len() == HEADER_BYTES);
-            kind == Kind::SizeResponse
+            let kind = DatagramMessage::decode(answer).unwrap().kind;
+            assert!(kind == DatagramKind::SizeResponse || answer.len() == HEADER_BYTES);
+            kind == DatagramKind::SizeResponse
         });
         loads.count() as u64 * 60_000
     };
-    assert!((CLIENT_BYTES - 60_000..=CLIENT_BYTES).contains(&given("192.0.2.1:1", at(0), 100)));
+    assert!((CLIENT_BYTES - 60_000..=CLIENT_BYTES).contains(&given("192.0.2.1:1", timestamp(0), 100)));
     // Another port is the same client.
-    assert_eq!(given("192.0.2.1:2", at(0), 100), 0);
-    let others: u64 = (2..60).map(|net| given(&format!("198.51.{net}.1:1"), at(0), 100)).sum();
+    assert_eq!(given("192.0.2.1:2", timestamp(0), 100), 0);
+    let others: u64 = (2..60).map(|net| given(&format!("198.51.{net}.1:1"), timestamp(0), 100)).sum();
     assert!(others <= 8_000_000, "{others}");
-    let second = given("192.0.2.1:1", at(1000), 100);
+    let second = given("192.0.2.1:1", timestamp(1000), 100);
     assert!(second <= CLIENT_BYTES && second > 0, "{second}");
     // Requests beyond the rate limit get no answer.
-    assert!(given("192.0.2.1:1", at(10_000), 5000) <= CLIENT_BYTES);
+    assert!(given("192.0.2.1:1", timestamp(10_000), 5000) <= CLIENT_BYTES);
 }
 
 proptest! {
@@ -281,7 +308,7 @@ proptest! {
         if magic {
             datagram.splice(0..0, MAGIC.into_iter().chain([code, 1, 0]));
         }
-        if let Some(answer) = open().answer(at(0), from("192.0.2.1:1"), &datagram, || None) {
+        if let Some(answer) = open().answer(timestamp(0), address("192.0.2.1:1"), &datagram, || None) {
             prop_assert!(answer.len() <= datagram.len());
             prop_assert_eq!(code, 1, "only a hello is answered without a cookie");
         }
@@ -295,13 +322,13 @@ proptest! {
     ) {
         let text = if (kind as u8) < 16 { text } else { String::new() };
         let (sequence, session, cookie, size_bytes, limit_bytes) = numbers;
-        let message = Message { cookie, text, ..Message::new(kind, session, sequence) };
+        let message = DatagramMessage { cookie, text, ..DatagramMessage::new(kind, session, sequence) };
         let message = message.with_sizes(size_bytes, limit_bytes);
         let bytes = message.encode(length);
         prop_assert_eq!(bytes.len(), length.max(HEADER_BYTES + message.text.len()));
         prop_assert_eq!((message.size_bytes(), message.limit_bytes()), (size_bytes, limit_bytes));
-        prop_assert_eq!(Message::decode(&bytes), Some(message));
-        prop_assert_eq!(Message::decode(&bytes[..HEADER_BYTES - 1]), None);
+        prop_assert_eq!(DatagramMessage::decode(&bytes), Some(message));
+        prop_assert_eq!(DatagramMessage::decode(&bytes[..HEADER_BYTES - 1]), None);
     }
 
     #[test]
@@ -310,10 +337,10 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..200),
     ) {
         let bytes = if magic { [&MAGIC[..], &bytes].concat() } else { bytes };
-        if let Some(message) = Message::decode(&bytes) {
+        if let Some(message) = DatagramMessage::decode(&bytes) {
             prop_assert!(message.text.len() <= MAX_TEXT_BYTES);
             prop_assert_eq!(&message.encode(0)[..], &bytes[..HEADER_BYTES + message.text.len()]);
-            prop_assert_eq!(Message::decode(&message.encode(0)), Some(message));
+            prop_assert_eq!(DatagramMessage::decode(&message.encode(0)), Some(message));
         }
     }
 }

@@ -4,38 +4,38 @@ use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
 use pathbench_record::transport::Transport;
-use pathbench_traffic::protocol::{Request, RequestError};
-use pathbench_traffic::server::Limits;
+use pathbench_traffic::protocol::{RequestError, TestRequest};
+use pathbench_traffic::server::ServerLimits;
 use std::time::Duration;
 
 #[test]
 fn valid_requests_round_trip_and_invalid_ones_are_reported() {
-    let request = Request {
+    let request = TestRequest {
         transport: Transport::Mptcp,
         patience: Duration::from_secs(7),
         parameters: ThroughputParameters::default().into(),
         token: Some("t".to_owned()),
         sample_interval: Duration::from_secs(1),
     };
-    assert_eq!(Request::from_json(&request.to_json()).unwrap(), request);
+    assert_eq!(TestRequest::from_json(&request.to_json()).unwrap(), request);
     let foreign = String::from_utf8(request.to_json()).unwrap().replace("throughput", "chat");
-    let error = Request::from_json(foreign.as_bytes()).unwrap_err();
+    let error = TestRequest::from_json(foreign.as_bytes()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "this server does not know the pattern `chat`; it knows ping, bulk, throughput, interactive"
     );
-    assert!(matches!(Request::from_json(b"{}"), Err(RequestError::Malformed(_))));
+    assert!(matches!(TestRequest::from_json(b"{}"), Err(RequestError::Malformed(_))));
     let empty = String::from_utf8(request.to_json()).unwrap().replace("\"streams\":1", "\"streams\":0");
-    assert!(matches!(Request::from_json(empty.as_bytes()), Err(RequestError::Parameters(_))));
+    assert!(matches!(TestRequest::from_json(empty.as_bytes()), Err(RequestError::Parameters(_))));
 }
 
 #[test]
 fn objections_name_the_requested_and_the_allowed_value() {
-    let limits = Limits {
+    let limits = ServerLimits {
         max_streams: 4,
         max_bytes: Some(1000),
         max_duration: Duration::from_secs(20),
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let patience = Duration::from_secs(5);
     let fine = ThroughputParameters::default();
@@ -79,15 +79,16 @@ fn objections_name_the_requested_and_the_allowed_value() {
 
 #[test]
 fn each_limit_raises_the_bound() {
-    let limits = Limits { max_connections_per_client: 8, max_tests_per_client: 1, ..Limits::default() };
+    let limits =
+        ServerLimits { max_connections_per_client: 8, max_tests_per_client: 1, ..ServerLimits::default() };
     let bound = limits.memory_bound(1);
     assert!(bound.client_bytes < bound.server_bytes, "{bound:?}");
     for more in [
-        Limits { max_tests: limits.max_tests + 1, ..limits.clone() },
-        Limits { max_connections: limits.max_connections + 1, ..limits.clone() },
-        Limits { max_duration: limits.max_duration + Duration::from_secs(1), ..limits.clone() },
-        Limits { max_patience: limits.max_patience + Duration::from_secs(1), ..limits.clone() },
-        Limits { max_record_bytes: limits.max_record_bytes + 1, ..limits.clone() },
+        ServerLimits { max_tests: limits.max_tests + 1, ..limits.clone() },
+        ServerLimits { max_connections: limits.max_connections + 1, ..limits.clone() },
+        ServerLimits { max_duration: limits.max_duration + Duration::from_secs(1), ..limits.clone() },
+        ServerLimits { max_patience: limits.max_patience + Duration::from_secs(1), ..limits.clone() },
+        ServerLimits { max_record_bytes: limits.max_record_bytes + 1, ..limits.clone() },
     ] {
         assert!(more.memory_bound(1).server_bytes > bound.server_bytes, "{more:?}");
     }

@@ -1,8 +1,10 @@
 //! The prober of one path, without a socket.
 
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::datagram::{DatagramClient as _, Kind, Message, Outgoing, Responder, Unsent};
-use pathbench_traffic::probe::{ProbeCounts, ProbeOutcome, ProbeSample, Prober};
+use pathbench_traffic::datagram::{
+    DatagramClient as _, DatagramKind, DatagramMessage, DatagramResponder, Outgoing, Unsent,
+};
+use pathbench_traffic::probe::{NetworkProber, ProbeCounts, ProbeOutcome, ProbeSample};
 use pathbench_traffic::server::Access;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -10,31 +12,31 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn at(ms: u64) -> Timestamp {
+fn timestamp(ms: u64) -> Timestamp {
     Timestamp::from_nanos(5_000_000_000 + ms * 1_000_000)
 }
 
-fn prober() -> Prober {
-    Prober::new(0, at(0), 100 * MS, 42, None)
+fn prober() -> NetworkProber {
+    NetworkProber::new(0, timestamp(0), 100 * MS, 42, None)
 }
 
 /// Runs a prober against a responder for `ms` over a path of `rtt_ms`; `fate`: how often each datagram arrives.
-fn run(ms: u64, rtt_ms: u64, fate: impl Fn(u32) -> usize) -> (Prober, Vec<ProbeSample>) {
+fn run(ms: u64, rtt_ms: u64, fate: impl Fn(u32) -> usize) -> (NetworkProber, Vec<ProbeSample>) {
     let peer = "192.0.2.1:9".parse().unwrap();
-    let mut responder = Responder::new(Access::Open, 4, at(0));
+    let mut responder = DatagramResponder::new(Access::Open, 4, timestamp(0));
     let (mut prober, mut settled) = (prober(), Vec::new());
     let mut in_flight: BTreeMap<Timestamp, Vec<Vec<u8>>> = BTreeMap::new();
     for now in 0..ms {
-        for answer in in_flight.remove(&at(now)).unwrap_or_default() {
-            prober.received(at(now), &answer);
+        for answer in in_flight.remove(&timestamp(now)).unwrap_or_default() {
+            prober.received(timestamp(now), &answer);
         }
-        if let Some(Outgoing { sequence, payload }) = prober.poll(at(now)) {
+        if let Some(Outgoing { sequence, payload }) = prober.poll(timestamp(now)) {
             for _ in 0..fate(sequence) {
-                let answer = responder.answer(at(now), peer, &payload, || None);
-                in_flight.entry(at(now + rtt_ms)).or_default().extend(answer);
+                let answer = responder.answer(timestamp(now), peer, &payload, || None);
+                in_flight.entry(timestamp(now + rtt_ms)).or_default().extend(answer);
             }
         }
-        prober.expire(at(now));
+        prober.expire(timestamp(now));
         settled.extend(prober.take_settled());
     }
     prober.finish();
@@ -47,7 +49,7 @@ fn every_probe_is_accounted_for_once_and_the_first_already_measures() {
     let (prober, settled) = run(2000, 30, |_| 1);
     assert_eq!(settled.len(), 20);
     for (probe, sequence) in settled.iter().zip(0..) {
-        assert_eq!((probe.sequence, probe.sent_at), (sequence, at(u64::from(sequence) * 100)));
+        assert_eq!((probe.sequence, probe.sent_at), (sequence, timestamp(u64::from(sequence) * 100)));
         assert_eq!(probe.outcome, ProbeOutcome::Answered { rtt: 30 * MS });
     }
     assert_eq!(prober.counts, ProbeCounts::default());
@@ -69,15 +71,16 @@ fn silence_counts_as_loss_and_later_answers_count_again() {
 
 #[test]
 fn a_new_address_costs_no_probe() {
-    let mut responder = Responder::new(Access::Open, 4, at(0));
+    let mut responder = DatagramResponder::new(Access::Open, 4, timestamp(0));
     let mut prober = prober();
     for (step, peer) in [(0, "192.0.2.1:9"), (100, "192.0.2.1:9"), (200, "192.0.2.7:4")] {
         if step == 200 {
             prober.discard_cookie();
         }
-        let probe = prober.poll(at(step)).unwrap();
-        let answer = responder.answer(at(step), peer.parse().unwrap(), &probe.payload, || None).unwrap();
-        prober.received(at(step + 1), &answer);
+        let probe = prober.poll(timestamp(step)).unwrap();
+        let answer =
+            responder.answer(timestamp(step), peer.parse().unwrap(), &probe.payload, || None).unwrap();
+        prober.received(timestamp(step + 1), &answer);
     }
     let settled = prober.take_settled();
     assert_eq!(settled.len(), 3);
@@ -97,43 +100,43 @@ fn late_answers_and_duplicates_are_distinguished() {
 #[test]
 fn probes_not_sent_are_refused_with_the_reason() {
     let mut prober = prober();
-    assert_eq!(prober.poll(at(0)).unwrap().sequence, 0);
+    assert_eq!(prober.poll(timestamp(0)).unwrap().sequence, 0);
     let unreachable = Unsent::Failed { reason: "Network is unreachable".to_owned() };
-    prober.not_sent(at(0), 0, unreachable);
-    prober.not_sent(at(0), 0, Unsent::Full);
+    prober.not_sent(timestamp(0), 0, unreachable);
+    prober.not_sent(timestamp(0), 0, Unsent::Full);
     prober.refused("nothing is in flight".to_owned());
-    assert_eq!(prober.poll(at(99)), None);
+    assert_eq!(prober.poll(timestamp(99)), None);
     // Asleep from 100 ms to 350 ms: 1 and 2 were never sent.
-    assert_eq!(prober.poll(at(350)).unwrap().sequence, 3);
+    assert_eq!(prober.poll(timestamp(350)).unwrap().sequence, 3);
     let refused: Vec<(u32, bool)> = prober
         .take_settled()
         .iter()
         .map(|probe| (probe.sequence, matches!(&probe.outcome, ProbeOutcome::Refused { .. })))
         .collect();
     assert_eq!(refused, [(0, true), (1, true), (2, true)]);
-    assert_eq!(prober.due(), at(400));
+    assert_eq!(prober.due(), timestamp(400));
     // The work after a year of sleep is also limited.
-    assert!(prober.poll(at(400 + 365 * 86_400_000)).is_some());
+    assert!(prober.poll(timestamp(400 + 365 * 86_400_000)).is_some());
     assert!(prober.take_settled().len() <= 4096);
 }
 
 #[test]
 fn a_refusal_is_reported_with_the_servers_reason_and_a_hello_follows() {
     let mut prober = prober();
-    let Outgoing { sequence, payload } = prober.poll(at(0)).unwrap();
-    let hello = Message::decode(&payload).unwrap();
-    let refusal = Message { kind: Kind::Refused, text: "no".to_owned(), ..hello };
-    prober.received(at(5), &refusal.encode(0));
+    let Outgoing { sequence, payload } = prober.poll(timestamp(0)).unwrap();
+    let hello = DatagramMessage::decode(&payload).unwrap();
+    let refusal = DatagramMessage { kind: DatagramKind::Refused, text: "no".to_owned(), ..hello };
+    prober.received(timestamp(5), &refusal.encode(0));
     let error = "the server refused: no".to_owned();
     assert_eq!(
         prober.take_settled(),
-        [ProbeSample { path: 0, sequence, sent_at: at(0), outcome: ProbeOutcome::Refused { error } }]
+        [ProbeSample { path: 0, sequence, sent_at: timestamp(0), outcome: ProbeOutcome::Refused { error } }]
     );
-    let again = Message::decode(&prober.poll(at(100)).unwrap().payload).unwrap();
-    assert_eq!(again.kind, Kind::Hello);
+    let again = DatagramMessage::decode(&prober.poll(timestamp(100)).unwrap().payload).unwrap();
+    assert_eq!(again.kind, DatagramKind::Hello);
     // Answers of another session are ignored.
-    let foreign = Message { kind: Kind::Welcome, session: 43, sequence: 1, ..refusal };
-    prober.received(at(105), &foreign.encode(0));
+    let foreign = DatagramMessage { kind: DatagramKind::Welcome, session: 43, sequence: 1, ..refusal };
+    prober.received(timestamp(105), &foreign.encode(0));
     assert!(!prober.in_flight.is_empty());
 }
 
@@ -146,9 +149,9 @@ proptest! {
         let (mut settled, mut sent, mut now) = (Vec::new(), 0, 0);
         for (ours, code, sequence, later) in datagrams {
             now += later;
-            sent += u32::from(prober.poll(at(now)).is_some());
-            let mut datagram = Message {
-                kind: Kind::Answer,
+            sent += u32::from(prober.poll(timestamp(now)).is_some());
+            let mut datagram = DatagramMessage {
+                kind: DatagramKind::Answer,
                 sequence,
                 session: if ours { 42 } else { 1 },
                 cookie: 1,
@@ -157,8 +160,8 @@ proptest! {
             }
             .encode(0);
             datagram[8] = code;
-            prober.received(at(now), &datagram);
-            prober.expire(at(now));
+            prober.received(timestamp(now), &datagram);
+            prober.expire(timestamp(now));
             settled.extend(prober.take_settled());
         }
         prober.finish();

@@ -3,19 +3,19 @@
 
 use pathbench_record::end::{MAX_RECORD_BYTES, TestId};
 use pathbench_traffic::protocol::{
-    DecodeError, Decoder, End, Event, Fetch, Frame, FrameKind, HEADER_BYTES, Hello, Message, Refusal,
-    RefusalCode, data_header,
+    ControlFrame, DecodeError, DecodedEvent, Decoder, EndFrame, Fetch, FrameKind, HEADER_BYTES, HelloFrame,
+    MessageFrame, RefusalCode, TestRefusal, data_header,
 };
 use proptest::prelude::*;
 
 /// A frame, or a DATA frame with this number of bytes.
 #[derive(Debug, Clone, PartialEq)]
 enum Sent {
-    Control(Frame),
+    Control(ControlFrame),
     Data(u32),
 }
 
-fn decode_all(decoder: &mut Decoder, input: &[u8], seen: &mut Vec<Event>) -> Result<(), DecodeError> {
+fn decode_all(decoder: &mut Decoder, input: &[u8], seen: &mut Vec<DecodedEvent>) -> Result<(), DecodeError> {
     let mut rest = input;
     while !rest.is_empty() {
         let (consumed, event) = decoder.decode(rest)?;
@@ -23,7 +23,7 @@ fn decode_all(decoder: &mut Decoder, input: &[u8], seen: &mut Vec<Event>) -> Res
         rest = &rest[consumed..];
         match (event, seen.last_mut()) {
             (None, _) => {}
-            (Some(Event::Payload(more)), Some(Event::Payload(run))) => *run += more,
+            (Some(DecodedEvent::Payload(more)), Some(DecodedEvent::Payload(run))) => *run += more,
             (Some(event), _) => seen.push(event),
         }
     }
@@ -42,49 +42,54 @@ fn frame() -> impl Strategy<Value = Sent> {
         (1..200_000_u32).prop_map(Sent::Data),
         (id.clone(), any::<u16>(), any::<u32>(), prop::collection::vec(any::<u8>(), 0..3000)).prop_map(
             |(test, version, stream, request)| {
-                Sent::Control(Frame::Hello(Hello { version, test, stream, request }))
+                Sent::Control(ControlFrame::Hello(HelloFrame { version, test, stream, request }))
             }
         ),
         (code, ".{0,80}", any::<Option<u64>>()).prop_map(|(code, message, retry)| {
-            Sent::Control(Frame::Refuse(Refusal::new(code, message, retry)))
+            Sent::Control(ControlFrame::Refuse(TestRefusal::new(code, message, retry)))
         }),
         (0..1_u64 << 63, any::<u64>(), any::<bool>()).prop_map(|(bytes, elapsed_ns, cut_short)| {
-            Sent::Control(Frame::End(End { bytes, elapsed_ns, cut_short }))
+            Sent::Control(ControlFrame::End(EndFrame { bytes, elapsed_ns, cut_short }))
         }),
-        (0..1_u64 << 63).prop_map(|bytes| Sent::Control(Frame::Done { bytes })),
-        prop::collection::vec(any::<u8>(), 2..20_000).prop_map(|json| Sent::Control(Frame::Record(json))),
+        (0..1_u64 << 63).prop_map(|bytes| Sent::Control(ControlFrame::Done { bytes })),
+        prop::collection::vec(any::<u8>(), 2..20_000)
+            .prop_map(|json| Sent::Control(ControlFrame::Record(json))),
         (id, any::<u16>(), any::<bool>()).prop_map(|(test, version, end_test)| {
-            Sent::Control(Frame::Fetch(Fetch { version, test, end_test }))
+            Sent::Control(ControlFrame::Fetch(Fetch { version, test, end_test }))
         }),
         (any::<u32>(), prop::collection::vec(any::<u8>(), 0..5000), any::<bool>()).prop_map(
             |(sequence, content, answer)| {
-                let message = Message { sequence, content };
-                Sent::Control(if answer { Frame::Answer(message) } else { Frame::Message(message) })
+                let message = MessageFrame { sequence, content };
+                Sent::Control(if answer {
+                    ControlFrame::Answer(message)
+                } else {
+                    ControlFrame::Message(message)
+                })
             }
         ),
-        any::<u32>().prop_map(|sequence| Sent::Control(Frame::Acknowledge { sequence })),
-        Just(Sent::Control(Frame::Accept)),
-        Just(Sent::Control(Frame::Start)),
-        Just(Sent::Control(Frame::NotFound)),
-        Just(Sent::Control(Frame::Stop)),
+        any::<u32>().prop_map(|sequence| Sent::Control(ControlFrame::Acknowledge { sequence })),
+        Just(Sent::Control(ControlFrame::Accept)),
+        Just(Sent::Control(ControlFrame::Start)),
+        Just(Sent::Control(ControlFrame::NotFound)),
+        Just(Sent::Control(ControlFrame::Stop)),
     ]
 }
 
-fn wire(frames: &[Sent]) -> (Vec<u8>, Vec<Event>) {
+fn wire(frames: &[Sent]) -> (Vec<u8>, Vec<DecodedEvent>) {
     let mut bytes = Vec::new();
-    let mut events: Vec<Event> = Vec::new();
+    let mut events: Vec<DecodedEvent> = Vec::new();
     for frame in frames {
         match frame {
             Sent::Control(frame) => {
                 bytes.extend(frame.encode().unwrap());
-                events.push(Event::Frame(frame.clone()));
+                events.push(DecodedEvent::Frame(frame.clone()));
             }
             Sent::Data(length) => {
                 bytes.extend(data_header(*length));
                 bytes.resize(bytes.len() + *length as usize, 0xa5);
                 match events.last_mut() {
-                    Some(Event::Payload(run)) => *run += *length as usize,
-                    _ => events.push(Event::Payload(*length as usize)),
+                    Some(DecodedEvent::Payload(run)) => *run += *length as usize,
+                    _ => events.push(DecodedEvent::Payload(*length as usize)),
                 }
             }
         }
@@ -133,7 +138,7 @@ proptest! {
         let mut input = vec![kind, 0, 0, 0, 0, 0];
         input.extend(garbage);
         if let Err(error) = decode_all(&mut decoder, &input, &mut Vec::new()) {
-            prop_assert_eq!(decoder.decode(&Frame::Accept.encode().unwrap()), Err(error));
+            prop_assert_eq!(decoder.decode(&ControlFrame::Accept.encode().unwrap()), Err(error));
         }
     }
 }
@@ -162,7 +167,7 @@ fn lengths_beyond_the_bound_are_refused_before_anything_is_kept() {
     // Empty DATA frames would cost this end time without progress.
     assert!(matches!(error_of(&data_header(0)), DecodeError::Length { length: 0, .. }));
     // Within the protocol's limit, but above this decoder's.
-    let record = Frame::Record(vec![b' '; 70_000]).encode().unwrap();
+    let record = ControlFrame::Record(vec![b' '; 70_000]).encode().unwrap();
     assert!(matches!(error_of(&record), DecodeError::Length { length: 70_000, most: 65_536, .. }));
 }
 
@@ -176,35 +181,39 @@ fn a_message_has_a_sequence_number_and_a_bounded_content() {
         let error = error_of(&[kind, 0, 0, 0, 0, 1, 0, 1]);
         assert!(matches!(error, DecodeError::Length { length: 65_537, most: 65_536, .. }), "{error}");
     }
-    let message = Message { sequence: 7, content: vec![1, 2] };
-    assert_eq!(Frame::Message(message).encode().unwrap(), [11, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 7, 1, 2]);
-    let long = Message { sequence: 0, content: vec![0; 65_533] };
-    assert!(matches!(Frame::Answer(long).encode(), Err(DecodeError::Length { kind: FrameKind::Answer, .. })));
+    let message = MessageFrame { sequence: 7, content: vec![1, 2] };
+    assert_eq!(ControlFrame::Message(message).encode().unwrap(), [11, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 7, 1, 2]);
+    let long = MessageFrame { sequence: 0, content: vec![0; 65_533] };
+    assert!(matches!(
+        ControlFrame::Answer(long).encode(),
+        Err(DecodeError::Length { kind: FrameKind::Answer, .. })
+    ));
 }
 
 #[test]
 fn counts_of_2_to_the_63_are_refused() {
-    let mut done = Frame::Done { bytes: 1 }.encode().unwrap();
+    let mut done = ControlFrame::Done { bytes: 1 }.encode().unwrap();
     done[HEADER_BYTES] = 0x80;
     assert!(matches!(error_of(&done), DecodeError::Malformed { kind: FrameKind::Done, .. }));
-    let mut end = Frame::End(End { bytes: 0, elapsed_ns: 0, cut_short: false }).encode().unwrap();
+    let mut end = ControlFrame::End(EndFrame { bytes: 0, elapsed_ns: 0, cut_short: false }).encode().unwrap();
     end[HEADER_BYTES] = 0x80;
     assert!(matches!(error_of(&end), DecodeError::Malformed { kind: FrameKind::End, .. }));
 }
 
 #[test]
 fn a_hello_without_the_magic_is_refused() {
-    let mut hello = Frame::Hello(Hello::new(TestId([7; 16]), 0, b"{}".to_vec())).encode().unwrap();
+    let mut hello =
+        ControlFrame::Hello(HelloFrame::new(TestId([7; 16]), 0, b"{}".to_vec())).encode().unwrap();
     hello[HEADER_BYTES] ^= 1;
     assert_eq!(error_of(&hello), DecodeError::Magic { kind: FrameKind::Hello });
 }
 
 #[test]
 fn frames_that_a_receiver_would_refuse_are_not_written() {
-    let hello = Frame::Hello(Hello::new(TestId([7; 16]), 0, vec![b' '; 65_536]));
+    let hello = ControlFrame::Hello(HelloFrame::new(TestId([7; 16]), 0, vec![b' '; 65_536]));
     assert!(matches!(hello.encode(), Err(DecodeError::Length { kind: FrameKind::Hello, .. })));
-    let refusal = Refusal::new(RefusalCode::Limit, "ü".repeat(10_000), None);
-    assert!(Frame::Refuse(refusal).encode().is_ok());
+    let refusal = TestRefusal::new(RefusalCode::Limit, "ü".repeat(10_000), None);
+    assert!(ControlFrame::Refuse(refusal).encode().is_ok());
 }
 
 #[test]
@@ -216,7 +225,7 @@ fn a_refusal_is_one_short_line_whatever_the_peer_wrote() {
     bytes.extend(json);
     let mut seen = Vec::new();
     decode_all(&mut Decoder::new(64 * 1024), &bytes, &mut seen).unwrap();
-    let [Event::Frame(Frame::Refuse(refusal))] = seen.as_slice() else { panic!("{seen:?}") };
+    let [DecodedEvent::Frame(ControlFrame::Refuse(refusal))] = seen.as_slice() else { panic!("{seen:?}") };
     assert!(refusal.message.starts_with(" [2Jno   x"), "{:?}", refusal.message);
     assert_eq!(refusal.message.chars().count(), 500);
 }

@@ -2,8 +2,8 @@
 
 use pathbench_record::pattern::Amount;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::protocol::{Decoder, Frame};
-use pathbench_traffic::throughput::{ReceiveCore, ReceiveFault, SendCore, SendPlan, Step};
+use pathbench_traffic::protocol::{ControlFrame, Decoder};
+use pathbench_traffic::throughput::{ReceiveCore, ReceiveFault, SendCore, SendPlan, SenderStep};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ fn run(core: &mut SendCore, socket_bps: u64, parts: &[usize]) -> (Vec<u8>, Times
     let mut turn = 0;
     loop {
         match core.next(now) {
-            Step::Finished => return (wire, now),
-            Step::WaitUntil(until) => {
+            SenderStep::Finished => return (wire, now),
+            SenderStep::WaitUntil(until) => {
                 assert!(until > now, "waits for the past");
                 now = until;
             }
-            Step::Write { header, from, until, .. } => {
+            SenderStep::Write { header, from, until, .. } => {
                 let count = (until - from).min(parts[turn % parts.len()]);
                 turn += 1;
                 wire.extend((from..from + count).map(|at| header.get(at).copied().unwrap_or(1)));
@@ -49,7 +49,7 @@ fn is_complete(core: &ReceiveCore) -> bool {
     core.end.is_some_and(|end| end.is_complete(core.meter.received_bytes))
 }
 
-fn received(wire: &[u8], end: &Frame, piece: usize) -> ReceiveCore {
+fn received(wire: &[u8], end: &ControlFrame, piece: usize) -> ReceiveCore {
     let mut wire = wire.to_vec();
     wire.extend(end.encode().unwrap());
     let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(5), None, None);
@@ -77,7 +77,7 @@ proptest! {
         prop_assert_eq!(core.meter.sent_bytes, bytes);
         prop_assert_eq!(core.meter.offered.total_bytes(), bytes);
         prop_assert_eq!(core.end().bytes, bytes);
-        let receiver = received(&wire, &Frame::End(core.end()), piece);
+        let receiver = received(&wire, &ControlFrame::End(core.end()), piece);
         prop_assert!(is_complete(&receiver));
         prop_assert_eq!(receiver.meter.deliveries.total_bytes(), bytes);
     }
@@ -110,7 +110,7 @@ fn the_ceiling_cuts_a_test_short_and_is_reported() {
     let (wire, _) = run(&mut core, 10_000_000_000, &[usize::MAX]);
     assert_eq!(core.meter.sent_bytes, 1_000_000);
     assert!(core.end().cut_short);
-    let receiver = received(&wire, &Frame::End(core.end()), 65_536);
+    let receiver = received(&wire, &ControlFrame::End(core.end()), 65_536);
     assert_eq!(receiver.meter.received_bytes, 1_000_000);
     assert!(!is_complete(&receiver));
 }
@@ -118,7 +118,7 @@ fn the_ceiling_cuts_a_test_short_and_is_reported() {
 #[test]
 fn a_sender_is_hung_after_its_patience_and_not_while_it_is_paced() {
     let mut core = SendCore::new(plan(Amount::Bytes(1_000_000)), at_us(0));
-    assert!(matches!(core.next(at_us(0)), Step::Write { .. }));
+    assert!(matches!(core.next(at_us(0)), SenderStep::Write { .. }));
     assert_eq!(core.meter.hung(at_us(4_900_000)), None);
     assert_eq!(core.meter.hung(at_us(5_000_000)), Some(Duration::from_secs(5)));
     core.meter.progressed(at_us(5_000_000));
@@ -130,11 +130,11 @@ fn a_sender_is_hung_after_its_patience_and_not_while_it_is_paced() {
         ..plan(Amount::Bytes(1_000_000))
     };
     let mut core = SendCore::new(slow, at_us(0));
-    let Step::Write { until, .. } = core.next(at_us(0)) else { panic!("no write") };
+    let SenderStep::Write { until, .. } = core.next(at_us(0)) else { panic!("no write") };
     core.accepted(at_us(1), until);
-    let Step::WaitUntil(due) = core.next(at_us(1)) else { panic!("no wait") };
+    let SenderStep::WaitUntil(due) = core.next(at_us(1)) else { panic!("no wait") };
     assert_eq!(due, at_us(256_000));
-    assert!(matches!(core.next(due), Step::Write { .. }));
+    assert!(matches!(core.next(due), SenderStep::Write { .. }));
     assert_eq!(core.meter.hung(due), None);
 }
 
@@ -146,7 +146,7 @@ fn a_receiver_is_hung_until_end_and_never_after() {
     assert_eq!(core.hung(at_us(1_500_000)), Some(Duration::from_millis(1500)));
     let mut sender = SendCore::new(plan(Amount::Bytes(10)), at_us(0));
     let (wire, _) = run(&mut sender, 1_000_000, &[usize::MAX]);
-    let done = received(&wire, &Frame::End(sender.end()), 1000);
+    let done = received(&wire, &ControlFrame::End(sender.end()), 1000);
     assert_eq!(done.hung(at_us(100_000_000)), None);
 }
 
@@ -156,9 +156,9 @@ fn bytes_after_end_are_not_consumed_and_a_wrong_count_is_detected() {
     let (mut wire, _) = run(&mut sender, 1_000_000, &[usize::MAX]);
     let mut end = sender.end();
     end.bytes += 1;
-    wire.extend(Frame::End(end).encode().unwrap());
+    wire.extend(ControlFrame::End(end).encode().unwrap());
     let length = wire.len();
-    wire.extend(Frame::Done { bytes: 0 }.encode().unwrap());
+    wire.extend(ControlFrame::Done { bytes: 0 }.encode().unwrap());
     let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), None, None);
     let taken = core.take(at_us(1), &mut Decoder::new(1024), &wire).unwrap();
     assert_eq!((taken.consumed, taken.ended), (length, true));
@@ -175,7 +175,7 @@ fn excess_and_foreign_frames_are_faults() {
     let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), Some(2000), None);
     assert!(core.take(at_us(1), &mut Decoder::new(1024), &wire).is_ok(), "the limit itself is granted");
     let mut core = ReceiveCore::new(at_us(0), Duration::from_secs(1), None, None);
-    let hello = Frame::Start.encode().unwrap();
+    let hello = ControlFrame::Start.encode().unwrap();
     let fault = core.take(at_us(1), &mut Decoder::new(1024), &hello).unwrap_err();
     assert!(matches!(fault, ReceiveFault::Unexpected { .. }));
 }
@@ -184,7 +184,7 @@ fn excess_and_foreign_frames_are_faults() {
 fn the_first_byte_is_offered_when_its_write_begins() {
     // The receiver can have the first byte long before the write call of a block returns.
     let mut core = SendCore::new(plan(Amount::Bytes(1_000_000)), at_us(0));
-    let Step::Write { until, .. } = core.next(at_us(7)) else { panic!("nothing to write") };
+    let SenderStep::Write { until, .. } = core.next(at_us(7)) else { panic!("nothing to write") };
     core.accepted(at_us(5000), until);
     assert_eq!((core.meter.offered.first, core.meter.offered.last), (Some(at_us(7)), Some(at_us(5000))));
 }

@@ -3,13 +3,13 @@
 
 use crate::common;
 use crate::common::{clock, plan};
-use pathbench_kerneltest::SteppingClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::SteppingClock;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_traffic::protocol::RefusalCode;
-use pathbench_traffic::server::{Access, Limits, Server, ServerEvent, ServerObserver, ServerOptions};
+use pathbench_traffic::server::{Access, Server, ServerEvent, ServerLimits, ServerObserver, ServerOptions};
 use pathbench_traffic::token::TokenKey;
 use pathbench_transport::{
     ConnectError, ConnectOptions, Connection, Security, ServerIdentity, Session, Trust, mptcp_available,
@@ -30,7 +30,7 @@ struct LimitedServer {
 }
 
 impl LimitedServer {
-    fn build(limits: Limits, access: Access, observer: Option<Arc<dyn ServerObserver>>) -> Self {
+    fn build(limits: ServerLimits, access: Access, observer: Option<Arc<dyn ServerObserver>>) -> Self {
         let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
         let security = Security::Tls(Trust::Fingerprint(identity.fingerprint()));
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -49,7 +49,7 @@ impl LimitedServer {
         Self { inner: server.unwrap(), security }
     }
 
-    fn open(limits: Limits) -> Self {
+    fn open(limits: ServerLimits) -> Self {
         Self::build(limits, Access::Open, None)
     }
 
@@ -67,7 +67,7 @@ impl LimitedServer {
     fn session(&self, transport: Transport, security: Security) -> Session {
         let options = ConnectOptions {
             security,
-            ..ConnectOptions::to(self.address(transport), Duration::from_secs(10))
+            ..ConnectOptions::new(self.address(transport), Duration::from_secs(10))
         };
         Session::new(transport, options, clock())
     }
@@ -105,7 +105,7 @@ fn refusal(outcome: ClientOutcome) -> (RefusalCode, String, Option<u64>) {
 fn a_token_is_required_on_every_transport() {
     let key = TokenKey::from_text("0123456789abcdef0123456789abcdef").unwrap();
     let access = Access::Token { key: key.clone(), clock: Arc::new(SteppingClock::from_unix(NOW)) };
-    let server = LimitedServer::build(Limits::default(), access, None);
+    let server = LimitedServer::build(ServerLimits::default(), access, None);
     let valid = key.mint("alice", NOW - 10, Duration::from_secs(60)).unwrap();
     let expired = key.mint("alice", NOW - 600, Duration::from_secs(60)).unwrap();
     let foreign = TokenKey::from_text(&"f".repeat(32)).unwrap();
@@ -144,7 +144,7 @@ fn long_upload() -> ThroughputParameters {
 }
 
 /// Runs `meanwhile` during a test of `plan`, which must complete.
-fn during(server: &LimitedServer, plan: ClientPlan, meanwhile: impl FnOnce()) {
+fn run_during(server: &LimitedServer, plan: ClientPlan, meanwhile: impl FnOnce()) {
     let long = thread::spawn(move || run(&plan));
     while server.inner.status().tests == 0 {
         thread::sleep(5 * MS);
@@ -156,8 +156,12 @@ fn during(server: &LimitedServer, plan: ClientPlan, meanwhile: impl FnOnce()) {
 
 #[test]
 fn a_client_has_a_share_of_the_slots_and_learns_when_to_retry() {
-    let server = LimitedServer::open(Limits { max_tests: 8, max_tests_per_client: 1, ..Limits::default() });
-    during(&server, server.plan(Transport::Tcp, long_upload()), || {
+    let server = LimitedServer::open(ServerLimits {
+        max_tests: 8,
+        max_tests_per_client: 1,
+        ..ServerLimits::default()
+    });
+    run_during(&server, server.plan(Transport::Tcp, long_upload()), || {
         // Another port and transport, but the same client.
         let (code, message, retry) = refusal(run(&server.plan(Transport::Quic, upload(1000))));
         assert_eq!(code, RefusalCode::Busy);
@@ -169,9 +173,9 @@ fn a_client_has_a_share_of_the_slots_and_learns_when_to_retry() {
 
 #[test]
 fn a_draining_server_finishes_running_tests_and_refuses_new_ones() {
-    let server = LimitedServer::open(Limits::default());
+    let server = LimitedServer::open(ServerLimits::default());
     let several = ThroughputParameters { streams: 4, ..long_upload() };
-    during(&server, server.plan(Transport::Tcp, several), || {
+    run_during(&server, server.plan(Transport::Tcp, several), || {
         server.inner.drain();
         let (code, _, _) = refusal(run(&server.plan(Transport::Tcp, upload(1000))));
         assert_eq!(code, RefusalCode::ShuttingDown);
@@ -183,7 +187,8 @@ fn a_draining_server_finishes_running_tests_and_refuses_new_ones() {
 #[test]
 fn a_bound_on_the_rate_holds_for_all_of_a_clients_tests_and_streams_together() {
     let most = 40e6;
-    let server = LimitedServer::open(Limits { max_rate_bps: Some(most as u64), ..Limits::default() });
+    let server =
+        LimitedServer::open(ServerLimits { max_rate_bps: Some(most as u64), ..ServerLimits::default() });
     for direction in [DataDirection::Upload, DataDirection::Download] {
         let two: Vec<ClientOutcome> = thread::scope(|scope| {
             let start = |transport| {
@@ -219,7 +224,7 @@ fn a_bound_on_the_rate_holds_for_all_of_a_clients_tests_and_streams_together() {
 
 #[test]
 fn tests_over_tls_complete_and_report_their_cipher() {
-    let server = LimitedServer::open(Limits::default());
+    let server = LimitedServer::open(ServerLimits::default());
     let mut transports = vec![Transport::Tcp];
     if mptcp_available().is_ok() {
         transports.push(Transport::Mptcp);
@@ -264,7 +269,7 @@ impl ServerObserver for Events {
 
 #[test]
 fn a_server_with_another_identity_is_rejected_on_every_transport() {
-    let server = LimitedServer::open(Limits::default());
+    let server = LimitedServer::open(ServerLimits::default());
     let other = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
     for transport in [Transport::Tcp, Transport::Quic, Transport::Mpquic] {
         let security = Security::Tls(Trust::Fingerprint(other.fingerprint()));
@@ -277,7 +282,7 @@ fn a_server_with_another_identity_is_rejected_on_every_transport() {
 fn an_operator_gets_tests_by_number_and_refusals() {
     let events = Arc::new(Events::default());
     let server = LimitedServer::build(
-        Limits { max_bytes: Some(1_000_000), ..Limits::default() },
+        ServerLimits { max_bytes: Some(1_000_000), ..ServerLimits::default() },
         Access::Open,
         Some(Arc::clone(&events) as Arc<dyn ServerObserver>),
     );
@@ -291,10 +296,10 @@ fn an_operator_gets_tests_by_number_and_refusals() {
 
 #[test]
 fn one_client_cannot_take_all_connections() {
-    let server = LimitedServer::open(Limits {
+    let server = LimitedServer::open(ServerLimits {
         max_connections: 100,
         max_connections_per_client: 3,
-        ..Limits::default()
+        ..ServerLimits::default()
     });
     let address = server.address(Transport::Tcp);
     let _half_open: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -314,7 +319,7 @@ fn one_client_cannot_take_all_connections() {
 
 #[test]
 fn one_client_cannot_take_all_quic_connections_by_holding_them_idle() {
-    let server = LimitedServer::open(Limits::default());
+    let server = LimitedServer::open(ServerLimits::default());
     let mut held = Vec::new();
     let refused = (0..200).any(|_| {
         let session = server.session(Transport::Quic, server.security.clone());
@@ -340,7 +345,8 @@ fn closes(connection: &Connection, time: Duration) -> bool {
 
 #[test]
 fn garbage_and_silence_inside_every_kind_of_connection_are_ended() {
-    let server = LimitedServer::open(Limits { handshake_timeout: 2000 * MS, ..Limits::default() });
+    let server =
+        LimitedServer::open(ServerLimits { handshake_timeout: 2000 * MS, ..ServerLimits::default() });
     // A header that announces 2^63 bytes; another protocol; no data.
     let huge = (1_u64 << 63).to_be_bytes();
     let noise: Vec<u8> =
@@ -361,10 +367,10 @@ fn garbage_and_silence_inside_every_kind_of_connection_are_ended() {
 
 #[test]
 fn half_open_connections_on_every_port_do_not_keep_others_out() {
-    let server = LimitedServer::open(Limits {
+    let server = LimitedServer::open(ServerLimits {
         handshake_timeout: 3000 * MS,
         max_connections: 60,
-        ..Limits::default()
+        ..ServerLimits::default()
     });
     let tcp = server.address(Transport::Tcp);
     let mut silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(tcp).unwrap()).collect();
@@ -396,7 +402,7 @@ fn half_open_connections_on_every_port_do_not_keep_others_out() {
 
 #[test]
 fn a_client_that_disconnects_silently_during_a_test_frees_its_slot_on_every_transport() {
-    let server = LimitedServer::open(Limits { max_tests: 1, ..Limits::default() });
+    let server = LimitedServer::open(ServerLimits { max_tests: 1, ..ServerLimits::default() });
     for transport in [Transport::Tcp, Transport::Quic, Transport::Mpquic] {
         let session = server.session(transport, server.security.clone());
         let connection = session.open().unwrap();
@@ -404,10 +410,11 @@ fn a_client_that_disconnects_silently_during_a_test_frees_its_slot_on_every_tran
             r#"{{"pattern":"throughput","transport":"{transport}","patience_ms":500,"parameters":{{
                 "direction":"download","streams":1,"amount":{{"duration_ms":5000}},"block_bytes":131072}}}}"#
         );
-        let hello = pathbench_traffic::protocol::Hello::new(common::random_id(), 0, request.into_bytes());
-        let frame = pathbench_traffic::protocol::Frame::Hello(hello);
+        let hello =
+            pathbench_traffic::protocol::HelloFrame::new(common::random_id(), 0, request.into_bytes());
+        let frame = pathbench_traffic::protocol::ControlFrame::Hello(hello);
         connection.send(&frame.encode().unwrap(), Some(Duration::from_secs(5))).unwrap();
-        let start = pathbench_traffic::protocol::Frame::Start.encode().unwrap();
+        let start = pathbench_traffic::protocol::ControlFrame::Start.encode().unwrap();
         connection.send(&start, Some(Duration::from_secs(5))).unwrap();
         // ACCEPT, START and some data.
         let mut received = 0;
@@ -443,14 +450,14 @@ fn echo(server: SocketAddr, datagrams: &[Vec<u8>]) -> usize {
 
 #[test]
 fn the_server_does_not_amplify_to_unvalidated_addresses() {
-    let server = LimitedServer::open(Limits::default());
+    let server = LimitedServer::open(ServerLimits::default());
     let address = server.address(Transport::Quic);
     // A recorded first flight of a client, which an attacker could send from a forged address.
     let recorder = UdpSocket::bind("127.0.0.1:0").unwrap();
     recorder.set_read_timeout(Some(10_000 * MS)).unwrap();
     let (target, security) = (recorder.local_addr().unwrap(), server.security.clone());
     let client = thread::spawn(move || {
-        let options = ConnectOptions { security, ..ConnectOptions::to(target, 300 * MS) };
+        let options = ConnectOptions { security, ..ConnectOptions::new(target, 300 * MS) };
         Session::new(Transport::Quic, options, clock()).open().map(drop)
     });
     let mut buffer = vec![0; 65_536];

@@ -8,8 +8,8 @@ use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client,
 };
-use pathbench_traffic::protocol::{End, Frame, HEADER_BYTES, Hello};
-use pathbench_traffic::server::Limits;
+use pathbench_traffic::protocol::{ControlFrame, EndFrame, HEADER_BYTES, HelloFrame};
+use pathbench_traffic::server::ServerLimits;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,10 +33,10 @@ fn relay_bytes(mut from: TcpStream, mut to: TcpStream, change: Option<u64>, blac
     let mut buffer = vec![0; 65_536];
     let mut at: u64 = 0;
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        if let Some(place) = change
-            && (at..at + count as u64).contains(&place)
+        if let Some(offset) = change
+            && (at..at + count as u64).contains(&offset)
         {
-            buffer[(place - at) as usize] ^= 0x20;
+            buffer[(offset - at) as usize] ^= 0x20;
         }
         at += count as u64;
         if !black_hole.load(Ordering::Relaxed) && to.write_all(&buffer[..count]).is_err() {
@@ -47,7 +47,7 @@ fn relay_bytes(mut from: TcpStream, mut to: TcpStream, change: Option<u64>, blac
 }
 
 /// Listens instead of the server. The threads end with the connections that they relay.
-fn between(server: SocketAddr, interference: Interference) -> SocketAddr {
+fn interpose(server: SocketAddr, interference: Interference) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -91,8 +91,8 @@ fn broken(outcome: &ClientOutcome) -> &str {
 
 #[test]
 fn an_unmodified_relayed_connection_completes_like_a_direct_one() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
-    let via = between(address, interference());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
+    let via = interpose(address, interference());
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 2_000_000, upload_bytes: 0, streams: 2 });
     for parameters in [bulk, interactive(300 * MS, 5000 * MS)] {
         let outcome = run_client(&plan(Transport::Tcp, via, parameters), &clock(), &Unobserved);
@@ -103,15 +103,15 @@ fn an_unmodified_relayed_connection_completes_like_a_direct_one() {
 
 #[test]
 fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
-    let place = 1_000_000;
-    let via = between(address, Interference { change: Some(place), ..interference() });
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
+    let offset = 1_000_000;
+    let via = interpose(address, Interference { change: Some(offset), ..interference() });
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 3_000_000, ..BulkParameters::default() });
     let outcome = run_client(&plan(Transport::Tcp, via, bulk), &clock(), &Unobserved);
     // ACCEPT and START precede the blocks of 128 KiB, each of which has a header.
     let header = HEADER_BYTES as u64;
     let begin = 2 * header;
-    let offset = place - begin - header * ((place - begin) / (128 * 1024) + 1);
+    let offset = offset - begin - header * ((offset - begin) / (128 * 1024) + 1);
     let words = format!("byte {offset} of the stream is wrong");
     assert!(broken(&outcome).contains(&words), "{} instead of {words}", broken(&outcome));
     assert_eq!(outcome.client.deliveries.total_bytes(), offset, "only what was right was delivered");
@@ -121,9 +121,9 @@ fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
 
 #[test]
 fn a_wrong_byte_of_an_answer_fails_the_test_and_is_named() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     // ACCEPT and START; then answers of 8 + 100 bytes: the fourth byte of the content of the third.
-    let via = between(address, Interference { change: Some(16 + 2 * 108 + 8 + 4 + 3), ..interference() });
+    let via = interpose(address, Interference { change: Some(16 + 2 * 108 + 8 + 4 + 3), ..interference() });
     let parameters = PingParameters { response_bytes: 100, ..PingParameters::default() };
     let outcome =
         run_client(&plan(Transport::Tcp, via, PatternParameters::Ping(parameters)), &clock(), &Unobserved);
@@ -159,10 +159,10 @@ fn run_into_black_hole(plan: &ClientPlan, black_hole: &AtomicBool, after: Durati
 
 #[test]
 fn a_dead_connection_ends_the_test_and_leaves_every_message_in_the_record() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     let relay = interference();
     let black_hole = Arc::clone(&relay.black_hole);
-    let via = between(address, relay);
+    let via = interpose(address, relay);
     let plan =
         ClientPlan { patience: 1000 * MS, ..plan(Transport::Tcp, via, interactive(20_000 * MS, 5000 * MS)) };
     let outcome = run_into_black_hole(&plan, &black_hole, 700 * MS);
@@ -190,10 +190,10 @@ fn a_dead_connection_ends_the_test_and_leaves_every_message_in_the_record() {
 
 #[test]
 fn pings_into_a_black_hole_count_as_lost() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     let relay = interference();
     let black_hole = Arc::clone(&relay.black_hole);
-    let via = between(address, relay);
+    let via = interpose(address, relay);
     let parameters =
         PingParameters { count: 8, interval: 200 * MS, timeout: 100 * MS, ..PingParameters::default() };
     let plan =
@@ -214,47 +214,47 @@ fn a_client_sends_no_data_before_the_servers_start() {
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        assert!(matches!(next_frame(&mut stream), Some(Frame::Hello(_))));
-        send(&mut stream, &Frame::Accept);
-        assert_eq!(next_frame(&mut stream), Some(Frame::Start));
+        assert!(matches!(next_frame(&mut stream), Some(ControlFrame::Hello(_))));
+        send(&mut stream, &ControlFrame::Accept);
+        assert_eq!(next_frame(&mut stream), Some(ControlFrame::Start));
         stream.set_read_timeout(Some(300 * MS)).unwrap();
         let early = stream.read(&mut [0]).map_err(|error| error.kind());
-        send(&mut stream, &Frame::Start);
+        send(&mut stream, &ControlFrame::Start);
         (early, next_frame(&mut stream))
     });
     let ping = PatternParameters::Ping(PingParameters::default());
     broken(&run_client(&plan(Transport::Tcp, address, ping), &clock(), &Unobserved));
     let (early, late) = server.join().unwrap();
     assert_eq!(early, Err(std::io::ErrorKind::WouldBlock));
-    assert!(matches!(late, Some(Frame::Message(_))), "{late:?}");
+    assert!(matches!(late, Some(ControlFrame::Message(_))), "{late:?}");
 }
 
 /// Regression: over quic, the data of the first stream held back the START of the others, and the client read nothing
 /// until the data had ended.
 #[test]
 fn a_server_sends_no_data_before_every_stream_has_its_start() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     let request =
         r#"{"pattern":"bulk","transport":"tcp","patience_ms":9000,"parameters":{"bytes":1000,"streams":2}}"#;
     let test = random_id();
     let mut streams: Vec<TcpStream> = (0..2)
         .map(|index| {
             let mut stream = TcpStream::connect(address).unwrap();
-            let hello = Frame::Hello(Hello::new(test, index, request.into()));
+            let hello = ControlFrame::Hello(HelloFrame::new(test, index, request.into()));
             send(&mut stream, &hello);
             stream
         })
         .collect();
     for stream in &mut streams {
-        assert_eq!(next_frame(stream), Some(Frame::Accept));
+        assert_eq!(next_frame(stream), Some(ControlFrame::Accept));
     }
-    send(&mut streams[0], &Frame::Start);
-    assert_eq!(next_frame(&mut streams[0]), Some(Frame::Start));
+    send(&mut streams[0], &ControlFrame::Start);
+    assert_eq!(next_frame(&mut streams[0]), Some(ControlFrame::Start));
     streams[0].set_read_timeout(Some(300 * MS)).unwrap();
     let early = streams[0].read(&mut [0]).map_err(|error| error.kind());
     assert_eq!(early, Err(std::io::ErrorKind::WouldBlock));
-    send(&mut streams[1], &Frame::Start);
-    assert_eq!(next_frame(&mut streams[1]), Some(Frame::Start));
+    send(&mut streams[1], &ControlFrame::Start);
+    assert_eq!(next_frame(&mut streams[1]), Some(ControlFrame::Start));
     for stream in &mut streams {
         stream.set_read_timeout(Some(20_000 * MS)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 1);
@@ -271,17 +271,19 @@ fn a_late_start_of_one_stream_does_not_hold_up_the_others() {
     let server = std::thread::spawn(move || {
         let mut streams: Vec<TcpStream> = (0..2).map(|_| listener.accept().unwrap().0).collect();
         for stream in &mut streams {
-            assert!(matches!(next_frame(stream), Some(Frame::Hello(_))));
-            send(stream, &Frame::Accept);
+            assert!(matches!(next_frame(stream), Some(ControlFrame::Hello(_))));
+            send(stream, &ControlFrame::Accept);
         }
-        let end = Frame::End(End { bytes: 0, elapsed_ns: 0, cut_short: false });
-        streams[0].write_all(&[Frame::Start, end].map(|frame| frame.encode().unwrap()).concat()).unwrap();
-        assert_eq!(next_frame(&mut streams[0]), Some(Frame::Start));
+        let end = ControlFrame::End(EndFrame { bytes: 0, elapsed_ns: 0, cut_short: false });
+        streams[0]
+            .write_all(&[ControlFrame::Start, end].map(|frame| frame.encode().unwrap()).concat())
+            .unwrap();
+        assert_eq!(next_frame(&mut streams[0]), Some(ControlFrame::Start));
         next_frame(&mut streams[0])
     });
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 1000, upload_bytes: 0, streams: 2 });
     broken(&run_client(&plan(Transport::Tcp, address, bulk), &clock(), &Unobserved));
-    assert_eq!(server.join().unwrap(), Some(Frame::Done { bytes: 0 }));
+    assert_eq!(server.join().unwrap(), Some(ControlFrame::Done { bytes: 0 }));
 }
 
 #[test]
@@ -294,17 +296,17 @@ fn many_streams_take_no_more_round_trips_than_one() {
         let mut asked: Vec<u32> = streams
             .iter_mut()
             .map(|stream| match next_frame(stream) {
-                Some(Frame::Hello(hello)) => hello.stream,
+                Some(ControlFrame::Hello(hello)) => hello.stream,
                 frame => panic!("{frame:?}"),
             })
             .collect();
         asked.sort_unstable();
         for stream in &mut streams {
-            send(stream, &Frame::Accept);
+            send(stream, &ControlFrame::Accept);
         }
         for stream in &mut streams {
-            assert_eq!(next_frame(stream), Some(Frame::Start));
-            send(stream, &Frame::Start);
+            assert_eq!(next_frame(stream), Some(ControlFrame::Start));
+            send(stream, &ControlFrame::Start);
         }
         asked
     });

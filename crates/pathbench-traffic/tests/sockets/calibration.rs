@@ -3,10 +3,10 @@
 use crate::common::clock;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::calibration::{
-    CalibrationEnd, CalibrationError, CalibrationPlan, Command, EndError, EndReport, LinkCalibration, Series,
-    calibrate,
+    CalibrationCommand, CalibrationEnd, CalibrationError, CalibrationPlan, EndError, EndReport,
+    LinkCalibration, ProbeSeries, calibrate,
 };
-use pathbench_traffic::datagram::{Kind, Message};
+use pathbench_traffic::datagram::{DatagramKind, DatagramMessage};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
@@ -95,31 +95,39 @@ fn nothing_is_sent_to_an_address_but_the_other_end() {
     let [peer, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     let end = CalibrationEnd::default();
     let command = |one| end.carry_out(one, &clock()).unwrap();
-    let address = command(Command::Open(loopback("127.0.0.1:0"))).local.unwrap();
-    command(Command::Connect(peer.local_addr().unwrap()));
+    let address = command(CalibrationCommand::Open(loopback("127.0.0.1:0"))).local.unwrap();
+    command(CalibrationCommand::Connect(peer.local_addr().unwrap()));
     let waits = vec![MS];
-    command(Command::Expect(7, Series::Echoes { waits, first_only: false }));
+    command(CalibrationCommand::Expect(7, ProbeSeries::Echoes { waits, first_only: false }));
     let mut buffer = [0; 2000];
     for socket in [&peer, &other] {
         socket.set_read_timeout(Some(150 * MS)).unwrap();
-        for kind in [Kind::Hello, Kind::Answer, Kind::SizeProbe, Kind::SizeRequest, Kind::Train] {
-            socket.send_to(&Message::new(kind, 7, 1).encode(1000), address).unwrap();
+        for kind in [
+            DatagramKind::Hello,
+            DatagramKind::Answer,
+            DatagramKind::SizeProbe,
+            DatagramKind::SizeRequest,
+            DatagramKind::Train,
+        ] {
+            socket.send_to(&DatagramMessage::new(kind, 7, 1).encode(1000), address).unwrap();
         }
         for session in [0, 6, 8, u64::MAX] {
-            socket.send_to(&Message::new(Kind::Probe, session, 1).encode(0), address).unwrap();
+            socket
+                .send_to(&DatagramMessage::new(DatagramKind::Probe, session, 1).encode(0), address)
+                .unwrap();
         }
         socket.send_to(b"\x0bpbprobe", address).unwrap();
         socket.send_to(&[0; 1400], address).unwrap();
         assert!(socket.recv(&mut buffer).is_err(), "an answer to what is no echo");
     }
-    let echo = Message::new(Kind::Probe, 7, 1).encode(0);
+    let echo = DatagramMessage::new(DatagramKind::Probe, 7, 1).encode(0);
     other.send_to(&echo, address).unwrap();
     assert!(other.recv(&mut buffer).is_err(), "an answer to another address");
     // An echo from the other end is returned, and the answer is not longer.
     peer.send_to(&echo, address).unwrap();
     assert_eq!(peer.recv(&mut buffer).unwrap(), echo.len());
-    assert_eq!(Message::decode(&buffer).unwrap().kind, Kind::Answer);
-    command(Command::Report { wait: Duration::ZERO, silence: None });
+    assert_eq!(DatagramMessage::decode(&buffer).unwrap().kind, DatagramKind::Answer);
+    command(CalibrationCommand::Report { wait: Duration::ZERO, silence: None });
     peer.send_to(&echo, address).unwrap();
     assert!(peer.recv(&mut buffer).is_err(), "an echo was returned when none was expected");
 }
@@ -202,7 +210,7 @@ fn carry(model: Model, sockets: &[UdpSocket; 2], stopping: &AtomicBool) {
     }
 }
 
-fn through(model: Model, adapt: impl Fn(&mut CalibrationPlan)) -> (LinkCalibration, Duration) {
+fn calibrate_through(model: Model, adapt: impl Fn(&mut CalibrationPlan)) -> (LinkCalibration, Duration) {
     let mut plan = CalibrationPlan::new(loopback("127.0.0.1:0"), loopback("127.0.0.1:0"), 1500);
     plan.emulated = true;
     adapt(&mut plan);
@@ -215,9 +223,9 @@ fn through(model: Model, adapt: impl Fn(&mut CalibrationPlan)) -> (LinkCalibrati
         &plan,
         &mut |command| {
             let command = match command {
-                Command::Connect(far) => {
+                CalibrationCommand::Connect(far) => {
                     between.replace(Some(Between::start(model, far)));
-                    Command::Connect(side(true).unwrap())
+                    CalibrationCommand::Connect(side(true).unwrap())
                 }
                 other => other,
             };
@@ -225,7 +233,7 @@ fn through(model: Model, adapt: impl Fn(&mut CalibrationPlan)) -> (LinkCalibrati
         },
         &mut |command| {
             let command = match command {
-                Command::Connect(_) => Command::Connect(side(false).unwrap()),
+                CalibrationCommand::Connect(_) => CalibrationCommand::Connect(side(false).unwrap()),
                 other => other,
             };
             far.carry_out(command, &clock())
@@ -243,7 +251,7 @@ fn delay_loss_and_rate_of_an_emulated_link_are_found_in_both_directions() {
             Model { rate_bps: 10_000_000, queue: 40 * MS, delay: 20 * MS, one_lost_in, mtu_bytes: 1500 };
         // A busy host relays packets late; at least one of many tries is not delayed.
         let tries = (0..20).map(|_| {
-            through(model, |plan| {
+            calibrate_through(model, |plan| {
                 plan.forward_bps = Some(model.rate_bps);
                 plan.reverse_bps = Some(model.rate_bps);
                 plan.probes = 300;
@@ -289,7 +297,7 @@ fn a_link_with_a_round_trip_of_more_than_a_second_is_waited_for() {
         CalibrationPlan::new(loopback("127.0.0.1:0"), loopback("127.0.0.1:1"), 1400).time_limit(1200 * MS);
     // As above: a thread of this test relays the packets, and its stalls appear in the measurement.
     let mut tries = (0..4).map(|_| {
-        let (link, took) = through(model, |plan| {
+        let (link, took) = calibrate_through(model, |plan| {
             plan.mtu_bytes = 1400;
             // Limited to the longest train.
             plan.train = 3000 * MS;
@@ -313,6 +321,6 @@ fn a_link_with_a_round_trip_of_more_than_a_second_is_waited_for() {
 fn an_mtu_is_found_on_a_lossy_link() {
     let model =
         Model { rate_bps: 50_000_000, queue: 40 * MS, delay: MS, one_lost_in: Some(10), mtu_bytes: 1280 };
-    let (link, _) = through(model, |_| {});
+    let (link, _) = calibrate_through(model, |_| {});
     assert_eq!((link.forward.mtu_bytes, link.reverse.mtu_bytes), (1280, 1280));
 }

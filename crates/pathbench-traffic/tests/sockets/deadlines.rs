@@ -2,15 +2,15 @@
 
 use crate::bodies::honest::record_by_hand;
 use crate::common::{Everything, clock, next_frame, plan, random_id, send, server};
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::{Amount, PatternParameters, PingParameters, ThroughputParameters};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::client::{ClientPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::protocol::{End, Frame, Hello, data_header};
-use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};
+use pathbench_traffic::protocol::{ControlFrame, EndFrame, HelloFrame, data_header};
+use pathbench_traffic::server::{Access, Server, ServerLimits, ServerOptions};
 use pathbench_transport::{ConnectOptions, Security, ServerIdentity, Session, Trust};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -67,7 +67,7 @@ impl Clock for SlowClock {
 
 fn fast_server(max_duration: Duration) -> (Server, SocketAddr) {
     let options = ServerOptions {
-        limits: Limits { handshake_timeout: LONG, max_duration, ..Limits::default() },
+        limits: ServerLimits { handshake_timeout: LONG, max_duration, ..ServerLimits::default() },
         access: Access::Open,
         ..ServerOptions::new(vec![(Transport::Tcp, SocketAddr::from(([127, 0, 0, 1], 0)))])
     };
@@ -77,12 +77,12 @@ fn fast_server(max_duration: Duration) -> (Server, SocketAddr) {
 }
 
 /// The HELLO of a hand-written client for an upload of 1000 bytes.
-fn hello(test: TestId, stream: u32, streams: u32) -> Frame {
+fn hello(test: TestId, stream: u32, streams: u32) -> ControlFrame {
     let request = format!(
         r#"{{"pattern":"throughput","transport":"tcp","patience_ms":100000,"parameters":{{
             "direction":"upload","streams":{streams},"amount":{{"bytes":1000}},"block_bytes":131072}}}}"#
     );
-    Frame::Hello(Hello::new(test, stream, request.into_bytes()))
+    ControlFrame::Hello(HelloFrame::new(test, stream, request.into_bytes()))
 }
 
 /// Writes single bytes, each well within the patience; returns the time for which the other end kept the connection.
@@ -107,7 +107,7 @@ fn waits_until(mut holds: impl FnMut() -> bool) -> bool {
 
 /// A header that announces a record of 100 kB.
 fn record_header() -> Vec<u8> {
-    Frame::Record(vec![b' '; 100_000]).encode().unwrap()[..8].to_vec()
+    ControlFrame::Record(vec![b' '; 100_000]).encode().unwrap()[..8].to_vec()
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn a_client_that_writes_its_record_slowly_loses_its_slot() {
 fn upload_by_hand(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     send(&mut stream, &hello(random_id(), 0, 1));
-    assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
-    send(&mut stream, &Frame::Start);
-    assert_eq!(next_frame(&mut stream), Some(Frame::Start));
+    assert_eq!(next_frame(&mut stream), Some(ControlFrame::Accept));
+    send(&mut stream, &ControlFrame::Start);
+    assert_eq!(next_frame(&mut stream), Some(ControlFrame::Start));
     stream.write_all(&data_header(1000)).unwrap();
     stream.write_all(&[7; 1000]).unwrap();
-    send(&mut stream, &Frame::End(End { bytes: 1000, elapsed_ns: 1, cut_short: false }));
-    assert_eq!(next_frame(&mut stream), Some(Frame::Done { bytes: 1000 }));
-    assert!(matches!(next_frame(&mut stream), Some(Frame::Record(_))));
+    send(&mut stream, &ControlFrame::End(EndFrame { bytes: 1000, elapsed_ns: 1, cut_short: false }));
+    assert_eq!(next_frame(&mut stream), Some(ControlFrame::Done { bytes: 1000 }));
+    assert!(matches!(next_frame(&mut stream), Some(ControlFrame::Record(_))));
     stream
 }
 
@@ -140,7 +140,7 @@ fn upload_by_hand(address: SocketAddr) -> TcpStream {
 #[test]
 fn a_client_that_has_its_record_may_begin_its_next_test_before_it_closes() {
     let options = ServerOptions {
-        limits: Limits { max_tests: 1, ..Limits::default() },
+        limits: ServerLimits { max_tests: 1, ..ServerLimits::default() },
         ..ServerOptions::new(vec![(Transport::Tcp, SocketAddr::from(([127, 0, 0, 1], 0)))])
     };
     let server = Server::start(options, Arc::new(SlowClock)).unwrap();
@@ -156,9 +156,9 @@ fn a_client_that_writes_its_data_slowly_is_ended_at_the_deadline() {
     let (server, address) = fast_server(Duration::from_secs(60));
     let mut stream = TcpStream::connect(address).unwrap();
     send(&mut stream, &hello(random_id(), 0, 1));
-    assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
-    send(&mut stream, &Frame::Start);
-    assert_eq!(next_frame(&mut stream), Some(Frame::Start));
+    assert_eq!(next_frame(&mut stream), Some(ControlFrame::Accept));
+    send(&mut stream, &ControlFrame::Start);
+    assert_eq!(next_frame(&mut stream), Some(ControlFrame::Start));
     stream.write_all(&data_header(1000)).unwrap();
     // Twice the time for the handshake, a minute for the test, twice the patience of 102 s: 15 s of real time.
     let lasted = write_slowly(&mut stream, &[7], Duration::from_secs(50));
@@ -172,16 +172,16 @@ fn streams_that_join_one_after_the_other_do_not_prolong_a_test() {
     let test = random_id();
     let mut first = TcpStream::connect(address).unwrap();
     send(&mut first, &hello(test, 0, 100));
-    assert_eq!(next_frame(&mut first), Some(Frame::Accept));
-    send(&mut first, &Frame::Start);
-    assert_eq!(next_frame(&mut first), Some(Frame::Start));
+    assert_eq!(next_frame(&mut first), Some(ControlFrame::Accept));
+    send(&mut first, &ControlFrame::Start);
+    assert_eq!(next_frame(&mut first), Some(ControlFrame::Start));
     // The test runs, because the first stream waits for data. The time for the others passes.
     thread::sleep(LONG / 28);
     assert_eq!(server.status().tests, 1);
     let mut second = TcpStream::connect(address).unwrap();
     send(&mut second, &hello(test, 1, 100));
     match next_frame(&mut second) {
-        Some(Frame::Refuse(refusal)) => assert!(refusal.message.contains("too long ago"), "{refusal}"),
+        Some(ControlFrame::Refuse(refusal)) => assert!(refusal.message.contains("too long ago"), "{refusal}"),
         other => panic!("{other:?}"),
     }
 }
@@ -201,10 +201,10 @@ fn slowly_writing_server(
 }
 
 fn accepted(stream: &mut TcpStream) {
-    assert!(matches!(next_frame(stream), Some(Frame::Hello(_))));
-    send(stream, &Frame::Accept);
-    assert_eq!(next_frame(stream), Some(Frame::Start));
-    send(stream, &Frame::Start);
+    assert!(matches!(next_frame(stream), Some(ControlFrame::Hello(_))));
+    send(stream, &ControlFrame::Accept);
+    assert_eq!(next_frame(stream), Some(ControlFrame::Start));
+    send(stream, &ControlFrame::Start);
 }
 
 /// A plan with so much patience that silence never ends the test.
@@ -218,8 +218,8 @@ fn a_server_that_writes_its_record_slowly_does_not_hold_a_client() {
         accepted(stream);
         let mut data = [0; 1008];
         stream.read_exact(&mut data).unwrap();
-        assert!(matches!(next_frame(stream), Some(Frame::End(_))));
-        send(stream, &Frame::Done { bytes: 1000 });
+        assert!(matches!(next_frame(stream), Some(ControlFrame::End(_))));
+        send(stream, &ControlFrame::Done { bytes: 1000 });
         stream.write_all(&record_header()).unwrap();
         b" ".to_vec()
     });
@@ -242,7 +242,10 @@ fn a_server_that_writes_slowly_or_reads_nothing_does_not_hold_a_client() {
     let cases: [(PatternParameters, Vec<u8>); 2] = [
         (download.into(), [data_header(16_000_000).to_vec(), vec![7; 16_000]].concat()),
         // The beginning of an answer that is never completed.
-        (PatternParameters::Ping(ping), [&Frame::Done { bytes: 1 }.encode().unwrap()[..4], &[0; 4]].concat()),
+        (
+            PatternParameters::Ping(ping),
+            [&ControlFrame::Done { bytes: 1 }.encode().unwrap()[..4], &[0; 4]].concat(),
+        ),
     ];
     for (parameters, bytes) in cases {
         let (address, served) = slowly_writing_server(|stream| {
@@ -260,7 +263,7 @@ fn a_server_that_writes_slowly_or_reads_nothing_does_not_hold_a_client() {
 #[test]
 fn a_slowly_written_fetched_record_does_not_hold_a_client() {
     let (address, served) = slowly_writing_server(|stream| {
-        assert!(matches!(next_frame(stream), Some(Frame::Fetch(_))));
+        assert!(matches!(next_frame(stream), Some(ControlFrame::Fetch(_))));
         stream.write_all(&record_header()).unwrap();
         b" ".to_vec()
     });
@@ -286,7 +289,8 @@ fn many(direction: DataDirection, seconds: u64) -> ThroughputParameters {
 
 /// Time to stop a server that paces 128 streams in each direction.
 fn shutdown_of_paced_streams(transport: Transport, direction: DataDirection) -> Duration {
-    let everything = Everything::start(Limits { max_rate_bps: Some(2_000_000), ..Limits::default() });
+    let everything =
+        Everything::start(ServerLimits { max_rate_bps: Some(2_000_000), ..ServerLimits::default() });
     let index = everything.addresses.iter().position(|(known, _)| *known == transport).unwrap();
     let plan = everything.plan(index, many(direction, 60));
     let client = thread::spawn(move || run_client(&plan, &clock(), &Unobserved));
@@ -327,15 +331,15 @@ fn a_shutdown_does_not_wait_for_streams_that_never_came() {
         ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from(([127, 0, 0, 1], 0)))])
     };
     let server = Server::start(options, clock()).unwrap();
-    let options = ConnectOptions { security, ..ConnectOptions::to(server.addresses()[0].1, 20_000 * MS) };
+    let options = ConnectOptions { security, ..ConnectOptions::new(server.addresses()[0].1, 20_000 * MS) };
     let session = Session::new(Transport::Quic, options, clock());
     let stream = session.open().unwrap();
-    let Frame::Hello(asked) = hello(random_id(), 0, 4) else { panic!("not a HELLO") };
+    let ControlFrame::Hello(asked) = hello(random_id(), 0, 4) else { panic!("not a HELLO") };
     let request = String::from_utf8(asked.request.clone()).unwrap().replace("tcp", "quic").into_bytes();
     let sent = [
-        Frame::Hello(Hello { request, ..asked }).encode().unwrap(),
-        Frame::Start.encode().unwrap(),
-        Frame::End(End { bytes: 0, elapsed_ns: 0, cut_short: false }).encode().unwrap(),
+        ControlFrame::Hello(HelloFrame { request, ..asked }).encode().unwrap(),
+        ControlFrame::Start.encode().unwrap(),
+        ControlFrame::End(EndFrame { bytes: 0, elapsed_ns: 0, cut_short: false }).encode().unwrap(),
     ];
     stream.send(&sent.concat(), Some(20_000 * MS)).unwrap();
     assert!(waits_until(|| server.status().tests == 1));
@@ -354,7 +358,7 @@ fn a_shutdown_does_not_wait_for_streams_that_never_came() {
 fn many_streams_together_keep_the_rate_and_the_time() {
     const RATE_BPS: u64 = 16_000_000;
     let (server, address) =
-        server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..Limits::default() });
+        server(Transport::Tcp, ServerLimits { max_rate_bps: Some(RATE_BPS), ..ServerLimits::default() });
     for seconds in [1, 4] {
         let begun = MonotonicClock.now();
         let outcome = run_client(
@@ -385,7 +389,7 @@ fn many_streams_together_keep_the_rate_and_the_time() {
 fn an_upload_is_taken_no_faster_than_the_rate() {
     const RATE_BPS: u64 = 40_000_000;
     let (server, address) =
-        server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..Limits::default() });
+        server(Transport::Tcp, ServerLimits { max_rate_bps: Some(RATE_BPS), ..ServerLimits::default() });
     let parameters = ThroughputParameters {
         amount: Amount::Bytes(20_000_000),
         streams: 8,
@@ -406,7 +410,7 @@ fn an_upload_is_taken_no_faster_than_the_rate() {
 fn messages_are_paced() {
     const RATE_BPS: u64 = 4_000_000;
     let (server, address) =
-        server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..Limits::default() });
+        server(Transport::Tcp, ServerLimits { max_rate_bps: Some(RATE_BPS), ..ServerLimits::default() });
     let ping = PingParameters {
         count: 40,
         warm_up: 0,

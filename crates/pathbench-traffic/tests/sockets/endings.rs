@@ -6,9 +6,11 @@ use pathbench_record::end::{EndRecord, MessageRecord};
 use pathbench_record::pattern::{InteractiveParameters, PatternParameters};
 use pathbench_record::sample::PathFigures;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::client::{ClientObserver, ClientPlan, Control, Update, fetch_record, run_client};
-use pathbench_traffic::messages::Arrival;
-use pathbench_traffic::server::Limits;
+use pathbench_traffic::client::{
+    ClientControl, ClientObserver, ClientPlan, Update, fetch_record, run_client,
+};
+use pathbench_traffic::messages::RequestArrival;
+use pathbench_traffic::server::ServerLimits;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -18,7 +20,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 /// Stores all updates, and controls the test from some time after the first byte.
 struct Recorder {
-    control: Control,
+    control: ClientControl,
     after: Duration,
     notes: Mutex<Notes>,
 }
@@ -27,7 +29,7 @@ struct Recorder {
 struct Notes {
     first: Option<Timestamp>,
     messages: BTreeMap<u32, MessageRecord>,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<RequestArrival>,
     samples: Vec<(Timestamp, u32, PathFigures)>,
     /// Number of messages in the record at each update.
     so_far: Vec<usize>,
@@ -35,7 +37,7 @@ struct Notes {
 }
 
 impl Recorder {
-    fn that_sends(control: Control, after: Duration) -> Self {
+    fn that_sends(control: ClientControl, after: Duration) -> Self {
         Self { control, after, notes: Mutex::default() }
     }
 }
@@ -62,11 +64,11 @@ impl ClientObserver for Recorder {
         notes.last = Some(update.at);
     }
 
-    fn control(&self) -> Control {
+    fn control(&self) -> ClientControl {
         let notes = self.notes.lock().unwrap();
         match (notes.first, notes.last) {
             (Some(first), Some(last)) if last.since(first) >= self.after => self.control,
-            _ => Control::Continue,
+            _ => ClientControl::Continue,
         }
     }
 }
@@ -81,9 +83,9 @@ fn long() -> PatternParameters {
 
 #[test]
 fn a_test_that_is_stopped_is_complete_and_no_message_of_it_is_lost() {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     for plan in everything.plans(&long()) {
-        let recorder = Recorder::that_sends(Control::Stop, Duration::from_millis(600));
+        let recorder = Recorder::that_sends(ClientControl::Stop, Duration::from_millis(600));
         let outcome = run_client(&plan, &clock(), &recorder);
         let transport = plan.transport;
         assert!(outcome.completed, "{transport}: {:?}", outcome.error);
@@ -116,9 +118,9 @@ fn a_test_that_is_stopped_is_complete_and_no_message_of_it_is_lost() {
 
 #[test]
 fn an_aborted_test_leaves_both_records() {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     for plan in everything.plans(&long()) {
-        let recorder = Recorder::that_sends(Control::Abort, Duration::from_millis(400));
+        let recorder = Recorder::that_sends(ClientControl::Abort, Duration::from_millis(400));
         let outcome = run_client(&plan, &clock(), &recorder);
         let transport = plan.transport;
         assert!(!outcome.completed && outcome.error.is_some(), "{transport}");
@@ -130,11 +132,14 @@ fn an_aborted_test_leaves_both_records() {
 
 #[test]
 fn a_client_can_ask_for_a_smaller_record() {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     let moments = |server_sample_interval| {
         let plan = ClientPlan { server_sample_interval, ..everything.plan(0, long()) };
-        let outcome =
-            run_client(&plan, &clock(), &Recorder::that_sends(Control::Stop, Duration::from_millis(800)));
+        let outcome = run_client(
+            &plan,
+            &clock(),
+            &Recorder::that_sends(ClientControl::Stop, Duration::from_millis(800)),
+        );
         let samples = outcome.server.unwrap().samples.into_iter().filter(|sample| sample.stream == 0);
         samples.map(|sample| sample.at).collect::<std::collections::BTreeSet<_>>().len()
     };
@@ -146,13 +151,13 @@ fn a_client_can_ask_for_a_smaller_record() {
 
 #[test]
 fn a_stop_does_not_shorten_other_patterns() {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     let throughput = PatternParameters::Throughput(pathbench_record::pattern::ThroughputParameters {
         amount: pathbench_record::pattern::Amount::Duration(Duration::from_millis(500)),
         ..pathbench_record::pattern::ThroughputParameters::default()
     });
     let plan: ClientPlan = everything.plan(0, throughput);
-    let outcome = run_client(&plan, &clock(), &Recorder::that_sends(Control::Stop, Duration::ZERO));
+    let outcome = run_client(&plan, &clock(), &Recorder::that_sends(ClientControl::Stop, Duration::ZERO));
     assert!(outcome.completed, "{:?}", outcome.error);
     let duration = outcome.client.offered.last.unwrap().since(outcome.client.offered.first.unwrap());
     assert!(duration > Duration::from_millis(400), "{duration:?}");

@@ -2,25 +2,21 @@
 //! between fuzzing sessions.
 
 use crate::bodies;
-use pathbench_kerneltest::run_fuzz_body;
-use std::path::Path;
+use pathbench_testkit::run_fuzz_body;
 
-fn all(target: &str, cases: u32, longest: usize, body: fn(&[u8])) {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
-    run_fuzz_body(&seeds, cases, longest, body);
-}
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
 #[test]
 fn wire() {
-    all("wire", 1200, 300, bodies::wire::run);
+    run_fuzz_body(CRATE, "wire", 1200, 300, bodies::wire::run);
 }
 
 #[test]
 fn payloads() {
-    all("payloads", 400, 200, bodies::payloads::run);
+    run_fuzz_body(CRATE, "payloads", 400, 200, bodies::payloads::run);
 }
 
 #[test]
 fn conversation() {
-    all("conversation", 200, 150, bodies::conversation::run);
+    run_fuzz_body(CRATE, "conversation", 200, 150, bodies::conversation::run);
 }

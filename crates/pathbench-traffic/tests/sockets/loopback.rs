@@ -14,7 +14,7 @@ use pathbench_traffic::client::{
     fetch_record, run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
-use pathbench_traffic::server::{CounterReader, Limits, Server, ServerOptions};
+use pathbench_traffic::server::{CounterReader, Server, ServerLimits, ServerOptions};
 use pathbench_transport::{SocketOptions, mptcp_available};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ fn seconds(direction: DataDirection, duration: Duration) -> ThroughputParameters
 }
 
 fn run(transport: Transport, parameters: ThroughputParameters) -> ClientOutcome {
-    let (server, address) = server(transport, Limits::default());
+    let (server, address) = server(transport, ServerLimits::default());
     let outcome = run_client(&plan(transport, address, parameters), &clock(), &Unobserved);
     server.stop();
     assert!(outcome.completed, "{:?}", outcome.error);
@@ -153,7 +153,7 @@ impl ClientObserver for Listener {
 
 #[test]
 fn the_observer_gets_connection_first_byte_and_progress() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     let parameters = ThroughputParameters { streams: 2, ..seconds(DataDirection::Both, 600 * MS) };
     let listener = Listener::default();
     let outcome = run_client(&plan(Transport::Tcp, address, parameters), &clock(), &listener);
@@ -178,7 +178,7 @@ fn the_observer_gets_connection_first_byte_and_progress() {
 
 #[test]
 fn a_busy_server_reports_when_to_retry() {
-    let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..Limits::default() });
+    let (server, address) = server(Transport::Tcp, ServerLimits { max_tests: 1, ..ServerLimits::default() });
     std::thread::scope(|scope| {
         let parameters =
             ThroughputParameters { rate_bps: Some(8_000_000), ..seconds(DataDirection::Upload, 1200 * MS) };
@@ -204,8 +204,11 @@ fn a_busy_server_reports_when_to_retry() {
 
 #[test]
 fn requests_beyond_limits_are_refused_with_a_reason_and_limits_are_enforced() {
-    let tight =
-        Limits { max_bytes: Some(1_000_000), max_duration: Duration::from_secs(5), ..Limits::default() };
+    let tight = ServerLimits {
+        max_bytes: Some(1_000_000),
+        max_duration: Duration::from_secs(5),
+        ..ServerLimits::default()
+    };
     let (server, address) = server(Transport::Tcp, tight);
     let ask = |parameters| run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved);
     for parameters in
@@ -226,7 +229,7 @@ fn requests_beyond_limits_are_refused_with_a_reason_and_limits_are_enforced() {
 
 #[test]
 fn the_record_of_a_test_can_be_fetched_afterwards_and_only_that() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     let plan = plan(Transport::Tcp, address, bytes(DataDirection::Upload, 2, 3_000_000));
     let outcome = run_client(&plan, &clock(), &Unobserved);
     let fetched = fetch_record(&plan, true, &outcome.client, &clock()).unwrap();
@@ -242,7 +245,7 @@ fn the_record_of_a_test_can_be_fetched_afterwards_and_only_that() {
 
 #[test]
 fn records_are_forgotten_by_age_and_number() {
-    let keep = Limits { max_records: 2, keep_records_for: 300 * MS, ..Limits::default() };
+    let keep = ServerLimits { max_records: 2, keep_records_for: 300 * MS, ..ServerLimits::default() };
     let (server, address) = server(Transport::Tcp, keep);
     let plans: Vec<_> =
         (0..3).map(|_| plan(Transport::Tcp, address, bytes(DataDirection::Upload, 1, 1000))).collect();
@@ -259,7 +262,8 @@ fn records_are_forgotten_by_age_and_number() {
 
 #[test]
 fn a_client_with_many_tests_loses_its_own_records_first() {
-    let (server, address) = server(Transport::Tcp, Limits { max_records: 4, ..Limits::default() });
+    let (server, address) =
+        server(Transport::Tcp, ServerLimits { max_records: 4, ..ServerLimits::default() });
     let run = |last_byte: u8| {
         let local = Some(std::net::Ipv4Addr::new(127, 0, 0, last_byte).into());
         let parameters = bytes(DataDirection::Upload, 1, 1000);
@@ -281,7 +285,7 @@ fn a_client_with_many_tests_loses_its_own_records_first() {
 #[test]
 fn invalid_plans_are_reported_before_anything_is_sent() {
     // No process listens on the port of a stopped server.
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     server.stop();
     let outcome =
         run_client(&plan(Transport::Tcp, address, ThroughputParameters::default()), &clock(), &Unobserved);

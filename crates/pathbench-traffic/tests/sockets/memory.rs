@@ -5,8 +5,10 @@
 use crate::common::{clock, random_id};
 use pathbench_record::end::TestId;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::protocol::{Decoder, Event, Fetch, Frame, Hello, VERSION, data_header};
-use pathbench_traffic::server::{Limits, Server, ServerOptions};
+use pathbench_traffic::protocol::{
+    ControlFrame, DecodedEvent, Decoder, Fetch, HelloFrame, VERSION, data_header,
+};
+use pathbench_traffic::server::{Server, ServerLimits, ServerOptions};
 use pathbench_transport::{ConnectOptions, Connection, Security, ServerIdentity, Session, Trust};
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -22,8 +24,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const ROLE: &str = "PATHBENCH_MEMORY_SERVER";
 const MIB: f64 = (1 << 20) as f64;
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> ServerLimits {
+    ServerLimits {
         max_tests: 2,
         max_tests_per_client: 2,
         max_connections: 96,
@@ -33,7 +35,7 @@ fn limits() -> Limits {
         max_patience: SECOND,
         handshake_timeout: 3 * SECOND,
         max_record_bytes: 4 << 20,
-        ..Limits::default()
+        ..ServerLimits::default()
     }
 }
 
@@ -100,7 +102,7 @@ impl Process {
         };
         Session::new(
             transport,
-            ConnectOptions { security, ..ConnectOptions::to(remote, 10 * SECOND) },
+            ConnectOptions { security, ..ConnectOptions::new(remote, 10 * SECOND) },
             clock(),
         )
     }
@@ -115,7 +117,7 @@ impl Drop for Process {
 
 /// Connections, each with the beginning of a long HELLO and as many more bytes as the server accepts.
 fn fill_connections(server: &Process, transport: Transport, count: usize, stop: &AtomicBool) {
-    let hello = Frame::Hello(Hello::new(random_id(), 0, vec![b' '; 60_000])).encode().unwrap();
+    let hello = ControlFrame::Hello(HelloFrame::new(random_id(), 0, vec![b' '; 60_000])).encode().unwrap();
     while !stop.load(Ordering::Relaxed) {
         let sessions: Vec<Session> = (0..count).map(|_| server.session(transport)).collect();
         // Over QUIC, also a second stream of each connection.
@@ -139,26 +141,27 @@ fn started(session: &Session, transport: Transport, direction: &str) -> Option<(
     let mut connections = Vec::new();
     for index in 0..streams {
         let connection = session.open().ok()?;
-        let hello = Frame::Hello(Hello::new(test, index, request.clone().into_bytes())).encode().unwrap();
+        let hello =
+            ControlFrame::Hello(HelloFrame::new(test, index, request.clone().into_bytes())).encode().unwrap();
         connection.send(&hello, Some(SECOND)).ok()?;
         connections.push(connection);
     }
     for connection in &connections {
-        (frame(connection)? == Frame::Accept).then_some(())?;
+        (frame(connection)? == ControlFrame::Accept).then_some(())?;
     }
     for connection in &connections {
-        connection.send(&Frame::Start.encode().unwrap(), Some(SECOND)).ok()?;
-        (frame(connection)? == Frame::Start).then_some(())?;
+        connection.send(&ControlFrame::Start.encode().unwrap(), Some(SECOND)).ok()?;
+        (frame(connection)? == ControlFrame::Start).then_some(())?;
     }
     Some((test, connections))
 }
 
 /// The next frame, read byte by byte.
-fn frame(connection: &Connection) -> Option<Frame> {
+fn frame(connection: &Connection) -> Option<ControlFrame> {
     let mut decoder = Decoder::new(1 << 16);
     let mut byte = [0];
     while connection.receive(&mut byte, Some(5 * SECOND)).ok()? == 1 {
-        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).ok()? {
+        if let (_, Some(DecodedEvent::Frame(frame))) = decoder.decode(&byte).ok()? {
             return Some(frame);
         }
     }
@@ -206,7 +209,7 @@ fn fill_records(server: &Process, tests: &AtomicUsize, stop: &AtomicBool) {
             pause(stop, 21 * MS);
         }
         drop(streams);
-        let fetch = Frame::Fetch(Fetch { version: VERSION, test, end_test: true }).encode().unwrap();
+        let fetch = ControlFrame::Fetch(Fetch { version: VERSION, test, end_test: true }).encode().unwrap();
         for transport in [Transport::Tcp, Transport::Quic] {
             let session = server.session(transport);
             for _ in 0..4 {
@@ -232,7 +235,7 @@ fn pause(stop: &AtomicBool, time: Duration) {
 type Load<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// Runs all `loads` for `time`, each in a thread.
-fn under(time: Duration, stop: &AtomicBool, loads: Vec<Load<'_>>) {
+fn measure_under(time: Duration, stop: &AtomicBool, loads: Vec<Load<'_>>) {
     stop.store(false, Ordering::Relaxed);
     thread::scope(|scope| {
         for load in loads {
@@ -255,16 +258,16 @@ fn hostile_clients_keep_a_server_within_its_memory_bound() {
     // Without tests, so that their larger memory does not hide that of connections.
     let tcp = || fill_connections(&server, Transport::Tcp, 16, &stop);
     let quic = || fill_connections(&server, Transport::Mpquic, 32, &stop);
-    under(5 * SECOND, &stop, vec![Box::new(tcp), Box::new(quic)]);
+    measure_under(5 * SECOND, &stop, vec![Box::new(tcp), Box::new(quic)]);
     let growth = server.status("VmHWM") - idle;
-    let bound = Limits { max_tests: 0, ..limits() }.memory_bound(1).client_bytes as f64;
+    let bound = ServerLimits { max_tests: 0, ..limits() }.memory_bound(1).client_bytes as f64;
     println!("without tests: {:.0} MiB more, bound {:.0} MiB", growth / MIB, bound / MIB);
     assert!(growth > 5.0 * MIB, "connections took only {:.1} MiB", growth / MIB);
     assert!(growth < bound);
 
     let windows = || fill_windows(&server, &tests, &stop);
     let records = || fill_records(&server, &tests, &stop);
-    under(9 * SECOND, &stop, vec![Box::new(tcp), Box::new(windows), Box::new(records)]);
+    measure_under(9 * SECOND, &stop, vec![Box::new(tcp), Box::new(windows), Box::new(records)]);
     let growth = server.status("VmHWM") - idle;
     let (bound, tests) = (limits().memory_bound(1), tests.into_inner());
     println!(

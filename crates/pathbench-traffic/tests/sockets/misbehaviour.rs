@@ -7,8 +7,8 @@ use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientError, FetchError, Unobserved, fetch_record, run_client};
-use pathbench_traffic::protocol::{Frame, Hello, data_header};
-use pathbench_traffic::server::Limits;
+use pathbench_traffic::protocol::{ControlFrame, HelloFrame, data_header};
+use pathbench_traffic::server::ServerLimits;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -16,21 +16,21 @@ use std::time::Duration;
 const MS: Duration = Duration::from_millis(1);
 
 /// The HELLO of a hand-written client.
-fn hello(test: TestId, direction: &str) -> Hello {
+fn hello(test: TestId, direction: &str) -> HelloFrame {
     let request = format!(
         r#"{{"pattern":"throughput","transport":"tcp","patience_ms":60000,"parameters":{{
             "direction":"{direction}","streams":1,"amount":{{"bytes":1000000}},"block_bytes":131072}}}}"#
     );
-    Hello::new(test, 0, request.into_bytes())
+    HelloFrame::new(test, 0, request.into_bytes())
 }
 
 /// A client whose test has begun.
 fn started(server: SocketAddr, test: TestId, direction: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server).unwrap();
-    stream.write_all(&Frame::Hello(hello(test, direction)).encode().unwrap()).unwrap();
-    assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
-    send(&mut stream, &Frame::Start);
-    assert_eq!(next_frame(&mut stream), Some(Frame::Start));
+    stream.write_all(&ControlFrame::Hello(hello(test, direction)).encode().unwrap()).unwrap();
+    assert_eq!(next_frame(&mut stream), Some(ControlFrame::Accept));
+    send(&mut stream, &ControlFrame::Start);
+    assert_eq!(next_frame(&mut stream), Some(ControlFrame::Start));
     stream
 }
 
@@ -48,7 +48,7 @@ fn fetched(
     direction: &str,
     end_test: bool,
 ) -> Result<EndRecord, FetchError> {
-    let Hello { request, .. } = hello(test, direction);
+    let HelloFrame { request, .. } = hello(test, direction);
     let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
     let throughput: ThroughputParameters = serde_json::from_value(request["parameters"].clone()).unwrap();
     let client = record_by_hand(test, throughput.into(), 50_000);
@@ -67,7 +67,7 @@ fn closes_within(stream: &mut TcpStream, time: Duration) -> bool {
 
 #[test]
 fn incoming_garbage_silent_peers_and_slow_writers_are_dropped() {
-    let few = Limits { handshake_timeout: 300 * MS, max_tests: 1, ..Limits::default() };
+    let few = ServerLimits { handshake_timeout: 300 * MS, max_tests: 1, ..ServerLimits::default() };
     let (server, address) = server(Transport::Tcp, few);
     let mut browser = TcpStream::connect(address).unwrap();
     browser.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -79,7 +79,7 @@ fn incoming_garbage_silent_peers_and_slow_writers_are_dropped() {
     assert!(closes_within(&mut silent, 3000 * MS));
     // Single bytes do not extend the time limit.
     let mut slow = TcpStream::connect(address).unwrap();
-    let bytes = Frame::Hello(hello(random_id(), "upload")).encode().unwrap();
+    let bytes = ControlFrame::Hello(hello(random_id(), "upload")).encode().unwrap();
     let gave_up = bytes.iter().take(30).any(|byte| {
         std::thread::sleep(50 * MS);
         slow.write_all(&[*byte]).is_err()
@@ -87,8 +87,8 @@ fn incoming_garbage_silent_peers_and_slow_writers_are_dropped() {
     assert!(gave_up || closes_within(&mut slow, 3000 * MS));
     // Accepted but never started: the slot is free after the handshake time.
     let mut waiting = TcpStream::connect(address).unwrap();
-    waiting.write_all(&Frame::Hello(hello(random_id(), "upload")).encode().unwrap()).unwrap();
-    assert_eq!(next_frame(&mut waiting), Some(Frame::Accept));
+    waiting.write_all(&ControlFrame::Hello(hello(random_id(), "upload")).encode().unwrap()).unwrap();
+    assert_eq!(next_frame(&mut waiting), Some(ControlFrame::Accept));
     assert!(closes_within(&mut waiting, 3000 * MS));
     assert_serves(address);
     server.stop();
@@ -96,19 +96,19 @@ fn incoming_garbage_silent_peers_and_slow_writers_are_dropped() {
 
 #[test]
 fn requests_of_another_version_or_pattern_are_refused_with_a_reason() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     let ours = hello(random_id(), "upload");
     let foreign = String::from_utf8(ours.request.clone()).unwrap().replace("throughput", "chat");
     let wrong = [
-        (Hello { version: 9, ..ours.clone() }, "version 9"),
-        (Hello { request: foreign.into_bytes(), ..ours.clone() }, "`chat`"),
-        (Hello { request: b"nonsense".to_vec(), ..ours.clone() }, "malformed"),
-        (Hello { stream: 1, ..ours }, "stream 1 of a test of 1"),
+        (HelloFrame { version: 9, ..ours.clone() }, "version 9"),
+        (HelloFrame { request: foreign.into_bytes(), ..ours.clone() }, "`chat`"),
+        (HelloFrame { request: b"nonsense".to_vec(), ..ours.clone() }, "malformed"),
+        (HelloFrame { stream: 1, ..ours }, "stream 1 of a test of 1"),
     ];
     for (hello, words) in wrong {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(&Frame::Hello(hello).encode().unwrap()).unwrap();
-        let Some(Frame::Refuse(refusal)) = next_frame(&mut stream) else { panic!("not refused") };
+        stream.write_all(&ControlFrame::Hello(hello).encode().unwrap()).unwrap();
+        let Some(ControlFrame::Refuse(refusal)) = next_frame(&mut stream) else { panic!("not refused") };
         assert!(refusal.message.contains(words), "{}", refusal.message);
     }
     assert_serves(address);
@@ -119,7 +119,7 @@ fn requests_of_another_version_or_pattern_are_refused_with_a_reason() {
 fn excess_connections_are_closed_and_the_others_continue() {
     let (server, address) = server(
         Transport::Tcp,
-        Limits { max_connections: 2, handshake_timeout: 600 * MS, ..Limits::default() },
+        ServerLimits { max_connections: 2, handshake_timeout: 600 * MS, ..ServerLimits::default() },
     );
     let _first = TcpStream::connect(address).unwrap();
     let _second = TcpStream::connect(address).unwrap();
@@ -133,7 +133,7 @@ fn excess_connections_are_closed_and_the_others_continue() {
 
 #[test]
 fn a_client_that_disconnects_silently_leaves_a_record_and_its_slot() {
-    let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..Limits::default() });
+    let (server, address) = server(Transport::Tcp, ServerLimits { max_tests: 1, ..ServerLimits::default() });
     let test = random_id();
     let mut stream = started(address, test, "upload");
     stream.write_all(&data_header(50_000)).unwrap();
@@ -155,7 +155,7 @@ fn a_client_that_disconnects_silently_leaves_a_record_and_its_slot() {
 
 #[test]
 fn a_test_that_the_client_gave_up_can_be_ended_and_fetched_over_another_connection() {
-    let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..Limits::default() });
+    let (server, address) = server(Transport::Tcp, ServerLimits { max_tests: 1, ..ServerLimits::default() });
     for direction in ["upload", "download", "both"] {
         let test = random_id();
         // The client neither sends nor reads: a path that failed silently.
@@ -178,8 +178,8 @@ fn stalled_server() -> (SocketAddr, std::thread::JoinHandle<TcpStream>) {
     let address = listener.local_addr().unwrap();
     let thread = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        assert!(matches!(next_frame(&mut stream), Some(Frame::Hello(_))));
-        for frame in [Frame::Accept, Frame::Start] {
+        assert!(matches!(next_frame(&mut stream), Some(ControlFrame::Hello(_))));
+        for frame in [ControlFrame::Accept, ControlFrame::Start] {
             send(&mut stream, &frame);
         }
         stream
@@ -225,7 +225,7 @@ fn a_server_of_another_protocol_is_reported() {
 
 #[test]
 fn a_server_that_stops_ends_the_test_at_once() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     let client = std::thread::spawn(move || {
         let parameters = ThroughputParameters {
             amount: Amount::Duration(Duration::from_secs(20)),

@@ -1,11 +1,11 @@
 //! Examinations of loopback, answered by a server on its QUIC port, on the real kernel.
 
 use crate::common::{Everything, clock, server_with_token};
-use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, Message, UdpPath};
+use pathbench_traffic::datagram::{DatagramError, DatagramKind, DatagramMessage, HEADER_BYTES, UdpPath};
 use pathbench_traffic::path_mtu::{
-    Evidence, MtuBounds, MtuEvent, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
+    MtuBounds, MtuEvent, MtuPlan, NoMtu, PathMtuFound, SizeEvidence, WatchPace, find_mtu, watch_mtu,
 };
-use pathbench_traffic::server::Limits;
+use pathbench_traffic::server::ServerLimits;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,13 +24,17 @@ fn find(plan: &MtuPlan) -> PathMtuFound {
 
 #[test]
 fn the_largest_ip_packet_passes_loopback() {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     let found = find(&plan(everything.quic_address()));
     assert_eq!((found.upload.restarts, found.download.restarts), (0, 0));
     for direction in [&found.upload, &found.download] {
         let result = direction.found.as_ref().unwrap();
         // The interface's MTU is one byte larger than the largest IPv4 packet.
-        assert_eq!((result.mtu_bytes, &result.evidence), (65_535, &Evidence::LocalInterface), "{found:#?}");
+        assert_eq!(
+            (result.mtu_bytes, &result.evidence),
+            (65_535, &SizeEvidence::LocalInterface),
+            "{found:#?}"
+        );
         assert!((result.confidence - 1.0).abs() < 1e-9);
         let record = direction.to_record();
         assert_eq!((record.mtu_bytes, record.error), (Some(65_535), None));
@@ -79,7 +83,7 @@ fn a_silent_server_a_closed_port_and_a_missing_interface_are_distinguished() {
 
 #[test]
 fn a_watch_reports_its_result_and_stops() {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     let stop = AtomicBool::new(false);
     let mut events = Vec::new();
     let mut sink = |_, event| {
@@ -94,28 +98,28 @@ fn a_watch_reports_its_result_and_stops() {
 
 #[test]
 fn packets_are_sent_with_the_cookie_of_the_address_only_and_within_a_budget() {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(everything.quic_address()).unwrap();
     socket.set_read_timeout(Some(300 * MS)).unwrap();
     let mut buffer = vec![0; 70_000];
-    let mut ask = Message::new(Kind::SizeRequest, 9, 1).with_sizes(60_000, 0);
+    let mut ask = DatagramMessage::new(DatagramKind::SizeRequest, 9, 1).with_sizes(60_000, 0);
     socket.send(&ask.encode(0)).unwrap();
     assert!(socket.recv(&mut buffer).is_err(), "a packet without a cookie");
-    let hello = Message::new(Kind::Hello, 9, 0);
+    let hello = DatagramMessage::new(DatagramKind::Hello, 9, 0);
     socket.send(&hello.encode(0)).unwrap();
     let length = socket.recv(&mut buffer).unwrap();
-    ask.cookie = Message::decode(&buffer[..length]).unwrap().cookie;
+    ask.cookie = DatagramMessage::decode(&buffer[..length]).unwrap().cookie;
     let (mut bytes, mut busy) = (0, 0);
     for _ in 0..200 {
         socket.send(&ask.encode(0)).unwrap();
         let Ok(length) = socket.recv(&mut buffer) else { continue };
-        match Message::decode(&buffer[..length]).unwrap().kind {
-            Kind::SizeResponse => {
+        match DatagramMessage::decode(&buffer[..length]).unwrap().kind {
+            DatagramKind::SizeResponse => {
                 assert_eq!(length, 60_000 - 28);
                 bytes += length;
             }
-            Kind::Busy => {
+            DatagramKind::Busy => {
                 assert_eq!(length, HEADER_BYTES);
                 busy += 1;
             }

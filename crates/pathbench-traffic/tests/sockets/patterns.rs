@@ -11,7 +11,7 @@ use pathbench_record::pattern::{
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::server::Limits;
+use pathbench_traffic::server::ServerLimits;
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -36,7 +36,7 @@ fn run(plan: &ClientPlan) -> (EndRecord, EndRecord) {
 
 /// One run of a pattern over each transport, and a second one over TLS where it is optional.
 fn over_all(parameters: &PatternParameters, check: impl Fn(Transport, EndRecord, EndRecord)) {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     for plan in everything.plans(parameters) {
         let (client, server) = run(&plan);
         let encrypted = client.streams[0].in_force.encryption.is_some();
@@ -181,8 +181,12 @@ fn parameters_of_client(index: usize) -> PatternParameters {
 
 #[test]
 fn twenty_concurrent_clients_get_their_own_results() {
-    let wide =
-        Limits { max_tests: 20, max_connections: 256, handshake_timeout: 20_000 * MS, ..Limits::default() };
+    let wide = ServerLimits {
+        max_tests: 20,
+        max_connections: 256,
+        handshake_timeout: 20_000 * MS,
+        ..ServerLimits::default()
+    };
     let everything = Everything::start(wide);
     // All combinations of transports and patterns occur: 5 shares no factor with 4 or 3.
     let plans: Vec<ClientPlan> = (0..20)
@@ -217,7 +221,7 @@ fn twenty_concurrent_clients_get_their_own_results() {
 
 #[test]
 fn the_first_sample_and_the_last_span_a_test_of_several_streams() {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     let throughput =
         ThroughputParameters { amount: Amount::Duration(400 * MS), ..ThroughputParameters::default() };
     let plan = everything.plan(1, throughput);

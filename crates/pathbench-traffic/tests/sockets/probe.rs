@@ -5,9 +5,11 @@ use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{Unobserved, run_client};
-use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, MAGIC, Message, UdpPath};
+use pathbench_traffic::datagram::{
+    DatagramError, DatagramKind, DatagramMessage, HEADER_BYTES, MAGIC, UdpPath,
+};
 use pathbench_traffic::probe::{ProbeCounts, ProbeOutcome, ProbePlan, ProbeSample, run_probes};
-use pathbench_traffic::server::Limits;
+use pathbench_traffic::server::ServerLimits;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn by(interface: &str) -> UdpPath {
+fn bound_path(interface: &str) -> UdpPath {
     UdpPath { interface: Some(interface.to_owned()), local: None }
 }
 
@@ -49,8 +51,8 @@ fn is_answered(sample: &ProbeSample) -> bool {
 
 #[test]
 fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_reported() {
-    let everything = Everything::start(Limits::default());
-    let plan = plan(everything.quic_address(), vec![by("lo"), by("nosuch0")]);
+    let everything = Everything::start(ServerLimits::default());
+    let plan = plan(everything.quic_address(), vec![bound_path("lo"), bound_path("nosuch0")]);
     let (samples, counts) = thread::scope(|scope| {
         let probing = scope.spawn(|| probe(&plan, 1500 * MS));
         // A test over the same port during the probes: neither may receive the other's datagrams.
@@ -91,7 +93,7 @@ fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_reported() {
 #[test]
 fn a_server_that_requires_a_token_answers_only_with_it_and_reports_that() {
     let (server, address, token) = server_with_token();
-    let without = plan(address, vec![by("lo")]);
+    let without = plan(address, vec![bound_path("lo")]);
     let (samples, _) = probe(&without, 200 * MS);
     assert!(!samples.is_empty());
     for sample in samples {
@@ -110,11 +112,11 @@ fn a_server_that_requires_a_token_answers_only_with_it_and_reports_that() {
 #[test]
 fn a_closed_port_is_reported_and_silence_is_loss() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (samples, _) = probe(&plan(silent.local_addr().unwrap(), vec![by("lo")]), 300 * MS);
+    let (samples, _) = probe(&plan(silent.local_addr().unwrap(), vec![bound_path("lo")]), 300 * MS);
     assert!(samples.iter().any(|sample| sample.outcome == ProbeOutcome::Lost), "{samples:?}");
     let address = silent.local_addr().unwrap();
     drop(silent);
-    let (samples, _) = probe(&plan(address, vec![by("lo")]), 300 * MS);
+    let (samples, _) = probe(&plan(address, vec![bound_path("lo")]), 300 * MS);
     let refused = |sample: &ProbeSample| matches!(&sample.outcome, ProbeOutcome::Refused { error } if error.contains("refused"));
     assert!(samples.iter().any(refused), "{samples:?}");
     assert!(!samples.iter().any(is_answered));
@@ -123,27 +125,27 @@ fn a_closed_port_is_reported_and_silence_is_loss() {
 #[test]
 fn a_too_short_interval_is_refused() {
     let address = SocketAddr::from(([127, 0, 0, 1], 9));
-    let hasty = ProbePlan { interval: 19 * MS, ..plan(address, vec![by("lo")]) };
+    let hasty = ProbePlan { interval: 19 * MS, ..plan(address, vec![bound_path("lo")]) };
     let error = run_probes(&hasty, &clock(), &AtomicBool::new(true), &|_| {}).unwrap_err();
     assert!(matches!(error, DatagramError::Interval { .. }), "{error}");
-    let long = ProbePlan { token: Some("t".repeat(513)), ..plan(address, vec![by("lo")]) };
+    let long = ProbePlan { token: Some("t".repeat(513)), ..plan(address, vec![bound_path("lo")]) };
     let error = run_probes(&long, &clock(), &AtomicBool::new(true), &|_| {}).unwrap_err();
     assert!(matches!(error, DatagramError::Token { .. }), "{error}");
 }
 
 #[test]
 fn an_unknown_address_gets_no_more_than_it_sent_and_nothing_without_a_cookie() {
-    let everything = Everything::start(Limits::default());
+    let everything = Everything::start(ServerLimits::default());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(everything.quic_address()).unwrap();
     socket.set_read_timeout(Some(200 * MS)).unwrap();
     let mut buffer = [0; 2000];
-    let message = |kind| Message { value: 7, ..Message::new(kind, 1, 3) };
-    socket.send(&message(Kind::Probe).encode(1000)).unwrap();
+    let message = |kind| DatagramMessage { value: 7, ..DatagramMessage::new(kind, 1, 3) };
+    socket.send(&message(DatagramKind::Probe).encode(1000)).unwrap();
     socket.send(&MAGIC).unwrap();
     socket.send(&[&MAGIC[..], &[0xff; 900]].concat()).unwrap();
     assert!(socket.recv(&mut buffer).is_err(), "an answer without a cookie");
-    socket.send(&message(Kind::Hello).encode(0)).unwrap();
+    socket.send(&message(DatagramKind::Hello).encode(0)).unwrap();
     assert_eq!(socket.recv(&mut buffer).unwrap(), HEADER_BYTES);
     everything.server.stop();
 }

@@ -8,8 +8,10 @@ use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
     ClientError, ClientOutcome, ClientPlan, FetchError, Unobserved, fetch_record, run_client,
 };
-use pathbench_traffic::protocol::{End, Fetch, Frame, Hello, RefusalCode, VERSION, data_header};
-use pathbench_traffic::server::{Limits, Server, ServerOptions};
+use pathbench_traffic::protocol::{
+    ControlFrame, EndFrame, Fetch, HelloFrame, RefusalCode, VERSION, data_header,
+};
+use pathbench_traffic::server::{Server, ServerLimits, ServerOptions};
 use pathbench_transport::SocketOptions;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -30,27 +32,27 @@ fn tiny_test(server: SocketAddr, test: TestId) -> (TcpStream, Vec<u8>) {
         "parameters": { "bytes": BYTES, "streams": 1 },
     });
     let mut stream = TcpStream::connect(server).unwrap();
-    send(&mut stream, &Frame::Hello(Hello::new(test, 0, request.to_string().into_bytes())));
-    assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
-    send(&mut stream, &Frame::Start);
-    assert_eq!(next_frame(&mut stream), Some(Frame::Start));
-    assert!(matches!(next_frame(&mut stream), Some(Frame::End(End { bytes: BYTES, .. }))));
-    send(&mut stream, &Frame::Done { bytes: BYTES });
+    send(&mut stream, &ControlFrame::Hello(HelloFrame::new(test, 0, request.to_string().into_bytes())));
+    assert_eq!(next_frame(&mut stream), Some(ControlFrame::Accept));
+    send(&mut stream, &ControlFrame::Start);
+    assert_eq!(next_frame(&mut stream), Some(ControlFrame::Start));
+    assert!(matches!(next_frame(&mut stream), Some(ControlFrame::End(EndFrame { bytes: BYTES, .. }))));
+    send(&mut stream, &ControlFrame::Done { bytes: BYTES });
     match next_frame(&mut stream) {
-        Some(Frame::Record(json)) => (stream, json),
+        Some(ControlFrame::Record(json)) => (stream, json),
         other => panic!("{other:?}"),
     }
 }
 
 fn ask_for(server: SocketAddr, test: TestId) -> TcpStream {
     let mut stream = TcpStream::connect(server).unwrap();
-    send(&mut stream, &Frame::Fetch(Fetch { version: VERSION, test, end_test: false }));
+    send(&mut stream, &ControlFrame::Fetch(Fetch { version: VERSION, test, end_test: false }));
     stream
 }
 
 #[test]
 fn a_falsified_client_record_does_not_affect_the_server() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     let test = random_id();
     let (mut stream, json) = tiny_test(address, test);
     // The record of a client with bins 584 years after its start.
@@ -58,9 +60,11 @@ fn a_falsified_client_record_does_not_affect_the_server() {
     record["side"] = "client".into();
     record["started"] = 0.into();
     record["deliveries"]["origin"] = u64::MAX.into();
-    let _ = stream.write_all(&Frame::Record(record.to_string().into_bytes()).encode().unwrap());
+    let _ = stream.write_all(&ControlFrame::Record(record.to_string().into_bytes()).encode().unwrap());
     std::thread::sleep(200 * MS);
-    let Some(Frame::Record(kept)) = next_frame(&mut ask_for(address, test)) else { panic!("no record") };
+    let Some(ControlFrame::Record(kept)) = next_frame(&mut ask_for(address, test)) else {
+        panic!("no record")
+    };
     let record = record_by_hand(test, download(), 0);
     let kept: EndRecord = serde_json::from_slice(&kept).unwrap();
     assert_eq!((kept.test, kept.offered.total_bytes()), (record.test, BYTES));
@@ -76,17 +80,17 @@ fn lying_server(in_band: fn(&mut Value), fetched: fn(&mut Value)) -> SocketAddr 
         let mut honest = Value::Null;
         while let Ok((mut stream, _)) = listener.accept() {
             match next_frame(&mut stream) {
-                Some(Frame::Hello(hello)) => {
+                Some(ControlFrame::Hello(hello)) => {
                     honest = serve_download(&mut stream, &hello);
                     let mut record = honest.clone();
                     in_band(&mut record);
-                    send(&mut stream, &Frame::Record(record.to_string().into_bytes()));
+                    send(&mut stream, &ControlFrame::Record(record.to_string().into_bytes()));
                     let _ = stream.read(&mut [0]);
                 }
-                Some(Frame::Fetch(_)) => {
+                Some(ControlFrame::Fetch(_)) => {
                     let mut record = honest.clone();
                     fetched(&mut record);
-                    send(&mut stream, &Frame::Record(record.to_string().into_bytes()));
+                    send(&mut stream, &ControlFrame::Record(record.to_string().into_bytes()));
                     let _ = stream.read(&mut [0]);
                 }
                 _ => return,
@@ -97,17 +101,17 @@ fn lying_server(in_band: fn(&mut Value), fetched: fn(&mut Value)) -> SocketAddr 
 }
 
 /// Runs an honest server and returns its record.
-fn serve_download(stream: &mut TcpStream, hello: &Hello) -> Value {
+fn serve_download(stream: &mut TcpStream, hello: &HelloFrame) -> Value {
     use pathbench_traffic::content::{Content, ContentKind};
     let started = clock().now();
-    send(stream, &Frame::Accept);
-    assert_eq!(next_frame(stream), Some(Frame::Start));
-    send(stream, &Frame::Start);
+    send(stream, &ControlFrame::Accept);
+    assert_eq!(next_frame(stream), Some(ControlFrame::Start));
+    send(stream, &ControlFrame::Start);
     let mut data = vec![0; BYTES as usize];
-    Content::of(hello.test, 0, ContentKind::Download).fill(0, &mut data);
+    Content::new(hello.test, 0, ContentKind::Download).fill(0, &mut data);
     stream.write_all(&data_header(BYTES as u32)).unwrap();
     stream.write_all(&data).unwrap();
-    send(stream, &Frame::End(End { bytes: BYTES, elapsed_ns: 0, cut_short: false }));
+    send(stream, &ControlFrame::End(EndFrame { bytes: BYTES, elapsed_ns: 0, cut_short: false }));
     let _ = next_frame(stream);
     let now = clock().now();
     let mut record = serde_json::to_value(record_by_hand(hello.test, download(), BYTES)).unwrap();
@@ -124,7 +128,7 @@ fn serve_download(stream: &mut TcpStream, hello: &Hello) -> Value {
     record
 }
 
-fn against(in_band: fn(&mut Value)) -> (ClientPlan, ClientOutcome) {
+fn run_against(in_band: fn(&mut Value)) -> (ClientPlan, ClientOutcome) {
     let plan = plan(Transport::Tcp, lying_server(in_band, |_| {}), download());
     let outcome = run_client(&plan, &clock(), &Unobserved);
     assert_eq!(outcome.client.deliveries.total_bytes(), BYTES, "the client's own record stands");
@@ -134,7 +138,7 @@ fn against(in_band: fn(&mut Value)) -> (ClientPlan, ClientOutcome) {
 
 #[test]
 fn a_valid_server_record_is_accepted() {
-    let (plan, outcome) = against(|_| {});
+    let (plan, outcome) = run_against(|_| {});
     assert!(outcome.completed, "{:?}", outcome.error);
     assert!(fetch_record(&plan, true, &outcome.client, &clock()).is_ok());
 }
@@ -167,7 +171,7 @@ const FALSIFIED_FIELDS: [(Change, &str); 16] = [
 #[test]
 fn a_falsified_server_record_is_refused_by_field_and_the_client_record_remains() {
     for (falsify, field) in FALSIFIED_FIELDS {
-        let (_, outcome) = against(falsify);
+        let (_, outcome) = run_against(falsify);
         assert!(!outcome.completed && outcome.server.is_none(), "{field}");
         let Some(ClientError::Broken { message }) = outcome.error else { panic!("{:?}", outcome.error) };
         assert!(message.contains(field), "{field}: {message}");
@@ -187,24 +191,24 @@ fn a_falsified_fetched_record_is_refused_by_field() {
 
 #[test]
 fn fetches_of_a_record_are_rate_limited() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     let test = random_id();
     drop(tiny_test(address, test));
     let answers: Vec<_> = (0..12).map(|_| next_frame(&mut ask_for(address, test))).collect();
-    let records = answers.iter().filter(|answer| matches!(answer, Some(Frame::Record(_)))).count();
+    let records = answers.iter().filter(|answer| matches!(answer, Some(ControlFrame::Record(_)))).count();
     // One more record for every five seconds on a slow host.
     assert!((8..=10).contains(&records), "{records}");
-    let Some(Some(Frame::Refuse(refusal))) = answers.last() else { panic!("{:?}", answers.last()) };
+    let Some(Some(ControlFrame::Refuse(refusal))) = answers.last() else { panic!("{:?}", answers.last()) };
     assert_eq!(refusal.code, RefusalCode::Busy);
     assert!(refusal.retry_after_ms.unwrap() <= 25_000, "{refusal:?}");
     // An unknown test has no record, for any number of fetches.
-    assert!((0..20).all(|_| next_frame(&mut ask_for(address, random_id())) == Some(Frame::NotFound)));
+    assert!((0..20).all(|_| next_frame(&mut ask_for(address, random_id())) == Some(ControlFrame::NotFound)));
     server.stop();
 }
 
 #[test]
 fn slow_readers_of_a_record_are_disconnected_and_limited_in_number() {
-    let short_timeout = Limits { handshake_timeout: 1500 * MS, ..Limits::default() };
+    let short_timeout = ServerLimits { handshake_timeout: 1500 * MS, ..ServerLimits::default() };
     let small = SocketOptions { send_buffer_bytes: Some(4096), ..SocketOptions::default() };
     let options = ServerOptions {
         limits: short_timeout,
@@ -229,12 +233,15 @@ fn slow_readers_of_a_record_are_disconnected_and_limited_in_number() {
             socket.set_recv_buffer_size(2048).unwrap();
             socket.connect(&address.into()).unwrap();
             let mut stream = TcpStream::from(socket);
-            send(&mut stream, &Frame::Fetch(Fetch { version: VERSION, test: plan.test, end_test: false }));
+            send(
+                &mut stream,
+                &ControlFrame::Fetch(Fetch { version: VERSION, test: plan.test, end_test: false }),
+            );
             stream
         })
         .collect();
     std::thread::sleep(300 * MS);
-    let Some(Frame::Refuse(refusal)) = next_frame(&mut ask_for(address, plan.test)) else {
+    let Some(ControlFrame::Refuse(refusal)) = next_frame(&mut ask_for(address, plan.test)) else {
         panic!("a fifth reader is served beside four")
     };
     assert_eq!(refusal.code, RefusalCode::Busy);
@@ -250,7 +257,7 @@ fn slow_readers_of_a_record_are_disconnected_and_limited_in_number() {
         }
         std::thread::sleep(20 * MS);
     }
-    assert!(clock().now().since(begun) < Duration::from_secs(45), "slow_readers keep their places");
+    assert!(clock().now().since(begun) < Duration::from_secs(45), "slow_readers remain admitted");
     server.stop();
 }
 
@@ -263,7 +270,7 @@ fn samplers() -> usize {
 
 #[test]
 fn a_long_sample_interval_leaves_no_thread_behind() {
-    let (server, address) = server(Transport::Tcp, Limits::default());
+    let (server, address) = server(Transport::Tcp, ServerLimits::default());
     for _ in 0..40 {
         let server_sample_interval = Some(Duration::from_secs(3600));
         let plan = ClientPlan { server_sample_interval, ..plan(Transport::Tcp, address, download()) };

@@ -50,7 +50,7 @@ impl Default for QuicLimits {
 
 /// Slots of one kind, limited for each client and in total.
 #[derive(Debug)]
-pub struct Slots {
+pub struct QuicSlots {
     most: usize,
     most_per_client: usize,
     held: Mutex<HashMap<Client, usize>>,
@@ -59,23 +59,23 @@ pub struct Slots {
 
 /// A slot in use; its drop releases it.
 #[derive(Debug)]
-pub struct Slot {
-    slots: Arc<Slots>,
+pub struct QuicSlot {
+    slots: Arc<QuicSlots>,
     client: Client,
 }
 
-impl Slots {
+impl QuicSlots {
     pub fn new(most: usize, most_per_client: usize) -> Arc<Self> {
         Arc::new(Self { most, most_per_client, held: Mutex::default(), released: Condvar::new() })
     }
 
-    pub fn acquire(self: &Arc<Self>, client: Client) -> Option<Slot> {
+    pub fn acquire(self: &Arc<Self>, client: Client) -> Option<QuicSlot> {
         let mut held = self.held();
         if self.is_full(&held, client) {
             return None;
         }
         *held.entry(client).or_default() += 1;
-        Some(Slot { slots: Arc::clone(self), client })
+        Some(QuicSlot { slots: Arc::clone(self), client })
     }
 
     /// Waits up to `limit` until a slot is free for this client.
@@ -96,7 +96,7 @@ impl Slots {
     }
 }
 
-impl Drop for Slot {
+impl Drop for QuicSlot {
     fn drop(&mut self) {
         let mut held = self.slots.held();
         if let Some(own) = held.get_mut(&self.client) {
@@ -112,15 +112,15 @@ impl Drop for Slot {
 /// The slots of [`QuicLimits`].
 #[derive(Debug)]
 pub struct QuicCapacity {
-    pub(crate) connections: Arc<Slots>,
-    pub(crate) tests: Arc<Slots>,
+    pub(crate) connections: Arc<QuicSlots>,
+    pub(crate) tests: Arc<QuicSlots>,
 }
 
 impl QuicCapacity {
     pub fn new(limits: QuicLimits) -> Self {
         Self {
-            connections: Slots::new(limits.connections, limits.connections_per_client),
-            tests: Slots::new(limits.tests, limits.tests_per_client),
+            connections: QuicSlots::new(limits.connections, limits.connections_per_client),
+            tests: QuicSlots::new(limits.tests, limits.tests_per_client),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! A client's QUIC connection and its streams.
 
 use super::connection::{FIRST_SOCKET, QuicConnection};
-use super::driver::Driver;
-use super::endpoint::Endpoint;
+use super::driver::QuicDriver;
+use super::endpoint::QuicEndpoint;
 use super::interfaces::{Egress, largest_mtu};
 use super::link_watch::LinkWatch;
 use super::settings;
-use super::socket::{Binding, PathSocket, SocketError};
+use super::socket::{Binding, QuicSocket, SocketError};
 use super::stream::QuicStream;
 use crate::error::ConnectError;
 use crate::options::ConnectOptions;
@@ -79,11 +79,11 @@ impl QuicClient {
         let mut core = Core::new(inner, instruments, &settings, &start);
         core.join();
         let endpoint =
-            Endpoint::new((clock, epoch), protocol, settings, options.socket.clone(), None, sockets);
+            QuicEndpoint::new((clock, epoch), protocol, settings, options.socket.clone(), None, sockets);
         let endpoint = Arc::new(endpoint.map_err(failed("opening an event descriptor"))?);
         let connection = QuicConnection::new(Arc::clone(&endpoint), (handle, remote), core, socket, None);
         let connection = Arc::new(connection);
-        Driver::start(&endpoint, None, Some(Arc::clone(&connection)), links)
+        QuicDriver::start(&endpoint, None, Some(Arc::clone(&connection)), links)
             .map_err(failed("starting a thread for QUIC"))?;
         let client = Self { connection, options: options.clone() };
         client.await_handshake()?;
@@ -179,11 +179,11 @@ fn interfaces(options: &ConnectOptions, multipath: bool) -> Vec<String> {
 fn first_socket(
     options: &ConnectOptions,
     links: Option<&LinkWatch>,
-) -> Result<(usize, PathSocket), ConnectError> {
+) -> Result<(usize, QuicSocket), ConnectError> {
     let remote = options.remote;
     let Some(links) = links else {
         let route = Binding { interface: options.interface.as_deref(), local: options.local, remote };
-        let socket = PathSocket::connected(&route, &options.socket);
+        let socket = QuicSocket::connect(&route, &options.socket);
         return socket.map(|socket| (0, socket)).map_err(|error| socket_failure(options, error));
     };
     let interfaces = links.interfaces();
@@ -193,7 +193,7 @@ fn first_socket(
         let local = interface.and_then(|interface| path.source(interface, remote.is_ipv6()));
         let Some(local) = local else { continue };
         let route = Binding { interface: Some(&path.interface), local: Some(local), remote };
-        match PathSocket::connected(&route, &options.socket) {
+        match QuicSocket::connect(&route, &options.socket) {
             Ok(socket) => return Ok((index, socket)),
             Err(error) => failure = Some(error),
         }

@@ -1,8 +1,8 @@
 //! A QUIC connection shared by threads, with one lock. The thread that changes the state sends the resulting datagrams.
 
-use super::capacity::Slot;
-use super::endpoint::Endpoint;
-use super::socket::{Binding, PathSocket};
+use super::capacity::QuicSlot;
+use super::endpoint::QuicEndpoint;
+use super::socket::{Binding, QuicSocket};
 use crate::containment::lock;
 use noq_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, StreamId, Transmit};
 use pathbench_mpquic::{Core, Driver, InterfaceChange, LINGER, LocalSocket, SocketId, Turn, Wakeup};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct QuicConnection {
-    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) endpoint: Arc<QuicEndpoint>,
     pub(crate) handle: ConnectionHandle,
     peer: SocketAddr,
     core: Mutex<Core>,
@@ -30,9 +30,9 @@ pub(crate) struct QuicConnection {
     due_nanos: AtomicU64,
     established: AtomicBool,
     /// At a server: the slot of the connection.
-    _slot: Option<Slot>,
+    _slot: Option<QuicSlot>,
     /// At a server: the slot of its test.
-    test_slot: OnceLock<Slot>,
+    test_slot: OnceLock<QuicSlot>,
     /// Makes the next turn panic.
     #[cfg(test)]
     pub(super) panics: AtomicBool,
@@ -47,7 +47,7 @@ pub(crate) struct StreamSignals {
 /// The sockets of a connection with the ids by which the core addresses them.
 #[derive(Debug)]
 struct Sockets {
-    open: Vec<(SocketId, Arc<PathSocket>)>,
+    open: Vec<(SocketId, Arc<QuicSocket>)>,
     count: u32,
     changed: bool,
 }
@@ -71,7 +71,7 @@ impl Driver for TurnDriver<'_> {
         remote: SocketAddr,
     ) -> Result<LocalSocket, String> {
         let route = Binding { interface: Some(interface), local: Some(local), remote };
-        let socket = PathSocket::connected(&route, &self.connection.endpoint.socket_options)
+        let socket = QuicSocket::connect(&route, &self.connection.endpoint.socket_options)
             .map_err(|error| format!("{}: {}", error.doing, error.source))?;
         let Sockets { open, count, changed } = &mut *self.sockets;
         let opened = LocalSocket { id: SocketId(*count), address: socket.local_addr() };
@@ -95,11 +95,11 @@ pub(crate) const FIRST_SOCKET: SocketId = SocketId(0);
 
 impl QuicConnection {
     pub(crate) fn new(
-        endpoint: Arc<Endpoint>,
+        endpoint: Arc<QuicEndpoint>,
         (handle, peer): (ConnectionHandle, SocketAddr),
         core: Core,
-        socket: Arc<PathSocket>,
-        slot: Option<Slot>,
+        socket: Arc<QuicSocket>,
+        slot: Option<QuicSlot>,
     ) -> Self {
         Self {
             endpoint,
@@ -121,7 +121,7 @@ impl QuicConnection {
 
     /// A panic of a thread that held the lock ends the connection.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(|poisoned| broken(poisoned.into_inner()))
+        self.core.lock().unwrap_or_else(|poisoned| break_core(poisoned.into_inner()))
     }
 
     /// Ends the connection without the library; see [`Core::break_down`].
@@ -133,7 +133,6 @@ impl QuicConnection {
         self.wake(wakeups);
     }
 
-    /// Waits up to `limit` for a change of the connection.
     pub(crate) fn wait<'a>(&self, core: MutexGuard<'a, Core>, limit: Duration) -> MutexGuard<'a, Core> {
         wait(&self.changed, core, limit)
     }
@@ -162,7 +161,7 @@ impl QuicConnection {
     }
 
     /// At a server: raises the connection's limits to those of a test, until the connection ends.
-    pub(crate) fn begin_test(&self, core: &mut Core, slot: Slot) {
+    pub(crate) fn begin_test(&self, core: &mut Core, slot: QuicSlot) {
         core.begin_test();
         // Set only here, under the core's lock.
         let _ = self.test_slot.set(slot);
@@ -299,12 +298,12 @@ pub(crate) fn wait<'a>(
 ) -> MutexGuard<'a, Core> {
     match signal.wait_timeout(core, limit) {
         Ok((core, _)) => core,
-        Err(poisoned) => broken(poisoned.into_inner().0),
+        Err(poisoned) => break_core(poisoned.into_inner().0),
     }
 }
 
 /// A connection whose lock was held by a thread that panicked.
-fn broken(mut core: MutexGuard<'_, Core>) -> MutexGuard<'_, Core> {
+fn break_core(mut core: MutexGuard<'_, Core>) -> MutexGuard<'_, Core> {
     core.break_down("a thread of this end panicked");
     core
 }

@@ -1,10 +1,10 @@
 //! The thread of an endpoint: receives datagrams, runs the connections' turns, sleeps.
 
 use super::connection::QuicConnection;
-use super::endpoint::Endpoint;
+use super::endpoint::QuicEndpoint;
 use super::link_watch::LinkWatch;
-use super::server::Server;
-use super::socket::{Datagram, PathSocket, ReceiveBuffers, was_full};
+use super::server::QuicServer;
+use super::socket::{QuicDatagram, QuicSocket, ReceiveBuffers, was_full};
 use crate::containment::contain_panic;
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit};
 use pathbench_mpquic::{Core, Turn, Wakeup};
@@ -22,17 +22,16 @@ const READS_PER_TURN: usize = 4;
 /// A busy driver wakes the threads that wait for streams once in this many turns: each then finds more data, for fewer
 /// context switches.
 const TURNS_PER_WAKING: usize = 4;
-/// The longest sleep of the driver.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// An answer to a connection attempt is at most this many times as long as the datagram (RFC 9000, section 8.1).
 const AMPLIFICATION: usize = 3;
 
-pub(crate) struct Driver {
-    endpoint: Arc<Endpoint>,
-    server: Option<Arc<Server>>,
+pub(crate) struct QuicDriver {
+    endpoint: Arc<QuicEndpoint>,
+    server: Option<Arc<QuicServer>>,
     connections: HashMap<ConnectionHandle, Arc<QuicConnection>>,
     buffers: ReceiveBuffers,
-    sockets: Vec<Arc<PathSocket>>,
+    sockets: Vec<Arc<QuicSocket>>,
     arrived: Vec<(ConnectionHandle, ConnectionEvent)>,
     incoming: Vec<Incoming>,
     response: Vec<u8>,
@@ -43,14 +42,14 @@ pub(crate) struct Driver {
     links_readable: bool,
 }
 
-impl Driver {
+impl QuicDriver {
     /// Starts the thread of a server's endpoint, or of a client's with its connection; with `links`, it reports changes
     /// of this host's interfaces to the connections. A server's thread ends when the endpoint is closing and its last
     /// connection has ended, a client's with its connection. A panic of the thread ends all connections.
     /// Errors: the system cannot start a thread.
     pub(crate) fn start(
-        endpoint: &Arc<Endpoint>,
-        server: Option<Arc<Server>>,
+        endpoint: &Arc<QuicEndpoint>,
+        server: Option<Arc<QuicServer>>,
         connection: Option<Arc<QuicConnection>>,
         links: Option<LinkWatch>,
     ) -> io::Result<()> {
@@ -271,7 +270,7 @@ impl Driver {
 }
 
 /// Passes a datagram that is not QUIC's to the other service on the port; `false` if that does not accept it.
-fn serve_otherwise(server: Option<&Server>, socket: &PathSocket, datagram: &Datagram) -> bool {
+fn serve_otherwise(server: Option<&QuicServer>, socket: &QuicSocket, datagram: &QuicDatagram) -> bool {
     let service = server.and_then(|server| server.service_for(&datagram.payload));
     let Some(service) = service else { return false };
     let (destination, src_ip) = (datagram.route.remote(), datagram.route.local_ip());
@@ -289,9 +288,9 @@ fn serve_otherwise(server: Option<&Server>, socket: &PathSocket, datagram: &Data
 /// Passes a datagram to the library, which finds its connection. An answer above [`AMPLIFICATION`] is dropped: the
 /// source address may be forged.
 fn route(
-    endpoint: &Endpoint,
+    endpoint: &QuicEndpoint,
     now: Instant,
-    datagram: Datagram,
+    datagram: QuicDatagram,
     response: &mut Vec<u8>,
 ) -> Option<DatagramEvent> {
     response.clear();

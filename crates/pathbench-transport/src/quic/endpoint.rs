@@ -2,7 +2,7 @@
 //! their driver.
 
 use super::capacity::QuicCapacity;
-use super::socket::PathSocket;
+use super::socket::QuicSocket;
 use crate::containment::lock;
 use crate::options::SocketOptions;
 use pathbench_mpquic::{ConnectionSettings, Epoch};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub(crate) struct QuicEndpoint {
     clock: Arc<dyn Clock>,
     pub(super) epoch: Epoch,
     library: Mutex<noq_proto::Endpoint>,
@@ -22,7 +22,7 @@ pub(crate) struct Endpoint {
     pub(super) socket_options: SocketOptions,
     /// At a server: the slots of connections and tests.
     pub(super) capacity: Option<Arc<QuicCapacity>>,
-    sockets: Mutex<Vec<Arc<PathSocket>>>,
+    sockets: Mutex<Vec<Arc<QuicSocket>>>,
     pub(super) wakeup: OwnedFd,
     /// The driver waits for sockets, `wakeup` or [`Endpoint::planned_nanos`].
     asleep: AtomicBool,
@@ -33,7 +33,7 @@ pub(crate) struct Endpoint {
     refused: AtomicBool,
 }
 
-impl Endpoint {
+impl QuicEndpoint {
     /// Errors: the process has no file descriptor left.
     pub(crate) fn new(
         (clock, epoch): (Arc<dyn Clock>, Epoch),
@@ -41,7 +41,7 @@ impl Endpoint {
         settings: ConnectionSettings,
         socket_options: SocketOptions,
         capacity: Option<Arc<QuicCapacity>>,
-        sockets: Vec<Arc<PathSocket>>,
+        sockets: Vec<Arc<QuicSocket>>,
     ) -> io::Result<Self> {
         let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
@@ -75,7 +75,7 @@ impl Endpoint {
         self.clock.now()
     }
 
-    pub(crate) fn sockets(&self) -> MutexGuard<'_, Vec<Arc<PathSocket>>> {
+    pub(crate) fn sockets(&self) -> MutexGuard<'_, Vec<Arc<QuicSocket>>> {
         lock(&self.sockets)
     }
 

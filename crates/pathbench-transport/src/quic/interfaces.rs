@@ -1,6 +1,6 @@
 //! GSO limits and MTUs of this host's interfaces.
 
-use pathbench_host::netlink::{Link, NetlinkError, RouteSocket};
+use pathbench_host::netlink::{NetlinkError, NetworkInterface, RouteSocket};
 use std::net::IpAddr;
 
 /// Assumed when the host does not report an MTU.
@@ -9,7 +9,6 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 /// Headers of Ethernet with a VLAN tag, IPv6 and UDP, and one byte, since a packet must be shorter than `gso_max_size`.
 const LONGEST_HEADERS_BYTES: usize = 18 + 40 + 8 + 1;
 
-/// The outgoing interfaces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Egress<'a> {
     Named(&'a [String]),
@@ -36,11 +35,11 @@ impl GsoLimit {
     /// The kernel segments a longer GSO packet before it enters the interface (`gso_features_check`, net/core/dev.c),
     /// and each segment then passes bridges, netfilter and qdiscs by itself: 0.4 ms for 44 datagrams, not 0.03 ms.
     /// A limit of one segment is ignored: segmentation by the kernel costs less than a system call for each segment.
-    pub(crate) fn of(egress: Egress<'_>) -> Self {
+    pub(crate) fn read(egress: Egress<'_>) -> Self {
         links_of(egress).unwrap_or_default().iter().fold(Self::NONE, Self::and)
     }
 
-    fn and(self, link: &Link) -> Self {
+    fn and(self, link: &NetworkInterface) -> Self {
         let bytes = link.gso_max_size.map_or(usize::MAX, |bytes| bytes as usize);
         let segments = link.gso_max_segs.map_or(usize::MAX, |segments| segments as usize);
         let bytes = bytes.saturating_sub(LONGEST_HEADERS_BYTES);
@@ -69,7 +68,7 @@ pub(crate) fn largest_mtu(egress: Egress<'_>) -> u32 {
         .unwrap_or(ETHERNET_MTU_BYTES)
 }
 
-fn links_of(egress: Egress<'_>) -> Result<Vec<Link>, NetlinkError> {
+fn links_of(egress: Egress<'_>) -> Result<Vec<NetworkInterface>, NetlinkError> {
     let mut socket = RouteSocket::open()?;
     let mut links = socket.links()?;
     let address = match egress {
@@ -101,8 +100,8 @@ fn links_of(egress: Egress<'_>) -> Result<Vec<Link>, NetlinkError> {
 mod tests {
     use super::*;
 
-    fn link(gso_max_size: u32, gso_max_segs: u32) -> Link {
-        Link {
+    fn link(gso_max_size: u32, gso_max_segs: u32) -> NetworkInterface {
+        NetworkInterface {
             index: 1,
             name: "eth".to_owned(),
             mtu: 1500,
@@ -118,7 +117,7 @@ mod tests {
         }
     }
 
-    fn limit(links: &[Link]) -> GsoLimit {
+    fn limit(links: &[NetworkInterface]) -> GsoLimit {
         links.iter().fold(GsoLimit::NONE, GsoLimit::and)
     }
 

@@ -1,7 +1,7 @@
 //! This host's interfaces and their changes, for the path manager.
 
 use pathbench_host::link_events::LinkEventStream;
-use pathbench_host::netlink::{Link, NetlinkError, RouteSocket};
+use pathbench_host::netlink::{NetlinkError, NetworkInterface, RouteSocket};
 use pathbench_mpquic::{Interface, InterfaceChange};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,11 +30,11 @@ impl LinkWatch {
     pub(crate) fn start() -> Result<Self, NetlinkError> {
         // Subscribed before the listing, so that no change is missed.
         let stream = LinkEventStream::subscribe()?;
-        Ok(Self { stream, interfaces: listing()? })
+        Ok(Self { stream, interfaces: list_interfaces()? })
     }
 
     pub(crate) fn interfaces(&self) -> Vec<Interface> {
-        self.interfaces.iter().map(|(name, watched)| watched.named(name)).collect()
+        self.interfaces.iter().map(|(name, watched)| watched.interface_state(name)).collect()
     }
 
     /// Changes since the last call; non-blocking.
@@ -56,7 +56,7 @@ impl LinkWatch {
 
     fn apply(&mut self, event: &LinkEvent) {
         if event.change == LinkChange::Overrun {
-            if let Ok(listed) = listing() {
+            if let Ok(listed) = list_interfaces() {
                 self.interfaces = listed;
             }
             return;
@@ -88,21 +88,22 @@ impl AsFd for LinkWatch {
 }
 
 impl Watched {
-    fn named(&self, name: &str) -> Interface {
+    fn interface_state(&self, name: &str) -> Interface {
         let (up, addresses) = (self.up && self.carrier, self.addresses.clone());
         Interface { name: name.to_owned(), up, addresses }
     }
 }
 
-fn listing() -> Result<Interfaces, NetlinkError> {
+fn list_interfaces() -> Result<Interfaces, NetlinkError> {
     let mut socket = RouteSocket::open()?;
-    let links: Vec<Link> = socket.links()?;
+    let links: Vec<NetworkInterface> = socket.links()?;
     let addresses = socket.addresses()?;
     let of = |index| {
         let own = addresses.iter().filter(move |address| address.index == index && !address.tentative);
         own.map(|address| address.network.addr()).collect()
     };
-    let watched = |link: &Link| Watched { up: link.up, carrier: link.carrier, addresses: of(link.index) };
+    let watched =
+        |link: &NetworkInterface| Watched { up: link.up, carrier: link.carrier, addresses: of(link.index) };
     Ok(links.iter().map(|link| (link.name.clone(), watched(link))).collect())
 }
 
@@ -110,7 +111,7 @@ fn differences(before: &Interfaces, after: &Interfaces, description: &str) -> Ve
     let nothing = Watched::default();
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let changed = names.into_iter().filter_map(|name| {
-        let of = |interfaces: &Interfaces| interfaces.get(name).unwrap_or(&nothing).named(name);
+        let of = |interfaces: &Interfaces| interfaces.get(name).unwrap_or(&nothing).interface_state(name);
         let interface = of(after);
         let description = description.to_owned();
         (interface != of(before)).then_some(InterfaceChange { interface, description })

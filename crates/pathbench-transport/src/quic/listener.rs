@@ -1,11 +1,11 @@
 //! A QUIC listener.
 
-use super::driver::Driver;
-use super::endpoint::Endpoint;
+use super::driver::QuicDriver;
+use super::endpoint::QuicEndpoint;
 use super::interfaces::{Egress, largest_mtu};
-use super::server::Server;
+use super::server::QuicServer;
 use super::settings;
-use super::socket::PathSocket;
+use super::socket::QuicSocket;
 use super::stream::QuicStream;
 use crate::error::{AcceptError, BindError};
 use crate::options::ListenOptions;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// and accepts the others with a single path.
 #[derive(Debug)]
 pub(crate) struct QuicListener {
-    endpoint: Arc<Endpoint>,
-    server: Arc<Server>,
+    endpoint: Arc<QuicEndpoint>,
+    server: Arc<QuicServer>,
     local: SocketAddr,
 }
 
@@ -50,18 +50,19 @@ impl QuicListener {
         let crypto = QuicServerConfig::try_from(tls)
             .map_err(|error| failed("setting up TLS for QUIC")(io::Error::other(error.to_string())))?;
         let config = ServerConfig::with_crypto(Arc::new(crypto));
-        let socket = PathSocket::listening(address, &options.socket)
-            .map_err(|error| BindError::of(address, error.doing, error.source))?;
+        let socket = QuicSocket::listen(address, &options.socket)
+            .map_err(|error| BindError::classify(address, error.doing, error.source))?;
         let local = socket.local_addr();
         let server_config = Some(Arc::new(config.clone()));
         let library = noq_proto::Endpoint::new(Arc::new(endpoint_config()), server_config, true);
         let epoch = Epoch::starting(clock.now());
         let capacity = Some(Arc::clone(&options.quic_capacity));
         let (socket_options, sockets) = (options.socket.clone(), vec![Arc::new(socket)]);
-        let endpoint = Endpoint::new((clock, epoch), library, settings, socket_options, capacity, sockets);
+        let endpoint =
+            QuicEndpoint::new((clock, epoch), library, settings, socket_options, capacity, sockets);
         let endpoint = Arc::new(endpoint.map_err(failed("opening an event descriptor"))?);
-        let server = Arc::new(Server::new(config, options.datagrams.clone()));
-        Driver::start(&endpoint, Some(Arc::clone(&server)), None, None)
+        let server = Arc::new(QuicServer::new(config, options.datagrams.clone()));
+        QuicDriver::start(&endpoint, Some(Arc::clone(&server)), None, None)
             .map_err(failed("starting a thread for QUIC"))?;
         Ok(Self { endpoint, server, local })
     }

@@ -7,9 +7,9 @@ use crate::containment::contain_panic;
 use crate::error::{AcceptError, ReceiveError};
 use crate::options::{ConnectOptions, DatagramService, ListenOptions};
 use crate::tls::{Security, ServerIdentity, Trust};
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,8 @@ impl Service {
 
     fn pair(&self) -> Pair {
         let security = Security::Tls(self.trust.clone());
-        let options = ConnectOptions { security, ..ConnectOptions::to(self.listener.local_addr(), PATIENCE) };
+        let options =
+            ConnectOptions { security, ..ConnectOptions::new(self.listener.local_addr(), PATIENCE) };
         let client = QuicClient::connect(Transport::Quic, &options, clock()).unwrap();
         let near = client.open().unwrap();
         near.send(b"!", Some(PATIENCE)).unwrap();
@@ -55,7 +56,6 @@ impl Service {
     }
 }
 
-/// Makes the next turn of the stream's connection panic.
 fn make_panic(far: &QuicStream) {
     far.connection.panics.store(true, Ordering::Relaxed);
 }
@@ -116,7 +116,6 @@ fn a_panic_in_a_thread_that_uses_a_stream_ends_that_connection_once() {
     assert_works(&other);
 }
 
-/// Panics at each datagram that it accepts.
 #[derive(Debug)]
 struct PanickingService;
 

@@ -1,7 +1,7 @@
 //! Admission of clients, and the streams that wait to be accepted.
 
 use super::connection::{FIRST_SOCKET, QuicConnection};
-use super::endpoint::Endpoint;
+use super::endpoint::QuicEndpoint;
 use super::stream::QuicStream;
 use crate::containment::lock;
 use crate::error::AcceptError;
@@ -19,7 +19,7 @@ const HANDSHAKES: usize = 64;
 const WAITING_STREAMS: usize = 1024;
 
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct QuicServer {
     config: ServerConfig,
     datagrams: Option<Arc<dyn DatagramService>>,
     waiting: Mutex<Waiting>,
@@ -39,7 +39,7 @@ enum End {
     Dead(String),
 }
 
-impl Server {
+impl QuicServer {
     pub(crate) fn new(config: ServerConfig, datagrams: Option<Arc<dyn DatagramService>>) -> Self {
         Self { config, datagrams, waiting: Mutex::default(), arrived: Condvar::new() }
     }
@@ -51,7 +51,7 @@ impl Server {
     /// Admits a client, requires proof of its address (Retry), or refuses it; the answer is in `response`.
     pub(crate) fn admit(
         &self,
-        endpoint: &Arc<Endpoint>,
+        endpoint: &Arc<QuicEndpoint>,
         connections: &mut HashMap<ConnectionHandle, Arc<QuicConnection>>,
         incoming: Incoming,
         response: &mut Vec<u8>,
@@ -99,7 +99,7 @@ impl Server {
     }
 
     pub(crate) fn offer(&self, connection: &Arc<QuicConnection>, core: &mut Core, id: StreamId) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.lock_waiting();
         if waiting.end.is_some() || waiting.streams.len() >= WAITING_STREAMS {
             drop(waiting);
             return core.refuse(id);
@@ -112,7 +112,7 @@ impl Server {
     /// Waits for a stream that a peer opens.
     /// Errors: `Closed` after [`Server::close`], `Dead` after [`Server::fail`].
     pub(crate) fn accept(&self, local: SocketAddr) -> Result<QuicStream, AcceptError> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.lock_waiting();
         loop {
             match &waiting.end {
                 None => {}
@@ -139,7 +139,7 @@ impl Server {
     }
 
     fn end(&self, end: End) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.lock_waiting();
         waiting.end.get_or_insert(end);
         let refused = std::mem::take(&mut waiting.streams);
         drop(waiting);
@@ -149,7 +149,7 @@ impl Server {
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn lock_waiting(&self) -> MutexGuard<'_, Waiting> {
         lock(&self.waiting)
     }
 }

@@ -24,7 +24,7 @@ const MESSAGES_PER_READ: usize = 16;
 const MESSAGE_BYTES: usize = 1 << 16;
 
 #[derive(Debug)]
-pub(crate) struct PathSocket {
+pub(crate) struct QuicSocket {
     socket: Socket,
     state: UdpSocketState,
     local: SocketAddr,
@@ -69,28 +69,28 @@ pub(crate) struct ReceiveBuffers {
 }
 
 #[derive(Debug)]
-pub(crate) struct Datagram {
+pub(crate) struct QuicDatagram {
     pub(crate) route: FourTuple,
     pub(crate) ecn: Option<EcnCodepoint>,
     pub(crate) payload: BytesMut,
 }
 
-impl PathSocket {
-    pub(crate) fn connected(route: &Binding<'_>, options: &SocketOptions) -> Result<Self, SocketError> {
+impl QuicSocket {
+    pub(crate) fn connect(route: &Binding<'_>, options: &SocketOptions) -> Result<Self, SocketError> {
         let socket = open(Domain::for_address(route.remote), options)?;
         if let Some(interface) = route.interface {
             socket
                 .bind_device(Some(interface.as_bytes()))
-                .map_err(failed("binding to the interface (SO_BINDTODEVICE)"))?;
+                .map_err(socket_error("binding to the interface (SO_BINDTODEVICE)"))?;
         }
         let wildcard: IpAddr =
             if route.remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let local = SocketAddr::new(route.local.unwrap_or(wildcard), 0);
-        socket.bind(&local.into()).map_err(failed("binding the local address"))?;
-        socket.connect(&route.remote.into()).map_err(failed("connecting"))?;
+        socket.bind(&local.into()).map_err(socket_error("binding the local address"))?;
+        socket.connect(&route.remote.into()).map_err(socket_error("connecting"))?;
         let interface = route.interface.map(str::to_owned);
         Self::ready(socket, true, |local| {
-            GsoLimit::of(
+            GsoLimit::read(
                 interface
                     .as_ref()
                     .map_or(Egress::Address(local), |name| Egress::Named(std::slice::from_ref(name))),
@@ -99,13 +99,13 @@ impl PathSocket {
     }
 
     /// A server's socket; an IPv6 wildcard address also accepts IPv4 peers.
-    pub(crate) fn listening(address: SocketAddr, options: &SocketOptions) -> Result<Self, SocketError> {
+    pub(crate) fn listen(address: SocketAddr, options: &SocketOptions) -> Result<Self, SocketError> {
         let socket = open(Domain::for_address(address), options)?;
         if address.is_ipv6() {
-            socket.set_only_v6(false).map_err(failed("clearing IPV6_V6ONLY"))?;
+            socket.set_only_v6(false).map_err(socket_error("clearing IPV6_V6ONLY"))?;
         }
-        socket.bind(&address.into()).map_err(failed("binding the address"))?;
-        Self::ready(socket, false, |local| GsoLimit::of(Egress::Any(local)))
+        socket.bind(&address.into()).map_err(socket_error("binding the address"))?;
+        Self::ready(socket, false, |local| GsoLimit::read(Egress::Any(local)))
     }
 
     fn ready(
@@ -113,9 +113,11 @@ impl PathSocket {
         connected: bool,
         gso: impl FnOnce(IpAddr) -> GsoLimit,
     ) -> Result<Self, SocketError> {
-        let local =
-            socket.local_addr().and_then(|local| inet(&local)).map_err(failed("reading the address"))?;
-        let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(failed("setting up UDP"))?;
+        let local = socket
+            .local_addr()
+            .and_then(|local| inet(&local))
+            .map_err(socket_error("reading the address"))?;
+        let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(socket_error("setting up UDP"))?;
         Ok(Self { socket, state, local, connected, gso: gso(local.ip()), queue: Mutex::default() })
     }
 
@@ -217,7 +219,7 @@ impl PathSocket {
     pub(crate) fn receive(
         &self,
         buffers: &mut ReceiveBuffers,
-        mut take: impl FnMut(Datagram),
+        mut take: impl FnMut(QuicDatagram),
     ) -> io::Result<usize> {
         let ReceiveBuffers { buffers, metas } = buffers;
         let mut slices = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer));
@@ -234,7 +236,7 @@ impl PathSocket {
             for datagram in message.chunks(meta.stride.max(1)) {
                 // A copy: an unread stream frame keeps its datagram in memory, and must not keep 43 others.
                 let payload = BytesMut::from(datagram);
-                take(Datagram {
+                take(QuicDatagram {
                     route,
                     ecn: meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8)),
                     payload,
@@ -249,7 +251,7 @@ impl PathSocket {
     }
 }
 
-impl AsFd for PathSocket {
+impl AsFd for QuicSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -270,17 +272,17 @@ pub(crate) const fn was_full(count: usize) -> bool {
 }
 
 fn open(domain: Domain, options: &SocketOptions) -> Result<Socket, SocketError> {
-    let socket =
-        Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).map_err(failed("opening a UDP socket"))?;
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
+        .map_err(socket_error("opening a UDP socket"))?;
     let send = options.send_buffer_bytes.unwrap_or(BUFFER_BYTES);
     let receive = options.receive_buffer_bytes.unwrap_or(BUFFER_BYTES);
     set_send_buffer(socket.as_fd(), send)
         .and_then(|()| set_receive_buffer(socket.as_fd(), receive))
-        .map_err(failed("setting the buffers"))?;
+        .map_err(socket_error("setting the buffers"))?;
     Ok(socket)
 }
 
-fn failed(doing: &'static str) -> impl Fn(io::Error) -> SocketError {
+fn socket_error(doing: &'static str) -> impl Fn(io::Error) -> SocketError {
     move |source| SocketError { doing, source }
 }
 
@@ -301,7 +303,7 @@ mod tests {
         let remote = receiver.local_addr().unwrap();
         drop(receiver);
         let route = Binding { interface: None, local: None, remote };
-        let socket = PathSocket::connected(&route, &SocketOptions::default()).unwrap();
+        let socket = QuicSocket::connect(&route, &SocketOptions::default()).unwrap();
         let transmit = |contents: &[u8]| Transmit {
             destination: remote,
             ecn: None,

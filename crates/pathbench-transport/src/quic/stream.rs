@@ -81,7 +81,7 @@ impl QuicStream {
                 Read::Blocked => {}
             }
             if let Some(reason) = core.ended() {
-                return Err(match ending(reason) {
+                return Err(match classify_end(reason) {
                     Ending::Reset => ReceiveError::Reset { peer },
                     Ending::Dead(message) => ReceiveError::Dead { peer, message },
                     Ending::Failed(source) => ReceiveError::Failed { peer, source },
@@ -107,7 +107,7 @@ impl QuicStream {
                 return Err(SendError::Aborted { peer });
             }
             if let Some(reason) = core.ended() {
-                return Err(match ending(reason) {
+                return Err(match classify_end(reason) {
                     Ending::Reset => SendError::Reset { peer },
                     Ending::Dead(message) => SendError::Dead { peer, message },
                     Ending::Failed(source) => SendError::Failed { peer, source },
@@ -227,7 +227,7 @@ impl QuicStream {
 
 struct TimedOut;
 
-fn ending(reason: &ConnectionError) -> Ending {
+fn classify_end(reason: &ConnectionError) -> Ending {
     match reason {
         ConnectionError::ApplicationClosed(_)
         | ConnectionError::ConnectionClosed(_)

@@ -18,7 +18,7 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 
 /// One end of a TLS connection. Lock order: received, outgoing, session.
 #[derive(Debug)]
-pub(super) struct Layer {
+pub(super) struct TlsLayer {
     session: Mutex<rustls::Connection>,
     /// Held by the sending thread, so that records are sent in order.
     outgoing: Mutex<Outgoing>,
@@ -39,7 +39,7 @@ struct Received {
     end: usize,
 }
 
-impl Layer {
+impl TlsLayer {
     pub(super) fn new(session: impl Into<rustls::Connection>, bytes: &[u8], clock: Arc<dyn Clock>) -> Self {
         let received = Mutex::new(Received { bytes: bytes.to_vec(), start: 0, end: bytes.len() });
         Self { session: Mutex::new(session.into()), outgoing: Mutex::default(), received, clock }

@@ -28,7 +28,6 @@ use thiserror::Error;
 #[serde(try_from = "String", into = "String")]
 pub struct CertificateFingerprint(pub [u8; 32]);
 
-/// The text is not a fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "`{text}` is not a fingerprint: give the 64 hexadecimal digits that `pathbench serve` prints (SHA-256)"
@@ -37,7 +36,7 @@ pub struct InvalidFingerprint {
     pub text: String,
 }
 
-/// How a client authenticates a server.
+/// The authentication of a server by a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
@@ -68,7 +67,7 @@ pub enum Security {
 }
 
 impl Security {
-    /// How the server is authenticated, if the connection is encrypted.
+    /// The authentication of the server, if the connection is encrypted.
     pub const fn trust(&self) -> Option<&Trust> {
         match self {
             Self::Clear => None,
@@ -128,11 +127,7 @@ pub enum IdentityError {
         .certificate.display(), .key.display())]
     Unusable { certificate: PathBuf, key: PathBuf, source: rustls::Error },
     #[error("generating a certificate for {names}: {source}")]
-    Generation {
-        names: String,
-        /// The error of the library.
-        source: rcgen::Error,
-    },
+    Generation { names: String, source: rcgen::Error },
 }
 
 impl ServerIdentity {
@@ -186,7 +181,6 @@ fn generate(names: &[String]) -> Result<(rcgen::Certificate, rcgen::KeyPair), Id
     Ok((certificate, key))
 }
 
-/// SHA-256 of a certificate.
 fn fingerprint_of(certificate: &CertificateDer<'_>) -> CertificateFingerprint {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, certificate).as_ref());

@@ -1,6 +1,6 @@
 //! A connected kernel socket with optional TLS; at a server, also before the first byte shows whether the client uses it.
 
-use super::layer::Layer;
+use super::layer::TlsLayer;
 use super::{ALPN, ServerIdentity, rejection, server_config};
 use crate::containment::lock;
 use crate::error::{ConnectError, ReceiveError, SendError};
@@ -30,10 +30,9 @@ pub(crate) struct StreamSocket {
 #[derive(Debug)]
 enum WireFormat {
     Clear,
-    Tls(Box<Layer>),
+    Tls(Box<TlsLayer>),
 }
 
-/// The state of a server that accepts TLS and clear text.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsAcceptor {
     config: Arc<ServerConfig>,
@@ -56,7 +55,7 @@ impl StreamSocket {
     }
 
     /// A server's socket; without an acceptor, clear text. Receives nothing here, so that no peer delays the others.
-    pub(crate) fn accepted(socket: ConnectedSocket, server: Option<&TlsAcceptor>) -> Self {
+    pub(crate) fn from_accepted(socket: ConnectedSocket, server: Option<&TlsAcceptor>) -> Self {
         match server {
             None => Self::clear(socket),
             Some(server) => Self::new(socket, Some(server.clone()), OnceLock::new()),
@@ -74,7 +73,7 @@ impl StreamSocket {
         let session = ClientConnection::new(Arc::new(config), name).map_err(|error| {
             ConnectError::NotEncrypted { remote: options.remote, message: error.to_string() }
         })?;
-        let layer = Layer::new(session, &[], clock);
+        let layer = TlsLayer::new(session, &[], clock);
         layer.handshake(&socket, options.timeout).map_err(|error| {
             // The peer must not consider this connection usable.
             socket.abort();
@@ -144,7 +143,7 @@ impl StreamSocket {
         let session = ServerConnection::new(Arc::clone(&server.config)).map_err(|error| {
             ReceiveError::Failed { peer: self.socket.peer, source: io::Error::other(error) }
         })?;
-        let layer = Layer::new(session, first, Arc::clone(&server.clock));
+        let layer = TlsLayer::new(session, first, Arc::clone(&server.clock));
         let _unset = self.wire_format.set(WireFormat::Tls(Box::new(layer)));
         Ok(None)
     }

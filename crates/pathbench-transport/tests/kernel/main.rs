@@ -14,11 +14,11 @@ mod two_links;
 
 use libtest_mimic::Trial;
 use pathbench_host::namespace::{Isolation, enter_lab};
-use pathbench_kerneltest::{Order, run};
+use pathbench_testkit::{TrialOrder, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    run(Order::SideBySide, || enter_lab(Isolation::for_this_user()), trials())
+    run(TrialOrder::SideBySide, || enter_lab(Isolation::for_this_user()), trials())
 }
 
 fn trials() -> Vec<Trial> {

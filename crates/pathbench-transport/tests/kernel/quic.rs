@@ -4,10 +4,10 @@ use crate::support::{
     Loopback, PATIENCE, abort_while_blocked, assert_reset, close_while_accepting, in_namespace, loopback,
     transfer,
 };
-use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::connection::Negotiation;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::{MonotonicClock, tests};
 use pathbench_transport::{
     CongestionError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, QuicCapacity,
     QuicLimits, QuicOptions, ReceiveError, Security, SendError, ServerIdentity, Session, SocketOptions,
@@ -47,11 +47,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn at(address: IpAddr, options: ListenOptions) -> Self {
-        Self::over(Transport::Mpquic, address, options)
+    pub(crate) fn listen_quic(address: IpAddr, options: ListenOptions) -> Self {
+        Self::listen(Transport::Mpquic, address, options)
     }
 
-    pub(crate) fn over(transport: Transport, address: IpAddr, options: ListenOptions) -> Self {
+    pub(crate) fn listen(transport: Transport, address: IpAddr, options: ListenOptions) -> Self {
         let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).expect("a certificate");
         let trust = Trust::Fingerprint(identity.fingerprint());
         let options = ListenOptions { identity: Some(Arc::new(identity)), ..options };
@@ -63,7 +63,7 @@ impl Service {
     pub(crate) fn options(&self) -> ConnectOptions {
         ConnectOptions {
             security: Security::Tls(self.trust.clone()),
-            ..ConnectOptions::to(self.listener.local_addr(), PATIENCE)
+            ..ConnectOptions::new(self.listener.local_addr(), PATIENCE)
         }
     }
 
@@ -96,7 +96,7 @@ fn session(transport: Transport, service: &Service) -> Session {
 fn bytes_arrive_in_both_directions_with_the_end_of_the_stream() {
     for transport in BOTH {
         for address in [loopback(1), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
-            let service = Service::at(address, ListenOptions::default());
+            let service = Service::listen_quic(address, ListenOptions::default());
             let session = session(transport, &service);
             let client = session.open().expect("a stream");
             let server = service.accept(&client);
@@ -118,7 +118,7 @@ fn bytes_arrive_in_both_directions_with_the_end_of_the_stream() {
 }
 
 fn one_stream_serves_a_sending_and_a_receiving_thread() {
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     let session = session(Transport::Quic, &service);
     let client = session.open().expect("a stream");
     let server = service.accept(&client);
@@ -129,7 +129,7 @@ fn one_stream_serves_a_sending_and_a_receiving_thread() {
 }
 
 fn many_streams_of_one_connection_keep_their_bytes_apart() {
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     let session = session(Transport::Mpquic, &service);
     thread::scope(|scope| {
         let serving = scope.spawn(|| {
@@ -172,7 +172,7 @@ fn many_streams_of_one_connection_keep_their_bytes_apart() {
 }
 
 fn a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4() {
-    let service = Service::at(IpAddr::V6(Ipv6Addr::UNSPECIFIED), ListenOptions::default());
+    let service = Service::listen_quic(IpAddr::V6(Ipv6Addr::UNSPECIFIED), ListenOptions::default());
     let target = SocketAddr::new(loopback(3), service.listener.local_addr().port());
     let options = ConnectOptions { remote: target, ..service.options() };
     let session = Session::new(Transport::Quic, options, clock());
@@ -189,7 +189,7 @@ fn a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4() {
 
 fn timeouts_leave_the_stream_usable() {
     let clock = MonotonicClock;
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     let session = session(Transport::Quic, &service);
     let client = session.open().expect("a stream");
     let server = service.accept(&client);
@@ -221,7 +221,7 @@ fn timeouts_leave_the_stream_usable() {
 }
 
 fn abort_unblocks_other_threads_and_resets_the_peer() {
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     let session = session(Transport::Quic, &service);
     let client = session.open().expect("a stream");
     let server = service.accept(&client);
@@ -234,12 +234,12 @@ fn abort_unblocks_other_threads_and_resets_the_peer() {
 }
 
 fn a_closed_listener_stops_accepting() {
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     close_while_accepting(&service.listener);
 }
 
 fn each_connect_failure_has_its_own_error() {
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     let good = service.options();
     let refusal = |options: ConnectOptions| {
         Session::new(Transport::Quic, options, clock()).open().expect_err("no connection")
@@ -270,8 +270,10 @@ fn each_connect_failure_has_its_own_error() {
 fn every_congestion_control_carries_data_and_an_unknown_one_is_rejected() {
     for name in ["cubic", "newreno", "bbr3"] {
         let socket = SocketOptions { congestion: Some(name.to_owned()), ..SocketOptions::default() };
-        let service =
-            Service::at(loopback(1), ListenOptions { socket: socket.clone(), ..ListenOptions::default() });
+        let service = Service::listen_quic(
+            loopback(1),
+            ListenOptions { socket: socket.clone(), ..ListenOptions::default() },
+        );
         let options = ConnectOptions { socket, ..service.options() };
         let session = Session::new(Transport::Quic, options, clock());
         let client = session.open().expect("a stream");
@@ -281,7 +283,7 @@ fn every_congestion_control_carries_data_and_an_unknown_one_is_rejected() {
         transfer(&client, &server, 2_000_000);
         transfer(&server, &client, 2_000_000);
     }
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     let socket = SocketOptions { congestion: Some("nosuch".to_owned()), ..SocketOptions::default() };
     let options = ConnectOptions { socket, ..service.options() };
     let error = Session::new(Transport::Quic, options, clock()).open().expect_err("no such control");
@@ -292,7 +294,7 @@ fn every_congestion_control_carries_data_and_an_unknown_one_is_rejected() {
 }
 
 fn the_first_stream_reports_the_path_and_the_others_none() {
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     let session = session(Transport::Quic, &service);
     let clients = [session.open().expect("a stream"), session.open().expect("another")];
     let servers = clients.each_ref().map(|client| service.accept(client));
@@ -314,7 +316,8 @@ fn the_first_stream_reports_the_path_and_the_others_none() {
 fn a_qlog_file_is_written_per_connection_on_request() {
     let directory = tempfile::tempdir().expect("a directory");
     let quic = QuicOptions { qlog: Some(directory.path().to_owned()), ..QuicOptions::default() };
-    let service = Service::at(loopback(1), ListenOptions { quic: quic.clone(), ..ListenOptions::default() });
+    let service =
+        Service::listen_quic(loopback(1), ListenOptions { quic: quic.clone(), ..ListenOptions::default() });
     let session = Session::new(Transport::Quic, ConnectOptions { quic, ..service.options() }, clock());
     let client = session.open().expect("a stream");
     let server = service.accept(&client);
@@ -330,7 +333,7 @@ fn a_qlog_file_is_written_per_connection_on_request() {
 }
 
 fn clients_above_the_limit_are_rejected_and_the_others_served() {
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     let mut held = Vec::new();
     let refusal = loop {
         let options = ConnectOptions { timeout: Duration::from_secs(5), ..service.options() };
@@ -350,8 +353,10 @@ fn clients_above_the_limit_are_rejected_and_the_others_served() {
 fn an_aborted_stream_does_not_wait_for_a_test_slot() {
     let limits = QuicLimits { tests: 1, ..QuicLimits::default() };
     let capacity = Arc::new(QuicCapacity::new(limits));
-    let service =
-        Service::at(loopback(1), ListenOptions { quic_capacity: capacity, ..ListenOptions::default() });
+    let service = Service::listen_quic(
+        loopback(1),
+        ListenOptions { quic_capacity: capacity, ..ListenOptions::default() },
+    );
     let sessions = [session(Transport::Quic, &service), session(Transport::Quic, &service)];
     let clients = sessions.each_ref().map(|session| session.open().expect("a stream"));
     let servers = clients.each_ref().map(|client| service.accept(client));
@@ -375,8 +380,10 @@ fn the_streams_of_a_connection_share_a_test_slot() {
     let limits = QuicLimits { tests: 1, ..QuicLimits::default() };
     for _ in 0..50 {
         let capacity = Arc::new(QuicCapacity::new(limits));
-        let service =
-            Service::at(loopback(1), ListenOptions { quic_capacity: capacity, ..ListenOptions::default() });
+        let service = Service::listen_quic(
+            loopback(1),
+            ListenOptions { quic_capacity: capacity, ..ListenOptions::default() },
+        );
         let session = session(Transport::Quic, &service);
         let clients: Vec<_> = (0..4).map(|_| session.open().expect("a stream")).collect();
         let servers: Vec<_> = clients.iter().map(|client| service.accept(client)).collect();
@@ -398,7 +405,7 @@ fn the_kernel_segments_no_gso_packet_before_the_interface() {
     const LENGTH: usize = 8_000_000;
     let mut interface = Loopback::new();
     interface.limit_gso(25);
-    let service = Service::at(loopback(1), ListenOptions::default());
+    let service = Service::listen_quic(loopback(1), ListenOptions::default());
     let session = session(Transport::Quic, &service);
     let client = session.open().expect("a stream");
     let server = service.accept(&client);

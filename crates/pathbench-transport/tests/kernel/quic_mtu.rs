@@ -3,10 +3,10 @@
 use crate::quic::Service;
 use crate::routed_topology::RoutedTopology;
 use crate::support::{in_namespace, send_during, wait_for};
-use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::connection::PathEventKind;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::time::Clock;
+use pathbench_testkit::{MonotonicClock, tests};
 use pathbench_transport::{Connection, ConnectionSnapshot, Session};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

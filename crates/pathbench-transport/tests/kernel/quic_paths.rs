@@ -3,10 +3,10 @@
 use crate::quic::Service;
 use crate::support::{PATIENCE, in_namespace, send_during, transfer, wait_for};
 use crate::two_links::{LINKS, TwoLinks, carried, client_address};
-use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::connection::{Negotiation, PathEventKind, Scheduler};
 use pathbench_record::sample::PathState;
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_testkit::{MonotonicClock, tests};
 use pathbench_transport::{Connection, ConnectionSnapshot, QuicOptions, Session};
 use std::thread;
 use std::time::Duration;

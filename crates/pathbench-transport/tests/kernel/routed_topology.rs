@@ -8,7 +8,7 @@
 
 use crate::quic::Service;
 use crate::two_links::{LINKS, TwoLinks};
-use pathbench_host::firewall::{Firewall, RouterRules, TooBig};
+use pathbench_host::firewall::{Firewall, RouterRules, TooBigTreatment};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, RouteSocket, VethEnd, VethPair};
 use pathbench_host::qdisc::Shaper;
@@ -32,7 +32,7 @@ pub(crate) struct RoutedTopology {
 
 /// The position of an address on a path.
 #[derive(Clone, Copy)]
-enum Place {
+enum Node {
     Client = 1,
     RouterInner = 2,
     RouterOuter = 3,
@@ -54,7 +54,7 @@ impl RoutedTopology {
         socket.add_address(loopback, IpNet::from(topology.server_loopback())).expect("an address");
         for (index, mtu) in mtus.into_iter().enumerate() {
             topology.set_mtu(index, mtu);
-            let too_big = if icmp { TooBig::Sent } else { TooBig::Dropped };
+            let too_big = if icmp { TooBigTreatment::Sent } else { TooBigTreatment::Dropped };
             let mut firewall = Firewall::open_in(&topology.routers[index]).expect("a firewall");
             firewall.apply(&RouterRules { too_big, ..RouterRules::default() }).expect("rules");
         }
@@ -69,12 +69,12 @@ impl RoutedTopology {
         topology
     }
 
-    fn address(&self, index: usize, place: Place) -> IpAddr {
-        let side = u8::from(matches!(place, Place::RouterOuter | Place::Server));
+    fn address(&self, index: usize, node: Node) -> IpAddr {
+        let side = u8::from(matches!(node, Node::RouterOuter | Node::Server));
         if self.ipv6 {
-            Ipv6Addr::new(0xfd00, 0, 0, index as u16, side.into(), 0, 0, place as u16).into()
+            Ipv6Addr::new(0xfd00, 0, 0, index as u16, side.into(), 0, 0, node as u16).into()
         } else {
-            IpAddr::from([10, side, index as u8 + 1, place as u8])
+            IpAddr::from([10, side, index as u8 + 1, node as u8])
         }
     }
 
@@ -96,18 +96,18 @@ impl RoutedTopology {
         };
         router.run_in(forward).expect("the router");
         let halves = [
-            (&self.client, Place::Client, Place::RouterInner),
-            (&self.server, Place::Server, Place::RouterOuter),
+            (&self.client, Node::Client, Node::RouterInner),
+            (&self.server, Node::Server, Node::RouterOuter),
         ];
         for ((host, at_host, at_router), side) in halves.into_iter().zip(SIDES) {
             let first = VethEnd { name: LINKS[index], namespace: host, mtu: INTERFACE_MTU };
             let second = VethEnd { name: side, namespace: router, mtu: INTERFACE_MTU };
             open(host).create_veth(&VethPair { first, second }).expect("a link");
-            for (namespace, name, place) in [(host, LINKS[index], at_host), (router, side, at_router)] {
+            for (namespace, name, node) in [(host, LINKS[index], at_host), (router, side, at_router)] {
                 let mut socket = open(namespace);
                 let link = socket.link(name).expect("the link's end").index;
                 let prefix = if self.ipv6 { 80 } else { 24 };
-                let network = IpNet::new(self.address(index, place), prefix).expect("a network");
+                let network = IpNet::new(self.address(index, node), prefix).expect("a network");
                 socket.add_address(link, network).expect("an address");
                 socket.set_up(link).expect("up");
             }
@@ -116,24 +116,19 @@ impl RoutedTopology {
             let mut socket = open(host);
             let interface = Some(socket.link(LINKS[index]).expect("the link's end").index);
             let route =
-                Route { gateway: Some(via), interface, metric: Some(metric), ..Route::to(IpNet::from(to)) };
+                Route { gateway: Some(via), interface, metric: Some(metric), ..Route::new(IpNet::from(to)) };
             socket.replace_route(&route).expect("a route");
         };
-        route(
-            &self.client,
-            self.server_loopback(),
-            self.address(index, Place::RouterInner),
-            index as u32 + 1,
-        );
-        route(&self.server, self.address(index, Place::Client), self.address(index, Place::RouterOuter), 1);
+        route(&self.client, self.server_loopback(), self.address(index, Node::RouterInner), index as u32 + 1);
+        route(&self.server, self.address(index, Node::Client), self.address(index, Node::RouterOuter), 1);
     }
 
     /// Limits the packet size that a path's router forwards, in both directions.
     pub(crate) fn set_mtu(&self, index: usize, mtu: u32) {
         let mut socket = open(&self.routers[index]);
         let far_ends = [
-            (SIDES[0], self.address(index, Place::Client), None),
-            (SIDES[1], self.server_loopback(), Some(self.address(index, Place::Server))),
+            (SIDES[0], self.address(index, Node::Client), None),
+            (SIDES[1], self.server_loopback(), Some(self.address(index, Node::Server))),
         ];
         for (side, to, gateway) in far_ends {
             let interface = Some(socket.link(side).expect("the router's end").index);
@@ -143,7 +138,7 @@ impl RoutedTopology {
                 mtu: Some(mtu),
                 mtu_locked: true,
                 metric: Some(1),
-                ..Route::to(IpNet::from(to))
+                ..Route::new(IpNet::from(to))
             };
             socket.replace_route(&route).expect("a route");
         }
@@ -164,7 +159,9 @@ impl RoutedTopology {
     /// A QUIC server on the server host.
     pub(crate) fn serve(&self) -> Service {
         let address = self.server_loopback();
-        self.server.run_in(|| Service::at(address, ListenOptions::default())).expect("the server's host")
+        self.server
+            .run_in(|| Service::listen_quic(address, ListenOptions::default()))
+            .expect("the server's host")
     }
 
     /// A session with both paths, to be opened on the client host.
@@ -174,7 +171,7 @@ impl RoutedTopology {
 
     /// The path with this client address.
     pub(crate) fn path_index(&self, client: IpAddr) -> Option<usize> {
-        (0..2).find(|index| self.address(*index, Place::Client) == client)
+        (0..2).find(|index| self.address(*index, Node::Client) == client)
     }
 
     /// The path MTU of each open path, from a snapshot of the client or the server.

@@ -1,9 +1,9 @@
 //! Periodic sampling on the real clock.
 
 use crate::support::{in_namespace, loopback, pair, transfer};
-use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::{MonotonicClock, tests};
 use pathbench_transport::{Sampler, SamplerError};
 use std::sync::Arc;
 use std::thread;

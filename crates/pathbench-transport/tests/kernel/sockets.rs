@@ -2,13 +2,13 @@
 
 use crate::support::{
     Loopback, PATIENCE, abort_while_blocked, assert_reset, bind, close_while_accepting, connect,
-    in_namespace, listen, loopback, pair, to, transfer,
+    in_namespace, listen, loopback, options_to, pair, transfer,
 };
 use pathbench_host::sysctl;
-use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::connection::{FallbackReason, Negotiation};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::{MonotonicClock, tests};
 use pathbench_transport::{
     BindError, CongestionError, ConnectError, ConnectOptions, MptcpUnavailable, ReceiveError, SendError,
     SocketOptions, mptcp_available,
@@ -73,7 +73,7 @@ fn a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4() {
     for transport in BOTH {
         let listener = listen(transport, IpAddr::V6(Ipv6Addr::UNSPECIFIED));
         let target = SocketAddr::new(loopback(1), listener.local_addr().port());
-        let client = connect(transport, &to(target)).expect("a connection");
+        let client = connect(transport, &options_to(target)).expect("a connection");
         let (server, peer) = listener.accept().expect("an accepted connection");
         assert_eq!(peer, client.local_addr());
         assert_eq!(server.peer_addr(), client.local_addr());
@@ -137,29 +137,31 @@ fn each_connect_failure_has_its_own_error() {
     let clock = MonotonicClock;
     for transport in BOTH {
         let free = listen(transport, loopback(1)).local_addr();
-        let error = connect(transport, &to(free)).expect_err("no listener");
+        let error = connect(transport, &options_to(free)).expect_err("no listener");
         assert!(matches!(error, ConnectError::Refused { remote } if remote == free), "{error}");
 
         let far = SocketAddr::from(([192, 0, 2, 1], 9));
-        let error = connect(transport, &to(far)).expect_err("no route");
+        let error = connect(transport, &options_to(far)).expect_err("no route");
         assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
 
-        let options = ConnectOptions { local: Some(IpAddr::from([192, 0, 2, 7])), ..to(free) };
+        let options = ConnectOptions { local: Some(IpAddr::from([192, 0, 2, 7])), ..options_to(free) };
         let error = connect(transport, &options).expect_err("not a local address");
         assert!(matches!(error, ConnectError::NotALocalAddress { .. }), "{error}");
 
-        let options = ConnectOptions { local: Some(IpAddr::V6(Ipv6Addr::LOCALHOST)), ..to(free) };
+        let options = ConnectOptions { local: Some(IpAddr::V6(Ipv6Addr::LOCALHOST)), ..options_to(free) };
         let error = connect(transport, &options).expect_err("mixed families");
         assert!(matches!(error, ConnectError::FamilyMismatch { .. }), "{error}");
 
-        let options = ConnectOptions { interface: Some("nosuch0".to_owned()), ..to(free) };
+        let options = ConnectOptions { interface: Some("nosuch0".to_owned()), ..options_to(free) };
         let error = connect(transport, &options).expect_err("no such interface");
         assert!(matches!(error, ConnectError::NoSuchInterface { .. }), "{error}");
 
         // The server does not accept and the queue is full, so the kernel drops further SYNs.
         let listener = bind(transport, free, 0, &SocketOptions::default()).expect("a listener");
-        let _queued = connect(transport, &to(listener.local_addr())).expect("a queue for one connection");
-        let options = ConnectOptions { timeout: Duration::from_millis(300), ..to(listener.local_addr()) };
+        let _queued =
+            connect(transport, &options_to(listener.local_addr())).expect("a queue for one connection");
+        let options =
+            ConnectOptions { timeout: Duration::from_millis(300), ..options_to(listener.local_addr()) };
         let before = clock.now();
         let error = connect(transport, &options).expect_err("no answer");
         let waited = clock.now().since(before);
@@ -167,8 +169,8 @@ fn each_connect_failure_has_its_own_error() {
         // poll(2) has a resolution of 1 ms.
         assert!(waited >= Duration::from_millis(298) && waited < PATIENCE, "{waited:?}");
     }
-    let error =
-        connect(Transport::Quic, &to(SocketAddr::from(([127, 0, 0, 1], 9)))).expect_err("no trusted server");
+    let error = connect(Transport::Quic, &options_to(SocketAddr::from(([127, 0, 0, 1], 9))))
+        .expect_err("no trusted server");
     assert!(matches!(error, ConnectError::NoTrust { transport: Transport::Quic, .. }), "{error}");
 }
 
@@ -178,7 +180,7 @@ fn a_connection_uses_the_requested_address_and_interface() {
         let options = ConnectOptions {
             local: Some(loopback(5)),
             interface: Some("lo".to_owned()),
-            ..to(listener.local_addr())
+            ..options_to(listener.local_addr())
         };
         let client = connect(transport, &options).expect("a connection");
         assert_eq!(client.local_addr().ip(), loopback(5));
@@ -197,7 +199,7 @@ fn options_are_in_force_at_both_ends() {
     for transport in BOTH {
         let any = SocketAddr::new(loopback(1), 0);
         let listener = bind(transport, any, 4, &options).expect("a listener");
-        let client = ConnectOptions { socket: options.clone(), ..to(listener.local_addr()) };
+        let client = ConnectOptions { socket: options.clone(), ..options_to(listener.local_addr()) };
         let client = connect(transport, &client).expect("a connection");
         let (server, _) = listener.accept().expect("accepted");
         for end in [&client, &server] {
@@ -215,7 +217,7 @@ fn an_unknown_congestion_control_names_the_known_ones() {
     let socket = SocketOptions { congestion: Some("nosuch".to_owned()), ..SocketOptions::default() };
     for transport in BOTH {
         let listener = listen(transport, loopback(1));
-        let options = ConnectOptions { socket: socket.clone(), ..to(listener.local_addr()) };
+        let options = ConnectOptions { socket: socket.clone(), ..options_to(listener.local_addr()) };
         let error = connect(transport, &options).expect_err("no such congestion control");
         let ConnectError::Congestion(CongestionError::Unknown { name, available }) = &error else {
             panic!("{error:?}")
@@ -266,7 +268,8 @@ fn disabled_mptcp_is_reported_with_its_remedy() {
     assert_eq!(mptcp_available(), Ok(()));
     sysctl::write("net.mptcp.enabled", "0").expect("a setting of the namespace");
     assert_eq!(mptcp_available(), Err(MptcpUnavailable::Disabled));
-    let error = connect(Transport::Mptcp, &to(SocketAddr::new(loopback(1), 9))).expect_err("no MPTCP");
+    let error =
+        connect(Transport::Mptcp, &options_to(SocketAddr::new(loopback(1), 9))).expect_err("no MPTCP");
     assert!(matches!(error, ConnectError::Mptcp(MptcpUnavailable::Disabled)), "{error}");
     assert!(error.to_string().contains("net.mptcp.enabled=1"), "{error}");
 }

@@ -1,13 +1,13 @@
 //! Namespaces, connections and common actions of the tests.
 
 use libtest_mimic::Failed;
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, PathManager};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::RouteSocket;
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::network::IpNet;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_transport::{
     AcceptError, BindError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, ReceiveError,
     SendError, Session, SocketOptions,
@@ -64,7 +64,7 @@ impl Loopback {
     /// Adds an endpoint from which MPTCP connections open a subflow.
     pub(crate) fn add_endpoint(&self, address: IpAddr) {
         let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
-        let endpoint = Endpoint { address, port: None, id: None, interface: Some(self.index), flags };
+        let endpoint = MptcpEndpoint { address, port: None, id: None, interface: Some(self.index), flags };
         path_manager().add_endpoint(&endpoint).expect("an endpoint more");
     }
 }
@@ -78,8 +78,8 @@ pub(crate) fn loopback(last: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, last).into()
 }
 
-pub(crate) fn to(remote: SocketAddr) -> ConnectOptions {
-    ConnectOptions::to(remote, PATIENCE)
+pub(crate) fn options_to(remote: SocketAddr) -> ConnectOptions {
+    ConnectOptions::new(remote, PATIENCE)
 }
 
 pub(crate) fn connect(transport: Transport, options: &ConnectOptions) -> Result<Connection, ConnectError> {
@@ -109,7 +109,7 @@ pub(crate) fn pair(client: Transport, server: Transport, address: IpAddr) -> (Co
 
 /// A connection to `listener`, which must stay open while further subflows may join.
 pub(crate) fn pair_at(listener: &Listener, client: Transport) -> (Connection, Connection) {
-    let client = connect(client, &to(listener.local_addr())).expect("a connection");
+    let client = connect(client, &options_to(listener.local_addr())).expect("a connection");
     let (server, _) = listener.accept().expect("an accepted connection");
     (client, server)
 }

@@ -3,11 +3,11 @@
 use crate::support::{
     Loopback, in_namespace, listen, loopback, pair, pair_at, path_manager, transfer, wait_for,
 };
-use pathbench_host::mptcp::Limits;
-use pathbench_kerneltest::tests;
+use pathbench_host::mptcp::MptcpLimits;
 use pathbench_record::connection::Negotiation;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::transport::Transport;
+use pathbench_testkit::tests;
 use pathbench_transport::{Connection, ConnectionSnapshot, Listener, Telemetry, TelemetrySource};
 use std::collections::BTreeSet;
 
@@ -165,7 +165,7 @@ fn a_closed_subflow_keeps_its_last_figures_and_a_new_one_gets_a_new_number() {
 }
 
 fn buffers_grow_with_the_number_of_subflows() {
-    let limits = Limits { subflows: 8, add_addr_accepted: 8 };
+    let limits = MptcpLimits { subflows: 8, add_addr_accepted: 8 };
     path_manager().set_limits(&limits).expect("the highest limits");
     let interface = Loopback::new();
     for last in 2..=9 {

@@ -77,7 +77,7 @@ impl TwoLinks {
             gateway: Some(server_address(link)),
             interface: Some(interface),
             metric: Some(link as u32 + 1),
-            ..Route::to(IpNet::from(server_loopback()))
+            ..Route::new(IpNet::from(server_loopback()))
         };
         socket.replace_route(&route).expect("a route");
     }
@@ -130,12 +130,12 @@ impl TwoLinks {
     /// A QUIC server on the server host.
     pub(crate) fn serve(&self, quic: QuicOptions) -> Service {
         let options = ListenOptions { quic, ..ListenOptions::default() };
-        self.server.run_in(|| Service::at(server_loopback(), options)).expect("the server's host")
+        self.server.run_in(|| Service::listen_quic(server_loopback(), options)).expect("the server's host")
     }
 
     /// A QUIC server on the server host that negotiates a single path.
     pub(crate) fn serve_single_path(&self) -> Service {
-        let serve = || Service::over(Transport::Quic, server_loopback(), ListenOptions::default());
+        let serve = || Service::listen(Transport::Quic, server_loopback(), ListenOptions::default());
         self.server.run_in(serve).expect("the server's host")
     }
 

@@ -1,17 +1,17 @@
 //! Series of samples and their due times.
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::connection::Negotiation;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_transport::{ConnectOptions, ConnectionSnapshot, SampleSeries, Sampler, Session, next_due};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-fn at(ms: u64) -> Timestamp {
+fn timestamp(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
 }
 
@@ -43,7 +43,7 @@ fn the_end_of_a_path_is_in_one_sample() {
         vec![path(1, Open), path(3, Closed)],
     ];
     for (ms, listed) in listings.into_iter().enumerate() {
-        assert_eq!(series.push(at(ms as u64), snapshot(listed)), 0);
+        assert_eq!(series.push(timestamp(ms as u64), snapshot(listed)), 0);
     }
     assert_eq!(numbers(&series), [vec![1, 2], vec![1, 2], vec![1, 3], vec![1], vec![1, 3], vec![1, 3]]);
 }
@@ -60,10 +60,10 @@ fn thinning_keeps_the_last_sample_and_the_end_of_every_path() {
     ];
     let mut doublings = 0;
     for (ms, listed) in listings.into_iter().enumerate() {
-        doublings += series.push(at(ms as u64), snapshot(listed));
+        doublings += series.push(timestamp(ms as u64), snapshot(listed));
     }
     assert_eq!((doublings, numbers(&series)), (1, vec![vec![1, 2], vec![1]]));
-    assert_eq!(series.samples.last().map(|(at, _)| *at), Some(at(3)));
+    assert_eq!(series.samples.last().map(|(at, _)| *at), Some(timestamp(3)));
     assert_eq!(series.figures, 5);
 }
 
@@ -73,7 +73,7 @@ fn a_series_stays_within_its_bound_as_paths_open_and_close() {
     for ms in 0..20_000_u32 {
         let closed = (ms.saturating_sub(32)..ms).map(|number| path(number * 8, PathState::Closed));
         let open = (0..8).map(|number| path(ms * 8 + number, PathState::Open));
-        series.push(at(ms.into()), snapshot(closed.chain(open).collect()));
+        series.push(timestamp(ms.into()), snapshot(closed.chain(open).collect()));
         let figures: usize = series.samples.iter().map(|(_, sample)| 1 + sample.subflows.len()).sum();
         assert!(figures <= 1000 && series.closed.len() <= 32, "{figures} after {ms}");
     }
@@ -83,11 +83,11 @@ fn a_series_stays_within_its_bound_as_paths_open_and_close() {
 #[test]
 fn late_samples_do_not_shift_the_grid() {
     let ten = Duration::from_millis(10);
-    assert_eq!(next_due(at(100), ten, at(101)), at(110));
-    assert_eq!(next_due(at(100), ten, at(110)), at(110));
-    assert_eq!(next_due(at(100), ten, at(111)), at(120));
-    assert_eq!(next_due(at(100), ten, at(164)), at(170));
-    assert_eq!(next_due(at(100), ten, at(170)), at(170));
+    assert_eq!(next_due(timestamp(100), ten, timestamp(101)), timestamp(110));
+    assert_eq!(next_due(timestamp(100), ten, timestamp(110)), timestamp(110));
+    assert_eq!(next_due(timestamp(100), ten, timestamp(111)), timestamp(120));
+    assert_eq!(next_due(timestamp(100), ten, timestamp(164)), timestamp(170));
+    assert_eq!(next_due(timestamp(100), ten, timestamp(170)), timestamp(170));
 }
 
 fn sampler_threads() -> usize {
@@ -100,7 +100,7 @@ fn sampler_threads() -> usize {
 fn a_stopped_sampler_ends_its_wait() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let hour = Duration::from_secs(3600);
-    let options = ConnectOptions::to(listener.local_addr().unwrap(), hour);
+    let options = ConnectOptions::new(listener.local_addr().unwrap(), hour);
     let connection = Session::new(Transport::Tcp, options, Arc::new(MonotonicClock)).open().unwrap();
     let sampler =
         Sampler::start(connection.telemetry().unwrap(), Arc::new(MonotonicClock), hour, 1000).unwrap();

@@ -1,8 +1,8 @@
 //! TLS on tcp and mptcp over loopback: the interface and timeouts of clear text, and bounded cost of malicious peers.
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_transport::{
     ALPN, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, ReceiveError, Security,
     SendError, ServerIdentity, Session, Trust, mptcp_available, server_config,
@@ -42,7 +42,7 @@ fn open(
     security: Security,
     timeout: Duration,
 ) -> Result<Connection, ConnectError> {
-    let options = ConnectOptions { security, ..ConnectOptions::to(remote, timeout) };
+    let options = ConnectOptions { security, ..ConnectOptions::new(remote, timeout) };
     Session::new(transport, options, clock()).open()
 }
 

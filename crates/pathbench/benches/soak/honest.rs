@@ -1,7 +1,6 @@
 //! Clients that run tests as they should: each must complete, every byte verified.
 
 use super::{Random, Soak, address_of};
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::{
@@ -9,6 +8,7 @@ use pathbench_record::pattern::{
 };
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::client::{ClientPlan, Unobserved, fetch_record, run_client};
 use pathbench_transport::{Security, Trust, mptcp_available};
 use std::sync::Arc;

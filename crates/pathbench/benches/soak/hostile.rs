@@ -2,7 +2,6 @@
 //! an answer; all of them limit their sending rate.
 
 use super::{Random, Soak, address_of};
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::{EndRecord, TestId};
@@ -10,7 +9,8 @@ use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::protocol::{End, Fetch, Frame, Hello, VERSION, data_header};
+use pathbench_testkit::MonotonicClock;
+use pathbench_traffic::protocol::{ControlFrame, EndFrame, Fetch, HelloFrame, VERSION, data_header};
 use pathbench_transport::{ConnectOptions, Security, Session, Trust};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read as _, Write as _};
@@ -114,7 +114,7 @@ pub(crate) fn half_open(soak: &Soak, client: u32) {
                 let options = ConnectOptions {
                     local: Some(address_of(client).into()),
                     security: Security::Tls(Trust::Fingerprint(fingerprint)),
-                    ..ConnectOptions::to(soak.server.quic, HOLD)
+                    ..ConnectOptions::new(soak.server.quic, HOLD)
                 };
                 let session = Session::new(Transport::Quic, options, Arc::new(MonotonicClock));
                 let connection = session.open().map_err(std::io::Error::other)?;
@@ -138,13 +138,13 @@ pub(crate) fn dribble(soak: &Soak, client: u32) {
             }),
             ("a RECORD byte by byte", |soak, client, random| {
                 let (mut stream, _) = uploaded(soak, client, random)?;
-                let record = encoded(&Frame::Record(vec![b' '; 5000]))?;
+                let record = encoded(&ControlFrame::Record(vec![b' '; 5000]))?;
                 dribble_bytes(soak, &mut stream, &record)
             }),
             ("a record that lies, and FETCH", |soak, client, random| {
                 let (mut stream, test) = uploaded(soak, client, random)?;
-                write(&mut stream, &Frame::Record(lie(test)?))?;
-                let fetch = Frame::Fetch(Fetch { version: VERSION, test, end_test: false });
+                write(&mut stream, &ControlFrame::Record(lie(test)?))?;
+                let fetch = ControlFrame::Fetch(Fetch { version: VERSION, test, end_test: false });
                 for _ in 0..5 {
                     let mut asking = connect(soak, client)?;
                     write(&mut asking, &fetch)?;
@@ -156,7 +156,10 @@ pub(crate) fn dribble(soak: &Soak, client: u32) {
                 for _ in 0..20 {
                     let mut stream = connect(soak, client)?;
                     let test = hello(random, "upload", PAYLOAD_BYTES).0;
-                    write(&mut stream, &Frame::Fetch(Fetch { version: VERSION, test, end_test: true }))?;
+                    write(
+                        &mut stream,
+                        &ControlFrame::Fetch(Fetch { version: VERSION, test, end_test: true }),
+                    )?;
                     read_until_closed(soak, &mut stream)?;
                 }
                 Ok(())
@@ -193,14 +196,14 @@ fn connect(soak: &Soak, client: u32) -> std::io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-fn hello(random: &mut Random, direction: &str, bytes: u32) -> (TestId, Frame) {
+fn hello(random: &mut Random, direction: &str, bytes: u32) -> (TestId, ControlFrame) {
     let mut test = TestId([0; 16]);
     test.0.copy_from_slice(&random.bytes(16));
     let request = format!(
         r#"{{"pattern":"throughput","transport":"tcp","patience_ms":5000,"parameters":{{
             "direction":"{direction}","streams":1,"amount":{{"bytes":{bytes}}},"block_bytes":131072}}}}"#
     );
-    (test, Frame::Hello(Hello::new(test, 0, request.into_bytes())))
+    (test, ControlFrame::Hello(HelloFrame::new(test, 0, request.into_bytes())))
 }
 
 /// A client that has sent START.
@@ -216,7 +219,7 @@ fn started(
     write(&mut stream, &hello)?;
     let mut accept = [0; 8];
     stream.read_exact(&mut accept)?;
-    write(&mut stream, &Frame::Start)?;
+    write(&mut stream, &ControlFrame::Start)?;
     Ok((stream, test))
 }
 
@@ -225,7 +228,10 @@ fn uploaded(soak: &Soak, client: u32, random: &mut Random) -> std::io::Result<(T
     let (mut stream, test) = started(soak, client, random, "upload", PAYLOAD_BYTES)?;
     stream.write_all(&data_header(PAYLOAD_BYTES))?;
     stream.write_all(&vec![0; PAYLOAD_BYTES as usize])?;
-    write(&mut stream, &Frame::End(End { bytes: PAYLOAD_BYTES.into(), elapsed_ns: 1, cut_short: false }))?;
+    write(
+        &mut stream,
+        &ControlFrame::End(EndFrame { bytes: PAYLOAD_BYTES.into(), elapsed_ns: 1, cut_short: false }),
+    )?;
     Ok((stream, test))
 }
 
@@ -267,11 +273,11 @@ fn lie(test: TestId) -> std::io::Result<Vec<u8>> {
     serde_json::to_vec(&record).map_err(std::io::Error::other)
 }
 
-fn encoded(frame: &Frame) -> std::io::Result<Vec<u8>> {
+fn encoded(frame: &ControlFrame) -> std::io::Result<Vec<u8>> {
     frame.encode().map_err(std::io::Error::other)
 }
 
-fn write(stream: &mut TcpStream, frame: &Frame) -> std::io::Result<()> {
+fn write(stream: &mut TcpStream, frame: &ControlFrame) -> std::io::Result<()> {
     stream.write_all(&encoded(frame)?)
 }
 

@@ -10,9 +10,9 @@ mod honest;
 mod hostile;
 mod server;
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::statistics::median;
 use pathbench_record::time::{Clock as _, Timestamp};
+use pathbench_testkit::MonotonicClock;
 use server::{Reading, ServerProcess};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,7 +1,7 @@
 //! The server as a process of its own, watched from outside.
 
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::time::{Clock as _, Timestamp};
+use pathbench_testkit::MonotonicClock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

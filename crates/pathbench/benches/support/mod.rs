@@ -4,10 +4,10 @@
 pub(crate) mod transfer;
 
 use pathbench_host::namespace::{Isolation, enter_lab};
-use pathbench_kerneltest::{MonotonicClock, in_namespaces};
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::environment::Emulation;
-use pathbench_lab::scenario::{Overrides, Source, VariantPlan, plan};
+use pathbench_lab::scenario::{Overrides, ScenarioSource, VariantPlan, plan};
+use pathbench_testkit::{MonotonicClock, in_namespaces};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) fn launcher() -> AgentLauncher {
 
 /// The first variant of a scenario given as text.
 pub(crate) fn variant(text: &str) -> Result<VariantPlan, String> {
-    let source = Source::from_text("benchmark.toml", text);
+    let source = ScenarioSource::from_text("benchmark.toml", text);
     let mut plan = plan(&source, &Overrides::default()).map_err(|mistakes| mistakes.to_string())?;
     Ok(plan.variants.remove(0))
 }

@@ -1,7 +1,7 @@
 //! One transfer of ours between the two hosts of a benchmark's lab.
 
 use super::{children_cpu, launcher};
-use pathbench_lab::agent::{Notice, Request, ServePlan};
+use pathbench_lab::agent::{AgentNotice, AgentRequest, ServePlan};
 use pathbench_lab::environment::Environment;
 use pathbench_lab::scenario::VariantPlan;
 use pathbench_record::direction::DataDirection;
@@ -59,8 +59,10 @@ pub(crate) fn pathbench(
         sample_interval: Duration::from_millis(100),
     };
     let (address, fingerprint) = environment
-        .ask("server", &Request::Serve(serve), Duration::from_secs(5), |notice| match notice {
-            Notice::Serving { addresses, fingerprint } => Some((addresses.first().copied()?, fingerprint)),
+        .ask("server", &AgentRequest::Serve(serve), Duration::from_secs(5), |notice| match notice {
+            AgentNotice::Serving { addresses, fingerprint } => {
+                Some((addresses.first().copied()?, fingerprint))
+            }
             _ => None,
         })
         .map_err(|error| error.to_string())?;
@@ -77,11 +79,11 @@ pub(crate) fn pathbench(
         patience: Duration::from_secs(10),
         ..ClientPlan::new(transport, address, TestId([7; 16]), parameters.into())
     };
-    client.send(&Request::Transfer(Box::new(transfer))).map_err(|error| error.to_string())?;
+    client.send(&AgentRequest::Transfer(Box::new(transfer))).map_err(|error| error.to_string())?;
     let outcome = loop {
         match client.next(Duration::from_secs(seconds + 20)).map_err(|error| error.to_string())? {
-            Some(Notice::Finished(outcome)) => break *outcome,
-            Some(Notice::Failed(message)) => return Err(message),
+            Some(AgentNotice::Finished(outcome)) => break *outcome,
+            Some(AgentNotice::Failed(message)) => return Err(message),
             Some(_) => {}
             None => return Err("the transfer did not end".to_owned()),
         }

@@ -4,7 +4,7 @@ use crate::arguments::TestServerArguments;
 use pathbench_analysis::assembly::{
     AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, SeenEvent, assemble,
 };
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::HostNetwork;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::random;
@@ -175,9 +175,9 @@ impl Client {
 }
 
 /// The difference of the host's protocol counters (SNMP MIB) since `before`.
-pub(crate) fn counters_since(before: Option<&Counters>) -> Option<BTreeMap<String, i64>> {
-    let after = Counters::read().ok()?;
-    Some(Counters::difference(before?, &after))
+pub(crate) fn counters_since(before: Option<&KernelCounters>) -> Option<BTreeMap<String, i64>> {
+    let after = KernelCounters::read().ok()?;
+    Some(KernelCounters::difference(before?, &after))
 }
 
 fn local_path(path: &ClientPath) -> LocalPath {

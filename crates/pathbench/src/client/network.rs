@@ -4,7 +4,7 @@
 use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_analysis::mptcp_setup::{self, LocalSetup};
 use pathbench_host::link_events::LinkEventStream;
-use pathbench_host::mptcp::{Endpoint, EventStream, PathManager};
+use pathbench_host::mptcp::{EventStream, MptcpEndpoint, PathManager};
 use pathbench_host::paths::{ChangeFilter, HostNetwork};
 use pathbench_lab::kernel_watch::{KernelEvents, KernelWatch};
 use pathbench_program::exit::Failure;
@@ -127,7 +127,7 @@ pub(crate) fn mptcp_shortage(paths: &[ClientPath]) -> Option<String> {
     mptcp_setup::shortage(&path_manager_setup(paths)?, paths)
 }
 
-fn endpoints() -> Vec<Endpoint> {
+fn endpoints() -> Vec<MptcpEndpoint> {
     PathManager::open().and_then(|mut manager| manager.endpoints()).unwrap_or_default()
 }
 

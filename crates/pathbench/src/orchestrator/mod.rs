@@ -8,8 +8,8 @@ use crate::study;
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
-use pathbench_lab::scenario::{self, Plan};
-use pathbench_lab::study::{Member, StudyError, StudyOptions, conduct, first_document, run_ids};
+use pathbench_lab::scenario::{self, ScenarioPlan};
+use pathbench_lab::study::{StudyError, StudyMember, StudyOptions, conduct, first_document, run_ids};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
 use pathbench_record::directory::{ResultDirectory, ResultWriter, Resumed};
@@ -40,7 +40,7 @@ pub(crate) fn orchestrate(clock: &SharedClock) -> Result<Exit, Failure> {
 
 /// One scenario of the study with its result.
 struct Scenario {
-    plan: Plan,
+    plan: ScenarioPlan,
     /// `None` if all of its runs were made earlier.
     writer: Option<ResultWriter>,
     directory: PathBuf,
@@ -128,7 +128,7 @@ fn make_runs(
     let mut places = Vec::new();
     for (index, Scenario { plan, writer, directory, document }) in scenarios.iter_mut().enumerate() {
         if let Some(writer) = writer {
-            members.push(Member { plan, writer, document: document.clone() });
+            members.push(StudyMember { plan, writer, document: document.clone() });
             directories.push(directory.clone());
             places.push(index);
         }
@@ -174,7 +174,7 @@ fn broken_off(error: &StudyError, directories: &[PathBuf]) -> Failure {
     Failure { exit, message: lines.join("\n") }
 }
 
-fn verdict(plan: &Plan, document: &ResultDocument) -> Exit {
+fn verdict(plan: &ScenarioPlan, document: &ResultDocument) -> Exit {
     let valid = || document.runs.iter().filter(|run| run.valid);
     // An expectation that does not hold decides the exit code.
     let is_expected =

@@ -3,10 +3,10 @@
 use crate::support::Workplace;
 use crate::support::agent_page::Agent;
 use crate::support::standing::Server;
-use pathbench_kerneltest::{checkout, test_tools};
+use pathbench_testkit::{checkout, test_tools};
 use std::process::Command;
 
-pathbench_kerneltest::tests!(["chromium", "node"] => the_owner_measures_sees_results_and_decides);
+pathbench_testkit::tests!(["chromium", "node"] => the_owner_measures_sees_results_and_decides);
 
 fn the_owner_measures_sees_results_and_decides() {
     let work = Workplace::new();

@@ -10,5 +10,5 @@ mod support;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pathbench_kerneltest::run_with_programs([agent_page::trials(), report_page::trials()])
+    pathbench_testkit::run_with_programs([agent_page::trials(), report_page::trials()])
 }

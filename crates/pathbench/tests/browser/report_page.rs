@@ -1,13 +1,13 @@
 //! The page of a real failover over all transports, driven in headless Chromium.
 
 use crate::support::{TWO_PATHS, Workplace, finish};
-use pathbench_kerneltest::{checkout, test_tools};
+use pathbench_testkit::{checkout, test_tools};
 use std::process::Command;
 
 /// Bytes of the page of a failover over four transports.
 const MOST_BYTES: u64 = 3 << 20;
 
-pathbench_kerneltest::tests!(["chromium", "node"] => the_page_of_a_failover_is_explored);
+pathbench_testkit::tests!(["chromium", "node"] => the_page_of_a_failover_is_explored);
 
 fn the_page_of_a_failover_is_explored() {
     let work = Workplace::new();

@@ -4,8 +4,8 @@
 
 use crate::support::standing::{Lab, SERVER};
 use crate::support::{Finished, TWO_PATHS, binary, captured, finish};
-use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::transport::Transport;
+use pathbench_testkit::MonotonicClock;
 use pathbench_traffic::server::{Server, ServerOptions};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};

@@ -68,7 +68,7 @@ impl Stage {
         work.run(&["serve", "key", "key"]).expect(0);
         std::fs::write(work.path().join("topology"), "topoType:MultiIf\npath_c2r_0:20,20\n").unwrap();
         let recorded = "crates/pathbench-trace/tests/recorded/checksums.pcap";
-        let capture = pathbench_kerneltest::checkout().join(recorded);
+        let capture = pathbench_testkit::checkout().join(recorded);
         std::fs::copy(capture, work.path().join("capture.pcap")).unwrap();
         let server = Server::on_loopback(&work);
         Self { work, server }

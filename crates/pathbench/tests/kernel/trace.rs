@@ -15,7 +15,7 @@ use std::time::Duration;
 
 fn recorded(name: &str) -> String {
     let file: PathBuf =
-        pathbench_kerneltest::checkout().join("crates/pathbench-trace/tests/recorded").join(name);
+        pathbench_testkit::checkout().join("crates/pathbench-trace/tests/recorded").join(name);
     file.to_str().unwrap().to_owned()
 }
 

@@ -5,7 +5,7 @@ use crate::support::{Finished, Workplace, binary, finish};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["ip", "sysctl"] => mptcp_off,
     mptcp_off_on_the_server,
     limits,

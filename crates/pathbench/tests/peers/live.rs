@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use std::process::Command;
 use std::time::Duration;
 
-pathbench_kerneltest::tests!(["tmux"] => the_screen_follows_a_study_and_its_keys_and_restores_the_terminal, a_signal_restores_the_terminal, a_closed_terminal_ends_the_command, roam_has_the_screen_in_a_host_of_a_lab);
+pathbench_testkit::tests!(["tmux"] => the_screen_follows_a_study_and_its_keys_and_restores_the_terminal, a_signal_restores_the_terminal, a_closed_terminal_ends_the_command, roam_has_the_screen_in_a_host_of_a_lab);
 
 /// A command in a terminal of 80 × 24, and its exit code and the terminal's mode after it.
 struct Pane<'a> {

@@ -14,7 +14,7 @@ mod units;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pathbench_kerneltest::run_with_programs([
+    pathbench_testkit::run_with_programs([
         check::trials(),
         live::trials(),
         measured::roam::trials(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["pathbench-collector"] => every_option_that_is_named_exists;
     [] => options_and_commands_are_found_in_text;
 );
@@ -46,7 +46,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
 
 /// Documents and help texts.
 fn texts() -> Vec<(PathBuf, String)> {
-    let checkout = pathbench_kerneltest::checkout();
+    let checkout = pathbench_testkit::checkout();
     let mut files = Vec::new();
     for place in ["crates", "docs", "packaging", "scenarios"] {
         collect(&checkout.join(place), &mut files);

@@ -10,13 +10,13 @@ use crate::support::supervised::{
     DELAYED_JOIN, FILE_BYTES, Supervised, document, in_client, nginx, supervisor, used_both_paths, words,
 };
 use crate::support::{Workplace, binary, captured, finish, finish_with_input, within};
-use pathbench_kerneltest::program;
+use pathbench_testkit::program;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["curl", "nginx", "python3"] => curl_and_python_fetch_from_nginx_over_both_paths;
     [] => exit_code_signals_and_streams_belong_to_the_program;
     ["iperf3"] => iperf3_uses_both_paths_without_its_option;
@@ -37,7 +37,7 @@ const MOST_DESCRIPTORS: usize = 40;
 /// A step of `program.py`, as the words of a command.
 fn step<'a>(step: &'a str, arguments: &[&'a str]) -> Vec<String> {
     let python = program("python3");
-    let file = pathbench_kerneltest::checkout().join("crates/pathbench/tests/run/program.py");
+    let file = pathbench_testkit::checkout().join("crates/pathbench/tests/run/program.py");
     let words = [python.to_str().unwrap(), file.to_str().unwrap(), step];
     words.iter().chain(arguments).map(|word| (*word).to_owned()).collect()
 }

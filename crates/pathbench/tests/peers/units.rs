@@ -1,9 +1,9 @@
 //! The systemd units of packaging/.
 
 use crate::support::Workplace;
-use pathbench_kerneltest::command_of_unit;
+use pathbench_testkit::command_of_unit;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["systemd-analyze"] => the_unit_of_the_agent_is_hardened_and_its_options_exist,
     the_unit_of_the_server_is_hardened_and_its_options_exist
 );

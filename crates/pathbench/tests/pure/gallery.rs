@@ -27,7 +27,7 @@ struct Figure {
 }
 
 fn docs() -> PathBuf {
-    pathbench_kerneltest::checkout().join("docs")
+    pathbench_testkit::checkout().join("docs")
 }
 
 fn image(entry: &Entry) -> PathBuf {
@@ -80,7 +80,7 @@ fn filled<'a>(entry: &Entry, block: &'a str) -> Option<Vec<&'a str>> {
 #[test]
 fn every_shipped_scenario_has_an_entry_and_a_figure() {
     let names = |directory: &str, extension: &str| -> BTreeSet<String> {
-        let files = fs::read_dir(pathbench_kerneltest::checkout().join(directory)).unwrap();
+        let files = fs::read_dir(pathbench_testkit::checkout().join(directory)).unwrap();
         let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         files.map(|file| file.strip_suffix(extension).unwrap_or(&file).to_owned()).collect()
     };

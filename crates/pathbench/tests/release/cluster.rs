@@ -3,7 +3,7 @@
 
 use crate::support::cluster::{command, example, joins, study};
 use crate::support::finish;
-use pathbench_kerneltest::test_tools;
+use pathbench_testkit::test_tools;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::process::Command;
 /// The manifest as JSON, by a parser of YAML.
 const PARSE: &str = "import json, sys\nfrom ruamel.yaml import YAML\n\
     print(json.dumps(list(YAML(typ='safe', pure=True).load_all(open(sys.argv[1])))))";
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["parallel"] => parallel_makes_the_shards_and_continues_them;
     ["libraries"] => the_pods_of_the_kubernetes_job_make_the_shards
 );

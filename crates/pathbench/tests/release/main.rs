@@ -10,5 +10,5 @@ mod support;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pathbench_kerneltest::run_with_programs([cluster::trials(), run::trials()])
+    pathbench_testkit::run_with_programs([cluster::trials(), run::trials()])
 }

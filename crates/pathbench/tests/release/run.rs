@@ -5,15 +5,15 @@ use crate::support::supervised::{
     DELAYED_JOIN, Supervised, document, in_client, nginx, used_both_paths, words,
 };
 use crate::support::{Workplace, finish};
-use pathbench_kerneltest::program;
+use pathbench_testkit::program;
 use rustix::process::Signal;
 use std::process::Command;
 
-pathbench_kerneltest::tests!(["go", "nginx"] => a_static_go_program_fetches_from_nginx_over_both_paths);
+pathbench_testkit::tests!(["go", "nginx"] => a_static_go_program_fetches_from_nginx_over_both_paths);
 
 /// A static Go program, which no `LD_PRELOAD` reaches.
 fn static_go_program(work: &Workplace) -> String {
-    let source = pathbench_kerneltest::checkout().join("crates/pathbench/tests/run/fetch.go");
+    let source = pathbench_testkit::checkout().join("crates/pathbench/tests/run/fetch.go");
     let file = work.path().join("fetch");
     let mut build = Command::new(program("go"));
     build.args(["build", "-o"]).arg(&file).arg(source).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");

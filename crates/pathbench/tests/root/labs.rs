@@ -6,7 +6,7 @@ use pathbench_record::document::ResultDocument;
 use std::os::unix::net::UnixListener;
 use std::thread;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["root"] => a_lab_as_root_has_the_privilege_of_root, a_lab_answers_no_other_user,
     a_socket_of_another_user_is_no_lab
 );

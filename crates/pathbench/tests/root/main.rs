@@ -11,5 +11,5 @@ mod support;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pathbench_kerneltest::run_with_programs([labs::trials(), places::trials(), release::trials()])
+    pathbench_testkit::run_with_programs([labs::trials(), places::trials(), release::trials()])
 }

@@ -2,11 +2,11 @@
 
 use crate::support::standing::Lab;
 use crate::support::{Finished, Workplace, binary, finish};
-use pathbench_kerneltest::program;
+use pathbench_testkit::program;
 use std::path::Path;
 use std::process::Command;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["root"] => the_journal_of_root_is_in_run, the_settings_of_root_are_in_etc;
     ["root", "pathbench-collector"] => the_collector_of_root_is_in_var_lib;
 );

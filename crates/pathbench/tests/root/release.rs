@@ -2,9 +2,9 @@
 
 use crate::support::cluster::{command, example, joins, study};
 use crate::support::finish;
-use pathbench_kerneltest::checkout;
+use pathbench_testkit::checkout;
 
-pathbench_kerneltest::tests!(["root", "sbatch", "munged"] => a_job_array_of_slurm_makes_the_shards);
+pathbench_testkit::tests!(["root", "sbatch", "munged"] => a_job_array_of_slurm_makes_the_shards);
 
 /// Bounds a command that starts daemons. unshare(1) ignores SIGTERM while it waits.
 const PATIENCE: [&str; 3] = ["timeout", "--signal=KILL", "150s"];

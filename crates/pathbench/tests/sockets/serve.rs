@@ -208,20 +208,22 @@ fn get_health(address: SocketAddr) -> Option<(String, Value)> {
 /// A client whose test has no end: an upload that sends no further frame.
 fn endless_test(port: u16) -> TcpStream {
     use pathbench_record::end::TestId;
-    use pathbench_traffic::protocol::{Frame, Hello};
+    use pathbench_traffic::protocol::{ControlFrame, HelloFrame};
     let request = br#"{"pattern":"throughput","transport":"tcp","patience_ms":20000,"parameters":{
         "direction":"upload","streams":1,"amount":{"duration_ms":5000},"block_bytes":131072}}"#;
     let mut id = [0; 16];
     std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut id).unwrap();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(&Frame::Hello(Hello::new(TestId(id), 0, request.to_vec())).encode().unwrap()).unwrap();
+    stream
+        .write_all(&ControlFrame::Hello(HelloFrame::new(TestId(id), 0, request.to_vec())).encode().unwrap())
+        .unwrap();
     let mut answer = [0; 8];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(answer.to_vec(), Frame::Accept.encode().unwrap());
-    stream.write_all(&Frame::Start.encode().unwrap()).unwrap();
+    assert_eq!(answer.to_vec(), ControlFrame::Accept.encode().unwrap());
+    stream.write_all(&ControlFrame::Start.encode().unwrap()).unwrap();
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(answer.to_vec(), Frame::Start.encode().unwrap());
+    assert_eq!(answer.to_vec(), ControlFrame::Start.encode().unwrap());
     stream
 }
 
@@ -287,13 +289,13 @@ fn a_busy_server_names_the_time_to_retry_and_its_limits() {
 /// The server's answer to a refused request.
 fn refusal_of(stream: &mut TcpStream, amount: &str) -> Value {
     use pathbench_record::end::TestId;
-    use pathbench_traffic::protocol::{Frame, Hello};
+    use pathbench_traffic::protocol::{ControlFrame, HelloFrame};
     let request = format!(
         r#"{{"pattern":"throughput","transport":"tcp","patience_ms":20000,"parameters":{{
             "direction":"upload","streams":1,{amount},"block_bytes":131072}}}}"#
     );
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let hello = Frame::Hello(Hello::new(TestId([9; 16]), 0, request.into_bytes()));
+    let hello = ControlFrame::Hello(HelloFrame::new(TestId([9; 16]), 0, request.into_bytes()));
     stream.write_all(&hello.encode().unwrap()).unwrap();
     let mut header = [0; 8];
     stream.read_exact(&mut header).unwrap();

@@ -1,8 +1,8 @@
 //! Studies in shards on a cluster, by the examples of packaging/cluster.
 
 use super::{QUICK, Workplace, binary};
-use pathbench_kerneltest::checkout;
 use pathbench_record::directory::ResultDirectory;
+use pathbench_testkit::checkout;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;

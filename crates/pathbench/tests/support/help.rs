@@ -1,7 +1,7 @@
 //! The program's commands and their options, according to its help.
 
 use super::{binary, finish};
-use pathbench_kerneltest::program;
+use pathbench_testkit::program;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;

@@ -18,7 +18,7 @@ pub(crate) mod standing;
 pub(crate) mod supervised;
 
 use measured::Measured;
-use pathbench_kerneltest::{finished_results, validate_results};
+use pathbench_testkit::{finished_results, validate_results};
 use processes::Process;
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -191,7 +191,7 @@ pub(crate) fn finish(command: &mut Command) -> Finished {
 /// Waits for the end of a captured command.
 #[track_caller]
 pub(crate) fn ended(child: Child) -> Finished {
-    pathbench_kerneltest::output(child).into()
+    pathbench_testkit::output(child).into()
 }
 
 /// Runs a command to its end, with `input` on its standard input.

@@ -3,7 +3,7 @@
 use super::processes::{Process, signal};
 use super::standing::Lab;
 use super::{Finished, Workplace, binary, finish, within};
-use pathbench_kerneltest::program;
+use pathbench_testkit::program;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

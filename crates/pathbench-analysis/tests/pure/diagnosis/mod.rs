@@ -125,7 +125,7 @@ fn figures(subflow: u32) -> PathFigures {
 }
 
 fn sample(t_ms: f64, figures: PathFigures) -> Sample {
-    pathbench_kerneltest::sample(t_ms, Side::Client, "wlan", figures)
+    pathbench_testkit::sample(t_ms, Side::Client, "wlan", figures)
 }
 
 fn event(source: EventSource, t_ms: f64, kind: &str, path: &str) -> Event {

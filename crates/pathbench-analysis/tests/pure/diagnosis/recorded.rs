@@ -88,7 +88,7 @@ fn healthy_connections_have_no_diagnosis() {
 
 #[test]
 fn results_of_earlier_versions_get_no_diagnosis() {
-    let golden = pathbench_kerneltest::checkout().join("crates/pathbench-record/tests/golden");
+    let golden = pathbench_testkit::checkout().join("crates/pathbench-record/tests/golden");
     let mut seen = 0;
     for entry in golden.read_dir().expect("golden results") {
         let result = ResultDirectory::open(&entry.expect("a directory").path()).expect("a result");

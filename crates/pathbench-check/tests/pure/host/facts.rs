@@ -2,13 +2,13 @@
 //! rule and an endpoint.
 
 use pathbench_check::facts::{Departure, DeviceFacts, HostFacts, LabFacts, RouteAnswer};
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::device::DeviceFeatures;
 use pathbench_host::firewall::rules::FirewallRules;
 use pathbench_host::kernel::{MptcpSupport, Release};
 use pathbench_host::managers::Managers;
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
-use pathbench_host::netlink::{InterfaceAddress, Link, MAIN_TABLE, NextHop, Route};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
+use pathbench_host::netlink::{InterfaceAddress, MAIN_TABLE, NetworkInterface, NextHop, Route};
 use pathbench_host::paths::HostNetwork;
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::net::IpAddr;
@@ -23,8 +23,8 @@ pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-pub(crate) fn link(index: u32, name: &str) -> Link {
-    Link {
+pub(crate) fn link(index: u32, name: &str) -> NetworkInterface {
+    NetworkInterface {
         index,
         name: name.to_owned(),
         mtu: 1500,
@@ -56,12 +56,12 @@ pub(crate) fn address(index: u32, network: &str) -> InterfaceAddress {
 pub(crate) fn default_route(index: u32, router: &str, table: u32) -> Route {
     let router = ip(router);
     let to = if router.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 };
-    Route { gateway: Some(router), interface: Some(index), table, ..Route::to(to) }
+    Route { gateway: Some(router), interface: Some(index), table, ..Route::new(to) }
 }
 
-pub(crate) fn endpoint(id: u8, address: &str, interface: Option<u32>) -> Endpoint {
+pub(crate) fn endpoint(id: u8, address: &str, interface: Option<u32>) -> MptcpEndpoint {
     let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
-    Endpoint { address: ip(address), port: None, id: Some(id), interface, flags }
+    MptcpEndpoint { address: ip(address), port: None, id: Some(id), interface, flags }
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "the type of a fact")]
@@ -78,14 +78,14 @@ pub(crate) fn set(facts: &mut HostFacts, key: &str, value: &str) {
     facts.settings.insert(key.to_owned(), Ok(Some(value.to_owned())));
 }
 
-pub(crate) fn counters(table: &str) -> Counters {
-    let mut counters = Counters::default();
+pub(crate) fn counters(table: &str) -> KernelCounters {
+    let mut counters = KernelCounters::default();
     counters.take_table(table);
     counters
 }
 
 pub(crate) fn healthy() -> HostFacts {
-    let loopback = Link { loopback: true, mac: None, ..link(1, "lo") };
+    let loopback = NetworkInterface { loopback: true, mac: None, ..link(1, "lo") };
     let network = HostNetwork {
         links: vec![loopback, link(ETH0, "eth0"), link(WLAN0, "wlan0")],
         addresses: vec![
@@ -106,7 +106,7 @@ pub(crate) fn healthy() -> HostFacts {
         support: MptcpSupport::Available,
         settings: [].into(),
         endpoints: Ok(vec![endpoint(1, ETH0_ADDRESS, Some(ETH0)), endpoint(2, WLAN0_ADDRESS, Some(WLAN0))]),
-        limits: Ok(Limits { subflows: 2, add_addr_accepted: 2 }),
+        limits: Ok(MptcpLimits { subflows: 2, add_addr_accepted: 2 }),
         network,
         devices: [(ETH0, device), (WLAN0, DeviceFacts { wifi: true, ..DeviceFacts::default() })].into(),
         primaries: vec![(ip(BEYOND), by_eth0.clone())],

@@ -9,9 +9,9 @@ use pathbench_check::finding::{Finding, Level};
 use pathbench_check::host::findings;
 use pathbench_host::firewall::rules::{MptcpAction, MptcpRule};
 use pathbench_host::kernel::MptcpSupport;
-use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
-use pathbench_host::namespace::{IsolationError, IsolationStep, Refusal};
-use pathbench_host::netlink::{InterfaceAddress, Link, MAIN_TABLE};
+use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
+use pathbench_host::namespace::{IsolationError, IsolationStep, NamespaceRefusal};
+use pathbench_host::netlink::{InterfaceAddress, MAIN_TABLE, NetworkInterface};
 use rustix::io::Errno;
 
 /// A name, a change of the healthy host, and `level id subject` of each finding that is not in order.
@@ -145,7 +145,7 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 fn limits(facts: &mut HostFacts, subflows: u32, add_addr_accepted: u32) {
-    facts.limits = Ok(Limits { subflows, add_addr_accepted });
+    facts.limits = Ok(MptcpLimits { subflows, add_addr_accepted });
 }
 
 fn out_of_tree(facts: &mut HostFacts) {
@@ -179,7 +179,7 @@ fn lost_endpoint(facts: &mut HostFacts) {
 
 fn announced_nat(facts: &mut HostFacts) {
     let flags = EndpointFlags { signal: true, ..EndpointFlags::default() };
-    facts.endpoints.as_mut().unwrap().push(Endpoint { flags, ..endpoint(3, "203.0.113.9", None) });
+    facts.endpoints.as_mut().unwrap().push(MptcpEndpoint { flags, ..endpoint(3, "203.0.113.9", None) });
 }
 
 fn wrong_device(facts: &mut HostFacts) {
@@ -294,7 +294,7 @@ fn vpn_without_endpoint(facts: &mut HostFacts) {
 
 fn unused_ports(facts: &mut HostFacts) {
     for (index, name) in [(11, "eno2"), (12, "eno3")] {
-        facts.network.links.push(Link { carrier: false, ..link(index, name) });
+        facts.network.links.push(NetworkInterface { carrier: false, ..link(index, name) });
     }
 }
 
@@ -365,7 +365,7 @@ fn no_user_namespaces(facts: &mut HostFacts) {
     facts.lab.rootless = Err(IsolationError {
         step: IsolationStep::NetworkAndPid,
         errno: Errno::PERM,
-        refusal: Refusal::AppArmor,
+        refusal: NamespaceRefusal::AppArmor,
     });
 }
 

@@ -1,9 +1,9 @@
 //! A link of the emulated engine: a TUN device in each of its nodes, and the data plane between them.
 
-use super::engine::{Building, Engine, Fabric, LinkCounters, node_at, of_link};
-use crate::environment::error::{EnvironmentError, Result, refused};
+use super::engine::{Building, Fabric, LinkCounters, WireEngine, node_at, of_link};
+use crate::environment::error::{EnvironmentError, Result, refusal_at};
 use crate::environment::node::NodeHandle;
-use crate::scenario::{FadePlan, Link};
+use crate::scenario::{FadePlan, LinkPlan};
 use pathbench_emulator::plane::{DataPlane, PlaneError, PlaneLink};
 use pathbench_host::tun::{Tun, TunError};
 use pathbench_link::LinkChange;
@@ -24,10 +24,10 @@ impl EmulatedWire {
         let device = |end: usize| -> Result<Tun> {
             let namespace = node_at(nodes, link, end)?.namespace();
             Tun::create(namespace, &link.ends[end].interface, link.mtu_bytes())
-                .map_err(refused(format!("link `{}`", link.name), TunError::is_host_unable))
+                .map_err(refusal_at(format!("link `{}`", link.name), TunError::is_host_unable))
         };
         let ends = [device(0)?, device(1)?];
-        let plane = fabric.plane.as_mut().ok_or_else(|| ended(link))?;
+        let plane = fabric.plane.as_mut().ok_or_else(|| ended_error(link))?;
         let number = plane
             .add(PlaneLink {
                 name: link.name.clone(),
@@ -41,11 +41,11 @@ impl EmulatedWire {
     }
 }
 
-impl Engine for EmulatedWire {
+impl WireEngine for EmulatedWire {
     fn change(
         &mut self,
         fabric: &mut Fabric,
-        link: &Link,
+        link: &LinkPlan,
         change: &LinkChange,
         direction: Option<LinkDirection>,
     ) -> Result {
@@ -58,16 +58,16 @@ impl Engine for EmulatedWire {
         Ok(())
     }
 
-    fn set_mtu(&mut self, fabric: &mut Fabric, link: &Link) -> Result {
+    fn set_mtu(&mut self, fabric: &mut Fabric, link: &LinkPlan) -> Result {
         let change = LinkChange { mtu_bytes: Some(link.mtu_bytes()), ..LinkChange::default() };
         self.change(fabric, link, &change, None)
     }
 
-    fn set_condition(&self, fabric: &mut Fabric, link: &Link, condition: Condition) -> Result {
+    fn set_condition(&self, fabric: &mut Fabric, link: &LinkPlan, condition: Condition) -> Result {
         plane_of(fabric, link)?.set_condition(self.number, condition).map_err(of_link(link))
     }
 
-    fn refresh(&self, fabric: &Fabric, link: &mut Link) -> Result {
+    fn refresh(&self, fabric: &Fabric, link: &mut LinkPlan) -> Result {
         let plane = plane_of(fabric, link)?;
         let model = |direction| plane.model(self.number, direction).map_err(of_link(link));
         let models = [model(LinkDirection::Forward)?, model(LinkDirection::Reverse)?];
@@ -75,7 +75,7 @@ impl Engine for EmulatedWire {
         Ok(())
     }
 
-    fn fade(&self, fabric: &Fabric, link: &Link, plan: &FadePlan) -> Result {
+    fn fade(&self, fabric: &Fabric, link: &LinkPlan, plan: &FadePlan) -> Result {
         let schedules = plan.schedules(link).map_err(of_link(link))?;
         let plane = plane_of(fabric, link)?;
         for (direction, schedule) in LinkDirection::BOTH.into_iter().zip(schedules) {
@@ -86,11 +86,11 @@ impl Engine for EmulatedWire {
         Ok(())
     }
 
-    fn restart(&mut self, fabric: &mut Fabric, link: &Link, _packet_sizes: bool) -> Result {
+    fn restart(&mut self, fabric: &mut Fabric, link: &LinkPlan, _packet_sizes: bool) -> Result {
         plane_of(fabric, link)?.restart(self.number, self.seeds).map_err(of_link(link))
     }
 
-    fn counters(&mut self, fabric: &mut Fabric, link: &Link) -> Result<LinkCounters> {
+    fn counters(&mut self, fabric: &mut Fabric, link: &LinkPlan) -> Result<LinkCounters> {
         let report = plane_of(fabric, link)?.report(self.number).map_err(of_link(link))?;
         let [forward, reverse] = &report.directions;
         Ok(LinkCounters {
@@ -105,10 +105,10 @@ impl Engine for EmulatedWire {
     }
 }
 
-fn plane_of<'f>(fabric: &'f Fabric, link: &Link) -> Result<&'f DataPlane> {
-    fabric.plane.as_ref().ok_or_else(|| ended(link))
+fn plane_of<'f>(fabric: &'f Fabric, link: &LinkPlan) -> Result<&'f DataPlane> {
+    fabric.plane.as_ref().ok_or_else(|| ended_error(link))
 }
 
-fn ended(link: &Link) -> EnvironmentError {
+fn ended_error(link: &LinkPlan) -> EnvironmentError {
     of_link(link)(PlaneError::Ended)
 }

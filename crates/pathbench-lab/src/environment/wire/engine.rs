@@ -1,8 +1,8 @@
 //! The engines of links, and their common types.
 
-use crate::environment::error::{EnvironmentError, Result, Source, failed};
+use crate::environment::error::{EnvironmentError, ErrorSource, Result, failure_at};
 use crate::environment::node::NodeHandle;
-use crate::scenario::{FadePlan, Link};
+use crate::scenario::{FadePlan, LinkPlan};
 use pathbench_emulator::plane::{DataPlane, LinkReport};
 use pathbench_host::netlink::RouteSocket;
 use pathbench_link::LinkChange;
@@ -31,18 +31,18 @@ pub(crate) struct Fabric {
 #[derive(Debug)]
 pub(crate) struct Building<'a> {
     pub(crate) index: usize,
-    pub(crate) link: &'a Link,
+    pub(crate) link: &'a LinkPlan,
     pub(crate) seeds: [u64; 2],
     pub(crate) capture: Option<PathBuf>,
 }
 
 /// The implementation of a link. `link` includes the changes by events.
-pub(crate) trait Engine: std::fmt::Debug + Send {
-    fn is_running(&self, _fabric: &mut Fabric, _link: &Link) -> Result<bool> {
+pub(crate) trait WireEngine: std::fmt::Debug + Send {
+    fn is_running(&self, _fabric: &mut Fabric, _link: &LinkPlan) -> Result<bool> {
         Ok(true)
     }
 
-    fn refresh(&self, _fabric: &Fabric, _link: &mut Link) -> Result {
+    fn refresh(&self, _fabric: &Fabric, _link: &mut LinkPlan) -> Result {
         Ok(())
     }
 
@@ -50,33 +50,33 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     fn change(
         &mut self,
         fabric: &mut Fabric,
-        link: &Link,
+        link: &LinkPlan,
         change: &LinkChange,
         direction: Option<LinkDirection>,
     ) -> Result;
 
-    fn set_mtu(&mut self, fabric: &mut Fabric, link: &Link) -> Result;
+    fn set_mtu(&mut self, fabric: &mut Fabric, link: &LinkPlan) -> Result;
 
     /// Sets whether the link carries, queues or drops packets; the carrier stays up at both ends.
-    fn set_condition(&self, fabric: &mut Fabric, link: &Link, condition: Condition) -> Result;
+    fn set_condition(&self, fabric: &mut Fabric, link: &LinkPlan, condition: Condition) -> Result;
 
-    fn fade(&self, fabric: &Fabric, link: &Link, fade: &FadePlan) -> Result;
+    fn fade(&self, fabric: &Fabric, link: &LinkPlan, fade: &FadePlan) -> Result;
 
     /// Restarts the link: traces and random numbers from their beginning, counters at zero.
-    fn restart(&mut self, fabric: &mut Fabric, link: &Link, packet_sizes: bool) -> Result;
+    fn restart(&mut self, fabric: &mut Fabric, link: &LinkPlan, packet_sizes: bool) -> Result;
 
-    fn counters(&mut self, fabric: &mut Fabric, link: &Link) -> Result<LinkCounters>;
+    fn counters(&mut self, fabric: &mut Fabric, link: &LinkPlan) -> Result<LinkCounters>;
 
     /// Removes the link from the fabric, and with it its interfaces in the nodes. Missing interfaces are no error.
     fn remove(&self, _fabric: &mut Fabric) {}
 }
 
-pub(super) fn node_at<'n>(nodes: &'n [NodeHandle], link: &Link, end: usize) -> Result<&'n NodeHandle> {
+pub(super) fn node_at<'n>(nodes: &'n [NodeHandle], link: &LinkPlan, end: usize) -> Result<&'n NodeHandle> {
     let name = &link.ends[end].node;
     let node = nodes.iter().find(|node| node.name() == name);
     node.ok_or_else(|| EnvironmentError::NoSuchNode { name: name.clone(), known: String::new() })
 }
 
-pub(super) fn of_link<E: Into<Source>>(link: &Link) -> impl FnOnce(E) -> EnvironmentError + use<E> {
-    failed(format!("link `{}`", link.name))
+pub(super) fn of_link<E: Into<ErrorSource>>(link: &LinkPlan) -> impl FnOnce(E) -> EnvironmentError + use<E> {
+    failure_at(format!("link `{}`", link.name))
 }

@@ -1,9 +1,9 @@
 //! A link of the kernel's engine: a bridge in the fabric namespace with one veth end and one shaper towards each node.
 
-use super::engine::{Engine, Fabric, LinkCounters, node_at, of_link};
-use crate::environment::error::{EnvironmentError, Result, failed, refused};
+use super::engine::{Fabric, LinkCounters, WireEngine, node_at, of_link};
+use crate::environment::error::{EnvironmentError, Result, failure_at, refusal_at};
 use crate::environment::node::NodeHandle;
-use crate::scenario::{FadePlan, Link};
+use crate::scenario::{FadePlan, LinkPlan};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{NetlinkError, RouteSocket, VethEnd, VethPair};
 use pathbench_host::packet_sizes::{SizeCounter, SizeCounterError};
@@ -40,10 +40,10 @@ impl KernelWire {
     pub(super) fn build(
         routes: &mut RouteSocket,
         index: usize,
-        link: &Link,
+        link: &LinkPlan,
         nodes: &[NodeHandle],
     ) -> Result<Self> {
-        let doing = |what: &str| failed::<NetlinkError>(format!("link `{}`: {what}", link.name));
+        let doing = |what: &str| failure_at::<NetlinkError>(format!("link `{}`: {what}", link.name));
         let bridge_name = format!("w{index}");
         let bridge = routes.create_bridge(&bridge_name).map_err(doing("creating its bridge"))?;
         let here = fabric_namespace()?;
@@ -83,7 +83,7 @@ impl KernelWire {
     }
 
     /// Applies the models: the shaper of the forward direction is on the port towards the second end.
-    fn shape(&mut self, routes: &mut RouteSocket, link: &Link) -> Result {
+    fn shape(&mut self, routes: &mut RouteSocket, link: &LinkPlan) -> Result {
         let directions = [(&link.forward, self.ports[1]), (&link.reverse, self.ports[0])];
         for ((model, port), in_force) in directions.into_iter().zip(&mut self.in_force) {
             let Some(shaper) = shaper(link, model, *in_force) else { continue };
@@ -93,15 +93,15 @@ impl KernelWire {
             } else {
                 routes.change_rate(port, &shaper)
             };
-            done.map_err(|source| not_shaped(link, source))?;
+            done.map_err(|source| shaper_error(link, source))?;
             *in_force = if shaper.netem.is_some() { InForce::Netem } else { InForce::Rate };
         }
         Ok(())
     }
 
     /// Bytes sent in either direction since the link was built.
-    fn sent_bytes(&self, fabric: &mut Fabric, link: &Link) -> Result<[u64; 2]> {
-        let doing = || failed::<NetlinkError>(format!("link `{}`: reading its counters", link.name));
+    fn sent_bytes(&self, fabric: &mut Fabric, link: &LinkPlan) -> Result<[u64; 2]> {
+        let doing = || failure_at::<NetlinkError>(format!("link `{}`: reading its counters", link.name));
         let mut sent = |direction: usize| {
             let port = self.ports[1 - direction];
             // A shaper counts each segment of a GSO packet as a frame; an unshaped port has only the interface's
@@ -115,18 +115,18 @@ impl KernelWire {
     }
 }
 
-impl Engine for KernelWire {
+impl WireEngine for KernelWire {
     fn change(
         &mut self,
         fabric: &mut Fabric,
-        link: &Link,
+        link: &LinkPlan,
         _change: &LinkChange,
         _direction: Option<LinkDirection>,
     ) -> Result {
         self.shape(&mut fabric.routes, link)
     }
 
-    fn fade(&self, _fabric: &Fabric, link: &Link, _fade: &FadePlan) -> Result {
+    fn fade(&self, _fabric: &Fabric, link: &LinkPlan, _fade: &FadePlan) -> Result {
         Err(EnvironmentError::Unsupported {
             link: link.name.clone(),
             what: "a fade".to_owned(),
@@ -134,43 +134,43 @@ impl Engine for KernelWire {
         })
     }
 
-    fn is_running(&self, fabric: &mut Fabric, link: &Link) -> Result<bool> {
+    fn is_running(&self, fabric: &mut Fabric, link: &LinkPlan) -> Result<bool> {
         let mut running = true;
         for port in self.ports {
-            let doing = failed(format!("link `{}`: asking whether it runs", link.name));
+            let doing = failure_at(format!("link `{}`: asking whether it runs", link.name));
             running &= fabric.routes.link_by_index(port).map_err(doing)?.running;
         }
         Ok(running)
     }
 
-    fn set_mtu(&mut self, fabric: &mut Fabric, link: &Link) -> Result {
+    fn set_mtu(&mut self, fabric: &mut Fabric, link: &LinkPlan) -> Result {
         for index in [self.ports[0], self.ports[1], self.bridge] {
             let mtu_bytes = link.mtu_bytes();
             fabric
                 .routes
                 .set_mtu(index, mtu_bytes)
-                .map_err(failed(format!("link `{}`: setting its MTU to {mtu_bytes}", link.name)))?;
+                .map_err(failure_at(format!("link `{}`: setting its MTU to {mtu_bytes}", link.name)))?;
         }
         Ok(())
     }
 
     /// For a black hole, removes the ports from the bridge; the carrier stays up. Plans have no outage for this engine.
-    fn set_condition(&self, fabric: &mut Fabric, link: &Link, condition: Condition) -> Result {
+    fn set_condition(&self, fabric: &mut Fabric, link: &LinkPlan, condition: Condition) -> Result {
         for port in self.ports {
             fabric
                 .routes
                 .set_master(port, if condition == Condition::Carrying { self.bridge } else { 0 })
-                .map_err(failed(format!("link `{}`: cutting or joining it", link.name)))?;
+                .map_err(failure_at(format!("link `{}`: cutting or joining it", link.name)))?;
         }
         Ok(())
     }
 
-    fn restart(&mut self, fabric: &mut Fabric, link: &Link, packet_sizes: bool) -> Result {
+    fn restart(&mut self, fabric: &mut Fabric, link: &LinkPlan, packet_sizes: bool) -> Result {
         if packet_sizes {
             let here = fabric_namespace()?;
             let counter = |port: &String| {
                 SizeCounter::start(&here, port)
-                    .map_err(refused(format!("link `{}`", link.name), SizeCounterError::is_host_unable))
+                    .map_err(refusal_at(format!("link `{}`", link.name), SizeCounterError::is_host_unable))
             };
             self.size_counters = Some([counter(&self.port_names[0])?, counter(&self.port_names[1])?]);
         }
@@ -178,7 +178,7 @@ impl Engine for KernelWire {
         Ok(())
     }
 
-    fn counters(&mut self, fabric: &mut Fabric, link: &Link) -> Result<LinkCounters> {
+    fn counters(&mut self, fabric: &mut Fabric, link: &LinkPlan) -> Result<LinkCounters> {
         let sent = self.sent_bytes(fabric, link)?;
         let packet_sizes = self.size_counters.take().map(|counters| {
             let [from_first, from_second] = counters.map(SizeCounter::stop);
@@ -206,7 +206,7 @@ const UNLIMITED_BPS: u64 = MAX_RATE_BPS;
 /// The shaper for one direction of a link; `None` if the model needs none and none is installed.
 ///
 /// An installed netem is kept, if necessary with zero delay, because its removal would drop its queue.
-fn shaper(link: &Link, model: &LinkModel, in_force: InForce) -> Option<Shaper> {
+fn shaper(link: &LinkPlan, model: &LinkModel, in_force: InForce) -> Option<Shaper> {
     let mtu_bytes = link.mtu_bytes();
     let netem = (disturbs(model) || in_force == InForce::Netem).then(|| Netem {
         delay: model.constant_delay().unwrap_or_default(),
@@ -235,7 +235,7 @@ fn netem_limit(model: &LinkModel) -> u32 {
     ((in_flight_bytes + waiting_bytes) / f64::from(model.mtu_bytes)).ceil().clamp(100.0, 1e6) as u32
 }
 
-fn not_shaped(link: &Link, source: ShaperError) -> EnvironmentError {
+fn shaper_error(link: &LinkPlan, source: ShaperError) -> EnvironmentError {
     match source {
         ShaperError::NoNetem => EnvironmentError::Unsupported {
             link: link.name.clone(),
@@ -250,22 +250,23 @@ fn not_shaped(link: &Link, source: ShaperError) -> EnvironmentError {
 }
 
 fn fabric_namespace() -> Result<NetNamespace> {
-    NetNamespace::current().map_err(failed("the fabric namespace"))
+    NetNamespace::current().map_err(failure_at("the fabric namespace"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{self, Overrides, Source};
+    use crate::scenario::{self, Overrides, ScenarioSource};
     use std::time::Duration;
 
-    fn link(path: &str) -> Link {
+    fn link(path: &str) -> LinkPlan {
         let text = format!("name = \"t\"\n[[path]]\nname = \"eth\"\n{path}\n");
-        let plan = scenario::plan(&Source::from_text("t.toml", &text), &Overrides::default()).unwrap();
+        let plan =
+            scenario::plan(&ScenarioSource::from_text("t.toml", &text), &Overrides::default()).unwrap();
         plan.variants[0].topology.links[0].clone()
     }
 
-    fn shaped(path: &str, in_force: InForce) -> (bool, Option<Duration>) {
+    fn read_shaping(path: &str, in_force: InForce) -> (bool, Option<Duration>) {
         let link = link(path);
         let shaper = shaper(&link, &link.forward, in_force);
         (shaper.is_some(), shaper.and_then(|shaper| shaper.netem).map(|netem| netem.delay))
@@ -274,13 +275,13 @@ mod tests {
     #[test]
     fn netem_comes_with_the_first_delay_and_stays() {
         let delay = Some(Duration::from_millis(20));
-        assert_eq!(shaped("", InForce::Nothing), (false, None));
-        assert_eq!(shaped("rate = \"10mbit\"", InForce::Nothing), (true, None));
-        assert_eq!(shaped("delay = \"20ms\"", InForce::Nothing), (true, delay));
-        assert_eq!(shaped("rate = \"10mbit\"\ndelay = \"20ms\"", InForce::Rate), (true, delay));
+        assert_eq!(read_shaping("", InForce::Nothing), (false, None));
+        assert_eq!(read_shaping("rate = \"10mbit\"", InForce::Nothing), (true, None));
+        assert_eq!(read_shaping("delay = \"20ms\"", InForce::Nothing), (true, delay));
+        assert_eq!(read_shaping("rate = \"10mbit\"\ndelay = \"20ms\"", InForce::Rate), (true, delay));
         // An event has set the delay back to zero: netem must not keep the old delay.
         let zero = Some(Duration::ZERO);
-        assert_eq!(shaped("", InForce::Netem), (true, zero));
-        assert_eq!(shaped("rate = \"10mbit\"", InForce::Netem), (true, zero));
+        assert_eq!(read_shaping("", InForce::Netem), (true, zero));
+        assert_eq!(read_shaping("rate = \"10mbit\"", InForce::Netem), (true, zero));
     }
 }

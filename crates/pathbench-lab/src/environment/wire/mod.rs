@@ -7,10 +7,10 @@ mod kernel;
 use super::error::Result;
 use super::node::NodeHandle;
 use super::offload::Cap;
-use crate::scenario::{Engine as EngineName, FadePlan, Link};
+use crate::scenario::{FadePlan, LinkEngine as EngineName, LinkPlan};
 use emulated::EmulatedWire;
 pub use engine::LinkCounters;
-pub(super) use engine::{Building, Engine, Fabric};
+pub(super) use engine::{Building, Fabric, WireEngine};
 use kernel::KernelWire;
 use pathbench_link::LinkChange;
 use pathbench_record::direction::LinkDirection;
@@ -21,14 +21,14 @@ const ETHERNET_MTU_BYTES: u32 = 1_500;
 #[derive(Debug)]
 pub(super) struct Wire {
     /// The link, including the changes by events.
-    pub(super) link: Link,
-    pub(super) engine: Box<dyn Engine>,
+    pub(super) link: LinkPlan,
+    pub(super) engine: Box<dyn WireEngine>,
 }
 
 impl Wire {
     pub(super) fn build(fabric: &mut Fabric, building: Building<'_>, nodes: &[NodeHandle]) -> Result<Self> {
         let link = building.link.clone();
-        let engine: Box<dyn Engine> = match link.engine {
+        let engine: Box<dyn WireEngine> = match link.engine {
             EngineName::Kernel => {
                 Box::new(KernelWire::build(&mut fabric.routes, building.index, &link, nodes)?)
             }
@@ -39,10 +39,10 @@ impl Wire {
 
     /// Caps segmentation offload at the link's nodes, so that a slow link receives no GSO packets of 64 KiB. Also caps
     /// it at the nodes of `far`, the last link of a path that begins with this link.
-    pub(super) fn offload(&self, nodes: &mut [NodeHandle], far: Option<&Link>) -> Result {
+    pub(super) fn offload(&self, nodes: &mut [NodeHandle], far: Option<&LinkPlan>) -> Result {
         let narrows = far.is_some() || self.link.mtu_bytes() > ETHERNET_MTU_BYTES;
         for (index, model) in [&self.link.forward, &self.link.reverse].into_iter().enumerate() {
-            let Some(cap) = Cap::of(model, self.link.engine, narrows) else { continue };
+            let Some(cap) = Cap::from_model(model, self.link.engine, narrows) else { continue };
             for end in [Some(&self.link.ends[index]), far.map(|far| &far.ends[index])].into_iter().flatten() {
                 if let Some(node) = nodes.iter_mut().find(|node| node.name() == end.node) {
                     node.cap_offload(&end.interface, cap)?;

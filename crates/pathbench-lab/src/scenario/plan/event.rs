@@ -1,6 +1,6 @@
 //! Events of links during a run.
 
-use super::link::Link;
+use super::link::LinkPlan;
 use super::topology::RulesChange;
 use pathbench_link::fading::{FadingError, Ramp, Walk};
 use pathbench_link::{ChangeSchedule, Engines, LinkChange, LinkModel};
@@ -15,11 +15,11 @@ pub struct EventPlan {
     pub link: String,
     /// The affected end, if the action applies to one end.
     pub node: String,
-    pub action: Action,
+    pub action: EventAction,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+pub enum EventAction {
     /// The node's interface goes down.
     Down,
     /// The node's interface comes up again.
@@ -35,12 +35,12 @@ pub enum Action {
     /// The node gets its addresses on the link back.
     AddAddress,
     /// The link changes; properties that are `None` stay.
-    Set(Box<Change>),
+    Set(Box<PathChange>),
     /// The link changes gradually.
     Fade(FadePlan),
 }
 
-impl Action {
+impl EventAction {
     /// As in the scenario file and in `events.jsonl`.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -56,7 +56,6 @@ impl Action {
         }
     }
 
-    /// The details of the action in `events.jsonl`.
     pub fn detail(&self) -> Map<String, Value> {
         let (direction, given) = match self {
             Self::Set(change) => (change.direction, &change.given),
@@ -96,7 +95,7 @@ impl Action {
 
 /// New values of a link's properties; at least one is given.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Change {
+pub struct PathChange {
     /// The direction that changes; `None` for both. MTUs and router rules apply to both directions.
     pub direction: Option<LinkDirection>,
     /// On a path with a hop, its MTU is the MTU of the hosts' interfaces.
@@ -133,7 +132,7 @@ impl FadePlan {
     }
 
     /// The changes of both directions from the current state of `link`; empty for a direction that does not fade.
-    pub fn schedules(&self, link: &Link) -> Result<[ChangeSchedule; 2], FadingError> {
+    pub fn schedules(&self, link: &LinkPlan) -> Result<[ChangeSchedule; 2], FadingError> {
         let of = |model: &LinkModel, chosen: bool| match self {
             Self::Walk(walk) => walk.changes(model),
             Self::Ramp { ramp, .. } if chosen => ramp.changes(model),

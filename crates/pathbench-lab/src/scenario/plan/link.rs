@@ -7,14 +7,14 @@ use std::net::IpAddr;
 
 /// The implementation of a link: given, or derived from the link and its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
+pub enum LinkEngine {
     /// veth with queueing disciplines of the kernel.
     Kernel,
     /// Pathbench's own data plane.
     Emulated,
 }
 
-impl Engine {
+impl LinkEngine {
     /// As in scenarios and results.
     pub const fn name(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Engine {
 
 /// A link between two nodes; both ends are in the same subnets.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Link {
+pub struct LinkPlan {
     /// Unique among links and paths, at most 15 characters.
     pub name: String,
     /// First and second end; client and server for a `[[path]]`.
@@ -37,7 +37,7 @@ pub struct Link {
     pub reverse: LinkModel,
     /// The parameters given in the scenario for each direction, in the format of results.
     pub requested: [Map<String, Value>; 2],
-    pub engine: Engine,
+    pub engine: LinkEngine,
     /// Whether the scenario gives the engine; otherwise the engine is derived from the link and its events.
     pub engine_is_given: bool,
     /// Allowed relative deviation of the link's measured values, 0 to 1.
@@ -50,7 +50,7 @@ pub struct Link {
     pub capture: bool,
 }
 
-impl Link {
+impl LinkPlan {
     /// Largest IP packet, the same in both directions.
     pub const fn mtu_bytes(&self) -> u32 {
         self.forward.mtu_bytes
@@ -61,7 +61,6 @@ impl Link {
         self.reverse.mtu_bytes = mtu_bytes;
     }
 
-    /// Index of the end at `node`.
     pub fn end_of(&self, node: &str) -> Option<usize> {
         self.ends.iter().position(|end| end.node == node)
     }
@@ -77,7 +76,6 @@ pub struct LinkEnd {
 }
 
 impl LinkEnd {
-    /// The first address of `family`.
     pub fn address(&self, family: AddressFamily) -> Option<IpAddr> {
         self.addresses.iter().map(IpNet::addr).find(|address| AddressFamily::of(*address) == family)
     }

@@ -5,12 +5,12 @@ mod link;
 mod topology;
 mod traffic;
 
-pub use event::{Action, Change, EventPlan, FadePlan};
-pub use link::{Engine, Link, LinkEnd};
+pub use event::{EventAction, EventPlan, FadePlan, PathChange};
+pub use link::{LinkEnd, LinkEngine, LinkPlan};
 pub use topology::{
-    EndpointPlan, Hop, MptcpPlan, Node, Role, RoutePlan, RulesChange, Topology, icmp_in_words,
+    EndpointPlan, Hop, MptcpPlan, Node, NodeRole, RoutePlan, RulesChange, TopologyPlan, icmp_in_words,
 };
-pub(crate) use topology::{Middlebox, RouterRules, TooBig, path_of};
+pub(crate) use topology::{Middlebox, RouterRules, TooBigTreatment, path_of};
 pub use traffic::{PatternPlan, QuicPlan, RunPlan, SocketPlan, ThroughputPlan};
 
 use super::expect::ExpectationPlan;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// A scenario, validated in full.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct ScenarioPlan {
     pub name: String,
     pub description: String,
     /// `builtin`, or the path of the file.
@@ -45,7 +45,7 @@ pub struct Plan {
     pub lateness_tolerance: Duration,
 }
 
-impl Plan {
+impl ScenarioPlan {
     /// Number of runs without warm-up runs: each transport and pattern of each variant, times the repetitions.
     pub fn run_count(&self) -> u64 {
         let of_variant = |variant: &VariantPlan| variant.run.labels.len() * variant.run.patterns.len();
@@ -58,7 +58,7 @@ impl Plan {
 pub struct VariantPlan {
     /// Matrix key → value; empty without a matrix.
     pub variant: Variant,
-    pub topology: Topology,
+    pub topology: TopologyPlan,
     /// In the order of their times.
     pub events: Vec<EventPlan>,
     pub run: RunPlan,

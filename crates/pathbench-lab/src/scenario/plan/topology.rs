@@ -1,36 +1,35 @@
 //! Nodes, links, paths with a hop between two routers, and the rules of routers.
 
-use super::link::Link;
-pub(crate) use pathbench_host::firewall::{Middlebox, RouterRules, TooBig};
+use super::link::LinkPlan;
+pub(crate) use pathbench_host::firewall::{Middlebox, RouterRules, TooBigTreatment};
 use pathbench_record::network::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Topology {
+pub struct TopologyPlan {
     /// `client` and `server` first if they exist, then file order.
     pub nodes: Vec<Node>,
     /// In file order, followed by the inner links of paths with a hop.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkPlan>,
     /// The hops of paths, in file order.
     pub hops: Vec<Hop>,
 }
 
-impl Topology {
+impl TopologyPlan {
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.name == name)
     }
 
-    pub fn link(&self, name: &str) -> Option<&Link> {
+    pub fn link(&self, name: &str) -> Option<&LinkPlan> {
         self.links.iter().find(|link| link.name == name)
     }
 
     /// The links of `node`, with the index (0 or 1) of its end, in file order.
-    pub fn links_of<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a Link, usize)> {
+    pub fn links_of<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a LinkPlan, usize)> {
         self.links.iter().filter_map(move |link| Some((link, link.end_of(node)?)))
     }
 
-    /// The hop of `path`, if any.
     pub fn hop(&self, path: &str) -> Option<&Hop> {
         self.hops.iter().find(|hop| hop.path == path)
     }
@@ -52,7 +51,7 @@ impl Topology {
     }
 
     /// The last link of a path that begins with `link` at `node`, and the index of its far end.
-    pub fn far_end_of<'a>(&'a self, link: &'a Link, node: &str) -> Option<(&'a Link, usize)> {
+    pub fn far_end_of<'a>(&'a self, link: &'a LinkPlan, node: &str) -> Option<(&'a LinkPlan, usize)> {
         let end = 1 - link.end_of(node)?;
         match self.hop(&link.name) {
             Some(hop) => Some((self.link(&hop.far)?, end)),
@@ -63,7 +62,7 @@ impl Topology {
 
 /// Whether a node is an endpoint of connections or forwards packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum NodeRole {
     Host,
     /// Forwards packets between its links.
     Router,
@@ -72,7 +71,7 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub name: String,
-    pub role: Role,
+    pub role: NodeRole,
     /// Dotted name (`net.ipv4.tcp_mtu_probing`) → value to write.
     pub sysctls: BTreeMap<String, String>,
     /// MPTCP limits and endpoints; not applied to a router.
@@ -149,10 +148,9 @@ pub struct Hop {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RulesChange {
     /// The fate of the router's packet-too-big messages.
-    pub too_big: Option<TooBig>,
-    /// Whether it clamps the MSS of SYNs.
+    pub too_big: Option<TooBigTreatment>,
     pub clamp_mss: Option<bool>,
-    /// What it does to the packets that it forwards; empty for nothing.
+    /// The treatment of the packets that it forwards.
     pub middlebox: Option<Vec<Middlebox>>,
 }
 
@@ -173,11 +171,11 @@ impl RulesChange {
 }
 
 /// As in scenarios and results: `on`, `off`, or the messages per second that pass (`10/s`).
-pub fn icmp_in_words(too_big: TooBig) -> String {
+pub fn icmp_in_words(too_big: TooBigTreatment) -> String {
     match too_big {
-        TooBig::Sent => "on".to_owned(),
-        TooBig::Dropped => "off".to_owned(),
-        TooBig::Limited { per_second } => format!("{per_second}/s"),
+        TooBigTreatment::Sent => "on".to_owned(),
+        TooBigTreatment::Dropped => "off".to_owned(),
+        TooBigTreatment::Limited { per_second } => format!("{per_second}/s"),
     }
 }
 

@@ -49,7 +49,6 @@ pub struct SocketPlan {
     pub patience: Duration,
 }
 
-/// A traffic pattern and its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum PatternPlan {

@@ -4,7 +4,7 @@ use pathbench_record::network::Client;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::meter::{Wait, WaitEnd};
 use pathbench_traffic::server::{Grant, MemorySlots, Pacers};
-use pathbench_transport::Slots;
+use pathbench_transport::QuicSlots;
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -145,7 +145,7 @@ fn unused_grants_are_returned_and_each_direction_has_its_own_bound() {
     assert!(pacers.sent.charge(ms(u64::MAX / 1_000_000), usize::MAX) > ms(1001));
 }
 
-fn at(ms: u64) -> Timestamp {
+fn timestamp(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
 }
 
@@ -155,16 +155,16 @@ proptest! {
         let limit = Duration::from_secs(5);
         let silence = Duration::from_secs(1);
         let mut waits = [
-            Wait::within(at(0), limit, "answer"),
-            Wait::within(at(0), limit, "answer").or_silence(silence),
-            Wait::until(at(0), at(5000)).or_silence(silence),
+            Wait::with_timeout(timestamp(0), limit, "answer"),
+            Wait::with_timeout(timestamp(0), limit, "answer").or_silence(silence),
+            Wait::with_deadline(timestamp(0), timestamp(5000)).or_silence(silence),
         ];
         let mut now_ms = 0;
         for gap_ms in gaps_ms {
             now_ms += gap_ms;
             for wait in &mut waits {
-                wait.progressed(at(now_ms));
-                prop_assert_eq!(wait.check(at(now_ms)).is_err(), now_ms > 5000);
+                wait.progressed(timestamp(now_ms));
+                prop_assert_eq!(wait.check(timestamp(now_ms)).is_err(), now_ms > 5000);
             }
         }
     }
@@ -173,12 +173,12 @@ proptest! {
 #[test]
 fn silence_ends_a_wait_before_its_deadline_where_it_is_asked_about() {
     let limit = Duration::from_secs(5);
-    let mut patient = Wait::within(at(0), limit, "answer");
-    let mut impatient = Wait::within(at(0), limit, "answer").or_silence(Duration::from_secs(1));
-    assert!(patient.check(at(4900)).is_ok());
-    let hung = impatient.check(at(1000)).unwrap_err();
+    let mut patient = Wait::with_timeout(timestamp(0), limit, "answer");
+    let mut impatient = Wait::with_timeout(timestamp(0), limit, "answer").or_silence(Duration::from_secs(1));
+    assert!(patient.check(timestamp(4900)).is_ok());
+    let hung = impatient.check(timestamp(1000)).unwrap_err();
     assert_eq!(hung, WaitEnd::Silence(Duration::from_secs(1)));
-    let late = patient.check(at(5001)).unwrap_err();
+    let late = patient.check(timestamp(5001)).unwrap_err();
     assert_eq!(late, WaitEnd::TooLate { task: "answer", after: Duration::from_millis(5001) });
 }
 
@@ -188,7 +188,7 @@ fn client(last: u8) -> Client {
 
 #[test]
 fn slots_are_limited_per_client_and_in_total_and_are_released() {
-    let slots = Slots::new(32, 4);
+    let slots = QuicSlots::new(32, 4);
     let own: Vec<_> = (0..4).filter_map(|_| slots.acquire(client(1))).collect();
     assert_eq!(own.len(), 4);
     assert!(slots.acquire(client(1)).is_none());
@@ -202,7 +202,7 @@ fn slots_are_limited_per_client_and_in_total_and_are_released() {
 
 #[test]
 fn a_test_holds_memory_until_its_streams_have_ended() {
-    let memory = MemorySlots { tests: Slots::new(2, 1), streams: Slots::new(3, usize::MAX) };
+    let memory = MemorySlots { tests: QuicSlots::new(2, 1), streams: QuicSlots::new(3, usize::MAX) };
     let mut tests = [vec![], vec![], vec![], vec![]];
     assert!(memory.acquire(client(1), &mut tests[0]));
     assert!(!memory.acquire(client(1), &mut tests[1]), "a second one of the client");

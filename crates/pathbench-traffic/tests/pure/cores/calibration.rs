@@ -2,8 +2,8 @@
 
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::calibration::{
-    CalibrationError, CalibrationPlan, Command, EndReport, LinkCalibration, OneWayDelays, ProbeTally, Series,
-    Train, calibrate,
+    CalibrationCommand, CalibrationError, CalibrationPlan, EndReport, LinkCalibration, OneWayDelays,
+    PacketTrain, ProbeSeries, ProbeTally, calibrate,
 };
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ struct Link {
     refuses: bool,
     /// Number of small packets that arrive in each series of sizes.
     controls: Vec<u32>,
-    sent: Vec<Series>,
+    sent: Vec<ProbeSeries>,
 }
 
 impl Link {
@@ -36,14 +36,14 @@ impl Link {
         Self { rtts: ms(&[20]), mtu_bytes, refuses: false, controls: Vec::new(), sent: Vec::new() }
     }
 
-    fn carry_out(&mut self, command: Command) -> EndReport {
+    fn carry_out(&mut self, command: CalibrationCommand) -> EndReport {
         let mut report = EndReport::default();
         match (command, self.sent.last()) {
-            (Command::Open(address), _) => report.local = Some(address),
-            (Command::Send(_, series), _) => {
+            (CalibrationCommand::Open(address), _) => report.local = Some(address),
+            (CalibrationCommand::Send(_, series), _) => {
                 match &series {
-                    Series::Echoes { .. } => report.rtts.clone_from(&self.rtts),
-                    Series::Sizes { sizes, .. } if self.refuses => {
+                    ProbeSeries::Echoes { .. } => report.rtts.clone_from(&self.rtts),
+                    ProbeSeries::Sizes { sizes, .. } if self.refuses => {
                         report.refused =
                             sizes.iter().copied().filter(|size| *size > self.mtu_bytes).collect();
                     }
@@ -51,12 +51,16 @@ impl Link {
                 }
                 self.sent.push(series);
             }
-            (Command::Report { .. }, Some(Series::Sizes { sizes, attempts, .. })) => {
+            (CalibrationCommand::Report { .. }, Some(ProbeSeries::Sizes { sizes, attempts, .. })) => {
                 report.sizes = sizes.iter().copied().filter(|size| *size <= self.mtu_bytes).collect();
                 report.received = if self.controls.is_empty() { *attempts } else { self.controls.remove(0) };
             }
-            (Command::Report { .. }, Some(Series::Probes { count, .. })) => report.received = *count,
-            (Command::Report { .. }, Some(Series::Train(_))) => report.rate_bps = Some(1_000_000_000_000),
+            (CalibrationCommand::Report { .. }, Some(ProbeSeries::Probes { count, .. })) => {
+                report.received = *count;
+            }
+            (CalibrationCommand::Report { .. }, Some(ProbeSeries::Train(_))) => {
+                report.rate_bps = Some(1_000_000_000_000);
+            }
             _ => {}
         }
         report
@@ -71,7 +75,7 @@ impl Link {
 
     fn sizes(&self) -> Vec<Vec<u32>> {
         let sizes = self.sent.iter().filter_map(|series| match series {
-            Series::Sizes { sizes, .. } => Some(sizes.clone()),
+            ProbeSeries::Sizes { sizes, .. } => Some(sizes.clone()),
             _ => None,
         });
         sizes.collect()
@@ -134,7 +138,7 @@ fn probes_take_at_most_a_tenth_of_the_rate() {
         let found = link.calibrate(&plan).unwrap();
         assert_eq!(found.forward.probes.map(|probes| probes.sent), expected, "{plan:?}");
         let series = link.sent.iter().find_map(|series| match series {
-            Series::Probes { count, spacing } => Some((*count, *spacing)),
+            ProbeSeries::Probes { count, spacing } => Some((*count, *spacing)),
             _ => None,
         });
         assert_eq!(series.map(|(count, _)| count), expected, "{plan:?}");
@@ -161,7 +165,7 @@ fn datagrams_of_trains_fit_the_mtu_and_get_smaller_at_low_rates() {
         let mut link = Link::new(mtu_bytes);
         link.calibrate(&plan).unwrap();
         let train = link.sent.iter().find_map(|series| match series {
-            Series::Train(Train { payload_bytes, .. }) => Some(*payload_bytes),
+            ProbeSeries::Train(PacketTrain { payload_bytes, .. }) => Some(*payload_bytes),
             _ => None,
         });
         assert_eq!(train, Some(payload), "{plan:?}");
@@ -180,7 +184,7 @@ fn delays_are_on_one_clock_though_the_kernel_stamps_by_another() {
         tally.take(number, sent, Some(wall + arrived), taken);
         tally.take(number, sent, Some(wall + arrived), taken + Duration::from_millis(1));
     }
-    assert_eq!(tally.received(), 100);
+    assert_eq!(tally.received_probes(), 100);
     let us = |us| Duration::from_micros(us);
     assert_eq!(
         tally.delays(),
@@ -194,7 +198,7 @@ fn without_timestamps_the_receive_time_counts() {
     for number in 0..2 {
         tally.take(number, 5_000_000, None, Timestamp::from_nanos(7_000_000));
     }
-    assert_eq!(tally.received(), 2);
+    assert_eq!(tally.received_probes(), 2);
     assert_eq!(tally.delays().unwrap().max, Duration::from_millis(2));
     assert_eq!(ProbeTally::default().delays(), None);
 }

@@ -1,7 +1,7 @@
 //! Budgets and cookies of the datagrams other than QUIC.
 
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::datagram::{Budget, Cookies, Cost};
+use pathbench_traffic::datagram::{Cookies, Cost, DatagramBudget};
 use pathbench_traffic::server::TokenBucket;
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ fn a_bucket_gives_what_it_gains_and_no_more_than_a_second_of_it_at_once() {
 fn clients_are_remembered_up_to_a_bound_and_forgotten_when_idle() {
     let at = |ms: u64| Timestamp::from_nanos(10_000_000_000 + ms * 1_000_000);
     let client = |last: u8| IpAddr::from([192, 0, 2, last]);
-    let mut budget = Budget::new(4, at(0));
+    let mut budget = DatagramBudget::new(4, at(0));
     for last in 0..4 {
         assert!(budget.take(client(last), Cost::Probe, at(0)));
     }

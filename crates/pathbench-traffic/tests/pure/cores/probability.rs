@@ -1,6 +1,6 @@
 //! The sizes that a search for a path MTU tries.
 
-use pathbench_traffic::path_mtu::{DOUBT, Loss, Observations, SizeDistribution};
+use pathbench_traffic::path_mtu::{DOUBT, Observations, ProbeLoss, SizeDistribution};
 use std::collections::BTreeMap;
 
 fn observations<'a>(
@@ -15,10 +15,10 @@ fn observations<'a>(
 #[test]
 fn common_sizes_are_tried_first_and_answers_narrow_the_range() {
     let mut losses = BTreeMap::new();
-    let first = SizeDistribution::of(&observations(1280, 9000, &losses, &[])).divisions(12);
+    let first = SizeDistribution::from_observations(&observations(1280, 9000, &losses, &[])).divisions(12);
     assert!([1500, 1501, 9000].iter().all(|size| first.contains(size)), "{first:?}");
     losses.insert(1500, 1);
-    let distribution = SizeDistribution::of(&observations(1492, 9000, &losses, &[]));
+    let distribution = SizeDistribution::from_observations(&observations(1492, 9000, &losses, &[]));
     let next = distribution.divisions(12);
     assert!(next.iter().all(|size| *size > 1492) && next.contains(&1493), "{next:?}");
     assert!(distribution.is_low() > 0.3, "{}", distribution.is_low());
@@ -27,17 +27,20 @@ fn common_sizes_are_tried_first_and_answers_narrow_the_range() {
 #[test]
 fn a_reported_mtu_is_tried_with_one_byte_more_and_dropped_when_it_is_wrong() {
     let mut losses = BTreeMap::new();
-    let sizes = SizeDistribution::of(&observations(576, 9000, &losses, &[1337])).divisions(8);
+    let sizes = SizeDistribution::from_observations(&observations(576, 9000, &losses, &[1337])).divisions(8);
     assert!(sizes.contains(&1337) && sizes.contains(&1338), "{sizes:?}");
     losses.insert(1300, 3);
-    let sizes = SizeDistribution::of(&observations(576, 9000, &losses, &[1337])).divisions(8);
+    let sizes = SizeDistribution::from_observations(&observations(576, 9000, &losses, &[1337])).divisions(8);
     assert!(!sizes.contains(&1337), "{sizes:?}");
     for reported in [0, 300, 70_000, u32::MAX] {
-        let sizes = SizeDistribution::of(&observations(1400, 9000, &losses, &[reported])).divisions(8);
+        let sizes =
+            SizeDistribution::from_observations(&observations(1400, 9000, &losses, &[reported])).divisions(8);
         assert!(sizes.iter().all(|size| (1401..=9000).contains(size)), "{sizes:?}");
     }
     // No size is left to try.
-    assert!(SizeDistribution::of(&observations(1400, 1400, &losses, &[])).divisions(8).is_empty());
+    assert!(
+        SizeDistribution::from_observations(&observations(1400, 1400, &losses, &[])).divisions(8).is_empty()
+    );
 }
 
 #[test]
@@ -45,7 +48,7 @@ fn every_size_is_found_by_dividing_in_few_rounds() {
     for (ceiling, mtu) in [(1500, 1281), (1500, 1499), (9000, 1501), (9000, 7777), (65_535, 33_333)] {
         let (mut low, mut rounds, mut losses) = (1280, 0, BTreeMap::new());
         loop {
-            let distribution = SizeDistribution::of(&observations(low, ceiling, &losses, &[]));
+            let distribution = SizeDistribution::from_observations(&observations(low, ceiling, &losses, &[]));
             if low == mtu && distribution.is_low() > 0.9 {
                 break;
             }
@@ -64,7 +67,7 @@ fn every_size_is_found_by_dividing_in_few_rounds() {
 
 #[test]
 fn confidence_rises_with_probes_and_falls_with_losses() {
-    let loss = |answered, lost| Loss { answered, lost };
+    let loss = |answered, lost| ProbeLoss { answered, lost };
     assert!(loss(10, 0).bound() > loss(30, 0).bound());
     assert!(loss(20, 4).bound() > loss(24, 0).bound());
     assert!(loss(20, 4).bound() > loss(20, 4).share());

@@ -1,14 +1,14 @@
 //! The interactive pattern against a simulated network.
 
-use super::{MS, PATIENCE, TEST, at, frames, short};
+use super::{MS, PATIENCE, TEST, frames, short, timestamp};
 use pathbench_analysis::metrics;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::DelayRecord;
 use pathbench_record::end::MessageRecord;
 use pathbench_record::pattern::{InteractiveParameters, PatternParameters};
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::messages::{InteractiveCore, Responder, ResponderPlan, Step};
-use pathbench_traffic::protocol::{Decoder, Frame};
+use pathbench_traffic::messages::{InteractiveCore, MessageResponder, RequesterStep, ResponderPlan};
+use pathbench_traffic::protocol::{ControlFrame, Decoder};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,7 +25,8 @@ struct Pipe {
 
 impl Pipe {
     fn new(delay: Duration, standstills: &[(u64, u64)], buffer_bytes: usize) -> Self {
-        let standstills = standstills.iter().map(|(from, until)| (at(*from), at(*until))).collect();
+        let standstills =
+            standstills.iter().map(|(from, until)| (timestamp(*from), timestamp(*until))).collect();
         Self { delay, standstills, buffer_bytes, in_flight: VecDeque::new() }
     }
 
@@ -58,7 +59,7 @@ impl Pipe {
 /// Requester and responder of the interactive pattern at the two ends of a network, in steps of 1 ms.
 struct Interactive {
     requester: InteractiveCore,
-    responder: Responder,
+    responder: MessageResponder,
     there: Pipe,
     back: Pipe,
     decoder_there: Decoder,
@@ -69,11 +70,18 @@ struct Interactive {
 impl Interactive {
     fn new(parameters: &InteractiveParameters, there: Pipe, back: Pipe) -> Self {
         let pattern = PatternParameters::Interactive(parameters.clone());
-        let plan = ResponderPlan::of(&pattern, TEST, 0).unwrap();
-        let mut responder = Responder::new(plan, at(0), PATIENCE);
-        responder.meter.progressed(at(0));
+        let plan = ResponderPlan::new(&pattern, TEST, 0).unwrap();
+        let mut responder = MessageResponder::new(plan, timestamp(0), PATIENCE);
+        responder.meter.progressed(timestamp(0));
         Self {
-            requester: InteractiveCore::new(Direction::Upload, parameters.clone(), TEST, 0, at(0), PATIENCE),
+            requester: InteractiveCore::new(
+                Direction::Upload,
+                parameters.clone(),
+                TEST,
+                0,
+                timestamp(0),
+                PATIENCE,
+            ),
             responder,
             there,
             back,
@@ -86,16 +94,16 @@ impl Interactive {
     fn step(&mut self, now: Timestamp) {
         loop {
             match self.requester.next(now).unwrap() {
-                Step::Write(bytes) => match self.there.take(now, &bytes) {
+                RequesterStep::Write(bytes) => match self.there.take(now, &bytes) {
                     0 => break,
                     count => self.requester.accepted(now, count),
                 },
-                Step::WaitUntil(due) => {
+                RequesterStep::WaitUntil(due) => {
                     assert!(due > now, "waits for the past");
                     break;
                 }
-                Step::Await(_) => panic!("it waits for no answer"),
-                Step::Finished => break,
+                RequesterStep::Await(_) => panic!("it waits for no answer"),
+                RequesterStep::Finished => break,
             }
         }
         for frame in frames(&mut self.decoder_there, &self.there.give(now)) {
@@ -116,9 +124,9 @@ impl Interactive {
     /// Runs until all requests are settled; returns that time.
     fn run(&mut self, first: u64) -> Timestamp {
         for ms in first.. {
-            self.step(at(ms));
-            if self.requester.is_settled(at(ms)) {
-                return at(ms);
+            self.step(timestamp(ms));
+            if self.requester.is_settled(timestamp(ms)) {
+                return timestamp(ms);
             }
             assert!(ms < 1_000_000, "never settled");
         }
@@ -137,11 +145,11 @@ fn delays_on_an_idle_network_equal_its_round_trip_time() {
     let mut test = Interactive::new(&short(), pipe(), pipe());
     let ended = test.run(0);
     // The last request is due at 900 ms; the test does not wait for the linger after its answer.
-    assert_eq!(ended, at(940));
+    assert_eq!(ended, timestamp(940));
     let messages = test.requester.messages(ended);
     assert_eq!(messages.len(), 10);
     for (message, sequence) in messages.iter().zip(0_u32..) {
-        assert_eq!(message.due, at(u64::from(sequence) * 100));
+        assert_eq!(message.due, timestamp(u64::from(sequence) * 100));
         assert_eq!(message.delay(), Some(40 * MS));
         assert_eq!(message.round_trip(), Some(40 * MS));
     }
@@ -165,8 +173,8 @@ fn delays_of_requests_due_in_a_stall_count_from_their_due_times() {
         assert!((waited..waited + 10).contains(delay), "{delays:?}");
     }
     assert!(delays[..2].iter().chain(&delays[7..]).all(|delay| *delay <= 1), "{delays:?}");
-    assert!(messages[3].sent.unwrap() >= at(650), "was not written before the socket took it");
-    assert_eq!(messages[3].due, at(300));
+    assert!(messages[3].sent.unwrap() >= timestamp(650), "was not written before the socket took it");
+    assert_eq!(messages[3].due, timestamp(300));
 }
 
 #[test]
@@ -174,9 +182,9 @@ fn an_unacknowledged_request_stays_in_the_record() {
     let there = Pipe::new(Duration::ZERO, &[(450, u64::MAX / 2_000_000)], 3000);
     let mut test = Interactive::new(&short(), there, Pipe::new(Duration::ZERO, &[], 1 << 20));
     // The socket accepts half of a request, which must be completed before END: the test is not settled.
-    let end = at(2000);
+    let end = timestamp(2000);
     for ms in 0..2000 {
-        test.step(at(ms));
+        test.step(timestamp(ms));
     }
     let messages = test.requester.messages(end);
     assert_eq!(messages.len(), 10);
@@ -190,9 +198,9 @@ fn an_unacknowledged_request_stays_in_the_record() {
     let delay = delay_of(&messages, end);
     assert_eq!((delay.messages, delay.unacknowledged), (10, 5));
     assert_eq!((delay.p50, delay.p95, delay.max), (0.0, 1500.0, 1500.0));
-    assert_eq!(test.requester.hung(at(29_000)), None);
+    assert_eq!(test.requester.hung(timestamp(29_000)), None);
     // Counted from the due time of request 5.
-    assert_eq!(test.requester.hung(at(30_500)), Some(PATIENCE));
+    assert_eq!(test.requester.hung(timestamp(30_500)), Some(PATIENCE));
 }
 
 #[test]
@@ -200,24 +208,25 @@ fn missing_acknowledgements_are_waited_for_as_long_as_the_linger_and_no_longer()
     let there = || Pipe::new(Duration::ZERO, &[], 1 << 20);
     let lost_for_good = Pipe::new(Duration::ZERO, &[(850, 100_000)], 1 << 20);
     let mut test = Interactive::new(&short(), there(), lost_for_good);
-    assert_eq!(test.run(0), at(1500));
-    let marked = test.requester.messages(at(1500)).iter().filter(|message| message.delay().is_none()).count();
+    assert_eq!(test.run(0), timestamp(1500));
+    let marked =
+        test.requester.messages(timestamp(1500)).iter().filter(|message| message.delay().is_none()).count();
     assert_eq!(marked, 1);
     // The acknowledgement arrives within the linger.
     let mut test = Interactive::new(&short(), there(), Pipe::new(Duration::ZERO, &[(850, 1300)], 1 << 20));
-    assert_eq!(test.run(0), at(1300));
-    assert_eq!(test.requester.messages(at(1300))[9].delay(), Some(400 * MS));
+    assert_eq!(test.run(0), timestamp(1300));
+    assert_eq!(test.requester.messages(timestamp(1300))[9].delay(), Some(400 * MS));
 }
 
 #[test]
 fn requests_that_could_not_be_written_by_the_end_of_the_linger_are_given_up() {
-    let mut requester = InteractiveCore::new(Direction::Download, short(), TEST, 1, at(0), PATIENCE);
-    assert!(matches!(requester.next(at(0)).unwrap(), Step::Write(_)));
-    requester.accepted(at(0), 2008);
+    let mut requester = InteractiveCore::new(Direction::Download, short(), TEST, 1, timestamp(0), PATIENCE);
+    assert!(matches!(requester.next(timestamp(0)).unwrap(), RequesterStep::Write(_)));
+    requester.accepted(timestamp(0), 2008);
     // The thread did not run for two seconds: the remaining requests are not sent in a burst.
-    assert_eq!(requester.next(at(2000)).unwrap(), Step::Finished);
-    assert!(requester.is_settled(at(2000)));
-    let messages = requester.messages(at(2000));
+    assert_eq!(requester.next(timestamp(2000)).unwrap(), RequesterStep::Finished);
+    assert!(requester.is_settled(timestamp(2000)));
+    let messages = requester.messages(timestamp(2000));
     assert_eq!(messages.len(), 10);
     assert!(messages.iter().all(|message| message.flow == Direction::Download));
     assert_eq!(messages.iter().filter(|message| message.sent.is_some()).count(), 1);
@@ -229,14 +238,14 @@ fn a_stop_cancels_only_requests_that_are_not_due_yet() {
     let there = Pipe::new(20 * MS, &[(150, 650)], 1 << 20);
     let mut test = Interactive::new(&short(), there, Pipe::new(20 * MS, &[], 1 << 20));
     for ms in 0..420 {
-        test.step(at(ms));
+        test.step(timestamp(ms));
     }
     let answered = |one: &&MessageRecord| one.answered.is_some();
-    assert_eq!(test.requester.messages(at(419)).iter().filter(answered).count(), 2);
-    test.requester.take(at(420), Frame::Stop).unwrap();
-    test.requester.stop(at(440));
+    assert_eq!(test.requester.messages(timestamp(419)).iter().filter(answered).count(), 2);
+    test.requester.take(timestamp(420), ControlFrame::Stop).unwrap();
+    test.requester.stop(timestamp(440));
     let ended = test.run(421);
-    assert!(ended < at(700), "{ended:?}");
+    assert!(ended < timestamp(700), "{ended:?}");
     let messages = test.requester.messages(ended);
     // Due at 0, 100, …, 400 ms: all were acknowledged, those of the stall after it.
     assert_eq!(messages.len(), 5);
@@ -252,14 +261,14 @@ fn a_request_answered_after_the_time_of_an_update_is_in_the_next_update() {
     let pipe = || Pipe::new(20 * MS, &[], 1 << 20);
     let mut test = Interactive::new(&short(), pipe(), pipe());
     for ms in 0..350 {
-        test.step(at(ms));
+        test.step(timestamp(ms));
     }
     // Due at 0, 100, 200 and 300 ms, and answered 40 ms later.
     let mut reported = 0;
-    let mut report = |ms| test.requester.messages_since(&mut reported, at(ms));
+    let mut report = |ms| test.requester.messages_since(&mut reported, timestamp(ms));
     let updates = [report(150), report(250), report(349), report(349)];
     assert_eq!(updates.each_ref().map(Vec::len), [2, 1, 1, 0]);
-    assert_eq!(updates.concat(), test.requester.messages(at(349)));
+    assert_eq!(updates.concat(), test.requester.messages(timestamp(349)));
 }
 
 #[test]
@@ -267,36 +276,36 @@ fn after_a_stop_missing_answers_are_awaited_for_the_linger() {
     let dead = Pipe::new(Duration::ZERO, &[(150, 100_000)], 1 << 20);
     let mut test = Interactive::new(&short(), Pipe::new(Duration::ZERO, &[], 1 << 20), dead);
     for ms in 0..300 {
-        test.step(at(ms));
+        test.step(timestamp(ms));
     }
-    test.requester.stop(at(300));
-    assert_eq!(test.run(300), at(800));
+    test.requester.stop(timestamp(300));
+    assert_eq!(test.run(300), timestamp(800));
     // A requester that was stopped before its start sends nothing.
-    let mut unbegun = InteractiveCore::new(Direction::Upload, short(), TEST, 0, at(0), PATIENCE);
-    unbegun.stop(at(5));
-    assert_eq!(unbegun.next(at(10)).unwrap(), Step::Finished);
-    assert!(unbegun.is_settled(at(10)) && unbegun.messages(at(2000)).is_empty());
+    let mut unbegun = InteractiveCore::new(Direction::Upload, short(), TEST, 0, timestamp(0), PATIENCE);
+    unbegun.stop(timestamp(5));
+    assert_eq!(unbegun.next(timestamp(10)).unwrap(), RequesterStep::Finished);
+    assert!(unbegun.is_settled(timestamp(10)) && unbegun.messages(timestamp(2000)).is_empty());
 }
 
 #[test]
 fn a_request_acknowledged_before_its_write_returns_was_sent_by_then() {
-    let mut requester = InteractiveCore::new(Direction::Upload, short(), TEST, 0, at(0), PATIENCE);
-    assert!(matches!(requester.next(at(0)).unwrap(), Step::Write(_)));
-    requester.take(at(3), Frame::Acknowledge { sequence: 0 }).unwrap();
-    assert_eq!(requester.messages(at(4))[0].sent, Some(at(3)));
-    requester.accepted(at(5), 2008);
-    let message = requester.messages(at(6))[0];
-    assert_eq!((message.sent, message.acknowledged), (Some(at(3)), Some(at(3))));
+    let mut requester = InteractiveCore::new(Direction::Upload, short(), TEST, 0, timestamp(0), PATIENCE);
+    assert!(matches!(requester.next(timestamp(0)).unwrap(), RequesterStep::Write(_)));
+    requester.take(timestamp(3), ControlFrame::Acknowledge { sequence: 0 }).unwrap();
+    assert_eq!(requester.messages(timestamp(4))[0].sent, Some(timestamp(3)));
+    requester.accepted(timestamp(5), 2008);
+    let message = requester.messages(timestamp(6))[0];
+    assert_eq!((message.sent, message.acknowledged), (Some(timestamp(3)), Some(timestamp(3))));
 }
 
 #[test]
 fn a_record_closed_early_contains_all_requests_due_by_then() {
-    let mut requester = InteractiveCore::new(Direction::Upload, short(), TEST, 0, at(0), PATIENCE);
-    assert_eq!(requester.messages(at(500)), []);
-    assert_eq!(requester.hung(at(100_000)), None);
-    let _ = requester.next(at(10)).unwrap();
-    assert_eq!(requester.messages(at(209)).len(), 2);
-    assert_eq!(requester.messages(at(210)).len(), 3);
+    let mut requester = InteractiveCore::new(Direction::Upload, short(), TEST, 0, timestamp(0), PATIENCE);
+    assert_eq!(requester.messages(timestamp(500)), []);
+    assert_eq!(requester.hung(timestamp(100_000)), None);
+    let _ = requester.next(timestamp(10)).unwrap();
+    assert_eq!(requester.messages(timestamp(209)).len(), 2);
+    assert_eq!(requester.messages(timestamp(210)).len(), 3);
 }
 
 proptest! {
@@ -331,7 +340,7 @@ proptest! {
         prop_assert_eq!(messages.len() as u32, parameters.messages());
         for (message, sequence) in messages.iter().zip(0_u32..) {
             prop_assert_eq!(message.sequence, sequence);
-            prop_assert_eq!(message.due, at(first) + parameters.interval * sequence);
+            prop_assert_eq!(message.due, timestamp(first) + parameters.interval * sequence);
             let marks = [Some(message.due), message.sent, message.acknowledged, message.answered];
             for pair in marks.windows(2) {
                 // Each time requires the previous one and is not before it.

@@ -6,7 +6,7 @@ mod simulated;
 
 use pathbench_record::network::AddressFamily;
 use pathbench_traffic::path_mtu::{
-    DirectionFound, Evidence, MtuBounds, MtuEvent, NoMtu, PathMtuFound, WatchPace,
+    DirectionFound, MtuBounds, MtuEvent, NoMtu, PathMtuFound, SizeEvidence, WatchPace,
 };
 use proptest::prelude::*;
 use simulated::{Icmp, Leg, ROUTER, Simulation};
@@ -42,13 +42,13 @@ fn the_mtus_of_the_table_are_found_exactly_within_five_seconds() {
                             assert!(result.confidence > 0.9999, "{case}");
                             assert!(direction.duration < 5000 * MS, "{case}");
                             assert!(direction.bytes_sent < 700_000, "{case}");
-                            assert_ne!(result.evidence, Evidence::Unsettled, "{case}");
+                            assert_ne!(result.evidence, SizeEvidence::Unsettled, "{case}");
                             slowest = slowest.max(direction.duration);
                             most = (most.0.max(direction.probes_sent), most.1.max(direction.bytes_sent));
                         }
                         let has_icmp = matches!(
                             found.upload.found.as_ref().unwrap().evidence,
-                            Evidence::Icmp { router: ROUTER, mtu_bytes } if mtu_bytes == true_mtu
+                            SizeEvidence::Icmp { router: ROUTER, mtu_bytes } if mtu_bytes == true_mtu
                         );
                         let is_reported = icmp == Icmp::Honest && true_mtu < 9000;
                         assert_eq!(has_icmp, is_reported, "{case}");
@@ -56,7 +56,7 @@ fn the_mtus_of_the_table_are_found_exactly_within_five_seconds() {
                         let down = &found.download;
                         assert_eq!(down.peer_kernel_bytes, Some(pmtu_bytes), "{case}");
                         let is_known =
-                            down.found.as_ref().unwrap().evidence == Evidence::PeerKernel { pmtu_bytes };
+                            down.found.as_ref().unwrap().evidence == SizeEvidence::PeerKernel { pmtu_bytes };
                         assert_eq!(is_known, is_reported, "{case}");
                     }
                 }
@@ -112,8 +112,8 @@ fn the_interfaces_limits_are_distinguished_and_directions_differ() {
         Simulation::new(AddressFamily::Ipv4, interface(wide, 9000), interface(wide, 4000), Icmp::Silent, 1);
     let found = simulation.find(MtuBounds::default(), |_, _| {});
     assert_eq!((mtu(&found.upload), mtu(&found.download)), (9000, 4000), "{found:#?}");
-    assert_eq!(found.upload.found.unwrap().evidence, Evidence::LocalInterface);
-    assert_eq!(found.download.found.unwrap().evidence, Evidence::PeerInterface);
+    assert_eq!(found.upload.found.unwrap().evidence, SizeEvidence::LocalInterface);
+    assert_eq!(found.download.found.unwrap().evidence, SizeEvidence::PeerInterface);
     let mut simulation =
         Simulation::new(AddressFamily::Ipv6, interface(wide, 1500), interface(wide, 9000), Icmp::Silent, 1);
     let found = simulation.find(MtuBounds::default(), |_, _| {});
@@ -136,7 +136,7 @@ fn a_wrong_icmp_report_is_recorded_and_ignored() {
         let mut simulation = Simulation::new(AddressFamily::Ipv4, leg, leg, Icmp::Wrong(reported), 3);
         let found = simulation.find(MtuBounds::default(), |_, _| {});
         assert_eq!(mtu(&found.upload), 1500, "{reported}: {found:#?}");
-        assert_eq!(found.upload.found.unwrap().evidence, Evidence::DroppedSilently);
+        assert_eq!(found.upload.found.unwrap().evidence, SizeEvidence::DroppedSilently);
         assert!(found.upload.icmp.iter().all(|report| !report.held && report.mtu_bytes == reported));
         assert_eq!(found.upload.icmp.len(), 1);
     }
@@ -324,7 +324,7 @@ proptest! {
             prop_assert!(result.is_ok(), "{:?}", found);
             let result = result.unwrap();
             prop_assert!(result.mtu_bytes <= true_mtu, "never a size that does not pass: {:?}", found);
-            if result.evidence == Evidence::Unsettled {
+            if result.evidence == SizeEvidence::Unsettled {
                 prop_assert!(result.mtu_bytes == true_mtu || result.confidence < 0.99999);
             } else {
                 prop_assert_eq!(result.mtu_bytes, true_mtu, "{:?}", found);
@@ -342,7 +342,7 @@ proptest! {
         for direction in [&found.upload, &found.download] {
             if let Ok(result) = &direction.found {
                 prop_assert!(result.mtu_bytes <= true_mtu);
-                prop_assert!(result.mtu_bytes == true_mtu || result.evidence == Evidence::Unsettled, "{:?}", found);
+                prop_assert!(result.mtu_bytes == true_mtu || result.evidence == SizeEvidence::Unsettled, "{:?}", found);
             }
         }
     }

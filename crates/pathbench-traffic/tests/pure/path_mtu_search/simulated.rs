@@ -3,7 +3,9 @@
 use pathbench_record::network::AddressFamily;
 use pathbench_record::statistics::SplitMix64;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::datagram::{DatagramClient as _, Kind, Message, Responder, Unsent};
+use pathbench_traffic::datagram::{
+    DatagramClient as _, DatagramKind, DatagramMessage, DatagramResponder, Unsent,
+};
 use pathbench_traffic::path_mtu::{
     Finder, MtuBounds, MtuEvent, PathMtuFound, SessionParameters, Watch, WatchPace,
 };
@@ -69,7 +71,7 @@ pub(crate) struct Simulation {
     pub(crate) icmp: Icmp,
     /// The server answers only hellos.
     pub(crate) answers_hello_only: bool,
-    responder: Responder,
+    responder: DatagramResponder,
     random: SplitMix64,
     events: BinaryHeap<Reverse<(Timestamp, u64, Event)>>,
     count: u64,
@@ -91,7 +93,7 @@ impl Simulation {
             down,
             icmp,
             answers_hello_only: false,
-            responder: Responder::new(Access::Open, 8, now),
+            responder: DatagramResponder::new(Access::Open, 8, now),
             random: SplitMix64::new(seed),
             events: BinaryHeap::new(),
             count: 0,
@@ -170,15 +172,15 @@ impl Simulation {
     }
 
     fn serve(&mut self, payload: &[u8]) {
-        let kind = Message::decode(payload).map(|message| message.kind);
-        if self.answers_hello_only && kind != Some(Kind::Hello) {
+        let kind = DatagramMessage::decode(payload).map(|message| message.kind);
+        if self.answers_hello_only && kind != Some(DatagramKind::Hello) {
             return;
         }
         let client = self.client();
         let kernel_mtu = self.server_kernel_mtu.or(Some(self.down.interface_bytes));
         let Some(answer) = self.responder.answer(self.now, client, payload, || kernel_mtu) else { return };
         if let Err(limit) = self.put(false, &answer)
-            && let Some(other) = Responder::too_long(&answer, Some(limit))
+            && let Some(other) = DatagramResponder::too_long(&answer, Some(limit))
         {
             self.put(false, &other).unwrap();
         }

@@ -2,14 +2,16 @@
 //! readable.
 
 use pathbench_check::facts::{Departure, DeviceFacts, Fact, HostFacts, LabFacts, RouteAnswer, SETTINGS};
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::device::{self, DeviceSocket};
 use pathbench_host::firewall::rules::{FirewallRules, has_nf_tables, legacy_tables};
 use pathbench_host::kernel;
 use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::PathManager;
 use pathbench_host::namespace::try_user_namespace;
-use pathbench_host::netlink::{FibEntry, Link, Lookup, MAIN_TABLE, NetlinkError, Route, RouteSocket};
+use pathbench_host::netlink::{
+    FibEntry, Lookup, MAIN_TABLE, NetlinkError, NetworkInterface, Route, RouteSocket,
+};
 use pathbench_host::nmcli;
 use pathbench_host::paths::HostNetwork;
 use pathbench_host::qdisc::kernel_has_netem;
@@ -47,7 +49,7 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         primaries: Vec::new(),
         departures: Vec::new(),
         managers: Managers::read(&network.links),
-        counters: Counters::read().map_err(reason),
+        counters: KernelCounters::read().map_err(reason),
         firewall: FirewallRules::read().map_err(reason),
         legacy_tables: legacy_tables()
             .map_err(|error| format!("/proc/net/ip_tables_names: {}", reason(error))),
@@ -84,7 +86,7 @@ fn add_multipath_defaults(network: &mut HostNetwork) -> Result<(), NetlinkError>
             entry.next_hops().into_iter().map(|hop| Route {
                 gateway: hop.gateway,
                 interface: Some(hop.interface),
-                ..Route::to(entry.destination())
+                ..Route::new(entry.destination())
             })
         }));
     }
@@ -118,11 +120,11 @@ fn settings(network: &HostNetwork) -> BTreeMap<String, Fact<Option<String>>> {
 }
 
 /// What a driver does not report is absent.
-fn devices(links: &[Link]) -> BTreeMap<u32, DeviceFacts> {
+fn devices(links: &[NetworkInterface]) -> BTreeMap<u32, DeviceFacts> {
     let mut socket = DeviceSocket::open().ok().flatten();
     let wifi = WifiSocket::open().ok().flatten().and_then(|mut socket| socket.interfaces().ok());
     let wifi = wifi.unwrap_or_default();
-    let mut read = |link: &Link| DeviceFacts {
+    let mut read = |link: &NetworkInterface| DeviceFacts {
         speed_bps: socket.as_mut().and_then(|socket| socket.speed_bps(link.index).ok().flatten()),
         features: socket.as_mut().and_then(|socket| socket.features(link.index).ok().flatten()),
         cellular: device::is_cellular(link),

@@ -5,7 +5,7 @@ use crate::live::LiveMode;
 use pathbench_host::kernel::{self, MptcpSupport};
 use pathbench_host::namespace::{Isolation, enter_lab, try_user_namespace};
 use pathbench_host::scheduling;
-use pathbench_lab::scenario::{self, Overrides, Plan, Source};
+use pathbench_lab::scenario::{self, Overrides, ScenarioPlan, ScenarioSource};
 use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
@@ -36,7 +36,7 @@ impl From<&OverrideArgs> for Overrides {
     }
 }
 
-pub(crate) fn load(name: &str, overrides: &Overrides) -> Result<(Source, Plan), Failure> {
+pub(crate) fn load(name: &str, overrides: &Overrides) -> Result<(ScenarioSource, ScenarioPlan), Failure> {
     let source = scenario::load(name).map_err(Failure::bad_input)?;
     let plan = scenario::plan(&source, overrides).map_err(Failure::bad_input)?;
     Ok((source, plan))
@@ -76,14 +76,14 @@ pub(crate) struct StudyCourse {
 /// One scenario to run. The foreground command validates it; the orchestrator plans it again with the same result.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    pub(crate) source: Source,
+    pub(crate) source: ScenarioSource,
     pub(crate) overrides: Overrides,
     /// Result directory; `None`: a default directory.
     pub(crate) out: Option<PathBuf>,
 }
 
 /// Checks that this kernel can run the plan before anything is built.
-pub(crate) fn require(plan: &Plan) -> Result<(), Failure> {
+pub(crate) fn require(plan: &ScenarioPlan) -> Result<(), Failure> {
     let labels = plan.variants.iter().flat_map(|variant| &variant.run.labels);
     if labels.into_iter().any(|label| label.transport == Transport::Mptcp) {
         let support = kernel::mptcp_support();

@@ -5,7 +5,7 @@ use crate::cli::RunArgs;
 use crate::live::LiveMode;
 use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_lab::channel;
-use pathbench_lab::scenario::{Engine, Overrides, Plan};
+use pathbench_lab::scenario::{LinkEngine, Overrides, ScenarioPlan};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
 use pathbench_record::time::SharedClock;
@@ -89,9 +89,9 @@ fn overrides(args: &RunArgs) -> Overrides {
 }
 
 /// Checks that the plan has a link to capture from: only emulated links record every packet's fate.
-fn require_emulated(plan: &Plan) -> Result<(), Failure> {
+fn require_emulated(plan: &ScenarioPlan) -> Result<(), Failure> {
     let mut links = plan.variants.iter().flat_map(|variant| &variant.topology.links);
-    if links.any(|link| link.engine == Engine::Emulated) {
+    if links.any(|link| link.engine == LinkEngine::Emulated) {
         return Ok(());
     }
     let name = plan.variants[0].topology.links.first().map_or("NAME", |link| link.name.as_str());

@@ -2,7 +2,7 @@
 
 use pathbench_analysis::path_mtu;
 use pathbench_host::path_mtu::{
-    HostPath, KernelPathState, LiveConnection, PathObserver, PathStateError, is_stuck,
+    HostPath, LiveConnection, PathMtuState, PathObserver, PathStateError, is_stuck,
 };
 use pathbench_host::paths::ProbedPath;
 use pathbench_record::document::{self, ConnectionMtu, DirectionMtu, PathMtu};
@@ -15,7 +15,7 @@ pub(super) struct Examination {
     /// Whether no probe has had a result so far.
     pub(super) is_awaited: bool,
     /// The kernel's state before the probes; in a watch, the latest state.
-    pub(super) state: Result<KernelPathState, PathStateError>,
+    pub(super) state: Result<PathMtuState, PathStateError>,
     /// The result of the probes, once they have ended.
     pub(super) found: Option<Result<PathMtuFound, DatagramError>>,
     pub(super) connections: Vec<LiveConnection>,
@@ -88,7 +88,7 @@ impl Examination {
         record
     }
 
-    fn kernel(&self, state: &KernelPathState) -> document::KernelPathState {
+    fn kernel(&self, state: &PathMtuState) -> document::KernelPathState {
         let route = &state.route;
         let destination = route.destination();
         document::KernelPathState {

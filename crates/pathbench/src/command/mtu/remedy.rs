@@ -3,8 +3,8 @@
 use super::examination::{Examination, host_path};
 use crate::journal::{self, Undone};
 use pathbench_analysis::path_mtu;
-use pathbench_host::change::{Applier, ApplyError, Plan, PlannedStep};
-use pathbench_host::path_mtu::{KernelPathState, PathObserver, Recovery, plan};
+use pathbench_host::change::{Applier, ApplyError, ChangePlan, PlannedStep};
+use pathbench_host::path_mtu::{PathMtuState, PathObserver, Recovery, plan};
 use pathbench_program::exit::Failure;
 use pathbench_record::document::{MtuStep, PathMtu};
 use pathbench_record::text::duration;
@@ -60,7 +60,7 @@ impl Application {
         let begun = clock.now();
         for (index, step) in plan.steps.iter().enumerate() {
             // One at a time, so that the steps that were made are known.
-            let one = Plan { steps: vec![step.clone()], notes: Vec::new() };
+            let one = ChangePlan { steps: vec![step.clone()], notes: Vec::new() };
             match self.applier.apply(&one) {
                 Ok(()) => corrected.steps.extend(records(name, &one.steps, true)),
                 Err(error) => {
@@ -87,9 +87,11 @@ pub(super) fn planned(
     examination: &Examination,
     record: &PathMtu,
     observer: &mut PathObserver,
-) -> Result<(Option<KernelPathState>, Plan), String> {
+) -> Result<(Option<PathMtuState>, ChangePlan), String> {
     // Probing took seconds, and changes for another path may have affected the same route.
-    let Ok(state) = observer.state(&host_path(&examination.path)) else { return Ok((None, Plan::default())) };
+    let Ok(state) = observer.state(&host_path(&examination.path)) else {
+        return Ok((None, ChangePlan::default()));
+    };
     let plan = plan_for(examination, &state, record)?;
     let state = (!plan.steps.is_empty()).then_some(state);
     Ok((state, plan))
@@ -118,7 +120,7 @@ fn verify(
     }
     // A plain TCP connection recovers by its retransmission timer.
     let stuck = examination.stuck.iter().filter(|stuck| stuck.subflow.is_some());
-    let mut waiting: Vec<Recovery<'_>> = stuck.map(Recovery::of).collect();
+    let mut waiting: Vec<Recovery<'_>> = stuck.map(Recovery::new).collect();
     while !waiting.is_empty() {
         let now = observer.connections(&path).unwrap_or_default();
         let at = clock.now();
@@ -150,18 +152,18 @@ fn verify(
 }
 
 /// The changes for one path, based on the kernel's current state; `Err`: why no change is possible.
-fn plan_for(examination: &Examination, state: &KernelPathState, record: &PathMtu) -> Result<Plan, String> {
+fn plan_for(examination: &Examination, state: &PathMtuState, record: &PathMtu) -> Result<ChangePlan, String> {
     if !examination.is_answered() {
-        return Ok(Plan::default());
+        return Ok(ChangePlan::default());
     }
     let target = path_mtu::target_bytes(record)?;
     let stuck = &examination.stuck;
     if !path_mtu::needs_correction(record, target) && stuck.is_empty() {
-        return Ok(Plan::default());
+        return Ok(ChangePlan::default());
     }
     let has_icmp = !path_mtu::is_path_silent(record);
     // The kernel's PMTU exception expires after some minutes; without new ICMP messages the route's MTU replaces it.
-    let lasting = KernelPathState { cached: state.cached.filter(|_| has_icmp), ..state.clone() };
+    let lasting = PathMtuState { cached: state.cached.filter(|_| has_icmp), ..state.clone() };
     plan(&lasting, target, stuck).map_err(|error| format!("{}: {error}", examination.path.name))
 }
 

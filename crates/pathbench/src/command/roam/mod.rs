@@ -13,8 +13,8 @@ use crate::client::discovery::Reached;
 use crate::client::{Client, Clocks, counters_since, network};
 use crate::session::Session;
 use pathbench_analysis::assembly::ClientPath;
-use pathbench_host::counters::Counters;
-use pathbench_lab::study::{Course, schedule};
+use pathbench_host::counters::KernelCounters;
+use pathbench_lab::study::{RunOrder, schedule};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::document::ResultDocument;
@@ -71,7 +71,7 @@ impl Job<'_> {
         let compare_clocks = || self.client.compare_clocks(&reached.server, &reached.places);
         let mut clocks = Clocks::new(compare_clocks());
         session.progress.line(self.announcement(&roam, &paths));
-        let before = Counters::read().ok();
+        let before = KernelCounters::read().ok();
         let recorder = roam.run(&mut writer, session)?;
         let counters = counters_since(before.as_ref());
         clocks.learn(compare_clocks());
@@ -126,7 +126,7 @@ impl Job<'_> {
         let label = |&transport: &Transport| TransportLabel { transport, path: None };
         let labels: Vec<TransportLabel> = reached.places.keys().map(label).collect();
         let backups = network::backup_endpoints();
-        schedule(&[(&labels, 1)], &Course { repeat: 1, warm_up: 0, seed, shard: None })
+        schedule(&[(&labels, 1)], &RunOrder { repeat: 1, warm_up: 0, seed, shard: None })
             .into_iter()
             .map(|run| run.label.transport)
             .map(|transport| (transport, self.plan.paths_of(transport, paths, &backups)))

@@ -55,14 +55,14 @@ impl Control {
     }
 
     /// The command for a test at `now`. `is_exchanged`: only the records are outstanding.
-    fn command(&self, now: Timestamp, is_exchanged: bool) -> client::Control {
-        let Some((since, _)) = self.stopped() else { return client::Control::Continue };
+    fn command(&self, now: Timestamp, is_exchanged: bool) -> client::ClientControl {
+        let Some((since, _)) = self.stopped() else { return client::ClientControl::Continue };
         let most = if is_exchanged { HAND_OVER } else { FORCE_AFTER };
         let overdue = now.since(since) >= most;
         if overdue || self.abort.load(Ordering::Acquire) {
-            client::Control::Abort
+            client::ClientControl::Abort
         } else {
-            client::Control::Stop
+            client::ClientControl::Stop
         }
     }
 
@@ -253,7 +253,7 @@ impl ClientObserver for Reporter<'_> {
         }
     }
 
-    fn control(&self) -> client::Control {
+    fn control(&self) -> client::ClientControl {
         self.test
             .control
             .command(self.test.roam.client.clock.now(), self.is_exchanged.load(Ordering::Relaxed))

@@ -3,7 +3,7 @@
 use super::{ProgramArgs, live::Live, summary};
 use crate::client::network::path_manager_setup;
 use crate::result::host_record;
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::HostNetwork;
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
@@ -11,8 +11,8 @@ use pathbench_record::directory::create_empty;
 use pathbench_record::document::HostRecord;
 use pathbench_record::time::Timestamp;
 use pathbench_supervisor::{
-    Activity, Connection, ConnectionReport, Evidence, Group, Ledger, LeftOnTcp, Progress, Summary,
-    UnseenAccepted, options,
+    ConnectionGroup, ConnectionLedger, ConnectionReport, FallbackEvidence, FollowingProgress, LeftOnTcp,
+    ObservedConnection, ProgramSummary, SocketActivity, UnseenAccepted, options,
 };
 use serde::Serialize;
 use std::fs::File;
@@ -53,7 +53,7 @@ pub(super) struct ProgramDocument<'a> {
     pub(super) connections_not_followed: u64,
     /// Calls that failed with EMFILE, the program's limit of descriptors.
     pub(super) refused_for_descriptors: u64,
-    pub(super) groups: Vec<&'a Group>,
+    pub(super) groups: Vec<&'a ConnectionGroup>,
     /// The first connections; all are in `connections.jsonl`.
     pub(super) connections: &'a [ConnectionReport],
     pub(super) left_on_tcp: Vec<Left<'a>>,
@@ -86,7 +86,7 @@ pub(super) struct OptionCount {
 pub(super) struct Collected<'a> {
     pub(super) duration: Duration,
     pub(super) status: ExitStatus,
-    pub(super) ledger: &'a Ledger,
+    pub(super) ledger: &'a ConnectionLedger,
     pub(super) is_complete: bool,
 }
 
@@ -95,11 +95,11 @@ pub(super) struct Collector<'a> {
     args: &'a ProgramArgs,
     host: HostRecord,
     start: Timestamp,
-    counters: Counters,
+    counters: KernelCounters,
     live: Live,
-    waiting: Vec<Connection>,
+    waiting: Vec<ObservedConnection>,
     judged: Timestamp,
-    summary: Summary,
+    summary: ProgramSummary,
     listed: Vec<ConnectionReport>,
     files: Option<Files>,
 }
@@ -112,11 +112,11 @@ impl<'a> Collector<'a> {
             args,
             host: host_record("user", started),
             start: Timestamp::default(),
-            counters: Counters::read().unwrap_or_default(),
+            counters: KernelCounters::read().unwrap_or_default(),
             live: Live::new(args.watch),
             waiting: Vec::new(),
             judged: Timestamp::default(),
-            summary: Summary::default(),
+            summary: ProgramSummary::default(),
             listed: Vec::new(),
             files,
         })
@@ -126,7 +126,7 @@ impl<'a> Collector<'a> {
         (self.start, self.judged) = (now, now);
     }
 
-    pub(super) fn take(&mut self, progress: Progress<'_>, status: Option<ExitStatus>) {
+    pub(super) fn take(&mut self, progress: FollowingProgress<'_>, status: Option<ExitStatus>) {
         self.live.warn_about_remaining(progress.now, status);
         self.waiting.extend(progress.ended);
         let is_due = progress.now.since(self.judged) >= JUDGED_EVERY;
@@ -137,7 +137,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn judge(&mut self, evidence: &Evidence, now: Timestamp) {
+    fn judge(&mut self, evidence: &FallbackEvidence, now: Timestamp) {
         self.judged = now;
         for connection in std::mem::take(&mut self.waiting) {
             let report = ConnectionReport::new(&connection, evidence, self.start);
@@ -159,11 +159,11 @@ impl<'a> Collector<'a> {
     }
 
     /// The state of the host; what cannot be read is absent.
-    fn evidence(&self) -> Evidence {
+    fn evidence(&self) -> FallbackEvidence {
         let network = HostNetwork::read().ok();
         let interfaces = network.map(|network| network.other_interfaces(&[])).unwrap_or_default();
-        let counters = Counters::read().map(|now| Counters::difference(&self.counters, &now));
-        Evidence {
+        let counters = KernelCounters::read().map(|now| KernelCounters::difference(&self.counters, &now));
+        FallbackEvidence {
             setup: path_manager_setup(&interfaces),
             counters: counters.unwrap_or_default(),
             interfaces: interfaces
@@ -173,7 +173,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    pub(super) fn finish(mut self, activity: &Activity, end: &Collected<'_>) -> Result<(), Failure> {
+    pub(super) fn finish(mut self, activity: &SocketActivity, end: &Collected<'_>) -> Result<(), Failure> {
         let evidence = self.evidence();
         self.judge(&evidence, self.judged);
         let files = self.files.take();
@@ -190,7 +190,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    fn document<'d>(&'d self, activity: &'d Activity, end: &Collected<'_>) -> ProgramDocument<'d> {
+    fn document<'d>(&'d self, activity: &'d SocketActivity, end: &Collected<'_>) -> ProgramDocument<'d> {
         let connected = self.summary.groups().iter().map(|group| group.connections).sum::<u64>();
         ProgramDocument {
             schema: "pathbench.program/1",

@@ -3,7 +3,7 @@
 use super::summary;
 use pathbench_program::output;
 use pathbench_record::time::Timestamp;
-use pathbench_supervisor::{Connection, ConnectionReport, Evidence};
+use pathbench_supervisor::{ConnectionReport, FallbackEvidence, ObservedConnection};
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -58,8 +58,8 @@ impl Live {
     /// Shows the open connections that have transferred bytes since the last time.
     pub(super) fn show(
         &mut self,
-        live: &[&Connection],
-        evidence: &Evidence,
+        live: &[&ObservedConnection],
+        evidence: &FallbackEvidence,
         start: Timestamp,
         now: Timestamp,
     ) {

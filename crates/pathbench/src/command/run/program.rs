@@ -3,11 +3,11 @@
 use super::ProgramArgs;
 use super::document::{Collected, Collector};
 use super::tree::{self, Tree};
-use pathbench_host::seccomp::{FilterPlan, Listener, StartError, start};
+use pathbench_host::seccomp::{FilterPlan, ProgramStartError, SeccompListener, start};
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
 use pathbench_record::time::SharedClock;
-use pathbench_supervisor::{Activity, Answering, Following, options};
+use pathbench_supervisor::{Answering, Following, SocketActivity, options};
 use pathbench_transport::lock;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -21,7 +21,7 @@ const OUTER: &str = "PATHBENCH_RUN";
 /// Runs the program; returns its exit code, 128 + the number of the signal that ended it.
 pub(super) fn supervise(args: &ProgramArgs, clock: &SharedClock) -> Result<i32, Failure> {
     let mut collector = Collector::new(args, clock.rfc3339())?;
-    let activity = Mutex::new(Activity::default());
+    let activity = Mutex::new(SocketActivity::default());
     let following = Following::new(clock.as_ref(), &activity).map_err(Failure::failed)?;
     // Orphans would leave the tree otherwise. A failure only means that signals after the program's end do not reach them.
     let _not_adopted = pathbench_host::process::adopt_orphans();
@@ -60,7 +60,7 @@ pub(super) fn supervise(args: &ProgramArgs, clock: &SharedClock) -> Result<i32, 
     Ok(code)
 }
 
-fn begin(args: &ProgramArgs) -> Result<(Child, Listener), Failure> {
+fn begin(args: &ProgramArgs) -> Result<(Child, SeccompListener), Failure> {
     let is_inner = std::env::var_os(OUTER).is_some();
     // Inside another one the attempts would count as the program's.
     let refused = if is_inner { Ok(Vec::new()) } else { options::refused_here() };
@@ -69,8 +69,8 @@ fn begin(args: &ProgramArgs) -> Result<(Child, Listener), Failure> {
     let plan = FilterPlan { options: &refused, deny_io_uring: args.no_io_uring };
     match start(command(args)?, plan) {
         Ok(started) => Ok(started),
-        Err(StartError::Busy) if is_inner => Err(replace(args)?),
-        Err(error @ StartError::Program(_)) => Err(not_started(args, &error)),
+        Err(ProgramStartError::Busy) if is_inner => Err(replace(args)?),
+        Err(error @ ProgramStartError::Program(_)) => Err(not_started(args, &error)),
         Err(error) if error.is_host_unable() => Err(Failure::host_cannot(error)),
         Err(error) => Err(Failure::failed(error)),
     }

@@ -3,7 +3,7 @@
 use super::document::ProgramDocument;
 use pathbench_record::text::duration_s;
 use pathbench_report::quantity::{bytes, counted, percent};
-use pathbench_supervisor::{ConnectionReport, Group, Role, State};
+use pathbench_supervisor::{ConnectionGroup, ConnectionReport, ConnectionRole, ConnectionState};
 
 /// More connections than this are shown in groups.
 const MOST_LINES: usize = 12;
@@ -42,8 +42,8 @@ fn headline(document: &ProgramDocument<'_>) -> String {
 /// A connection in one line.
 pub(super) fn connection(report: &ConnectionReport) -> String {
     let peer = match report.role {
-        Role::Connected => format!("to {}", report.remote),
-        Role::Accepted => format!("from {} at port {}", report.remote, report.local.port()),
+        ConnectionRole::Connected => format!("to {}", report.remote),
+        ConnectionRole::Accepted => format!("from {} at port {}", report.remote, report.local.port()),
     };
     let total: u64 = report.paths.iter().map(pathbench_supervisor::PathReport::bytes).sum();
     let paths = report.paths.iter().map(|path| on_path(&path.name, path.bytes(), total));
@@ -57,10 +57,10 @@ pub(super) fn connection(report: &ConnectionReport) -> String {
     )
 }
 
-fn group(group: &Group) -> String {
+fn group(group: &ConnectionGroup) -> String {
     let role = match group.role {
-        Role::Connected => "to",
-        Role::Accepted => "from",
+        ConnectionRole::Connected => "to",
+        ConnectionRole::Accepted => "from",
     };
     let total = group.bytes_by_path.values().sum();
     let paths: Vec<String> =
@@ -95,8 +95,8 @@ fn figures(is_final: bool, sent: u64, received: u64, paths: &[String], segments:
     format!("{at_least}{} sent, {} received: {paths}{retransmitted}", bytes(sent), bytes(received))
 }
 
-fn reason(state: State, reason: &str) -> String {
-    if state == State::Multipath { String::new() } else { format!("\n    because {reason}") }
+fn reason(state: ConnectionState, reason: &str) -> String {
+    if state == ConnectionState::Multipath { String::new() } else { format!("\n    because {reason}") }
 }
 
 fn notes(document: &ProgramDocument<'_>) -> Vec<String> {

@@ -100,7 +100,7 @@ mod tests {
         );
         assert!(text(&failed).contains(r#"["192.0.2.1:4433 (mpquic)"]"#), "{failed:?}");
         let metrics = text(&get("/metrics", &status(true)));
-        pathbench_kerneltest::assert_documented(&metrics, "serve.md");
+        pathbench_testkit::assert_documented(&metrics, "serve.md");
         assert!(
             metrics.contains("\npathbench_server_tests 1\n")
                 && metrics.contains("\npathbench_server_draining 1\n")

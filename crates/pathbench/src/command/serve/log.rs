@@ -118,7 +118,7 @@ impl Log {
             ServerEvent::TooManyConnections { client } => {
                 format!("closed a connection{}: there are too many", from(client))
             }
-            ServerEvent::Panicked { place, message } => {
+            ServerEvent::Panicked { context: place, message } => {
                 format!("aborted a connection after a panic ({place}: {message}); please report it")
             }
             ServerEvent::ListenerFailed { transport, address, message } => {
@@ -199,7 +199,7 @@ impl PanicCount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_kerneltest::SteppingClock;
+    use pathbench_testkit::SteppingClock;
 
     #[test]
     fn a_flood_of_refusals_is_a_few_lines_and_a_number() {

@@ -4,13 +4,15 @@ pub(crate) use arguments::ServeArgs;
 use arguments::{LimitArgs, ServeCommand};
 use heartbeat::{Description, Heartbeat};
 use log::{Log, PanicCount};
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{output, random, signals};
 use pathbench_record::end::MPTCP_COUNTERS;
 use pathbench_record::time::Clock;
 use pathbench_record::time::{SharedClock, WallClock};
-use pathbench_traffic::server::{Access, CounterReader, Limits, Server, ServerOptions, StartError};
+use pathbench_traffic::server::{
+    Access, CounterReader, Server, ServerLimits, ServerOptions, ServerStartError,
+};
 use pathbench_traffic::token::TokenKey;
 use pathbench_transport::{BindError, ServerIdentity};
 use std::collections::BTreeMap;
@@ -103,7 +105,7 @@ fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
 
 /// The MPTCP counters of this network namespace that a server reports to its clients.
 fn mptcp_counters() -> Option<BTreeMap<String, u64>> {
-    let counters = Counters::read().ok()?;
+    let counters = KernelCounters::read().ok()?;
     let value = |name: &str| u64::try_from(counters.get(&format!("MPTcpExt.{name}"))?).ok();
     Some(MPTCP_COUNTERS.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?))).collect())
 }
@@ -183,9 +185,9 @@ fn identity(args: &ServeArgs, places: &listeners::Places) -> Result<ServerIdenti
     }
 }
 
-fn limits(args: &LimitArgs) -> Limits {
+fn limits(args: &LimitArgs) -> ServerLimits {
     let connections = usize::from(args.max_connections);
-    Limits {
+    ServerLimits {
         max_tests: args.max_tests.into(),
         max_tests_per_client: args.max_tests_per_client.into(),
         max_connections: connections,
@@ -193,14 +195,14 @@ fn limits(args: &LimitArgs) -> Limits {
         max_rate_bps: args.max_rate.map(|rate| rate.0),
         max_bytes: Some(args.max_bytes.0),
         max_duration: args.max_duration.0,
-        ..Limits::default()
+        ..ServerLimits::default()
     }
 }
 
-fn start_failure(error: StartError) -> Failure {
+fn start_failure(error: ServerStartError) -> Failure {
     match &error {
-        StartError::Bind(BindError::NotALocalAddress { .. }) => Failure::bad_input(error),
-        StartError::Bind(BindError::Denied { .. }) => Failure::host_cannot(error),
+        ServerStartError::Bind(BindError::NotALocalAddress { .. }) => Failure::bad_input(error),
+        ServerStartError::Bind(BindError::Denied { .. }) => Failure::host_cannot(error),
         _ => Failure::failed(error),
     }
 }
@@ -285,7 +287,7 @@ mod tests {
     #[test]
     fn a_listener_that_died_ends_the_server_with_a_failure() {
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let limits = Limits { max_connections: 0, ..Limits::default() };
+        let limits = ServerLimits { max_connections: 0, ..ServerLimits::default() };
         let options = ServerOptions { limits, ..ServerOptions::new(vec![(Transport::Tcp, anywhere)]) };
         let clock: Arc<dyn Clock> = Arc::new(pathbench_program::clock::RealClock);
         let server = Server::start_observed(options, Arc::clone(&clock), Arc::new(Trap)).unwrap();

@@ -3,7 +3,7 @@
 use super::managers;
 use pathbench_check::setup::{Medium, SetupHost};
 use pathbench_host::mptcp::{MptcpError, PathManager};
-use pathbench_host::netlink::{Link, NetlinkError, RouteSocket};
+use pathbench_host::netlink::{NetlinkError, NetworkInterface, RouteSocket};
 use pathbench_host::paths::HostNetwork;
 use pathbench_host::{device, kernel, sysctl};
 use pathbench_program::exit::Failure;
@@ -42,7 +42,7 @@ fn path_manager(host: &mut SetupHost) -> Result<(), MptcpError> {
 }
 
 /// The access network of a hardware interface.
-fn medium(link: &Link) -> Option<Medium> {
+fn medium(link: &NetworkInterface) -> Option<Medium> {
     if device::is_cellular(link) {
         return Some(Medium::Cellular);
     }

@@ -3,7 +3,7 @@
 use pathbench_check::setup::{Manager, SetupHost};
 use pathbench_host::device;
 use pathbench_host::managers::Managers;
-use pathbench_host::netlink::Link;
+use pathbench_host::netlink::NetworkInterface;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ const NETWORKD_LEASES: &str = "run/systemd/netif/leases";
 
 /// Adds to `host` what other programs manage, and what they know about interfaces.
 pub(super) fn read(root: &Path, host: &mut SetupHost) {
-    let links: Vec<&Link> = host.links.iter().filter(|link| is_described(root, link)).collect();
+    let links: Vec<&NetworkInterface> = host.links.iter().filter(|link| is_described(root, link)).collect();
     let managers =
         if root == Path::new("/") { Managers::read(&host.links) } else { Managers::below(root, &links) };
     (host.has_mptcpd, host.networkd_keeps_rules) = (managers.mptcpd, managers.networkd_keeps_rules);
@@ -41,7 +41,7 @@ pub(super) fn read(root: &Path, host: &mut SetupHost) {
 
 /// Whether the files below `root` describe this interface. Those below `/` describe the interfaces of the namespace in
 /// which sysfs was mounted.
-fn is_described(root: &Path, link: &Link) -> bool {
+fn is_described(root: &Path, link: &NetworkInterface) -> bool {
     !link.loopback && (root != Path::new("/") || device::sysfs(link).is_some())
 }
 

@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::study;
 use crate::study::StudyArgs;
 use pathbench_analysis::assembly::ClientPath;
-use pathbench_lab::study::ending::Ending;
+use pathbench_lab::study::ending::StoppingRule;
 use pathbench_lab::study::is_ending_note;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
@@ -73,7 +73,7 @@ fn measure(
     session.document.study = Some(study_record(plan, study, labels, &session.document.host.started));
     session.document.identify_study();
     continue_study(session, found, &writer.path)?;
-    let ending = Ending::new(begun, study.time_limit.map(|limit| limit.0), study.until_ci);
+    let ending = StoppingRule::new(begun, study.time_limit.map(|limit| limit.0), study.until_ci);
     let suite = Suite::new(client, plan, &reached, &stop, ending)?;
     let ended = suite.run_all(session, &mut writer)?;
     writer.finish(&session.document).map_err(Failure::failed)?;

@@ -9,10 +9,10 @@ use crate::progress::{NextRun, Progress, RunProgress};
 use crate::session::Session;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence};
 use pathbench_analysis::comparison;
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths;
-use pathbench_lab::study::ending::{Ending, Pace, is_precise};
-use pathbench_lab::study::{Course, ScheduledRun, ending_note, schedule};
+use pathbench_lab::study::ending::{Pace, StoppingRule, is_precise};
+use pathbench_lab::study::{RunOrder, ScheduledRun, ending_note, schedule};
 use pathbench_program::exit::Failure;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason, Variant};
@@ -55,7 +55,7 @@ pub(super) struct Suite<'a> {
     clocks: Clocks,
     /// By transport and pattern.
     pace: Pace<(Transport, usize)>,
-    ending: Ending,
+    ending: StoppingRule,
     failures: BTreeMap<Transport, u32>,
     given_up: BTreeSet<Transport>,
     notes: Vec<String>,
@@ -81,7 +81,7 @@ impl<'a> Suite<'a> {
         plan: &'a SuitePlan,
         reached: &'a Reached,
         stop: &'a AtomicBool,
-        ending: Ending,
+        ending: StoppingRule,
     ) -> Result<Self, Failure> {
         Ok(Self {
             client,
@@ -183,7 +183,7 @@ impl<'a> Suite<'a> {
     fn order(&self, seed: u64, shard: Option<Shard>) -> Vec<(String, ScheduledRun)> {
         let labels: Vec<TransportLabel> =
             self.places.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
-        let course = Course { repeat: self.plan.repeat, warm_up: self.plan.warm_up, seed, shard };
+        let course = RunOrder { repeat: self.plan.repeat, warm_up: self.plan.warm_up, seed, shard };
         let runs = schedule(&[(&labels, self.plan.patterns.len())], &course).into_iter();
         runs.map(|run| (run.id(Some(self.plan.patterns[run.pattern].name), shard), run)).collect()
     }
@@ -222,7 +222,7 @@ impl<'a> Suite<'a> {
 
     fn expected(&self, run: &ScheduledRun) -> Duration {
         let nominal = self.plan.patterns[run.pattern].nominal().unwrap_or(UNKNOWN_DOWNLOAD);
-        self.pace.expected(&(run.label.transport, run.pattern), Some(nominal))
+        self.pace.expected_time(&(run.label.transport, run.pattern), Some(nominal))
     }
 
     /// Expected time of `runs`.
@@ -257,13 +257,14 @@ impl<'a> Suite<'a> {
         let others = self.monitor.network.other_interfaces(&paths);
         let setting = self.client.run_setting(self.server, name, parameters, paths.clone(), others);
         let so_far = Evidence::new(next.id.to_owned(), &setting, &scheduled.label, next.repetition);
-        let (before, begun) = (Counters::read().ok(), self.client.clock.now());
+        let (before, begun) = (KernelCounters::read().ok(), self.client.clock.now());
         progress.connecting(next.id, &paths);
         let outcome = self.run_test(&plan, &paths, so_far, progress)?;
         let took = self.client.clock.now().since(begun);
         let (notifications, mut changes) = self.monitor.take();
         // The kernel does not report a route change as a change of links or addresses.
-        let rerouted = self.client.paths_to(address).ok().and_then(|now| paths::rerouted(&paths, &now));
+        let rerouted =
+            self.client.paths_to(address).ok().and_then(|now| paths::describe_reroute(&paths, &now));
         if let Some(rerouted) = rerouted.filter(|_| changes.is_empty()) {
             progress.warn(format_args!("pathbench: the network changed: {rerouted}"));
             changes.push(rerouted);

@@ -2,7 +2,7 @@
 
 use crate::support::processes::signal;
 use crate::support::{Dice, Workplace, captured, within};
-use pathbench_lab::study::{JoinError, ShardResult, join};
+use pathbench_lab::study::{ShardJoinError, ShardResult, join};
 use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason, Verdict};
@@ -296,10 +296,13 @@ fn a_split_result_joined_is_the_whole_again() {
     assert_eq!(error, "1 of 3 shards is missing: 2; name them, too, or join the others with --partial");
     let mut foreign = part(2);
     foreign.document.runs[0].repetition += 1;
-    assert!(matches!(join(vec![part(1), foreign], true), Err(JoinError::Foreign { .. })));
+    assert!(matches!(join(vec![part(1), foreign], true), Err(ShardJoinError::Foreign { .. })));
     let mut unfinished = part(2);
     unfinished.document.study.as_mut().unwrap().stopped = Some(StopReason::User);
-    assert!(matches!(join(vec![part(1), unfinished, part(3)], false), Err(JoinError::Unfinished { .. })));
+    assert!(matches!(
+        join(vec![part(1), unfinished, part(3)], false),
+        Err(ShardJoinError::Unfinished { .. })
+    ));
 }
 
 #[test]

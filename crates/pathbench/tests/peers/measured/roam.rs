@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command};
 use std::time::Duration;
 
-pathbench_kerneltest::tests!(
+pathbench_testkit::tests!(
     ["ip"] => losing_and_regaining_a_path_loses_no_message_and_the_result_grows,
     a_killed_command_leaves_its_records,
     the_servers_record_is_fetched_over_any_remaining_path,

@@ -6,7 +6,7 @@ use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{MtuDirection, MtuProbe, UdpProbe};
 use pathbench_host::paths::ProbedPath;
 use pathbench_traffic::datagram::UdpPath;
-use pathbench_traffic::path_mtu::{DirectionFound, Evidence, MtuBounds, MtuPlan, NoMtu, find_mtu};
+use pathbench_traffic::path_mtu::{DirectionFound, MtuBounds, MtuPlan, NoMtu, SizeEvidence, find_mtu};
 use pathbench_traffic::probe::{ProbeOutcome, ProbePlan, ProbeSample, run_probes};
 use pathbench_transport::lock;
 use std::net::SocketAddr;
@@ -109,7 +109,7 @@ fn direction(found: &DirectionFound) -> MtuDirection {
     MtuDirection {
         mtu_bytes: found.mtu_bytes(),
         silent: match &found.found {
-            Ok(found) => found.evidence == Evidence::DroppedSilently,
+            Ok(found) => found.evidence == SizeEvidence::DroppedSilently,
             Err(why) => matches!(why, NoMtu::BelowFloor { .. }),
         },
         error: found.found.as_ref().err().map(ToString::to_string),

@@ -13,7 +13,7 @@ use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerFacts, ServerKind, Transfer,
 };
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::{HostNetwork, ProbedPath};
 use pathbench_program::exit::Failure;
 use pathbench_record::network::{AddressFamily, ServerName};
@@ -250,9 +250,9 @@ impl Prober<'_> {
 }
 
 /// The counters of `MPTcpExt` that rose since `before`.
-fn rises(before: Option<&Counters>) -> Rises {
-    let Some((before, after)) = before.zip(Counters::read().ok()) else { return Rises::default() };
-    let rose = Counters::difference(before, &after).into_iter();
+fn rises(before: Option<&KernelCounters>) -> Rises {
+    let Some((before, after)) = before.zip(KernelCounters::read().ok()) else { return Rises::default() };
+    let rose = KernelCounters::difference(before, &after).into_iter();
     let named = rose.filter_map(|(name, rise)| {
         Some((name.strip_prefix("MPTcpExt.")?.to_owned(), u64::try_from(rise).ok()?))
     });

@@ -3,7 +3,7 @@
 use super::transfer::subflow;
 use super::{Prober, rises, unopened};
 use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, ServerFacts, Transfer};
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_record::connection::Negotiation;
 use pathbench_record::sample::PathState;
 use pathbench_record::transport::Transport;
@@ -41,9 +41,9 @@ impl Prober<'_> {
     /// Connects, sends a request that a web server answers, and waits for any reply and for joins. Returns also whether the
     /// server has closed the connection.
     fn exchange(&self, facts: &ServerFacts, path: &PathProbe, transport: Transport) -> (MptcpProbe, bool) {
-        let before = Counters::read().ok();
+        let before = KernelCounters::read().ok();
         let options =
-            ConnectOptions { local: Some(path.local), ..ConnectOptions::to(path.server, CONNECT_TIMEOUT) };
+            ConnectOptions { local: Some(path.local), ..ConnectOptions::new(path.server, CONNECT_TIMEOUT) };
         let connection = match Session::new(transport, options, Arc::clone(&self.clock)).open() {
             Ok(connection) => connection,
             Err(error) => {

@@ -3,7 +3,7 @@
 
 use super::{Prober, rises};
 use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerEnd, Subflow};
-use pathbench_host::counters::Counters;
+use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::ProbedPath;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::random;
@@ -17,7 +17,8 @@ use pathbench_record::pattern::{
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
-    ClientError, ClientObserver, ClientOutcome, ClientPlan, Control, Unobserved, fetch_record, run_client,
+    ClientControl, ClientError, ClientObserver, ClientOutcome, ClientPlan, Unobserved, fetch_record,
+    run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
 use std::net::{IpAddr, SocketAddr};
@@ -66,8 +67,8 @@ impl ClientObserver for Bracket {
         let _ = self.begun.send(());
     }
 
-    fn control(&self) -> Control {
-        if self.end.load(Ordering::Acquire) { Control::Stop } else { Control::Continue }
+    fn control(&self) -> ClientControl {
+        if self.end.load(Ordering::Acquire) { ClientControl::Stop } else { ClientControl::Continue }
     }
 }
 
@@ -170,7 +171,7 @@ impl Prober<'_> {
         let (outcome, client_rises, server_rises) = thread::scope(|scope| {
             let outer = scope.spawn(|| self.bracket(&bracket, sound));
             await_begin(&begins, outer.is_finished());
-            let before = Counters::read().ok();
+            let before = KernelCounters::read().ok();
             let outcome = self.run_test(&self.plan(Transport::Mptcp, ends, parameters), sound);
             let client_rises = rises(before.as_ref());
             bracket.end.store(true, Ordering::Release);

@@ -1,17 +1,24 @@
-//! Shared code of tests, benchmarks and examples: processes and macros for tests on the running kernel, a real clock, a
-//! builder of samples. A dev-dependency of the other crates; it is never part of a released program, and depends on
+//! Shared code of tests, benchmarks and examples: test programs in namespaces, fuzz bodies, the validation of results, a
+//! real clock. A dev-dependency of the other crates; it is never part of a released program, and depends on
 //! pathbench-record alone.
 //!
 //! A test program has its own `main`, because namespaces must be entered before any thread starts:
 //!
 //! ```text
 //! fn main() -> ExitCode {
-//!     pathbench_kerneltest::run(Order::OneByOne, || enter_lab(Isolation::for_this_user()), trials())
+//!     pathbench_testkit::run(Order::OneByOne, || enter_lab(Isolation::for_this_user()), trials())
 //! }
 //! ```
 //!
 //! The name of a test program is its ring (CONTRIBUTING.md): `pure` computes, `sockets` uses loopback and child processes,
 //! `kernel` uses namespaces, `root` needs root, `peers`, `browser` and `release` need other programs.
+//!
+//! # Modules
+//! - `fuzz`: the runner of fuzz bodies
+//! - `processes`: the namespaces and processes of a test program
+//! - `programs`: the programs of other projects
+//! - `schemas`: the validation of results
+//! - `units`: the systemd units of packaging/
 
 mod clock;
 mod documentation;
@@ -23,10 +30,12 @@ mod units;
 
 pub use clock::SteppingClock;
 pub use documentation::assert_documented;
-pub use fuzz::{fuzz_config, run_fuzz_body};
+pub use fuzz::{fuzz_config, run_fuzz_body, run_fuzz_body_on_changed_seeds};
 #[doc(hidden)]
 pub use libtest_mimic;
-pub use processes::{Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, output, run, trial};
+pub use processes::{
+    STAGE, TrialOrder, TrialOutcome, again, checkout, exit_code, in_namespaces, output, run, trial,
+};
 
 #[doc(hidden)]
 pub use programs::trial_with_programs;

@@ -21,9 +21,7 @@ static SCHEMAS: LazyLock<Vec<FileValidator>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The validator of one file of a result.
 struct FileValidator {
-    /// The name of the file in a result.
     name: String,
     is_document: bool,
     validator: Validator,

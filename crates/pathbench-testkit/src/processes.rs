@@ -20,11 +20,11 @@ const INSIDE: &str = "inside";
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The result of a test. See [`crate::ensure!`].
-pub type Outcome = Result<(), libtest_mimic::Failed>;
+pub type TrialOutcome = Result<(), libtest_mimic::Failed>;
 
 /// Concurrency of tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum TrialOrder {
     /// Sequential, for tests that measure times or rates.
     OneByOne,
     SideBySide,
@@ -32,14 +32,14 @@ pub enum Order {
 
 /// A test of a module; a test that exceeds the time limit ends the program.
 #[doc(hidden)]
-pub fn trial(module: &str, name: &str, test: impl FnOnce() -> Outcome + Send + 'static) -> Trial {
+pub fn trial(module: &str, name: &str, test: impl FnOnce() -> TrialOutcome + Send + 'static) -> Trial {
     let name = format!("{}::{name}", module.rsplit("::").next().unwrap_or_default());
     let watched = name.clone();
     Trial::test(name, move || {
         let (_over, ended) = channel::<()>();
         std::thread::spawn(move || {
             if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                failed(&format!("test {watched} FAILED: it is not over after {PATIENCE:?}"));
+                report_failure(&format!("test {watched} FAILED: it is not over after {PATIENCE:?}"));
                 std::process::exit(1);
             }
         });
@@ -47,10 +47,10 @@ pub fn trial(module: &str, name: &str, test: impl FnOnce() -> Outcome + Send + '
     })
 }
 
-/// What a child printed and how it ended; it is killed when it exceeds the time limit of a test.
+/// The output and status of a child, which is killed when it exceeds the time limit of a test.
 ///
 /// # Panics
-/// It was killed, or its output cannot be read.
+/// The child was killed, or its output cannot be read.
 #[track_caller]
 pub fn output(child: Child) -> Output {
     let process = Pid::from_child(&child);
@@ -72,9 +72,13 @@ pub fn checkout() -> PathBuf {
 }
 
 /// Runs tests in namespaces that `enter` moves this process into; see [`in_namespaces`]. Listing requires no namespaces.
-pub fn run<E: Display>(order: Order, enter: impl FnOnce() -> Result<(), E>, trials: Vec<Trial>) -> ExitCode {
+pub fn run<E: Display>(
+    order: TrialOrder,
+    enter: impl FnOnce() -> Result<(), E>,
+    trials: Vec<Trial>,
+) -> ExitCode {
     let mut arguments = Arguments::from_args();
-    if order == Order::OneByOne {
+    if order == TrialOrder::OneByOne {
         arguments.test_threads = Some(1);
     }
     let run = || libtest_mimic::run(&arguments, trials).exit_code();
@@ -90,16 +94,16 @@ pub fn in_namespaces<E: Display>(
     if std::env::var(STAGE).is_ok_and(|stage| stage == INSIDE) {
         return match set_parent_process_death_signal(Some(Signal::KILL)) {
             Ok(()) => task(),
-            Err(errno) => failed(&format!("cannot ask for the end with the parent: {errno}")),
+            Err(errno) => report_failure(&format!("cannot ask for the end with the parent: {errno}")),
         };
     }
     if let Err(error) = enter() {
-        return failed(&format!("this needs namespaces of its own: {error}"));
+        return report_failure(&format!("this needs namespaces of its own: {error}"));
     }
     // Only children enter the PID namespace.
     match again(INSIDE).status() {
         Ok(status) => exit_code(status),
-        Err(error) => failed(&format!("cannot start this program again: {error}")),
+        Err(error) => report_failure(&format!("cannot start this program again: {error}")),
     }
 }
 
@@ -116,7 +120,7 @@ pub fn exit_code(status: ExitStatus) -> ExitCode {
     status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-fn failed(message: &str) -> ExitCode {
+fn report_failure(message: &str) -> ExitCode {
     eprintln!("{message}");
     ExitCode::FAILURE
 }

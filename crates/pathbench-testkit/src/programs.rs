@@ -30,10 +30,10 @@ fn postgres() -> Option<PathBuf> {
 /// The program is not installed.
 #[track_caller]
 pub fn program(name: &str) -> PathBuf {
-    find_program(name).unwrap_or_else(|| panic!("{}", missing(&[name])))
+    find_program(name).unwrap_or_else(|| panic!("{}", missing_programs(&[name])))
 }
 
-fn missing(names: &[&str]) -> String {
+fn missing_programs(names: &[&str]) -> String {
     format!(
         "this test needs {}; .ci/tools/install --all installs all programs that tests start",
         names.join(", ")
@@ -51,7 +51,7 @@ fn tools() -> PathBuf {
 /// # Panics
 /// They are not installed.
 pub fn test_tools() -> PathBuf {
-    assert!(is_available("libraries"), "{}", missing(&["libraries"]));
+    assert!(is_available("libraries"), "{}", missing_programs(&["libraries"]));
     tools()
 }
 
@@ -77,7 +77,7 @@ pub fn trial_with_programs(module: &str, name: &str, programs: &[&str], test: fn
             Ok(())
         });
     }
-    let message = missing(&missing_names);
+    let message = missing_programs(&missing_names);
     let is_required = std::env::var_os(REQUIRED).is_some();
     let trial = trial(module, name, move || Err(Failed::from(message)));
     if is_required {

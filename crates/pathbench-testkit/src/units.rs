@@ -4,7 +4,6 @@ use crate::processes::{checkout, output};
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// What every unit has.
 const SETTINGS: [&str; 6] = [
     "NoNewPrivileges=yes",
     "ProtectSystem=strict",
