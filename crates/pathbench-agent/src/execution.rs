@@ -1,6 +1,7 @@
 //! One execution: `pathbench test` or `roam` as a child process, within its bytes and its time.
 
-use crate::networks::{HostNetworks, Meter, NetworkRules};
+use crate::host::AgentHost;
+use crate::networks::{Meter, NetworkRules};
 use crate::state::Shared;
 use pathbench_program::exit::Exit;
 use pathbench_program::supervised;
@@ -14,7 +15,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -91,7 +92,7 @@ impl Execution {
         let mut child = command.spawn()?;
         let reader = child.stdout.take().map(|out| follow(out, Arc::clone(shared)));
         let errors = child.stderr.take().map(keep_errors);
-        let (_ends_with_the_child, objections) = self.watch_networks(Arc::clone(&host.networks), interfaces);
+        let (_ends_with_the_child, objections) = self.watch_networks(host, interfaces);
         let mut stopped: Option<(String, Timestamp)> = None;
         let begun = host.clock.now();
         let mut counted = begun;
@@ -127,25 +128,26 @@ impl Execution {
         Ok(Outcome { exit: status.code(), stopped, message, used, lasted, reachability })
     }
 
-    /// Reports the first objection to a network, until the sender is dropped. nmcli(1) can take seconds.
-    fn watch_networks(
-        &self,
-        networks: Arc<dyn HostNetworks>,
-        interfaces: Vec<String>,
-    ) -> (Sender<()>, Receiver<String>) {
-        let (end, ended) = channel();
+    /// Reports the first objection to a network, until the first part of the result is dropped. nmcli(1) can take seconds.
+    fn watch_networks(&self, host: &Arc<AgentHost>, interfaces: Vec<String>) -> (Arc<()>, Receiver<String>) {
+        let running = Arc::new(());
         let (sender, objections) = channel();
         if let Some(rules) = self.networks.clone() {
+            let (ended, host) = (Arc::downgrade(&running), Arc::clone(host));
             thread::spawn(move || {
-                while ended.recv_timeout(NETWORKS) == Err(RecvTimeoutError::Timeout) {
-                    if let Some(reason) = rules.objection(networks.as_ref(), &interfaces) {
+                loop {
+                    host.clock.sleep_until(host.clock.now() + NETWORKS);
+                    if ended.strong_count() == 0 {
+                        return;
+                    }
+                    if let Some(reason) = rules.objection(host.networks.as_ref(), &interfaces) {
                         let _ended = sender.send(reason);
                         return;
                     }
                 }
             });
         }
-        (end, objections)
+        (running, objections)
     }
 
     fn reason_to_stop(

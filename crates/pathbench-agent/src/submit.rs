@@ -126,7 +126,7 @@ impl Submitter {
             if wait > SHORT_WAIT || attempt == ATTEMPTS {
                 break;
             }
-            std::thread::sleep(wait);
+            self.clock.sleep_until(self.clock.now() + wait);
         }
         Ok(all)
     }
