@@ -185,8 +185,12 @@ impl Host {
     }
 
     pub(crate) fn start(&self) -> Agent<'_> {
+        self.start_with(&[])
+    }
+
+    pub(crate) fn start_with(&self, options: &[&str]) -> Agent<'_> {
         let stop = Arc::new(AtomicBool::new(false));
-        Agent { host: self, thread: Some(self.run(&[], Arc::clone(&stop))), stop }
+        Agent { host: self, thread: Some(self.run(options, Arc::clone(&stop))), stop }
     }
 
     /// Runs `--once`; returns the exit code and the message of a failure.

@@ -107,3 +107,48 @@ fn refused_experiments_are_named_once() {
     assert_eq!(host.texts("refused", "experiment"), ["large", "often"]);
     assert!(host.entries("begins").is_empty());
 }
+
+#[test]
+fn a_lying_collector_cannot_make_the_agent_test_a_third_party() {
+    for (servers, address, reason) in [
+        ("", "127.0.0.1:4433", "not a public address"),
+        ("\"*.example.net\"", "127.0.0.1:4433", "no pattern"),
+        ("\"127.0.0.0/8\"", "169.254.169.254:80", "no pattern"),
+        ("\"127.0.0.0/8\"", "--out=/tmp/x", "not"),
+        ("\"127.0.0.0/8\"", "127.0.0.1:1/../x", "names no server"),
+    ] {
+        let host = Host::new("");
+        host.configure("\"192.0.2.0/24\"", servers);
+        let server = json!([{ "name": "near", "address": address, "quic_ports": [], "load": 0.0 }]);
+        host.collector.offer(&server, &json!([experiment("ping", 600)]));
+        assert_eq!(host.once(), (0, String::new()));
+        let reasons = host.texts("skipped", "reason");
+        assert!(reasons.len() == 1 && reasons[0].contains(reason), "{address}: {reasons:?}");
+        assert!(!host.path().join("calls").exists() && host.collector.stored().is_empty());
+    }
+}
+
+#[test]
+fn experiments_beyond_the_owners_limits_are_refused() {
+    let host = Host::new("");
+    let many = (0..300).map(|number| {
+        let mut one = experiment(&format!("m{number}"), 600);
+        one["most_bytes"] = 2_000_000_000_u64.into();
+        one
+    });
+    let [mut long, often, mut other] =
+        [("long", 600), ("often", 1), ("other agents", 600)].map(|(name, every_s)| experiment(name, every_s));
+    long["duration_s"] = 80_000.into();
+    other["agents"] = json!(["somebody"]);
+    let all: Vec<_> = [long, often, other].into_iter().chain(many).collect();
+    host.offer(&all);
+    assert_eq!(host.once(), (0, String::new()));
+    let reasons = host.texts("refused", "reason");
+    for part in ["limits.longest", "every_s", "limits.execution"] {
+        assert!(reasons.iter().any(|reason| reason.contains(part)), "{part}: {reasons:?}");
+    }
+    assert!(reasons.len() < 50, "{}", reasons.len());
+    assert!(!host.texts("refused", "experiment").contains(&"other agents".to_owned()));
+    assert!(host.collector.stored().is_empty() && !host.path().join("calls").exists(), "nothing ran");
+    assert!(!host.path().join("state/budget.json").exists());
+}

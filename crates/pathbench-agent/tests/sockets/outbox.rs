@@ -1,9 +1,21 @@
 //! Results that wait: for the end of a measurement, for the collector, and for space.
 
 use crate::collector::Manner;
-use crate::host::{HOUR, Host, MINUTE, experiment, intervals};
+use crate::host::{HOUR, Host, MINUTE, PATIENCE, experiment, intervals};
 use pathbench_api::problem::LineStatus;
+use serde_json::{Value, json};
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
 
 #[test]
 fn nothing_is_uploaded_while_a_measurement_runs() {
@@ -32,10 +44,14 @@ fn nothing_is_uploaded_while_a_measurement_runs() {
 fn results_outlast_an_outage_of_the_collector() {
     let host = Host::new("");
     host.offer(&[experiment("ping", 600)]);
-    let agent = host.start();
+    let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let agent = host.start_with(&["--metrics", &metrics.to_string()]);
     host.collector.wait_for(1);
     host.collector.set(Manner::Busy(1));
     host.wait_for("outbox", 1);
+    assert!(!get(metrics, "/metrics").contains("\npathbench_agent_outbox 0\n"));
+    assert!(get(metrics, "/health").contains(r#""status":"ok""#));
+    assert!(get(metrics, "/metrics").contains("pathbench_agent_budget_used_bytes{interface=\"eth0\"}"));
     host.clock.pass(2 * HOUR);
     let measured = host.entries("ended").len();
     assert!(measured >= 8, "the schedule goes on without the collector: {measured}");
@@ -119,4 +135,34 @@ fn the_exit_code_of_one_round_names_the_collectors_answer() {
     let (code, message) = host.once();
     assert!(code == 2 && message.contains("consent is `none`"), "{code} {message}");
     assert_eq!(host.requests(""), before, "nothing was sent");
+}
+
+#[test]
+fn a_pending_result_goes_only_where_its_owner_consented_when_it_was_measured() {
+    let host = Host::new("");
+    host.offer(&[experiment("ping", 600)]);
+    assert_eq!(host.once(), (0, String::new()));
+    host.offer(&[]);
+    let mut results = fs::read_dir(host.path().join("state/results")).unwrap().map(|entry| entry.unwrap().path());
+    let result = results.find(|path| path.is_dir()).unwrap();
+    let note = result.with_extension("pending");
+    // Another result each time, by its seed.
+    let text = fs::read_to_string(result.join("run.json")).unwrap();
+    let mut document: Value = serde_json::from_str(&text).unwrap();
+    for (number, collector, consent, is_submitted, is_left) in [
+        (1, json!(host.collector.url), "none", false, false),
+        (2, Value::Null, "private", false, false),
+        (3, json!("https://other.example"), "private", false, true),
+        (4, json!(host.collector.url), "private", true, false),
+    ] {
+        document["seed"] = number.into();
+        fs::write(result.join("run.json"), document.to_string()).unwrap();
+        let pending = json!({ "directory": result, "experiment": "ping", "server": "near", "collector": collector,
+                              "consent": consent });
+        fs::write(&note, pending.to_string()).unwrap();
+        let before = host.collector.stored().len();
+        assert_eq!(host.once(), (0, String::new()));
+        let after = host.collector.stored().len();
+        assert_eq!((after - before, note.exists()), (usize::from(is_submitted), is_left), "{pending}");
+    }
 }
