@@ -6,10 +6,11 @@ use super::mistake::{At, Fault, choices};
 use super::section::Section;
 use super::tree::{Item, Table, Value};
 use pathbench_record::document::Variant;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A condition on the result.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExpectationPlan {
     /// As in the file: `mptcp.stall_ms`, `median(mptcp.goodput_mbps) / median(tcp.goodput_mbps)`.
     pub key: String,
@@ -22,7 +23,7 @@ pub struct ExpectationPlan {
     pub when: Variant,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Subject {
     /// The figure of each run separately.
     Each(Figure),
@@ -33,7 +34,7 @@ pub enum Subject {
 }
 
 /// A figure of the runs of one transport label.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
     /// `mptcp`, `tcp@wlan`.
     pub label: String,
@@ -52,7 +53,7 @@ impl fmt::Display for Figure {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Comparison {
     Less,
     AtMost,
@@ -63,7 +64,7 @@ pub enum Comparison {
 }
 
 /// The target of a comparison.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Target {
     Flag(bool),
     Number(f64),

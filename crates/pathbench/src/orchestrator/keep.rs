@@ -6,7 +6,7 @@ use crate::command::lab::control::{self, MESSAGE_BYTES, Timed};
 use crate::command::lab::keep::{Answer, Question};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_lab::environment::{Emulation, Environment};
-use pathbench_lab::{channel, scenario};
+use pathbench_lab::channel;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
 use pathbench_record::time::{SharedClock, WallClock};
@@ -64,7 +64,7 @@ fn serve(listener: &UnixListener, environment: &Environment, clock: &SharedClock
 
 fn build(assignment: &Assignment, clock: &SharedClock) -> Result<Environment, Failure> {
     let job = assignment.jobs.first().ok_or_else(|| Failure::failed("there is no lab to build"))?;
-    let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
+    let plan = &job.plan;
     let variant = plan.variants.first().ok_or_else(|| Failure::failed("the scenario has no variant"))?;
     let emulation = Emulation {
         clock: Arc::<dyn WallClock>::clone(clock),

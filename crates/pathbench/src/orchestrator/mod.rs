@@ -8,7 +8,7 @@ use crate::study;
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
-use pathbench_lab::scenario::{self, Plan};
+use pathbench_lab::scenario::Plan;
 use pathbench_lab::study::{Member, StudyError, StudyOptions, conduct, first_document, run_ids};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
@@ -34,7 +34,7 @@ pub(crate) fn orchestrate(clock: &SharedClock) -> Result<Exit, Failure> {
     end_with(control);
     let stop = signals::stop_flag(live::restore_terminal);
     let live = Live::begin(assignment.live, &stop, clock);
-    let ended = run_all(&assignment, &stop, &live, clock);
+    let ended = run_all(assignment, &stop, &live, clock);
     live.end(ended, Vec::new())
 }
 
@@ -48,12 +48,13 @@ struct Scenario {
 }
 
 fn run_all(
-    assignment: &Assignment,
+    mut assignment: Assignment,
     stop: &Arc<AtomicBool>,
     live: &Live,
     clock: &SharedClock,
 ) -> Result<Exit, Failure> {
     let started = clock.rfc3339();
+    let jobs = std::mem::take(&mut assignment.jobs);
     let course = &assignment.study;
     let options = StudyOptions {
         launcher: launcher(),
@@ -70,9 +71,9 @@ fn run_all(
         },
         stop: Arc::clone(stop),
     };
-    let prepare = |job: &Job| prepare(job, course.resume, &options);
-    let mut scenarios = assignment.jobs.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
-    make_runs(&mut scenarios, &options, assignment, live, clock)?;
+    let prepare = |job| prepare(job, course.resume, &options);
+    let mut scenarios = jobs.into_iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
+    make_runs(&mut scenarios, &options, &assignment, live, clock)?;
     let mut exit = Exit::Done;
     for Scenario { plan, writer, directory, document } in scenarios {
         if let Some(writer) = writer {
@@ -89,12 +90,11 @@ fn run_all(
 }
 
 /// Creates the result of a scenario, or opens the unfinished one.
-fn prepare(job: &Job, resume: bool, options: &StudyOptions) -> Result<Scenario, Failure> {
-    let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
+fn prepare(Job { plan, out }: Job, resume: bool, options: &StudyOptions) -> Result<Scenario, Failure> {
     let document = first_document(&plan, options);
-    match study::open(job.out.as_deref(), resume, &plan.name, &options.host.started)? {
+    match study::open(out.as_deref(), resume, &plan.name, &options.host.started)? {
         Resumed::Finished(found) => {
-            let directory = job.out.clone().unwrap_or_default();
+            let directory = out.unwrap_or_default();
             study::check_identity(&found, &document, &directory)?;
             Ok(Scenario { plan, writer: None, directory, document: *found })
         }

@@ -55,7 +55,7 @@ pub(crate) enum Answer {
 
 pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     let overrides = Overrides::from(&args.overrides);
-    let (source, plan) = load(&args.scenario, &overrides)?;
+    let plan = load(&args.scenario, &overrides)?;
     require(&plan)?;
     let name = args.name.clone().unwrap_or_else(|| plan.name.clone());
     let listener = UnixListener::bind_addr(&address(&name)?).map_err(|error| match error.kind() {
@@ -77,7 +77,7 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     // `command` still holds the orchestrator's end of the socket. While any process holds that end, this process
     // would wait for an answer even after the orchestrator's death.
     drop(command);
-    let job = Job { source, overrides, out: None };
+    let job = Job { plan, out: None };
     let assignment = Assignment {
         privilege,
         // Links hold the request themselves while they carry packets: a running lab is idle most of the time.

@@ -5,7 +5,7 @@ use crate::live::LiveMode;
 use pathbench_host::kernel::{self, MptcpSupport};
 use pathbench_host::namespace::{Isolation, enter_lab, try_user_namespace};
 use pathbench_host::scheduling;
-use pathbench_lab::scenario::{self, Overrides, Plan, Source};
+use pathbench_lab::scenario::{self, Overrides, Plan};
 use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
@@ -36,10 +36,9 @@ impl From<&OverrideArgs> for Overrides {
     }
 }
 
-pub(crate) fn load(name: &str, overrides: &Overrides) -> Result<(Source, Plan), Failure> {
+pub(crate) fn load(name: &str, overrides: &Overrides) -> Result<Plan, Failure> {
     let source = scenario::load(name).map_err(Failure::bad_input)?;
-    let plan = scenario::plan(&source, overrides).map_err(Failure::bad_input)?;
-    Ok((source, plan))
+    scenario::plan(&source, overrides).map_err(Failure::bad_input)
 }
 
 /// Sent by the foreground command to the orchestrator over its standard input.
@@ -73,11 +72,10 @@ pub(crate) struct StudyCourse {
     pub(crate) time_limit: Option<Duration>,
 }
 
-/// One scenario to run. The foreground command validates it; the orchestrator plans it again with the same result.
+/// One scenario to run, which the foreground command has planned.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    pub(crate) source: Source,
-    pub(crate) overrides: Overrides,
+    pub(crate) plan: Plan,
     /// Result directory; `None`: a default directory.
     pub(crate) out: Option<PathBuf>,
 }
@@ -128,7 +126,7 @@ pub(crate) fn check(args: &ScenarioArgs) -> Result<Exit, Failure> {
     let mut refusals = Vec::new();
     for name in &args.scenarios {
         match load(name, &overrides) {
-            Ok((_, plan)) => {
+            Ok(plan) => {
                 let variants = counted(plan.variants.len() as u32, "variant");
                 let runs = counted(plan.run_count() as u32, "run");
                 output::print(&format!("{name}: good; {variants}, {runs}\n"))?;

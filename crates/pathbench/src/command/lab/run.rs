@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> 
     let mut names = Vec::new();
     for name in scenarios {
         match load(name, &overrides) {
-            Ok((source, plan)) => {
+            Ok(plan) => {
                 require(&plan)?;
                 if args.capture {
                     require_emulated(&plan)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> 
                 }
                 names.push(plan.name.clone());
                 let out = out.map(|out| out_directory(out, &plan.name, scenarios.len()));
-                jobs.push(Job { source, overrides: overrides.clone(), out });
+                jobs.push(Job { plan, out });
             }
             Err(failure) => refusals.push(failure.message),
         }
