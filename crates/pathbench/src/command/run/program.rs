@@ -1,7 +1,7 @@
 //! Starts the program, answers its calls and follows its connections until its last process has ended.
 
-use super::ProgramArgs;
-use super::document::{Collected, Collector};
+use super::arguments::ProgramArgs;
+use super::collector::{Collected, Collector};
 use super::tree::{self, Tree};
 use pathbench_host::seccomp::{FilterPlan, Listener, StartError, start};
 use pathbench_program::exit::Failure;

@@ -1,6 +1,6 @@
 //! A plan as a shell script with comments, and as a JSON document.
 
-use super::SetupArgs;
+use super::arguments::SetupArgs;
 use pathbench_check::setup::{Medium, Role, SetupPath, SetupPlan};
 use serde::Serialize;
 use std::path::PathBuf;

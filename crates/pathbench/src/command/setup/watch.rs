@@ -1,7 +1,8 @@
 //! The watch: applies the part of the set-up of an interface that comes, and undoes the part of one that goes.
 
 use super::application::Application;
-use super::{SetupArgs, presentation};
+use super::arguments::SetupArgs;
+use super::presentation;
 use crate::live;
 use pathbench_host::change::UndoOutcome;
 use pathbench_host::link_events::LinkEventStream;

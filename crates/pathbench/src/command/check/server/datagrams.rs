@@ -1,6 +1,6 @@
 //! UDP to each port of the server, and the path MTU, over every path.
 
-use super::Prober;
+use super::prober::Prober;
 use super::transfer::same_family;
 use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{MtuDirection, MtuProbe, UdpProbe};

@@ -1,7 +1,7 @@
 //! MPTCP to a server that is not Pathbench's: the handshake, the reply to a request of HTTP, and joins.
 
+use super::prober::{Prober, rises, unopened};
 use super::transfer::subflow;
-use super::{Prober, rises, unopened};
 use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, ServerFacts, Transfer};
 use pathbench_host::counters::Counters;
 use pathbench_record::connection::Negotiation;

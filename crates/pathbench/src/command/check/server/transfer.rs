@@ -1,7 +1,7 @@
 //! Short tests against a Pathbench server: over plain TCP, over an MPTCP connection that begins on one path, and over all
 //! paths. A test over plain TCP that lasts longer brackets each MPTCP test: its record has the server's counters.
 
-use super::{Prober, rises};
+use super::prober::{Prober, rises};
 use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerEnd, Subflow};
 use pathbench_host::counters::Counters;
 use pathbench_host::paths::ProbedPath;
@@ -311,7 +311,7 @@ pub(super) fn same_family(one: IpAddr, other: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::unopened;
+    use crate::command::check::server::prober::unopened;
     use super::{Ending, JOIN_ATTEMPTS, repeat_probe};
     use std::slice::from_ref;
 
