@@ -14,8 +14,8 @@ mod submission;
 
 pub use address::CollectorAddress;
 pub(crate) use backoff::Backoff;
-pub use collector::{Collector, CollectorError};
-pub(crate) use consent::{decided, given};
+pub use collector::{CollectorClient, CollectorError};
+pub(crate) use consent::{load_decision, require_consent};
 pub(crate) use delivery::{Delivered, deliver};
 pub(crate) use networks::network_kinds;
 pub(crate) use outbox::Outbox;
@@ -40,8 +40,8 @@ pub struct CollectorArgs {
 }
 
 impl CollectorArgs {
-    pub fn collector(&self, address: &CollectorAddress) -> Result<Collector, Failure> {
-        Collector::new(address.clone(), self.collector_token.clone(), self.collector_ca.as_deref())
+    pub fn collector(&self, address: &CollectorAddress) -> Result<CollectorClient, Failure> {
+        CollectorClient::new(address.clone(), self.collector_token.clone(), self.collector_ca.as_deref())
     }
 }
 

@@ -123,7 +123,7 @@ impl Host {
         );
         fs::write(path.join("collector.toml"), config).unwrap();
         let mut document = ResultDocument::default();
-        document.host.started = "2023-11-30T20:00:00Z".to_owned();
+        "2023-11-30T20:00:00Z".clone_into(&mut document.host.started);
         document.reachability.push(Reachability {
             server: "192.0.2.7".to_owned(),
             transport: Transport::Tcp,
@@ -154,8 +154,7 @@ impl Host {
     }
 
     pub(crate) fn offer(&self, experiments: &[Value]) {
-        let server =
-            json!([{ "name": "near", "address": "192.0.2.7:4433", "quic_ports": [], "load": 0.0 }]);
+        let server = json!([{ "name": "near", "address": "192.0.2.7:4433", "quic_ports": [], "load": 0.0 }]);
         self.collector.offer(&server, &json!(experiments));
     }
 

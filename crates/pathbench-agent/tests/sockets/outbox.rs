@@ -58,7 +58,10 @@ fn results_outlast_an_outage_of_the_collector() {
     assert_eq!(host.collector.stored().len(), 1);
     let between = intervals(&host.entries("outbox"));
     assert!(between.iter().all(|seconds| *seconds < 320.0), "the longest wait is 5 min: {between:?}");
-    assert!(between.iter().filter(|seconds| **seconds >= 149.0).count() > 5, "waits are doubled: {between:?}");
+    assert!(
+        between.iter().filter(|seconds| **seconds >= 149.0).count() > 5,
+        "waits are doubled: {between:?}"
+    );
     host.collector.set(Manner::Honest);
     host.collector.wait_for(measured);
     host.clock.pass(MINUTE);
@@ -96,7 +99,7 @@ fn experiments_wait_for_space_in_the_outbox() {
     host.configure("outbox = \"1B\"", "outbox = \"100MB\"");
     host.collector.wait_for(2);
     agent.stop();
-    assert_eq!(host.texts("recovered", "result").is_empty(), false, "the first result is not lost");
+    assert!(!host.texts("recovered", "result").is_empty(), "the first result is not lost");
 }
 
 #[test]
@@ -105,7 +108,9 @@ fn space_in_the_outbox_is_used_at_once() {
     host.offer(&[experiment("ping", 600)]);
     host.collector.set(Manner::Busy(1));
     assert_eq!(host.once().0, 4);
-    let files = fs::read_dir(host.path().join("state/outbox")).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+    let files = fs::read_dir(host.path().join("state/outbox"))
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap());
     let held: u64 = files.filter(fs::Metadata::is_file).map(|file| file.len()).sum();
     // Not for a second result.
     host.configure("longest = \"10h\"", &format!("longest = \"10h\"\noutbox = \"{}B\"", held + held / 2));
@@ -143,7 +148,8 @@ fn a_pending_result_goes_only_where_its_owner_consented_when_it_was_measured() {
     host.offer(&[experiment("ping", 600)]);
     assert_eq!(host.once(), (0, String::new()));
     host.offer(&[]);
-    let mut results = fs::read_dir(host.path().join("state/results")).unwrap().map(|entry| entry.unwrap().path());
+    let mut results =
+        fs::read_dir(host.path().join("state/results")).unwrap().map(|entry| entry.unwrap().path());
     let result = results.find(|path| path.is_dir()).unwrap();
     let note = result.with_extension("pending");
     // Another result each time, by its seed.

@@ -87,14 +87,20 @@ fn experiments_are_measured_on_schedule_and_their_results_are_submitted() {
     assert_eq!(host.budget()["executions"], 24 + 8 - (32 - ended.len()));
     let stored = host.collector.stored();
     // The last one waits where the agent stops at once.
-    assert!(stored.len() == ended.len() || stored.len() + 1 == ended.len(), "{} {}", stored.len(), ended.len());
+    assert!(
+        stored.len() == ended.len() || stored.len() + 1 == ended.len(),
+        "{} {}",
+        stored.len(),
+        ended.len()
+    );
     assert_eq!(stored.len(), host.entries("acknowledged").len());
     for one in &stored {
         assert_eq!(one.consent, Consent::Private);
         assert_eq!(one.summary.server.as_ref().unwrap().as_str(), "near");
         assert!(["quick", "slow"].contains(&one.summary.experiment.as_ref().unwrap().as_str()));
     }
-    let pending = std::fs::read_dir(host.path().join("state/results")).unwrap().map(|entry| entry.unwrap().path());
+    let pending =
+        std::fs::read_dir(host.path().join("state/results")).unwrap().map(|entry| entry.unwrap().path());
     assert!(pending.filter(|path| path.extension().is_some_and(|ending| ending == "pending")).count() <= 1);
 }
 

@@ -32,15 +32,17 @@ fn a_plan_that_is_sent_to_the_orchestrator_is_the_same_there() {
         vec![],
         vec![
             ("run.sample_interval", "33.3ms"),
-            ("run.patterns", r#"["ping", "bulk", "throughput-download", "interactive"]"#),
+            ("run.pattern", r#"["ping", "bulk", "throughput-download", "interactive"]"#),
         ],
     ];
     for scenario in builtin() {
         for set in &changes {
-            let set = set.iter().map(|&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned())).collect();
+            let set =
+                set.iter().map(|&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned())).collect();
             let plan = shipped(scenario.name, &Overrides { set, ..Overrides::default() });
             let text = serde_json::to_string(&plan).expect("JSON has all of its values");
-            let received: Plan = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            let received: Plan =
+                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
             assert_eq!(received, plan, "{}", scenario.name);
         }
     }

@@ -1,8 +1,8 @@
 //! The lab's orchestrator: PID 1 of the lab's PID namespace. When it ends, the kernel kills all processes of the lab.
 
-use crate::command::lab::{Assignment, Job, submitted};
-use crate::live::{self, Live};
-use crate::progress::{Progress, StudyProgress};
+use crate::command::lab::{Job, LabAssignment, submitted};
+use crate::live::{self, LiveOutput};
+use crate::progress::{ProgressDisplay, StudyDisplay};
 use crate::result::{self, Presentation, host_record, remove_empty};
 use crate::study;
 use pathbench_host::namespace::set_parent_death_signal_kill;
@@ -28,12 +28,12 @@ pub(crate) fn orchestrate(clock: &SharedClock) -> Result<Exit, Failure> {
     // Both the parent-death signal and the close of the socket report the end of the foreground command.
     set_parent_death_signal_kill().map_err(Failure::failed)?;
     let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
-    let assignment: Assignment = channel::receive(&control).map_err(|error| {
+    let assignment: LabAssignment = channel::receive(&control).map_err(|error| {
         Failure::failed(format!("this command is started by `pathbench lab run`: {error}"))
     })?;
     end_with(control);
     let stop = signals::stop_flag(live::restore_terminal);
-    let live = Live::begin(assignment.live, &stop, clock);
+    let live = LiveOutput::begin(assignment.live, &stop, clock);
     let ended = run_all(assignment, &stop, &live, clock);
     live.end(ended, Vec::new())
 }
@@ -48,9 +48,9 @@ struct Scenario {
 }
 
 fn run_all(
-    mut assignment: Assignment,
+    mut assignment: LabAssignment,
     stop: &Arc<AtomicBool>,
-    live: &Live,
+    live: &LiveOutput,
     clock: &SharedClock,
 ) -> Result<Exit, Failure> {
     let started = clock.rfc3339();
@@ -100,7 +100,7 @@ fn prepare(Job { plan, out }: Job, resume: bool, options: &StudyOptions) -> Resu
         }
         Resumed::Unfinished(writer, found) => {
             let directory = writer.path.clone();
-            let document = study::continued(found, document, &directory)?;
+            let document = study::continue_result(found, document, &directory)?;
             Ok(Scenario { plan, writer: Some(writer), directory, document })
         }
     }
@@ -110,8 +110,8 @@ fn prepare(Job { plan, out }: Job, resume: bool, options: &StudyOptions) -> Resu
 fn make_runs(
     scenarios: &mut [Scenario],
     options: &StudyOptions,
-    assignment: &Assignment,
-    live: &Live,
+    assignment: &LabAssignment,
+    live: &LiveOutput,
     clock: &SharedClock,
 ) -> Result<(), Failure> {
     let title = scenarios.iter().map(|one| one.plan.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -120,23 +120,23 @@ fn make_runs(
     let all: usize = scenarios.iter().map(|one| run_ids(&one.plan, options.shard).len()).sum();
     let runs = all.saturating_sub(earlier);
     live.start(&title, seed, &options.host.started, runs, live.interval());
-    let mut progress = Progress::new(assignment.quiet, live.clone());
-    let mut study = StudyProgress::new(&mut progress, &title, runs, earlier, assignment.side_by_side);
+    let mut progress = ProgressDisplay::new(assignment.quiet, live.clone());
+    let mut study = StudyDisplay::new(&mut progress, &title, runs, earlier, assignment.side_by_side);
     let clock: Arc<dyn Clock> = Arc::<dyn WallClock>::clone(clock);
     let mut directories = Vec::new();
     let mut members = Vec::new();
-    let mut places = Vec::new();
+    let mut indexes = Vec::new();
     for (index, Scenario { plan, writer, directory, document }) in scenarios.iter_mut().enumerate() {
         if let Some(writer) = writer {
             members.push(Member { plan, writer, document: document.clone() });
             directories.push(directory.clone());
-            places.push(index);
+            indexes.push(index);
         }
     }
     let conducted = conduct(members, options, &clock, &mut study);
     progress.end();
     let documents = conducted.map_err(|error| broken_off(&error, &directories))?;
-    for (index, document) in places.into_iter().zip(documents) {
+    for (index, document) in indexes.into_iter().zip(documents) {
         scenarios[index].document = document;
     }
     Ok(())

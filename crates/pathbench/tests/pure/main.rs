@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod architecture;
+mod command_line;
 mod dependencies;
 mod gallery;

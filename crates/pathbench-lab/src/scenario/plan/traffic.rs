@@ -177,9 +177,7 @@ pub struct QuicPlan {
 
 /// Patterns with their kind and all of their fields; in results they have neither.
 mod exact_patterns {
-    use super::{
-        BulkParameters, InteractiveParameters, PatternPlan, PingParameters, ThroughputPlan,
-    };
+    use super::{BulkParameters, InteractiveParameters, PatternPlan, PingParameters, ThroughputPlan};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]

@@ -117,7 +117,7 @@ fn settings(network: &HostNetwork) -> BTreeMap<String, Fact<Option<String>>> {
     .collect()
 }
 
-/// What a driver does not report is absent.
+/// Facts that a driver does not report are absent.
 fn devices(links: &[Link]) -> BTreeMap<u32, DeviceFacts> {
     let mut socket = DeviceSocket::open().ok().flatten();
     let wifi = WifiSocket::open().ok().flatten().and_then(|mut socket| socket.interfaces().ok());

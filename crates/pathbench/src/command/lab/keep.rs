@@ -5,7 +5,7 @@
 //! orchestrator ends, so no stale file remains.
 
 use super::control::{self, MESSAGE_BYTES, OtherUser, Timed};
-use super::{Assignment, Job, StudyCourse, enter, load, require};
+use super::{Job, LabAssignment, StudyCourse, enter, load, require};
 use crate::cli::{DownArgs, ExecArgs, UpArgs};
 use crate::live::LiveMode;
 use pathbench_host::namespace::join;
@@ -32,7 +32,7 @@ const DOWN_TIME: Duration = Duration::from_secs(60);
 
 /// A request to a running lab.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Question {
+pub(crate) enum LabRequest {
     /// Requests the namespaces of a host.
     Enter {
         host: String,
@@ -41,7 +41,7 @@ pub(crate) enum Question {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum LabAnswer {
     Standing {
         hosts: Vec<String>,
     },
@@ -59,7 +59,7 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     require(&plan)?;
     let name = args.name.clone().unwrap_or_else(|| plan.name.clone());
     let listener = UnixListener::bind_addr(&address(&name)?).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => taken(&name),
+        io::ErrorKind::AddrInUse => name_conflict(&name),
         _ => Failure::failed(error),
     })?;
     let (control, orchestrators_end) = UnixStream::pair().map_err(Failure::failed)?;
@@ -78,7 +78,7 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     // would wait for an answer even after the orchestrator's death.
     drop(command);
     let job = Job { plan, out: None };
-    let assignment = Assignment {
+    let assignment = LabAssignment {
         privilege,
         // Links hold the request themselves while they carry packets: a running lab is idle most of the time.
         processors_awake: false,
@@ -98,7 +98,7 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     // Releases the name when the orchestrator ends.
     drop(listener);
     match channel::receive(&control).map_err(died)? {
-        Answer::Standing { hosts } => {
+        LabAnswer::Standing { hosts } => {
             output::print(&announcement(&name, &hosts)).inspect_err(|_| {
                 // A failed command leaves no lab behind; the lab ends with its first process.
                 let _dead = orchestrator.kill();
@@ -120,9 +120,9 @@ fn announcement(name: &str, hosts: &[String]) -> String {
 
 pub(crate) fn exec(args: &ExecArgs, clock: &SharedClock) -> Result<Exit, Failure> {
     let lab = chosen_lab(args.lab.as_deref())?;
-    let control = ask(&lab, &Question::Enter { host: args.host.clone() }, clock)?;
+    let control = ask(&lab, &LabRequest::Enter { host: args.host.clone() }, clock)?;
     match receive_answer(&control, clock)? {
-        Answer::Admitted => {}
+        LabAnswer::Admitted => {}
         answer => return Err(refusal(answer)),
     }
     let [user, process, network] = control::receive_descriptors(&control).map_err(Failure::failed)?;
@@ -167,7 +167,7 @@ pub(crate) fn down(args: &DownArgs, clock: &SharedClock) -> Result<Exit, Failure
     let labs = if args.all { running_labs() } else { vec![chosen_lab(args.lab.as_deref())?] };
     let mut lines = Vec::new();
     for lab in labs {
-        let mut control = ask(&lab, &Question::Down, clock)?;
+        let mut control = ask(&lab, &LabRequest::Down, clock)?;
         control.set_read_timeout(Some(DOWN_TIME)).map_err(Failure::failed)?;
         // The connection closes when the orchestrator ends, and the whole lab with it.
         let still_up = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
@@ -212,9 +212,9 @@ enum Unconnected {
 }
 
 /// Why the name of a lab is already in use.
-fn taken(name: &str) -> Failure {
+fn name_conflict(name: &str) -> Failure {
     match connect(name) {
-        Err(Unconnected::OtherUser(user)) => squatted(name, &user),
+        Err(Unconnected::OtherUser(user)) => foreign_socket(name, &user),
         _ => Failure::bad_input(format!(
             "a lab named `{name}` is up already: take it down with `pathbench lab down {name}`, or give this one \
              another name with --name"
@@ -222,7 +222,7 @@ fn taken(name: &str) -> Failure {
     }
 }
 
-fn squatted(name: &str, user: &OtherUser) -> Failure {
+fn foreign_socket(name: &str, user: &OtherUser) -> Failure {
     Failure::bad_input(format!(
         "the socket of lab `{name}` belongs to {}, not to a lab of this user; give the lab another name with --name",
         user.0
@@ -241,7 +241,7 @@ fn chosen_lab(wanted: Option<&str>) -> Result<String, Failure> {
     }
 }
 
-fn ask(lab: &str, question: &Question, clock: &SharedClock) -> Result<UnixStream, Failure> {
+fn ask(lab: &str, question: &LabRequest, clock: &SharedClock) -> Result<UnixStream, Failure> {
     let control = connect(lab).map_err(|error| match error {
         Unconnected::NotUp => {
             let labs = running_labs();
@@ -249,7 +249,7 @@ fn ask(lab: &str, question: &Question, clock: &SharedClock) -> Result<UnixStream
                 if labs.is_empty() { "none is".to_owned() } else { format!("up: {}", labs.join(", ")) };
             Failure::bad_input(format!("no lab named `{lab}` is up ({known})"))
         }
-        Unconnected::OtherUser(user) => squatted(lab, &user),
+        Unconnected::OtherUser(user) => foreign_socket(lab, &user),
         Unconnected::Failure(failure) => failure,
     })?;
     channel::send(&Timed::new(&control, clock.as_ref(), ANSWER_TIME), question).map_err(Failure::failed)?;
@@ -270,14 +270,14 @@ fn address(lab: &str) -> Result<SocketAddr, Failure> {
     SocketAddr::from_abstract_name(socket_name(lab)).map_err(Failure::failed)
 }
 
-fn refusal(answer: Answer) -> Failure {
+fn refusal(answer: LabAnswer) -> Failure {
     match answer {
-        Answer::Refused { message, exit } => Failure { exit: Exit::from_code(i32::from(exit)), message },
+        LabAnswer::Refused { message, exit } => Failure { exit: Exit::from_code(i32::from(exit)), message },
         _ => Failure::failed("the lab sent an unexpected answer"),
     }
 }
 
-fn receive_answer(control: &UnixStream, clock: &SharedClock) -> Result<Answer, Failure> {
+fn receive_answer(control: &UnixStream, clock: &SharedClock) -> Result<LabAnswer, Failure> {
     channel::receive_at_most(MESSAGE_BYTES, &Timed::new(control, clock.as_ref(), ANSWER_TIME))
         .map_err(Failure::failed)
 }

@@ -44,7 +44,7 @@ pub(crate) fn load(name: &str, overrides: &Overrides) -> Result<Plan, Failure> {
 /// Sent by the foreground command to the orchestrator over its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "switches that have nothing to do with each other")]
-pub(crate) struct Assignment {
+pub(crate) struct LabAssignment {
     /// `user-namespace` or `root`.
     pub(crate) privilege: String,
     /// Whether the foreground command holds a CPU latency request.

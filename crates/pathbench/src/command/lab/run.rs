@@ -1,6 +1,6 @@
 //! `lab run`: validates everything, enters the namespaces, starts the orchestrator, waits.
 
-use super::{Assignment, Job, StudyCourse, enter, load, require, submitted};
+use super::{Job, LabAssignment, StudyCourse, enter, load, require, submitted};
 use crate::cli::RunArgs;
 use crate::live::LiveMode;
 use pathbench_host::scheduling::CpuLatencyRequest;
@@ -20,6 +20,33 @@ pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> 
     if let Some(submitted) = submitted::run(&args.submit, clock)? {
         return Ok(submitted);
     }
+    let jobs = plan(args)?;
+    let privilege = enter(args.privilege)?;
+    // Processors in deep sleep states delay links, timers and programs. The result records a failure of this request.
+    let latency = CpuLatencyRequest::zero().ok();
+    let assignment = LabAssignment {
+        privilege,
+        processors_awake: latency.is_some(),
+        jobs,
+        study: StudyCourse {
+            resume: args.study.resume.is_some(),
+            shard: args.study.shard,
+            until_ci_percent: args.study.until_ci,
+            time_limit: args.study.time_limit.map(|limit| limit.0),
+        },
+        json: args.json,
+        live: LiveMode::from_flags(args.json_stream, args.tui),
+        quiet: args.quiet,
+        calibrate: !args.no_calibration,
+        side_by_side: args.jobs,
+        capture: args.capture,
+        no_report: args.no_report,
+    };
+    orchestrate(&assignment)
+}
+
+/// The scenarios to run, or all mistakes in them.
+pub(crate) fn plan(args: &RunArgs) -> Result<Vec<Job>, Failure> {
     let scenarios = &args.scenario.scenarios;
     if args.json && scenarios.len() > 1 {
         return Err(Failure::bad_input(
@@ -57,28 +84,7 @@ pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> 
     if !refusals.is_empty() {
         return Err(Failure::bad_input(refusals.join("\n")));
     }
-    let privilege = enter(args.privilege)?;
-    // Processors in deep sleep states delay links, timers and programs. The result records a failure of this request.
-    let latency = CpuLatencyRequest::zero().ok();
-    let assignment = Assignment {
-        privilege,
-        processors_awake: latency.is_some(),
-        jobs,
-        study: StudyCourse {
-            resume: args.study.resume.is_some(),
-            shard: args.study.shard,
-            until_ci_percent: args.study.until_ci,
-            time_limit: args.study.time_limit.map(|limit| limit.0),
-        },
-        json: args.json,
-        live: LiveMode::of(args.json_stream, args.tui),
-        quiet: args.quiet,
-        calibrate: !args.no_calibration,
-        side_by_side: args.jobs,
-        capture: args.capture,
-        no_report: args.no_report,
-    };
-    orchestrate(&assignment)
+    Ok(jobs)
 }
 
 /// The changes to the scenarios; `--until-ci` needs repetitions.
@@ -108,7 +114,7 @@ fn out_directory(out: &Path, scenario: &str, scenarios: usize) -> PathBuf {
 
 /// Starts the orchestrator as the first process of the new PID namespace and waits for its end. The socket pair stays
 /// open meanwhile; its close notifies the orchestrator that this process has ended.
-fn orchestrate(assignment: &Assignment) -> Result<Exit, Failure> {
+fn orchestrate(assignment: &LabAssignment) -> Result<Exit, Failure> {
     let (ours, theirs) = UnixStream::pair().map_err(Failure::failed)?;
     let start = || {
         let child = Command::new("/proc/self/exe")

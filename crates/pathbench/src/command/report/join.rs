@@ -15,7 +15,7 @@ pub(super) fn is_shard(set: &ResultSet) -> bool {
 }
 
 /// Joins `sets` to a new result in `out`, or next to other results. The shards stay as they are.
-pub(super) fn joined(
+pub(super) fn join_captures(
     sets: Vec<ResultSet>,
     out: Option<&Path>,
     is_partial: bool,

@@ -2,7 +2,7 @@
 
 use super::arguments::ProgramArgs;
 use super::document::{Left, OptionCount, ProgramCount, ProgramDocument};
-use super::live::Live;
+use super::live::ConnectionLines;
 use super::summary;
 use crate::client::network::path_manager_setup;
 use crate::result::host_record;
@@ -39,12 +39,12 @@ pub(super) struct Collected<'a> {
 }
 
 /// Collects the reports of the connections while the program runs.
-pub(super) struct Collector<'a> {
+pub(super) struct ConnectionCollector<'a> {
     args: &'a ProgramArgs,
     host: HostRecord,
     start: Timestamp,
     counters: Counters,
-    live: Live,
+    live: ConnectionLines,
     waiting: Vec<Connection>,
     judged: Timestamp,
     summary: Summary,
@@ -52,7 +52,7 @@ pub(super) struct Collector<'a> {
     files: Option<Files>,
 }
 
-impl<'a> Collector<'a> {
+impl<'a> ConnectionCollector<'a> {
     /// Creates the directory before the program starts.
     pub(super) fn new(args: &'a ProgramArgs, started: String) -> Result<Self, Failure> {
         let files = args.out.as_deref().map(Files::create).transpose()?;
@@ -61,7 +61,7 @@ impl<'a> Collector<'a> {
             host: host_record("user", started),
             start: Timestamp::default(),
             counters: Counters::read().unwrap_or_default(),
-            live: Live::new(args.watch),
+            live: ConnectionLines::new(args.watch),
             waiting: Vec::new(),
             judged: Timestamp::default(),
             summary: Summary::default(),
@@ -90,7 +90,7 @@ impl<'a> Collector<'a> {
         for connection in std::mem::take(&mut self.waiting) {
             let report = ConnectionReport::new(&connection, evidence, self.start);
             self.summary.add(&report);
-            self.live.ended(&report);
+            self.live.show_ended(&report);
             if let Some(files) = &mut self.files {
                 files.append(&report);
             }

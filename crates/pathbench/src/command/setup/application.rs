@@ -11,7 +11,7 @@ use pathbench_program::output;
 use std::path::PathBuf;
 
 #[derive(Debug)]
-pub(super) struct Application {
+pub(super) struct SetupApplication {
     applier: Applier,
     journal: PathBuf,
     options: SetupOptions,
@@ -20,7 +20,7 @@ pub(super) struct Application {
     lacks_laminar: bool,
 }
 
-impl Application {
+impl SetupApplication {
     pub(super) fn open(journal: PathBuf, args: &SetupArgs) -> Result<Self, Failure> {
         let applier = Applier::open(&journal).map_err(|error| failure(&error))?;
         let root = args.root.clone();

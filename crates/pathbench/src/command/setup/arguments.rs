@@ -49,7 +49,7 @@ pub(crate) struct SetupArgs {
     /// Print the plan as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Directory in the place of / for the files of other programs and of `--persist`
+    /// Directory used instead of / for the files of other programs and of `--persist`
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     pub(crate) root: PathBuf,
 }

@@ -14,7 +14,7 @@ mod watch;
 pub(crate) use arguments::SetupArgs;
 
 use crate::journal;
-use application::Application;
+use application::SetupApplication;
 use pathbench_check::setup::{Role, SetupPlan};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
@@ -23,9 +23,9 @@ use presentation::SetupDocument;
 use std::path::PathBuf;
 
 pub(crate) fn setup(args: &SetupArgs, clock: &SharedClock) -> Result<Exit, Failure> {
-    let place = if args.apply { journal::place } else { journal::place_to_read };
-    let journal = place("setup", args.journal.as_deref())?;
-    let mut application = Application::open(journal, args)?;
+    let locate = if args.apply { journal::create_file } else { journal::find_file };
+    let journal = locate("setup", args.journal.as_deref())?;
+    let mut application = SetupApplication::open(journal, args)?;
     if args.undo {
         return undo(&mut application, args);
     }
@@ -58,7 +58,7 @@ fn ending(plan: &SetupPlan, role: Role) -> Result<Exit, Failure> {
     }
 }
 
-fn undo(application: &mut Application, args: &SetupArgs) -> Result<Exit, Failure> {
+fn undo(application: &mut SetupApplication, args: &SetupArgs) -> Result<Exit, Failure> {
     let undone = application.undo(args.force);
     let printed = output::print(&undone.restored);
     let removed = storage::remove(&args.root, args.force).and_then(|lines| output::print(&lines));
@@ -66,6 +66,10 @@ fn undo(application: &mut Application, args: &SetupArgs) -> Result<Exit, Failure
 }
 
 /// Writes the files, and returns their paths.
-fn persist(plan: &SetupPlan, application: &Application, args: &SetupArgs) -> Result<Vec<PathBuf>, Failure> {
+fn persist(
+    plan: &SetupPlan,
+    application: &SetupApplication,
+    args: &SetupArgs,
+) -> Result<Vec<PathBuf>, Failure> {
     storage::write(&args.root, &application.files(plan)?)
 }

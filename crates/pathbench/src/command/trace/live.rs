@@ -1,6 +1,6 @@
 //! Capture and analysis of packets as they arrive.
 
-use crate::arguments::repeated;
+use crate::arguments::find_repeated;
 use crate::live;
 use clap::Args;
 use pathbench_host::netlink::NetlinkError;
@@ -42,7 +42,7 @@ pub(super) struct Captures {
 
 impl Captures {
     pub(super) fn open(arguments: &LiveArguments) -> Result<Self, Failure> {
-        let again = repeated("--live", &arguments.live);
+        let again = find_repeated("--live", &arguments.live);
         if !again.is_empty() {
             return Err(Failure::bad_input(again.join("\n")));
         }

@@ -6,12 +6,12 @@ mod other;
 mod prober;
 mod transfer;
 
-pub(super) use prober::Target;
+pub(super) use prober::ProbedServer;
 
 use crate::arguments::ServerArguments;
 use crate::client::network;
-use crate::live::Live;
-use crate::progress::Progress;
+use crate::live::LiveOutput;
+use crate::progress::ProgressDisplay;
 use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, PathProbe, ServerFacts, ServerKind, Transfer,
@@ -21,9 +21,9 @@ use pathbench_program::exit::Failure;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::time::{SharedClock, WallClock};
 use pathbench_transport::mptcp_available;
+use prober::ServerProber;
 use std::sync::Arc;
 use std::thread;
-use prober::Prober;
 use transfer::TcpProbe;
 
 /// Paths that are examined; further ones would exceed the budget of time.
@@ -33,25 +33,25 @@ const MOST_TRANSFERS: usize = 2;
 
 /// Probes the server over every path.
 pub(super) fn probe(
-    target: &Target,
+    target: &ProbedServer,
     arguments: &ServerArguments,
     quic_ports: &[u16],
     host: &HostFacts,
     clock: &SharedClock,
 ) -> Result<ServerFacts, Failure> {
     let began = clock.now();
-    let prober = Prober {
+    let prober = ServerProber {
         arguments,
         quic_ports,
         target,
         clock: Arc::<dyn WallClock>::clone(clock),
-        progress: Progress::new(false, Live::default()),
+        progress: ProgressDisplay::new(false, LiveOutput::default()),
         began,
     };
     prober.run(host)
 }
 
-impl Prober<'_> {
+impl ServerProber<'_> {
     fn run(&self, host: &HostFacts) -> Result<ServerFacts, Failure> {
         let network = HostNetwork::read().map_err(Failure::failed)?;
         let interfaces = &self.arguments.interfaces;

@@ -2,7 +2,7 @@
 
 use crate::arguments::ServerArguments;
 use crate::client::addresses_of;
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, Rises};
 use pathbench_host::counters::Counters;
 use pathbench_program::exit::Failure;
@@ -17,13 +17,13 @@ use std::time::Duration;
 const BUDGET: Duration = Duration::from_secs(25);
 
 /// The addresses of the server and the paths to them.
-pub(crate) struct Target {
+pub(crate) struct ProbedServer {
     pub(crate) name: ServerName,
     /// The first address of each family.
     pub(crate) servers: Vec<SocketAddr>,
 }
 
-impl Target {
+impl ProbedServer {
     pub(crate) fn resolve(given: &str, arguments: &ServerArguments) -> Result<Self, Failure> {
         let name = ServerName::parse(given, arguments.port).map_err(Failure::bad_input)?;
         let mut families = BTreeSet::new();
@@ -40,16 +40,16 @@ impl Target {
     }
 }
 
-pub(super) struct Prober<'a> {
+pub(super) struct ServerProber<'a> {
     pub(super) arguments: &'a ServerArguments,
     pub(super) quic_ports: &'a [u16],
-    pub(super) target: &'a Target,
+    pub(super) target: &'a ProbedServer,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) progress: Progress,
+    pub(super) progress: ProgressDisplay,
     pub(super) began: Timestamp,
 }
 
-impl Prober<'_> {
+impl ServerProber<'_> {
     pub(super) fn has_time(&self) -> bool {
         self.clock.now().since(self.began) < BUDGET
     }
@@ -66,7 +66,7 @@ pub(super) fn rises(before: Option<&Counters>) -> Rises {
 }
 
 /// A probe of which nothing is known but its end.
-pub(super) fn unopened(ending: Ending) -> MptcpProbe {
+pub(super) fn unopened_probe(ending: Ending) -> MptcpProbe {
     MptcpProbe {
         ending,
         client: ClientEnd::Unopened,
