@@ -13,17 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// The networks of a host.
 pub trait HostNetworks: Debug + Send + Sync {
     /// Interface → kind of its network.
     fn kinds(&self) -> BTreeMap<String, NetworkKind>;
     /// The interfaces that the host's network manager holds to be metered.
     fn metered(&self) -> Vec<String>;
-    /// Whether a modem is roaming.
     fn is_roaming(&self) -> bool;
     /// The addresses of this host with their networks.
     fn own_networks(&self) -> Result<Vec<IpNet>, String>;
-    /// The interfaces with a path to `server`.
     fn interfaces_to(&self, server: IpAddr) -> Result<Vec<String>, String>;
     /// The interfaces over which this host sends to one of the addresses.
     fn interfaces_used(&self, addresses: &[IpAddr]) -> Vec<String>;
@@ -107,7 +104,6 @@ impl HostNetworks for KernelNetworks {
 pub(crate) struct NetworkState {
     pub(crate) metered: BTreeSet<String>,
     pub(crate) cellular: BTreeSet<String>,
-    /// Whether a modem is roaming.
     pub(crate) roaming: bool,
 }
 

@@ -69,7 +69,6 @@ impl Pending {
         read_note(&note_file(directory))
     }
 
-    /// The notes of all results in `results`.
     pub(crate) fn all(results: &Path) -> Vec<Self> {
         let files = fs::read_dir(results).into_iter().flatten().flatten().map(|entry| entry.path());
         let notes = files.filter(|path| path.extension().is_some_and(|ending| ending == ENDING));

@@ -12,7 +12,7 @@ use crate::courier::{Courier, Flushed};
 use crate::host::AgentHost;
 use crate::limits::{OwnerLimits, ServerPattern};
 use crate::measurement::Measurer;
-use crate::schedule::ExperimentSchedule;
+use crate::schedule::{ExperimentRefusal, ExperimentSchedule};
 use crate::state::AgentContext;
 use crate::{durable, page, status};
 use clap::Args;
@@ -139,13 +139,18 @@ struct Service<'a> {
 }
 
 impl Service<'_> {
-    /// The limits in the owner's settings.
     fn limits(&self, settings: Option<Settings>) -> OwnerLimits {
         let mut limits = settings.map(|settings| settings.limits).unwrap_or_default();
         if !self.args.allow_servers.is_empty() {
             limits.servers.clone_from(&self.args.allow_servers);
         }
         limits
+    }
+
+    fn log_refusals(&self, refusals: &[ExperimentRefusal]) {
+        for one in refusals {
+            self.shared.log("refused", json!({ "experiment": one.experiment, "reason": one.reason }));
+        }
     }
 
     fn run(mut self) -> Result<Exit, Failure> {
@@ -174,10 +179,7 @@ impl Service<'_> {
             if let Some(experiments) = fresh {
                 let refusals = schedule.replace(experiments, &limits, now, random::fraction);
                 if refusals != refused {
-                    for one in &refusals {
-                        self.shared
-                            .log("refused", json!({ "experiment": one.experiment, "reason": one.reason }));
-                    }
+                    self.log_refusals(&refusals);
                     refused = refusals;
                 }
             }
@@ -209,9 +211,7 @@ impl Service<'_> {
         let mut schedule = ExperimentSchedule::default();
         let refusals =
             schedule.replace(offered.unwrap_or_default(), &limits, self.shared.host.clock.now(), || 0.0);
-        for one in &refusals {
-            self.shared.log("refused", json!({ "experiment": one.experiment, "reason": one.reason }));
-        }
+        self.log_refusals(&refusals);
         for experiment in schedule.experiments() {
             if !self.shared.is_stopping() {
                 self.measurer.experiment(experiment, &limits);

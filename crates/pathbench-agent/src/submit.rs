@@ -152,7 +152,6 @@ impl Submitter {
     }
 }
 
-/// Runs `submit`.
 pub fn submit(args: &SubmitArgs, clock: &Arc<dyn WallClock>) -> Result<Exit, Failure> {
     let Some(address) = args.collector.as_ref().filter(|_| !args.list) else {
         return list(args, clock.unix_seconds());

@@ -107,7 +107,6 @@ pub(crate) fn find_repeated(option: &str, values: &[String]) -> Vec<String> {
     again.map(|(_, value)| format!("{option} {value} is given twice")).collect()
 }
 
-/// The transports to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TransportChoice {
     pub(crate) transports: Vec<Transport>,
@@ -123,7 +122,6 @@ impl TransportChoice {
         Self { transports, named }
     }
 
-    /// Whether the user named this transport.
     pub(crate) fn names(&self, transport: Transport) -> bool {
         self.named && self.transports.contains(&transport)
     }

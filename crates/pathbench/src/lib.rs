@@ -101,7 +101,6 @@ fn dispatch(command: Command, given: Map<String, Value>, clock: &SharedClock) ->
     }
 }
 
-/// This host, as an agent uses it.
 fn agent_host(clock: &SharedClock) -> Result<AgentHost, Failure> {
     Ok(AgentHost {
         clock: Arc::clone(clock),

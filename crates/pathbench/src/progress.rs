@@ -261,7 +261,6 @@ impl std::ops::Deref for RunProgress<'_> {
     }
 }
 
-/// Progress of a study in a lab.
 pub(crate) struct StudyDisplay<'a>(pub(crate) RunProgress<'a>);
 
 impl<'a> StudyDisplay<'a> {

@@ -160,7 +160,6 @@ impl Outbox {
         Ok(line)
     }
 
-    /// The collector has it.
     pub(crate) fn remove(&self, waiting: &WaitingSubmission) -> Result<(), Failure> {
         match fs::remove_file(&waiting.file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -231,7 +230,6 @@ impl Outbox {
     }
 }
 
-/// The files of a directory with their bytes.
 fn files(directory: &Path) -> Vec<(PathBuf, u64)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let file = |entry: fs::DirEntry| {

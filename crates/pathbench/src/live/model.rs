@@ -111,7 +111,6 @@ impl Model {
         self.paused.is_some()
     }
 
-    /// The run on display and its index.
     pub(super) fn shown_run(&self) -> Option<(usize, &RunDisplay)> {
         let runs = &self.data().runs;
         let last = runs.len().checked_sub(1)?;

@@ -1,12 +1,12 @@
 //! The orchestrator of a lab of `lab up`: builds the lab, then answers `exec` and `down` on the lab's socket.
 
 use super::launcher;
-use crate::command::lab::LabAssignment;
 use crate::command::lab::control::{self, MESSAGE_BYTES, Timed};
 use crate::command::lab::keep::{LabAnswer, LabRequest};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_lab::channel;
 use pathbench_lab::environment::{Emulation, Environment};
+use pathbench_lab::scenario::Plan;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
 use pathbench_record::time::{SharedClock, WallClock};
@@ -25,13 +25,13 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 const WIRES: &str = "wires";
 
 pub(crate) fn keep(clock: &SharedClock) -> Result<Exit, Failure> {
-    // Standard input is a connection to `lab up` for the assignment, the lab's socket and the answer.
+    // Standard input is a connection to `lab up` for the plan, the lab's socket and the answer.
     let front = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
     let _no_other_holds_it = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
-    let assignment: LabAssignment = channel::receive(&front).map_err(Failure::failed)?;
+    let plan: Plan = channel::receive(&front).map_err(Failure::failed)?;
     let [listener] = control::receive_descriptors(&front).map_err(Failure::failed)?;
     let listener = UnixListener::from(listener);
-    let environment = match build(&assignment, clock) {
+    let environment = match build(&plan, clock) {
         Ok(environment) => environment,
         Err(failure) => {
             let answer = LabAnswer::Refused { message: failure.message.clone(), exit: failure.exit.code() };
@@ -62,9 +62,7 @@ fn serve(listener: &UnixListener, environment: &Environment, clock: &SharedClock
     }
 }
 
-fn build(assignment: &LabAssignment, clock: &SharedClock) -> Result<Environment, Failure> {
-    let job = assignment.jobs.first().ok_or_else(|| Failure::failed("there is no lab to build"))?;
-    let plan = &job.plan;
+fn build(plan: &Plan, clock: &SharedClock) -> Result<Environment, Failure> {
     let variant = plan.variants.first().ok_or_else(|| Failure::failed("the scenario has no variant"))?;
     let emulation = Emulation {
         clock: Arc::<dyn WallClock>::clone(clock),

@@ -5,9 +5,8 @@
 //! orchestrator ends, so no stale file remains.
 
 use super::control::{self, MESSAGE_BYTES, OtherUser, Timed};
-use super::{Job, LabAssignment, StudyCourse, enter, load, require};
+use super::{enter, load, require};
 use crate::cli::{DownArgs, ExecArgs, UpArgs};
-use crate::live::LiveMode;
 use pathbench_host::namespace::join;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{self, Overrides};
@@ -18,7 +17,6 @@ use pathbench_record::time::SharedClock;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -30,7 +28,6 @@ use std::time::Duration;
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 const DOWN_TIME: Duration = Duration::from_secs(60);
 
-/// A request to a running lab.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum LabRequest {
     /// Requests the namespaces of a host.
@@ -63,7 +60,7 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
         _ => Failure::failed(error),
     })?;
     let (control, orchestrators_end) = UnixStream::pair().map_err(Failure::failed)?;
-    let privilege = enter(args.privilege)?;
+    enter(args.privilege)?;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("__keep")
@@ -77,23 +74,8 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     // `command` still holds the orchestrator's end of the socket. While any process holds that end, this process
     // would wait for an answer even after the orchestrator's death.
     drop(command);
-    let job = Job { plan, out: None };
-    let assignment = LabAssignment {
-        privilege,
-        // Links hold the request themselves while they carry packets: a running lab is idle most of the time.
-        processors_awake: false,
-        jobs: vec![job],
-        study: StudyCourse::default(),
-        json: false,
-        live: LiveMode::Lines,
-        quiet: true,
-        calibrate: false,
-        side_by_side: NonZeroUsize::MIN,
-        capture: false,
-        no_report: true,
-    };
     let died = |error| Failure::failed(format!("the lab's orchestrator did not start: {error}"));
-    channel::send(&control, &assignment).map_err(died)?;
+    channel::send(&control, &plan).map_err(died)?;
     control::send_descriptors(&control, &[listener.as_fd()]).map_err(|error| died(error.into()))?;
     // Releases the name when the orchestrator ends.
     drop(listener);

@@ -49,7 +49,7 @@ pub(crate) struct LabAssignment {
     pub(crate) privilege: String,
     /// Whether the foreground command holds a CPU latency request.
     pub(crate) processors_awake: bool,
-    /// The scenarios of one study; `lab up` has exactly one.
+    /// The scenarios of one study.
     pub(crate) jobs: Vec<Job>,
     pub(crate) study: StudyCourse,
     pub(crate) json: bool,
@@ -63,7 +63,7 @@ pub(crate) struct LabAssignment {
 }
 
 /// How the study begins, continues and ends.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct StudyCourse {
     /// Continue the results in the jobs' directories.
     pub(crate) resume: bool,

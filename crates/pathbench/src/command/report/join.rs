@@ -9,7 +9,6 @@ use pathbench_report::ResultSet;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Whether a result is a shard.
 pub(super) fn is_shard(set: &ResultSet) -> bool {
     set.document.study.as_ref().is_some_and(|study| study.shard.is_some())
 }

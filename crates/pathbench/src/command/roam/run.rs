@@ -137,7 +137,6 @@ pub(super) struct RoamRecorder<'a> {
     roam: &'a Roam<'a>,
     pub(super) logs: Vec<RunLog>,
     context: RoamContext,
-    /// The probed paths.
     paths: Vec<ClientPath>,
     probes: Vec<ProbeFigures>,
     probe_lines: Vec<ProbeLine>,

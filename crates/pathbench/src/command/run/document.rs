@@ -4,7 +4,6 @@ use pathbench_record::document::HostRecord;
 use pathbench_supervisor::{ConnectionReport, Group, LeftOnTcp, UnseenAccepted};
 use serde::Serialize;
 
-/// The document of a supervised program.
 #[derive(Debug, Serialize)]
 pub(super) struct ProgramDocument<'a> {
     pub(super) schema: &'static str,

@@ -79,7 +79,6 @@ impl ConnectionLines {
         self.bytes = bytes;
     }
 
-    /// Shows a connection that has ended.
     pub(super) fn show_ended(&mut self, report: &ConnectionReport) {
         if self.is_on {
             self.line(report, "closed ");

@@ -35,12 +35,10 @@ fn describe(path: &SetupPath) -> String {
     format!("{}{medium}: {}{backup}", path.interface, addresses.join(", "))
 }
 
-/// The document of `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct SetupDocument<'a> {
     schema: &'static str,
     role: Role,
-    /// Whether the steps are applied.
     applied: bool,
     paths: &'a [SetupPath],
     steps: Vec<Step<'a>>,

@@ -62,7 +62,6 @@ pub(super) struct TestSuite<'a> {
     ended: Ended,
 }
 
-/// How the session ended.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     /// Ids of the runs with several paths to the server at their start.

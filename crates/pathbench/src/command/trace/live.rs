@@ -34,7 +34,6 @@ pub(super) struct LiveArguments {
 /// Longest time until a stop signal is seen. Packets end the wait.
 const POLL: Duration = Duration::from_millis(200);
 
-/// The captures, which have begun.
 pub(super) struct Captures {
     captures: Vec<(String, PacketCapture)>,
     duration: Option<Duration>,
