@@ -17,33 +17,34 @@ const OTHERS_MAY_WRITE: u32 = 0o022;
 /// The journal of `command` in this network namespace: the user's file, or the first default directory that holds a
 /// journal or can be created. Like routes, these directories do not survive a reboot.
 pub(crate) fn create_file(command: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
-    if let Some(given) = given {
-        return Ok(given.to_owned());
-    }
-    let name = name(command)?;
-    let directories = directories();
-    let standing = directories.iter().find(|directory| is_own(directory) && directory.join(&name).exists());
-    let directory = standing.or_else(|| directories.iter().find(|directory| create(directory)));
-    directory.map(|directory| directory.join(&name)).ok_or_else(|| {
-        let tried: Vec<String> =
-            directories.iter().map(|directory| directory.display().to_string()).collect();
+    let found = locate(command, given, |all| all.iter().find(|one| create(one)).cloned())?;
+    found.ok_or_else(|| {
+        let tried: Vec<String> = directories().iter().map(|one| one.display().to_string()).collect();
+        let tried = tried.join(", ");
         Failure::host_cannot(format!(
-            "no directory for the journal, tried {}: name one with --journal FILE",
-            tried.join(", ")
+            "no directory for the journal, tried {tried}: name one with --journal FILE"
         ))
     })
 }
 
 /// The path of an existing or future journal, to read it; creates no directory.
 pub(crate) fn find_file(command: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let found = locate(command, given, |all| all.first().cloned())?;
+    Ok(found.unwrap_or_else(std::env::temp_dir))
+}
+
+fn locate(
+    command: &str,
+    given: Option<&Path>,
+    otherwise: impl FnOnce(&[PathBuf]) -> Option<PathBuf>,
+) -> Result<Option<PathBuf>, Failure> {
     if let Some(given) = given {
-        return Ok(given.to_owned());
+        return Ok(Some(given.to_owned()));
     }
     let name = name(command)?;
     let directories = directories();
-    let standing = directories.iter().find(|directory| is_own(directory) && directory.join(&name).exists());
-    let directory = standing.or(directories.first()).cloned().unwrap_or_else(std::env::temp_dir);
-    Ok(directory.join(name))
+    let standing = directories.iter().find(|one| is_own(one) && one.join(&name).exists()).cloned();
+    Ok(standing.or_else(|| otherwise(&directories)).map(|directory| directory.join(name)))
 }
 
 /// The file name of a command's journal. A later namespace may have the same inode, but another cookie.

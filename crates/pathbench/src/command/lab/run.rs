@@ -9,7 +9,6 @@ use pathbench_lab::scenario::{Engine, Overrides, Plan};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
 use pathbench_record::time::SharedClock;
-use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -124,13 +123,8 @@ fn orchestrate(assignment: &LabAssignment) -> Result<Exit, Failure> {
         channel::send(&ours, assignment).map_err(io::Error::other)?;
         Ok(child)
     };
-    let status = signals::wait_forwarding(start, |child, signal| {
-        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let signal = if signal == signal_hook::consts::SIGINT { Signal::INT } else { Signal::TERM };
-        // If the process has already ended, the wait for it ends as well.
-        let _dead = process.map(|process| kill_process(process, signal));
-    })
-    .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
+    let status = signals::wait_forwarding(start)
+        .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
     passed_on(status)
 }
 
