@@ -89,7 +89,7 @@ impl MeasurementSession {
     }
 
     /// Whether the user or the environment names a result directory.
-    pub(crate) fn has_place_for_result(&self) -> bool {
+    pub(crate) fn wants_result(&self) -> bool {
         self.output.out.is_some() || parent_of_results().is_some()
     }
 

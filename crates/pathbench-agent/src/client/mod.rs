@@ -48,7 +48,7 @@ impl CollectorArgs {
 /// The owner's consent and where it is kept.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConsentArgs {
-    /// Who may see results: none (they stay on this host), private (the collector's operator) or public (everybody, in
+    /// Readers of results: none (they stay on this host), private (the collector's operator) or public (everybody, in
     /// the anonymous form) [default: the decision in the configuration file; without one the command asks]
     #[arg(long, value_name = "LEVEL", value_parser = consent_parser())]
     pub consent: Option<Consent>,

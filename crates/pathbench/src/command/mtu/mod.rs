@@ -43,8 +43,8 @@ pub(crate) fn mtu(args: &MtuArgs, clock: &SharedClock) -> Result<Exit, Failure> 
     let application = if args.apply { Some(open()?) } else { None };
     let mut session = MeasurementSession::begin("mtu", &args.output, false, Some(0), Map::new(), clock);
     session.document.scenario.description = format!("The MTU of each path to {server}");
-    let has_place = session.has_place_for_result();
-    let writer = if has_place { Some(session.create_result()?) } else { None };
+    let wants_result = session.wants_result();
+    let writer = if wants_result { Some(session.create_result()?) } else { None };
     let findings = Monitor::new(args, server, application, &session).and_then(Monitor::run);
     let ending = findings.and_then(|(record, failure)| write(record, failure, args, writer, &mut session));
     session.finish(ending)
