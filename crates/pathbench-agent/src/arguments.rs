@@ -1,19 +1,19 @@
 //! The command line of an execution: what an experiment asks for, and what the owner permits.
 
-use crate::limits::Limits;
+use crate::limits::OwnerLimits;
 use crate::networks::{HostNetworks, NetworkState};
-use crate::target::Target;
+use crate::target::TestTarget;
 use pathbench_api::experiment::{Experiment, ExperimentKind, Family};
 use pathbench_record::transport::Transport;
 use std::net::IpAddr;
 
 /// The interfaces and the transports of an execution, or why there are none.
-pub(crate) fn permitted(
+pub(crate) fn select_interfaces(
     experiment: &Experiment,
     address: IpAddr,
     host: &dyn HostNetworks,
     networks: &NetworkState,
-    limits: &Limits,
+    limits: &OwnerLimits,
 ) -> Result<(Vec<String>, Vec<Transport>), String> {
     let all = host.interfaces_to(address)?;
     if all.is_empty() {
@@ -54,7 +54,7 @@ pub(crate) fn permitted(
     Ok((names, transports))
 }
 
-pub(crate) fn server_arguments(kind: ExperimentKind, target: &Target, address: IpAddr) -> Vec<String> {
+pub(crate) fn server_arguments(kind: ExperimentKind, target: &TestTarget, address: IpAddr) -> Vec<String> {
     let command: &'static str = kind.into();
     let mut arguments = vec![command.to_owned(), target.argument(address)];
     if let Some(fingerprint) = &target.fingerprint {
@@ -68,7 +68,7 @@ pub(crate) fn server_arguments(kind: ExperimentKind, target: &Target, address: I
 
 pub(crate) fn test_arguments(
     experiment: &Experiment,
-    target: &Target,
+    target: &TestTarget,
     address: IpAddr,
     family: Option<Family>,
     interfaces: &[String],

@@ -3,7 +3,7 @@
 //! too little.
 
 use crate::durable;
-use crate::limits::Limits;
+use crate::limits::OwnerLimits;
 use pathbench_program::exit::Failure;
 use pathbench_record::time::rfc3339_from_unix;
 use serde::{Deserialize, Serialize};
@@ -29,12 +29,12 @@ struct Record {
 }
 
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct DataBudget {
     file: PathBuf,
     record: Record,
 }
 
-/// What an execution may use, until its use is known.
+/// The bytes that an execution may use, until its use is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reservation {
     /// Interface → bytes that were left of the month's budget.
@@ -42,7 +42,7 @@ pub(crate) struct Reservation {
     pub(crate) bytes: u64,
 }
 
-impl Budget {
+impl DataBudget {
     pub(crate) fn open(directory: &Path) -> Result<Self, Failure> {
         let file = directory.join(FILE);
         let empty = Record {
@@ -83,7 +83,7 @@ impl Budget {
         }
     }
 
-    fn used(&self, interface: &str) -> u64 {
+    fn used_bytes(&self, interface: &str) -> u64 {
         self.record.interfaces.get(interface).copied().unwrap_or(0)
     }
 
@@ -94,8 +94,8 @@ impl Budget {
     }
 
     /// Bytes that are left in this month.
-    fn left(&self, interface: &str, limits: &Limits) -> u64 {
-        limits.month_of(interface).saturating_sub(self.used(interface))
+    fn left(&self, interface: &str, limits: &OwnerLimits) -> u64 {
+        limits.month_of(interface).saturating_sub(self.used_bytes(interface))
     }
 
     /// Reserves `bytes` on each interface, durably; the reason if a limit forbids the execution.
@@ -104,7 +104,7 @@ impl Budget {
         now_s: u64,
         interfaces: &[String],
         bytes: u64,
-        limits: &Limits,
+        limits: &OwnerLimits,
     ) -> Result<Reservation, String> {
         self.turn(now_s);
         if self.record.executions >= limits.executions_per_day {
@@ -173,8 +173,8 @@ mod tests {
     const NOVEMBER: u64 = 1_795_597_200;
     const DAY: u64 = 86_400;
 
-    fn limits() -> Limits {
-        Limits { month: Size(1000), day: Size(600), executions_per_day: 4, ..Limits::default() }
+    fn limits() -> OwnerLimits {
+        OwnerLimits { month: Size(1000), day: Size(600), executions_per_day: 4, ..OwnerLimits::default() }
     }
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -184,17 +184,17 @@ mod tests {
     #[test]
     fn the_use_is_counted_by_interface_and_survives_a_restart() {
         let home = tempfile::tempdir().unwrap();
-        let mut budget = Budget::open(home.path()).unwrap();
+        let mut budget = DataBudget::open(home.path()).unwrap();
         let both = names(&["eth0", "wwan0"]);
         let reserved = budget.reserve(NOVEMBER, &both, 300, &limits()).unwrap();
         assert_eq!(
-            Budget::open(home.path()).unwrap().used("wwan0"),
+            DataBudget::open(home.path()).unwrap().used_bytes("wwan0"),
             300,
             "it is written before the execution"
         );
         budget.settle(NOVEMBER, &reserved, &BTreeMap::from([("eth0".to_owned(), 100)])).unwrap();
-        let mut again = Budget::open(home.path()).unwrap();
-        assert_eq!((again.used("eth0"), again.used("wwan0")), (100, 300));
+        let mut again = DataBudget::open(home.path()).unwrap();
+        assert_eq!((again.used_bytes("eth0"), again.used_bytes("wwan0")), (100, 300));
         assert!(again.reserve(NOVEMBER, &both, 201, &limits()).unwrap_err().contains("limits.day"));
         assert!(again.reserve(NOVEMBER + DAY, &both, 600, &limits()).is_ok());
         assert!(again.reserve(NOVEMBER + 2 * DAY, &both, 200, &limits()).unwrap_err().contains("wwan0"));
@@ -204,37 +204,37 @@ mod tests {
     #[test]
     fn a_new_month_begins_anew_and_a_clock_that_goes_back_does_not() {
         let home = tempfile::tempdir().unwrap();
-        let mut budget = Budget::open(home.path()).unwrap();
+        let mut budget = DataBudget::open(home.path()).unwrap();
         let one = names(&["eth0"]);
-        let limits = Limits { day: Size(10_000), executions_per_day: 100, ..limits() };
+        let limits = OwnerLimits { day: Size(10_000), executions_per_day: 100, ..limits() };
         budget.reserve(NOVEMBER, &one, 900, &limits).unwrap();
         assert!(budget.reserve(NOVEMBER, &one, 200, &limits).is_err());
         assert!(budget.reserve(0, &one, 200, &limits).is_err(), "1970");
         let december = NOVEMBER + 7 * DAY;
         let reserved = budget.reserve(december, &one, 200, &limits).unwrap();
         assert_eq!(reserved.left["eth0"], 1000, "the use of November is gone");
-        assert_eq!(budget.used("eth0"), 200);
+        assert_eq!(budget.used_bytes("eth0"), 200);
     }
 
     #[test]
     fn measurements_of_the_owner_begin_a_new_month() {
         let home = tempfile::tempdir().unwrap();
-        let mut budget = Budget::open(home.path()).unwrap();
+        let mut budget = DataBudget::open(home.path()).unwrap();
         let used = |bytes| BTreeMap::from([("eth0".to_owned(), bytes)]);
         let order = Reservation { left: used(u64::MAX), bytes: 0 };
         budget.settle(NOVEMBER, &order, &used(700)).unwrap();
         budget.settle(NOVEMBER + DAY, &order, &used(200)).unwrap();
-        assert_eq!(budget.used("eth0"), 900);
+        assert_eq!(budget.used_bytes("eth0"), 900);
         let december = NOVEMBER + 7 * DAY;
         assert_eq!(budget.interfaces(december).count(), 0, "nothing is used in December");
         budget.settle(december, &order, &used(30)).unwrap();
-        assert_eq!(Budget::open(home.path()).unwrap().used("eth0"), 30);
+        assert_eq!(DataBudget::open(home.path()).unwrap().used_bytes("eth0"), 30);
     }
 
     #[test]
     fn the_executions_of_a_day_are_bounded() {
         let home = tempfile::tempdir().unwrap();
-        let mut budget = Budget::open(home.path()).unwrap();
+        let mut budget = DataBudget::open(home.path()).unwrap();
         let one = names(&["eth0"]);
         let mut reserve = |at| budget.reserve(at, &one, 1, &limits()).is_ok();
         assert!((0..4).all(|_| reserve(NOVEMBER)));
@@ -246,6 +246,6 @@ mod tests {
     fn a_damaged_record_is_no_unused_budget() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(FILE), "{").unwrap();
-        assert!(Budget::open(home.path()).is_err());
+        assert!(DataBudget::open(home.path()).is_err());
     }
 }

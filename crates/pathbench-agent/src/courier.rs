@@ -1,9 +1,9 @@
 //! The thread that talks to the collector: check-in, what waits in the outbox, and live reports. A measurement waits
 //! only for a batch that is being sent.
 
-use crate::client::{Backoff, Collector, CollectorError, Outbox, Settings, deliver};
+use crate::client::{Backoff, CollectorClient, CollectorError, Outbox, Settings, deliver};
 use crate::networks::NetworkRules;
-use crate::state::Shared;
+use crate::state::AgentContext;
 use crate::target::resolve;
 use pathbench_api::check_in::{CheckIn, CheckInAnswer, MOST_SERVERS};
 use pathbench_api::name::Name;
@@ -25,7 +25,7 @@ const FORBIDDEN: Duration = Duration::from_secs(300);
 const SHORTEST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// What ended the sending.
+/// The reason for the end of a delivery.
 pub(crate) enum Flushed {
     /// The end of the outbox, or a measurement.
     Done,
@@ -35,8 +35,8 @@ pub(crate) enum Flushed {
 }
 
 pub(crate) struct Courier {
-    pub(crate) collector: Collector,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) collector: CollectorClient,
+    pub(crate) shared: Arc<AgentContext>,
 }
 
 impl Courier {
@@ -50,19 +50,19 @@ impl Courier {
             let now = self.now();
             // The owner can withdraw the consent while a request takes its time.
             if now >= check_in_due
-                && let Some(settings) = self.shared.consented()
+                && let Some(settings) = self.shared.consented_settings()
             {
                 check_in_due = self.next_check_in(&settings, &mut check_in_backoff);
             }
             // A result that has just been made does not end the wait after a failure.
             if now >= outbox_due
-                && let Some(settings) = self.shared.consented()
+                && let Some(settings) = self.shared.consented_settings()
                 && self.shared.take_waiting()
             {
                 outbox_due = self.flush_outbox(&settings, &mut outbox_backoff);
             }
             if now >= live_due
-                && let Some(settings) = self.shared.consented()
+                && let Some(settings) = self.shared.consented_settings()
             {
                 live_due = now + LIVE_INTERVAL;
                 self.report_live(&settings);
@@ -78,7 +78,7 @@ impl Courier {
     fn next_check_in(&self, settings: &Settings, backoff: &mut Backoff) -> Timestamp {
         match self.check_in(settings) {
             Ok(next) => {
-                backoff.succeeded();
+                backoff.reset();
                 // A tenth of jitter, so that agents do not come together.
                 self.now() + next.mul_f64(0.9 + 0.2 * random::fraction())
             }
@@ -87,11 +87,10 @@ impl Courier {
     }
 
     fn note_failure(&self, error: &CollectorError, backoff: &mut Backoff, event: &str) -> Timestamp {
-        let wait = backoff.failed(error.retry_after(), u64::from_ne_bytes(random::bytes()));
+        let wait = backoff.next_wait(error.retry_after(), u64::from_ne_bytes(random::bytes()));
         self.shared
-            .host
             .log(event, json!({ "error": error.to_string(), "again_in_s": wait.as_secs_f64().round() }));
-        self.shared.with(|state| {
+        self.shared.access(|state| {
             state.counts.failed_requests += 1;
             state.error = Some(error.to_string());
         });
@@ -100,7 +99,7 @@ impl Courier {
 
     /// Reports the agent and takes over the answer; returns the time until the next check-in.
     pub(crate) fn check_in(&self, settings: &Settings) -> Result<Duration, CollectorError> {
-        let (outbox, oldest_s) = self.shared.with(|state| state.outbox);
+        let (outbox, oldest_s) = self.shared.access(|state| state.outbox);
         let request = CheckIn {
             agent: settings.agent,
             name: settings.name.clone(),
@@ -114,14 +113,14 @@ impl Courier {
         let fits = |name: &Name| *name == settings.name;
         answer.experiments.retain(|one| one.agents.is_empty() || one.agents.iter().any(fits));
         let next = Duration::from_secs(answer.next_s.into()).clamp(SHORTEST, LONGEST);
-        self.shared.host.log(
+        self.shared.log(
             "check-in",
             json!({ "servers": answer.servers.len(), "experiments": answer.experiments.len(), "next_s": next.as_secs() }),
         );
-        self.shared.with(|state| {
+        self.shared.access(|state| {
             state.answer = Some(answer);
             state.is_fresh = true;
-            state.checked_in_s = self.shared.host.clock.unix_seconds();
+            state.checked_in_s = self.shared.now_s();
             state.error = None;
             state.counts.check_ins += 1;
         });
@@ -131,7 +130,7 @@ impl Courier {
     fn flush_outbox(&self, settings: &Settings, backoff: &mut Backoff) -> Timestamp {
         match self.flush(settings) {
             Ok(Flushed::Done) => {
-                backoff.succeeded();
+                backoff.reset();
                 self.now()
             }
             Ok(Flushed::Forbidden) => self.now() + FORBIDDEN,
@@ -140,20 +139,20 @@ impl Courier {
                 self.note_failure(&error, backoff, "outbox")
             }
             Err(failure) => {
-                self.shared.host.log("outbox", json!({ "error": failure.message }));
+                self.shared.log("outbox", json!({ "error": failure.message }));
                 self.shared.something_waits();
                 self.now() + Duration::from_secs(60)
             }
         }
     }
 
-    /// Sends what waits.
+    /// Sends the submissions that wait.
     pub(crate) fn flush(&self, settings: &Settings) -> Result<Flushed, Failure> {
         let outbox = self.shared.open_outbox(settings)?;
         let objection = Cell::new(None);
         let may_send = || {
             let reason = self.shared.begin_upload().then(|| self.objection(settings));
-            let may_send = matches!(reason, Some(None)) && self.shared.consented().is_some();
+            let may_send = matches!(reason, Some(None)) && self.shared.consented_settings().is_some();
             if !may_send {
                 self.shared.something_waits();
             }
@@ -161,23 +160,23 @@ impl Courier {
             may_send
         };
         let delivered = deliver(&outbox, &self.collector, may_send);
-        self.shared.with(|state| state.is_uploading = false);
+        self.shared.access(|state| state.is_uploading = false);
         let delivered = delivered?;
         for id in &delivered.acknowledged {
-            self.shared.host.log("acknowledged", json!({ "id": id }));
+            self.shared.log("acknowledged", json!({ "id": id }));
         }
         for (id, reason) in &delivered.rejected {
-            self.shared.host.log("rejected", json!({ "id": id, "reason": reason }));
+            self.shared.log("rejected", json!({ "id": id, "reason": reason }));
         }
-        self.shared.with(|state| {
+        self.shared.access(|state| {
             state.counts.acknowledged += delivered.acknowledged.len() as u64;
             state.counts.rejected += delivered.rejected.len() as u64;
             state.outbox_shrank |= !delivered.acknowledged.is_empty();
         });
         note_outbox(&self.shared, &outbox);
         if let Some(reason) = objection.take() {
-            self.shared.host.log("outbox", json!({ "waits": reason }));
-            self.shared.with(|state| state.error = Some(format!("results wait: {reason}")));
+            self.shared.log("outbox", json!({ "waits": reason }));
+            self.shared.access(|state| state.error = Some(format!("results wait: {reason}")));
             return Ok(Flushed::Forbidden);
         }
         Ok(delivered.error.map_or(Flushed::Done, Flushed::Failed))
@@ -197,16 +196,16 @@ impl Courier {
     fn report_live(&self, settings: &Settings) {
         let Some(report) = self.shared.live_report(&settings.name) else { return };
         if self.collector.put(&format!("/v1/live/{}", settings.agent), &report).is_err() {
-            self.shared.with(|state| state.counts.failed_requests += 1);
+            self.shared.access(|state| state.counts.failed_requests += 1);
         }
     }
 }
 
 /// Puts the state of the outbox into the agent's state.
-pub(crate) fn note_outbox(shared: &Shared, outbox: &Outbox) {
+pub(crate) fn note_outbox(shared: &AgentContext, outbox: &Outbox) {
     let waiting = outbox.waiting();
-    let now = shared.host.clock.unix_seconds();
+    let now = shared.now_s();
     let oldest = waiting.first().map_or(0, |first| now.saturating_sub(first.queued_s));
     let entry = (waiting.len() as u32, u32::try_from(oldest).unwrap_or(u32::MAX));
-    shared.with(|state| state.outbox = entry);
+    shared.access(|state| state.outbox = entry);
 }

@@ -1,4 +1,4 @@
-//! Files that survive a power cut: written beside their place, synchronised, then renamed.
+//! Files that survive a power cut: written beside their path, synchronised, then renamed.
 
 use pathbench_program::random;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid};
@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Of the files and directories: tokens and addresses are in them.
+/// Modes of the files and directories, which hold tokens and addresses.
 const OWN_FILE: u32 = 0o600;
 const OWN_DIRECTORY: u32 = 0o700;
 

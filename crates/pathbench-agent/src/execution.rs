@@ -1,7 +1,8 @@
 //! One execution: `pathbench test` or `roam` as a child process, within its bytes and its time.
 
-use crate::networks::{HostNetworks, Meter, NetworkRules};
-use crate::state::Shared;
+use crate::host::AgentHost;
+use crate::networks::{InterfaceMeter, NetworkRules};
+use crate::state::AgentContext;
 use pathbench_program::exit::Exit;
 use pathbench_program::supervised;
 use pathbench_record::document::Reachability;
@@ -14,7 +15,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -37,17 +38,17 @@ pub(crate) struct Execution {
     pub(crate) directory: PathBuf,
     /// Interface → bytes that it may still use.
     pub(crate) left: BTreeMap<String, u64>,
-    /// Of all interfaces together.
+    /// The limit of all interfaces together.
     pub(crate) most_bytes: u64,
     pub(crate) longest: Duration,
-    /// Of `longest`, by the test of the other IP version.
+    /// The part of `longest` that the test of the other IP version took.
     pub(crate) spent: Duration,
     /// `None` if it may use every network.
     pub(crate) networks: Option<NetworkRules>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct ExecutionOutcome {
     /// `None` if the child was killed.
     pub(crate) exit: Option<i32>,
     /// Why the agent stopped it.
@@ -61,7 +62,7 @@ pub(crate) struct Outcome {
     pub(crate) reachability: Vec<Reachability>,
 }
 
-impl Outcome {
+impl ExecutionOutcome {
     pub(crate) fn is_good(&self) -> bool {
         let good = [Exit::Done, Exit::MultipathNotUsed].map(|exit| i32::from(exit.code()));
         self.stopped.is_none() && self.exit.is_some_and(|code| good.contains(&code))
@@ -69,11 +70,11 @@ impl Outcome {
 }
 
 impl Execution {
-    pub(crate) fn run(&self, shared: &Arc<Shared>) -> io::Result<Outcome> {
+    pub(crate) fn run(&self, shared: &Arc<AgentContext>) -> io::Result<ExecutionOutcome> {
         let interfaces: Vec<String> = self.left.keys().cloned().collect();
         let host = &shared.host;
         let networks = host.networks.as_ref();
-        let mut meter = Meter::new(networks, interfaces.clone());
+        let mut meter = InterfaceMeter::new(networks, interfaces.clone());
         let mut command = supervised::command(&host.program, &self.arguments);
         command
             // A server that a collector names must not get the owner's tokens.
@@ -91,7 +92,7 @@ impl Execution {
         let mut child = command.spawn()?;
         let reader = child.stdout.take().map(|out| follow(out, Arc::clone(shared)));
         let errors = child.stderr.take().map(keep_errors);
-        let (_ends_with_the_child, objections) = self.watch_networks(Arc::clone(&host.networks), interfaces);
+        let (_ends_with_the_child, objections) = self.watch_networks(host, interfaces);
         let mut stopped: Option<(String, Timestamp)> = None;
         let begun = host.clock.now();
         let mut counted = begun;
@@ -124,33 +125,34 @@ impl Execution {
         let used = meter.read(networks);
         let lasted = host.clock.now().since(begun);
         let stopped = stopped.map(|(reason, _)| reason);
-        Ok(Outcome { exit: status.code(), stopped, message, used, lasted, reachability })
+        Ok(ExecutionOutcome { exit: status.code(), stopped, message, used, lasted, reachability })
     }
 
-    /// Reports the first objection to a network, until the sender is dropped. nmcli(1) can take seconds.
-    fn watch_networks(
-        &self,
-        networks: Arc<dyn HostNetworks>,
-        interfaces: Vec<String>,
-    ) -> (Sender<()>, Receiver<String>) {
-        let (end, ended) = channel();
+    /// Reports the first objection to a network, until the first part of the result is dropped. nmcli(1) can take seconds.
+    fn watch_networks(&self, host: &Arc<AgentHost>, interfaces: Vec<String>) -> (Arc<()>, Receiver<String>) {
+        let running = Arc::new(());
         let (sender, objections) = channel();
         if let Some(rules) = self.networks.clone() {
+            let (ended, host) = (Arc::downgrade(&running), Arc::clone(host));
             thread::spawn(move || {
-                while ended.recv_timeout(NETWORKS) == Err(RecvTimeoutError::Timeout) {
-                    if let Some(reason) = rules.objection(networks.as_ref(), &interfaces) {
+                loop {
+                    host.clock.sleep_until(host.clock.now() + NETWORKS);
+                    if ended.strong_count() == 0 {
+                        return;
+                    }
+                    if let Some(reason) = rules.objection(host.networks.as_ref(), &interfaces) {
                         let _ended = sender.send(reason);
                         return;
                     }
                 }
             });
         }
-        (end, objections)
+        (running, objections)
     }
 
     fn reason_to_stop(
         &self,
-        shared: &Shared,
+        shared: &AgentContext,
         lasted: Duration,
         used: Option<BTreeMap<String, u64>>,
     ) -> Option<String> {
@@ -177,7 +179,7 @@ fn signal(child: &Child, signal: Signal) {
 }
 
 /// Passes live records to the state of the agent; returns the attempts of the last record.
-fn follow(out: ChildStdout, shared: Arc<Shared>) -> JoinHandle<Vec<Reachability>> {
+fn follow(out: ChildStdout, shared: Arc<AgentContext>) -> JoinHandle<Vec<Reachability>> {
     thread::spawn(move || {
         let mut reachability = Vec::new();
         let mut reader = BufReader::new(out);
@@ -230,7 +232,7 @@ mod tests {
             spent: Duration::from_secs(40),
             networks: None,
         };
-        let shared = Shared::new(SettingsFile::default(), test_host());
+        let shared = AgentContext::new(SettingsFile::default(), test_host());
         assert_eq!(execution.reason_to_stop(&shared, Duration::from_secs(19), None), None);
         let reason = execution.reason_to_stop(&shared, Duration::from_secs(21), None);
         assert_eq!(reason.as_deref(), Some("it took longer than 60 s"));

@@ -1,5 +1,6 @@
 //! The agent: a collector's experiments on schedule, within the limits of the host's owner, and the owner's own
 //! measurements from a local page; and the client of a collector, which submits results with the owner's consent.
+//! It never measures itself (the program does, as a child process), and reads time only from the clock of its host.
 
 mod arguments;
 mod budget;

@@ -14,8 +14,8 @@ pub(crate) const MOST_EXPERIMENTS: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Limits {
-    /// Of one interface in both directions.
+pub(crate) struct OwnerLimits {
+    /// Bytes of one interface in both directions.
     #[serde(deserialize_with = "text")]
     pub(crate) month: Size,
     #[serde(deserialize_with = "text")]
@@ -48,7 +48,7 @@ pub(crate) struct Networks {
     pub(crate) unmetered: BTreeSet<String>,
 }
 
-impl Default for Limits {
+impl Default for OwnerLimits {
     fn default() -> Self {
         Self {
             month: Size(5_000_000_000),
@@ -67,7 +67,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl OwnerLimits {
     pub(crate) fn month_of(&self, interface: &str) -> u64 {
         self.interfaces.get(interface).unwrap_or(&self.month).0
     }
@@ -206,7 +206,9 @@ mod tests {
 
     fn permits(servers: &[&str], host: &str, address: &str) -> bool {
         let servers = servers.iter().map(|pattern| pattern.parse().unwrap()).collect();
-        Limits { servers, ..Limits::default() }.permit_server(host, &[address.parse().unwrap()], &[]).is_ok()
+        OwnerLimits { servers, ..OwnerLimits::default() }
+            .permit_server(host, &[address.parse().unwrap()], &[])
+            .is_ok()
     }
 
     #[test]
@@ -235,20 +237,23 @@ mod tests {
         ] {
             assert!(!permits(&[], "server.test", address), "{address}");
         }
-        assert!(Limits::default().permit_server("server.test", &[], &[]).is_err());
+        assert!(OwnerLimits::default().permit_server("server.test", &[], &[]).is_err());
     }
 
     #[test]
     fn hosts_of_the_own_networks_need_a_pattern() {
         let own = ["198.51.100.9/24".parse().unwrap(), "2001:db8:1::9/64".parse().unwrap()];
-        let permits = |limits: &Limits, address: &str| {
+        let permits = |limits: &OwnerLimits, address: &str| {
             limits.permit_server("server.test", &[address.parse().unwrap()], &own).is_ok()
         };
         for address in ["198.51.100.7", "2001:db8:1::7", "64:ff9b::c633:6407", "::ffff:198.51.100.7"] {
-            assert!(!permits(&Limits::default(), address), "{address}");
+            assert!(!permits(&OwnerLimits::default(), address), "{address}");
         }
-        assert!(permits(&Limits::default(), "203.0.113.7") && permits(&Limits::default(), "2001:db8:2::7"));
-        let named = Limits { servers: vec!["server.test".parse().unwrap()], ..Limits::default() };
+        assert!(
+            permits(&OwnerLimits::default(), "203.0.113.7")
+                && permits(&OwnerLimits::default(), "2001:db8:2::7")
+        );
+        let named = OwnerLimits { servers: vec!["server.test".parse().unwrap()], ..OwnerLimits::default() };
         assert!(permits(&named, "198.51.100.7"));
     }
 
@@ -270,6 +275,6 @@ mod tests {
     #[test]
     fn every_address_of_a_server_must_be_permitted() {
         let addresses = ["198.51.100.7", "10.0.0.1"].map(|address| address.parse().unwrap());
-        assert!(Limits::default().permit_server("server.test", &addresses, &[]).is_err());
+        assert!(OwnerLimits::default().permit_server("server.test", &addresses, &[]).is_err());
     }
 }

@@ -1,17 +1,17 @@
 //! A measurement from its order to its submission: the server, the interfaces, the budget, the child process, the outbox.
 
-use crate::arguments::{permitted, server_arguments, test_arguments};
-use crate::budget::{Budget, Reservation};
+use crate::arguments::{select_interfaces, server_arguments, test_arguments};
+use crate::budget::{DataBudget, Reservation};
 use crate::client::{CollectorAddress, Material, Settings, submission};
 use crate::courier::note_outbox;
 use crate::durable;
-use crate::execution::{Execution, Outcome};
+use crate::execution::{Execution, ExecutionOutcome};
 use crate::history;
-use crate::limits::Limits;
+use crate::limits::OwnerLimits;
 use crate::networks::{HostNetworks, NetworkRules, NetworkState};
-use crate::pending::{self, Fate, Pending};
-use crate::state::{Choice, Measurement, Order, Shared};
-use crate::target::{Target, named, nearest};
+use crate::pending::{self, Pending, ResultFate};
+use crate::state::{AgentContext, Choice, MeasurementOrder, RunningMeasurement};
+use crate::target::{TestTarget, filter_servers, select_nearest};
 use pathbench_api::check_in::OfferedServer;
 use pathbench_api::consent::Consent;
 use pathbench_api::experiment::{Experiment, ExperimentKind, Family};
@@ -33,10 +33,10 @@ const UPLOAD: Duration = Duration::from_secs(200);
 const TICK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Measurer {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<AgentContext>,
     pub(crate) collector: Option<CollectorAddress>,
-    pub(crate) budget: Budget,
-    /// Of all results of the agent.
+    pub(crate) budget: DataBudget,
+    /// The directory of all results of the agent.
     pub(crate) results: PathBuf,
 }
 
@@ -68,29 +68,33 @@ impl Measured {
 
 /// A finished child and the interfaces that it used.
 struct Done {
-    outcome: Outcome,
+    outcome: ExecutionOutcome,
     interfaces: Vec<String>,
 }
 
 impl Measurer {
     /// Runs an experiment; the outcome goes to the log, the metrics and the outbox.
-    pub(crate) fn experiment(&mut self, experiment: &Experiment, limits: &Limits) {
+    pub(crate) fn experiment(&mut self, experiment: &Experiment, limits: &OwnerLimits) {
         let name = experiment.name.to_string();
         match self.run_experiment(experiment, limits) {
             Ok(outcome) => self.count(outcome),
             Err(reason) => {
-                self.shared.host.log("skipped", json!({ "experiment": name, "reason": reason }));
-                self.shared.with(|state| state.last = Some(format!("{name}: skipped, {reason}")));
+                self.shared.log("skipped", json!({ "experiment": name, "reason": reason }));
+                self.shared.access(|state| state.last = Some(format!("{name}: skipped, {reason}")));
                 self.count("skipped");
             }
         }
     }
 
     fn count(&self, outcome: &'static str) {
-        self.shared.with(|state| *state.counts.executions.entry(outcome).or_default() += 1);
+        self.shared.access(|state| *state.counts.executions.entry(outcome).or_default() += 1);
     }
 
-    fn run_experiment(&mut self, experiment: &Experiment, limits: &Limits) -> Result<&'static str, String> {
+    fn run_experiment(
+        &mut self,
+        experiment: &Experiment,
+        limits: &OwnerLimits,
+    ) -> Result<&'static str, String> {
         self.retry_full_outbox()?;
         let target = self.target(experiment, limits)?;
         let kinds = self.shared.settings().map(|settings| settings.kinds).unwrap_or_default();
@@ -98,12 +102,8 @@ impl Measurer {
         let parts = parts(experiment, &target, &rules, self.shared.host.networks.as_ref())?;
         let interfaces: BTreeSet<&String> = parts.iter().flat_map(|part| &part.interfaces).collect();
         let interfaces: Vec<String> = interfaces.into_iter().cloned().collect();
-        let reservation = self.budget.reserve(
-            self.shared.host.clock.unix_seconds(),
-            &interfaces,
-            experiment.most_bytes,
-            limits,
-        )?;
+        let reservation =
+            self.budget.reserve(self.shared.now_s(), &interfaces, experiment.most_bytes, limits)?;
         self.note_budget(limits);
         let mut used: BTreeMap<String, u64> = interfaces.into_iter().map(|name| (name, 0)).collect();
         let mut results = Vec::new();
@@ -139,9 +139,7 @@ impl Measurer {
                     results.push(Measured { family, directory, reachability });
                 }
                 Err(problem) => {
-                    self.shared
-                        .host
-                        .log("failed", json!({ "experiment": experiment.name, "error": problem }));
+                    self.shared.log("failed", json!({ "experiment": experiment.name, "error": problem }));
                     worst = "failed";
                 }
             }
@@ -155,28 +153,28 @@ impl Measurer {
     }
 
     /// A measurement that the owner orders. The owner's limits are for collectors, and for the servers that they offer.
-    pub(crate) fn order(&mut self, order: &Order, limits: &Limits) {
+    pub(crate) fn order(&mut self, order: &MeasurementOrder, limits: &OwnerLimits) {
         let outcome = self.run_order(order, limits);
         let words = match outcome {
             Ok(words) => words,
             Err(reason) => {
-                self.shared.host.log("failed", json!({ "error": reason }));
+                self.shared.log("failed", json!({ "error": reason }));
                 reason
             }
         };
-        self.shared.with(|state| state.last = Some(words));
+        self.shared.access(|state| state.last = Some(words));
     }
 
-    fn run_order(&mut self, order: &Order, limits: &Limits) -> Result<String, String> {
+    fn run_order(&mut self, order: &MeasurementOrder, limits: &OwnerLimits) -> Result<String, String> {
         let is_offered = matches!(order.server, Choice::Offered { .. });
         let target = match &order.server {
             Choice::Offered { name } => {
                 let offered = self.shared.servers().into_iter().find(|server| server.name.as_str() == name);
                 let offered =
                     offered.ok_or_else(|| format!("the collector does not offer {name} any more"))?;
-                Target::new(&offered, limits, self.shared.host.networks.as_ref())?
+                TestTarget::new(&offered, limits, self.shared.host.networks.as_ref())?
             }
-            Choice::Own { address, fingerprint, token } => Target::unlimited(&OfferedServer {
+            Choice::Own { address, fingerprint, token } => TestTarget::without_limits(&OfferedServer {
                 name: Name::nearest(address),
                 address: address.clone(),
                 quic_ports: Vec::new(),
@@ -217,24 +215,24 @@ impl Measurer {
     }
 
     /// The nearest permitted server of an experiment.
-    fn target(&self, experiment: &Experiment, limits: &Limits) -> Result<Target, String> {
+    fn target(&self, experiment: &Experiment, limits: &OwnerLimits) -> Result<TestTarget, String> {
         let servers = self.shared.servers();
-        let offered = named(&servers, &experiment.servers);
+        let offered = filter_servers(&servers, &experiment.servers);
         if offered.is_empty() {
             return Err("the collector offers no server for it".to_owned());
         }
         let mut reason = String::new();
         let mut targets = Vec::new();
         for server in offered {
-            match Target::new(server, limits, self.shared.host.networks.as_ref()) {
+            match TestTarget::new(server, limits, self.shared.host.networks.as_ref()) {
                 Ok(target) => targets.push(target),
                 Err(why) => {
-                    self.shared.host.log("server refused", json!({ "server": server.name, "reason": why }));
+                    self.shared.log("server refused", json!({ "server": server.name, "reason": why }));
                     reason = format!("{}: {why}", server.name);
                 }
             }
         }
-        nearest(targets, self.shared.host.clock.as_ref()).ok_or(reason)
+        select_nearest(targets, self.shared.host.clock.as_ref()).ok_or(reason)
     }
 
     fn execute(
@@ -265,20 +263,20 @@ impl Measurer {
         };
         note.note().map_err(|error| format!("cannot write to {}: {error}", self.results.display()))?;
         let title: &'static str = kind.into();
-        let measurement = Measurement {
+        let measurement = RunningMeasurement {
             title: title.to_owned(),
             experiment: experiment.map(Name::to_string),
             server: server.to_string(),
-            ..Measurement::default()
+            ..RunningMeasurement::default()
         };
         let _from_before = self.shared.take_cancellation();
-        self.shared.with(|state| state.measurement = Some(measurement));
+        self.shared.access(|state| state.measurement = Some(measurement));
         self.wait_for_upload();
-        self.shared.host.log("begins", json!({ "experiment": experiment, "server": server, "kind": title }));
+        self.shared.log("begins", json!({ "experiment": experiment, "server": server, "kind": title }));
         let ended = execution.run(&self.shared);
-        self.shared.with(|state| state.measurement = None);
+        self.shared.access(|state| state.measurement = None);
         let outcome = ended.map_err(|error| format!("cannot start the measurement: {error}"))?;
-        self.shared.host.log(
+        self.shared.log(
             "ended",
             json!({ "experiment": experiment, "server": server, "exit": outcome.exit, "stopped": outcome.stopped,
                     "bytes": outcome.used, "message": if outcome.is_good() { None } else { Some(&outcome.message) } }),
@@ -291,7 +289,7 @@ impl Measurer {
     fn wait_for_upload(&self) {
         let clock = &self.shared.host.clock;
         let deadline = clock.now() + UPLOAD;
-        while self.shared.with(|state| state.is_uploading)
+        while self.shared.access(|state| state.is_uploading)
             && !self.shared.is_stopping()
             && clock.now() < deadline
         {
@@ -309,7 +307,7 @@ impl Measurer {
         let mut directory = default_directory_name(&self.results, &plain, &started);
         // The second IP version begins in the same second if the first one fails at once, without a directory.
         for number in 2.. {
-            if !directory.exists() && Pending::of(&directory).is_none() {
+            if !directory.exists() && Pending::read(&directory).is_none() {
                 break;
             }
             directory = default_directory_name(&self.results, &format!("{plain}-{number}"), &started);
@@ -318,19 +316,19 @@ impl Measurer {
     }
 
     fn settle(&mut self, reservation: &Reservation, used: &BTreeMap<String, u64>) {
-        if let Err(error) = self.budget.settle(self.shared.host.clock.unix_seconds(), reservation, used) {
+        if let Err(error) = self.budget.settle(self.shared.now_s(), reservation, used) {
             // On the disk the reservation stays, which is more than was used.
-            self.shared.host.log("budget", json!({ "error": error.to_string() }));
+            self.shared.log("budget", json!({ "error": error.to_string() }));
         }
     }
 
-    pub(crate) fn note_budget(&mut self, limits: &Limits) {
+    pub(crate) fn note_budget(&mut self, limits: &OwnerLimits) {
         let budget: BTreeMap<String, (u64, u64)> = self
             .budget
-            .interfaces(self.shared.host.clock.unix_seconds())
+            .interfaces(self.shared.now_s())
             .map(|(name, bytes)| (name.to_owned(), (bytes, limits.month_of(name))))
             .collect();
-        self.shared.with(|state| state.budget = budget);
+        self.shared.access(|state| state.budget = budget);
     }
 
     /// Puts the results into the outbox. The last one of two IP versions gets their pairs and the other's attempts.
@@ -339,9 +337,9 @@ impl Measurer {
         for (index, own) in results.iter().enumerate() {
             let directory = &own.directory;
             let settings = self.shared.settings();
-            let fate = Pending::of(directory).map(|note| note.fate(self.collector.as_ref(), settings));
+            let fate = Pending::read(directory).map(|note| note.fate(self.collector.as_ref(), settings));
             match (fate, &self.collector) {
-                (Some(Fate::Submitted(settings)), Some(collector)) => {
+                (Some(ResultFate::Submitted(settings)), Some(collector)) => {
                     let other = results.iter().find(|one| last == Some(index) && one.family != own.family);
                     let (family_pairs, other_reachability) =
                         other.map(|other| both_families(own, other)).unwrap_or_default();
@@ -354,7 +352,7 @@ impl Measurer {
                     self.submit_one(directory, &settings, collector, material);
                     self.shared.something_waits();
                 }
-                (Some(Fate::Waits), _) => {}
+                (Some(ResultFate::Waits), _) => {}
                 _ => pending::forget(directory),
             }
         }
@@ -364,17 +362,17 @@ impl Measurer {
     /// Submits what could not be put into the outbox before.
     pub(crate) fn submit_pending(&self) {
         for Pending { directory, experiment, server, .. } in Pending::all(&self.results) {
-            self.shared.host.log("recovered", json!({ "result": directory.display().to_string() }));
+            self.shared.log("recovered", json!({ "result": directory.display().to_string() }));
             self.submit_all(&[Measured::alone(directory)], experiment.as_ref(), server.as_ref());
         }
     }
 
     /// Puts the results for which the outbox had no space into it; the reason if it still has none.
     pub(crate) fn retry_full_outbox(&self) -> Result<(), String> {
-        if self.shared.with(|state| state.outbox_problem.take()).is_some() {
+        if self.shared.access(|state| state.outbox_problem.take()).is_some() {
             self.submit_pending();
         }
-        self.shared.with(|state| state.outbox_problem.clone()).map_or(Ok(()), Err)
+        self.shared.access(|state| state.outbox_problem.clone()).map_or(Ok(()), Err)
     }
 
     fn submit_one(
@@ -390,10 +388,9 @@ impl Measurer {
         }
         let failed = |problem: &str| {
             self.shared
-                .host
                 .log("not submitted", json!({ "result": directory.display().to_string(), "error": problem }));
         };
-        let now = self.shared.host.clock.unix_seconds();
+        let now = self.shared.now_s();
         let made = match submission(directory, settings, material, now) {
             Ok(made) => made,
             Err(failure) => {
@@ -406,7 +403,7 @@ impl Measurer {
             }
         };
         if let Some(reason) = &made.without_raw {
-            self.shared.host.log("without raw part", json!({ "id": made.id, "reason": reason }));
+            self.shared.log("without raw part", json!({ "id": made.id, "reason": reason }));
         }
         let kept = self.shared.open_outbox(settings).and_then(|outbox| {
             outbox.keep(made.id, collector, &made.directory, &made.line, now)?;
@@ -418,7 +415,7 @@ impl Measurer {
             // The outbox or the disk is full.
             Err(failure) => {
                 failed(&failure.message);
-                self.shared.with(|state| state.outbox_problem = Some(failure.message));
+                self.shared.access(|state| state.outbox_problem = Some(failure.message));
             }
         }
     }
@@ -427,7 +424,7 @@ impl Measurer {
 /// The tests of an execution, or why there are none.
 fn parts(
     experiment: &Experiment,
-    target: &Target,
+    target: &TestTarget,
     rules: &NetworkRules,
     host: &dyn HostNetworks,
 ) -> Result<Vec<Part>, String> {
@@ -442,7 +439,7 @@ fn parts(
     for family in families {
         let Some(address) = target.address(family) else { continue };
         // A host without a route over one IP version measures over the other one.
-        match permitted(experiment, address, host, &networks, &rules.limits) {
+        match select_interfaces(experiment, address, host, &networks, &rules.limits) {
             Ok((interfaces, transports)) => {
                 let arguments = test_arguments(experiment, target, address, family, &interfaces, &transports);
                 parts.push(Part { family, interfaces, arguments });

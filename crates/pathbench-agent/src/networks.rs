@@ -2,7 +2,7 @@
 //! owner allows them.
 
 use crate::client::network_kinds;
-use crate::limits::Limits;
+use crate::limits::OwnerLimits;
 use ipnet::IpNet;
 use pathbench_api::summary::NetworkKind;
 use pathbench_host::mptcp::PathManager;
@@ -13,17 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// The networks of a host.
 pub trait HostNetworks: Debug + Send + Sync {
     /// Interface → kind of its network.
     fn kinds(&self) -> BTreeMap<String, NetworkKind>;
     /// The interfaces that the host's network manager holds to be metered.
     fn metered(&self) -> Vec<String>;
-    /// Whether a modem is roaming.
     fn is_roaming(&self) -> bool;
     /// The addresses of this host with their networks.
     fn own_networks(&self) -> Result<Vec<IpNet>, String>;
-    /// The interfaces with a path to `server`.
     fn interfaces_to(&self, server: IpAddr) -> Result<Vec<String>, String>;
     /// The interfaces over which this host sends to one of the addresses.
     fn interfaces_used(&self, addresses: &[IpAddr]) -> Vec<String>;
@@ -107,7 +104,6 @@ impl HostNetworks for KernelNetworks {
 pub(crate) struct NetworkState {
     pub(crate) metered: BTreeSet<String>,
     pub(crate) cellular: BTreeSet<String>,
-    /// Whether a modem is roaming.
     pub(crate) roaming: bool,
 }
 
@@ -116,7 +112,7 @@ pub(crate) struct NetworkState {
 pub(crate) struct NetworkRules {
     /// Whether the experiment allows metered networks.
     pub(crate) metered: bool,
-    pub(crate) limits: Limits,
+    pub(crate) limits: OwnerLimits,
     /// The owner's knowledge.
     pub(crate) kinds: BTreeMap<String, NetworkKind>,
 }
@@ -144,7 +140,7 @@ impl NetworkState {
     }
 
     /// Why a measurement must not use the interface; `metered` says whether it may use metered ones at all.
-    pub(crate) fn objection(&self, interface: &str, metered: bool, limits: &Limits) -> Option<String> {
+    pub(crate) fn objection(&self, interface: &str, metered: bool, limits: &OwnerLimits) -> Option<String> {
         let networks = &limits.networks;
         let is_cellular = self.cellular.contains(interface);
         if is_cellular && self.roaming && !limits.roaming {
@@ -162,14 +158,14 @@ impl NetworkState {
 
 /// Interface → bytes in both directions since a meter was made.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct InterfaceMeter {
     interfaces: Vec<String>,
     /// The counters at the last reading, without those of interfaces that were gone.
     last: BTreeMap<String, u64>,
     used: BTreeMap<String, u64>,
 }
 
-impl Meter {
+impl InterfaceMeter {
     pub(crate) fn new(host: &dyn HostNetworks, interfaces: Vec<String>) -> Self {
         let last = host.byte_counters(&interfaces).unwrap_or_default();
         Self { interfaces, last, used: BTreeMap::new() }
@@ -204,8 +200,8 @@ mod tests {
     #[test]
     fn metered_networks_need_the_owner_and_the_experiment() {
         let state = NetworkState { metered: set(&["wlan0"]), cellular: set(&["wwan0"]), roaming: false };
-        let forbidden = Limits::default();
-        let allowed = Limits { metered: true, ..Limits::default() };
+        let forbidden = OwnerLimits::default();
+        let allowed = OwnerLimits { metered: true, ..OwnerLimits::default() };
         for interface in ["wlan0", "wwan0"] {
             assert!(state.objection(interface, true, &forbidden).is_some(), "{interface}");
             assert!(state.objection(interface, false, &allowed).is_some(), "{interface}");
@@ -218,19 +214,19 @@ mod tests {
     fn the_owner_knows_better_and_roaming_is_forbidden_separately() {
         let mut state = NetworkState { metered: set(&["wlan0"]), cellular: set(&["wwan0"]), roaming: false };
         let networks = Networks { metered: set(&["usb0"]), unmetered: set(&["wwan0", "wlan0"]) };
-        let limits = Limits { networks, ..Limits::default() };
+        let limits = OwnerLimits { networks, ..OwnerLimits::default() };
         assert!(state.objection("usb0", true, &limits).is_some());
         assert!(state.objection("wwan0", false, &limits).is_none());
         assert!(state.objection("wlan0", false, &limits).is_none());
         state.roaming = true;
         assert!(state.objection("wwan0", false, &limits).is_some());
-        assert!(state.objection("wwan0", false, &Limits { roaming: true, ..limits }).is_none());
+        assert!(state.objection("wwan0", false, &OwnerLimits { roaming: true, ..limits }).is_none());
     }
 
     #[test]
     fn the_owners_kind_of_a_network_makes_it_metered() {
         let kinds = BTreeMap::from([("lo".to_owned(), NetworkKind::Cellular)]);
-        let limits = Limits::default();
+        let limits = OwnerLimits::default();
         assert!(
             NetworkState::read(&KernelNetworks, &BTreeMap::new()).objection("lo", true, &limits).is_none()
         );
@@ -240,7 +236,7 @@ mod tests {
     #[test]
     fn counters_that_begin_anew_lose_no_bytes() {
         let map = |bytes: u64| BTreeMap::from([("ppp0".to_owned(), bytes)]);
-        let mut meter = Meter { interfaces: Vec::new(), last: map(1000), used: BTreeMap::new() };
+        let mut meter = InterfaceMeter { interfaces: Vec::new(), last: map(1000), used: BTreeMap::new() };
         assert_eq!(meter.add(map(1100)), map(100));
         assert_eq!(meter.add(map(5)), map(105), "the modem connects again");
         assert_eq!(meter.add(BTreeMap::new()), BTreeMap::new(), "it is gone");

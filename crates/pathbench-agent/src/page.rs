@@ -6,7 +6,7 @@
 
 use crate::client::Settings;
 use crate::history;
-use crate::state::{Choice, Order, Shared, State};
+use crate::state::{AgentContext, AgentState, Choice, MeasurementOrder};
 use data_encoding::HEXLOWER;
 use pathbench_api::consent::Consent;
 use pathbench_program::exit::Failure;
@@ -36,7 +36,7 @@ base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const REPORT_POLICY: &str =
     "sandbox allow-scripts allow-popups allow-downloads; connect-src 'none'; frame-ancestors 'none'";
 
-pub(crate) struct Page {
+pub(crate) struct AgentPage {
     pub(crate) url: String,
     _responder: Responder,
 }
@@ -48,17 +48,21 @@ struct Access {
 
 struct Service {
     access: Access,
-    shared: Arc<Shared>,
+    shared: Arc<AgentContext>,
     results: PathBuf,
 }
 
-pub(crate) fn start(address: SocketAddr, shared: &Arc<Shared>, results: PathBuf) -> Result<Page, Failure> {
+pub(crate) fn start(
+    address: SocketAddr,
+    shared: &Arc<AgentContext>,
+    results: PathBuf,
+) -> Result<AgentPage, Failure> {
     let secret = || HEXLOWER.encode(&random::bytes::<16>());
     let key = secret();
     let access = Access { csrf: secret(), key: key.clone() };
     let service = Service { access, shared: Arc::clone(shared), results };
     let responder = Responder::start(address, "the page", TIME, move |request| service.answer(request))?;
-    Ok(Page { url: format!("http://{}/?key={key}", responder.address()), _responder: responder })
+    Ok(AgentPage { url: format!("http://{}/?key={key}", responder.address()), _responder: responder })
 }
 
 impl Access {
@@ -128,7 +132,7 @@ impl Service {
 
     fn state(&self) -> Value {
         let settings = self.shared.settings();
-        self.shared.with(|state| document(state, settings.as_ref()))
+        self.shared.access(|state| document(state, settings.as_ref()))
     }
 
     fn report(&self, name: &str) -> Response {
@@ -171,8 +175,8 @@ impl Service {
             }
             (None, None) => return bad("choose a server, or write its address"),
         };
-        let order = Order { mobile, server };
-        let is_free = self.shared.with(|state| {
+        let order = MeasurementOrder { mobile, server };
+        let is_free = self.shared.access(|state| {
             let is_free = state.measurement.is_none() && state.order.is_none();
             if is_free {
                 state.order = Some(order);
@@ -227,7 +231,7 @@ fn has_cookie(request: &Request, cookie: &str, key: &str) -> bool {
 }
 
 /// The state for the page, without tokens.
-fn document(state: &State, settings: Option<&Settings>) -> Value {
+fn document(state: &AgentState, settings: Option<&Settings>) -> Value {
     let servers: Vec<Value> = state.answer.iter().flat_map(|answer| &answer.servers).map(|server| {
         json!({ "name": server.name, "address": printable(&server.address, 100), "load": server.load })
     }).collect();

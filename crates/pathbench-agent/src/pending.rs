@@ -20,13 +20,13 @@ pub(crate) struct Pending {
     pub(crate) server: Option<Name>,
     /// URL of the collector when the measurement began; no other one gets the result.
     pub(crate) collector: Option<String>,
-    /// When the measurement began: a later decision makes it stricter only.
+    /// The consent when the measurement began: a later decision makes it stricter only.
     pub(crate) consent: Consent,
 }
 
-/// Of a noted result.
+/// The next step for a noted result.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Fate {
+pub(crate) enum ResultFate {
     /// With the stricter one of both levels of consent.
     Submitted(Box<Settings>),
     /// For its collector or for the owner's decision.
@@ -36,54 +36,57 @@ pub(crate) enum Fate {
 }
 
 /// The note is beside the result directory.
-fn place(directory: &Path) -> PathBuf {
+fn note_file(directory: &Path) -> PathBuf {
     directory.with_extension(ENDING)
 }
 
 impl Pending {
     pub(crate) fn note(&self) -> io::Result<()> {
-        durable::write(&place(&self.directory), &[&serde_json::to_vec(self)?])
+        durable::write(&note_file(&self.directory), &[&serde_json::to_vec(self)?])
     }
 
     /// `settings` are the present ones, `None` if there are none that can be read.
-    pub(crate) fn fate(&self, collector: Option<&CollectorAddress>, settings: Option<Settings>) -> Fate {
+    pub(crate) fn fate(
+        &self,
+        collector: Option<&CollectorAddress>,
+        settings: Option<Settings>,
+    ) -> ResultFate {
         match settings {
-            _ if self.collector.is_none() || self.consent == Consent::None => Fate::Kept,
-            Some(settings) if settings.consent == Consent::None => Fate::Kept,
+            _ if self.collector.is_none() || self.consent == Consent::None => ResultFate::Kept,
+            Some(settings) if settings.consent == Consent::None => ResultFate::Kept,
             Some(settings) if self.collector == collector.map(ToString::to_string) => {
-                Fate::Submitted(Box::new(Settings {
+                ResultFate::Submitted(Box::new(Settings {
                     consent: settings.consent.min(self.consent),
                     ..settings
                 }))
             }
-            _ => Fate::Waits,
+            _ => ResultFate::Waits,
         }
     }
 
-    /// Of the result in `directory`.
-    pub(crate) fn of(directory: &Path) -> Option<Self> {
-        read(&place(directory))
+    /// The note of the result in `directory`.
+    pub(crate) fn read(directory: &Path) -> Option<Self> {
+        read_note(&note_file(directory))
     }
 
-    /// Of all results in `results`.
     pub(crate) fn all(results: &Path) -> Vec<Self> {
         let files = fs::read_dir(results).into_iter().flatten().flatten().map(|entry| entry.path());
         let notes = files.filter(|path| path.extension().is_some_and(|ending| ending == ENDING));
-        notes.filter_map(|path| read(&path)).collect()
+        notes.filter_map(|path| read_note(&path)).collect()
     }
 }
 
-fn read(note: &Path) -> Option<Pending> {
+fn read_note(note: &Path) -> Option<Pending> {
     serde_json::from_slice(&fs::read(note).ok()?).ok()
 }
 
 pub(crate) fn is_noted(directory: &Path) -> bool {
-    place(directory).exists()
+    note_file(directory).exists()
 }
 
 /// The result is in the outbox, or will never be.
 pub(crate) fn forget(directory: &Path) {
-    let _was_not_noted = fs::remove_file(place(directory));
+    let _was_not_noted = fs::remove_file(note_file(directory));
 }
 
 #[cfg(test)]
@@ -110,9 +113,9 @@ mod tests {
                 consent: then,
             };
             match note.fate(Some(&here), Some(settings)) {
-                Fate::Submitted(settings) => settings.consent.name(),
-                Fate::Waits => "waits",
-                Fate::Kept => "kept",
+                ResultFate::Submitted(settings) => settings.consent.name(),
+                ResultFate::Waits => "waits",
+                ResultFate::Kept => "kept",
             }
         };
         for (then, now, expected) in [

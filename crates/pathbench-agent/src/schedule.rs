@@ -1,6 +1,6 @@
 //! When each experiment is due. Times are passed in; an execution that was missed is not made up.
 
-use crate::limits::{Limits, MOST_EXPERIMENTS};
+use crate::limits::{MOST_EXPERIMENTS, OwnerLimits};
 use pathbench_api::experiment::Experiment;
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeSet;
@@ -13,27 +13,27 @@ struct Entry {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Schedule {
+pub(crate) struct ExperimentSchedule {
     entries: Vec<Entry>,
 }
 
 /// An offered experiment that the agent does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ExperimentRefusal {
     pub(crate) experiment: String,
     pub(crate) reason: String,
 }
 
-impl Schedule {
+impl ExperimentSchedule {
     /// Takes over the experiments of a check-in; known ones with the same schedule keep their time. `random` is between
     /// 0 and 1.
     pub(crate) fn replace(
         &mut self,
         offered: Vec<Experiment>,
-        limits: &Limits,
+        limits: &OwnerLimits,
         now: Timestamp,
         mut random: impl FnMut() -> f64,
-    ) -> Vec<Refusal> {
+    ) -> Vec<ExperimentRefusal> {
         let mut refusals = Vec::new();
         let mut names = BTreeSet::new();
         let mut entries = Vec::new();
@@ -46,7 +46,7 @@ impl Schedule {
                 Some("another experiment has this name".to_owned())
             };
             if let Some(reason) = reason {
-                refusals.push(Refusal { experiment: experiment.name.to_string(), reason });
+                refusals.push(ExperimentRefusal { experiment: experiment.name.to_string(), reason });
                 continue;
             }
             let known = self.entries.iter().find(|one| {
@@ -65,7 +65,7 @@ impl Schedule {
     /// The experiment that is due for the longest time; its next execution is an interval and a jitter later.
     pub(crate) fn take_due(
         &mut self,
-        limits: &Limits,
+        limits: &OwnerLimits,
         now: Timestamp,
         mut random: impl FnMut() -> f64,
     ) -> Option<Experiment> {
@@ -85,12 +85,12 @@ impl Schedule {
     }
 }
 
-fn interval(experiment: &Experiment, limits: &Limits) -> Duration {
+fn interval(experiment: &Experiment, limits: &OwnerLimits) -> Duration {
     Duration::from_secs(experiment.schedule.every_s.into()).max(limits.shortest_interval.0)
 }
 
 /// Why the agent does not run the experiment.
-fn refusal(experiment: &Experiment, limits: &Limits) -> Option<String> {
+fn refusal(experiment: &Experiment, limits: &OwnerLimits) -> Option<String> {
     if let Some(problem) = experiment.problem() {
         return Some(problem);
     }
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn executions_follow_each_other_at_the_interval_and_missed_ones_are_not_made_up() {
-        let limits = Limits::default();
-        let mut schedule = Schedule::default();
+        let limits = OwnerLimits::default();
+        let mut schedule = ExperimentSchedule::default();
         assert!(schedule.replace(vec![experiment("a", 1000)], &limits, at(0), || 0.5).is_empty());
         assert!(schedule.take_due(&limits, at(499), || 1.0).is_none());
         assert!(schedule.take_due(&limits, at(500), || 1.0).is_some());
@@ -143,8 +143,9 @@ mod tests {
 
     #[test]
     fn a_collector_cannot_shorten_the_owners_interval() {
-        let limits = Limits { shortest_interval: Span(Duration::from_secs(600)), ..Limits::default() };
-        let mut schedule = Schedule::default();
+        let limits =
+            OwnerLimits { shortest_interval: Span(Duration::from_secs(600)), ..OwnerLimits::default() };
+        let mut schedule = ExperimentSchedule::default();
         schedule.replace(vec![experiment("a", 10)], &limits, at(0), || 0.0);
         let executions =
             (0..3600).filter(|now| schedule.take_due(&limits, at(*now), || 0.0).is_some()).count();
@@ -153,8 +154,8 @@ mod tests {
 
     #[test]
     fn too_many_and_too_large_experiments_are_refused() {
-        let limits = Limits::default();
-        let mut schedule = Schedule::default();
+        let limits = OwnerLimits::default();
+        let mut schedule = ExperimentSchedule::default();
         let many = (0..5000).map(|number| experiment(&format!("e{number}"), 1000)).collect();
         let refusals = schedule.replace(many, &limits, at(0), || 0.0);
         assert_eq!(

@@ -3,16 +3,17 @@
 //!
 //! Three threads: this one measures, the courier talks to the collector, the responders answer local requests.
 
-use crate::budget::Budget;
+use crate::budget::DataBudget;
 use crate::client::{
-    Collector, CollectorAddress, CollectorArgs, ConsentArgs, Settings, SettingsFile, decided, given,
+    CollectorAddress, CollectorArgs, CollectorClient, ConsentArgs, Settings, SettingsFile, load_decision,
+    require_consent,
 };
 use crate::courier::{Courier, Flushed};
 use crate::host::AgentHost;
-use crate::limits::{Limits, ServerPattern};
+use crate::limits::{OwnerLimits, ServerPattern};
 use crate::measurement::Measurer;
-use crate::schedule::Schedule;
-use crate::state::Shared;
+use crate::schedule::{ExperimentRefusal, ExperimentSchedule};
+use crate::state::AgentContext;
 use crate::{durable, page, status};
 use clap::Args;
 use pathbench_api::consent::Consent;
@@ -63,18 +64,18 @@ pub fn run(args: &AgentArgs, host: AgentHost) -> Result<Exit, Failure> {
     let collector = args.collector.as_ref().map(|address| args.access.collector(address)).transpose()?;
     let mut file = SettingsFile::open(args.consent.config.as_deref())?;
     match (&collector, args.ui) {
-        (Some(_), None) => drop(given(&mut file, args.consent.consent, args.name.as_ref())?),
+        (Some(_), None) => drop(require_consent(&mut file, args.consent.consent, args.name.as_ref())?),
         // The page asks for it.
         _ if args.consent.consent.is_none() => {}
-        _ => drop(decided(&mut file, args.consent.consent, args.name.as_ref())?),
+        _ => drop(load_decision(&mut file, args.consent.consent, args.name.as_ref())?),
     }
     let directory = host.state_directory.clone();
     let _alone = lock_alone(&directory)?;
-    let shared = Arc::new(Shared::new(file, Arc::new(host)));
+    let shared = Arc::new(AgentContext::new(file, Arc::new(host)));
     let measurer = Measurer {
         shared: Arc::clone(&shared),
         collector: args.collector.clone(),
-        budget: Budget::open(&directory)?,
+        budget: DataBudget::open(&directory)?,
         results: directory.join("results"),
     };
     let metrics = args.metrics.map(|address| status::start(address, &shared)).transpose()?;
@@ -132,19 +133,24 @@ fn lock_alone(directory: &Path) -> Result<File, Failure> {
 
 struct Service<'a> {
     args: &'a AgentArgs,
-    shared: Arc<Shared>,
+    shared: Arc<AgentContext>,
     measurer: Measurer,
-    collector: Option<Collector>,
+    collector: Option<CollectorClient>,
 }
 
 impl Service<'_> {
-    /// The limits in the owner's settings.
-    fn limits(&self, settings: Option<Settings>) -> Limits {
+    fn limits(&self, settings: Option<Settings>) -> OwnerLimits {
         let mut limits = settings.map(|settings| settings.limits).unwrap_or_default();
         if !self.args.allow_servers.is_empty() {
             limits.servers.clone_from(&self.args.allow_servers);
         }
         limits
+    }
+
+    fn log_refusals(&self, refusals: &[ExperimentRefusal]) {
+        for one in refusals {
+            self.shared.log("refused", json!({ "experiment": one.experiment, "reason": one.reason }));
+        }
     }
 
     fn run(mut self) -> Result<Exit, Failure> {
@@ -156,7 +162,7 @@ impl Service<'_> {
                 .spawn(move || courier.run())
                 .map_err(Failure::failed)?;
         }
-        let mut schedule = Schedule::default();
+        let mut schedule = ExperimentSchedule::default();
         let mut refused = Vec::new();
         while !self.shared.is_stopping() {
             let now = clock.now();
@@ -164,7 +170,7 @@ impl Service<'_> {
             let consents = settings.as_ref().is_some_and(|settings| settings.consent != Consent::None);
             let limits = self.limits(settings);
             self.measurer.note_budget(&limits);
-            let fresh = self.shared.with(|state| {
+            let fresh = self.shared.access(|state| {
                 let answer = state.answer.as_ref().filter(|_| state.is_fresh && consents)?;
                 let experiments = answer.experiments.clone();
                 state.is_fresh = false;
@@ -173,19 +179,15 @@ impl Service<'_> {
             if let Some(experiments) = fresh {
                 let refusals = schedule.replace(experiments, &limits, now, random::fraction);
                 if refusals != refused {
-                    for one in &refusals {
-                        self.shared
-                            .host
-                            .log("refused", json!({ "experiment": one.experiment, "reason": one.reason }));
-                    }
+                    self.log_refusals(&refusals);
                     refused = refusals;
                 }
             }
-            if self.shared.with(|state| std::mem::take(&mut state.outbox_shrank)) {
+            if self.shared.access(|state| std::mem::take(&mut state.outbox_shrank)) {
                 // If it is still full, the next experiment is skipped.
                 let _still_full = self.measurer.retry_full_outbox();
             }
-            if let Some(order) = self.shared.with(|state| state.order.take()) {
+            if let Some(order) = self.shared.access(|state| state.order.take()) {
                 self.measurer.order(&order, &limits);
             } else if consents && let Some(experiment) = schedule.take_due(&limits, now, random::fraction) {
                 self.measurer.experiment(&experiment, &limits);
@@ -194,35 +196,33 @@ impl Service<'_> {
             }
             clock.sleep_until(now + TICK);
         }
-        self.shared.host.log("stopped", json!({}));
+        self.shared.log("stopped", json!({}));
         Ok(Exit::Done)
     }
 
     fn once(mut self) -> Result<Exit, Failure> {
         let Some(collector) = self.collector.clone() else { return Ok(Exit::BadInput) };
-        let Some(settings) = self.shared.consented() else { return Ok(Exit::BadInput) };
+        let Some(settings) = self.shared.consented_settings() else { return Ok(Exit::BadInput) };
         let limits = self.limits(Some(settings.clone()));
         let courier = Courier { collector, shared: Arc::clone(&self.shared) };
         courier.check_in(&settings)?;
         let offered =
-            self.shared.with(|state| state.answer.as_ref().map(|answer| answer.experiments.clone()));
-        let mut schedule = Schedule::default();
+            self.shared.access(|state| state.answer.as_ref().map(|answer| answer.experiments.clone()));
+        let mut schedule = ExperimentSchedule::default();
         let refusals =
             schedule.replace(offered.unwrap_or_default(), &limits, self.shared.host.clock.now(), || 0.0);
-        for one in &refusals {
-            self.shared.host.log("refused", json!({ "experiment": one.experiment, "reason": one.reason }));
-        }
+        self.log_refusals(&refusals);
         for experiment in schedule.experiments() {
             if !self.shared.is_stopping() {
                 self.measurer.experiment(experiment, &limits);
             }
         }
         loop {
-            let was_full = self.shared.with(|state| state.outbox_problem.is_some());
+            let was_full = self.shared.access(|state| state.outbox_problem.is_some());
             if let Flushed::Failed(error) = courier.flush(&settings)? {
                 return Err(error.into());
             }
-            let has_shrunk = self.shared.with(|state| std::mem::take(&mut state.outbox_shrank));
+            let has_shrunk = self.shared.access(|state| std::mem::take(&mut state.outbox_shrank));
             if !(was_full && has_shrunk) {
                 return Ok(Exit::Done);
             }

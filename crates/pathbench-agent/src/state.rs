@@ -1,4 +1,4 @@
-//! What the threads of the agent share: its settings, the collector's last answer, and the running measurement.
+//! The state that the threads of the agent share: its settings, the collector's last answer, and the running measurement.
 
 use crate::client::{Outbox, Settings, SettingsFile};
 use crate::host::AgentHost;
@@ -12,7 +12,7 @@ use pathbench_record::live::LiveRecord;
 use pathbench_record::transport::TransportLabel;
 use pathbench_transport::lock;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ const SECONDS: usize = 120;
 
 /// A measurement that the owner starts from the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct MeasurementOrder {
     pub(crate) mobile: bool,
     pub(crate) server: Choice,
 }
@@ -35,7 +35,7 @@ pub(crate) enum Choice {
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Measurement {
+pub(crate) struct RunningMeasurement {
     pub(crate) title: String,
     pub(crate) experiment: Option<String>,
     pub(crate) server: String,
@@ -50,7 +50,7 @@ pub(crate) struct Measurement {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct AgentCounts {
     pub(crate) executions: BTreeMap<&'static str, u64>,
     pub(crate) check_ins: u64,
     pub(crate) failed_requests: u64,
@@ -58,8 +58,8 @@ pub(crate) struct Counts {
     pub(crate) rejected: u64,
 }
 
-#[derive(Debug)]
-pub(crate) struct State {
+#[derive(Debug, Default)]
+pub(crate) struct AgentState {
     pub(crate) answer: Option<CheckInAnswer>,
     /// An answer that the schedule has not taken over.
     pub(crate) is_fresh: bool,
@@ -74,45 +74,30 @@ pub(crate) struct State {
     pub(crate) outbox_shrank: bool,
     /// The courier sends a batch.
     pub(crate) is_uploading: bool,
-    pub(crate) measurement: Option<Measurement>,
+    pub(crate) measurement: Option<RunningMeasurement>,
     pub(crate) last: Option<String>,
-    pub(crate) order: Option<Order>,
-    pub(crate) counts: Counts,
+    pub(crate) order: Option<MeasurementOrder>,
+    pub(crate) counts: AgentCounts,
     /// Interface → bytes used in this month, and the limit.
     pub(crate) budget: BTreeMap<String, (u64, u64)>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct AgentContext {
     pub(crate) host: Arc<AgentHost>,
     file: Mutex<SettingsFile>,
-    state: Mutex<State>,
+    state: Mutex<AgentState>,
     cancelled: AtomicBool,
     /// Something waits in the outbox.
     waiting: AtomicBool,
 }
 
-impl Shared {
+impl AgentContext {
     pub(crate) fn new(file: SettingsFile, host: Arc<AgentHost>) -> Self {
-        let state = State {
-            answer: None,
-            is_fresh: false,
-            checked_in_s: 0,
-            error: None,
-            outbox: (0, 0),
-            outbox_problem: None,
-            outbox_shrank: false,
-            is_uploading: false,
-            measurement: None,
-            last: None,
-            order: None,
-            counts: Counts::default(),
-            budget: BTreeMap::new(),
-        };
         Self {
             host,
             file: Mutex::new(file),
-            state: Mutex::new(state),
+            state: Mutex::default(),
             cancelled: AtomicBool::new(false),
             waiting: AtomicBool::new(true),
         }
@@ -131,7 +116,7 @@ impl Shared {
     }
 
     /// The settings while the owner consents to submissions.
-    pub(crate) fn consented(&self) -> Option<Settings> {
+    pub(crate) fn consented_settings(&self) -> Option<Settings> {
         self.settings().filter(|settings| settings.consent != Consent::None)
     }
 
@@ -139,8 +124,17 @@ impl Shared {
         lock(&self.file).decide(consent, None).map(drop)
     }
 
-    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    pub(crate) fn access<T>(&self, act: impl FnOnce(&mut AgentState) -> T) -> T {
         act(&mut lock(&self.state))
+    }
+
+    pub(crate) fn log(&self, event: &str, fields: Value) {
+        self.host.log(event, fields);
+    }
+
+    /// Unix time.
+    pub(crate) fn now_s(&self) -> u64 {
+        self.host.clock.unix_seconds()
     }
 
     /// The outbox, which is below the state directory.
@@ -167,24 +161,24 @@ impl Shared {
 
     /// Whether something waits, while no measurement runs: an upload would share the measured link.
     pub(crate) fn take_waiting(&self) -> bool {
-        self.with(|state| state.measurement.is_none()) && self.waiting.swap(false, Ordering::SeqCst)
+        self.access(|state| state.measurement.is_none()) && self.waiting.swap(false, Ordering::SeqCst)
     }
 
     /// Whether a batch may be sent, which a measurement then waits for.
     pub(crate) fn begin_upload(&self) -> bool {
-        self.with(|state| {
+        self.access(|state| {
             state.is_uploading = state.measurement.is_none();
             state.is_uploading
         })
     }
 
     pub(crate) fn servers(&self) -> Vec<OfferedServer> {
-        self.with(|state| state.answer.as_ref().map(|answer| answer.servers.clone()).unwrap_or_default())
+        self.access(|state| state.answer.as_ref().map(|answer| answer.servers.clone()).unwrap_or_default())
     }
 
     /// Takes over a live record of the running child.
     pub(crate) fn add_record(&self, record: &LiveRecord) {
-        self.with(|state| {
+        self.access(|state| {
             let Some(measurement) = &mut state.measurement else { return };
             match record {
                 LiveRecord::Start(start) => measurement.runs_planned = start.runs,
@@ -206,15 +200,15 @@ impl Shared {
 
     /// The report of the running measurement for the collector.
     pub(crate) fn live_report(&self, agent: &Name) -> Option<LiveReport> {
-        self.with(|state| state.measurement.as_ref().map(|measurement| measurement.report(agent)))
+        self.access(|state| state.measurement.as_ref().map(|measurement| measurement.report(agent)))
     }
 
     pub(crate) fn metrics(&self, now_s: u64) -> Exposition {
-        self.with(|state| metrics(state, now_s))
+        self.access(|state| metrics(state, now_s))
     }
 }
 
-impl Measurement {
+impl RunningMeasurement {
     fn add_rate(&mut self, path: &str, rate_mbps: f64) {
         if !self.paths.contains_key(path) && self.paths.len() >= MOST_PATHS {
             return;
@@ -244,9 +238,9 @@ impl Measurement {
     }
 }
 
-fn metrics(state: &State, now_s: u64) -> Exposition {
+fn metrics(state: &AgentState, now_s: u64) -> Exposition {
     let mut metrics = Exposition::new("pathbench_agent");
-    let Counts { executions, check_ins, failed_requests, acknowledged, rejected } = &state.counts;
+    let AgentCounts { executions, check_ins, failed_requests, acknowledged, rejected } = &state.counts;
     let by_outcome = executions.iter().map(|(name, count)| (*name, *count as f64));
     metrics.add(
         "executions_total",
@@ -283,13 +277,13 @@ mod tests {
 
     #[test]
     fn live_records_become_a_bounded_report() {
-        let shared = Shared::new(SettingsFile::default(), test_host());
+        let shared = AgentContext::new(SettingsFile::default(), test_host());
         let agent = Name::new("a").unwrap();
         assert!(shared.live_report(&agent).is_none());
         let experiment = Some("e".to_owned());
-        shared.with(|state| {
+        shared.access(|state| {
             state.measurement =
-                Some(Measurement { experiment, server: "s".into(), ..Measurement::default() });
+                Some(RunningMeasurement { experiment, server: "s".into(), ..RunningMeasurement::default() });
         });
         let paths: Vec<_> = (0..20)
             .map(|n| json!({ "name": format!("eth{n}"), "bytes": 1, "rate_mbps": 7.5, "retransmitted_bytes": 0, "cwnd_bytes": 1 }))
@@ -306,13 +300,13 @@ mod tests {
         }
         let report = shared.live_report(&agent).unwrap();
         assert_eq!((report.problem(), report.paths.len(), report.runs_planned), (None, MOST_PATHS, 3));
-        assert!(shared.with(|state| state.measurement.as_ref().unwrap().paths["eth0"].len()) <= SECONDS);
+        assert!(shared.access(|state| state.measurement.as_ref().unwrap().paths["eth0"].len()) <= SECONDS);
     }
 
     #[test]
     fn metrics_have_help_and_escaped_labels() {
-        let shared = Shared::new(SettingsFile::default(), test_host());
-        shared.with(|state| state.budget.insert("a\"b".to_owned(), (5, 10)));
+        let shared = AgentContext::new(SettingsFile::default(), test_host());
+        shared.access(|state| state.budget.insert("a\"b".to_owned(), (5, 10)));
         let text = shared.metrics(7).text();
         pathbench_testkit::assert_documented(&text, "agent.md");
         assert!(text.contains("pathbench_agent_budget_used_bytes{interface=\"a\\\"b\"} 5\n"), "{text}");

@@ -1,6 +1,6 @@
 //! `GET /health` and `GET /metrics` of the agent.
 
-use crate::state::Shared;
+use crate::state::AgentContext;
 use pathbench_program::exit::Failure;
 use pathbench_program::responder::{Request, Responder, Response};
 use serde_json::json;
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 const TIME: Duration = Duration::from_millis(500);
 
-pub(crate) fn start(address: SocketAddr, shared: &Arc<Shared>) -> Result<Responder, Failure> {
+pub(crate) fn start(address: SocketAddr, shared: &Arc<AgentContext>) -> Result<Responder, Failure> {
     let shared = Arc::clone(shared);
     Responder::start(address, "GET /metrics", TIME, move |request| response(request, &shared))
 }
 
-fn response(request: &Request, shared: &Shared) -> Response {
+fn response(request: &Request, shared: &AgentContext) -> Response {
     match (request.is_read(), request.path.as_str()) {
-        (true, "/metrics") => Response::metrics(shared.metrics(shared.host.clock.unix_seconds())),
+        (true, "/metrics") => Response::metrics(shared.metrics(shared.now_s())),
         (true, "/health") => {
-            let document = shared.with(|state| {
+            let document = shared.access(|state| {
                 json!({
                     "status": if shared.is_stopping() { "stopping" } else { "ok" },
                     "collector": state.error,

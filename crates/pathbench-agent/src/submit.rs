@@ -2,8 +2,8 @@
 //! collector. A failed submission never changes the exit code of a measurement.
 
 use crate::client::{
-    Collector, CollectorAddress, CollectorArgs, CollectorError, ConsentArgs, Delivered, Material, Outbox,
-    Settings, SettingsFile, deliver, given, state_directory, submission,
+    CollectorAddress, CollectorArgs, CollectorClient, CollectorError, ConsentArgs, Delivered, Material,
+    Outbox, Settings, SettingsFile, deliver, require_consent, state_directory, submission,
 };
 use clap::Args;
 use pathbench_api::Uuid;
@@ -58,7 +58,7 @@ pub struct SubmitArgs {
 /// Submits results to one collector, with consent.
 #[derive(Debug)]
 pub struct Submitter {
-    collector: Collector,
+    collector: CollectorClient,
     settings: Settings,
     outbox: Outbox,
     clock: Arc<dyn WallClock>,
@@ -74,7 +74,11 @@ impl SubmitOptions {
 }
 
 impl Submitter {
-    fn new(collector: Collector, consent: &ConsentArgs, clock: &Arc<dyn WallClock>) -> Result<Self, Failure> {
+    fn new(
+        collector: CollectorClient,
+        consent: &ConsentArgs,
+        clock: &Arc<dyn WallClock>,
+    ) -> Result<Self, Failure> {
         if collector.address.is_exposed() {
             output::note(format_args!(
                 "pathbench: {}: without https others on the path can read results and tokens",
@@ -82,7 +86,7 @@ impl Submitter {
             ));
         }
         let mut file = SettingsFile::open(consent.config.as_deref())?;
-        let settings = given(&mut file, consent.consent, None)?;
+        let settings = require_consent(&mut file, consent.consent, None)?;
         let outbox = Outbox::open(&state_directory()?, settings.limits.outbox.0, clock.unix_seconds())?;
         Ok(Self { collector, settings, outbox, clock: Arc::clone(clock) })
     }
@@ -126,7 +130,7 @@ impl Submitter {
             if wait > SHORT_WAIT || attempt == ATTEMPTS {
                 break;
             }
-            std::thread::sleep(wait);
+            self.clock.sleep_until(self.clock.now() + wait);
         }
         Ok(all)
     }
@@ -148,7 +152,6 @@ impl Submitter {
     }
 }
 
-/// Runs `submit`.
 pub fn submit(args: &SubmitArgs, clock: &Arc<dyn WallClock>) -> Result<Exit, Failure> {
     let Some(address) = args.collector.as_ref().filter(|_| !args.list) else {
         return list(args, clock.unix_seconds());
@@ -182,7 +185,7 @@ pub fn submit(args: &SubmitArgs, clock: &Arc<dyn WallClock>) -> Result<Exit, Fai
     Ok(if delivered.rejected.is_empty() { Exit::Done } else { Exit::Refused })
 }
 
-fn delete(args: &SubmitArgs, collector: &Collector, now_s: u64) -> Result<Exit, Failure> {
+fn delete(args: &SubmitArgs, collector: &CollectorClient, now_s: u64) -> Result<Exit, Failure> {
     let file = SettingsFile::open(args.consent.config.as_deref())?;
     let Some(settings) = &file.settings else {
         return Err(Failure::bad_input(format!(

@@ -1,7 +1,7 @@
 //! The server of an execution: chosen among those that the collector offers and the owner permits, by the connection
 //! time. Everything that a collector says about a server is checked before a packet goes there.
 
-use crate::limits::Limits;
+use crate::limits::OwnerLimits;
 use crate::networks::HostNetworks;
 use pathbench_api::check_in::{MOST_SERVERS, OfferedServer};
 use pathbench_api::experiment::Family;
@@ -24,7 +24,7 @@ const MOST_ADDRESSES: usize = 16;
 
 /// A server that may be tested.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct TestTarget {
     pub(crate) name: Name,
     host: String,
     port: u16,
@@ -34,20 +34,20 @@ pub(crate) struct Target {
     pub(crate) token: Option<String>,
 }
 
-impl Target {
+impl TestTarget {
     /// Checks an offered server; the reason if it must not be tested.
     pub(crate) fn new(
         offered: &OfferedServer,
-        limits: &Limits,
+        limits: &OwnerLimits,
         networks: &dyn HostNetworks,
     ) -> Result<Self, String> {
-        let target = Self::unlimited(offered)?;
+        let target = Self::without_limits(offered)?;
         limits.permit_server(&target.host, &target.addresses, &networks.own_networks()?)?;
         Ok(target)
     }
 
     /// As [`Self::new`] for a server that the owner of this host names.
-    pub(crate) fn unlimited(offered: &OfferedServer) -> Result<Self, String> {
+    pub(crate) fn without_limits(offered: &OfferedServer) -> Result<Self, String> {
         let ServerName { host, port, .. } = ServerName::parse(&offered.address, PORT)?;
         // An option on the command line of the test.
         if host.starts_with('-') || host.len() > 253 {
@@ -101,15 +101,15 @@ impl Target {
 }
 
 /// The offered servers that an experiment names, all if it names none.
-pub(crate) fn named<'a>(offered: &'a [OfferedServer], names: &[Name]) -> Vec<&'a OfferedServer> {
+pub(crate) fn filter_servers<'a>(offered: &'a [OfferedServer], names: &[Name]) -> Vec<&'a OfferedServer> {
     let fits = |server: &&OfferedServer| names.is_empty() || names.contains(&server.name);
     offered.iter().take(MOST_SERVERS).filter(fits).collect()
 }
 
 /// The target with the shortest connection time; the first one if none accepts a connection.
-pub(crate) fn nearest(mut targets: Vec<Target>, clock: &dyn Clock) -> Option<Target> {
+pub(crate) fn select_nearest(mut targets: Vec<TestTarget>, clock: &dyn Clock) -> Option<TestTarget> {
     if targets.len() > 1 {
-        let timed = |target: &Target| {
+        let timed = |target: &TestTarget| {
             let address = SocketAddr::new(target.address(None)?, target.port);
             let begun = clock.now();
             TcpStream::connect_timeout(&address, CONNECTION).ok()?;
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn offers_that_could_do_harm_are_refused() {
         let refused = |changes: Value| {
-            Target::new(&offered(&changes), &Limits::default(), &KernelNetworks).unwrap_err()
+            TestTarget::new(&offered(&changes), &OwnerLimits::default(), &KernelNetworks).unwrap_err()
         };
         assert!(refused(json!({})).contains("not a public address"));
         for changes in [
@@ -175,10 +175,11 @@ mod tests {
 
     #[test]
     fn the_checked_address_is_the_tested_one() {
-        let limits = Limits { servers: vec!["127.0.0.0/8".parse().unwrap()], ..Limits::default() };
+        let limits = OwnerLimits { servers: vec!["127.0.0.0/8".parse().unwrap()], ..OwnerLimits::default() };
         let fingerprint = "ab".repeat(32);
         let target =
-            Target::new(&offered(&json!({ "fingerprint": fingerprint })), &limits, &KernelNetworks).unwrap();
+            TestTarget::new(&offered(&json!({ "fingerprint": fingerprint })), &limits, &KernelNetworks)
+                .unwrap();
         let address = target.address(None).unwrap();
         assert_eq!(target.argument(address), "127.0.0.1:4433");
         assert_eq!(target.address(Some(Family::Ipv6)), None);
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn an_experiment_names_its_servers() {
         let servers = [offered(&json!({})), offered(&json!({ "name": "t" }))];
-        assert_eq!(named(&servers, &[]).len(), 2);
-        assert_eq!(named(&servers, &[Name::new("t").unwrap()])[0].name.as_str(), "t");
+        assert_eq!(filter_servers(&servers, &[]).len(), 2);
+        assert_eq!(filter_servers(&servers, &[Name::new("t").unwrap()])[0].name.as_str(), "t");
     }
 }

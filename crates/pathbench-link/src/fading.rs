@@ -7,6 +7,7 @@ use crate::{
     ArqModel, BaseDelay, ChangeSchedule, GilbertElliott, LinkChange, LinkModel, LossModel, RateModel,
 };
 use pathbench_record::text::duration;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -52,7 +53,7 @@ const DB_TO_HALF: f64 = 1.5;
 /// apply to each attempt: ARQ retransmits, so the link first becomes slow and then loses packets. A model without ARQ
 /// gets [`DEFAULT_ARQ`], and its loss becomes the loss of each attempt. An unlimited rate stays unlimited. The base
 /// delay does not change, because radio propagation adds almost none.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Walk {
     /// Metres per second; about 1.4 for a pedestrian.
     pub speed_mps: f64,
@@ -179,7 +180,7 @@ impl Walk {
 
 /// A linear change from the current model to other values. A Gilbert-Elliott loss becomes an independent loss that
 /// starts at its mean; an unlimited rate changes to the new rate immediately.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ramp {
     pub duration: Duration,
     /// Bits per second at the end, at least 1; `None`: unchanged.

@@ -3,6 +3,7 @@
 use crate::schedule::{DelaySchedule, End, LossSchedule, OpportunitySchedule, RateSchedule, TrainSchedule};
 use pathbench_record::network::ETHERNET_HEADER_BYTES;
 use pathbench_record::units::QueueLimit;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ macro_rules! link_model {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $default:expr,)*) => {
         /// One direction of a link. Packets pass the fields in their order; random decisions depend only on the seed
         /// and the packet's number.
-        #[derive(Debug, Clone, PartialEq)]
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub struct LinkModel {
             $($(#[$doc])* pub $field: $type,)*
         }
@@ -27,7 +28,7 @@ macro_rules! link_model {
         }
 
         /// New values of some parameters; `None` leaves a parameter unchanged.
-        #[derive(Debug, Clone, PartialEq, Default)]
+        #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
         pub struct LinkChange {
             $(pub $field: Option<$type>,)*
         }
@@ -95,21 +96,24 @@ link_model! {
 }
 
 /// The rate model. A schedule starts with the direction, and again when a change activates it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum RateModel {
     Unlimited,
     /// Bits per second, at least 1.
     Constant(u64),
     /// Bits per second that change with time: steps of a scenario, or a `second,bytes_per_second` trace.
+    #[serde(with = "shared")]
     Steps(Arc<RateSchedule>),
     /// Mahimahi's delivery opportunities.
+    #[serde(with = "shared")]
     Opportunities(Arc<OpportunitySchedule>),
     /// `CellReplay`'s packet trains, which carry a base delay as well.
+    #[serde(with = "shared")]
     Trains(Arc<TrainSchedule>),
 }
 
 /// The queue discipline: the packets that a queue drops, and the time of the drop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Discipline {
     /// Drops the arriving packet when the queue is full.
     DropTail,
@@ -133,7 +137,7 @@ impl Discipline {
 
 /// Link-layer retransmission (ARQ): each attempt fails by the loss model and takes the packet's transmission time and
 /// `pause`; a packet is lost when all attempts fail. A fading radio link is first slow, then lossy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArqModel {
     /// Attempts after the first (7 in 802.11 for short frames).
     pub retries: u32,
@@ -141,7 +145,7 @@ pub struct ArqModel {
     pub pause: Duration,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum LossModel {
     /// Each packet independently with this probability, 0 to 1.
     Independent(f64),
@@ -151,6 +155,7 @@ pub enum LossModel {
     /// the end of the first period.
     Bursts { period: Duration, length: Duration, loss: f64 },
     /// Probabilities that change with time, from a trace.
+    #[serde(with = "shared")]
     Schedule(Arc<LossSchedule>),
 }
 
@@ -161,7 +166,7 @@ impl Default for LossModel {
 }
 
 /// Parameters of the two-state channel; all 0 to 1. The channel begins in the good state.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GilbertElliott {
     /// Probability of the transition from good to bad, per packet.
     pub to_bad: f64,
@@ -181,10 +186,11 @@ impl GilbertElliott {
 }
 
 /// The delay common to all packets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum BaseDelay {
     Constant(Duration),
     /// Changes with time, from a trace.
+    #[serde(with = "shared")]
     Schedule(Arc<DelaySchedule>),
 }
 
@@ -196,7 +202,7 @@ impl Default for BaseDelay {
 
 /// Distributions of jitter. Uniform and normal lie around the base delay (the sum is never negative), exponential and
 /// Pareto are added to it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Distribution {
     /// Uniform in `[-size, size]`.
     Uniform,
@@ -317,5 +323,24 @@ pub fn queue_bytes(limit: QueueLimit, rate_bps: u64, mtu_bytes: u32) -> u64 {
             u64::from(packets) * (u64::from(mtu_bytes) + u64::from(ETHERNET_HEADER_BYTES))
         }
         QueueLimit::Bytes(bytes) => bytes,
+    }
+}
+
+/// A schedule as its content: serde shares nothing.
+mod shared {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::sync::Arc;
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        schedule: &Arc<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        schedule.as_ref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<T>, D::Error> {
+        T::deserialize(deserializer).map(Arc::new)
     }
 }

@@ -1,9 +1,10 @@
 //! Parameters that change with time: the contents of traces. All times count from the start of the schedule.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Continuation after the end of a schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
     /// The last value stays.
     Hold,
@@ -12,7 +13,7 @@ pub enum End {
 }
 
 /// Values that hold from their time until the next step; the first time is zero, times strictly increase.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Steps<V> {
     /// At least one.
     pub steps: Vec<(Duration, V)>,
@@ -26,7 +27,7 @@ pub type DelaySchedule = Steps<Duration>;
 pub type LossSchedule = Steps<f64>;
 
 /// Times at which up to [`OpportunitySchedule::BYTES`] may leave; unused bytes are lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpportunitySchedule {
     /// Milliseconds, not decreasing, the last above zero; a millisecond may occur several times.
     pub at_ms: Vec<u64>,
@@ -47,14 +48,14 @@ impl OpportunitySchedule {
 ///
 /// (`CellReplay` continues with a second trace, recorded under load, when a train is used up, and begins a new train
 /// with every packet that arrives after the last one's departure, which lets a paced sender exceed the measured rate.)
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainSchedule {
     /// In the order of their times; at least one.
     pub trains: Vec<Train>,
 }
 
 /// Delay and opportunities of a train of packets that begins at `at`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Train {
     pub at: Duration,
     /// Delay of the train's first packet.

@@ -1,5 +1,5 @@
 //! The frame of Pathbench's programs, the outermost shell of each: the host's clock, exit codes, standard output and
-//! error, random bytes, signals, children of the same program, and status pages with metrics.
+//! error, random bytes, signals, children of the same program, and status pages with metrics. It never knows a command.
 //!
 //! # Modules
 //! - [`clock`]: the host's clock, which all other crates are passed

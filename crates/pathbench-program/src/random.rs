@@ -25,7 +25,7 @@ pub fn seed() -> u64 {
     u64::from(u32::from_ne_bytes(bytes()))
 }
 
-/// From 0 to below 1.
+/// A number from 0 to below 1.
 pub fn fraction() -> f64 {
     f64::from(u32::from_ne_bytes(bytes())) / (f64::from(u32::MAX) + 1.0)
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Of a request line and its header fields.
+/// Largest request line with its header fields.
 const HEAD_BYTES: usize = 8 << 10;
 const BODY_BYTES: usize = 16 << 10;
 /// Clients at the same time; further ones are closed at once.

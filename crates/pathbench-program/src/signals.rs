@@ -3,6 +3,7 @@
 use crate::clock::RealClock;
 use crate::output;
 use pathbench_record::time::Clock as _;
+use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -77,12 +78,9 @@ pub fn ignore_interrupts() {
     }
 }
 
-/// Starts a child, waits for its end, and meanwhile passes stop signals to `forward`. Uses no thread: a process whose
-/// children enter another PID namespace must not have several threads (`clone(2)`, `EINVAL`).
-pub fn wait_forwarding(
-    start: impl FnOnce() -> io::Result<Child>,
-    forward: impl Fn(&Child, i32),
-) -> io::Result<ExitStatus> {
+/// Starts a child, waits for its end, and meanwhile sends it SIGINT for SIGINT and SIGTERM for the other stop signals. Uses
+/// no thread: a process whose children enter another PID namespace must not have several threads (`clone(2)`, `EINVAL`).
+pub fn wait_forwarding(start: impl FnOnce() -> io::Result<Child>) -> io::Result<ExitStatus> {
     // Registered before the child starts, so that the end of the child cannot be missed.
     let mut signals = Signals::new(stop_signals().into_iter().chain([SIGCHLD]))?;
     let mut child = start()?;
@@ -92,7 +90,10 @@ pub fn wait_forwarding(
         }
         for signal in signals.wait() {
             if signal != SIGCHLD {
-                forward(&child, signal);
+                let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+                let signal = if signal == SIGINT { Signal::INT } else { Signal::TERM };
+                // If the process has already ended, the wait for it ends as well.
+                let _dead = process.map(|process| kill_process(process, signal));
             }
         }
     }

@@ -75,7 +75,7 @@ impl FromStr for Transport {
 /// A transport, and the path to which it is bound, if any: `mptcp`, `tcp`, `tcp@wlan`.
 ///
 /// For a multipath transport, the named path is the initial path of the connection.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TransportLabel {
     pub transport: Transport,
     /// The path to which the connection is bound (single-path) or its initial path (multipath); `None`: the first.

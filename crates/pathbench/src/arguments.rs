@@ -78,7 +78,7 @@ impl TestServerArguments {
             }
         }
         mistakes.extend(plan.as_ref().err().into_iter().flatten().cloned());
-        mistakes.extend(repeated("--path", &self.server.interfaces));
+        mistakes.extend(find_repeated("--path", &self.server.interfaces));
         if let Some(file) = &self.ca
             && let Err(error) = fs::read(file)
         {
@@ -102,12 +102,11 @@ impl TestServerArguments {
 }
 
 /// A mistake for each value that is given twice.
-pub(crate) fn repeated(option: &str, values: &[String]) -> Vec<String> {
+pub(crate) fn find_repeated(option: &str, values: &[String]) -> Vec<String> {
     let again = values.iter().enumerate().filter(|(index, value)| values[..*index].contains(value));
     again.map(|(_, value)| format!("{option} {value} is given twice")).collect()
 }
 
-/// The transports to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TransportChoice {
     pub(crate) transports: Vec<Transport>,
@@ -123,7 +122,6 @@ impl TransportChoice {
         Self { transports, named }
     }
 
-    /// Whether the user named this transport.
     pub(crate) fn names(&self, transport: Transport) -> bool {
         self.named && self.transports.contains(&transport)
     }
@@ -210,7 +208,7 @@ mod tests {
     #[test]
     fn an_interface_that_is_given_twice_is_a_mistake() {
         let paths = ["eth0", "wlan0", "eth0"].map(str::to_owned);
-        assert_eq!(repeated("--path", &paths), ["--path eth0 is given twice"]);
-        assert!(repeated("--path", &paths[..2]).is_empty());
+        assert_eq!(find_repeated("--path", &paths), ["--path eth0 is given twice"]);
+        assert!(find_repeated("--path", &paths[..2]).is_empty());
     }
 }

@@ -16,33 +16,35 @@ const OTHERS_MAY_WRITE: u32 = 0o022;
 
 /// The journal of `command` in this network namespace: the user's file, or the first default directory that holds a
 /// journal or can be created. Like routes, these directories do not survive a reboot.
-pub(crate) fn place(command: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
-    if let Some(given) = given {
-        return Ok(given.to_owned());
-    }
-    let name = name(command)?;
-    let places = places();
-    let standing = places.iter().find(|place| is_own(place) && place.join(&name).exists());
-    let place = standing.or_else(|| places.iter().find(|place| make(place)));
-    place.map(|place| place.join(&name)).ok_or_else(|| {
-        let tried: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+pub(crate) fn create_file(command: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let found = locate(command, given, |all| all.iter().find(|one| create(one)).cloned())?;
+    found.ok_or_else(|| {
+        let tried: Vec<String> = directories().iter().map(|one| one.display().to_string()).collect();
+        let tried = tried.join(", ");
         Failure::host_cannot(format!(
-            "no directory for the journal, tried {}: name one with --journal FILE",
-            tried.join(", ")
+            "no directory for the journal, tried {tried}: name one with --journal FILE"
         ))
     })
 }
 
-/// Where the journal is, or would be, without creating its directory: to read it.
-pub(crate) fn place_to_read(command: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
+/// The path of an existing or future journal, to read it; creates no directory.
+pub(crate) fn find_file(command: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let found = locate(command, given, |all| all.first().cloned())?;
+    Ok(found.unwrap_or_else(std::env::temp_dir))
+}
+
+fn locate(
+    command: &str,
+    given: Option<&Path>,
+    otherwise: impl FnOnce(&[PathBuf]) -> Option<PathBuf>,
+) -> Result<Option<PathBuf>, Failure> {
     if let Some(given) = given {
-        return Ok(given.to_owned());
+        return Ok(Some(given.to_owned()));
     }
     let name = name(command)?;
-    let places = places();
-    let standing = places.iter().find(|place| is_own(place) && place.join(&name).exists());
-    let place = standing.or(places.first()).cloned().unwrap_or_else(std::env::temp_dir);
-    Ok(place.join(name))
+    let directories = directories();
+    let standing = directories.iter().find(|one| is_own(one) && one.join(&name).exists()).cloned();
+    Ok(standing.or_else(|| otherwise(&directories)).map(|directory| directory.join(name)))
 }
 
 /// The file name of a command's journal. A later namespace may have the same inode, but another cookie.
@@ -56,25 +58,25 @@ fn name(command: &str) -> Result<String, Failure> {
     Ok(format!("{command}-journal-inode-{}.jsonl", namespace.ino()))
 }
 
-fn places() -> Vec<PathBuf> {
+fn directories() -> Vec<PathBuf> {
     let user = rustix::process::geteuid();
     let of_root = user.is_root().then(|| PathBuf::from("/run/pathbench"));
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|place| !place.is_empty());
-    let of_user = runtime.map(|place| PathBuf::from(place).join("pathbench"));
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|directory| !directory.is_empty());
+    let of_user = runtime.map(|directory| PathBuf::from(directory).join("pathbench"));
     // For a user namespace without its own runtime directory.
     let last = std::env::temp_dir().join(format!("pathbench-{}", user.as_raw()));
     [of_root, of_user, Some(last)].into_iter().flatten().collect()
 }
 
 /// Creates a missing directory; returns whether it can hold a journal.
-fn make(place: &Path) -> bool {
-    let _there_already = DirBuilder::new().mode(OWN_ONLY).create(place);
-    is_own(place) && access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+fn create(directory: &Path) -> bool {
+    let _there_already = DirBuilder::new().mode(OWN_ONLY).create(directory);
+    is_own(directory) && access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 /// Whether it is a directory owned by this user that no other user can write to.
-fn is_own(place: &Path) -> bool {
-    fs::symlink_metadata(place).is_ok_and(|metadata| {
+fn is_own(directory: &Path) -> bool {
+    fs::symlink_metadata(directory).is_ok_and(|metadata| {
         metadata.is_dir()
             && metadata.uid() == rustix::process::geteuid().as_raw()
             && metadata.mode() & OTHERS_MAY_WRITE == 0
@@ -146,20 +148,20 @@ mod tests {
     #[test]
     fn a_journal_is_kept_where_no_other_user_can_write() {
         let home = tempfile::tempdir().unwrap();
-        let place = home.path().join("pathbench");
-        assert!(make(&place), "a missing directory is made");
-        assert_eq!(fs::metadata(&place).unwrap().mode() & 0o777, OWN_ONLY);
-        assert!(make(&place), "one that is there will do");
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(!make(&place), "others can write to it");
+        let directory = home.path().join("pathbench");
+        assert!(create(&directory), "a missing directory is made");
+        assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, OWN_ONLY);
+        assert!(create(&directory), "one that is there will do");
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(!create(&directory), "others can write to it");
         let link = home.path().join("link");
         std::os::unix::fs::symlink(home.path(), &link).unwrap();
-        assert!(!make(&link), "it leads elsewhere");
-        assert!(!make(&home.path().join("no/where")));
+        assert!(!create(&link), "it leads elsewhere");
+        assert!(!create(&home.path().join("no/where")));
     }
 
     #[test]
     fn a_named_journal_is_used_as_given() {
-        assert_eq!(place("mtu", Some(Path::new("here.jsonl"))).unwrap(), Path::new("here.jsonl"));
+        assert_eq!(create_file("mtu", Some(Path::new("here.jsonl"))).unwrap(), Path::new("here.jsonl"));
     }
 }

@@ -22,16 +22,18 @@ use pathbench_agent::client::state_directory;
 use pathbench_agent::host::AgentHost;
 use pathbench_agent::networks::KernelNetworks;
 use pathbench_agent::{service, submit};
+use pathbench_lab::scenario;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{output, signals, supervised};
 use pathbench_record::time::SharedClock;
 use serde_json::{Map, Value};
+use std::ffi::OsString;
 use std::sync::Arc;
 
 /// Runs the command of this process's command line, and reports its failure.
 pub fn run_command_line(clock: &SharedClock) -> Exit {
     let mut command = Cli::command();
-    let ended = match parse(&mut command) {
+    let ended = match parse(&mut command, std::env::args_os()) {
         Ok((cli, given)) => dispatch(cli.command, given, clock),
         Err(message) => output::print_usage(&message),
     };
@@ -46,9 +48,27 @@ pub fn run_command_line(clock: &SharedClock) -> Exit {
     }
 }
 
+/// Parses a command line and plans its command, without effects. Fails as the command would before its first effect.
+pub fn plan_command_line(words: &[&str]) -> Result<(), Failure> {
+    let (cli, _) = parse(&mut Cli::command(), words).map_err(Failure::bad_input)?;
+    match cli.command {
+        Command::Lab(LabCommand::Run(args)) => lab::run::plan(&args).map(drop),
+        Command::Lab(LabCommand::Up(args)) => lab::load(&args.scenario, &(&args.overrides).into()).map(drop),
+        Command::Lab(LabCommand::Show { name }) => {
+            scenario::load(&name).map(drop).map_err(Failure::bad_input)
+        }
+        Command::Test(args) => test::plan(&args).map(drop),
+        Command::Roam(args) => roam::plan(&args).map(drop),
+        _ => Ok(()),
+    }
+}
+
 /// The command line, and its options that differ from their defaults.
-fn parse(command: &mut clap::Command) -> Result<(Cli, Map<String, Value>), clap::Error> {
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+fn parse<W: Into<OsString> + Clone>(
+    command: &mut clap::Command,
+    words: impl IntoIterator<Item = W>,
+) -> Result<(Cli, Map<String, Value>), clap::Error> {
+    let matches = command.try_get_matches_from_mut(words)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(command))?;
     Ok((cli, cli::given(command, &matches)))
 }
@@ -81,7 +101,6 @@ fn dispatch(command: Command, given: Map<String, Value>, clock: &SharedClock) ->
     }
 }
 
-/// This host, as an agent uses it.
 fn agent_host(clock: &SharedClock) -> Result<AgentHost, Failure> {
     Ok(AgentHost {
         clock: Arc::clone(clock),

@@ -1,6 +1,6 @@
 //! Progress of `lab run`, `test`, `roam` and `mtu` on stderr: lines, and on a terminal a live view below the lines.
 
-use crate::live::{Live, LiveRuns};
+use crate::live::{LiveOutput, LiveRuns};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pathbench_analysis::assembly::{ClientPath, Evidence, LinesSoFar};
 use pathbench_lab::study::{BegunRun, StudyObserver};
@@ -27,18 +27,18 @@ const RATE_INTERVAL: Duration = Duration::from_millis(300);
 /// Resolution of the bar.
 const STEPS: u64 = 1000;
 
-pub(crate) struct Progress {
+pub(crate) struct ProgressDisplay {
     view: MultiProgress,
     bars: Vec<ProgressBar>,
     quiet: bool,
     live: bool,
     next: Timestamp,
     /// Receives the lines as well.
-    pub(crate) records: Live,
+    pub(crate) records: LiveOutput,
 }
 
-impl Progress {
-    pub(crate) fn new(quiet: bool, records: Live) -> Self {
+impl ProgressDisplay {
+    pub(crate) fn new(quiet: bool, records: LiveOutput) -> Self {
         let live = output::stderr_is_terminal() && !quiet && !records.has_screen();
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let view = MultiProgress::with_draw_target(target);
@@ -113,7 +113,7 @@ impl Progress {
 /// A run that is about to begin.
 pub(crate) struct NextRun<'a> {
     pub(crate) id: &'a str,
-    /// From 1.
+    /// Number of the run, from 1.
     pub(crate) number: usize,
     pub(crate) label: &'a TransportLabel,
     pub(crate) pattern: &'a str,
@@ -124,7 +124,7 @@ pub(crate) struct NextRun<'a> {
 
 /// Progress of runs that follow a schedule, for `lab run` and `test`.
 pub(crate) struct RunProgress<'a> {
-    progress: &'a mut Progress,
+    progress: &'a mut ProgressDisplay,
     live: LiveRuns,
     runs: usize,
     finished: usize,
@@ -141,7 +141,7 @@ pub(crate) struct RunProgress<'a> {
 }
 
 impl<'a> RunProgress<'a> {
-    pub(crate) fn new(progress: &'a mut Progress, runs: usize, parallel: bool) -> Self {
+    pub(crate) fn new(progress: &'a mut ProgressDisplay, runs: usize, parallel: bool) -> Self {
         Self {
             live: LiveRuns::new(progress.records.clone()),
             progress,
@@ -254,20 +254,19 @@ impl<'a> RunProgress<'a> {
 }
 
 impl std::ops::Deref for RunProgress<'_> {
-    type Target = Progress;
+    type Target = ProgressDisplay;
 
-    fn deref(&self) -> &Progress {
+    fn deref(&self) -> &ProgressDisplay {
         self.progress
     }
 }
 
-/// Progress of a study in a lab.
-pub(crate) struct StudyProgress<'a>(pub(crate) RunProgress<'a>);
+pub(crate) struct StudyDisplay<'a>(pub(crate) RunProgress<'a>);
 
-impl<'a> StudyProgress<'a> {
+impl<'a> StudyDisplay<'a> {
     /// `runs` are the runs of this session, `earlier` those of earlier sessions.
     pub(crate) fn new(
-        progress: &'a mut Progress,
+        progress: &'a mut ProgressDisplay,
         title: &str,
         runs: usize,
         earlier: usize,
@@ -282,7 +281,7 @@ impl<'a> StudyProgress<'a> {
     }
 }
 
-impl StudyObserver for StudyProgress<'_> {
+impl StudyObserver for StudyDisplay<'_> {
     fn on_run(&mut self, run: &BegunRun<'_>) {
         let next = NextRun {
             id: run.id,

@@ -1,10 +1,10 @@
 //! The common frame of `test`, `roam` and `mtu`: interrupts, progress, the result directory and its completion.
 
 use crate::arguments::{OutputArguments, TransportChoice};
-use crate::client::Client;
+use crate::client::TestClient;
 use crate::client::discovery::{Discovery, Reached};
-use crate::live::{self, Live, LiveMode};
-use crate::progress::Progress;
+use crate::live::{self, LiveMode, LiveOutput};
+use crate::progress::ProgressDisplay;
 use crate::result::{self, Presentation, create_result, host_record, parent_of_results, remove_empty};
 use crate::study;
 use pathbench_agent::submit::Submitter;
@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// One invocation of a measuring command.
-pub(crate) struct Session {
+pub(crate) struct MeasurementSession {
     name: &'static str,
     /// Set by the first interrupt.
     pub(crate) clock: SharedClock,
     pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) progress: Progress,
+    pub(crate) progress: ProgressDisplay,
     pub(crate) document: ResultDocument,
     /// Whether the user gave the seed.
     pub(crate) has_seed: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     directory: Option<PathBuf>,
 }
 
-impl Session {
+impl MeasurementSession {
     /// From now on an interrupt sets `stop`. `options` are the options that differ from their defaults.
     pub(crate) fn begin(
         name: &'static str,
@@ -55,12 +55,12 @@ impl Session {
             ..ScenarioRecord::default()
         };
         let stop = signals::stop_flag(live::restore_terminal);
-        let live = Live::begin(LiveMode::of(output.json_stream, tui), &stop, clock);
+        let live = LiveOutput::begin(LiveMode::from_flags(output.json_stream, tui), &stop, clock);
         Self {
             name,
             clock: Arc::clone(clock),
             stop,
-            progress: Progress::new(output.quiet, live),
+            progress: ProgressDisplay::new(output.quiet, live),
             document,
             has_seed: seed.is_some(),
             submitter: None,
@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// Whether the user or the environment names a result directory.
-    pub(crate) fn has_place_for_result(&self) -> bool {
+    pub(crate) fn wants_result(&self) -> bool {
         self.output.out.is_some() || parent_of_results().is_some()
     }
 
@@ -97,7 +97,7 @@ impl Session {
     /// `description` is the command's one-line title.
     pub(crate) fn reach(
         &mut self,
-        client: &Client,
+        client: &TestClient,
         choice: &TransportChoice,
         servers: Vec<ServerName>,
         description: &str,

@@ -103,7 +103,7 @@ pub(crate) fn check_identity(
 }
 
 /// The document of an earlier session, if there is one, for the session of `now`.
-pub(crate) fn continued(
+pub(crate) fn continue_result(
     found: Option<Box<ResultDocument>>,
     now: ResultDocument,
     directory: &Path,

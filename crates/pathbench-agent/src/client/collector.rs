@@ -18,9 +18,9 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_p
 use ureq::{Agent, Body};
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// Of a whole request, with its answer.
+/// Deadline of a whole request, with its answer.
 const REQUEST: Duration = Duration::from_secs(30);
-/// Of a batch, as long as a collector waits for its body: 16 MiB at 1 Mbit/s.
+/// Deadline of a batch, as long as a collector waits for its body: 16 MiB at 1 Mbit/s.
 const BATCH: Duration = Duration::from_secs(180);
 /// Largest answer to any request.
 const ANSWER_BYTES: u64 = 1 << 20;
@@ -60,13 +60,13 @@ impl From<CollectorError> for Failure {
 }
 
 #[derive(Debug, Clone)]
-pub struct Collector {
+pub struct CollectorClient {
     pub address: CollectorAddress,
     token: Option<String>,
     agent: Agent,
 }
 
-impl Collector {
+impl CollectorClient {
     /// `ca` is a PEM file with the CA of the collector's certificate; without it the public CAs count.
     pub fn new(address: CollectorAddress, token: Option<String>, ca: Option<&Path>) -> Result<Self, Failure> {
         let roots = match ca {
@@ -105,7 +105,7 @@ impl Collector {
 
     pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CollectorError> {
         let answer = self.json(Method::POST, path, body)?;
-        self.parsed(path, &answer)
+        self.parse(path, &answer)
     }
 
     pub fn put(&self, path: &str, body: &impl Serialize) -> Result<(), CollectorError> {
@@ -114,7 +114,7 @@ impl Collector {
 
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CollectorError> {
         let answer = self.send(Method::DELETE, path, &[], &[], REQUEST)?;
-        self.parsed(path, &answer)
+        self.parse(path, &answer)
     }
 
     fn json(&self, method: Method, path: &str, body: &impl Serialize) -> Result<Vec<u8>, CollectorError> {
@@ -128,10 +128,10 @@ impl Collector {
         let body = compress_to_vec(lines, CompressionLevel::Fastest);
         let headers = [("Content-Type", "application/x-ndjson"), ("Content-Encoding", "zstd")];
         let answer = self.send(Method::POST, path, &headers, &body, BATCH)?;
-        self.parsed(path, &answer)
+        self.parse(path, &answer)
     }
 
-    fn parsed<T: DeserializeOwned>(&self, path: &str, answer: &[u8]) -> Result<T, CollectorError> {
+    fn parse<T: DeserializeOwned>(&self, path: &str, answer: &[u8]) -> Result<T, CollectorError> {
         serde_json::from_slice(answer).map_err(|error| self.no_answer(path, &error))
     }
 
@@ -160,10 +160,10 @@ impl Collector {
         let mut response = self.agent.run(request).map_err(|error| unreachable(&error))?;
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES);
         let answer = limited.read_to_vec().map_err(|error| self.no_answer(path, &error))?;
-        self.checked(path, &response, answer)
+        self.check_status(path, &response, answer)
     }
 
-    fn checked(
+    fn check_status(
         &self,
         path: &str,
         response: &Response<Body>,
@@ -181,9 +181,8 @@ impl Collector {
         let problem = match own {
             Some(problem) => printable(&problem.error, MESSAGE),
             None if status.is_redirection() => {
-                let place = header("location").unwrap_or("another place");
-                let place = printable(place, MESSAGE);
-                format!("it redirects to {place}; give the URL of the collector itself")
+                let location = printable(header("location").unwrap_or("another server"), MESSAGE);
+                format!("it redirects to {location}; give the URL of the collector itself")
             }
             None => status.canonical_reason().unwrap_or("no reason given").to_owned(),
         };

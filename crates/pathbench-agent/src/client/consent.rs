@@ -8,7 +8,7 @@ use pathbench_program::output;
 use std::io::{BufRead as _, IsTerminal as _, Read as _, stdin};
 
 /// The decision in the file, in `given`, or of the user at the terminal. Nothing may leave this host without it.
-pub(crate) fn decided(
+pub(crate) fn load_decision(
     file: &mut SettingsFile,
     given: Option<Consent>,
     name: Option<&Name>,
@@ -29,13 +29,13 @@ pub(crate) fn decided(
     }
 }
 
-/// As [`decided`], and that results may leave this host.
-pub(crate) fn given(
+/// As [`load_decision`], and that results may leave this host.
+pub(crate) fn require_consent(
     file: &mut SettingsFile,
     given: Option<Consent>,
     name: Option<&Name>,
 ) -> Result<Settings, Failure> {
-    let settings = decided(file, given, name)?;
+    let settings = load_decision(file, given, name)?;
     if settings.consent == Consent::None {
         return Err(Failure::bad_input(format!(
             "consent is `none`: results stay on this host; --consent private or public changes that, and is kept in {}",

@@ -1,7 +1,7 @@
 //! Sending what waits in the outbox: batches, an answer for each line, and the fate of each file.
 
-use super::collector::{Collector, CollectorError};
-use super::outbox::{Outbox, Waiting};
+use super::collector::{CollectorClient, CollectorError};
+use super::outbox::{Outbox, WaitingSubmission};
 use pathbench_api::bounds::{BATCH_BYTES, BATCH_LINES};
 use pathbench_api::problem::{BatchAnswer, LineAnswer};
 use pathbench_program::exit::Failure;
@@ -10,7 +10,7 @@ const RESULTS: &str = "/v1/results";
 /// Lines in a batch: a batch that fails is sent again as a whole.
 const LINES: usize = if BATCH_LINES < 64 { BATCH_LINES } else { 64 };
 
-/// The fate of what waited.
+/// The result of a delivery.
 #[derive(Debug, Default)]
 pub(crate) struct Delivered {
     /// Ids that the collector has acknowledged.
@@ -19,12 +19,12 @@ pub(crate) struct Delivered {
     pub(crate) rejected: Vec<(String, String)>,
     /// Why the rest still waits.
     pub(crate) error: Option<CollectorError>,
-    /// Of a line that is too large for a proxy; others may pass.
+    /// The answer to a line that is too large for a proxy; others may pass.
     too_large: Option<CollectorError>,
 }
 
 struct Line {
-    waiting: Waiting,
+    waiting: WaitingSubmission,
     text: Vec<u8>,
 }
 
@@ -32,11 +32,12 @@ struct Line {
 /// batch.
 pub(crate) fn deliver(
     outbox: &Outbox,
-    collector: &Collector,
+    collector: &CollectorClient,
     may_send: impl Fn() -> bool,
 ) -> Result<Delivered, Failure> {
     let own = collector.address.to_string();
-    let mut queue: Vec<Waiting> = outbox.waiting().into_iter().filter(|one| one.collector == own).collect();
+    let mut queue: Vec<WaitingSubmission> =
+        outbox.waiting().into_iter().filter(|one| one.collector == own).collect();
     let mut delivered = Delivered::default();
     while !queue.is_empty() && delivered.error.is_none() && may_send() {
         let batch = next_batch(outbox, &mut queue)?;
@@ -49,7 +50,7 @@ pub(crate) fn deliver(
 }
 
 /// Takes the next lines from the front of `queue`.
-fn next_batch(outbox: &Outbox, queue: &mut Vec<Waiting>) -> Result<Vec<Line>, Failure> {
+fn next_batch(outbox: &Outbox, queue: &mut Vec<WaitingSubmission>) -> Result<Vec<Line>, Failure> {
     let mut batch = Vec::new();
     let mut bytes: u64 = 0;
     let mut taken = 0;
@@ -70,7 +71,7 @@ fn next_batch(outbox: &Outbox, queue: &mut Vec<Waiting>) -> Result<Vec<Line>, Fa
 
 fn send(
     outbox: &Outbox,
-    collector: &Collector,
+    collector: &CollectorClient,
     batch: Vec<Line>,
     delivered: &mut Delivered,
 ) -> Result<(), Failure> {
@@ -106,10 +107,10 @@ fn send(
     }
 }
 
-/// Applies the answers. Only an answer with the id and the place of a sent line counts.
+/// Applies the answers. Only an answer with the id and the number of a sent line counts.
 fn settle(
     outbox: &Outbox,
-    collector: &Collector,
+    collector: &CollectorClient,
     batch: &[Line],
     answer: &BatchAnswer,
     delivered: &mut Delivered,

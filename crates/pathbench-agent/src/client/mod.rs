@@ -14,8 +14,8 @@ mod submission;
 
 pub use address::CollectorAddress;
 pub(crate) use backoff::Backoff;
-pub use collector::{Collector, CollectorError};
-pub(crate) use consent::{decided, given};
+pub use collector::{CollectorClient, CollectorError};
+pub(crate) use consent::{load_decision, require_consent};
 pub(crate) use delivery::{Delivered, deliver};
 pub(crate) use networks::network_kinds;
 pub(crate) use outbox::Outbox;
@@ -40,15 +40,15 @@ pub struct CollectorArgs {
 }
 
 impl CollectorArgs {
-    pub fn collector(&self, address: &CollectorAddress) -> Result<Collector, Failure> {
-        Collector::new(address.clone(), self.collector_token.clone(), self.collector_ca.as_deref())
+    pub fn collector(&self, address: &CollectorAddress) -> Result<CollectorClient, Failure> {
+        CollectorClient::new(address.clone(), self.collector_token.clone(), self.collector_ca.as_deref())
     }
 }
 
 /// The owner's consent and where it is kept.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConsentArgs {
-    /// Who may see results: none (they stay on this host), private (the collector's operator) or public (everybody, in
+    /// Readers of results: none (they stay on this host), private (the collector's operator) or public (everybody, in
     /// the anonymous form) [default: the decision in the configuration file; without one the command asks]
     #[arg(long, value_name = "LEVEL", value_parser = consent_parser())]
     pub consent: Option<Consent>,

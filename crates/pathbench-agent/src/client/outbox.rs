@@ -35,7 +35,7 @@ struct Header {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingSubmission {
     pub(crate) id: Uuid,
     pub(crate) collector: String,
     pub(crate) queued_s: u64,
@@ -61,16 +61,17 @@ impl Outbox {
     /// The outbox below a state directory.
     pub(crate) fn open(state_directory: &Path, most_bytes: u64, now_s: u64) -> Result<Self, Failure> {
         let outbox = Self { directory: state_directory.join("outbox"), most_bytes };
-        durable::create_directory(&outbox.rejected()).map_err(|error| outbox.failed("create", &error))?;
+        durable::create_directory(&outbox.rejected_directory())
+            .map_err(|error| outbox.failure("create", &error))?;
         outbox.remove_stale(now_s);
         Ok(outbox)
     }
 
-    fn rejected(&self) -> PathBuf {
+    fn rejected_directory(&self) -> PathBuf {
         self.directory.join("rejected")
     }
 
-    fn failed(&self, what: &str, error: &io::Error) -> Failure {
+    fn failure(&self, what: &str, error: &io::Error) -> Failure {
         Failure::failed(format!("cannot {what} the outbox {}: {error}", self.directory.display()))
     }
 
@@ -128,8 +129,8 @@ impl Outbox {
     }
 
     /// All that wait, the oldest first.
-    pub(crate) fn waiting(&self) -> Vec<Waiting> {
-        let mut found: Vec<Waiting> = fs::read_dir(&self.directory)
+    pub(crate) fn waiting(&self) -> Vec<WaitingSubmission> {
+        let mut found: Vec<WaitingSubmission> = fs::read_dir(&self.directory)
             .into_iter()
             .flatten()
             .flatten()
@@ -140,16 +141,16 @@ impl Outbox {
     }
 
     /// The line of one that waits; `None` if another process has sent it.
-    pub(crate) fn line(&self, waiting: &Waiting) -> Result<Option<Vec<u8>>, Failure> {
+    pub(crate) fn line(&self, waiting: &WaitingSubmission) -> Result<Option<Vec<u8>>, Failure> {
         let file = match File::open(&waiting.file) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.failed("read", &error)),
+            Err(error) => return Err(self.failure("read", &error)),
         };
         let mut text = Vec::new();
         file.take(HEADER_BYTES + LINE_BYTES as u64 + 2)
             .read_to_end(&mut text)
-            .map_err(|error| self.failed("read", &error))?;
+            .map_err(|error| self.failure("read", &error))?;
         let begin = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1);
         let line = text.split_off(begin);
         let line = line.strip_suffix(b"\n").map(<[u8]>::to_vec);
@@ -159,31 +160,30 @@ impl Outbox {
         Ok(line)
     }
 
-    /// The collector has it.
-    pub(crate) fn remove(&self, waiting: &Waiting) -> Result<(), Failure> {
+    pub(crate) fn remove(&self, waiting: &WaitingSubmission) -> Result<(), Failure> {
         match fs::remove_file(&waiting.file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(self.failed("remove a file from", &error))
+                Err(self.failure("remove a file from", &error))
             }
             // Without a synchronisation: after a power cut it is sent again, which changes nothing.
             _ => Ok(()),
         }
     }
 
-    pub(crate) fn reject(&self, waiting: &Waiting, reason: &str) -> Result<(), Failure> {
-        let place = self.rejected();
+    pub(crate) fn reject(&self, waiting: &WaitingSubmission, reason: &str) -> Result<(), Failure> {
+        let directory = self.rejected_directory();
         let reason = printable(reason, 500);
         let moved = durable::write(
-            &place.join(format!("{}.{REASON_ENDING}", waiting.id)),
+            &directory.join(format!("{}.{REASON_ENDING}", waiting.id)),
             &[reason.as_bytes(), b"\n"],
         )
         .and_then(|()| {
-            durable::rename(&waiting.file, &place.join(file_name(waiting.id, &waiting.collector)))
+            durable::rename(&waiting.file, &directory.join(file_name(waiting.id, &waiting.collector)))
         });
         self.prune_rejected();
         match moved {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(self.failed("move a file within", &error))
+                Err(self.failure("move a file within", &error))
             }
             _ => Ok(()),
         }
@@ -191,7 +191,7 @@ impl Outbox {
 
     /// Removes the oldest rejected ones beyond a quarter of the outbox's bound. Their reasons were reported.
     fn prune_rejected(&self) {
-        let mut files = files(&self.rejected());
+        let mut files = files(&self.rejected_directory());
         // The names begin with the time of the result.
         files.sort();
         let mut bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
@@ -214,8 +214,12 @@ impl Outbox {
             let id = path.file_stem()?.to_string_lossy().into_owned();
             Some(Rejected { id, reason: printable(reason.trim(), 500) })
         };
-        let mut all: Vec<Rejected> =
-            fs::read_dir(self.rejected()).into_iter().flatten().flatten().filter_map(of_entry).collect();
+        let mut all: Vec<Rejected> = fs::read_dir(self.rejected_directory())
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(of_entry)
+            .collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
     }
@@ -226,7 +230,6 @@ impl Outbox {
     }
 }
 
-/// The files of a directory with their bytes.
 fn files(directory: &Path) -> Vec<(PathBuf, u64)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let file = |entry: fs::DirEntry| {
@@ -247,7 +250,7 @@ pub fn state_directory() -> Result<PathBuf, Failure> {
     Ok(xdg_directory("XDG_STATE_HOME", ".local/state", "/var/lib")?.join("pathbench"))
 }
 
-fn read_header(file: &Path) -> Option<Waiting> {
+fn read_header(file: &Path) -> Option<WaitingSubmission> {
     if file.extension()? != ENDING {
         return None;
     }
@@ -259,7 +262,7 @@ fn read_header(file: &Path) -> Option<Waiting> {
     BufReader::new(opened.take(HEADER_BYTES)).read_line(&mut first).ok()?;
     let header: Header = serde_json::from_str(&first).ok()?;
     let Header { collector, queued_s, result, .. } = header;
-    Some(Waiting { id, collector, queued_s, result, bytes, file: file.to_owned() })
+    Some(WaitingSubmission { id, collector, queued_s, result, bytes, file: file.to_owned() })
 }
 
 #[cfg(test)]
@@ -308,7 +311,7 @@ mod tests {
         let rejected = outbox.all_rejected();
         assert!((1..4).contains(&rejected.len()), "{rejected:?}");
         assert_eq!(rejected.last().unwrap().id, ids[7].to_string(), "the latest stay");
-        assert!(files(&outbox.rejected()).iter().map(|(_, bytes)| bytes).sum::<u64>() <= 1000);
+        assert!(files(&outbox.rejected_directory()).iter().map(|(_, bytes)| bytes).sum::<u64>() <= 1000);
         outbox.keep(new_id(1, &[9; 10]), &collector, Path::new("here"), &[b'x'; 3900], 40).unwrap();
     }
 

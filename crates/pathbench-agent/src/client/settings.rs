@@ -2,7 +2,7 @@
 //! agent. People read and edit the file; the program changes single lines of it and keeps everything else.
 
 use crate::durable;
-use crate::limits::Limits;
+use crate::limits::OwnerLimits;
 use data_encoding::HEXLOWER;
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
@@ -27,10 +27,10 @@ pub(crate) struct Settings {
     /// Random, made once.
     pub(crate) agent: Uuid,
     pub(crate) name: Name,
-    /// Its digest is in every submission; the token itself stays here until results are to be deleted.
+    /// The token that deletes results: its digest is in every submission, the token itself stays here until then.
     pub(crate) deletion_token: String,
     #[serde(default)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: OwnerLimits,
     /// Interface → operator of its network, as the owner names it.
     #[serde(default)]
     pub(crate) operators: BTreeMap<String, Name>,
@@ -51,7 +51,7 @@ pub(crate) struct SettingsFile {
     pub(crate) path: PathBuf,
     /// `None` before the owner was asked.
     pub(crate) settings: Option<Settings>,
-    /// Of the file that was read; `None` if there was none.
+    /// The version of the file that was read; `None` if there was none.
     version: Option<Version>,
 }
 
@@ -104,19 +104,19 @@ impl SettingsFile {
         if self.settings.is_none() {
             match self.put(&new_text(consent, name), durable::write_new) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                written => written.map_err(|error| self.failed("write", &error))?,
+                written => written.map_err(|error| self.failure("write", &error))?,
             }
             self.read()?;
         }
         if self.settings.as_ref().is_none_or(|settings| settings.consent != consent) {
-            let text = fs::read_to_string(&self.path).map_err(|error| self.failed("read", &error))?;
+            let text = fs::read_to_string(&self.path).map_err(|error| self.failure("read", &error))?;
             let text = with_line(&text, "consent", &format!("consent = \"{consent}\""));
             // An editor's other form of a line must not end in a file that cannot be read.
             parse(&text).map_err(|problem| Failure::failed(format!("{}: {problem}", self.path.display())))?;
-            self.put(&text, durable::write).map_err(|error| self.failed("write", &error))?;
+            self.put(&text, durable::write).map_err(|error| self.failure("write", &error))?;
             self.read()?;
         }
-        self.settings.as_ref().ok_or_else(|| self.failed("read", &io::ErrorKind::NotFound.into()))
+        self.settings.as_ref().ok_or_else(|| self.failure("read", &io::ErrorKind::NotFound.into()))
     }
 
     fn put(&self, text: &str, write: fn(&Path, &[&[u8]]) -> io::Result<()>) -> io::Result<()> {
@@ -125,7 +125,7 @@ impl SettingsFile {
         write(&self.path, &[text.as_bytes()])
     }
 
-    fn failed(&self, what: &str, error: &io::Error) -> Failure {
+    fn failure(&self, what: &str, error: &io::Error) -> Failure {
         Failure::failed(format!(
             "cannot {what} {}: {error}; name another file with --config",
             self.path.display()
@@ -213,7 +213,7 @@ name = {name}
 # Secret. Who has it can delete the results of this host from a collector; `pathbench submit --delete` does.
 deletion_token = "{token}"
 
-# Limits of `pathbench agent` for the experiments of every collector. Those without a # differ from the defaults.
+# OwnerLimits of `pathbench agent` for the experiments of every collector. Those without a # differ from the defaults.
 [limits]
 # month = "5GB"               # of one interface, both directions
 # execution = "1GB"           # of one execution of an experiment

@@ -23,12 +23,12 @@ use std::path::{Path, PathBuf};
 /// A server that no collector offered, in public results.
 const OTHER_SERVER: &str = "other";
 
-/// What a submission needs beside the result.
+/// The parts of a submission beside the result.
 #[derive(Debug, Default)]
 pub(crate) struct Material {
     pub(crate) experiment: Option<Name>,
     pub(crate) family_pairs: Vec<FamilyPair>,
-    /// Of the same test over the other IP version.
+    /// The attempts of the same test over the other IP version.
     pub(crate) other_reachability: Vec<ReachabilitySummary>,
     /// The server that the collector offered for this result.
     pub(crate) server: Option<Name>,
@@ -36,7 +36,7 @@ pub(crate) struct Material {
 
 /// A submission, ready to be kept and sent.
 #[derive(Debug)]
-pub(crate) struct Submitted {
+pub(crate) struct PreparedSubmission {
     pub(crate) id: Uuid,
     /// One line without its line feed; never made again.
     pub(crate) line: Vec<u8>,
@@ -53,7 +53,7 @@ pub(crate) fn submission(
     settings: &Settings,
     material: Material,
     now_s: u64,
-) -> Result<Submitted, Failure> {
+) -> Result<PreparedSubmission, Failure> {
     let result = ResultDirectory::open(directory).map_err(|error| match error {
         ReadError::Io { .. } => Failure::failed(error),
         _ => Failure::bad_input(error),
@@ -100,7 +100,7 @@ pub(crate) fn submission(
         )),
         error => Failure::bad_input(format!("{}: it cannot be submitted: {error}", directory.display())),
     })?;
-    Ok(Submitted { id, line, without_raw, directory })
+    Ok(PreparedSubmission { id, line, without_raw, directory })
 }
 
 fn id(document: &ResultDocument, settings: &Settings, started_ms: u64) -> Result<Uuid, Failure> {

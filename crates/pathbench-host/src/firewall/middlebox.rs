@@ -22,7 +22,7 @@ const REWRITTEN_OFFSET_BYTES: u32 = 100;
 const REWRITTEN: [u8; 4] = *b"XXXX";
 
 /// One thing that a middlebox does to the packets that it forwards, in both directions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Middlebox {
     /// Treats TCP segments with an MPTCP option of this subtype.
     Mptcp {
@@ -37,7 +37,7 @@ pub enum Middlebox {
 }
 
 /// Subtypes of the MPTCP option (RFC 8684, section 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MptcpSubtype {
     MpCapable = 0,
     MpJoin = 1,
@@ -45,14 +45,14 @@ pub enum MptcpSubtype {
     AddAddr = 3,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Segments {
     All,
     Syn,
     SynAck,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Treatment {
     /// Replaces the option by NOPs.
     Strip,
@@ -64,6 +64,7 @@ pub enum Treatment {
 use MptcpSubtype::{AddAddr, Dss, MpCapable, MpJoin};
 use Segments::{All, Syn, SynAck};
 use Treatment::{Drop, Reset, Strip};
+use serde::{Deserialize, Serialize};
 
 const fn mptcp(option: MptcpSubtype, on: Segments, treatment: Treatment) -> Middlebox {
     Middlebox::Mptcp { option, on, treatment }

@@ -10,6 +10,7 @@ use crate::netlink::NetlinkError;
 use crate::netlink::message::{Encoder, NetlinkChange, NetlinkMessage, netfilter_header};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 pub(super) const SUBSYSTEM: u8 = libc::NFNL_SUBSYS_NFTABLES as u8;
 pub(super) const TABLE: &str = "pathbench";
@@ -56,7 +57,7 @@ fn message(kind: i32, attributes: Encoder) -> NetlinkMessage {
 
 /// The fate of the router's own messages about packets that are too big for the next link: ICMP "fragmentation needed"
 /// and `ICMPv6` "packet too big". Forwarded messages always pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum TooBigTreatment {
     #[default]
     Sent,
@@ -68,7 +69,7 @@ pub enum TooBigTreatment {
 }
 
 /// The rules of a router. The default is the kernel's behaviour without rules.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct RouterRules {
     pub too_big: TooBigTreatment,
     /// Whether it lowers the MSS option of forwarded SYNs to fit the MTUs of its routes to both ends.

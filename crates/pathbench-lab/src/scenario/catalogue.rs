@@ -78,7 +78,7 @@ pub fn builtin() -> &'static [Builtin] {
 }
 
 /// The text of a scenario and its origin.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioSource {
     /// `builtin`, or the path of the file.
     pub origin: String,

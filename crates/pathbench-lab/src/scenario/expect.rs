@@ -6,10 +6,11 @@ use super::mistake::{At, Fault, choices};
 use super::section::ScenarioSection;
 use super::tree::{Item, TomlTable, TomlValue};
 use pathbench_record::document::Variant;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A condition on the result.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExpectationPlan {
     /// As in the file: `mptcp.stall_ms`, `median(mptcp.goodput_mbps) / median(tcp.goodput_mbps)`.
     pub key: String,
@@ -22,7 +23,7 @@ pub struct ExpectationPlan {
     pub when: Variant,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Subject {
     /// The figure of each run separately.
     Each(ExpectedFigure),
@@ -33,7 +34,7 @@ pub enum Subject {
 }
 
 /// A figure of the runs of one transport label.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedFigure {
     /// `mptcp`, `tcp@wlan`.
     pub label: String,
@@ -52,7 +53,7 @@ impl fmt::Display for ExpectedFigure {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ComparisonOperator {
     Less,
     AtMost,
@@ -62,7 +63,8 @@ pub enum ComparisonOperator {
     Unequal,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// The target of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ExpectationTarget {
     Flag(bool),
     Number(f64),

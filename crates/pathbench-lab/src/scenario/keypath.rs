@@ -200,7 +200,7 @@ pub(super) fn gather(tree: &mut TomlTable, ledger: &MistakeLog) {
 }
 
 /// Changes to a scenario from the command line. They are validated with the rest of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Overrides {
     /// `--set KEY=VALUE`: key path and value. A value that is not valid TOML is a text.
     pub set: Vec<(String, String)>,

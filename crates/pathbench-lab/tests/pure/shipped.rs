@@ -28,6 +28,28 @@ fn every_shipped_scenario_is_valid_and_described() {
 }
 
 #[test]
+fn a_plan_that_is_sent_to_the_orchestrator_is_the_same_there() {
+    let changes = [
+        vec![],
+        vec![
+            ("run.sample_interval", "33.3ms"),
+            ("run.pattern", r#"["ping", "bulk", "throughput-download", "interactive"]"#),
+        ],
+    ];
+    for scenario in builtin() {
+        for set in &changes {
+            let set =
+                set.iter().map(|&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned())).collect();
+            let plan = shipped(scenario.name, &Overrides { set, ..Overrides::default() });
+            let text = serde_json::to_string(&plan).expect("JSON has all of its values");
+            let received: ScenarioPlan =
+                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert_eq!(received, plan, "{}", scenario.name);
+        }
+    }
+}
+
+#[test]
 fn every_file_in_scenarios_ships() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
     let files = std::fs::read_dir(directory).expect("the scenarios are there");

@@ -1,6 +1,6 @@
 //! Finds the nearest of the given servers, and the transports that reach it.
 
-use super::{Client, Target, addresses_of};
+use super::{ServerTarget, TestClient, addresses_of};
 use crate::arguments::TransportChoice;
 use pathbench_analysis::reachability::{self, Probed, Try};
 use pathbench_program::exit::{Exit, Failure};
@@ -28,7 +28,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Discovery<'a> {
-    pub(crate) client: &'a Client,
+    pub(crate) client: &'a TestClient,
     pub(crate) choice: &'a TransportChoice,
     pub(crate) stop: &'a AtomicBool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Reached {
     pub(crate) servers: Vec<ServerRecord>,
     pub(crate) reachability: Vec<Reachability>,
     /// The address and port for each working transport's test.
-    pub(crate) places: BTreeMap<Transport, SocketAddr>,
+    pub(crate) endpoints: BTreeMap<Transport, SocketAddr>,
     /// The transports that do not work, with the reason.
     pub(crate) left_out: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl From<Failure> for NotReached {
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     median_ms: f64,
-    /// From the start of the connection to its first answer.
+    /// Time from the start of the connection to its first answer.
     first_ms: f64,
     lost: u32,
 }
@@ -120,14 +120,14 @@ impl Discovery<'_> {
         let Pinged { server, addresses, .. } = pinged.swap_remove(nearest);
         self.require_paths(&server, &addresses)?;
         let reachability = self.try_transports(&server, &addresses, report);
-        let places: BTreeMap<_, _> = reachability::choose(&reachability, &addresses).into_iter().collect();
+        let endpoints: BTreeMap<_, _> = reachability::choose(&reachability, &addresses).into_iter().collect();
         self.go_on()?;
-        if places.is_empty() {
+        if endpoints.is_empty() {
             let failure = nothing_works(&server, &reachability);
             return Err(NotReached { failure, reachability });
         }
-        let left_out = self.left_out(&places, &reachability);
-        Ok(Reached { server, servers, reachability, places, left_out })
+        let left_out = self.left_out(&endpoints, &reachability);
+        Ok(Reached { server, servers, reachability, endpoints, left_out })
     }
 
     /// Pings over tcp; if tcp gets no answer, over quic.
@@ -141,7 +141,7 @@ impl Discovery<'_> {
         let mut first_error: Option<ClientError> = None;
         let mut failed = Vec::new();
         for (transport, address) in self.ping_targets(&server, &addresses) {
-            let target = Target { address, host: server.host.clone(), paths: Vec::new() };
+            let target = ServerTarget { address, host: server.host.clone(), paths: Vec::new() };
             match self.ping(transport, &target, PINGS) {
                 Ok(answer) => return Pinged { server, addresses, outcome: Ok((transport, answer)), failed },
                 Err(error) => {
@@ -249,11 +249,13 @@ impl Discovery<'_> {
                 None => self.probe(server, tried),
             };
             let one = reachability::record(server, tried, result);
-            let place = place(&one);
+            let endpoint = endpoint_name(&one);
             match (one.rtt_ms, &one.error) {
-                (Some(ms), _) => report(&format!("{place}: works, first answer after {}", duration_ms(ms))),
-                (None, Some(error)) => report(&format!("{place}: {error}")),
-                (None, None) => report(&format!("{place}: no answer")),
+                (Some(ms), _) => {
+                    report(&format!("{endpoint}: works, first answer after {}", duration_ms(ms)));
+                }
+                (None, Some(error)) => report(&format!("{endpoint}: {error}")),
+                (None, None) => report(&format!("{endpoint}: no answer")),
             }
             found.push(one);
         }
@@ -273,7 +275,7 @@ impl Discovery<'_> {
         }
         let address = SocketAddr::new(address, tried.port);
         let paths = self.client.paths_to(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
-        let target = Target { address, host: server.host.clone(), paths };
+        let target = ServerTarget { address, host: server.host.clone(), paths };
         let answer = self.ping(tried.transport, &target, ONE_PING).map_err(|error| reason(&error))?;
         Ok(Some(answer.first_ms))
     }
@@ -281,7 +283,7 @@ impl Discovery<'_> {
     fn ping(
         &self,
         transport: Transport,
-        target: &Target,
+        target: &ServerTarget,
         [count, warm_up]: [u32; 2],
     ) -> Result<Answer, ClientError> {
         let ping = PingParameters {
@@ -308,10 +310,10 @@ impl Discovery<'_> {
 
     fn left_out(
         &self,
-        places: &BTreeMap<Transport, SocketAddr>,
+        endpoints: &BTreeMap<Transport, SocketAddr>,
         reachability: &[Reachability],
     ) -> Vec<String> {
-        let missing = self.choice.transports.iter().filter(|transport| !places.contains_key(transport));
+        let missing = self.choice.transports.iter().filter(|transport| !endpoints.contains_key(transport));
         let line = |&transport: &Transport| {
             let why = reachability.iter().find(|one| one.transport == transport && one.error.is_some());
             let hint = why
@@ -356,13 +358,13 @@ fn failure_of(error: &ClientError) -> Failure {
     Failure { exit, message: format!("{error}{when}") }
 }
 
-fn place(one: &Reachability) -> String {
+fn endpoint_name(one: &Reachability) -> String {
     format!("{} over {}, port {}", one.transport, one.family.name(), one.port)
 }
 
 fn nothing_works(server: &ServerName, reachability: &[Reachability]) -> Failure {
     let mut lines = vec![format!("{server} answered, but no transport works")];
     let failed = reachability.iter().filter_map(|one| Some((one, one.error.as_ref()?)));
-    lines.extend(failed.map(|(one, error)| format!("{}: {error}", place(one))));
+    lines.extend(failed.map(|(one, error)| format!("{}: {error}", endpoint_name(one))));
     Failure { exit: Exit::Unreachable, message: lines.join("\n") }
 }

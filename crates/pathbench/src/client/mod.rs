@@ -37,7 +37,7 @@ const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server at one address, and the paths to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct ServerTarget {
     pub(crate) address: SocketAddr,
     /// The name in the server's certificate.
     pub(crate) host: String,
@@ -46,14 +46,14 @@ pub(crate) struct Target {
 }
 
 #[derive(Clone)]
-pub(crate) struct Client {
+pub(crate) struct TestClient {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) arguments: TestServerArguments,
     pub(crate) scheduler: Scheduler,
     pub(crate) congestion: Option<String>,
 }
 
-impl Client {
+impl TestClient {
     pub(crate) fn new(
         arguments: &TestServerArguments,
         scheduler: Scheduler,
@@ -77,7 +77,7 @@ impl Client {
     pub(crate) fn plan(
         &self,
         transport: Transport,
-        target: &Target,
+        target: &ServerTarget,
         parameters: PatternParameters,
     ) -> ClientPlan {
         let first = target.paths.first();
@@ -106,7 +106,7 @@ impl Client {
     pub(crate) fn run_short(
         &self,
         transport: Transport,
-        target: &Target,
+        target: &ServerTarget,
         parameters: PatternParameters,
         timeout: Duration,
     ) -> ClientOutcome {
@@ -134,11 +134,11 @@ impl Client {
     pub(crate) fn compare_clocks(
         &self,
         server: &ServerName,
-        places: &BTreeMap<Transport, SocketAddr>,
+        endpoints: &BTreeMap<Transport, SocketAddr>,
     ) -> Option<ClockOffset> {
-        let (&transport, &address) = places.first_key_value()?;
+        let (&transport, &address) = endpoints.first_key_value()?;
         let paths = self.paths_to(address).unwrap_or_default();
-        let target = Target { address, host: server.host.clone(), paths };
+        let target = ServerTarget { address, host: server.host.clone(), paths };
         let both = ThroughputParameters {
             direction: DataDirection::Both,
             amount: Amount::Bytes(CLOCK_BYTES),

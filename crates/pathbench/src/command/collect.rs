@@ -25,7 +25,7 @@ pub(crate) fn collect(arguments: &[OsString]) -> Result<Exit, Failure> {
 fn find() -> Option<PathBuf> {
     let own = env::current_exe().ok()?.parent()?.join(PROGRAM);
     let path = env::var_os("PATH").unwrap_or_default();
-    let mut places =
+    let mut candidates =
         std::iter::once(own).chain(env::split_paths(&path).map(|directory| directory.join(PROGRAM)));
-    places.find(|file| file.is_file())
+    candidates.find(|file| file.is_file())
 }

@@ -22,10 +22,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use stream::Stream;
+use stream::RecordStream;
 use terminal::Screen;
 
-/// What a command shows while it measures.
+/// The output of a command while it measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) enum LiveMode {
     /// Progress on standard error.
@@ -38,7 +38,7 @@ pub(crate) enum LiveMode {
 }
 
 impl LiveMode {
-    pub(crate) const fn of(json_stream: bool, tui: bool) -> Self {
+    pub(crate) const fn from_flags(json_stream: bool, tui: bool) -> Self {
         match (json_stream, tui) {
             (true, _) => Self::Stream,
             (false, true) => Self::Screen,
@@ -56,19 +56,19 @@ struct ScreenState {
 
 /// Accepts live records and never waits for their reader, except at the end of the command.
 #[derive(Clone, Default)]
-pub(crate) struct Live {
-    stream: Option<Arc<Stream>>,
+pub(crate) struct LiveOutput {
+    stream: Option<Arc<RecordStream>>,
     screen: Option<Arc<ScreenState>>,
     interval: Duration,
 }
 
-impl Live {
+impl LiveOutput {
     /// `stop` is set when standard output cannot be written.
     pub(crate) fn begin(mode: LiveMode, stop: &Arc<AtomicBool>, clock: &SharedClock) -> Self {
         match mode {
             LiveMode::Lines => Self::default(),
             LiveMode::Stream => {
-                let stream = Stream::start(Arc::clone(stop));
+                let stream = RecordStream::start(Arc::clone(stop));
                 Self { stream: Some(Arc::new(stream)), interval: stream::INTERVAL, screen: None }
             }
             LiveMode::Screen if !output::stderr_is_terminal() => {

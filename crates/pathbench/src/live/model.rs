@@ -30,13 +30,13 @@ pub(super) struct Model {
 pub(super) struct Data {
     pub(super) name: String,
     pub(super) planned: usize,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<RunDisplay>,
     pub(super) notes: VecDeque<String>,
     pub(super) probes: Vec<LiveProbedPath>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(super) struct RunDisplay {
     pub(super) start: LiveRunStart,
     pub(super) stage: Option<RunStage>,
     pub(super) intervals: VecDeque<LiveInterval>,
@@ -111,8 +111,7 @@ impl Model {
         self.paused.is_some()
     }
 
-    /// The run on display and its index.
-    pub(super) fn shown_run(&self) -> Option<(usize, &Run)> {
+    pub(super) fn shown_run(&self) -> Option<(usize, &RunDisplay)> {
         let runs = &self.data().runs;
         let last = runs.len().checked_sub(1)?;
         let index = self.selected.unwrap_or(last).min(last);
@@ -124,7 +123,7 @@ impl Data {
     fn begin(&mut self, mut start: LiveRunStart) {
         start.label = shown(&start.label);
         start.pattern = shown(&start.pattern);
-        self.runs.push(Run {
+        self.runs.push(RunDisplay {
             start,
             stage: None,
             intervals: VecDeque::new(),
@@ -136,11 +135,11 @@ impl Data {
         }
     }
 
-    fn run(&mut self, id: &str) -> Option<&mut Run> {
+    fn run(&mut self, id: &str) -> Option<&mut RunDisplay> {
         self.runs.iter_mut().rev().find(|run| run.start.run == id)
     }
 
-    pub(super) fn finished(&self) -> usize {
+    pub(super) fn finished_runs(&self) -> usize {
         self.runs.iter().filter(|run| run.end.is_some()).count()
     }
 }

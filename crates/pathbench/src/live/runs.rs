@@ -1,6 +1,6 @@
 //! Live records of runs: their begin, intervals, events and end.
 
-use super::Live;
+use super::LiveOutput;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_analysis::metrics::live::IntervalMeter;
 use pathbench_record::document::RunRecord;
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 /// The runs that have begun and not ended.
 pub(crate) struct LiveRuns {
-    pub(crate) live: Live,
+    pub(crate) live: LiveOutput,
     running: BTreeMap<String, Running>,
 }
 
@@ -23,7 +23,7 @@ struct Running {
 }
 
 impl LiveRuns {
-    pub(crate) const fn new(live: Live) -> Self {
+    pub(crate) const fn new(live: LiveOutput) -> Self {
         Self { live, running: BTreeMap::new() }
     }
 

@@ -1,7 +1,7 @@
 //! Draws the model into a frame.
 
 use super::keys::HELP;
-use super::model::{Model, Run, shown};
+use super::model::{Model, RunDisplay, shown};
 use pathbench_record::live::{LiveInterval, RunStage};
 use pathbench_record::text::{duration_ms, three_digits};
 use ratatui::Frame;
@@ -59,7 +59,7 @@ pub(super) fn draw(model: &Model, colour: bool, frame: &mut Frame<'_>) {
 fn header(model: &Model, width: u16) -> Vec<Line<'static>> {
     let data = model.data();
     let planned = data.planned.max(data.runs.len());
-    let done = data.finished();
+    let done = data.finished_runs();
     let bar = usize::from(width).saturating_sub(60).clamp(10, 40);
     let full = (bar * done).checked_div(planned).unwrap_or_default().min(bar);
     let mode = match (model.is_stopping, model.is_paused()) {
@@ -84,7 +84,7 @@ fn header(model: &Model, width: u16) -> Vec<Line<'static>> {
 }
 
 /// The state of a run in words.
-fn state(run: &Run) -> String {
+fn state(run: &RunDisplay) -> String {
     match (&run.end, run.intervals.back(), run.stage) {
         (Some(_), ..) => figures(run),
         (None, Some(interval), _) => {
@@ -97,7 +97,7 @@ fn state(run: &Run) -> String {
 }
 
 /// The main figure of a finished run.
-fn figures(run: &Run) -> String {
+fn figures(run: &RunDisplay) -> String {
     let Some(end) = &run.end else { return String::new() };
     if !end.valid {
         return "not valid".to_owned();
@@ -118,7 +118,7 @@ fn seconds(ms: f64) -> String {
 }
 
 /// The points of each path, in the order in which the paths appear.
-fn curves(run: &Run) -> Vec<(String, Vec<(f64, f64)>)> {
+fn curves(run: &RunDisplay) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut order: Vec<String> = Vec::new();
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for interval in &run.intervals {
@@ -142,7 +142,7 @@ fn finite(value: f64) -> f64 {
     if value.is_finite() { value.clamp(0.0, 1e9) } else { 0.0 }
 }
 
-fn draw_chart(run: &Run, colour: bool, frame: &mut Frame<'_>, area: Rect) {
+fn draw_chart(run: &RunDisplay, colour: bool, frame: &mut Frame<'_>, area: Rect) {
     let curves = curves(run);
     let ends = |interval: &LiveInterval| finite(interval.to_ms / 1e3);
     let from_s = run.intervals.front().map_or(0.0, |first| finite(first.from_ms / 1e3));
@@ -167,7 +167,7 @@ fn draw_chart(run: &Run, colour: bool, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(chart.x_axis(time).y_axis(rate), area);
 }
 
-fn path_lines(run: &Run, model: &Model, colour: bool) -> Vec<Line<'static>> {
+fn path_lines(run: &RunDisplay, model: &Model, colour: bool) -> Vec<Line<'static>> {
     let mut lines =
         vec![Line::from("path              Mbit/s        rtt       cwnd  retransmitted     probe")];
     let Some(interval) = run.intervals.back() else { return lines };
@@ -180,8 +180,8 @@ fn path_lines(run: &Run, model: &Model, colour: bool) -> Vec<Line<'static>> {
         let resent = resent.fold(0, |sum: u64, one| sum.saturating_add(one.retransmitted_bytes));
         let probe = probes.iter().find(|probe| probe.name == path.name);
         let probe = probe.map(|probe| probe.rtt_ms.map_or_else(|| "no answer".to_owned(), duration_ms));
-        let place = order.iter().position(|(name, _)| *name == shown(&path.name)).unwrap_or_default();
-        let (tint, _, sign) = LOOKS[place % LOOKS.len()];
+        let index = order.iter().position(|(name, _)| *name == shown(&path.name)).unwrap_or_default();
+        let (tint, _, sign) = LOOKS[index % LOOKS.len()];
         let sign = Span::styled(sign, if colour { Style::new().fg(tint) } else { Style::new() });
         let figures = format!(
             " {:<12.12} {:>9} {rtt:>10} {:>10} {:>14} {:>9}",
@@ -233,7 +233,7 @@ fn run_lines(model: &Model, height: usize) -> Vec<Line<'static>> {
     let Some((index, _)) = model.shown_run() else { return Vec::new() };
     let runs = &model.data().runs;
     let first = (index + 1).saturating_sub(height);
-    let line = |(at, run): (usize, &Run)| {
+    let line = |(at, run): (usize, &RunDisplay)| {
         let mark = if at == index { '▶' } else { ' ' };
         let figure = if run.end.is_some() { figures(run) } else { "…".to_owned() };
         let text = format!("{mark}{:>3} {:<12.12} {figure}", at + 1, run.start.label);
@@ -247,9 +247,9 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
     let lines: Vec<Line<'_>> =
         HELP.iter().map(|(keys, effect)| Line::from(format!("{keys:<10} {effect}"))).collect();
     let (width, height) = (72.min(area.width), HELP.len() as u16 + 2);
-    let place = area.centered(Constraint::Length(width), Constraint::Length(height));
-    frame.render_widget(Clear, place);
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), place);
+    let window = area.centered(Constraint::Length(width), Constraint::Length(height));
+    frame.render_widget(Clear, window);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), window);
 }
 
 #[cfg(test)]

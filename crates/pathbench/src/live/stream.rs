@@ -16,26 +16,29 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 /// Records that wait for a slow reader, some kilobytes each at most.
 const QUEUE: usize = 4096;
 
-pub(super) struct Stream(Mutex<Queue>);
+pub(super) struct RecordStream(Mutex<Queue>);
 
 struct Queue {
     records: Option<SyncSender<LiveRecord>>,
-    /// Records that found no place since the last one that did.
+    /// Records that were dropped since the last one that did.
     omitted: u64,
     writer: Option<JoinHandle<Result<(), Failure>>>,
 }
 
-impl Stream {
+impl RecordStream {
     pub(super) fn start(stop: Arc<AtomicBool>) -> Self {
-        Self::with(QUEUE, move |line| {
+        Self::with_capacity(QUEUE, move |line| {
             output::print(line).inspect_err(|_| stop.store(true, Ordering::Relaxed))
         })
     }
 
-    fn with(places: usize, write: impl FnMut(&str) -> Result<(), Failure> + Send + 'static) -> Self {
-        let (records, queue) = sync_channel(places);
+    fn with_capacity(
+        records: usize,
+        write: impl FnMut(&str) -> Result<(), Failure> + Send + 'static,
+    ) -> Self {
+        let (sender, queue) = sync_channel(records);
         let writer = Some(thread::spawn(move || write_all(&queue, write)));
-        Self(Mutex::new(Queue { records: Some(records), omitted: 0, writer }))
+        Self(Mutex::new(Queue { records: Some(sender), omitted: 0, writer }))
     }
 
     pub(super) fn send(&self, record: LiveRecord) {
@@ -94,12 +97,12 @@ mod tests {
         LiveRecord::Note(LiveNote { text: number.to_string() })
     }
 
-    /// A reader that reads nothing for a long time: `send` returns, and the records that found no place are counted.
+    /// A reader that reads nothing for a long time: `send` returns, and the records that were dropped are counted.
     #[test]
     fn a_slow_reader_loses_records_but_delays_nobody() {
         let (written, lines) = channel();
         let (go, gate) = channel::<()>();
-        let stream = Stream::with(4, move |line| {
+        let stream = RecordStream::with_capacity(4, move |line| {
             // Waits for the first permission only; afterwards the channel is closed.
             let _closed = gate.recv();
             written.send(line.to_owned()).map_err(Failure::failed)
@@ -123,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_failed_write_ends_the_stream_with_its_reason() {
-        let stream = Stream::with(4, |_| Err(Failure::failed("no space")));
+        let stream = RecordStream::with_capacity(4, |_| Err(Failure::failed("no space")));
         for number in 0..10 {
             stream.send(note(number));
         }

@@ -77,7 +77,7 @@ impl Screen {
         Ok(Self { records: Some(records), thread: Some(thread) })
     }
 
-    /// A record that finds no place is left out of the display.
+    /// A record that the full queue drops is not displayed.
     pub(super) fn send(&self, record: LiveRecord) {
         if let Some(records) = &self.records {
             let _full = records.try_send(record);

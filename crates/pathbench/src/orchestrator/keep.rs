@@ -1,12 +1,12 @@
 //! The orchestrator of a lab of `lab up`: builds the lab, then answers `exec` and `down` on the lab's socket.
 
 use super::launcher;
-use crate::command::lab::Assignment;
 use crate::command::lab::control::{self, MESSAGE_BYTES, Timed};
-use crate::command::lab::keep::{Answer, Question};
+use crate::command::lab::keep::{LabAnswer, LabRequest};
 use pathbench_host::namespace::NetNamespace;
+use pathbench_lab::channel;
 use pathbench_lab::environment::{Emulation, Environment};
-use pathbench_lab::{channel, scenario};
+use pathbench_lab::scenario::ScenarioPlan;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
 use pathbench_record::time::{SharedClock, WallClock};
@@ -25,22 +25,22 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 const WIRES: &str = "wires";
 
 pub(crate) fn keep(clock: &SharedClock) -> Result<Exit, Failure> {
-    // Standard input is a connection to `lab up` for the assignment, the lab's socket and the answer.
+    // Standard input is a connection to `lab up` for the plan, the lab's socket and the answer.
     let front = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
     let _no_other_holds_it = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
-    let assignment: Assignment = channel::receive(&front).map_err(Failure::failed)?;
+    let plan: ScenarioPlan = channel::receive(&front).map_err(Failure::failed)?;
     let [listener] = control::receive_descriptors(&front).map_err(Failure::failed)?;
     let listener = UnixListener::from(listener);
-    let environment = match build(&assignment, clock) {
+    let environment = match build(&plan, clock) {
         Ok(environment) => environment,
         Err(failure) => {
-            let answer = Answer::Refused { message: failure.message.clone(), exit: failure.exit.code() };
+            let answer = LabAnswer::Refused { message: failure.message.clone(), exit: failure.exit.code() };
             let _front_ended = channel::send(&front, &answer);
             return Ok(failure.exit);
         }
     };
     signals::on_signal(|| std::process::exit(0));
-    channel::send(&front, &Answer::Standing { hosts: hosts(&environment) }).map_err(Failure::failed)?;
+    channel::send(&front, &LabAnswer::Standing { hosts: hosts(&environment) }).map_err(Failure::failed)?;
     drop(front);
     let ended_by = serve(&listener, &environment, clock);
     drop(environment);
@@ -62,9 +62,7 @@ fn serve(listener: &UnixListener, environment: &Environment, clock: &SharedClock
     }
 }
 
-fn build(assignment: &Assignment, clock: &SharedClock) -> Result<Environment, Failure> {
-    let job = assignment.jobs.first().ok_or_else(|| Failure::failed("there is no lab to build"))?;
-    let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
+fn build(plan: &ScenarioPlan, clock: &SharedClock) -> Result<Environment, Failure> {
     let variant = plan.variants.first().ok_or_else(|| Failure::failed("the scenario has no variant"))?;
     let emulation = Emulation {
         clock: Arc::<dyn WallClock>::clone(clock),
@@ -86,18 +84,19 @@ fn hosts(environment: &Environment) -> Vec<String> {
 fn answer(connection: &UnixStream, environment: &Environment, clock: &SharedClock) -> bool {
     let timed = Timed::new(connection, clock.as_ref(), CLIENT_TIME);
     let refuse = |message| {
-        let _client_lost = channel::send(&timed, &Answer::Refused { message, exit: Exit::BadInput.code() });
+        let _client_lost =
+            channel::send(&timed, &LabAnswer::Refused { message, exit: Exit::BadInput.code() });
         true
     };
     if let Err(user) = control::check_peer(connection) {
         return refuse(format!("the lab is another user's: it does not answer {}", user.0));
     }
     match channel::receive_at_most(MESSAGE_BYTES, &timed) {
-        Ok(Question::Enter { host }) => match admit(connection, environment, &host, clock) {
+        Ok(LabRequest::Enter { host }) => match admit(connection, environment, &host, clock) {
             Ok(()) => true,
             Err(message) => refuse(message),
         },
-        Ok(Question::Down) => false,
+        Ok(LabRequest::Down) => false,
         Err(_) => true,
     }
 }
@@ -118,7 +117,7 @@ fn admit(
     };
     let user = File::open("/proc/self/ns/user").map_err(|error| error.to_string())?;
     let process = File::open("/proc/self/ns/pid").map_err(|error| error.to_string())?;
-    channel::send(&Timed::new(connection, clock.as_ref(), CLIENT_TIME), &Answer::Admitted)
+    channel::send(&Timed::new(connection, clock.as_ref(), CLIENT_TIME), &LabAnswer::Admitted)
         .map_err(|error| error.to_string())?;
     control::send_descriptors(connection, &[user.as_fd(), process.as_fd(), network])
         .map_err(|error| error.to_string())

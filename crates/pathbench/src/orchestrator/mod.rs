@@ -1,14 +1,14 @@
 //! The lab's orchestrator: PID 1 of the lab's PID namespace. When it ends, the kernel kills all processes of the lab.
 
-use crate::command::lab::{Assignment, Job, submitted};
-use crate::live::{self, Live};
-use crate::progress::{Progress, StudyProgress};
+use crate::command::lab::{Job, LabAssignment, submitted};
+use crate::live::{self, LiveOutput};
+use crate::progress::{ProgressDisplay, StudyDisplay};
 use crate::result::{self, Presentation, host_record, remove_empty};
 use crate::study;
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
-use pathbench_lab::scenario::{self, ScenarioPlan};
+use pathbench_lab::scenario::ScenarioPlan;
 use pathbench_lab::study::{StudyError, StudyMember, StudyOptions, conduct, first_document, run_ids};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
@@ -28,13 +28,13 @@ pub(crate) fn orchestrate(clock: &SharedClock) -> Result<Exit, Failure> {
     // Both the parent-death signal and the close of the socket report the end of the foreground command.
     set_parent_death_signal_kill().map_err(Failure::failed)?;
     let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
-    let assignment: Assignment = channel::receive(&control).map_err(|error| {
+    let assignment: LabAssignment = channel::receive(&control).map_err(|error| {
         Failure::failed(format!("this command is started by `pathbench lab run`: {error}"))
     })?;
     end_with(control);
     let stop = signals::stop_flag(live::restore_terminal);
-    let live = Live::begin(assignment.live, &stop, clock);
-    let ended = run_all(&assignment, &stop, &live, clock);
+    let live = LiveOutput::begin(assignment.live, &stop, clock);
+    let ended = run_all(assignment, &stop, &live, clock);
     live.end(ended, Vec::new())
 }
 
@@ -48,12 +48,13 @@ struct Scenario {
 }
 
 fn run_all(
-    assignment: &Assignment,
+    mut assignment: LabAssignment,
     stop: &Arc<AtomicBool>,
-    live: &Live,
+    live: &LiveOutput,
     clock: &SharedClock,
 ) -> Result<Exit, Failure> {
     let started = clock.rfc3339();
+    let jobs = std::mem::take(&mut assignment.jobs);
     let course = &assignment.study;
     let options = StudyOptions {
         launcher: launcher(),
@@ -70,9 +71,9 @@ fn run_all(
         },
         stop: Arc::clone(stop),
     };
-    let prepare = |job: &Job| prepare(job, course.resume, &options);
-    let mut scenarios = assignment.jobs.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
-    make_runs(&mut scenarios, &options, assignment, live, clock)?;
+    let prepare = |job| prepare(job, course.resume, &options);
+    let mut scenarios = jobs.into_iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
+    make_runs(&mut scenarios, &options, &assignment, live, clock)?;
     let mut exit = Exit::Done;
     for Scenario { plan, writer, directory, document } in scenarios {
         if let Some(writer) = writer {
@@ -89,18 +90,17 @@ fn run_all(
 }
 
 /// Creates the result of a scenario, or opens the unfinished one.
-fn prepare(job: &Job, resume: bool, options: &StudyOptions) -> Result<Scenario, Failure> {
-    let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
+fn prepare(Job { plan, out }: Job, resume: bool, options: &StudyOptions) -> Result<Scenario, Failure> {
     let document = first_document(&plan, options);
-    match study::open(job.out.as_deref(), resume, &plan.name, &options.host.started)? {
+    match study::open(out.as_deref(), resume, &plan.name, &options.host.started)? {
         Resumed::Finished(found) => {
-            let directory = job.out.clone().unwrap_or_default();
+            let directory = out.unwrap_or_default();
             study::check_identity(&found, &document, &directory)?;
             Ok(Scenario { plan, writer: None, directory, document: *found })
         }
         Resumed::Unfinished(writer, found) => {
             let directory = writer.path.clone();
-            let document = study::continued(found, document, &directory)?;
+            let document = study::continue_result(found, document, &directory)?;
             Ok(Scenario { plan, writer: Some(writer), directory, document })
         }
     }
@@ -110,8 +110,8 @@ fn prepare(job: &Job, resume: bool, options: &StudyOptions) -> Result<Scenario, 
 fn make_runs(
     scenarios: &mut [Scenario],
     options: &StudyOptions,
-    assignment: &Assignment,
-    live: &Live,
+    assignment: &LabAssignment,
+    live: &LiveOutput,
     clock: &SharedClock,
 ) -> Result<(), Failure> {
     let title = scenarios.iter().map(|one| one.plan.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -120,23 +120,23 @@ fn make_runs(
     let all: usize = scenarios.iter().map(|one| run_ids(&one.plan, options.shard).len()).sum();
     let runs = all.saturating_sub(earlier);
     live.start(&title, seed, &options.host.started, runs, live.interval());
-    let mut progress = Progress::new(assignment.quiet, live.clone());
-    let mut study = StudyProgress::new(&mut progress, &title, runs, earlier, assignment.side_by_side);
+    let mut progress = ProgressDisplay::new(assignment.quiet, live.clone());
+    let mut study = StudyDisplay::new(&mut progress, &title, runs, earlier, assignment.side_by_side);
     let clock: Arc<dyn Clock> = Arc::<dyn WallClock>::clone(clock);
     let mut directories = Vec::new();
     let mut members = Vec::new();
-    let mut places = Vec::new();
+    let mut indexes = Vec::new();
     for (index, Scenario { plan, writer, directory, document }) in scenarios.iter_mut().enumerate() {
         if let Some(writer) = writer {
             members.push(StudyMember { plan, writer, document: document.clone() });
             directories.push(directory.clone());
-            places.push(index);
+            indexes.push(index);
         }
     }
     let conducted = conduct(members, options, &clock, &mut study);
     progress.end();
     let documents = conducted.map_err(|error| broken_off(&error, &directories))?;
-    for (index, document) in places.into_iter().zip(documents) {
+    for (index, document) in indexes.into_iter().zip(documents) {
         scenarios[index].document = document;
     }
     Ok(())

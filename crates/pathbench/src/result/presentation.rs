@@ -1,6 +1,6 @@
 //! The report and the summary of a finished result.
 
-use crate::live::Live;
+use crate::live::LiveOutput;
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
 use pathbench_record::directory::ResultDirectory;
@@ -67,7 +67,7 @@ pub(crate) enum Presentation {
 }
 
 impl Presentation {
-    pub(crate) const fn choose(json: bool, live: &Live) -> Self {
+    pub(crate) const fn choose(json: bool, live: &LiveOutput) -> Self {
         match (json, live.has_standard_output()) {
             (_, true) => Self::Nothing,
             (true, false) => Self::Json,

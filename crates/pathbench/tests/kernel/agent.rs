@@ -12,13 +12,11 @@ use pathbench_api::summary::Mode;
 use pathbench_api::token::TokenKey;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::transport::Transport;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Child;
 use std::time::{Duration, SystemTime};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,16 +76,6 @@ impl Host {
         fs::write(file, text.replacen(from, to, 1)).unwrap();
     }
 
-    /// The owner's later decision.
-    fn decide(&self, consent: &str) -> Finished {
-        let mut command =
-            self.work.pathbench(&["submit", "--collector", &self.collector.url, "--consent", consent]);
-        command
-            .env("XDG_CONFIG_HOME", self.work.path().join("config"))
-            .env("XDG_STATE_HOME", self.work.path().join("elsewhere"));
-        finish(&mut command)
-    }
-
     /// Its result stays in the outbox.
     fn measure_for_a_busy_collector(&self, offered: &Value) {
         self.collector.offer(offered, &json!([experiment(&json!({}))]));
@@ -117,12 +105,6 @@ fn experiment(changes: &Value) -> Value {
     });
     experiment.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     experiment
-}
-
-fn stop(mut child: Child) -> Finished {
-    processes::signal(i32::try_from(child.id()).unwrap(), Signal::TERM);
-    assert!(within(PATIENCE, || child.try_wait().unwrap().is_some()), "it does not end");
-    support::ended(child)
 }
 
 #[test]
@@ -236,49 +218,6 @@ fn a_server_without_ipv6_leaves_its_failed_attempts_in_the_result_over_ipv4() {
 }
 
 #[test]
-fn a_lying_collector_cannot_make_the_agent_test_a_third_party() {
-    // What listens here must not get a connection.
-    let third_party = TcpListener::bind("127.0.0.1:0").unwrap();
-    third_party.set_nonblocking(true).unwrap();
-    let place = third_party.local_addr().unwrap().to_string();
-    for (limits, address, reason) in [
-        ("", place.as_str(), "not a public address"),
-        ("[limits]\nservers = [\"*.example.net\"]\n", &place, "no pattern"),
-        (LIMITS, "169.254.169.254:80", "no pattern"),
-        (LIMITS, "--out=/tmp/x", "not"),
-        (LIMITS, "127.0.0.1:1/../x", "names no server"),
-    ] {
-        let host = Host::new(limits);
-        let small = experiment(&json!({ "most_bytes": 1_000_000 }));
-        host.collector.offer(&server(address, &"ab".repeat(32)), &json!([small]));
-        let finished = host.once(&[]).expect(0).reports(&["skipped"]);
-        assert!(finished.stderr.contains(reason), "{address}: {finished:#?}");
-        assert!(host.collector.stored().is_empty());
-    }
-    assert!(third_party.accept().is_err(), "it got a connection");
-}
-
-#[test]
-fn experiments_beyond_the_owners_limits_are_refused() {
-    let host = Host::new(LIMITS);
-    let serving = Server::on_loopback(&host.work);
-    let many: Vec<Value> = (0..300)
-        .map(|n| experiment(&json!({ "name": format!("m{n}"), "most_bytes": 20 * MOST_BYTES })))
-        .collect();
-    let absurd = [
-        experiment(&json!({ "name": "long", "duration_s": 80_000 })),
-        experiment(&json!({ "name": "often", "schedule": { "every_s": 1 } })),
-        experiment(&json!({ "name": "other agents", "agents": ["somebody"] })),
-    ];
-    let all: Vec<Value> = absurd.into_iter().chain(many).collect();
-    host.collector.offer(&server(&serving.address, &serving.fingerprint), &all.into());
-    let finished = host.once(&[]).expect(0).reports(&["limits.longest", "every_s", "limits.execution"]);
-    assert!(finished.stderr.lines().count() < 50, "{}", finished.stderr.lines().count());
-    assert!(!finished.stderr.contains("other agents") && host.collector.stored().is_empty());
-    assert_eq!(host.budget(), Value::Null, "nothing ran");
-}
-
-#[test]
 fn an_execution_that_uses_more_than_it_says_is_stopped() {
     let host = Host::new(LIMITS);
     let serving = Server::on_loopback(&host.work);
@@ -286,43 +225,6 @@ fn an_execution_that_uses_more_than_it_says_is_stopped() {
     host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&greedy)]));
     host.once(&[]).expect(0).reports(&["it used more than 3000000 bytes", "\"stopped\""]);
     assert!(host.budget()["interfaces"]["lo"].as_u64().unwrap() > 3_000_000);
-}
-
-#[test]
-fn a_used_budget_and_a_metered_network_forbid_executions() {
-    let host = Host::new(&format!("{LIMITS}month = \"2000GB\"\n"));
-    let serving = Server::on_loopback(&host.work);
-    let offered = server(&serving.address, &serving.fingerprint);
-    host.collector.offer(&offered, &json!([experiment(&json!({ "most_bytes": 3 * MOST_BYTES }))]));
-    host.once(&[]).expect(0).reports(&["the month's budget of lo"]);
-    host.collector.offer(&offered, &json!([experiment(&json!({}))]));
-    host.once(&[]).expect(0);
-    assert_eq!(host.collector.stored().len(), 1);
-    let metered = Host::new(&format!("{LIMITS}{MONTH}[limits.networks]\nmetered = [\"lo\"]\n"));
-    metered.collector.offer(&offered, &json!([experiment(&json!({ "metered": true }))]));
-    metered.once(&[]).expect(0).reports(&["lo is metered"]);
-    assert!(metered.collector.stored().is_empty());
-}
-
-#[test]
-fn a_network_that_becomes_metered_ends_the_execution() {
-    let host = Host::new(LIMITS);
-    let serving = Server::on_loopback(&host.work);
-    let roam = json!({ "kind": "roam", "patterns": [], "duration_s": 100 });
-    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&roam)]));
-    // In place of NetworkManager's client.
-    let programs = host.work.path().join("programs");
-    fs::create_dir(&programs).unwrap();
-    let script = "#!/bin/sh\necho GENERAL.DEVICE:lo\necho GENERAL.METERED:$(cat \"${0%/*}/metered\")\n";
-    fs::write(programs.join("nmcli"), script).unwrap();
-    fs::set_permissions(programs.join("nmcli"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    fs::write(programs.join("metered"), "no\n").unwrap();
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let mut agent = captured(host.command(&["--once"]).env("PATH", path));
-    assert!(within(PATIENCE, || host.work.processes().iter().any(|one| has_word(one, "roam"))));
-    fs::write(programs.join("metered"), "yes (guessed)\n").unwrap();
-    assert!(within(2 * PATIENCE, || agent.try_wait().unwrap().is_some()), "the test goes on");
-    support::ended(agent).expect(0).reports(&["lo is metered", "\"stopped\""]);
 }
 
 #[test]
@@ -341,78 +243,6 @@ fn results_wait_for_a_network_that_the_owner_allows() {
     assert_eq!(host.collector.stored().len(), 1);
 }
 
-#[test]
-fn nothing_is_uploaded_while_a_measurement_runs() {
-    let host = Host::new(LIMITS);
-    let serving = Server::on_loopback(&host.work);
-    let offered = server(&serving.address, &serving.fingerprint);
-    host.measure_for_a_busy_collector(&offered);
-    // Longer than its interval: the next one is due at its end.
-    let measuring = json!({ "kind": "roam", "patterns": [], "duration_s": 12 });
-    host.collector.offer(&offered, &json!([experiment(&measuring)]));
-    let agent = captured(&mut host.command(&[]));
-    let is_measuring = || host.work.processes().iter().any(|one| has_word(one, "roam"));
-    assert!(within(PATIENCE, is_measuring));
-    host.collector.set(Manner::Honest);
-    let attempts = host.collector.requests("/v1/results").len();
-    while is_measuring() {
-        let now = host.collector.requests("/v1/results").len();
-        assert!(now == attempts || !is_measuring(), "a batch was sent");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    host.collector.wait_for(2);
-    stop(agent).expect(0);
-}
-
-#[test]
-fn experiments_wait_for_space_in_the_outbox() {
-    let host = Host::new(&format!("{LIMITS}{MONTH}outbox = \"1B\"\n"));
-    let serving = Server::on_loopback(&host.work);
-    let two = ["ping", "pong"].map(|name| experiment(&json!({ "name": name })));
-    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!(two));
-    host.once(&[]).expect(0).reports(&["is full", "\"skipped\",\"experiment\":\"pong\""]);
-    host.once(&[]).expect(0).reports(&["\"skipped\",\"experiment\":\"ping\""]);
-    assert_eq!(host.budget()["executions"], 1);
-    host.change("outbox = \"1B\"", "outbox = \"100MB\"");
-    host.once(&[]).expect(0);
-    assert_eq!(host.collector.stored().len(), 3, "the first result is not lost");
-}
-
-#[test]
-fn space_in_the_outbox_is_used_at_once() {
-    let host = Host::new(LIMITS);
-    let serving = Server::on_loopback(&host.work);
-    let offered = server(&serving.address, &serving.fingerprint);
-    host.measure_for_a_busy_collector(&offered);
-    let outbox = host.work.path().join("state/pathbench/outbox");
-    let files = fs::read_dir(&outbox).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
-    let held: u64 = files.filter(fs::Metadata::is_file).map(|file| file.len()).sum();
-    // Not for a second result.
-    host.change(MONTH, &format!("{MONTH}outbox = \"{}B\"\n", held + held / 2));
-    host.collector.set(Manner::Honest);
-    host.once(&[]).expect(0).reports(&["is full"]);
-    assert_eq!(host.collector.stored().len(), 2);
-}
-
-#[test]
-fn the_exit_code_of_one_round_names_the_collectors_answer() {
-    let host = Host::new(LIMITS);
-    for (manner, code) in [
-        (Manner::Closing, 3),
-        (Manner::Huge, 3),
-        (Manner::Garbage, 3),
-        (Manner::Unauthorised, 4),
-        (Manner::Redirecting, 4),
-    ] {
-        host.collector.set(manner.clone());
-        host.once(&[]).expect(code);
-    }
-    host.change("\"private\"", "\"none\"");
-    let before = host.collector.requests("").len();
-    host.once(&[]).expect(2).reports(&["consent is `none`"]);
-    assert_eq!(host.collector.requests("").len(), before, "nothing was sent");
-}
-
 fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -420,90 +250,6 @@ fn get(address: SocketAddr, path: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
-}
-
-#[test]
-fn the_service_measures_on_schedule_reports_live_and_survives_an_outage() {
-    let host = Host::new(LIMITS);
-    let serving = Server::on_loopback(&host.work);
-    host.collector.check_in_again_in(10);
-    let measuring = experiment(&json!({ "patterns": ["interactive"], "duration_s": 5 }));
-    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([measuring]));
-    let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let agent = captured(&mut host.command(&["--metrics", &metrics.to_string()]));
-    assert!(within(PATIENCE, || !host.collector.requests("/v1/live").is_empty()), "no live report");
-    let report: Value = serde_json::from_slice(&host.collector.requests("/v1/live")[0].body).unwrap();
-    assert_eq!((&report["agent"], &report["server"]), (&json!("tester"), &json!("near")));
-    // A second agent would use the budget twice.
-    host.once(&[]).expect(1).reports(&["another agent"]);
-    host.collector.set(Manner::Busy(1));
-    assert!(
-        within(PATIENCE, || get(metrics, "/metrics").contains("\npathbench_agent_outbox 1\n")),
-        "{}",
-        get(metrics, "/metrics")
-    );
-    host.collector.set(Manner::Honest);
-    host.collector.wait_for(1);
-    assert!(get(metrics, "/health").contains(r#""status":"ok""#));
-    assert!(get(metrics, "/metrics").contains("pathbench_agent_budget_used_bytes{interface=\"lo\"}"));
-    // While a measurement runs.
-    let lives = host.collector.requests("/v1/live").len();
-    assert!(within(PATIENCE, || host.collector.requests("/v1/live").len() > lives));
-    stop(agent).expect(0).reports(&["\"stopped\""]);
-    assert!(host.work.left_behind().iter().all(|one| has_word(one, "serve")));
-}
-
-#[test]
-fn a_running_agent_sends_nothing_once_the_consent_is_withdrawn() {
-    let host = Host::new(LIMITS);
-    let serving = Server::on_loopback(&host.work);
-    let measuring = experiment(&json!({ "patterns": ["interactive"], "duration_s": 60 }));
-    host.collector.check_in_again_in(10);
-    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([measuring]));
-    let agent = captured(&mut host.command(&[]));
-    assert!(within(PATIENCE, || !host.collector.requests("/v1/live").is_empty()), "no live report");
-    host.decide("none").expect(2);
-    // A request in progress ends.
-    std::thread::sleep(Duration::from_secs(2));
-    let sent = host.collector.requests("").len();
-    std::thread::sleep(Duration::from_secs(9));
-    assert_eq!(host.collector.requests("").len(), sent, "{:?}", host.collector.requests("").last());
-    host.decide("private").expect(0);
-    assert!(within(PATIENCE, || host.collector.requests("").len() > sent));
-    stop(agent).expect(0).reports(&[r#""consent":"none""#]);
-}
-
-#[test]
-fn a_pending_result_goes_only_where_its_owner_consented_when_it_was_measured() {
-    let host = Host::new(LIMITS);
-    let serving = Server::on_loopback(&host.work);
-    host.collector.offer(&server(&serving.address, &serving.fingerprint), &json!([experiment(&json!({}))]));
-    host.once(&[]).expect(0);
-    host.collector.offer(&json!([]), &json!([]));
-    let results = host.work.path().join("state/pathbench/results");
-    let result =
-        fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
-    let result = result.unwrap();
-    let note = result.with_extension("pending");
-    // Another result each time, by its seed.
-    let text = fs::read_to_string(result.join("run.json")).unwrap();
-    let mut document: Value = serde_json::from_str(&text).unwrap();
-    for (number, collector, consent, is_submitted, is_left) in [
-        (1, json!(host.collector.url), "none", false, false),
-        (2, Value::Null, "private", false, false),
-        (3, json!("https://other.example"), "private", false, true),
-        (4, json!(host.collector.url), "private", true, false),
-    ] {
-        document["seed"] = number.into();
-        fs::write(result.join("run.json"), document.to_string()).unwrap();
-        let pending = json!({ "directory": result, "experiment": "ping", "server": "near", "collector": collector,
-                              "consent": consent });
-        fs::write(&note, pending.to_string()).unwrap();
-        let before = host.collector.stored().len();
-        host.once(&[]).expect(0);
-        let after = host.collector.stored().len();
-        assert_eq!((after - before, note.exists()), (usize::from(is_submitted), is_left), "{pending}");
-    }
 }
 
 #[test]

@@ -133,25 +133,6 @@ fn pathbench_out_names_where_results_get_directories_of_their_own() {
 }
 
 #[test]
-fn wrong_usage_ends_with_two_and_names_the_mistake() {
-    let work = Workplace::new();
-    let cases: [(&[&str], &str); 8] = [
-        (&[], "Usage"),
-        (&["lab"], "Usage"),
-        (&["lap", "run"], "unrecognized subcommand 'lap'"),
-        (&["lab", "run"], "SCENARIO"),
-        (&["lab", "run", "hello", "--colour"], "--colour"),
-        (&["lab", "run", "hello", "--repeat", "many"], "many"),
-        (&["lab", "run", "hello", "--set", "path.eth.rate"], "KEY=VALUE"),
-        (&["lab", "down", "a", "--all"], "--all"),
-    ];
-    for (arguments, text) in cases {
-        let refused = work.run(arguments).expect(2).reports(&[text]);
-        assert_eq!(refused.stdout, "", "{arguments:?}");
-    }
-}
-
-#[test]
 fn mistakes_of_mtu_are_reported_before_anything_is_sent() {
     let work = Workplace::new();
     let cases: [(&[&str], &str); 13] = [
@@ -209,15 +190,6 @@ fn shipped_scenarios_are_listed_and_shown_as_they_are() {
 }
 
 #[test]
-fn an_unknown_scenario_is_refused_with_the_nearest_name() {
-    let work = Workplace::new();
-    for command in [["lab", "run", "failver"], ["lab", "show", "failver"], ["lab", "up", "failver"]] {
-        work.run(&command).expect(2).reports(&["`failver`", "did you mean `failover`?", "./failver.toml"]);
-    }
-    work.run(&["lab", "run", "./failver.toml"]).expect(2).reports(&["./failver.toml", "No such file"]);
-}
-
-#[test]
 fn ten_mistakes_are_reported_at_once_and_nothing_is_started() {
     let work = Workplace::new();
     let file = work.scenario("mistaken", TEN_MISTAKES);
@@ -238,21 +210,6 @@ fn ten_mistakes_are_reported_at_once_and_nothing_is_started() {
     assert_eq!(contents(work.path()), before, "something was written");
     assert!(!work.path().join("pathbench-results").exists());
     assert!(work.processes().is_empty());
-}
-
-#[test]
-fn mistakes_on_the_command_line_are_mistakes_of_their_option() {
-    let work = Workplace::new();
-    let cases: [(&[&str], &[&str]); 4] = [
-        (&["--set", "path.wlna.rate=50mbit"], &["--set path.wlna.rate=50mbit", "path.wlna"]),
-        (&["--set", "path.wlan.rate=50"], &["--set path.wlan.rate=50", "unit", "mbit"]),
-        (&["--transports", "mptpc"], &["mptpc"]),
-        (&["--duration", "soon"], &["soon"]),
-    ];
-    for (options, texts) in cases {
-        work.run(&[&["lab", "run", "hello"], options].concat()).expect(2).reports(texts);
-    }
-    assert!(!work.path().join("pathbench-results").exists());
 }
 
 #[test]

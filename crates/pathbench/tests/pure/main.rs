@@ -4,6 +4,7 @@
 
 mod architecture;
 mod circles;
+mod command_line;
 mod dependencies;
 mod gallery;
 mod links;

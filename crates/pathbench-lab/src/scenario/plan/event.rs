@@ -5,10 +5,11 @@ use super::topology::RulesChange;
 use pathbench_link::fading::{FadingError, Ramp, Walk};
 use pathbench_link::{ChangeSchedule, Engines, LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventPlan {
     /// Time since the first byte of data.
     pub at: Duration,
@@ -18,7 +19,7 @@ pub struct EventPlan {
     pub action: EventAction,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum EventAction {
     /// The node's interface goes down.
     Down,
@@ -94,7 +95,7 @@ impl EventAction {
 }
 
 /// New values of a link's properties; at least one is given.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PathChange {
     /// The direction that changes; `None` for both. MTUs and router rules apply to both directions.
     pub direction: Option<LinkDirection>,
@@ -109,7 +110,7 @@ pub struct PathChange {
 }
 
 /// A gradual change of a link.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FadePlan {
     /// The distance to the base station changes at walking speed: both directions fade by radio path loss.
     Walk(Walk),

@@ -2,11 +2,12 @@
 
 use pathbench_link::LinkModel;
 use pathbench_record::network::{AddressFamily, IpNet};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 
 /// The implementation of a link: given, or derived from the link and its events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkEngine {
     /// veth with queueing disciplines of the kernel.
     Kernel,
@@ -25,7 +26,7 @@ impl LinkEngine {
 }
 
 /// A link between two nodes; both ends are in the same subnets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkPlan {
     /// Unique among links and paths, at most 15 characters.
     pub name: String,
@@ -67,7 +68,7 @@ impl LinkPlan {
 }
 
 /// An end of a link: its node, interface and addresses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkEnd {
     pub node: String,
     /// The interface's name in the node.

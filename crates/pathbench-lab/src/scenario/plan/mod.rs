@@ -15,11 +15,12 @@ pub use traffic::{PatternPlan, QuicPlan, RunPlan, SocketPlan, ThroughputPlan};
 
 use super::expect::ExpectationPlan;
 use pathbench_record::document::Variant;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// A scenario, validated in full.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioPlan {
     pub name: String,
     pub description: String,
@@ -54,7 +55,7 @@ impl ScenarioPlan {
 }
 
 /// One combination of the matrix.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantPlan {
     /// Matrix key → value; empty without a matrix.
     pub variant: Variant,

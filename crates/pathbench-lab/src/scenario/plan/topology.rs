@@ -3,10 +3,11 @@
 use super::link::LinkPlan;
 pub(crate) use pathbench_host::firewall::{Middlebox, RouterRules, TooBigTreatment};
 use pathbench_record::network::IpNet;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopologyPlan {
     /// `client` and `server` first if they exist, then file order.
     pub nodes: Vec<Node>,
@@ -61,14 +62,14 @@ impl TopologyPlan {
 }
 
 /// Whether a node is an endpoint of connections or forwards packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeRole {
     Host,
     /// Forwards packets between its links.
     Router,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     pub name: String,
     pub role: NodeRole,
@@ -84,7 +85,7 @@ pub struct Node {
     pub rules: Option<RouterRules>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePlan {
     /// `None`: all destinations.
     pub destination: Option<IpNet>,
@@ -95,7 +96,7 @@ pub struct RoutePlan {
 }
 
 /// MPTCP path-manager settings of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MptcpPlan {
     /// Additional subflows allowed per connection, at most 8.
     pub subflows: u32,
@@ -106,7 +107,7 @@ pub struct MptcpPlan {
 }
 
 /// One MPTCP endpoint (`ip mptcp endpoint add ADDRESS dev … FLAGS`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "the kernel's flags are independent of each other")]
 pub struct EndpointPlan {
     /// One of the node's own addresses, or by mistake one of another node.
@@ -132,7 +133,7 @@ pub struct EndpointPlan {
 /// ```
 ///
 /// The link at the run's client has the model, events and results of the path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// Name of the path, and of its link at the run's client.
     pub path: String,
@@ -145,7 +146,7 @@ pub struct Hop {
 }
 
 /// Rules of a router that an event or a scenario sets; `None` keeps a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RulesChange {
     /// The fate of the router's packet-too-big messages.
     pub too_big: Option<TooBigTreatment>,

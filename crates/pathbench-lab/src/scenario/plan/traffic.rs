@@ -8,14 +8,15 @@ use pathbench_record::pattern::{
 };
 use pathbench_record::transport::TransportLabel;
 use pathbench_record::units::milliseconds;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunPlan {
     /// Each transport, with the path to which it is bound, if any; `tcp@*` is already expanded.
     pub labels: Vec<TransportLabel>,
     /// Each transport runs each pattern. At least one pattern; names are unique.
+    #[serde(with = "exact_patterns")]
     pub patterns: Vec<PatternPlan>,
     /// The host that opens connections.
     pub client: String,
@@ -41,7 +42,7 @@ impl RunPlan {
 }
 
 /// Options of the kernel's sockets and of the application, the same for all patterns.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SocketPlan {
     /// Congestion control of both ends of tcp and mptcp; `None`: the kernel's choice.
     pub congestion: Option<String>,
@@ -97,14 +98,19 @@ impl PatternPlan {
 }
 
 /// Parameters of the throughput pattern. An absent value means the kernel's choice, or no limit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputPlan {
     pub direction: DataDirection,
     /// Whether the pattern is one of the suite's two, whose names contain their direction.
     #[serde(skip)]
     pub named_by_direction: bool,
     /// Sending time, warm-up included; `None` if the run ends by bytes.
-    #[serde(rename = "duration_ms", with = "optional_milliseconds", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "duration_ms",
+        default,
+        with = "optional_milliseconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub duration: Option<Duration>,
     pub streams: u32,
     /// Bytes per stream and direction after which the run ends.
@@ -154,7 +160,7 @@ impl From<&ThroughputPlan> for ThroughputParameters {
 }
 
 /// Options of quic and mpquic, the same for all patterns.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuicPlan {
     /// The scheduler, which selects the path of new data, at both ends.
     pub scheduler: Scheduler,
@@ -168,12 +174,55 @@ pub struct QuicPlan {
     pub qlog: bool,
 }
 
+/// Patterns with their kind and all of their fields; in results they have neither.
+mod exact_patterns {
+    use super::{BulkParameters, InteractiveParameters, PatternPlan, PingParameters, ThroughputPlan};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    enum Exact {
+        Ping(PingParameters),
+        Bulk(BulkParameters),
+        Throughput { named_by_direction: bool, plan: ThroughputPlan },
+        Interactive(InteractiveParameters),
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        patterns: &[PatternPlan],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(patterns.iter().cloned().map(|pattern| match pattern {
+            PatternPlan::Ping(ping) => Exact::Ping(ping),
+            PatternPlan::Bulk(bulk) => Exact::Bulk(bulk),
+            PatternPlan::Throughput(plan) => {
+                Exact::Throughput { named_by_direction: plan.named_by_direction, plan }
+            }
+            PatternPlan::Interactive(interactive) => Exact::Interactive(interactive),
+        }))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<PatternPlan>, D::Error> {
+        let patterns = Vec::<Exact>::deserialize(deserializer)?;
+        let plan = |pattern| match pattern {
+            Exact::Ping(ping) => PatternPlan::Ping(ping),
+            Exact::Bulk(bulk) => PatternPlan::Bulk(bulk),
+            Exact::Throughput { named_by_direction, plan } => {
+                PatternPlan::Throughput(ThroughputPlan { named_by_direction, ..plan })
+            }
+            Exact::Interactive(interactive) => PatternPlan::Interactive(interactive),
+        };
+        Ok(patterns.into_iter().map(plan).collect())
+    }
+}
+
 mod optional_milliseconds {
     use pathbench_record::units::milliseconds;
-    use serde::{Serialize, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;
 
-    #[derive(Serialize)]
+    #[derive(Serialize, Deserialize)]
     #[serde(transparent)]
     struct Milliseconds(#[serde(with = "milliseconds")] Duration);
 
@@ -183,5 +232,11 @@ mod optional_milliseconds {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         value.map(Milliseconds).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<Milliseconds>::deserialize(deserializer)?.map(|Milliseconds(duration)| duration))
     }
 }

@@ -119,7 +119,7 @@ fn settings(network: &HostNetwork) -> BTreeMap<String, Fact<Option<String>>> {
     .collect()
 }
 
-/// What a driver does not report is absent.
+/// Facts that a driver does not report are absent.
 fn devices(links: &[NetworkInterface]) -> BTreeMap<u32, DeviceFacts> {
     let mut socket = DeviceSocket::open().ok().flatten();
     let wifi = WifiSocket::open().ok().flatten().and_then(|mut socket| socket.interfaces().ok());

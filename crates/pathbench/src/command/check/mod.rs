@@ -63,7 +63,7 @@ struct Path {
 }
 
 impl Host {
-    fn of(facts: &HostFacts) -> Self {
+    fn from_facts(facts: &HostFacts) -> Self {
         let mptcp = match facts.support {
             MptcpSupport::Available => "upstream",
             MptcpSupport::Disabled => "off",
@@ -87,7 +87,7 @@ pub(crate) fn check(args: &CheckArgs, clock: &SharedClock) -> Result<Exit, Failu
         let findings = pathbench_check::host::findings(&facts);
         return finish(&facts, findings, args.json);
     };
-    let target = server::Target::resolve(server, &args.connection)?;
+    let target = server::ProbedServer::resolve(server, &args.connection)?;
     // Before the probes: they raise the counters.
     let facts = facts::read(&target.destinations())?;
     let mut findings = pathbench_check::host::findings(&facts);
@@ -101,7 +101,7 @@ fn finish(facts: &HostFacts, mut findings: Vec<Finding>, json: bool) -> Result<E
     order(&mut findings);
     let exit = exit(&findings);
     if json {
-        let document = Document { schema: "pathbench.check/1", host: Host::of(facts), findings };
+        let document = Document { schema: "pathbench.check/1", host: Host::from_facts(facts), findings };
         output::print_json(&document)?;
     } else {
         output::print(&summary::summary(&findings, style()))?;

@@ -20,7 +20,7 @@ pub(super) fn summary(findings: &[Finding], style: Style) -> String {
     let shown: Vec<NoticeGroup<'_>> = groups
         .into_iter()
         .enumerate()
-        .filter(|(place, group)| *place == 0 || !group.notices.is_empty())
+        .filter(|(index, group)| *index == 0 || !group.notices.is_empty())
         .map(|(_, group)| group)
         .collect();
     notices(&shown, style)

@@ -5,9 +5,8 @@
 //! orchestrator ends, so no stale file remains.
 
 use super::control::{self, MESSAGE_BYTES, OtherUser, Timed};
-use super::{Assignment, Job, StudyCourse, enter, load, require};
+use super::{enter, load, require};
 use crate::cli::{DownArgs, ExecArgs, UpArgs};
-use crate::live::LiveMode;
 use pathbench_host::namespace::join;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{self, Overrides};
@@ -18,7 +17,6 @@ use pathbench_record::time::SharedClock;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -30,9 +28,8 @@ use std::time::Duration;
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 const DOWN_TIME: Duration = Duration::from_secs(60);
 
-/// A request to a running lab.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Question {
+pub(crate) enum LabRequest {
     /// Requests the namespaces of a host.
     Enter {
         host: String,
@@ -41,7 +38,7 @@ pub(crate) enum Question {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum LabAnswer {
     Standing {
         hosts: Vec<String>,
     },
@@ -55,15 +52,15 @@ pub(crate) enum Answer {
 
 pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     let overrides = Overrides::from(&args.overrides);
-    let (source, plan) = load(&args.scenario, &overrides)?;
+    let plan = load(&args.scenario, &overrides)?;
     require(&plan)?;
     let name = args.name.clone().unwrap_or_else(|| plan.name.clone());
     let listener = UnixListener::bind_addr(&address(&name)?).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => taken(&name),
+        io::ErrorKind::AddrInUse => name_conflict(&name),
         _ => Failure::failed(error),
     })?;
     let (control, orchestrators_end) = UnixStream::pair().map_err(Failure::failed)?;
-    let privilege = enter(args.privilege)?;
+    enter(args.privilege)?;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("__keep")
@@ -77,28 +74,13 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     // `command` still holds the orchestrator's end of the socket. While any process holds that end, this process
     // would wait for an answer even after the orchestrator's death.
     drop(command);
-    let job = Job { source, overrides, out: None };
-    let assignment = Assignment {
-        privilege,
-        // Links hold the request themselves while they carry packets: a running lab is idle most of the time.
-        processors_awake: false,
-        jobs: vec![job],
-        study: StudyCourse::default(),
-        json: false,
-        live: LiveMode::Lines,
-        quiet: true,
-        calibrate: false,
-        side_by_side: NonZeroUsize::MIN,
-        capture: false,
-        no_report: true,
-    };
     let died = |error| Failure::failed(format!("the lab's orchestrator did not start: {error}"));
-    channel::send(&control, &assignment).map_err(died)?;
+    channel::send(&control, &plan).map_err(died)?;
     control::send_descriptors(&control, &[listener.as_fd()]).map_err(|error| died(error.into()))?;
     // Releases the name when the orchestrator ends.
     drop(listener);
     match channel::receive(&control).map_err(died)? {
-        Answer::Standing { hosts } => {
+        LabAnswer::Standing { hosts } => {
             output::print(&announcement(&name, &hosts)).inspect_err(|_| {
                 // A failed command leaves no lab behind; the lab ends with its first process.
                 let _dead = orchestrator.kill();
@@ -120,9 +102,9 @@ fn announcement(name: &str, hosts: &[String]) -> String {
 
 pub(crate) fn exec(args: &ExecArgs, clock: &SharedClock) -> Result<Exit, Failure> {
     let lab = chosen_lab(args.lab.as_deref())?;
-    let control = ask(&lab, &Question::Enter { host: args.host.clone() }, clock)?;
+    let control = ask(&lab, &LabRequest::Enter { host: args.host.clone() }, clock)?;
     match receive_answer(&control, clock)? {
-        Answer::Admitted => {}
+        LabAnswer::Admitted => {}
         answer => return Err(refusal(answer)),
     }
     let [user, process, network] = control::receive_descriptors(&control).map_err(Failure::failed)?;
@@ -167,7 +149,7 @@ pub(crate) fn down(args: &DownArgs, clock: &SharedClock) -> Result<Exit, Failure
     let labs = if args.all { running_labs() } else { vec![chosen_lab(args.lab.as_deref())?] };
     let mut lines = Vec::new();
     for lab in labs {
-        let mut control = ask(&lab, &Question::Down, clock)?;
+        let mut control = ask(&lab, &LabRequest::Down, clock)?;
         control.set_read_timeout(Some(DOWN_TIME)).map_err(Failure::failed)?;
         // The connection closes when the orchestrator ends, and the whole lab with it.
         let still_up = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
@@ -212,9 +194,9 @@ enum Unconnected {
 }
 
 /// Why the name of a lab is already in use.
-fn taken(name: &str) -> Failure {
+fn name_conflict(name: &str) -> Failure {
     match connect(name) {
-        Err(Unconnected::OtherUser(user)) => squatted(name, &user),
+        Err(Unconnected::OtherUser(user)) => foreign_socket(name, &user),
         _ => Failure::bad_input(format!(
             "a lab named `{name}` is up already: take it down with `pathbench lab down {name}`, or give this one \
              another name with --name"
@@ -222,7 +204,7 @@ fn taken(name: &str) -> Failure {
     }
 }
 
-fn squatted(name: &str, user: &OtherUser) -> Failure {
+fn foreign_socket(name: &str, user: &OtherUser) -> Failure {
     Failure::bad_input(format!(
         "the socket of lab `{name}` belongs to {}, not to a lab of this user; give the lab another name with --name",
         user.0
@@ -241,7 +223,7 @@ fn chosen_lab(wanted: Option<&str>) -> Result<String, Failure> {
     }
 }
 
-fn ask(lab: &str, question: &Question, clock: &SharedClock) -> Result<UnixStream, Failure> {
+fn ask(lab: &str, question: &LabRequest, clock: &SharedClock) -> Result<UnixStream, Failure> {
     let control = connect(lab).map_err(|error| match error {
         Unconnected::NotUp => {
             let labs = running_labs();
@@ -249,7 +231,7 @@ fn ask(lab: &str, question: &Question, clock: &SharedClock) -> Result<UnixStream
                 if labs.is_empty() { "none is".to_owned() } else { format!("up: {}", labs.join(", ")) };
             Failure::bad_input(format!("no lab named `{lab}` is up ({known})"))
         }
-        Unconnected::OtherUser(user) => squatted(lab, &user),
+        Unconnected::OtherUser(user) => foreign_socket(lab, &user),
         Unconnected::Failure(failure) => failure,
     })?;
     channel::send(&Timed::new(&control, clock.as_ref(), ANSWER_TIME), question).map_err(Failure::failed)?;
@@ -270,14 +252,14 @@ fn address(lab: &str) -> Result<SocketAddr, Failure> {
     SocketAddr::from_abstract_name(socket_name(lab)).map_err(Failure::failed)
 }
 
-fn refusal(answer: Answer) -> Failure {
+fn refusal(answer: LabAnswer) -> Failure {
     match answer {
-        Answer::Refused { message, exit } => Failure { exit: Exit::from_code(i32::from(exit)), message },
+        LabAnswer::Refused { message, exit } => Failure { exit: Exit::from_code(i32::from(exit)), message },
         _ => Failure::failed("the lab sent an unexpected answer"),
     }
 }
 
-fn receive_answer(control: &UnixStream, clock: &SharedClock) -> Result<Answer, Failure> {
+fn receive_answer(control: &UnixStream, clock: &SharedClock) -> Result<LabAnswer, Failure> {
     channel::receive_at_most(MESSAGE_BYTES, &Timed::new(control, clock.as_ref(), ANSWER_TIME))
         .map_err(Failure::failed)
 }

@@ -5,7 +5,7 @@ use crate::live::LiveMode;
 use pathbench_host::kernel::{self, MptcpSupport};
 use pathbench_host::namespace::{Isolation, enter_lab, try_user_namespace};
 use pathbench_host::scheduling;
-use pathbench_lab::scenario::{self, Overrides, ScenarioPlan, ScenarioSource};
+use pathbench_lab::scenario::{self, Overrides, ScenarioPlan};
 use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
@@ -36,21 +36,20 @@ impl From<&OverrideArgs> for Overrides {
     }
 }
 
-pub(crate) fn load(name: &str, overrides: &Overrides) -> Result<(ScenarioSource, ScenarioPlan), Failure> {
+pub(crate) fn load(name: &str, overrides: &Overrides) -> Result<ScenarioPlan, Failure> {
     let source = scenario::load(name).map_err(Failure::bad_input)?;
-    let plan = scenario::plan(&source, overrides).map_err(Failure::bad_input)?;
-    Ok((source, plan))
+    scenario::plan(&source, overrides).map_err(Failure::bad_input)
 }
 
 /// Sent by the foreground command to the orchestrator over its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "switches that have nothing to do with each other")]
-pub(crate) struct Assignment {
+pub(crate) struct LabAssignment {
     /// `user-namespace` or `root`.
     pub(crate) privilege: String,
     /// Whether the foreground command holds a CPU latency request.
     pub(crate) processors_awake: bool,
-    /// The scenarios of one study; `lab up` has exactly one.
+    /// The scenarios of one study.
     pub(crate) jobs: Vec<Job>,
     pub(crate) study: StudyCourse,
     pub(crate) json: bool,
@@ -64,7 +63,7 @@ pub(crate) struct Assignment {
 }
 
 /// How the study begins, continues and ends.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct StudyCourse {
     /// Continue the results in the jobs' directories.
     pub(crate) resume: bool,
@@ -73,11 +72,10 @@ pub(crate) struct StudyCourse {
     pub(crate) time_limit: Option<Duration>,
 }
 
-/// One scenario to run. The foreground command validates it; the orchestrator plans it again with the same result.
+/// One scenario to run, which the foreground command has planned.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    pub(crate) source: ScenarioSource,
-    pub(crate) overrides: Overrides,
+    pub(crate) plan: ScenarioPlan,
     /// Result directory; `None`: a default directory.
     pub(crate) out: Option<PathBuf>,
 }
@@ -128,7 +126,7 @@ pub(crate) fn check(args: &ScenarioArgs) -> Result<Exit, Failure> {
     let mut refusals = Vec::new();
     for name in &args.scenarios {
         match load(name, &overrides) {
-            Ok((_, plan)) => {
+            Ok(plan) => {
                 let variants = counted(plan.variants.len() as u32, "variant");
                 let runs = counted(plan.run_count() as u32, "run");
                 output::print(&format!("{name}: good; {variants}, {runs}\n"))?;

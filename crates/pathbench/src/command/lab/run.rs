@@ -1,6 +1,6 @@
 //! `lab run`: validates everything, enters the namespaces, starts the orchestrator, waits.
 
-use super::{Assignment, Job, StudyCourse, enter, load, require, submitted};
+use super::{Job, LabAssignment, StudyCourse, enter, load, require, submitted};
 use crate::cli::RunArgs;
 use crate::live::LiveMode;
 use pathbench_host::scheduling::CpuLatencyRequest;
@@ -9,7 +9,6 @@ use pathbench_lab::scenario::{LinkEngine, Overrides, ScenarioPlan};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
 use pathbench_record::time::SharedClock;
-use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -20,6 +19,33 @@ pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> 
     if let Some(submitted) = submitted::run(&args.submit, clock)? {
         return Ok(submitted);
     }
+    let jobs = plan(args)?;
+    let privilege = enter(args.privilege)?;
+    // Processors in deep sleep states delay links, timers and programs. The result records a failure of this request.
+    let latency = CpuLatencyRequest::zero().ok();
+    let assignment = LabAssignment {
+        privilege,
+        processors_awake: latency.is_some(),
+        jobs,
+        study: StudyCourse {
+            resume: args.study.resume.is_some(),
+            shard: args.study.shard,
+            until_ci_percent: args.study.until_ci,
+            time_limit: args.study.time_limit.map(|limit| limit.0),
+        },
+        json: args.json,
+        live: LiveMode::from_flags(args.json_stream, args.tui),
+        quiet: args.quiet,
+        calibrate: !args.no_calibration,
+        side_by_side: args.jobs,
+        capture: args.capture,
+        no_report: args.no_report,
+    };
+    orchestrate(&assignment)
+}
+
+/// The scenarios to run, or all mistakes in them.
+pub(crate) fn plan(args: &RunArgs) -> Result<Vec<Job>, Failure> {
     let scenarios = &args.scenario.scenarios;
     if args.json && scenarios.len() > 1 {
         return Err(Failure::bad_input(
@@ -33,7 +59,7 @@ pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> 
     let mut names = Vec::new();
     for name in scenarios {
         match load(name, &overrides) {
-            Ok((source, plan)) => {
+            Ok(plan) => {
                 require(&plan)?;
                 if args.capture {
                     require_emulated(&plan)?;
@@ -49,7 +75,7 @@ pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> 
                 }
                 names.push(plan.name.clone());
                 let out = out.map(|out| out_directory(out, &plan.name, scenarios.len()));
-                jobs.push(Job { source, overrides: overrides.clone(), out });
+                jobs.push(Job { plan, out });
             }
             Err(failure) => refusals.push(failure.message),
         }
@@ -57,28 +83,7 @@ pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> 
     if !refusals.is_empty() {
         return Err(Failure::bad_input(refusals.join("\n")));
     }
-    let privilege = enter(args.privilege)?;
-    // Processors in deep sleep states delay links, timers and programs. The result records a failure of this request.
-    let latency = CpuLatencyRequest::zero().ok();
-    let assignment = Assignment {
-        privilege,
-        processors_awake: latency.is_some(),
-        jobs,
-        study: StudyCourse {
-            resume: args.study.resume.is_some(),
-            shard: args.study.shard,
-            until_ci_percent: args.study.until_ci,
-            time_limit: args.study.time_limit.map(|limit| limit.0),
-        },
-        json: args.json,
-        live: LiveMode::of(args.json_stream, args.tui),
-        quiet: args.quiet,
-        calibrate: !args.no_calibration,
-        side_by_side: args.jobs,
-        capture: args.capture,
-        no_report: args.no_report,
-    };
-    orchestrate(&assignment)
+    Ok(jobs)
 }
 
 /// The changes to the scenarios; `--until-ci` needs repetitions.
@@ -108,7 +113,7 @@ fn out_directory(out: &Path, scenario: &str, scenarios: usize) -> PathBuf {
 
 /// Starts the orchestrator as the first process of the new PID namespace and waits for its end. The socket pair stays
 /// open meanwhile; its close notifies the orchestrator that this process has ended.
-fn orchestrate(assignment: &Assignment) -> Result<Exit, Failure> {
+fn orchestrate(assignment: &LabAssignment) -> Result<Exit, Failure> {
     let (ours, theirs) = UnixStream::pair().map_err(Failure::failed)?;
     let start = || {
         let child = Command::new("/proc/self/exe")
@@ -118,13 +123,8 @@ fn orchestrate(assignment: &Assignment) -> Result<Exit, Failure> {
         channel::send(&ours, assignment).map_err(io::Error::other)?;
         Ok(child)
     };
-    let status = signals::wait_forwarding(start, |child, signal| {
-        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let signal = if signal == signal_hook::consts::SIGINT { Signal::INT } else { Signal::TERM };
-        // If the process has already ended, the wait for it ends as well.
-        let _dead = process.map(|process| kill_process(process, signal));
-    })
-    .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
+    let status = signals::wait_forwarding(start)
+        .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
     passed_on(status)
 }
 

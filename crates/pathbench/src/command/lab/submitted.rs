@@ -5,7 +5,6 @@ use pathbench_agent::submit::SubmitOptions;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{random, signals, supervised};
 use pathbench_record::time::SharedClock;
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -27,12 +26,8 @@ pub(crate) fn run(options: &SubmitOptions, clock: &SharedClock) -> Result<Option
             .env(VARIABLE, &list.0)
             .spawn()
     };
-    let status = signals::wait_forwarding(start, |child, signal| {
-        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let signal = if signal == signal_hook::consts::SIGINT { Signal::INT } else { Signal::TERM };
-        let _dead = process.map(|process| kill_process(process, signal));
-    })
-    .map_err(|error| Failure::failed(format!("cannot start the lab: {error}")))?;
+    let status = signals::wait_forwarding(start)
+        .map_err(|error| Failure::failed(format!("cannot start the lab: {error}")))?;
     for directory in list.directories() {
         submitter.submit(&directory);
     }

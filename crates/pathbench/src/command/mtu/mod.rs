@@ -8,7 +8,7 @@ mod monitor;
 mod remedy;
 
 use crate::arguments::MtuArgs;
-use crate::session::Session;
+use crate::session::MeasurementSession;
 use crate::{journal, result};
 use monitor::Monitor;
 use pathbench_program::exit::{Exit, Failure};
@@ -17,7 +17,7 @@ use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::MtuRecord;
 use pathbench_record::network::ServerName;
 use pathbench_record::time::SharedClock;
-use remedy::Application;
+use remedy::RemedyApplication;
 use serde_json::Map;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use std::time::Duration;
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn mtu(args: &MtuArgs, clock: &SharedClock) -> Result<Exit, Failure> {
-    let open = || Application::open(&journal::place("mtu", args.journal.as_deref())?);
+    let open = || RemedyApplication::open(&journal::create_file("mtu", args.journal.as_deref())?);
     let Some(given) = &args.server else {
         let undone = open()?.undo(args.force);
         let printed = output::print(&undone.restored);
@@ -41,10 +41,10 @@ pub(crate) fn mtu(args: &MtuArgs, clock: &SharedClock) -> Result<Exit, Failure> 
         ));
     }
     let application = if args.apply { Some(open()?) } else { None };
-    let mut session = Session::begin("mtu", &args.output, false, Some(0), Map::new(), clock);
+    let mut session = MeasurementSession::begin("mtu", &args.output, false, Some(0), Map::new(), clock);
     session.document.scenario.description = format!("The MTU of each path to {server}");
-    let has_place = session.has_place_for_result();
-    let writer = if has_place { Some(session.create_result()?) } else { None };
+    let wants_result = session.wants_result();
+    let writer = if wants_result { Some(session.create_result()?) } else { None };
     let findings = Monitor::new(args, server, application, &session).and_then(Monitor::run);
     let ending = findings.and_then(|(record, failure)| write(record, failure, args, writer, &mut session));
     session.finish(ending)
@@ -56,7 +56,7 @@ fn write(
     failure: Option<Failure>,
     args: &MtuArgs,
     writer: Option<ResultWriter>,
-    session: &mut Session,
+    session: &mut MeasurementSession,
 ) -> Result<Exit, Failure> {
     session.document.mtu = Some(record);
     if let Some(writer) = writer {

@@ -2,12 +2,12 @@
 //! continuously in a watch. A watch prints every change of a path's MTU, and with --apply corrects the kernel.
 
 use super::examination::{Examination, host_path};
-use super::remedy::{self, Application};
+use super::remedy::{self, RemedyApplication};
 use crate::arguments::MtuArgs;
 use crate::client::addresses_of;
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use crate::result::style;
-use crate::session::Session;
+use crate::session::MeasurementSession;
 use pathbench_analysis::path_mtu;
 use pathbench_host::change::PlannedStep;
 use pathbench_host::path_mtu::PathObserver;
@@ -40,9 +40,9 @@ pub(super) struct Monitor<'a> {
     args: &'a MtuArgs,
     server: ServerName,
     stop: Arc<AtomicBool>,
-    progress: &'a Progress,
+    progress: &'a ProgressDisplay,
     clock: Arc<dyn Clock>,
-    application: Option<Application>,
+    application: Option<RemedyApplication>,
     observer: PathObserver,
     examinations: Vec<Examination>,
     record: MtuRecord,
@@ -62,8 +62,8 @@ impl<'a> Monitor<'a> {
     pub(super) fn new(
         args: &'a MtuArgs,
         server: ServerName,
-        application: Option<Application>,
-        session: &'a Session,
+        application: Option<RemedyApplication>,
+        session: &'a MeasurementSession,
     ) -> Result<Self, Failure> {
         let mut observer = PathObserver::open().map_err(Failure::failed)?;
         // The first address of each family in the resolver's order.
@@ -244,7 +244,7 @@ impl<'a> Monitor<'a> {
                 self.failure = self.failure.take().or(corrected.failure);
                 continue;
             }
-            match remedy::planned(one, path, &mut self.observer) {
+            match remedy::plan_remedy(one, path, &mut self.observer) {
                 Ok((_, plan)) => {
                     let new: Vec<PlannedStep> =
                         plan.steps.into_iter().filter(|step| !known.contains(step)).collect();

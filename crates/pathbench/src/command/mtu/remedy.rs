@@ -16,7 +16,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2);
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
-pub(super) struct Application {
+pub(super) struct RemedyApplication {
     applier: Applier,
     pub(super) journal: PathBuf,
 }
@@ -30,7 +30,7 @@ pub(super) struct Corrected {
     pub(super) failure: Option<Failure>,
 }
 
-impl Application {
+impl RemedyApplication {
     pub(super) fn open(journal: &Path) -> Result<Self, Failure> {
         let applier = Applier::open(journal).map_err(|error| failure(&error))?;
         Ok(Self { applier, journal: journal.to_owned() })
@@ -46,7 +46,7 @@ impl Application {
     ) -> Corrected {
         let mut corrected = Corrected::default();
         let name = &examination.path.name;
-        let planned = match planned(examination, record, observer) {
+        let planned = match plan_remedy(examination, record, observer) {
             Ok((state, plan)) => {
                 corrected.notes.extend(plan.notes.iter().map(|note| format!("{name}: {note}")));
                 (state.is_some()).then_some(plan)
@@ -83,7 +83,7 @@ impl Application {
 }
 
 /// The plan for a path, and the kernel's state that it is based on; no state if there is nothing to do.
-pub(super) fn planned(
+pub(super) fn plan_remedy(
     examination: &Examination,
     record: &PathMtu,
     observer: &mut PathObserver,

@@ -36,7 +36,7 @@ impl CompareArgs {
     }
 
     /// The comparison, if the command makes one.
-    pub(super) fn compared(&self, sets: &[ResultSet]) -> Result<Option<ComparedResults>, Failure> {
+    pub(super) fn compare(&self, sets: &[ResultSet]) -> Result<Option<ComparedResults>, Failure> {
         if !self.is_requested() {
             return Ok(None);
         }

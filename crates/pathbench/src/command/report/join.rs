@@ -9,13 +9,12 @@ use pathbench_report::ResultSet;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Whether a result is a shard.
 pub(super) fn is_shard(set: &ResultSet) -> bool {
     set.document.study.as_ref().is_some_and(|study| study.shard.is_some())
 }
 
 /// Joins `sets` to a new result in `out`, or next to other results. The shards stay as they are.
-pub(super) fn joined(
+pub(super) fn join_captures(
     sets: Vec<ResultSet>,
     out: Option<&Path>,
     is_partial: bool,

@@ -29,14 +29,14 @@ pub(crate) fn report(args: &ReportArgs, clock: &SharedClock) -> Result<Exit, Fai
     let mut out = args.out.as_deref();
     if !args.compare.is_requested() && sets.iter().any(join::is_shard) && (sets.len() > 1 || args.partial) {
         // The joined result is in --out, and so is its report.
-        sets = vec![join::joined(sets, out.take(), args.partial)?];
+        sets = vec![join::join_captures(sets, out.take(), args.partial)?];
     }
     if !args.export.is_empty() {
         export::export(&sets, &args.export, out, &clock.rfc3339())?;
         return Ok(Exit::Done);
     }
     // Before anything is written.
-    let compared = args.compare.compared(&sets)?;
+    let compared = args.compare.compare(&sets)?;
     let target = match (out, args.json) {
         (Some(out), _) => Some(ReportDirectory::from_option(out, &sets)?),
         (None, true) => None,

@@ -16,12 +16,12 @@ use std::time::Duration;
 const INTERVAL: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 
-pub(super) struct PathContext {
+pub(super) struct RoamContext {
     pub(super) monitor: NetworkMonitor,
     pub(super) wifi: WifiLog,
 }
 
-impl PathContext {
+impl RoamContext {
     pub(super) fn start(clock: &Arc<dyn Clock>, paths: &[ClientPath]) -> Result<Self, Failure> {
         let mut monitor = NetworkMonitor::start(clock)?;
         monitor.follow(paths);

@@ -10,8 +10,8 @@ mod test;
 pub(crate) use plan::RoamArgs;
 
 use crate::client::discovery::Reached;
-use crate::client::{Client, Clocks, counters_since, network};
-use crate::session::Session;
+use crate::client::{Clocks, TestClient, counters_since, network};
+use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_host::counters::KernelCounters;
 use pathbench_lab::study::{RunOrder, schedule};
@@ -24,7 +24,7 @@ use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_report::terminal::live;
 use pathbench_traffic::client::ClientError;
 use plan::{Roam, RoamPlan};
-use run::{End, Recorder};
+use run::{RoamEnd, RoamRecorder};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,25 +35,27 @@ pub(crate) fn roam(
     options: Map<String, Value>,
     clock: &SharedClock,
 ) -> Result<Exit, Failure> {
-    let plan = RoamPlan::new(args);
-    let names = std::slice::from_ref(&args.name);
-    let (plan, servers) = args.server.validate(names, plan, |plan| &plan.choice)?;
-    let client = Client::new(&args.server, plan.scheduler.clone(), None, clock);
+    let (plan, servers) = plan(args)?;
+    let client = TestClient::new(&args.server, plan.scheduler.clone(), None, clock);
     let submitter = args.submit.submitter(clock)?;
-    let mut session = Session::begin("roam", &args.output, args.tui, args.seed, options, clock);
+    let mut session = MeasurementSession::begin("roam", &args.output, args.tui, args.seed, options, clock);
     session.submitter = submitter;
     let measured = Job { args, plan: &plan, client: &client }.measure(servers, &mut session);
     session.finish(measured)
 }
 
+pub(crate) fn plan(args: &RoamArgs) -> Result<(RoamPlan, Vec<ServerName>), Failure> {
+    args.server.validate(std::slice::from_ref(&args.name), RoamPlan::new(args), |plan| &plan.choice)
+}
+
 struct Job<'a> {
     args: &'a RoamArgs,
     plan: &'a RoamPlan,
-    client: &'a Client,
+    client: &'a TestClient,
 }
 
 impl Job<'_> {
-    fn measure(&self, servers: Vec<ServerName>, session: &mut Session) -> Result<Exit, Failure> {
+    fn measure(&self, servers: Vec<ServerName>, session: &mut MeasurementSession) -> Result<Exit, Failure> {
         let mut writer = session.create_result()?;
         let reached = session.reach(self.client, &self.plan.choice, servers, "Mobility with")?;
         let paths = self.paths(&reached)?;
@@ -68,7 +70,7 @@ impl Job<'_> {
             until_gone,
             stop: Arc::clone(&session.stop),
         };
-        let compare_clocks = || self.client.compare_clocks(&reached.server, &reached.places);
+        let compare_clocks = || self.client.compare_clocks(&reached.server, &reached.endpoints);
         let mut clocks = Clocks::new(compare_clocks());
         session.progress.line(self.announcement(&roam, &paths));
         let before = KernelCounters::read().ok();
@@ -90,7 +92,7 @@ impl Job<'_> {
 
     /// The paths to the server, with the backup paths among them.
     fn paths(&self, reached: &Reached) -> Result<Vec<ClientPath>, Failure> {
-        let Some(&address) = reached.places.values().next() else {
+        let Some(&address) = reached.endpoints.values().next() else {
             return Err(Failure::failed("no transport works"));
         };
         let paths = self.client.paths_to(address).map_err(Failure::failed)?;
@@ -124,7 +126,7 @@ impl Job<'_> {
     /// The transports that work, in random order by the seed, each with its paths.
     fn tests(&self, reached: &Reached, paths: &[ClientPath], seed: u64) -> Vec<(Transport, Vec<ClientPath>)> {
         let label = |&transport: &Transport| TransportLabel { transport, path: None };
-        let labels: Vec<TransportLabel> = reached.places.keys().map(label).collect();
+        let labels: Vec<TransportLabel> = reached.endpoints.keys().map(label).collect();
         let backups = network::backup_endpoints();
         schedule(&[(&labels, 1)], &RunOrder { repeat: 1, warm_up: 0, seed, shard: None })
             .into_iter()
@@ -140,7 +142,7 @@ impl Job<'_> {
             let name = paths.first().map_or("none is known", |path| path.name.as_str());
             notes.push(format!("this host has one path to the server ({name}) at the start"));
         }
-        if reached.places.contains_key(&Transport::Mptcp) {
+        if reached.endpoints.contains_key(&Transport::Mptcp) {
             notes.extend(network::mptcp_shortage(paths));
             let backups = paths.iter().filter(|path| self.plan.backups.contains(&path.interface));
             notes.extend(backups.filter_map(network::not_backup));
@@ -186,12 +188,12 @@ fn require_path(option: &str, interface: &str, paths: &[ClientPath]) -> Result<(
 }
 
 /// The exit code. A test may fail; the command fails only if no test began, or if all tests failed before the end.
-fn verdict(recorder: &Recorder<'_>) -> Result<Exit, Failure> {
+fn verdict(recorder: &RoamRecorder<'_>) -> Result<Exit, Failure> {
     let finished = recorder.logs.iter().filter_map(|log| log.finished.as_ref());
     let outcomes: Vec<_> = finished.map(|finished| &finished.outcome).collect();
     if outcomes.iter().any(|outcome| !outcome.client.messages.is_empty()) {
         let completed = outcomes.iter().any(|outcome| outcome.completed);
-        let is_broken = matches!(recorder.ended, Some((End::Over, _))) && !completed;
+        let is_broken = matches!(recorder.ended, Some((RoamEnd::Over, _))) && !completed;
         return Ok(if is_broken { Exit::Failed } else { Exit::Done });
     }
     let errors = || outcomes.iter().filter_map(|outcome| outcome.error.as_ref());

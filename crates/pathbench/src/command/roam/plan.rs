@@ -1,9 +1,9 @@
 //! The arguments of `roam`, and the resulting plan.
 
 use crate::arguments::{
-    OutputArguments, TestServerArguments, TransportChoice, repeated, scheduler_parser, transport_parser,
+    OutputArguments, TestServerArguments, TransportChoice, find_repeated, scheduler_parser, transport_parser,
 };
-use crate::client::Client;
+use crate::client::TestClient;
 use crate::client::discovery::Reached;
 use clap::Args;
 use pathbench_agent::submit::SubmitOptions;
@@ -75,7 +75,7 @@ pub(crate) struct RoamArgs {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct RoamPlan {
+pub(crate) struct RoamPlan {
     pub(super) choice: TransportChoice,
     pub(super) scheduler: Scheduler,
     /// Interfaces of backup paths.
@@ -90,7 +90,7 @@ pub(super) struct RoamPlan {
 impl RoamPlan {
     /// Returns the plan, or all mistakes in the arguments, each with its remedy.
     pub(super) fn new(args: &RoamArgs) -> Result<Self, Vec<String>> {
-        let mut mistakes = repeated("--backup", &args.backups);
+        let mut mistakes = find_repeated("--backup", &args.backups);
         let default = if args.backups.is_empty() { Scheduler::LowestRtt } else { Scheduler::backup() };
         let durations = args.duration.map_or_else(|| OPEN_END.to_vec(), |duration| vec![duration.0]);
         if let Some(&longest) = durations.first()
@@ -138,7 +138,7 @@ impl RoamPlan {
 }
 
 pub(super) struct Roam<'a> {
-    pub(super) client: &'a Client,
+    pub(super) client: &'a TestClient,
     pub(super) plan: &'a RoamPlan,
     pub(super) reached: &'a Reached,
     /// The transports in the order of their start, each with its paths.

@@ -1,6 +1,6 @@
 //! The records of each run, written during the run, so that they survive a network failure and a killed process.
 
-use super::context::PathContext;
+use super::context::RoamContext;
 use super::plan::{MESSAGE_INTERVAL, Roam, interactive};
 use super::test::{Finished, TestEvent};
 use crate::live::LiveRuns;
@@ -207,7 +207,7 @@ impl Roam<'_> {
     pub(super) fn setting(
         &self,
         log: &RunLog,
-        context: &PathContext,
+        context: &RoamContext,
         duration: Option<Duration>,
     ) -> RunSetting {
         let duration = duration.or_else(|| self.plan.durations.first().copied()).unwrap_or_default();

@@ -2,14 +2,14 @@
 //! receives from all others, shows and writes the figures; at the end it assembles the runs from the records of both
 //! ends.
 
-use super::context::{PathContext, WifiState, follow_wifi};
+use super::context::{RoamContext, WifiState, follow_wifi};
 use super::plan::{MESSAGE_INTERVAL, Roam};
 use super::records::{PATTERN, RunLog};
 use super::test::{Control, Finished, Test, TestEvent};
-use crate::client::{Clocks, Target, TestEvidence};
+use crate::client::{Clocks, ServerTarget, TestEvidence};
 use crate::live::LiveRuns;
-use crate::progress::Progress;
-use crate::session::Session;
+use crate::progress::ProgressDisplay;
+use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath};
 use pathbench_analysis::comparison::summarise_runs;
 use pathbench_analysis::metrics;
@@ -48,7 +48,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why the tests ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum RoamEnd {
     User,
     Time,
     WifiLost(String),
@@ -56,7 +56,7 @@ pub(super) enum End {
     Over,
 }
 
-impl End {
+impl RoamEnd {
     pub(super) fn words(&self) -> String {
         match self {
             Self::User => "stopped by the user".to_owned(),
@@ -72,9 +72,9 @@ impl Roam<'_> {
     pub(super) fn run(
         &self,
         writer: &mut ResultWriter,
-        session: &mut Session,
-    ) -> Result<Recorder<'_>, Failure> {
-        let mut recorder = Recorder::new(self, session)?;
+        session: &mut MeasurementSession,
+    ) -> Result<RoamRecorder<'_>, Failure> {
+        let mut recorder = RoamRecorder::new(self, session)?;
         let plan = self.probe_plan(&recorder.paths);
         let (control, quit) = (&Control::default(), &AtomicBool::new(false));
         let (sender, events) = channel();
@@ -83,9 +83,9 @@ impl Roam<'_> {
         let clock = &self.client.clock;
         let ended = thread::scope(|scope| {
             for (number, (transport, paths)) in self.tests.iter().enumerate() {
-                let Some(&address) = self.reached.places.get(transport) else { continue };
+                let Some(&address) = self.reached.endpoints.get(transport) else { continue };
                 let host = self.reached.server.host.clone();
-                let target = Target { address, host, paths: paths.clone() };
+                let target = ServerTarget { address, host, paths: paths.clone() };
                 let (sender, transport) = (sender.clone(), *transport);
                 let test = Test { roam: self, control, transport, target, sender, number };
                 scope.spawn(move || test.run());
@@ -112,9 +112,9 @@ impl Roam<'_> {
     }
 
     fn probe_plan(&self, paths: &[ClientPath]) -> Option<ProbePlan> {
-        let places = &self.reached.places;
-        let of_quic = [Transport::Quic, Transport::Mpquic].iter().find_map(|one| places.get(one));
-        let server = *of_quic.or_else(|| places.values().next())?;
+        let endpoints = &self.reached.endpoints;
+        let of_quic = [Transport::Quic, Transport::Mpquic].iter().find_map(|one| endpoints.get(one));
+        let server = *of_quic.or_else(|| endpoints.values().next())?;
         // The address of the interface may change.
         let path = |path: &ClientPath| UdpPath { interface: Some(path.interface.clone()), local: None };
         Some(ProbePlan {
@@ -133,11 +133,10 @@ struct Channels {
     probes: Receiver<ProbeSample>,
 }
 
-pub(super) struct Recorder<'a> {
+pub(super) struct RoamRecorder<'a> {
     roam: &'a Roam<'a>,
     pub(super) logs: Vec<RunLog>,
-    context: PathContext,
-    /// The probed paths.
+    context: RoamContext,
     paths: Vec<ClientPath>,
     probes: Vec<ProbeFigures>,
     probe_lines: Vec<ProbeLine>,
@@ -145,14 +144,14 @@ pub(super) struct Recorder<'a> {
     detector: Option<LossDetector>,
     pub(super) begun: Timestamp,
     /// Why and when the tests ended; the wait for the server's records comes after this time.
-    pub(super) ended: Option<(End, Timestamp)>,
+    pub(super) ended: Option<(RoamEnd, Timestamp)>,
     live: LiveRuns,
     /// Begin of the current interval of the probes' live records.
     probed_from: Timestamp,
 }
 
-impl<'a> Recorder<'a> {
-    fn new(roam: &'a Roam<'a>, session: &Session) -> Result<Self, Failure> {
+impl<'a> RoamRecorder<'a> {
+    fn new(roam: &'a Roam<'a>, session: &MeasurementSession) -> Result<Self, Failure> {
         let log = |(index, (transport, paths)): (usize, &(Transport, Vec<ClientPath>))| {
             RunLog::new(format!("{:02}-{transport}-interactive-r1", index + 1), *transport, paths.clone())
         };
@@ -164,7 +163,7 @@ impl<'a> Recorder<'a> {
             probed_from: begun,
             roam,
             logs,
-            context: PathContext::start(&roam.client.clock, &paths)?,
+            context: RoamContext::start(&roam.client.clock, &paths)?,
             probes: paths.iter().map(|path| ProbeFigures::new(path.name.clone())).collect(),
             paths,
             probe_lines: Vec::new(),
@@ -180,10 +179,10 @@ impl<'a> Recorder<'a> {
         control: &Control,
         channels: &Channels,
         writer: &mut ResultWriter,
-        session: &mut Session,
+        session: &mut MeasurementSession,
     ) -> Result<(), Failure> {
         let clock = &self.roam.client.clock;
-        let Session { progress, document, .. } = session;
+        let MeasurementSession { progress, document, .. } = session;
         let (mut next_flush, mut next_partial) = (self.begun, self.begun);
         loop {
             self.receive(channels, progress);
@@ -201,7 +200,7 @@ impl<'a> Recorder<'a> {
             }
             let is_done = self.logs.iter().all(|log| log.finished.is_some());
             if self.ended.is_none() {
-                let end = self.end(now).or(is_done.then_some(End::Over));
+                let end = self.end(now).or(is_done.then_some(RoamEnd::Over));
                 if let Some(end) = end.as_ref().filter(|_| !is_done) {
                     let words = end.words();
                     progress
@@ -217,7 +216,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Receives events for at most one tick.
-    fn receive(&mut self, channels: &Channels, progress: &Progress) {
+    fn receive(&mut self, channels: &Channels, progress: &ProgressDisplay) {
         let clock = &self.roam.client.clock;
         let until = clock.now() + TICK;
         loop {
@@ -243,7 +242,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn add(&mut self, number: usize, event: TestEvent, progress: &Progress) {
+    fn add(&mut self, number: usize, event: TestEvent, progress: &ProgressDisplay) {
         let Some(log) = self.logs.get_mut(number) else { return };
         if let TestEvent::Done(finished) = &event
             && let Some(error) = &finished.outcome.error
@@ -277,26 +276,26 @@ impl<'a> Recorder<'a> {
     }
 
     /// The reason to end, if any.
-    fn end(&mut self, now: Timestamp) -> Option<End> {
+    fn end(&mut self, now: Timestamp) -> Option<RoamEnd> {
         if self.roam.stop.load(Ordering::Relaxed) {
-            return Some(End::User);
+            return Some(RoamEnd::User);
         }
         let lasted = now.since(self.begun);
         let time = self.roam.plan.durations.first().filter(|_| self.roam.plan.timed);
         if self.logs.iter().all(RunLog::is_over) {
             // The last message is due one interval before the end of the time.
             let in_time = time.is_some_and(|time| lasted + MESSAGE_INTERVAL >= *time);
-            return Some(if in_time { End::Time } else { End::Over });
+            return Some(if in_time { RoamEnd::Time } else { RoamEnd::Over });
         }
         if time.is_some_and(|time| lasted >= *time + OVERTIME) {
-            return Some(End::Time);
+            return Some(RoamEnd::Time);
         }
         let (interface, _) = self.roam.until_gone.as_ref()?;
         let state = self.context.interface(interface);
-        self.detector.as_mut()?.add(now, state).map(End::WifiLost)
+        self.detector.as_mut()?.add(now, state).map(RoamEnd::WifiLost)
     }
 
-    fn show(&self, progress: &mut Progress, now: Timestamp) {
+    fn show(&self, progress: &mut ProgressDisplay, now: Timestamp) {
         if !progress.is_due(now) {
             return;
         }
@@ -420,7 +419,7 @@ impl<'a> Recorder<'a> {
 }
 
 /// The live records of the runs, which all begin together.
-fn begin_live(roam: &Roam<'_>, logs: &[RunLog], session: &Session) -> LiveRuns {
+fn begin_live(roam: &Roam<'_>, logs: &[RunLog], session: &MeasurementSession) -> LiveRuns {
     let document = &session.document;
     let live = session.progress.records.clone();
     let name = &document.scenario.name;

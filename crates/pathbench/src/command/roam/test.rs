@@ -1,7 +1,7 @@
 //! The test of one transport, on a separate thread, and the fetch of the server's record over any remaining path.
 
 use super::plan::{Roam, interactive};
-use crate::client::Target;
+use crate::client::ServerTarget;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::document::UnreachableBecause;
 use pathbench_record::end::EndRecord;
@@ -56,7 +56,7 @@ impl Control {
 
     /// The command for a test at `now`. `is_exchanged`: only the records are outstanding.
     fn command(&self, now: Timestamp, is_exchanged: bool) -> client::ClientControl {
-        let Some((since, _)) = self.stopped() else { return client::ClientControl::Continue };
+        let Some((since, _)) = self.stop_times() else { return client::ClientControl::Continue };
         let most = if is_exchanged { HAND_OVER } else { FORCE_AFTER };
         let overdue = now.since(since) >= most;
         if overdue || self.abort.load(Ordering::Acquire) {
@@ -66,7 +66,7 @@ impl Control {
         }
     }
 
-    fn stopped(&self) -> Option<(Timestamp, Timestamp)> {
+    fn stop_times(&self) -> Option<(Timestamp, Timestamp)> {
         *lock(&self.stopped)
     }
 }
@@ -101,7 +101,7 @@ pub(super) struct Test<'a> {
     pub(super) roam: &'a Roam<'a>,
     pub(super) control: &'a Control,
     pub(super) transport: Transport,
-    pub(super) target: Target,
+    pub(super) target: ServerTarget,
     pub(super) sender: Sender<(usize, TestEvent)>,
     pub(super) number: usize,
 }
@@ -166,7 +166,7 @@ impl Test<'_> {
                 }
             }
             refusals = if all_refused { refusals + 1 } else { 0 };
-            let ended = self.control.stopped();
+            let ended = self.control.stop_times();
             if ended.is_some_and(|(_, deadline)| clock.now() >= deadline || refusals >= REFUSALS) {
                 return Err(last);
             }
@@ -183,8 +183,8 @@ impl Test<'_> {
         let mut fetches = Vec::new();
         for [single, multipath] in [[Transport::Tcp, Transport::Mptcp], [Transport::Quic, Transport::Mpquic]]
         {
-            let place = reached.places.get(&single).or_else(|| reached.places.get(&multipath));
-            let Some(&server) = place else { continue };
+            let endpoint = reached.endpoints.get(&single).or_else(|| reached.endpoints.get(&multipath));
+            let Some(&server) = endpoint else { continue };
             let fetch = |path: ClientPath| ClientPlan {
                 transport: single,
                 server,

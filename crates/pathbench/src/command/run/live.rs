@@ -14,7 +14,7 @@ const MOST_LINES: usize = 20;
 
 /// `--watch`, and the note about processes that outlive the program.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct ConnectionLines {
     is_on: bool,
     shown: Timestamp,
     /// Number of an open connection → its bytes when it was shown.
@@ -24,7 +24,7 @@ pub(super) struct Live {
     has_warned: bool,
 }
 
-impl Live {
+impl ConnectionLines {
     pub(super) const fn new(is_on: bool) -> Self {
         Self {
             is_on,
@@ -79,8 +79,7 @@ impl Live {
         self.bytes = bytes;
     }
 
-    /// Shows a connection that has ended.
-    pub(super) fn ended(&mut self, report: &ConnectionReport) {
+    pub(super) fn show_ended(&mut self, report: &ConnectionReport) {
         if self.is_on {
             self.line(report, "closed ");
         }

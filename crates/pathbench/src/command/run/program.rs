@@ -1,7 +1,7 @@
 //! Starts the program, answers its calls and follows its connections until its last process has ended.
 
-use super::ProgramArgs;
-use super::document::{Collected, Collector};
+use super::arguments::ProgramArgs;
+use super::collector::{Collected, ConnectionCollector};
 use super::tree::{self, Tree};
 use pathbench_host::seccomp::{FilterPlan, ProgramStartError, SeccompListener, start};
 use pathbench_program::exit::Failure;
@@ -20,7 +20,7 @@ const OUTER: &str = "PATHBENCH_RUN";
 
 /// Runs the program; returns its exit code, 128 + the number of the signal that ended it.
 pub(super) fn supervise(args: &ProgramArgs, clock: &SharedClock) -> Result<i32, Failure> {
-    let mut collector = Collector::new(args, clock.rfc3339())?;
+    let mut collector = ConnectionCollector::new(args, clock.rfc3339())?;
     let activity = Mutex::new(SocketActivity::default());
     let following = Following::new(clock.as_ref(), &activity).map_err(Failure::failed)?;
     // Orphans would leave the tree otherwise. A failure only means that signals after the program's end do not reach them.

@@ -59,7 +59,7 @@ impl Tree {
         if self.status().is_none()
             && let Ok(Some((_, status))) = waitpid(Some(self.root), WaitOptions::empty())
         {
-            self.ended(self.root, status);
+            self.note_end(self.root, status);
         }
         self.reap();
         self.status()
@@ -67,11 +67,11 @@ impl Tree {
 
     fn reap(&self) {
         while let Ok(Some((process, status))) = wait(WaitOptions::NOHANG) {
-            self.ended(process, status);
+            self.note_end(process, status);
         }
     }
 
-    fn ended(&self, process: Pid, status: WaitStatus) {
+    fn note_end(&self, process: Pid, status: WaitStatus) {
         if process == self.root && (status.exited() || status.signaled()) {
             let mut state = pathbench_transport::lock(&self.state);
             state.status = Some(ExitStatus::from_raw(status.as_raw()));
@@ -95,7 +95,7 @@ impl Tree {
             if !is_from_terminal {
                 // Many programs do not end at SIGHUP.
                 state.forwarded = Some(signal).filter(|signal| *signal != SIGHUP);
-                send(self.root, named(signal));
+                send(self.root, signal_from_number(signal));
             }
             return;
         }
@@ -106,7 +106,7 @@ impl Tree {
     fn send_to_remaining(&self, signal: i32) {
         let mut state = pathbench_transport::lock(&self.state);
         state.signals_after_end += 1;
-        let signal = if state.signals_after_end > 1 { Signal::KILL } else { named(signal) };
+        let signal = if state.signals_after_end > 1 { Signal::KILL } else { signal_from_number(signal) };
         drop(state);
         for process in descendants() {
             send(process, signal);
@@ -119,7 +119,7 @@ fn send(process: Pid, signal: Signal) {
     let _ended = kill_process(process, signal);
 }
 
-fn named(signal: i32) -> Signal {
+fn signal_from_number(signal: i32) -> Signal {
     match signal {
         SIGINT => Signal::INT,
         SIGQUIT => Signal::QUIT,

@@ -68,7 +68,7 @@ pub(crate) struct CollectorReportArgs {
     pub(super) collector_ca: Option<PathBuf>,
 }
 
-/// It is part of a URL and of a token.
+/// The name is part of a URL and of a token.
 fn collector_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if (1..=64).contains(&text.len()) && text.chars().all(fits) {

@@ -2,8 +2,8 @@
 //! logged and never ends the server.
 
 use super::arguments::CollectorReportArgs;
-use super::log::Log;
-use pathbench_agent::client::{Collector, CollectorError};
+use super::log::ServerLog;
+use pathbench_agent::client::{CollectorClient, CollectorError};
 use pathbench_api::check_in::{HEARTBEAT_S, ServerReport};
 use pathbench_api::name::Name;
 use pathbench_api::token::TokenKey;
@@ -18,12 +18,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(HEARTBEAT_S as u64);
-/// Of the credential: one report.
+/// Validity of the credential: one report.
 const VALIDITY: Duration = Duration::from_secs(120);
 /// A failure that lasts is logged once in this many reports.
 const LOGGED: u32 = 30;
 
-/// What the reports say about the server, apart from its load.
+/// The server in its reports, without its load.
 #[derive(Debug, Clone)]
 pub(super) struct Description {
     pub(super) addresses: Vec<(Transport, SocketAddr)>,
@@ -38,13 +38,13 @@ pub(super) struct Heartbeat {
 }
 
 struct Reporter {
-    collector: Collector,
+    collector: CollectorClient,
     path: String,
     name: String,
     key: TokenKey,
     description: Description,
     server: Weak<Server>,
-    log: Arc<Log>,
+    log: Arc<ServerLog>,
     clock: SharedClock,
 }
 
@@ -55,14 +55,14 @@ impl Heartbeat {
         key: Option<TokenKey>,
         description: Description,
         server: &Arc<Server>,
-        log: &Arc<Log>,
+        log: &Arc<ServerLog>,
         clock: &SharedClock,
     ) -> Result<Option<Self>, Failure> {
         let (Some(address), Some(name), Some(key)) = (&args.collector, &args.collector_name, key) else {
             return Ok(None);
         };
         let reporter = Reporter {
-            collector: Collector::new(address.clone(), None, args.collector_ca.as_deref())?,
+            collector: CollectorClient::new(address.clone(), None, args.collector_ca.as_deref())?,
             path: format!("/v1/servers/{name}"),
             name: name.clone(),
             key,

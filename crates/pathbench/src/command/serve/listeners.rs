@@ -9,13 +9,13 @@ use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct ListenAddresses {
     pub(super) listeners: Vec<(Transport, SocketAddr)>,
     pub(super) lack: Option<MptcpUnavailable>,
 }
 
-impl Places {
-    pub(super) fn chosen(args: &ServeArgs) -> Result<Self, Failure> {
+impl ListenAddresses {
+    pub(super) fn select(args: &ServeArgs) -> Result<Self, Failure> {
         let addresses = addresses(&args.listen);
         let port = match (args.port, addresses.first()) {
             (0, Some(&address)) => free_port(address)?,
@@ -109,7 +109,7 @@ pub(super) fn announcement(
     }
     let (command, generated) = (words.join(" "), args.cert.is_none());
     if args.json {
-        let listener = |(transport, address): &(Transport, SocketAddr)| json!({ "transports": served(*transport), "address": address.to_string() });
+        let listener = |(transport, address): &(Transport, SocketAddr)| json!({ "transports": transport_names(*transport), "address": address.to_string() });
         let document = json!({
             "listening": listening.iter().map(listener).collect::<Vec<_>>(),
             "fingerprint": fingerprint.to_string(),
@@ -120,14 +120,14 @@ pub(super) fn announcement(
     }
     let listening = listening.iter().map(|(transport, address)| {
         let port = if transport.is_quic() { "UDP" } else { "TCP" };
-        format!("listening on {address} ({port}): {}\n", served(*transport).join(", "))
+        format!("listening on {address} ({port}): {}\n", transport_names(*transport).join(", "))
     });
     let listening: String = listening.collect();
     let kind = if generated { "self-signed certificate" } else { "certificate" };
     format!("{listening}{kind}, SHA-256: {fingerprint}\nto test against it:\n  {command}\n")
 }
 
-fn served(transport: Transport) -> &'static [&'static str] {
+fn transport_names(transport: Transport) -> &'static [&'static str] {
     match transport {
         Transport::Tcp => &["tcp"],
         Transport::Mptcp => &["tcp", "mptcp"],

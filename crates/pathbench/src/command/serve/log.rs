@@ -20,7 +20,7 @@ use std::time::Duration;
 const MOST_REFUSALS: u32 = 20;
 const SPAN: Duration = Duration::from_secs(10);
 
-pub(super) struct Log {
+pub(super) struct ServerLog {
     json: bool,
     quiet: bool,
     clients: bool,
@@ -36,7 +36,7 @@ struct Line {
     words: String,
 }
 
-impl Log {
+impl ServerLog {
     pub(super) fn new(args: &ServeArgs, clock: &SharedClock) -> Self {
         Self {
             json: args.json,
@@ -56,19 +56,19 @@ impl Log {
     /// Logs a panic of any thread, even with --quiet.
     pub(super) fn panic(&self, panic: &PanicHookInfo<'_>) {
         let thread = std::thread::current();
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let location = panic.location().map(ToString::to_string).unwrap_or_default();
         self.show(Self::panic_line(
             thread.name().unwrap_or_default(),
-            &place,
+            &location,
             &panic_message(panic.payload()),
             &Backtrace::capture(),
         ));
     }
 
-    fn panic_line(thread: &str, place: &str, message: &str, backtrace: &Backtrace) -> Line {
-        let mut words = format!("thread `{thread}` panicked at {place}: {message}");
+    fn panic_line(thread: &str, location: &str, message: &str, backtrace: &Backtrace) -> Line {
+        let mut words = format!("thread `{thread}` panicked at {location}: {message}");
         let mut fields =
-            fields(json!({ "event": "panic", "thread": thread, "location": place, "message": message }));
+            fields(json!({ "event": "panic", "thread": thread, "location": location, "message": message }));
         if backtrace.status() == BacktraceStatus::Captured {
             let frames = backtrace.to_string();
             words = format!("{words}\n{frames}");
@@ -118,8 +118,8 @@ impl Log {
             ServerEvent::TooManyConnections { client } => {
                 format!("closed a connection{}: there are too many", from(client))
             }
-            ServerEvent::Panicked { context: place, message } => {
-                format!("aborted a connection after a panic ({place}: {message}); please report it")
+            ServerEvent::Panicked { context: location, message } => {
+                format!("aborted a connection after a panic ({location}: {message}); please report it")
             }
             ServerEvent::ListenerFailed { transport, address, message } => {
                 format!("{address} accepts no {transport} any more: {message}; please report it")
@@ -129,7 +129,7 @@ impl Log {
     }
 }
 
-impl ServerObserver for Log {
+impl ServerObserver for ServerLog {
     fn on_event(&self, event: &ServerEvent<'_>) {
         if matches!(event, ServerEvent::Refused { .. } | ServerEvent::TooManyConnections { .. }) {
             let mut refusals = lock(&self.refusals);
@@ -177,7 +177,7 @@ pub(super) struct PanicCount(Arc<AtomicU64>);
 
 impl PanicCount {
     /// From now on counts and logs every panic of this process instead of printing the standard message.
-    pub(super) fn start(log: &Arc<Log>) -> Self {
+    pub(super) fn start(log: &Arc<ServerLog>) -> Self {
         let count = Self::default();
         std::panic::set_hook(Box::new(count.hook(log)));
         count
@@ -187,7 +187,7 @@ impl PanicCount {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn hook(&self, log: &Arc<Log>) -> impl Fn(&PanicHookInfo<'_>) + Send + Sync + use<> {
+    fn hook(&self, log: &Arc<ServerLog>) -> impl Fn(&PanicHookInfo<'_>) + Send + Sync + use<> {
         let (count, log) = (self.clone(), Arc::clone(log));
         move |panic| {
             count.0.fetch_add(1, Ordering::Relaxed);
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(refusals.count(at(112)), (true, 0));
     }
 
-    impl Log {
+    impl ServerLog {
         /// A log whose lines go to `sink`.
         pub(in crate::command::serve) fn with_sink(sink: impl Fn(String) + Send + Sync + 'static) -> Self {
             Self {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_one_line_with_its_place() {
-        let line = Log::panic_line("quic", "src/x.rs:1:2", "no memory", &Backtrace::disabled());
+        let line = ServerLog::panic_line("quic", "src/x.rs:1:2", "no memory", &Backtrace::disabled());
         assert_eq!(line.words, "thread `quic` panicked at src/x.rs:1:2: no memory");
         assert_eq!(line.fields["location"], "src/x.rs:1:2");
         assert!(!line.fields.contains_key("backtrace"));
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn clients_are_named_only_when_asked_for() {
-        let log = |clients| Log { clients, ..Log::with_sink(drop) };
+        let log = |clients| ServerLog { clients, ..ServerLog::with_sink(drop) };
         let client = SocketAddr::from(([192, 0, 2, 7], 1234));
         let event = ServerEvent::TooManyConnections { client };
         assert!(!log(false).line(&event).words.contains("192.0.2.7"));
@@ -249,7 +249,7 @@ mod tests {
     fn panics_of_any_thread_are_counted_and_logged_where_they_happen() {
         const VICTIM: &str = "victim";
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let log = Log::with_sink({
+        let log = ServerLog::with_sink({
             let lines = Arc::clone(&lines);
             move |line| lines.lock().unwrap().push(line)
         });

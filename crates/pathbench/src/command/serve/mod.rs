@@ -3,7 +3,7 @@
 pub(crate) use arguments::ServeArgs;
 use arguments::{LimitArgs, ServeCommand};
 use heartbeat::{Description, Heartbeat};
-use log::{Log, PanicCount};
+use log::{PanicCount, ServerLog};
 use pathbench_host::counters::KernelCounters;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{output, random, signals};
@@ -52,8 +52,8 @@ pub(crate) fn serve(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failu
 
 fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
     let access = access(args, clock)?;
-    let places = listeners::Places::chosen(args)?;
-    let identity = identity(args, &places)?;
+    let addresses = listeners::ListenAddresses::select(args)?;
+    let identity = identity(args, &addresses)?;
     let fingerprint = identity.fingerprint();
     // A connection uses two descriptors; a soft limit of 1024 would be reached before --max-connections.
     raise_descriptor_limit();
@@ -62,9 +62,9 @@ fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
         // The receiver lives until the process ends.
         let _ = signal.send(());
     });
-    let log = Arc::new(Log::new(args, clock));
+    let log = Arc::new(ServerLog::new(args, clock));
     let panics = PanicCount::start(&log);
-    if let Some(lack) = &places.lack {
+    if let Some(lack) = &addresses.lack {
         log.notice(&format!("serving tcp without mptcp: {lack}"));
     }
     let limits = limits(&args.limits);
@@ -75,7 +75,7 @@ fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
         identity: Some(Arc::new(identity)),
         sample_interval: SAMPLE_INTERVAL,
         mptcp_counters: Some(CounterReader(Arc::new(mptcp_counters))),
-        ..ServerOptions::new(places.listeners.clone())
+        ..ServerOptions::new(addresses.listeners.clone())
     };
     let observer = Arc::clone(&log);
     let server = Server::start_observed(options, Arc::<dyn WallClock>::clone(clock), observer)
@@ -127,7 +127,7 @@ fn await_end(server: &Server, signals: &Receiver<()>) -> Option<Failure> {
 }
 
 /// Accepts no new tests and waits for running ones; a second signal ends the wait.
-fn wind_down(server: &Server, signals: &Receiver<()>, log: &Log, clock: &dyn Clock, longest: Duration) {
+fn wind_down(server: &Server, signals: &Receiver<()>, log: &ServerLog, clock: &dyn Clock, longest: Duration) {
     server.drain();
     let tests = server.status().tests;
     if tests > 0 {
@@ -176,12 +176,12 @@ fn token_key(file: &Path) -> Result<TokenKey, Failure> {
     TokenKey::from_text(&text).map_err(|error| named(&error))
 }
 
-fn identity(args: &ServeArgs, places: &listeners::Places) -> Result<ServerIdentity, Failure> {
+fn identity(args: &ServeArgs, addresses: &listeners::ListenAddresses) -> Result<ServerIdentity, Failure> {
     match (&args.cert, &args.key) {
         (Some(certificate), Some(key)) => {
             ServerIdentity::from_pem_files(certificate, key).map_err(Failure::bad_input)
         }
-        _ => ServerIdentity::self_signed(&places.names()).map_err(Failure::failed),
+        _ => ServerIdentity::self_signed(&addresses.names()).map_err(Failure::failed),
     }
 }
 
@@ -297,7 +297,7 @@ mod tests {
         let failure = await_end(&server, &signals).unwrap();
         assert_eq!(failure.exit, Exit::Failed);
         assert!(failure.message.contains(&address.to_string()), "{}", failure.message);
-        wind_down(&server, &signals, &Log::with_sink(drop), clock.as_ref(), Duration::from_secs(60));
+        wind_down(&server, &signals, &ServerLog::with_sink(drop), clock.as_ref(), Duration::from_secs(60));
         // A signal ends the server with success.
         let (signal, signals) = channel();
         signal.send(()).unwrap();

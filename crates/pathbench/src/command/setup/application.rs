@@ -1,6 +1,7 @@
 //! A set-up of this host: planned from its current state, applied, verified and undone.
 
-use super::{SetupArgs, host};
+use super::arguments::SetupArgs;
+use super::{host, managers};
 use crate::journal::{self, Undone};
 use pathbench_check::setup::persistence::{self, PersistentFile};
 use pathbench_check::setup::{SetupHost, SetupOptions, SetupPlan, is_outdated, plan};
@@ -10,7 +11,7 @@ use pathbench_program::output;
 use std::path::PathBuf;
 
 #[derive(Debug)]
-pub(super) struct Application {
+pub(super) struct SetupApplication {
     applier: Applier,
     journal: PathBuf,
     options: SetupOptions,
@@ -19,7 +20,7 @@ pub(super) struct Application {
     lacks_laminar: bool,
 }
 
-impl Application {
+impl SetupApplication {
     pub(super) fn open(journal: PathBuf, args: &SetupArgs) -> Result<Self, Failure> {
         let applier = Applier::open(&journal).map_err(|error| failure(&error))?;
         let root = args.root.clone();
@@ -104,7 +105,7 @@ impl Application {
         let program = std::env::current_exe()
             .map_err(|error| Failure::failed(format!("cannot find the path of this program: {error}")))?;
         let host = self.host()?;
-        let networks = super::managers::network_files(&self.root);
+        let networks = managers::network_files(&self.root);
         Ok(persistence::files(&host, &self.options, plan, &program.display().to_string(), &networks))
     }
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 /// First kernel with the endpoint flag `laminar`.
 const LAMINAR_SINCE: (u32, u32) = (6, 18);
 
-/// Reads the state; requires no privilege. `root` is the directory in the place of / for files of other programs.
+/// Reads the state; requires no privilege. `root` is the directory used instead of / for files of other programs.
 pub(super) fn read(root: &Path) -> Result<SetupHost, Failure> {
     let mut host = network().map_err(Failure::failed)?;
     path_manager(&mut host).map_err(Failure::failed)?;
@@ -46,9 +46,9 @@ fn medium(link: &NetworkInterface) -> Option<Medium> {
     if device::is_cellular(link) {
         return Some(Medium::Cellular);
     }
-    let place = device::sysfs(link)?;
-    if place.join("phy80211").exists() || place.join("wireless").exists() {
+    let device = device::sysfs(link)?;
+    if device.join("phy80211").exists() || device.join("wireless").exists() {
         return Some(Medium::Wifi);
     }
-    place.join("device").exists().then_some(Medium::Wired)
+    device.join("device").exists().then_some(Medium::Wired)
 }

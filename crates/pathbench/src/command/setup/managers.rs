@@ -66,8 +66,12 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 
 /// Whether the connection profile says `metered=yes`; the profiles are readable by root only.
 fn is_metered(root: &Path, uuid: &str) -> bool {
-    let places = ["etc/NetworkManager/system-connections", "run/NetworkManager/system-connections"];
-    let files = places.iter().filter_map(|place| fs::read_dir(root.join(place)).ok()).flatten().flatten();
+    let directories = ["etc/NetworkManager/system-connections", "run/NetworkManager/system-connections"];
+    let files = directories
+        .iter()
+        .filter_map(|directory| fs::read_dir(root.join(directory)).ok())
+        .flatten()
+        .flatten();
     let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
     let mut profiles = texts.filter(|text| value(text, "uuid") == Some(uuid));
     // `NM_METERED_YES` is stored as 1.

@@ -1,14 +1,13 @@
 //! A plan as a shell script with comments, and as a JSON document.
 
-use super::SetupArgs;
+use super::arguments::SetupArgs;
 use pathbench_check::setup::{Medium, Role, SetupPath, SetupPlan};
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// The plan as a shell script: commands with their reasons and their undo; `done`: the commands were applied.
 pub(super) fn script(plan: &SetupPlan, done: bool) -> String {
-    let mut lines: Vec<String> =
-        plan.paths.iter().map(|path| format!("# path {}", described(path))).collect();
+    let mut lines: Vec<String> = plan.paths.iter().map(|path| format!("# path {}", describe(path))).collect();
     lines.extend(plan.notes.iter().map(|note| format!("# note: {note}")));
     if plan.steps.is_empty() {
         lines.push("# nothing to do: this host is set up".to_owned());
@@ -24,7 +23,7 @@ pub(super) fn script(plan: &SetupPlan, done: bool) -> String {
     lines.join("\n") + "\n"
 }
 
-fn described(path: &SetupPath) -> String {
+fn describe(path: &SetupPath) -> String {
     let addresses: Vec<String> = path.addresses.iter().map(|at| at.address.to_string()).collect();
     let medium = match path.medium {
         Some(Medium::Wired) => " (wired)",
@@ -36,12 +35,10 @@ fn described(path: &SetupPath) -> String {
     format!("{}{medium}: {}{backup}", path.interface, addresses.join(", "))
 }
 
-/// The document of `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct SetupDocument<'a> {
     schema: &'static str,
     role: Role,
-    /// Whether the steps are applied.
     applied: bool,
     paths: &'a [SetupPath],
     steps: Vec<Step<'a>>,

@@ -1,7 +1,8 @@
 //! The watch: applies the part of the set-up of an interface that comes, and undoes the part of one that goes.
 
-use super::application::Application;
-use super::{SetupArgs, presentation};
+use super::application::SetupApplication;
+use super::arguments::SetupArgs;
+use super::presentation;
 use crate::live;
 use pathbench_host::change::UndoOutcome;
 use pathbench_host::link_events::LinkEventStream;
@@ -20,7 +21,7 @@ const SIGNAL_LATENCY_MS: i64 = 100;
 const TURNS_PER_CHECK: u32 = 10;
 
 pub(super) fn watch(
-    application: &mut Application,
+    application: &mut SetupApplication,
     args: &SetupArgs,
     clock: &SharedClock,
 ) -> Result<Exit, Failure> {
@@ -37,7 +38,7 @@ pub(super) fn watch(
 }
 
 fn follow(
-    application: &mut Application,
+    application: &mut SetupApplication,
     events: &mut LinkEventStream,
     duration: Option<Span>,
     stop: &AtomicBool,
@@ -79,7 +80,7 @@ fn wait(events: &mut LinkEventStream) -> Result<bool, Failure> {
 }
 
 /// The lines about the changes that were made; each note is printed once.
-fn check(application: &mut Application, known: &mut BTreeSet<String>) -> Vec<String> {
+fn check(application: &mut SetupApplication, known: &mut BTreeSet<String>) -> Vec<String> {
     let mut lines = Vec::new();
     match application.take_back() {
         Ok(report) => {

@@ -7,8 +7,8 @@ mod runs;
 pub(crate) use plan::TestArgs;
 
 use crate::client::discovery::Reached;
-use crate::client::{Client, network};
-use crate::session::Session;
+use crate::client::{TestClient, network};
+use crate::session::MeasurementSession;
 use crate::study;
 use crate::study::StudyArgs;
 use pathbench_analysis::assembly::ClientPath;
@@ -23,7 +23,7 @@ use pathbench_record::network::ServerName;
 use pathbench_record::time::SharedClock;
 use pathbench_record::transport::Transport;
 use plan::SuitePlan;
-use runs::{Ended, Suite};
+use runs::{Ended, TestSuite};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,22 +35,28 @@ pub(crate) fn test(
     options: Map<String, Value>,
     clock: &SharedClock,
 ) -> Result<Exit, Failure> {
-    let plan = SuitePlan::new(&args.traffic, &args.study);
-    let (plan, servers) = args.server.validate(&args.servers, plan, |plan| &plan.choice)?;
-    let client = Client::new(&args.server, plan.scheduler.clone(), args.traffic.congestion.clone(), clock);
+    let (plan, servers) = plan(args)?;
+    let client =
+        TestClient::new(&args.server, plan.scheduler.clone(), args.traffic.congestion.clone(), clock);
     let submitter = args.submit.submitter(clock)?;
-    let mut session = Session::begin("test", &args.output, args.tui, args.traffic.seed, options, clock);
+    let mut session =
+        MeasurementSession::begin("test", &args.output, args.tui, args.traffic.seed, options, clock);
     session.submitter = submitter;
     let measured = measure(&plan, &args.study, &client, servers, &mut session);
     session.finish(measured)
 }
 
+pub(crate) fn plan(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>), Failure> {
+    let plan = SuitePlan::new(&args.traffic, &args.study);
+    args.server.validate(&args.servers, plan, |plan| &plan.choice)
+}
+
 fn measure(
     plan: &SuitePlan,
     study: &StudyArgs,
-    client: &Client,
+    client: &TestClient,
     servers: Vec<ServerName>,
-    session: &mut Session,
+    session: &mut MeasurementSession,
 ) -> Result<Exit, Failure> {
     let begun = client.clock.now();
     let (mut writer, found) = match session.open_study(study.resume.as_deref())? {
@@ -64,24 +70,24 @@ fn measure(
     }
     let stop = Arc::clone(&session.stop);
     let reached = session.reach(client, &plan.choice, servers, "The suite against")?;
-    let paths = match reached.places.values().next() {
+    let paths = match reached.endpoints.values().next() {
         Some(&address) => client.paths_to(address).map_err(Failure::failed)?,
         None => Vec::new(),
     };
     session.record_notes(notes(&reached, &paths));
-    let labels = reached.places.keys().map(ToString::to_string).collect();
+    let labels = reached.endpoints.keys().map(ToString::to_string).collect();
     session.document.study = Some(study_record(plan, study, labels, &session.document.host.started));
     session.document.identify_study();
     continue_study(session, found, &writer.path)?;
     let ending = StoppingRule::new(begun, study.time_limit.map(|limit| limit.0), study.until_ci);
-    let suite = Suite::new(client, plan, &reached, &stop, ending)?;
+    let suite = TestSuite::new(client, plan, &reached, &stop, ending)?;
     let ended = suite.run_all(session, &mut writer)?;
     writer.finish(&session.document).map_err(Failure::failed)?;
     Ok(verdict(plan, &session.document, &ended))
 }
 
 /// The seed of the study that this session continues, unless the user gave one.
-fn take_seed(session: &mut Session, found: &ResultDocument) {
+fn take_seed(session: &mut MeasurementSession, found: &ResultDocument) {
     if !session.has_seed {
         session.document.seed = found.seed;
     }
@@ -104,13 +110,13 @@ fn study_record(plan: &SuitePlan, study: &StudyArgs, labels: Vec<String>, starte
 
 /// Puts the runs and notes of earlier sessions, if there are any, into the session's document.
 fn continue_study(
-    session: &mut Session,
+    session: &mut MeasurementSession,
     found: Option<Box<ResultDocument>>,
     directory: &Path,
 ) -> Result<(), Failure> {
     let now = session.document.clone();
     let notes = now.summary.notes.clone();
-    session.document = study::continued(found, now, directory)?;
+    session.document = study::continue_result(found, now, directory)?;
     let all = &mut session.document.summary.notes;
     all.retain(|note| !is_ending_note(note));
     let fresh: Vec<String> = notes.into_iter().filter(|note| !all.contains(note)).collect();
@@ -123,7 +129,7 @@ fn all_made(
     plan: &SuitePlan,
     study: &StudyArgs,
     found: ResultDocument,
-    session: &mut Session,
+    session: &mut MeasurementSession,
 ) -> Result<Exit, Failure> {
     take_seed(session, &found);
     let labels = found.study.as_ref().map(|study| study.labels.clone()).unwrap_or_default();
@@ -140,11 +146,11 @@ fn all_made(
 /// Notes that a reader needs before reading the figures.
 fn notes(reached: &Reached, paths: &[ClientPath]) -> Vec<String> {
     let mut notes = reached.left_out.clone();
-    if paths.len() < 2 && reached.places.keys().any(|transport| transport.is_multipath()) {
+    if paths.len() < 2 && reached.endpoints.keys().any(|transport| transport.is_multipath()) {
         let name = paths.first().map_or("none is known", |path| path.name.as_str());
         notes.push(format!("this host has one path to the server ({name}): multipath has nothing to add"));
     }
-    if reached.places.contains_key(&Transport::Mptcp) {
+    if reached.endpoints.contains_key(&Transport::Mptcp) {
         notes.extend(network::mptcp_shortage(paths));
     }
     notes

@@ -105,7 +105,7 @@ impl SuitePattern {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct SuitePlan {
+pub(crate) struct SuitePlan {
     pub(super) patterns: Vec<SuitePattern>,
     pub(super) choice: TransportChoice,
     pub(super) repeat: u32,

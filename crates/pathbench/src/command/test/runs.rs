@@ -4,9 +4,9 @@
 use super::plan::SuitePlan;
 use crate::client::discovery::Reached;
 use crate::client::network::NetworkMonitor;
-use crate::client::{Client, Clocks, Target, TestEvidence, counters_since};
-use crate::progress::{NextRun, Progress, RunProgress};
-use crate::session::Session;
+use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, counters_since};
+use crate::progress::{NextRun, ProgressDisplay, RunProgress};
+use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence};
 use pathbench_analysis::comparison;
 use pathbench_host::counters::KernelCounters;
@@ -45,11 +45,11 @@ const BUSY_WAIT: Duration = Duration::from_secs(2);
 const FAILURES: u32 = 2;
 
 /// The suite's state between runs.
-pub(super) struct Suite<'a> {
-    client: &'a Client,
+pub(super) struct TestSuite<'a> {
+    client: &'a TestClient,
     plan: &'a SuitePlan,
     server: &'a ServerName,
-    places: &'a BTreeMap<Transport, SocketAddr>,
+    endpoints: &'a BTreeMap<Transport, SocketAddr>,
     stop: &'a AtomicBool,
     monitor: NetworkMonitor,
     clocks: Clocks,
@@ -62,7 +62,6 @@ pub(super) struct Suite<'a> {
     ended: Ended,
 }
 
-/// How the session ended.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     /// Ids of the runs with several paths to the server at their start.
@@ -75,9 +74,9 @@ pub(super) struct Ended {
     pub(super) lost: bool,
 }
 
-impl<'a> Suite<'a> {
+impl<'a> TestSuite<'a> {
     pub(super) fn new(
-        client: &'a Client,
+        client: &'a TestClient,
         plan: &'a SuitePlan,
         reached: &'a Reached,
         stop: &'a AtomicBool,
@@ -87,7 +86,7 @@ impl<'a> Suite<'a> {
             client,
             plan,
             server: &reached.server,
-            places: &reached.places,
+            endpoints: &reached.endpoints,
             stop,
             monitor: NetworkMonitor::start(&client.clock)?,
             clocks: Clocks::default(),
@@ -103,10 +102,10 @@ impl<'a> Suite<'a> {
     /// Makes the runs that the document lacks, and writes each to `writer` when it ends.
     pub(super) fn run_all(
         mut self,
-        session: &mut Session,
+        session: &mut MeasurementSession,
         writer: &mut ResultWriter,
     ) -> Result<Ended, Failure> {
-        let Session { progress, document, .. } = session;
+        let MeasurementSession { progress, document, .. } = session;
         let shard = document.study.as_ref().and_then(|study| study.shard);
         let order: Vec<(String, ScheduledRun)> = self.order(document.seed, shard);
         let made: BTreeSet<&str> = document.runs.iter().map(|run| run.id.as_str()).collect();
@@ -116,7 +115,7 @@ impl<'a> Suite<'a> {
         let (live, started) = (&progress.records, &document.host.started);
         live.start(&document.scenario.name, document.seed, started, missing.len(), live.interval());
         writer.begin_runs(document).map_err(Failure::failed)?;
-        self.clocks.learn(self.client.compare_clocks(self.server, self.places));
+        self.clocks.learn(self.client.compare_clocks(self.server, self.endpoints));
         self.notes = std::mem::take(&mut document.summary.notes);
         let mut progress = RunProgress::new(progress, missing.len(), false);
         let mut stopped = None;
@@ -136,7 +135,7 @@ impl<'a> Suite<'a> {
                 pattern: self.plan.patterns[scheduled.pattern].name,
                 variant: &Variant::default(),
                 repetition: scheduled.repetition,
-                expected: Some(self.expected(scheduled)),
+                expected: Some(self.expected_duration(scheduled)),
             };
             progress.begin(&next, Some(self.left(rest)));
             let Some(mut run) = self.run(&next, scheduled, &mut progress) else {
@@ -150,7 +149,7 @@ impl<'a> Suite<'a> {
             write(writer, &run).map_err(Failure::failed)?;
             progress.finished(&run.record, Some(self.left(rest.get(1..).unwrap_or_default())));
             document.runs.push(run.record);
-            self.ended.lost = self.given_up.len() == self.places.len();
+            self.ended.lost = self.given_up.len() == self.endpoints.len();
             if self.ended.refused || self.ended.lost {
                 break;
             }
@@ -182,14 +181,14 @@ impl<'a> Suite<'a> {
     /// The runs of this shard with their ids.
     fn order(&self, seed: u64, shard: Option<Shard>) -> Vec<(String, ScheduledRun)> {
         let labels: Vec<TransportLabel> =
-            self.places.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
+            self.endpoints.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
         let course = RunOrder { repeat: self.plan.repeat, warm_up: self.plan.warm_up, seed, shard };
         let runs = schedule(&[(&labels, self.plan.patterns.len())], &course).into_iter();
         runs.map(|run| (run.id(Some(self.plan.patterns[run.pattern].name), shard), run)).collect()
     }
 
     fn announcement(&self, missing: &[&(String, ScheduledRun)], all: usize, seed: u64) -> String {
-        let transports: Vec<&str> = self.places.keys().map(|transport| transport.name()).collect();
+        let transports: Vec<&str> = self.endpoints.keys().map(|transport| transport.name()).collect();
         let patterns: Vec<&str> = self.plan.patterns.iter().map(|pattern| pattern.name).collect();
         let earlier = match all - missing.len() {
             0 => String::new(),
@@ -210,7 +209,7 @@ impl<'a> Suite<'a> {
         next: &ScheduledRun,
         runs: &[RunRecord],
     ) -> Option<StopReason> {
-        if !is_first && self.ending.is_late(self.client.clock.now(), self.expected(next)) {
+        if !is_first && self.ending.is_late(self.client.clock.now(), self.expected_duration(next)) {
             return Some(StopReason::TimeLimit);
         }
         let complete = if next.warm_up { 0 } else { next.repetition - 1 };
@@ -220,7 +219,7 @@ impl<'a> Suite<'a> {
         is_precise(runs.iter().filter(is_counted), percent).then_some(StopReason::Precision)
     }
 
-    fn expected(&self, run: &ScheduledRun) -> Duration {
+    fn expected_duration(&self, run: &ScheduledRun) -> Duration {
         let nominal = self.plan.patterns[run.pattern].nominal().unwrap_or(UNKNOWN_DOWNLOAD);
         self.pace.expected_time(&(run.label.transport, run.pattern), Some(nominal))
     }
@@ -228,7 +227,7 @@ impl<'a> Suite<'a> {
     /// Expected time of `runs`.
     fn left(&self, runs: &[&(String, ScheduledRun)]) -> Duration {
         let to_be_made = runs.iter().filter(|(_, run)| !self.given_up.contains(&run.label.transport));
-        to_be_made.map(|(_, run)| self.expected(run)).sum()
+        to_be_made.map(|(_, run)| self.expected_duration(run)).sum()
     }
 
     /// Makes one run; `None` if the user stopped it.
@@ -240,7 +239,7 @@ impl<'a> Suite<'a> {
     ) -> Option<AssembledRun> {
         let transport = scheduled.label.transport;
         let pattern = &self.plan.patterns[scheduled.pattern];
-        let address = *self.places.get(&transport)?;
+        let address = *self.endpoints.get(&transport)?;
         let paths = self.client.paths_to(address).unwrap_or_else(|why| {
             progress.warn(format_args!("pathbench: {why}"));
             Vec::new()
@@ -251,7 +250,7 @@ impl<'a> Suite<'a> {
             self.notes.push(format!("the network changed before run {}: {}", next.id, changes.join(", ")));
         }
         self.monitor.follow(&paths);
-        let target = Target { address, host: self.server.host.clone(), paths: paths.clone() };
+        let target = ServerTarget { address, host: self.server.host.clone(), paths: paths.clone() };
         let plan = self.client.plan(transport, &target, pattern.parameters.clone());
         let (name, parameters) = (pattern.name, &pattern.parameters);
         let others = self.monitor.network.other_interfaces(&paths);
@@ -347,7 +346,7 @@ impl<'a> Suite<'a> {
         None
     }
 
-    fn poll_network(&mut self, progress: &Progress) {
+    fn poll_network(&mut self, progress: &ProgressDisplay) {
         for change in self.monitor.poll() {
             progress.warn(format_args!("pathbench: the network changed: {change}"));
         }
@@ -360,7 +359,7 @@ impl<'a> Suite<'a> {
         scheduled: &ScheduledRun,
         outcome: &ClientOutcome,
         took: Duration,
-        progress: &Progress,
+        progress: &ProgressDisplay,
     ) {
         let transport = scheduled.label.transport;
         match &outcome.error {
@@ -399,7 +398,7 @@ fn write(writer: &mut ResultWriter, run: &AssembledRun) -> Result<(), WriteError
 }
 
 /// Starts the test on a separate thread, which ends with the result.
-fn start(client: &Client, plan: ClientPlan) -> (Receiver<Transferred>, JoinHandle<ClientOutcome>) {
+fn start(client: &TestClient, plan: ClientPlan) -> (Receiver<Transferred>, JoinHandle<ClientOutcome>) {
     let (sender, transferred) = channel();
     let clock = client.clock.clone();
     let test = thread::spawn(move || {

@@ -20,13 +20,13 @@ const STANDARD_INPUT: &str = "-";
 /// A key log has about 200 bytes per secret and five secrets per connection.
 const MOST_KEYLOG_BYTES: u64 = 64 << 20;
 
-pub(super) type Input = Box<dyn Read>;
+pub(super) type CaptureInput = Box<dyn Read>;
 
 /// The captures that can be read.
 #[derive(Default)]
 pub(super) struct Inputs {
-    pub(super) sources: Vec<Source<Input>>,
-    /// Of each source.
+    pub(super) sources: Vec<Source<CaptureInput>>,
+    /// One entry per source.
     pub(super) files: Vec<PathBuf>,
     /// The name of an input that cannot be read twice: standard input, or a pipe.
     pub(super) unrepeatable: Option<String>,
@@ -68,11 +68,11 @@ fn is_standard_input(file: &Path) -> bool {
     file.as_os_str() == STANDARD_INPUT
 }
 
-pub(super) fn open(file: &Path) -> Result<Source<Input>, Failure> {
+pub(super) fn open(file: &Path) -> Result<Source<CaptureInput>, Failure> {
     let is_standard_input = is_standard_input(file);
     let name =
         if is_standard_input { "standard input".to_owned() } else { file.to_string_lossy().into_owned() };
-    let input: Input = if is_standard_input {
+    let input: CaptureInput = if is_standard_input {
         let unread = |error| Failure::bad_input(format!("cannot read standard input: {error}"));
         Box::new(StandardInput::new().map_err(unread)?)
     } else {

@@ -1,6 +1,6 @@
 //! Capture and analysis of packets as they arrive.
 
-use crate::arguments::repeated;
+use crate::arguments::find_repeated;
 use crate::live;
 use clap::Args;
 use pathbench_host::netlink::NetlinkError;
@@ -34,7 +34,6 @@ pub(super) struct LiveArguments {
 /// Longest time until a stop signal is seen. Packets end the wait.
 const POLL: Duration = Duration::from_millis(200);
 
-/// The captures, which have begun.
 pub(super) struct Captures {
     captures: Vec<(String, PacketCapture)>,
     duration: Option<Duration>,
@@ -42,7 +41,7 @@ pub(super) struct Captures {
 
 impl Captures {
     pub(super) fn open(arguments: &LiveArguments) -> Result<Self, Failure> {
-        let again = repeated("--live", &arguments.live);
+        let again = find_repeated("--live", &arguments.live);
         if !again.is_empty() {
             return Err(Failure::bad_input(again.join("\n")));
         }

@@ -23,7 +23,7 @@ pub(super) fn run(
     parameters: &Parameters,
     out: Option<&Path>,
 ) -> Result<Vec<SequenceLine>, Failure> {
-    let connections = chosen(&first.document);
+    let connections = select_connections(&first.document);
     if connections.is_empty() {
         return Ok(Vec::new());
     }
@@ -44,7 +44,7 @@ pub(super) fn run(
 }
 
 /// The TCP connections with the most payload.
-fn chosen(document: &TraceDocument) -> Vec<u64> {
+fn select_connections(document: &TraceDocument) -> Vec<u64> {
     let tcp = document.connections.iter().filter(|one| matches!(one.transport.as_str(), "tcp" | "mptcp"));
     let mut all: Vec<_> = tcp
         .map(|one| (one.upload.payload_bytes.saturating_add(one.download.payload_bytes), one.id))

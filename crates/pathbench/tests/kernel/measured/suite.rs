@@ -320,17 +320,3 @@ fn a_server_on_this_host_is_tested_over_loopback() {
         }
     }
 }
-
-#[test]
-fn all_mistakes_of_the_command_line_are_reported_at_once() {
-    let work = Workplace::new();
-    let wrong = ["test", "a b", "[::1", "--ca", "no-such-file", "--path", "eth0", "--path", "eth0"];
-    let refused = work.run(&wrong).expect(2);
-    drop(refused.reports(&["`a b` names no server", "`[::1`", "no-such-file", "eth0 is given twice"]));
-    for (option, value) in [("--patterns", "pong"), ("--scheduler", "best")] {
-        drop(work.run(&["test", "localhost", option, value]).expect(2).reports(&[value, "possible values"]));
-    }
-    work.run(&["test", "localhost", "--fingerprint", "abc"]).expect(2);
-    work.run(&["test"]).expect(2);
-    assert!(!work.path().join("pathbench-results").exists());
-}

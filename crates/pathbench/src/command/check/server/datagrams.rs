@@ -1,6 +1,6 @@
 //! UDP to each port of the server, and the path MTU, over every path.
 
-use super::Prober;
+use super::prober::ServerProber;
 use super::transfer::same_family;
 use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{MtuDirection, MtuProbe, UdpProbe};
@@ -24,7 +24,7 @@ const MTU_TIME: Duration = Duration::from_secs(6);
 
 type Result = (Vec<UdpProbe>, Option<MtuProbe>);
 
-impl Prober<'_> {
+impl ServerProber<'_> {
     /// The results for each of `paths`, probed in parallel.
     pub(super) fn datagrams(&self, paths: &[ProbedPath], host: &HostFacts) -> Vec<Result> {
         let mut ports = vec![self.target.name.port];

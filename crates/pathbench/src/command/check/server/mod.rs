@@ -3,91 +3,55 @@
 
 mod datagrams;
 mod other;
+mod prober;
 mod transfer;
 
+pub(super) use prober::ProbedServer;
+
 use crate::arguments::ServerArguments;
-use crate::client::{addresses_of, network};
-use crate::live::Live;
-use crate::progress::Progress;
+use crate::client::network;
+use crate::live::LiveOutput;
+use crate::progress::ProgressDisplay;
 use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{
-    ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerFacts, ServerKind, Transfer,
+    ClientEnd, Ending, MptcpProbe, PathProbe, ServerFacts, ServerKind, Transfer,
 };
-use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::{HostNetwork, ProbedPath};
 use pathbench_program::exit::Failure;
-use pathbench_record::network::{AddressFamily, ServerName};
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::network::AddressFamily;
 use pathbench_record::time::{SharedClock, WallClock};
 use pathbench_transport::mptcp_available;
-use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use prober::ServerProber;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 use transfer::TcpProbe;
 
-/// Paths that are examined; further ones would exceed [`BUDGET`].
+/// Paths that are examined; further ones would exceed the budget of time.
 const MOST_PATHS: usize = 6;
 /// Initial paths of the transfers over all paths: each path is joined by at least one of them.
 const MOST_TRANSFERS: usize = 2;
-/// No probe begins later than this after the start of the command.
-const BUDGET: Duration = Duration::from_secs(25);
-
-/// The addresses of the server and the paths to them.
-pub(super) struct Target {
-    pub(super) name: ServerName,
-    /// The first address of each family.
-    pub(super) servers: Vec<SocketAddr>,
-}
-
-impl Target {
-    pub(super) fn resolve(given: &str, arguments: &ServerArguments) -> Result<Self, Failure> {
-        let name = ServerName::parse(given, arguments.port).map_err(Failure::bad_input)?;
-        let mut families = BTreeSet::new();
-        let addresses = addresses_of(&name, arguments.family())?.into_iter();
-        let servers = addresses
-            .filter(|at| families.insert(AddressFamily::of(*at)))
-            .map(|at| SocketAddr::new(at, name.port))
-            .collect();
-        Ok(Self { name, servers })
-    }
-
-    pub(super) fn destinations(&self) -> Vec<IpAddr> {
-        self.servers.iter().map(SocketAddr::ip).collect()
-    }
-}
-
-pub(super) struct Prober<'a> {
-    arguments: &'a ServerArguments,
-    quic_ports: &'a [u16],
-    target: &'a Target,
-    clock: Arc<dyn Clock>,
-    progress: Progress,
-    began: Timestamp,
-}
 
 /// Probes the server over every path.
 pub(super) fn probe(
-    target: &Target,
+    target: &ProbedServer,
     arguments: &ServerArguments,
     quic_ports: &[u16],
     host: &HostFacts,
     clock: &SharedClock,
 ) -> Result<ServerFacts, Failure> {
     let began = clock.now();
-    let prober = Prober {
+    let prober = ServerProber {
         arguments,
         quic_ports,
         target,
         clock: Arc::<dyn WallClock>::clone(clock),
-        progress: Progress::new(false, Live::default()),
+        progress: ProgressDisplay::new(false, LiveOutput::default()),
         began,
     };
     prober.run(host)
 }
 
-impl Prober<'_> {
+impl ServerProber<'_> {
     fn run(&self, host: &HostFacts) -> Result<ServerFacts, Failure> {
         let network = HostNetwork::read().map_err(Failure::failed)?;
         let interfaces = &self.arguments.interfaces;
@@ -226,10 +190,6 @@ impl Prober<'_> {
         }
     }
 
-    fn has_time(&self) -> bool {
-        self.clock.now().since(self.began) < BUDGET
-    }
-
     /// Interfaces that could be paths in the family that the server lacks, and have no path to it.
     fn other_family(&self, host: &HostFacts, paths: &[ProbedPath]) -> Vec<(String, AddressFamily)> {
         let families = [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter();
@@ -246,27 +206,5 @@ impl Prober<'_> {
             .filter(|(path, _)| is_wanted(&path.link.name))
             .map(|(path, family)| (path.link.name.clone(), family))
             .collect()
-    }
-}
-
-/// The counters of `MPTcpExt` that rose since `before`.
-fn rises(before: Option<&KernelCounters>) -> Rises {
-    let Some((before, after)) = before.zip(KernelCounters::read().ok()) else { return Rises::default() };
-    let rose = KernelCounters::difference(before, &after).into_iter();
-    let named = rose.filter_map(|(name, rise)| {
-        Some((name.strip_prefix("MPTcpExt.")?.to_owned(), u64::try_from(rise).ok()?))
-    });
-    Rises(named.collect())
-}
-
-/// A probe of which nothing is known but its end.
-fn unopened(ending: Ending) -> MptcpProbe {
-    MptcpProbe {
-        ending,
-        client: ClientEnd::Unopened,
-        server: None,
-        client_rises: Rises::default(),
-        server_rises: None,
-        subflows: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! MPTCP to a server that is not Pathbench's: the handshake, the reply to a request of HTTP, and joins.
 
+use super::prober::{ServerProber, rises, unopened_probe};
 use super::transfer::subflow;
-use super::{Prober, rises, unopened};
 use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, ServerFacts, Transfer};
 use pathbench_host::counters::KernelCounters;
 use pathbench_record::connection::Negotiation;
@@ -18,7 +18,7 @@ const JOIN_TIME: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(20);
 const REPLY_BYTES: usize = 4096;
 
-impl Prober<'_> {
+impl ServerProber<'_> {
     /// MPTCP over one path; the same connection shows the joins of the other paths.
     pub(super) fn other_server(&self, facts: &mut ServerFacts, index: usize) -> MptcpProbe {
         let path = facts.paths[index].clone();
@@ -55,7 +55,7 @@ impl Prober<'_> {
                     }
                     _ => Ending::Failed(message),
                 };
-                return (MptcpProbe { client_rises: rises(before.as_ref()), ..unopened(ending) }, true);
+                return (MptcpProbe { client_rises: rises(before.as_ref()), ..unopened_probe(ending) }, true);
             }
         };
         let mut telemetry = connection.telemetry().ok();

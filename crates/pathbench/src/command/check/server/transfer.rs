@@ -1,7 +1,7 @@
 //! Short tests against a Pathbench server: over plain TCP, over an MPTCP connection that begins on one path, and over all
 //! paths. A test over plain TCP that lasts longer brackets each MPTCP test: its record has the server's counters.
 
-use super::{Prober, rises};
+use super::prober::{ServerProber, rises};
 use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerEnd, Subflow};
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::ProbedPath;
@@ -72,7 +72,7 @@ impl ClientObserver for Bracket {
     }
 }
 
-impl Prober<'_> {
+impl ServerProber<'_> {
     fn plan(
         &self,
         transport: Transport,
@@ -135,7 +135,7 @@ impl Prober<'_> {
 
     /// An MPTCP connection that begins on `path`.
     pub(super) fn handshake(&self, paths: &[PathProbe], path: &PathProbe) -> MptcpProbe {
-        self.bracketed(paths, path, &bulk())
+        self.measure_rises(paths, path, &bulk())
     }
 
     /// A transfer by time in both directions that begins on `path`.
@@ -145,10 +145,15 @@ impl Prober<'_> {
             amount: Amount::Duration(TRANSFER),
             ..ThroughputParameters::default()
         };
-        self.bracketed(paths, path, &parameters.into())
+        self.measure_rises(paths, path, &parameters.into())
     }
 
-    fn bracketed(&self, paths: &[PathProbe], path: &PathProbe, parameters: &PatternParameters) -> MptcpProbe {
+    fn measure_rises(
+        &self,
+        paths: &[PathProbe],
+        path: &PathProbe,
+        parameters: &PatternParameters,
+    ) -> MptcpProbe {
         let is_altered = paths.iter().any(|path| path.tcp.is_altered());
         repeat_probe(
             || !is_altered && self.has_time(),
@@ -312,8 +317,8 @@ pub(super) fn same_family(one: IpAddr, other: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::unopened;
     use super::{Ending, JOIN_ATTEMPTS, repeat_probe};
+    use crate::command::check::server::prober::unopened_probe;
     use std::slice::from_ref;
 
     fn attempts(is_altered_over_tcp: bool, endings: &[Ending]) -> (usize, Ending) {
@@ -322,7 +327,7 @@ mod tests {
             || !is_altered_over_tcp,
             || {
                 made += 1;
-                unopened(endings[(made - 1).min(endings.len() - 1)].clone())
+                unopened_probe(endings[(made - 1).min(endings.len() - 1)].clone())
             },
         );
         (made, probe.ending)
