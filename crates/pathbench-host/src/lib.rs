@@ -33,6 +33,9 @@
 //! - [`sysctl`]: the kernel settings
 //! - [`tun`]: the TUN devices
 //! - [`wifi`]: the Wi-Fi interfaces and networks
+//! - `nmcli`: what only a running `NetworkManager` knows, by its client nmcli(1): its version, and which interfaces
+//!   are metered, also by its own guess (a phone that shares its connection); and whether a modem is roaming, by
+//!   mmcli(1)
 
 pub mod change;
 pub mod connections;

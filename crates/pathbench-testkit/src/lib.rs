@@ -19,6 +19,8 @@
 //! - `programs`: the programs of other projects
 //! - `schemas`: the validation of results
 //! - `units`: the systemd units of packaging/
+//! - `clock`: A clock that only sleeps move
+//! - `documentation`: comparison of metrics with their documentation
 
 mod clock;
 mod documentation;
