@@ -73,7 +73,7 @@ pub fn sample(t_ms: f64, side: Side, path: &str, figures: PathFigures) -> Sample
 }
 
 /// Defines a module's function `trials`, a list of tests named after their functions. Each function is called directly
-/// or, after `function =>`, passed to that function, which returns an [`Outcome`]. After `[programs] =>`, the functions
+/// or, after `function =>`, passed to that function, which returns a [`TrialOutcome`]. After `[programs] =>`, the functions
 /// return nothing, and start these programs of other projects.
 #[macro_export]
 macro_rules! tests {

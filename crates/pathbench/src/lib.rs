@@ -1,6 +1,6 @@
 //! The commands of Pathbench: arguments → validated plan → run; progress and summaries.
 //!
-//! The binary is a thin main around [`run`]. This crate owns the processes of a lab (the foreground command, the
+//! The binary is a thin main around [`run_command_line`]. This crate owns the processes of a lab (the foreground command, the
 //! orchestrator in its namespaces, the host agents) and reports every failure. It never computes a metric.
 //!
 //! # Modules
