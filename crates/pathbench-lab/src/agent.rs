@@ -39,11 +39,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Serialize, Deserialize)]
 pub enum AgentRequest {
     Serve(ServePlan),
-    /// Sends, receives or reports measured packets of a link; the answer is [`Notice::Calibrated`].
+    /// Sends, receives or reports measured packets of a link; the answer is [`AgentNotice::Calibrated`].
     Calibrate(CalibrationCommand),
-    /// Runs a test as the client; the answer is a series of notices that ends with [`Notice::Finished`].
+    /// Runs a test as the client; the answer is a series of notices that ends with [`AgentNotice::Finished`].
     Transfer(Box<ClientPlan>),
-    /// Requests the server's record of the test with this client record; the answer is [`Notice::Record`].
+    /// Requests the server's record of the test with this client record; the answer is [`AgentNotice::Record`].
     Record(Box<EndRecord>),
 }
 
@@ -168,7 +168,7 @@ impl AgentHandle {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Waits until the agent has sent [`Notice::Ready`].
+    /// Waits until the agent has sent [`AgentNotice::Ready`].
     pub fn wait_until_ready(&self) -> Result<(), AgentError> {
         match self.next(ANSWER_TIMEOUT)? {
             Some(AgentNotice::Ready) => Ok(()),

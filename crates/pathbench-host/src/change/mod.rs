@@ -1,6 +1,6 @@
 //! Changes of this host, applied step by step with a journal on disk and undone exactly ([`Applier`]).
 //!
-//! A [`Plan`] contains operations with their inverse. Each kind of plan has a journal file of its own in one format, so
+//! A [`ChangePlan`] contains operations with their inverse. Each kind of plan has a journal file of its own in one format, so
 //! that the undo of one command never undoes the changes of another.
 
 mod applier;

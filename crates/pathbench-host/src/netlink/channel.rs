@@ -1,4 +1,4 @@
-//! Netlink sockets: requests with answers and acknowledgements ([`Channel`]), or notifications ([`Listener`]).
+//! Netlink sockets: requests with answers and acknowledgements ([`NetlinkChannel`]), or notifications ([`MulticastListener`]).
 
 use super::message::{
     Answers, Attributes, MESSAGE_HEADER, NetlinkChange, NetlinkMessage, NetlinkReply, batch, put, u32_at,

@@ -84,7 +84,7 @@ impl FollowedRule {
 }
 
 impl RouteSocket {
-    /// The rules of both families that [`Rule`] represents completely, unordered. Excludes rules with other conditions
+    /// The rules of both families that [`RoutingRule`] represents completely, unordered. Excludes rules with other conditions
     /// (marks, interfaces, ports, destinations, users) or other actions.
     pub fn rules(&mut self) -> Result<Vec<RoutingRule>, NetlinkError> {
         self.dump_both_families("rules", libc::RTM_GETRULE, RULE_HEADER, RoutingRule::parse)

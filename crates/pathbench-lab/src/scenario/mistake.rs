@@ -10,7 +10,7 @@ use thiserror::Error;
 /// Problem and remedy.
 pub(super) type Fault = (String, String);
 
-/// A byte range in one of the texts of a [`Ledger`], in the order of the text.
+/// A byte range in one of the texts of a [`MistakeLog`], in the order of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceLocation {
     text: usize,

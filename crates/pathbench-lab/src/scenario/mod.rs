@@ -1,4 +1,4 @@
-//! The scenario language: TOML text → typed [`Plan`], or every [`Mistake`] in it at once.
+//! The scenario language: TOML text → typed [`ScenarioPlan`], or every [`Mistake`] in it at once.
 //!
 //! The parser converts the text into a tree with the location of each value, inserts the command line's overrides by key
 //! path, expands the matrix, and validates each variant in full. This module makes all checks except those of this

@@ -59,7 +59,7 @@ fn list(numbers: &[u32]) -> String {
 /// Runs that are compared stay together, because a shard has whole repetitions: pairs are runs of one machine.
 ///
 /// # Errors
-/// [`JoinError`] if the results do not belong together.
+/// [`ShardJoinError`] if the results do not belong together.
 pub fn join(mut shards: Vec<ShardResult>, is_partial: bool) -> Result<ResultDocument, ShardJoinError> {
     let of = check(&shards, is_partial)?;
     shards.sort_by_key(|one| shard_of(one).map_or(0, |shard| shard.number));

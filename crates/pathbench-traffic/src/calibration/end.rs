@@ -1,4 +1,4 @@
-//! One end of a link: executes [`Command`]s.
+//! One end of a link: executes [`CalibrationCommand`]s.
 
 use super::plan::OneWayDelays;
 use super::probes::ProbeTally;

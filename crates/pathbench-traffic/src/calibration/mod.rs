@@ -1,7 +1,7 @@
 //! Calibration of a link before a run: rate, round-trip time and MTU in both directions, measured with UDP.
 //!
-//! The lab controls both ends: [`calibrate`] sends [`Command`]s to a [`CalibrationEnd`] at each end of the link over a
-//! separate channel, and only the measured packets cross the link. For each [`Series`] of packets, one end is commanded
+//! The lab controls both ends: [`calibrate`] sends [`CalibrationCommand`]s to a [`CalibrationEnd`] at each end of the link over a
+//! separate channel, and only the measured packets cross the link. For each [`ProbeSeries`] of packets, one end is commanded
 //! to expect it, the other to send it, and the first to report the arrivals. An end sends only to the other end.
 //!
 //! * **Round-trip time**: small echoes on the idle link.

@@ -18,13 +18,13 @@ const VERSION: u8 = 1;
 
 pub const MAX_TEXT_BYTES: usize = 512;
 
-/// Length of a [`Kind::Hello`], so that the reason of a refusal fits into an answer of the same length.
+/// Length of a [`DatagramKind::Hello`], so that the reason of a refusal fits into an answer of the same length.
 pub(crate) const HELLO_BYTES: usize = HEADER_BYTES + 280;
 
 /// Largest IP packet: the limit of the length field of an IPv4 header (RFC 791).
 pub(crate) const MOST_PACKET_BYTES: u32 = 65_535;
 
-/// `Size…` and `KernelMtu…` messages carry two sizes of IP packets in their value ([`Message::with_sizes`]).
+/// `Size…` and `KernelMtu…` messages carry two sizes of IP packets in their value ([`DatagramMessage::with_sizes`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DatagramKind {

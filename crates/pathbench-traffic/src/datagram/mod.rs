@@ -1,6 +1,6 @@
 //! The UDP datagrams other than QUIC: one format, one cookie, one budget, one responder.
 //!
-//! [`Message`] is the format. A server's [`Responder`] answers at the UDP ports where it serves QUIC. A
+//! [`DatagramMessage`] is the format. A server's [`DatagramResponder`] answers at the UDP ports where it serves QUIC. A
 //! [`DatagramClient`] sends the requests: a prober ([`crate::probe`]) or a search for a path MTU ([`crate::path_mtu`]).
 //! All are sans-IO; a `PathSocket` connects a client to the network. A calibration ([`crate::calibration`]) uses only
 //! the format and the socket: the lab commands both ends.

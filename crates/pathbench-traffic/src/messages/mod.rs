@@ -2,7 +2,7 @@
 //! that the other end acknowledges and answers.
 //!
 //! Pure: [`PingCore`] and [`InteractiveCore`] decide which bytes to write now or how long to wait, and record when each
-//! request was sent and answered; a [`Responder`] turns requests into replies. The code that owns sockets and threads
+//! request was sent and answered; a [`MessageResponder`] turns requests into replies. The code that owns sockets and threads
 //! is in [`crate::client`] and [`crate::server`].
 
 mod requester;

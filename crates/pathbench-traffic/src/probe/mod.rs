@@ -1,7 +1,7 @@
 //! Small UDP datagrams over each interface at a fixed interval, answered by the server. They measure reachability and
 //! round-trip time of each network, independently of the tests.
 //!
-//! Each path has a [`Prober`], which is sans-IO; [`run_probes`] connects the probers to sockets.
+//! Each path has a [`NetworkProber`], which is sans-IO; [`run_probes`] connects the probers to sockets.
 
 mod prober;
 

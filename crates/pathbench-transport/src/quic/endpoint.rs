@@ -24,7 +24,7 @@ pub(crate) struct QuicEndpoint {
     pub(super) capacity: Option<Arc<QuicCapacity>>,
     sockets: Mutex<Vec<Arc<QuicSocket>>>,
     pub(super) wakeup: OwnedFd,
-    /// The driver waits for sockets, `wakeup` or [`Endpoint::planned_nanos`].
+    /// The driver waits for sockets, `wakeup` or [`QuicEndpoint::planned_nanos`].
     asleep: AtomicBool,
     /// A thread made a change that the driver must process before it sleeps.
     pending: AtomicBool,

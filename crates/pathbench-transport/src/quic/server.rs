@@ -110,7 +110,7 @@ impl QuicServer {
     }
 
     /// Waits for a stream that a peer opens.
-    /// Errors: `Closed` after [`Server::close`], `Dead` after [`Server::fail`].
+    /// Errors: `Closed` after [`QuicServer::close`], `Dead` after [`QuicServer::fail`].
     pub(crate) fn accept(&self, local: SocketAddr) -> Result<QuicStream, AcceptError> {
         let mut waiting = self.lock_waiting();
         loop {
@@ -128,12 +128,12 @@ impl QuicServer {
         }
     }
 
-    /// Ends current and later calls of [`Server::accept`], and refuses the streams that wait to be accepted.
+    /// Ends current and later calls of [`QuicServer::accept`], and refuses the streams that wait to be accepted.
     pub(crate) fn close(&self) {
         self.end(End::Closed);
     }
 
-    /// Like [`Server::close`], after a panic of the driver.
+    /// Like [`QuicServer::close`], after a panic of the driver.
     pub(crate) fn fail(&self, message: &str) {
         self.end(End::Dead(message.to_owned()));
     }

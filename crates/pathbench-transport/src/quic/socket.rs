@@ -135,7 +135,7 @@ impl QuicSocket {
         !self.queue().batches.is_empty()
     }
 
-    /// Sends datagrams. Those that do not fit into the socket's buffer are kept for [`PathSocket::flush`]; those that the
+    /// Sends datagrams. Those that do not fit into the socket's buffer are kept for [`QuicSocket::flush`]; those that the
     /// kernel rejects are lost, as on any link: QUIC retransmits them.
     pub(crate) fn send(&self, transmit: &Transmit, contents: &[u8]) {
         let segment_bytes = transmit.segment_size.unwrap_or(contents.len()).max(1);

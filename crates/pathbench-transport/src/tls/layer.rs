@@ -151,7 +151,7 @@ impl TlsLayer {
         let _ = self.flush(socket, &mut outgoing, Some(CLOSING_TIME));
     }
 
-    /// Like [`Layer::finish_sending`], but non-blocking, for a connection that is being dropped.
+    /// Like [`TlsLayer::finish_sending`], but non-blocking, for a connection that is being dropped.
     pub(super) fn close_without_waiting(&self, socket: &ConnectedSocket) {
         lock(&self.session).send_close_notify();
         self.try_flush(socket);

@@ -1,4 +1,4 @@
-//! Links of a running lab, each behind an [`Engine`].
+//! Links of a running lab, each behind an [`WireEngine`].
 
 mod emulated;
 mod engine;
