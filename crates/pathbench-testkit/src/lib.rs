@@ -19,7 +19,7 @@
 //! - `programs`: the programs of other projects
 //! - `schemas`: the validation of results
 //! - `units`: the systemd units of packaging/
-//! - `clock`: A clock that only sleeps move
+//! - `clock`: a clock that stands still
 //! - `documentation`: comparison of metrics with their documentation
 
 mod clock;
@@ -30,7 +30,7 @@ mod programs;
 mod schemas;
 mod units;
 
-pub use clock::SteppingClock;
+pub use clock::FixedClock;
 pub use documentation::assert_documented;
 pub use fuzz::{fuzz_config, run_fuzz_body, run_fuzz_body_on_changed_seeds};
 #[doc(hidden)]

@@ -65,7 +65,8 @@ pub fn run_command_line(clock: &SharedClock) -> Exit {
     }
 }
 
-/// Parses a command line and plans its command, without effects. Fails as the command would before its first effect.
+/// Parses a command line, and plans `lab run`, `lab up`, `lab show`, `test` and `roam`, without effects; other commands
+/// are only parsed. Fails as the command would.
 pub fn plan_command_line(words: &[&str]) -> Result<(), Failure> {
     let (cli, _) = parse(&mut Cli::command(), words).map_err(Failure::bad_input)?;
     match cli.command {

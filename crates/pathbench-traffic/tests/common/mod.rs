@@ -6,7 +6,7 @@ use pathbench_record::end::TestId;
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use pathbench_testkit::{MonotonicClock, SteppingClock};
+use pathbench_testkit::{FixedClock, MonotonicClock};
 use pathbench_traffic::client::ClientPlan;
 use pathbench_traffic::protocol::{ControlFrame, DecodedEvent, Decoder};
 use pathbench_traffic::server::{Access, Server, ServerLimits, ServerOptions};
@@ -75,7 +75,7 @@ pub(crate) fn server_with_token() -> (Server, SocketAddr, String) {
     let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
     let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
     let options = ServerOptions {
-        access: Access::Token { key, clock: Arc::new(SteppingClock::from_unix(1010)) },
+        access: Access::Token { key, clock: Arc::new(FixedClock::from_unix(1010)) },
         identity: Some(Arc::new(identity)),
         ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from(([127, 0, 0, 1], 0)))])
     };

@@ -1,7 +1,7 @@
 //! The datagram protocol: its messages, and a server's responder without a socket.
 
 use pathbench_record::time::Timestamp;
-use pathbench_testkit::SteppingClock;
+use pathbench_testkit::FixedClock;
 use pathbench_traffic::datagram::{
     DatagramKind, DatagramMessage, DatagramResponder, HEADER_BYTES, MAGIC, MAX_TEXT_BYTES,
 };
@@ -125,7 +125,7 @@ fn a_refusal_for_want_of_a_token_is_no_longer_than_the_hello() {
     let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
     let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
     let mut responder = DatagramResponder::new(
-        Access::Token { key, clock: Arc::new(SteppingClock::from_unix(1010)) },
+        Access::Token { key, clock: Arc::new(FixedClock::from_unix(1010)) },
         4,
         timestamp(0),
     );

@@ -6,7 +6,7 @@ use crate::common::{clock, plan};
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
-use pathbench_testkit::SteppingClock;
+use pathbench_testkit::FixedClock;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::server::{Access, Server, ServerEvent, ServerLimits, ServerObserver, ServerOptions};
@@ -104,7 +104,7 @@ fn refusal(outcome: ClientOutcome) -> (RefusalCode, String, Option<u64>) {
 #[test]
 fn a_token_is_required_on_every_transport() {
     let key = TokenKey::from_text("0123456789abcdef0123456789abcdef").unwrap();
-    let access = Access::Token { key: key.clone(), clock: Arc::new(SteppingClock::from_unix(NOW)) };
+    let access = Access::Token { key: key.clone(), clock: Arc::new(FixedClock::from_unix(NOW)) };
     let server = LimitedServer::build(ServerLimits::default(), access, None);
     let valid = key.mint("alice", NOW - 10, Duration::from_secs(60)).unwrap();
     let expired = key.mint("alice", NOW - 600, Duration::from_secs(60)).unwrap();

@@ -199,7 +199,7 @@ impl PanicCount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_testkit::SteppingClock;
+    use pathbench_testkit::FixedClock;
 
     #[test]
     fn a_flood_of_refusals_is_a_few_lines_and_a_number() {
@@ -221,7 +221,7 @@ mod tests {
                 clients: false,
                 refusals: Mutex::default(),
                 sink: Box::new(sink),
-                clock: Arc::new(SteppingClock::from_unix(0)),
+                clock: Arc::new(FixedClock::from_unix(0)),
             }
         }
     }
