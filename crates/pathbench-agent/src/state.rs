@@ -7,7 +7,8 @@ use pathbench_api::consent::Consent;
 use pathbench_api::live::{LivePath, LiveReport, MOST_PATHS};
 use pathbench_api::name::Name;
 use pathbench_program::exit::Failure;
-use pathbench_program::exposition::Exposition;
+use pathbench_program::exposition::MetricType::{Counter, Gauge};
+use pathbench_program::exposition::{Exposition, Metric, metric};
 use pathbench_record::live::LiveRecord;
 use pathbench_record::transport::TransportLabel;
 use pathbench_transport::lock;
@@ -238,35 +239,49 @@ impl RunningMeasurement {
     }
 }
 
-fn metrics(state: &AgentState, now_s: u64) -> Exposition {
-    let mut metrics = Exposition::new("pathbench_agent");
-    let AgentCounts { executions, check_ins, failed_requests, acknowledged, rejected } = &state.counts;
-    let by_outcome = executions.iter().map(|(name, count)| (*name, *count as f64));
-    metrics.add(
-        "executions_total",
+const METRICS: [Metric; 11] = [
+    metric(
+        "executions",
+        Counter,
+        &["outcome"],
         "Finished measurements by outcome: done, failed, stopped, skipped.",
-        Some("outcome"),
-        by_outcome,
-    );
-    let running = f64::from(u8::from(state.measurement.is_some()));
-    metrics.one("running", "1 while a measurement runs.", running);
-    metrics.one("check_ins_total", "Successful check-ins.", *check_ins as f64);
-    metrics.one("failed_requests_total", "Requests to the collector that failed.", *failed_requests as f64);
-    let age = (state.checked_in_s > 0).then(|| ("", now_s.saturating_sub(state.checked_in_s) as f64));
-    metrics.add("check_in_age_seconds", "Time since the last successful check-in.", None, age);
-    metrics.one("acknowledged_total", "Results that the collector has acknowledged.", *acknowledged as f64);
-    metrics.one("rejected_total", "Results that the collector has rejected.", *rejected as f64);
-    metrics.one("outbox", "Results that wait in the outbox.", f64::from(state.outbox.0));
-    metrics.one("outbox_oldest_seconds", "Age of the oldest of them.", f64::from(state.outbox.1));
-    let used = state.budget.iter().map(|(name, bytes)| (name.as_str(), bytes.0 as f64));
-    metrics.add("budget_used_bytes", "Bytes of measurements in this month.", Some("interface"), used);
-    let limits = state.budget.iter().map(|(name, bytes)| (name.as_str(), bytes.1 as f64));
-    metrics.add(
-        "budget_limit_bytes",
-        "Limit for the bytes of measurements in a month.",
-        Some("interface"),
-        limits,
-    );
+    ),
+    metric("running", Gauge, &[], "1 while a measurement runs."),
+    metric("check_ins", Counter, &[], "Successful check-ins."),
+    metric("failed_requests", Counter, &[], "Requests to the collector that failed."),
+    metric("check_in_age_seconds", Gauge, &[], "Time since the last successful check-in."),
+    metric("acknowledged", Counter, &[], "Results that the collector has acknowledged."),
+    metric("rejected", Counter, &[], "Results that the collector has rejected."),
+    metric("outbox", Gauge, &[], "Results that wait in the outbox."),
+    metric("outbox_oldest_seconds", Gauge, &[], "Age of the oldest of them."),
+    metric("budget_used_bytes", Gauge, &["interface"], "Bytes of measurements in this month."),
+    metric("budget_limit_bytes", Gauge, &["interface"], "Limit for the bytes of measurements in a month."),
+];
+
+fn metrics(state: &AgentState, now_s: u64) -> Exposition {
+    let mut metrics = Exposition::new("pathbench_agent", &METRICS);
+    let AgentCounts { executions, check_ins, failed_requests, acknowledged, rejected } = &state.counts;
+    for (outcome, count) in executions {
+        metrics.add("executions", &[outcome], *count as f64);
+    }
+    if state.checked_in_s > 0 {
+        metrics.add("check_in_age_seconds", &[], now_s.saturating_sub(state.checked_in_s) as f64);
+    }
+    for (name, value) in [
+        ("running", u64::from(state.measurement.is_some())),
+        ("check_ins", *check_ins),
+        ("failed_requests", *failed_requests),
+        ("acknowledged", *acknowledged),
+        ("rejected", *rejected),
+        ("outbox", state.outbox.0.into()),
+        ("outbox_oldest_seconds", state.outbox.1.into()),
+    ] {
+        metrics.add(name, &[], value as f64);
+    }
+    for (interface, (used, limit)) in &state.budget {
+        metrics.add("budget_used_bytes", &[interface], *used as f64);
+        metrics.add("budget_limit_bytes", &[interface], *limit as f64);
+    }
     metrics
 }
 

@@ -4,7 +4,7 @@
 //! # Modules
 //! - [`clock`]: the host's clock, which all other crates are passed
 //! - [`exit`]: exit codes, and failures with their exit code and message
-//! - [`exposition`]: metrics for Prometheus
+//! - [`exposition`]: metrics in the format of OpenMetrics
 //! - [`output`]: standard output and standard error
 //! - [`random`]: random bytes from the kernel
 //! - [`responder`]: a small HTTP server for status pages

@@ -3,7 +3,7 @@
 
 use crate::clock::RealClock;
 use crate::exit::Failure;
-use crate::exposition::Exposition;
+use crate::exposition::{self, Exposition};
 use pathbench_record::time::{Clock as _, Timestamp};
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
@@ -97,9 +97,8 @@ impl Response {
         Self::new(status, "application/json", body)
     }
 
-    /// The text format of Prometheus 0.0.4.
     pub fn metrics(exposition: Exposition) -> Self {
-        Self::new("200 OK", "text/plain; version=0.0.4; charset=utf-8", exposition.text())
+        Self::new("200 OK", exposition::CONTENT_TYPE, exposition.text())
     }
 
     pub fn not_found(known: &str) -> Self {

@@ -12,7 +12,14 @@ pub fn assert_documented(text: &str, file: &str) {
     let family = |pair: &[&str]| {
         let (name, help) = pair[0].strip_prefix("# HELP ")?.split_once(' ')?;
         let kind = pair[1].strip_prefix(&format!("# TYPE {name} "))?;
-        Some(format!("| `{name}` | {kind} | {help} |"))
+        let suffix = if kind == "counter" {
+            "_total"
+        } else if kind == "info" {
+            "_info"
+        } else {
+            ""
+        };
+        Some(format!("| `{name}{suffix}` | {kind} | {help} |"))
     };
     let rows: Vec<String> = lines.windows(2).filter_map(family).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);

@@ -4,7 +4,8 @@ use super::App;
 use super::body::blocking;
 use crate::clock::Clock;
 use crate::ingest::Figures;
-use crate::metrics::{CONTENT_TYPE, Durations, Exposition};
+use crate::metrics::{Durations, METRICS, PREFIX};
+use crate::reader::Reader;
 use crate::refusal::Refusal;
 use crate::store::record::{KnownServer, records};
 use crate::store::{Database, Deletion, Document, Kind};
@@ -15,6 +16,7 @@ use pathbench_api::anonymise::addresses;
 use pathbench_api::check_in::SERVER_EXPIRY_MS;
 use pathbench_api::live::EXPIRY_MS;
 use pathbench_api::problem::LineAnswer;
+use pathbench_program::exposition::{CONTENT_TYPE, Exposition};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,13 +151,10 @@ impl Metrics {
         is_limited: bool,
     ) {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if !routes.contains_key(route) {
-            routes.insert(route.to_owned(), Route::default());
-        }
-        let Some(counts) = routes.get_mut(route) else { return };
+        let counts = routes.entry(route.to_owned()).or_default();
         *counts.statuses.entry(status.as_u16()).or_default() += 1;
         counts.limited += u64::from(is_limited);
-        counts.durations.add(duration);
+        counts.durations.0.observe(duration.as_secs_f64());
     }
 
     pub(super) fn count_panic(&self) {
@@ -199,26 +198,23 @@ impl Metrics {
     }
 
     fn add_to(&self, exposition: &mut Exposition) {
-        let mut add = |name: &str, labels: &[&str], value: u64| {
-            exposition.add(&format!("pathbench_collector_{name}"), labels, value as f64);
-        };
-        add("build_info", &[env!("CARGO_PKG_VERSION")], 1);
-        add("follow_errors_total", &[], self.follow_errors.load(Relaxed));
+        let mut add = |name: &str, labels: &[&str], value: u64| exposition.add(name, labels, value as f64);
+        add("follow_errors", &[], self.follow_errors.load(Relaxed));
         add("http_connections", &[], self.connections.load(Relaxed));
-        add("received_bytes_total", &[], self.received_bytes.load(Relaxed));
+        add("received_bytes", &[], self.received_bytes.load(Relaxed));
         for ((_, fate), count) in LINE_CODES.iter().zip(&self.lines) {
-            add("lines_total", &[fate], count.load(Relaxed));
+            add("lines", &[fate], count.load(Relaxed));
         }
         for (reason, count) in Refused::LABELS.iter().zip(&self.refused) {
-            add("http_refused_total", &[reason], count.load(Relaxed));
+            add("http_refused", &[reason], count.load(Relaxed));
         }
         for (cause, count) in Cause::LABELS.iter().zip(&self.deleted) {
-            add("deletions_total", &[cause], count.load(Relaxed));
+            add("deletions", &[cause], count.load(Relaxed));
         }
         for (server, count) in self.tokens.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            add("tokens_total", &[server], *count);
+            add("tokens", &[server], *count);
         }
-        exposition.add("pathbench_collector_start_time_seconds", &[], self.start_ms as f64 / 1e3);
+        exposition.add("start_time_seconds", &[], self.start_ms as f64 / 1e3);
         self.add_routes(exposition);
     }
 
@@ -226,15 +222,10 @@ impl Metrics {
         for (route, counts) in self.routes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             for (status, count) in &counts.statuses {
                 let labels = [route.as_str(), &status.to_string()];
-                exposition.add("pathbench_collector_http_requests_total", &labels, *count as f64);
+                exposition.add("http_requests", &labels, *count as f64);
             }
-            exposition.add("pathbench_collector_rate_limited_total", &[route], counts.limited as f64);
-            let durations = counts.durations.buckets();
-            exposition.add_histogram(
-                "pathbench_collector_http_request_duration_seconds",
-                &[route],
-                &durations,
-            );
+            exposition.add("rate_limited", &[route], counts.limited as f64);
+            exposition.add_histogram("http_request_duration_seconds", &[route], &counts.durations.0);
         }
     }
 }
@@ -268,9 +259,7 @@ impl Documents {
     }
 
     fn add_to(self, exposition: &mut Exposition) {
-        let mut add = |name: &str, labels: &[&str], value: u64| {
-            exposition.add(&format!("pathbench_collector_{name}"), labels, value as f64);
-        };
+        let mut add = |name: &str, labels: &[&str], value: u64| exposition.add(name, labels, value as f64);
         add("agents", &[], self.agents);
         add("live_measurements", &[], self.live);
         for (state, count) in [
@@ -286,19 +275,31 @@ impl Documents {
 
 fn add_writer(figures: &Figures, exposition: &mut Exposition) {
     for (name, value) in [
-        ("committed_results_total", figures.created),
-        ("failed_commits_total", figures.failed_commits),
+        ("committed_results", figures.created),
+        ("failed_commits", figures.failed_commits),
         ("queue_bytes", figures.queue_bytes),
         ("queue_capacity_groups", figures.queue_capacity_groups),
         ("queue_groups", figures.queue_groups),
-        ("refused_groups_total", figures.refused_groups),
+        ("refused_groups", figures.refused_groups),
     ] {
-        exposition.add(&format!("pathbench_collector_{name}"), &[], value as f64);
+        exposition.add(name, &[], value as f64);
     }
     for (part, bytes) in [("raw", figures.raw_bytes), ("summary", figures.summary_bytes)] {
-        exposition.add("pathbench_collector_stored_bytes_total", &[part], bytes as f64);
+        exposition.add("stored_bytes", &[part], bytes as f64);
     }
-    exposition.add_histogram("pathbench_collector_commit_duration_seconds", &[], &figures.commit_durations);
+    exposition.add_histogram("commit_duration_seconds", &[], &figures.commit_durations.0);
+}
+
+fn add_reader(reader: &Reader, exposition: &mut Exposition) {
+    let (public, all, sequence, unreadable) = {
+        let columns = reader.columns();
+        (columns.public_results(), columns.results(), columns.last_sequence(), columns.unreadable())
+    };
+    exposition.add("results", &["public"], public as f64);
+    exposition.add("results", &["private"], (all - public) as f64);
+    exposition.add("follow_sequence", &[], sequence as f64);
+    exposition.add("unreadable_results", &[], unreadable as f64);
+    exposition.add("read_failures", &[], reader.failures.load(Relaxed) as f64);
 }
 
 /// At most one query in [`DOCUMENTS_AGE`], also while the database fails or is slow; `None` then.
@@ -323,15 +324,15 @@ async fn counted_documents(app: &Arc<App>) -> Option<Documents> {
 }
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let mut exposition = Exposition::default();
+    let mut exposition = Exposition::new(PREFIX, &METRICS);
     if let Some(documents) = counted_documents(&app).await {
         documents.add_to(&mut exposition);
     }
     let figures = app.writer.figures();
     add_writer(&figures, &mut exposition);
     let panics = app.metrics.panics.load(Relaxed) + figures.panics;
-    exposition.add("pathbench_collector_panics_total", &[], panics as f64);
+    exposition.add("panics", &[], panics as f64);
     app.metrics.add_to(&mut exposition);
-    app.reader.add_metrics(&mut exposition);
+    add_reader(&app.reader, &mut exposition);
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], exposition.text()).into_response()
 }

@@ -2,7 +2,7 @@
 
 use super::commit::Committed;
 use super::{Group, NotWritten, Written};
-use crate::metrics::{Buckets, Durations};
+use crate::metrics::Durations;
 use pathbench_api::problem::LineStatus;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) struct Counters {
 }
 
 /// Totals since the start, and the queue now.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone)]
 pub struct Figures {
     /// Groups that were stored.
     pub groups: u64,
@@ -49,7 +49,7 @@ pub struct Figures {
     /// Groups that the queue can hold.
     pub queue_capacity_groups: u64,
     /// Of all commits, failed ones included.
-    pub commit_durations: Buckets,
+    pub commit_durations: Durations,
 }
 
 impl Counters {
@@ -62,7 +62,7 @@ impl Counters {
     }
 
     pub(super) fn committed(&self, committed: &Committed, duration: Duration) {
-        self.commit_durations.add(duration);
+        self.commit_durations.0.observe(duration.as_secs_f64());
         let counter = if committed.failure.is_none() { &self.commits } else { &self.failed_commits };
         counter.fetch_add(1, Relaxed);
         self.summary_bytes.fetch_add(committed.summary_bytes, Relaxed);
@@ -105,7 +105,7 @@ impl Counters {
             queue_groups: queue_groups as u64,
             queue_bytes: queue_bytes as u64,
             queue_capacity_groups: most_groups as u64,
-            commit_durations: self.commit_durations.buckets(),
+            commit_durations: self.commit_durations.clone(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The structure of the Grafana dashboards, and the names of their metrics.
 
-use pathbench_collector::metrics::{Kind, METRICS, find};
+use pathbench_collector::metrics::{METRICS, PREFIX};
+use pathbench_program::exposition::{BUILD, Metric, MetricType};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,6 +51,20 @@ fn names(expression: &str) -> impl Iterator<Item = &str> {
     expression.split(move |character| !is_part(character)).filter(|name| name.starts_with("pathbench_"))
 }
 
+/// The metric of a sample.
+fn find(sample: &str) -> Option<Metric> {
+    let name = sample.strip_prefix(PREFIX)?.strip_prefix('_')?;
+    [BUILD].into_iter().chain(METRICS).find(|one| {
+        let suffixes: &[&str] = match one.kind {
+            MetricType::Histogram => &["_bucket", "_count", "_sum"],
+            MetricType::Counter => &["_total"],
+            MetricType::Info => &["_info"],
+            _ => &[""],
+        };
+        name.strip_prefix(one.name).is_some_and(|suffix| suffixes.contains(&suffix))
+    })
+}
+
 #[test]
 fn metrics_exist_and_each_of_them_is_shown() {
     let dashboard = dashboard("collector.json");
@@ -58,13 +73,9 @@ fn metrics_exist_and_each_of_them_is_shown() {
         for target in panel["targets"].as_array().unwrap() {
             let expression = target["expr"].as_str().unwrap();
             for name in names(expression) {
-                let base = ["_bucket", "_count", "_sum"].iter().find_map(|suffix| {
-                    let base = find(name.strip_suffix(suffix)?)?;
-                    (base.kind == Kind::Histogram).then_some(base)
-                });
-                let metric = base.or_else(|| find(name)).unwrap_or_else(|| panic!("{name} in {expression}"));
+                let metric = find(name).unwrap_or_else(|| panic!("{name} in {expression}"));
                 shown.insert(metric.name);
-                if metric.kind == Kind::Counter {
+                if metric.kind == MetricType::Counter {
                     let counted = ["rate(", "increase("].map(|function| format!("{function}{name}"));
                     assert!(counted.iter().any(|text| expression.contains(text)), "{expression}");
                 }

@@ -4,7 +4,8 @@
 
 use crate::support::process::{Collector, DELETION_TOKEN, line, name, submission};
 use pathbench_api::token::TokenKey;
-use pathbench_collector::metrics::{CONTENT_TYPE, Kind, METRICS, Metric};
+use pathbench_collector::metrics::{METRICS, PREFIX};
+use pathbench_program::exposition::{BUILD, CONTENT_TYPE, Metric, MetricType};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -23,9 +24,8 @@ struct Parsed {
 
 impl Parsed {
     fn new(text: &str) -> Self {
-        assert!(text.ends_with('\n'));
         let (mut families, mut samples) = (Vec::new(), BTreeMap::new());
-        let mut lines = text.lines().peekable();
+        let mut lines = text.strip_suffix("# EOF\n").unwrap().lines().peekable();
         while let Some(help) = lines.next() {
             let (family, help) = help.strip_prefix("# HELP ").unwrap().split_once(' ').unwrap();
             assert!(help.ends_with('.'), "{help}");
@@ -33,7 +33,7 @@ impl Parsed {
             families.push((family.to_owned(), kind.to_owned()));
             while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
                 let (sample, value) = line.rsplit_once(' ').unwrap();
-                let metric = METRICS.iter().find(|one| one.name == family).unwrap();
+                let metric = listed().find(|one| format!("{PREFIX}_{}", one.name) == family).unwrap();
                 check_sample(metric, sample);
                 let value = value.parse().unwrap();
                 assert!(samples.insert(sample.to_owned(), value).is_none(), "{sample} twice");
@@ -62,16 +62,28 @@ impl Parsed {
     }
 }
 
+fn listed() -> impl Iterator<Item = Metric> {
+    [BUILD].into_iter().chain(METRICS)
+}
+
+/// The suffixes of a metric's samples.
+fn suffixes(metric: Metric) -> &'static [&'static str] {
+    match metric.kind {
+        MetricType::Counter => &["_total"],
+        MetricType::Histogram => &["_bucket", "_sum", "_count"],
+        MetricType::Info => &["_info"],
+        _ => &[""],
+    }
+}
+
 /// The suffix and the names of the labels are those of the metric.
-fn check_sample(metric: &Metric, sample: &str) {
+fn check_sample(metric: Metric, sample: &str) {
     let (full, labels) = sample.split_once('{').unwrap_or((sample, ""));
-    let suffix = full.strip_prefix(metric.name).unwrap();
-    let is_histogram = metric.kind == Kind::Histogram;
-    let suffixes: &[&str] = if is_histogram { &["_bucket", "_sum", "_count"] } else { &[""] };
-    assert!(suffixes.contains(&suffix), "{sample}");
+    let suffix = full.strip_prefix(&format!("{PREFIX}_{}", metric.name)).unwrap();
+    assert!(suffixes(metric).contains(&suffix), "{sample}");
     let mut expected = metric.labels.to_vec();
     if suffix == "_bucket" {
-        expected.push("le");
+        expected.insert(0, "le");
     }
     let found: Vec<&str> = if labels.is_empty() {
         Vec::new()
@@ -98,14 +110,17 @@ fn wait_for(collector: &Collector, is_reached: impl Fn(&Parsed) -> bool) -> Pars
 fn names_and_types_are_those_of_the_list_and_of_the_documentation() {
     let collector = Collector::start(&["--open"]);
     let parsed = Parsed::of(&collector);
-    let listed: Vec<(String, String)> =
-        METRICS.iter().map(|one| (one.name.to_owned(), one.kind.name().to_owned())).collect();
-    assert_eq!(parsed.families, listed);
-    let row = |metric: &Metric| {
+    let families: Vec<(String, String)> =
+        listed().map(|one| (format!("{PREFIX}_{}", one.name), one.kind.as_str().to_owned())).collect();
+    assert_eq!(parsed.families, families);
+    let row = |metric: Metric| {
         let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
-        format!("| `{}` | {} | {} | {} |", metric.name, metric.kind.name(), labels.join(", "), metric.help)
+        // Without the suffixes of a histogram.
+        let suffix = if metric.kind == MetricType::Histogram { "" } else { suffixes(metric)[0] };
+        let (name, kind) = (metric.name, metric.kind.as_str());
+        format!("| `{PREFIX}_{name}{suffix}` | {kind} | {} | {} |", labels.join(", "), metric.help)
     };
-    let rows: Vec<String> = METRICS.iter().map(row).collect();
+    let rows: Vec<String> = listed().map(row).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/collect.md");
     let docs = std::fs::read_to_string(path).unwrap();
     let documented: Vec<&str> =

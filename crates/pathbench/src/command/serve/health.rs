@@ -2,7 +2,7 @@
 
 use super::log::PanicCount;
 use pathbench_program::exit::Failure;
-use pathbench_program::exposition::Exposition;
+use pathbench_program::exposition::{Exposition, Metric, MetricType, metric};
 use pathbench_program::responder::{Request, Responder, Response};
 use pathbench_traffic::server::{Server, ServerStatus};
 use serde_json::json;
@@ -54,15 +54,27 @@ fn health(status: &ServerStatus, panics: u64) -> Response {
     Response::json(code, &document)
 }
 
+const METRICS: [Metric; 6] = [
+    metric("tests", MetricType::Gauge, &[], "Running tests."),
+    metric("max_tests", MetricType::Gauge, &[], "Maximum number of concurrent tests."),
+    metric("connections", MetricType::Gauge, &[], "Open connections."),
+    metric("draining", MetricType::Gauge, &[], "1 if the server accepts no new tests."),
+    metric("failed_listeners", MetricType::Gauge, &[], "Listeners that accept no connections any more."),
+    metric("panics", MetricType::Counter, &[], "Panics of threads."),
+];
+
 fn metrics(status: &ServerStatus, panics: u64) -> Exposition {
-    let mut metrics = Exposition::new("pathbench_server");
-    let failed = status.failed.len() as f64;
-    metrics.one("tests", "Running tests.", status.tests as f64);
-    metrics.one("max_tests", "Maximum number of concurrent tests.", status.max_tests as f64);
-    metrics.one("connections", "Open connections.", status.connections as f64);
-    metrics.one("draining", "1 if the server accepts no new tests.", f64::from(u8::from(status.draining)));
-    metrics.one("failed_listeners", "Listeners that accept no connections any more.", failed);
-    metrics.one("panics_total", "Panics of threads.", panics as f64);
+    let mut metrics = Exposition::new("pathbench_server", &METRICS);
+    for (name, value) in [
+        ("tests", status.tests as f64),
+        ("max_tests", status.max_tests as f64),
+        ("connections", status.connections as f64),
+        ("draining", f64::from(u8::from(status.draining))),
+        ("failed_listeners", status.failed.len() as f64),
+        ("panics", panics as f64),
+    ] {
+        metrics.add(name, &[], value);
+    }
     metrics
 }
 
