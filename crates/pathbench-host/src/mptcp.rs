@@ -361,6 +361,7 @@ impl EventStream {
                 events.push(MptcpEvent { kind: EventKind::Overrun, ..MptcpEvent::default() });
             }
         })?;
+        events.iter().for_each(|event| tracing::info!(?event, "MPTCP event"));
         Ok(events)
     }
 }

@@ -4,6 +4,7 @@ use noq_proto::PathId;
 use pathbench_record::connection::{PathEvent, PathEventKind};
 use pathbench_record::time::Timestamp;
 use std::net::{IpAddr, SocketAddr};
+use tracing::{info, info_span};
 
 /// The number of a path id, which the library exposes only as text.
 pub(crate) fn path_number(path: PathId) -> u32 {
@@ -50,6 +51,9 @@ impl PathLog {
             remote: path.map(|(.., remote)| remote),
             kind,
         };
+        let _span =
+            info_span!("path", id = event.path, local = ?event.local, remote = ?event.remote).entered();
+        info!(kind = ?event.kind, "path event");
         // The scheduler's events are recorded after the turn in which they occurred.
         let later = self.events.iter().rev().take_while(|known| known.at > at).count();
         self.events.insert(self.events.len() - later, event);

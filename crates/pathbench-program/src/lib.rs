@@ -3,6 +3,7 @@
 //!
 //! # Modules
 //! - [`clock`]: the host's clock, which all other crates are passed
+//! - [`diagnostics`]: events and spans of `tracing`, on request
 //! - [`exit`]: exit codes, and failures with their exit code and message
 //! - [`exposition`]: metrics in the format of OpenMetrics
 //! - [`output`]: standard output and standard error
@@ -12,6 +13,7 @@
 //! - [`supervised`]: children of the same program, which end with it
 
 pub mod clock;
+pub mod diagnostics;
 pub mod exit;
 pub mod exposition;
 pub mod output;

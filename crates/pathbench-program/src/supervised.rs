@@ -1,6 +1,7 @@
 //! Processes of this program that other processes of it start (a measurement of the agent, a lab whose result is
 //! submitted): they end with their parent, also if it is killed.
 
+use crate::diagnostics;
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use std::ffi::OsStr;
 use std::process::Command;
@@ -17,7 +18,7 @@ pub fn command<A: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = A>,
 ) -> Command {
     let mut command = Command::new(program);
-    command.args(arguments).env(VARIABLE, std::process::id().to_string());
+    command.args(arguments).env(VARIABLE, std::process::id().to_string()).envs(diagnostics::environment());
     command
 }
 

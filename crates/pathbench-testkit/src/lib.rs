@@ -20,9 +20,11 @@
 //! - `schemas`: the validation of results
 //! - `units`: the systemd units of packaging/
 //! - `clock`: a clock that stands still
+//! - `diagnostics`: the diagnostics of a test, shown when it fails
 //! - `documentation`: comparison of metrics with their documentation
 
 mod clock;
+mod diagnostics;
 mod documentation;
 mod fuzz;
 mod processes;
@@ -31,6 +33,7 @@ mod schemas;
 mod units;
 
 pub use clock::FixedClock;
+pub use diagnostics::DiagnosticsFile;
 pub use documentation::assert_documented;
 pub use fuzz::{fuzz_config, run_fuzz_body, run_fuzz_body_on_changed_seeds};
 #[doc(hidden)]

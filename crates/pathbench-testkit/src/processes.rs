@@ -3,9 +3,11 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print")]
 
+use crate::diagnostics::{self, DiagnosticsFile};
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Output};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -43,7 +45,12 @@ pub fn trial(module: &str, name: &str, test: impl FnOnce() -> TrialOutcome + Sen
                 std::process::exit(1);
             }
         });
-        test()
+        let mark = diagnostics::own_length();
+        let outcome = catch_unwind(AssertUnwindSafe(test));
+        if !matches!(outcome, Ok(Ok(()))) {
+            diagnostics::show_own_since(mark);
+        }
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
@@ -81,8 +88,19 @@ pub fn run<E: Display>(
     if order == TrialOrder::OneByOne {
         arguments.test_threads = Some(1);
     }
-    let run = || libtest_mimic::run(&arguments, trials).exit_code();
-    if arguments.list { run() } else { in_namespaces(enter, run) }
+    let run = || {
+        diagnostics::start();
+        libtest_mimic::run(&arguments, trials).exit_code()
+    };
+    if arguments.list {
+        run()
+    } else {
+        enter_and_run(enter, run, |inside| {
+            let file = DiagnosticsFile::create();
+            file.collect_from(inside);
+            file
+        })
+    }
 }
 
 /// Runs `task` as PID 1 of new namespaces, in a child process of this program. `task` is called only in the child,
@@ -90,6 +108,15 @@ pub fn run<E: Display>(
 pub fn in_namespaces<E: Display>(
     enter: impl FnOnce() -> Result<(), E>,
     task: impl FnOnce() -> ExitCode,
+) -> ExitCode {
+    enter_and_run(enter, task, |_| ())
+}
+
+/// `prepare` changes the command of the child; its value lasts as long as the child.
+fn enter_and_run<E: Display, P>(
+    enter: impl FnOnce() -> Result<(), E>,
+    task: impl FnOnce() -> ExitCode,
+    prepare: impl FnOnce(&mut Command) -> P,
 ) -> ExitCode {
     if std::env::var(STAGE).is_ok_and(|stage| stage == INSIDE) {
         return match set_parent_process_death_signal(Some(Signal::KILL)) {
@@ -101,7 +128,9 @@ pub fn in_namespaces<E: Display>(
         return report_failure(&format!("this needs namespaces of its own: {error}"));
     }
     // Only children enter the PID namespace.
-    match again(INSIDE).status() {
+    let mut inside = again(INSIDE);
+    let _prepared = prepare(&mut inside);
+    match inside.status() {
         Ok(status) => exit_code(status),
         Err(error) => report_failure(&format!("cannot start this program again: {error}")),
     }

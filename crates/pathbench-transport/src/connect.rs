@@ -14,6 +14,7 @@ use socket2::{Domain, SockAddr};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use tracing::{info, info_span};
 
 /// Opens a tcp or mptcp connection. Waits up to `options.timeout` for the server's answer, and up to `options.timeout`
 /// again for the TLS handshake.
@@ -119,10 +120,17 @@ impl Session {
     /// A QUIC peer can accept the stream only after its first byte has arrived.
     /// Errors: every resource is released.
     pub fn open(&self) -> Result<Connection, ConnectError> {
-        match self.transport {
+        let _span =
+            info_span!("connection", transport = %self.transport, remote = %self.options.remote).entered();
+        let opened = match self.transport {
             Transport::Tcp | Transport::Mptcp => connect(self.transport, &self.options, &self.clock),
             Transport::Quic | Transport::Mpquic => self.open_stream(),
+        };
+        match &opened {
+            Ok(connection) => info!(local = %connection.local_addr(), "connected"),
+            Err(error) => info!(%error, "not connected"),
         }
+        opened
     }
 
     fn open_stream(&self) -> Result<Connection, ConnectError> {

@@ -25,6 +25,9 @@ output was closed (a broken pipe).";
 #[derive(Debug, Parser)]
 #[command(name = "pathbench", version, about, after_help = EXIT_CODES, max_term_width = 110)]
 pub(crate) struct Cli {
+    /// Write diagnostics to standard error: -v events, -vv details; `PATHBENCH_LOG` names levels by module
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -237,7 +240,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 /// Options that select the server and the output. The result stores the seed and the course of the study in other fields;
 /// a token is a secret.
-const NOT_RECORDED: [&str; 22] = [
+const NOT_RECORDED: [&str; 23] = [
     "port",
     "quic-port",
     "fingerprint",
@@ -259,6 +262,7 @@ const NOT_RECORDED: [&str; 22] = [
     "no-report",
     "tui",
     "quiet",
+    "verbose",
     "help",
 ];
 

@@ -41,7 +41,7 @@ use pathbench_agent::networks::KernelNetworks;
 use pathbench_agent::{service, submit};
 use pathbench_lab::scenario;
 use pathbench_program::exit::{Exit, Failure};
-use pathbench_program::{output, signals, supervised};
+use pathbench_program::{diagnostics, output, signals, supervised};
 use pathbench_record::time::SharedClock;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
@@ -51,7 +51,9 @@ use std::sync::Arc;
 pub fn run_command_line(clock: &SharedClock) -> Exit {
     let mut command = Cli::command();
     let ended = match parse(&mut command, std::env::args_os()) {
-        Ok((cli, given)) => dispatch(cli.command, given, clock),
+        Ok((cli, given)) => {
+            diagnostics::start(cli.verbose, clock).and_then(|()| dispatch(cli.command, given, clock))
+        }
         Err(message) => output::print_usage(&message),
     };
     // If a command was stopped because its output was closed, report that reason and not a consequence.

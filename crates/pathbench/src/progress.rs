@@ -4,7 +4,7 @@ use crate::live::{LiveOutput, LiveRuns};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pathbench_analysis::assembly::{ClientPath, Evidence, LinesSoFar};
 use pathbench_lab::study::{BegunRun, StudyObserver};
-use pathbench_program::output;
+use pathbench_program::{diagnostics, output};
 use pathbench_record::document::{RunRecord, Variant};
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::live::{LiveRunStart, RunStage};
@@ -39,7 +39,10 @@ pub(crate) struct ProgressDisplay {
 
 impl ProgressDisplay {
     pub(crate) fn new(quiet: bool, records: LiveOutput) -> Self {
-        let live = output::stderr_is_terminal() && !quiet && !records.has_screen();
+        let live = output::stderr_is_terminal()
+            && !diagnostics::take_standard_error()
+            && !quiet
+            && !records.has_screen();
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let view = MultiProgress::with_draw_target(target);
         Self { view, bars: Vec::new(), quiet, live, next: Timestamp::default(), records }

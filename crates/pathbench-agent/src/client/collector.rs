@@ -160,6 +160,12 @@ impl CollectorClient {
         let mut response = self.agent.run(request).map_err(|error| unreachable(&error))?;
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES);
         let answer = limited.read_to_vec().map_err(|error| self.no_answer(path, &error))?;
+        tracing::info!(
+            path,
+            status = response.status().as_u16(),
+            bytes = answer.len(),
+            "answer of the collector"
+        );
         self.check_status(path, &response, answer)
     }
 

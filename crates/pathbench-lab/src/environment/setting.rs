@@ -5,11 +5,14 @@ use crate::scenario::{EventAction, EventPlan, PathChange};
 use pathbench_link::LinkChange;
 use pathbench_link::pipe::Condition;
 use serde_json::{Map, Value};
+use tracing::{info, info_span};
 
 impl Environment {
     /// Carries out an event and returns its details once it is in effect.
     pub fn apply(&mut self, event: &EventPlan) -> Result<Map<String, Value>> {
         let wire = self.wire_index(&event.link)?;
+        let _span = info_span!("link", name = event.link).entered();
+        info!(node = event.node, action = ?event.action, "scenario event");
         let detail = |key: &str, value: Value| Map::from_iter([(key.to_owned(), value)]);
         match &event.action {
             EventAction::Down | EventAction::Up => {

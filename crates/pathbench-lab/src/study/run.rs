@@ -93,6 +93,7 @@ impl RunExecution<'_> {
     /// # Errors
     /// This host cannot build a lab.
     pub(super) fn conduct(&self, listener: &ObserverHandle<'_>) -> Result<ConductedRun, EnvironmentError> {
+        let _span = tracing::info_span!("run", id = self.assignment.id).entered();
         let (topology, server) = (&self.plan().topology, &self.plan().run.server);
         let reported = topology.links.iter().filter(|link| topology.is_reported(&link.name));
         let record = |link: &LinkPlan| RunLink {

@@ -27,6 +27,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 use thiserror::Error;
+use tracing::{info, info_span};
 
 /// Longest time of a test beyond its duration, for a server that paces or a queue that drains slowly.
 const OVERTIME: Duration = Duration::from_secs(120);
@@ -45,6 +46,8 @@ struct StreamOutcome {
 
 /// Runs a test. It always returns the client's record, even after an error.
 pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn ClientObserver) -> ClientOutcome {
+    let _span =
+        info_span!("test", id = %plan.test, transport = %plan.transport, server = %plan.server).entered();
     let started = clock.now();
     let mut test = TestPlan {
         side: Side::Client,
@@ -60,6 +63,7 @@ pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn Clie
         deadline: started,
     };
     let not_begun = |test: &TestPlan, error: ClientError| {
+        info!(%error, "test not begun");
         let client = EndRecord { errors: vec![error.to_string()], ..test.record(clock.now()) };
         ClientOutcome { client, server: None, completed: false, error: Some(error), hung: None }
     };
@@ -82,7 +86,9 @@ pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn Clie
             return not_begun(&test, error);
         }
     };
+    info!(pattern = test.parameters.name(), streams = streams.len(), "test started");
     let outcomes = run_streams(&streams, channels, clock.as_ref(), observer);
+    info!("test ended");
     outcome(&test, outcomes, clock.now())
 }
 

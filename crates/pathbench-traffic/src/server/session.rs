@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tracing::{info, info_span};
 
 /// Longest wait for the end of earlier tests, whose streams and QUIC connections hold memory until then.
 const EARLIER_TESTS: Duration = Duration::from_secs(3);
@@ -38,6 +39,7 @@ impl ConnectionSlot<'_> {
 
 /// Serves one connection to its end. Aborts a connection whose peer is silent or uses another protocol.
 fn serve(shared: &ServerState, connection: &Arc<Connection>) {
+    let _span = info_span!("connection", client = %connection.peer_addr()).entered();
     let clock = shared.clock.as_ref();
     let mut channel = StreamChannel::new(connection, clock);
     let mut wait = shared.handshake_wait();
@@ -60,6 +62,8 @@ fn serve_stream(
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(shared, channel, refusal),
     };
+    let _span = info_span!("test", %id, stream = index, transport = %request.transport).entered();
+    info!(pattern = request.parameters.name(), "stream admitted");
     let mut slot = TestSlot { shared, test: id, stream: index, record: None };
     if let Some(number) = admission.begins {
         admission.group.set_counters(shared.mptcp_counters());
@@ -88,6 +92,7 @@ fn serve_stream(
     let stream = Arc::new(stream);
     shared.registry.run(id, &stream);
     let result = stream.run(channel, &|_| {});
+    info!(error = result.as_ref().err().map(ToString::to_string), "stream ended");
     if let Err(StreamError::Panic { message }) = &result {
         shared.report_panic("stream", message);
     }
@@ -168,6 +173,7 @@ fn close_gracefully(channel: &mut StreamChannel<'_>) {
 
 fn refuse(shared: &ServerState, channel: &mut StreamChannel<'_>, refusal: TestRefusal) {
     let (code, client) = (refusal.code, channel.connection.peer_addr());
+    info!(?code, message = refusal.message, "refused");
     shared.observer.on_event(&ServerEvent::Refused { code, message: &refusal.message, client });
     if channel.write(&ControlFrame::Refuse(refusal), &mut shared.handshake_wait()).is_ok() {
         close_gracefully(channel);

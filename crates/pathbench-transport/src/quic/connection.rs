@@ -15,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
+use tracing::{Span, info_span};
 
 #[derive(Debug)]
 pub(crate) struct QuicConnection {
@@ -29,6 +30,8 @@ pub(crate) struct QuicConnection {
     /// Time of the next turn, in nanoseconds of the clock.
     due_nanos: AtomicU64,
     established: AtomicBool,
+    /// Of the library's events.
+    span: Span,
     /// At a server: the slot of the connection.
     _slot: Option<QuicSlot>,
     /// At a server: the slot of its test.
@@ -105,6 +108,7 @@ impl QuicConnection {
             endpoint,
             handle,
             peer: canonical(peer),
+            span: info_span!("connection", peer = %canonical(peer)),
             core: Mutex::new(core),
             sockets: Mutex::new(Sockets { open: vec![(FIRST_SOCKET, socket)], count: 1, changed: false }),
             signals: Mutex::default(),
@@ -235,6 +239,7 @@ impl QuicConnection {
         }
         #[cfg(test)]
         assert!(!self.panics.load(Ordering::Relaxed), "injected by a test");
+        let _span = self.span.enter();
         let now = self.endpoint.now();
         core.close_when_useless(now, self.endpoint.is_closing());
         let mut driver = TurnDriver { connection: self, sockets: self.sockets() };

@@ -12,7 +12,7 @@ pub(crate) use runs::LiveRuns;
 pub(crate) use terminal::restore as restore_terminal;
 
 use pathbench_program::exit::{Exit, Failure};
-use pathbench_program::output;
+use pathbench_program::{diagnostics, output};
 use pathbench_record::document::{Reachability, ResultDocument};
 use pathbench_record::live::{LiveEnd, LiveNote, LiveRecord, LiveResult, LiveStart};
 use pathbench_record::time::SharedClock;
@@ -73,6 +73,13 @@ impl LiveOutput {
             }
             LiveMode::Screen if !output::stderr_is_terminal() => {
                 output::note("pathbench: --tui: standard error is no terminal; progress as lines");
+                Self::default()
+            }
+            LiveMode::Screen if diagnostics::take_standard_error() => {
+                output::note(format_args!(
+                    "pathbench: --tui: standard error takes the diagnostics, unless {} names a file; progress as lines",
+                    diagnostics::FILE
+                ));
                 Self::default()
             }
             LiveMode::Screen => {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod agent_page;
+mod diagnostics;
 mod readme;
 mod serve;
 mod submit;

@@ -18,7 +18,7 @@ pub(crate) mod standing;
 pub(crate) mod supervised;
 
 use measured::Measured;
-use pathbench_testkit::{finished_results, validate_results};
+use pathbench_testkit::{DiagnosticsFile, finished_results, validate_results};
 use processes::Process;
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -62,12 +62,13 @@ pub(crate) fn binary() -> PathBuf {
 /// A test's own directory, in which its commands run, and the mark of its processes.
 pub(crate) struct Workplace {
     directory: TempDir,
+    diagnostics: DiagnosticsFile,
 }
 
 impl Workplace {
     pub(crate) fn new() -> Self {
         let directory = tempfile::Builder::new().prefix("pathbench-test-").tempdir().unwrap();
-        Self { directory }
+        Self { directory, diagnostics: DiagnosticsFile::create() }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -99,6 +100,7 @@ impl Workplace {
             .env_remove("PATHBENCH_OUT")
             .env_remove("NO_COLOR")
             .stdin(Stdio::null());
+        self.diagnostics.collect_from(command);
     }
 
     /// Runs the program to its end.
@@ -132,7 +134,9 @@ impl Drop for Workplace {
         for process in self.processes() {
             process.kill();
         }
-        if !std::thread::panicking() {
+        if std::thread::panicking() {
+            self.diagnostics.show();
+        } else {
             assert_valid(&finished_results(self.path()));
         }
     }

@@ -14,6 +14,7 @@ pub(super) use engine::{Building, Fabric, WireEngine};
 use kernel::KernelWire;
 use pathbench_link::LinkChange;
 use pathbench_record::direction::LinkDirection;
+use tracing::{info, info_span};
 
 /// On a link with a larger MTU, a sender starts with a smaller path MTU and probes for the larger one.
 const ETHERNET_MTU_BYTES: u32 = 1_500;
@@ -28,6 +29,8 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) fn build(fabric: &mut Fabric, building: Building<'_>, nodes: &[NodeHandle]) -> Result<Self> {
         let link = building.link.clone();
+        let _span = info_span!("link", name = link.name).entered();
+        info!(engine = ?link.engine, forward = ?link.forward, reverse = ?link.reverse, "link built");
         let engine: Box<dyn WireEngine> = match link.engine {
             EngineName::Kernel => {
                 Box::new(KernelWire::build(&mut fabric.routes, building.index, &link, nodes)?)

@@ -11,7 +11,7 @@ use pathbench_host::namespace::join;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{self, Overrides};
 use pathbench_program::exit::{Exit, Failure};
-use pathbench_program::output;
+use pathbench_program::{diagnostics, output};
 use pathbench_record::text::duration;
 use pathbench_record::time::SharedClock;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,7 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("__keep")
+        .envs(diagnostics::environment())
         .stdin(Stdio::from(OwnedFd::from(orchestrators_end)))
         .stdout(Stdio::null())
         .stderr(Stdio::null());

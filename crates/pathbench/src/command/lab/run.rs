@@ -7,7 +7,7 @@ use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{LinkEngine, Overrides, ScenarioPlan};
 use pathbench_program::exit::{Exit, Failure};
-use pathbench_program::signals;
+use pathbench_program::{diagnostics, signals};
 use pathbench_record::time::SharedClock;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -118,6 +118,7 @@ fn orchestrate(assignment: &LabAssignment) -> Result<Exit, Failure> {
     let start = || {
         let child = Command::new("/proc/self/exe")
             .arg("__orchestrate")
+            .envs(diagnostics::environment())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
         channel::send(&ours, assignment).map_err(io::Error::other)?;
