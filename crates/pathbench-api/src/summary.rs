@@ -1,8 +1,7 @@
 //! The summary of a result: what a collector's figures are computed from, in at most a few kilobytes.
 
-use crate::bounds::{FIGURES, GROUPS, ITEMS, LARGEST_FIGURE};
+use crate::bounds::{EARLIEST_MS, FIGURES, GROUPS, ITEMS, LARGEST_FIGURE};
 use crate::name::Name;
-use crate::submission::EARLIEST_MS;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{HandoverReason, ResultDocument, RunRecord, UnreachableBecause};
 use pathbench_record::network::AddressFamily;

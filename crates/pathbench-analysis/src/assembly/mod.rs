@@ -7,6 +7,7 @@ mod evidence;
 mod judgement;
 mod lines;
 mod messages;
+mod path_names;
 mod paths;
 mod resolved;
 

@@ -1,12 +1,12 @@
 //! The bounds of the records that agents, test servers and collectors exchange, and their values.
 
-use pathbench_api::bounds;
+use pathbench_api::bounds::{self, EARLIEST_MS};
 use pathbench_api::digest::Digest;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::live::LiveReport;
 use pathbench_api::name::Name;
 use pathbench_api::problem::{LineAnswer, LineStatus};
-use pathbench_api::submission::{EARLIEST_MS, Submission, SubmissionError, id_time_ms, new_id};
+use pathbench_api::submission::{Submission, SubmissionError, id_time_ms, new_id};
 use pathbench_api::summary::Summary;
 use serde_json::{Value, json};
 use std::str::FromStr;

@@ -1,9 +1,10 @@
 //! The comparisons of a result: which groups of runs, by which figures.
 
+use super::correction::holm;
 use super::description::cliffs_delta;
 use super::estimate::{Estimate, paired, unpaired};
-use super::rule::{MARGIN, Measure, Rule, judge, repetitions_needed};
-use super::{holm, study::groups::Groups};
+use super::figure::{Measure, figures_of};
+use super::rule::{MARGIN, Rule, judge, repetitions_needed};
 use pathbench_record::document::{ComparedRuns, Comparison, ResultDocument, RunRecord, Variant, Verdict};
 use pathbench_record::statistics::median;
 use pathbench_record::summary::{figure, summarise_document};
@@ -12,25 +13,10 @@ use std::collections::BTreeMap;
 mod evenness;
 mod groups;
 
-pub(crate) use groups::Group;
+use groups::{Group, Groups};
 
 /// Comparisons of one result; more are counted only.
 pub const MOST_COMPARISONS: usize = 120;
-
-/// The figures by which the groups of a pattern are compared: its main figure, and the longest stall of bulk data.
-pub fn figures_of(pattern: &str) -> &'static [&'static str] {
-    match pattern.split('-').next().unwrap_or_default() {
-        "ping" => &["ping_ms"],
-        "bulk" => &["fct_ms"],
-        "interactive" => &["delay_p95_ms"],
-        _ => &["goodput_mbps", "stall_ms"],
-    }
-}
-
-/// Whether a smaller value of the figure is the better one.
-pub fn smaller_is_better(figure: &str) -> bool {
-    figure != "goodput_mbps"
-}
 
 /// The comparisons of one result, paired by repetition, with the number of those left out: in each variant and pattern each
 /// multipath label with the labels on one path (of its own family, tcp or quic, if there are any) and with other multipath
