@@ -102,7 +102,7 @@ impl Submission {
             None => Vec::new(),
             Some(text) => decode_raw(&text)?,
         };
-        Ok(Checked { submission, digest: Digest::of(line), raw })
+        Ok(Checked { submission, digest: Digest::compute(line), raw })
     }
 }
 

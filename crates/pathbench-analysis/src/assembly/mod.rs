@@ -178,7 +178,7 @@ impl ResolvedRun<'_> {
             offered,
             gave_up: evidence.gave_up,
             disturbances: &disturbances,
-            paths: &PathCurves::of_samples(arrivals, origin, |figures| figures.bytes_received),
+            paths: &PathCurves::from_samples(arrivals, origin, |figures| figures.bytes_received),
         }))
     }
 

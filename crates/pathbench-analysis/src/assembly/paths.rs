@@ -142,7 +142,7 @@ mod tests {
         let sample = |&(t_ms, bytes_acked, mss_bytes): &(f64, u64, u32)| {
             let bytes_sent = bytes_acked + 10_000;
             let figures =
-                PathFigures { bytes_sent, bytes_acked, mss_bytes, ..PathFigures::between(address, address) };
+                PathFigures { bytes_sent, bytes_acked, mss_bytes, ..PathFigures::new(address, address) };
             pathbench_testkit::sample(t_ms, Side::Client, "wlan", figures)
         };
         course.iter().map(sample).collect()

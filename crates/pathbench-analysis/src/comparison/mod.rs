@@ -14,4 +14,4 @@ pub use description::{cliffs_delta, jains_index};
 pub use estimate::{Estimate, paired, unpaired};
 pub use figure::{Measure, figures_of, smaller_is_better};
 pub use rule::{MARGIN, Rule, judge, repetitions_needed};
-pub use study::{Change, MOST_COMPARISONS, across, changes, complete, of_runs, summarise_runs};
+pub use study::{FigureChange, MOST_COMPARISONS, across, changes, complete, of_runs, summarise_runs};

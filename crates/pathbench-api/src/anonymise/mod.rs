@@ -1,6 +1,6 @@
 //! The anonymous form of a result: what everybody may read of it.
 //!
-//! It works on the text of every string, keys included, because addresses are not only in fields for addresses: events,
+//! The anonymiser works on the text of every string, keys included, because addresses are not only in fields for addresses: events,
 //! notes, error messages and traces hold them too. IPv4 addresses become their /24 and IPv6 addresses their /48; a
 //! prefix may still identify a household, which `GET /v1/privacy` says. Names of Wi-Fi networks and link-layer addresses
 //! go, wherever the same result repeats them; of an interface that is named by its address the kind stays. Applying it

@@ -144,7 +144,7 @@ fn a_line_is_stored_once_and_sent_again_only_to_a_busy_collector() {
 #[test]
 fn a_digest_is_written_as_64_hexadecimal_digits() {
     const TEXT: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    let digest = Digest::of(b"abc");
+    let digest = Digest::compute(b"abc");
     assert_eq!(digest.to_string(), TEXT);
     assert_eq!(serde_json::to_value(digest).unwrap(), TEXT);
     assert_eq!(Digest::from_str(TEXT), Ok(digest));

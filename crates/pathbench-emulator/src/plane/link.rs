@@ -225,10 +225,10 @@ impl Link {
         let traffic = &mut self.directions[direction.index()];
         let mut first = packets;
         for (due, count) in tools.joined.drain(..) {
-            traffic.lateness.add(at.since(due), u64::from(count));
+            traffic.lateness.add(at.duration_since(due), u64::from(count));
             first -= count;
         }
-        traffic.lateness.add(at.since(departure.delivery.due), u64::from(first));
+        traffic.lateness.add(at.duration_since(departure.delivery.due), u64::from(first));
         let refused = written != Written::Taken;
         if refused {
             traffic.refused_packets += u64::from(packets);

@@ -127,7 +127,7 @@ impl Departure {
     /// otherwise returns `next`.
     pub(super) fn join(&mut self, next: Self) -> Result<Piece, Self> {
         let plain = |delivery: &Delivery| !delivery.mark && delivery.corrupt.is_none() && !delivery.twice;
-        let together = next.delivery.due.since(self.delivery.due) <= MODERATION
+        let together = next.delivery.due.duration_since(self.delivery.due) <= MODERATION
             && self.piece.is_followed_by(&next.piece)
             && plain(&self.delivery)
             && plain(&next.delivery);

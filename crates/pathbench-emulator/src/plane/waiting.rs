@@ -154,7 +154,7 @@ mod tests {
                     waiting.wait(now(), Some(deadline)).unwrap();
                     assert_eq!(waiting.calls(), []);
                 }
-                now().since(deadline)
+                now().duration_since(deadline)
             });
             let least = late.min().unwrap();
             assert!(least < Duration::from_micros(300), "{least:?} late after {wait:?}");

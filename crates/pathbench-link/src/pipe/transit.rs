@@ -2,7 +2,7 @@
 
 use super::schedule::ScheduledValue;
 use crate::packet::{Chance, Held, Purpose};
-use crate::{BaseDelay, Distribution, LinkModel, LossModel};
+use crate::{BaseDelay, JitterDistribution, LinkModel, LossModel};
 use pathbench_record::time::Timestamp;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(crate) struct Delay {
     base: ScheduledValue<Duration>,
     jitter: Duration,
-    distribution: Distribution,
+    distribution: JitterDistribution,
     reorder: bool,
 }
 
@@ -63,18 +63,18 @@ fn scheduled_delay(base: &BaseDelay, begin: Timestamp) -> ScheduledValue<Duratio
 }
 
 /// A draw from a distribution of size 1.
-fn draw(distribution: Distribution, number: u64, chance: Chance) -> f64 {
+fn draw(distribution: JitterDistribution, number: u64, chance: Chance) -> f64 {
     // In (0, 1], so that its logarithm is finite.
     let unit = 1.0 - chance.unit(Purpose::Jitter, number, 0);
     match distribution {
-        Distribution::Uniform => 1.0 - 2.0 * unit,
+        JitterDistribution::Uniform => 1.0 - 2.0 * unit,
         // Box and Muller, 1958.
-        Distribution::Normal => {
+        JitterDistribution::Normal => {
             (-2.0 * unit.ln()).sqrt() * (TAU * chance.unit(Purpose::JitterAngle, number, 0)).cos()
         }
-        Distribution::Exponential => -unit.ln(),
+        JitterDistribution::Exponential => -unit.ln(),
         // Inverse of Lomax's distribution function.
-        Distribution::Pareto { shape } => unit.powf(-1.0 / shape) - 1.0,
+        JitterDistribution::Pareto { shape } => unit.powf(-1.0 / shape) - 1.0,
     }
 }
 
@@ -209,7 +209,7 @@ impl Loss {
     fn in_bursts(&self, now: Timestamp) -> f64 {
         let LossModel::Bursts { period, length, loss } = &self.model else { return 0.0 };
         let (period, length) = (period.as_nanos().max(1), length.as_nanos());
-        let within = now.since(self.begin).as_nanos() % period;
+        let within = now.duration_since(self.begin).as_nanos() % period;
         if within + length >= period { *loss } else { 0.0 }
     }
 }

@@ -116,7 +116,7 @@ impl<P> Queue<P> {
         let delay = self
             .waiting
             .front()
-            .map_or(Duration::ZERO, |held| self.last_waited.max(now.since(held.offered_at)));
+            .map_or(Duration::ZERO, |held| self.last_waited.max(now.duration_since(held.offered_at)));
         if let Management::Pie(pie) = &mut self.management {
             pie.update_probability(delay, now);
         }
@@ -157,7 +157,7 @@ impl<P> Queue<P> {
                 self.last_waited = Duration::ZERO;
                 return None;
             };
-            self.last_waited = now.since(held.offered_at);
+            self.last_waited = now.duration_since(held.offered_at);
             let Management::CoDel(codel) = &mut self.management else { return Some(held) };
             let taken = Taken {
                 wire_bytes: held.wire_bytes,

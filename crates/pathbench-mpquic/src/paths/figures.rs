@@ -117,10 +117,11 @@ impl Paths {
             in_flight_bytes: if path.stage == Stage::Closed { 0 } else { seen.in_flight_bytes },
             delivery_rate_bps: stats.bandwidth_estimate,
             mss_bytes: u32::from(stats.current_mtu),
-            pmtu_bytes: AddressFamily::of(path.remote.ip()).udp_packet_bytes(stats.current_mtu.into()),
+            pmtu_bytes: AddressFamily::from_address(path.remote.ip())
+                .udp_packet_bytes(stats.current_mtu.into()),
             since_last_sent_ms,
             since_last_received_ms,
-            ..PathFigures::between(path.local, path.remote)
+            ..PathFigures::new(path.local, path.remote)
         }
     }
 }

@@ -110,10 +110,10 @@ impl Pulse {
     pub(super) fn judge(&mut self, elsewhere: Option<Timestamp>, options: &HeartbeatOptions, now: Timestamp) {
         let varying = (options.interval * 2 + self.rttvar * 4).min(MAX_SUSPEND_AFTER);
         let suspend_after = options.suspend_after.max(varying);
-        let silence = elsewhere.map_or(Duration::ZERO, |elsewhere| elsewhere.since(self.heard_at));
+        let silence = elsewhere.map_or(Duration::ZERO, |elsewhere| elsewhere.duration_since(self.heard_at));
         self.verdict = if silence < suspend_after {
             // When the other paths are silent now, too, the path keeps its verdict until a packet arrives on it.
-            let lately = now.since(self.heard_at) < suspend_after;
+            let lately = now.duration_since(self.heard_at) < suspend_after;
             if lately { Verdict::Heard } else { self.verdict }
         } else if silence < suspend_after + GIVE_UP_AFTER && self.verdict != Verdict::Dead {
             Verdict::Silent

@@ -159,6 +159,6 @@ impl Activity {
 
     /// The time since stream data was last sent and received, in ms.
     pub(super) fn since_ms(&self, now: Timestamp) -> [u64; 2] {
-        [self.sent, self.received].map(|(_, at)| now.since(at).as_millis() as u64)
+        [self.sent, self.received].map(|(_, at)| now.duration_since(at).as_millis() as u64)
     }
 }

@@ -64,7 +64,7 @@ impl Wanted {
 
     /// The path ended or could not be opened: delays the next attempt.
     pub(super) fn put_off(&mut self, established: Option<Timestamp>, now: Timestamp) {
-        if established.is_some_and(|since| now.since(since) >= PROVED_AFTER) {
+        if established.is_some_and(|since| now.duration_since(since) >= PROVED_AFTER) {
             self.retry_after = FIRST_RETRY;
         }
         self.retry_at = now + self.retry_after;

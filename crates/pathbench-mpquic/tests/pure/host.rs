@@ -407,7 +407,7 @@ impl Host {
             return false;
         }
         self.received_bytes += bytes as u64;
-        self.longest_stall = self.longest_stall.max(now.since(self.last_data));
+        self.longest_stall = self.longest_stall.max(now.duration_since(self.last_data));
         self.last_data = now;
         true
     }
@@ -436,7 +436,7 @@ impl Host {
 
     /// The longest stall, including one in progress.
     pub(super) fn stall(&self, now: Timestamp) -> Duration {
-        self.longest_stall.max(now.since(self.last_data))
+        self.longest_stall.max(now.duration_since(self.last_data))
     }
 
     /// The core's path events.

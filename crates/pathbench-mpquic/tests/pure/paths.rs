@@ -16,7 +16,7 @@ fn links(count: usize) -> Setup {
 /// The events of a path at one end since a time: elapsed ms and kind.
 fn happened(host: &mut Host, path: u64, since: Timestamp) -> Vec<(u64, PathEventKind)> {
     let events = host.events().into_iter().filter(|event| event.path == Some(path) && event.at >= since);
-    events.map(|event| (event.at.since(since).as_millis() as u64, event.kind)).collect()
+    events.map(|event| (event.at.duration_since(since).as_millis() as u64, event.kind)).collect()
 }
 
 /// The kinds of the events of a path at one end since a time.
@@ -38,7 +38,7 @@ fn decided(host: &mut Host, path: u64, since: Timestamp) -> Vec<PathEventKind> {
 fn openings(host: &mut Host, since: Timestamp) -> Vec<u64> {
     let events = host.events().into_iter().filter(|event| event.at >= since);
     let opened = events.filter(|event| matches!(event.kind, PathEventKind::PathOpened));
-    opened.map(|event| event.at.since(since).as_millis() as u64).collect()
+    opened.map(|event| event.at.duration_since(since).as_millis() as u64).collect()
 }
 
 fn gaps(times: &[u64]) -> Vec<u64> {
@@ -395,7 +395,7 @@ fn addresses_of_the_other_family_are_not_used() {
 
 /// Whether the client may be about to close a path, as it found one silent lately.
 fn gives_up(world: &mut World) -> bool {
-    let lately = |at| world.now.since(at) < ms(700);
+    let lately = |at| world.now.duration_since(at) < ms(700);
     let mut events = world.client.events().into_iter().rev().take_while(|event| lately(event.at));
     events.any(|event| matches!(event.kind, PathEventKind::PathSuspended))
 }
@@ -459,7 +459,7 @@ fn in_the_end_every_path_that_is_up_is_open() {
         let limit = world.now + ms(20_000);
         // The server may still give up a path that it did not hear while a link was down.
         let mut open_since = world.now;
-        while world.now.since(open_since) < ms(1000) && world.now < limit {
+        while world.now.duration_since(open_since) < ms(1000) && world.now < limit {
             world.run_for(ms(200));
             if world.open_paths() < 3 {
                 open_since = world.now;
@@ -467,7 +467,7 @@ fn in_the_end_every_path_that_is_up_is_open() {
         }
         assert_eq!(world.open_paths(), 3, "seed {seed}\n{}", world.story());
         let events = world.client.events().len() as f64;
-        let bound = 12.0 * 36.0 + 24.0 * world.now.since(BEGIN).as_secs_f64();
+        let bound = 12.0 * 36.0 + 24.0 * world.now.duration_since(BEGIN).as_secs_f64();
         assert!(events < bound, "seed {seed}: {events} events");
     }
 }

@@ -241,7 +241,7 @@ fn the_backup_scheduler_leaves_a_path_in_timeout_with_new_data_to_send() {
     let bytes = world.upload_for(ms(1000));
     let event = world.client.scheduled().first().cloned().unwrap();
     assert_eq!(condition(&event), Some(HandoverReason::UnderRto), "{}", world.story());
-    let after = event.at.since(before);
+    let after = event.at.duration_since(before);
     assert!(after < ms(300), "sooner than by heartbeats: {after:?}");
     assert!(bytes[1] > 30_000, "{bytes:?}\n{}", world.story());
     world.set_cut(0, false);
@@ -287,7 +287,7 @@ fn stalled_while_the_preferred_path_fades(seed: u64) -> Duration {
         for end in 0..2 {
             if bytes[end] != received[end] {
                 (received[end], since[end]) = (bytes[end], world.now);
-            } else if world.now.since(since[end]) > ms(100) {
+            } else if world.now.duration_since(since[end]) > ms(100) {
                 stalled += ms(10);
             }
         }

@@ -52,13 +52,13 @@ impl ResultDirectory {
         let runs = ids.map(|(position, run)| (run.id.clone(), position)).collect();
         let mut warnings: Vec<String> = self.warning.clone().into_iter().collect();
         let (samples, events) = (
-            IndexedFile::of::<Sample>(self, &runs, &mut warnings)?,
-            IndexedFile::of::<Event>(self, &runs, &mut warnings)?,
+            IndexedFile::scan::<Sample>(self, &runs, &mut warnings)?,
+            IndexedFile::scan::<Event>(self, &runs, &mut warnings)?,
         );
         let (deliveries, messages, links) = (
-            IndexedFile::of::<DeliveryLine>(self, &runs, &mut warnings)?,
-            IndexedFile::of::<MessageLine>(self, &runs, &mut warnings)?,
-            IndexedFile::of::<LinkSample>(self, &runs, &mut warnings)?,
+            IndexedFile::scan::<DeliveryLine>(self, &runs, &mut warnings)?,
+            IndexedFile::scan::<MessageLine>(self, &runs, &mut warnings)?,
+            IndexedFile::scan::<LinkSample>(self, &runs, &mut warnings)?,
         );
         warnings.extend(for_each::<ProbeLine>(self, drop)?);
         let is_unfinished = self.warning.is_some();
@@ -113,7 +113,7 @@ struct IndexedFile {
 }
 
 impl IndexedFile {
-    fn of<T: RunLine>(
+    fn scan<T: RunLine>(
         directory: &ResultDirectory,
         runs: &HashMap<String, usize>,
         warnings: &mut Vec<String>,

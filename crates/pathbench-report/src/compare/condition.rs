@@ -4,7 +4,7 @@ use super::groups;
 use crate::list::distinct;
 use crate::result_set::ResultSet;
 use crate::view::name_of;
-use pathbench_analysis::comparison::{Change, changes};
+use pathbench_analysis::comparison::{FigureChange, changes};
 use pathbench_record::document::{Group, Variant};
 use pathbench_record::statistics::FEWEST_FOR_INTERVAL;
 use pathbench_record::summary::figure_names;

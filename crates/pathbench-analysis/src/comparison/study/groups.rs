@@ -34,7 +34,7 @@ pub(super) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    pub(super) fn of(runs: &'a [RunRecord]) -> Self {
+    pub(super) fn from_runs(runs: &'a [RunRecord]) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         let mut index: HashMap<(String, &str, &str), usize> = HashMap::new();
         for run in runs {

@@ -78,7 +78,7 @@ impl Bench {
         while let Some(deadline) = self.pipe.next_deadline()
             && deadline < at(Duration::from_secs(86_400))
         {
-            self.poll(deadline.since(Timestamp::default()));
+            self.poll(deadline.duration_since(Timestamp::default()));
         }
         std::mem::take(&mut self.outcomes)
     }
@@ -91,7 +91,9 @@ impl Bench {
 /// Numbers and times of the delivered packets.
 pub(crate) fn delivered(outcomes: &[Outcome<()>]) -> impl Iterator<Item = (u64, Duration)> + '_ {
     outcomes.iter().filter_map(|outcome| match outcome.fate {
-        Fate::Delivered(delivery) => Some((outcome.number, delivery.due.since(Timestamp::default()))),
+        Fate::Delivered(delivery) => {
+            Some((outcome.number, delivery.due.duration_since(Timestamp::default())))
+        }
         Fate::Dropped { .. } => None,
     })
 }

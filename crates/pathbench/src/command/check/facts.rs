@@ -66,7 +66,7 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
     }
     let beyond = [BEYOND_V4, BEYOND_V6].into_iter();
     let to: Vec<IpAddr> = if destinations.is_empty() {
-        beyond.filter(|to| facts.has_default_route(AddressFamily::of(*to), None)).collect()
+        beyond.filter(|to| facts.has_default_route(AddressFamily::from_address(*to), None)).collect()
     } else {
         destinations.to_vec()
     };
