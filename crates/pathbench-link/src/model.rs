@@ -91,7 +91,7 @@ link_model! {
     /// Half width of the uniform, standard deviation of the normal, mean of the exponential, scale of the Pareto
     /// distribution.
     jitter: Duration = Duration::ZERO,
-    jitter_distribution: JitterDistribution = JitterDistribution::Uniform,
+    jitter_distribution: Distribution = Distribution::Uniform,
     reorder: bool = false,
 }
 
@@ -203,7 +203,7 @@ impl Default for BaseDelay {
 /// Distributions of jitter. Uniform and normal lie around the base delay (the sum is never negative), exponential and
 /// Pareto are added to it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum JitterDistribution {
+pub enum Distribution {
     /// Uniform in `[-size, size]`.
     Uniform,
     /// Standard deviation `size`.
@@ -217,7 +217,7 @@ pub enum JitterDistribution {
     },
 }
 
-impl JitterDistribution {
+impl Distribution {
     /// All, with their names in scenarios and results. The Pareto index of 3 is that of netem's table: heavy-tailed,
     /// with a mean and a variance.
     pub const NAMED: [(&'static str, Self); 4] = [

@@ -1,7 +1,7 @@
 //! The table of link parameters.
 
 use crate::model::{
-    ArqModel, BaseDelay, Discipline, GilbertElliott, JitterDistribution, LinkChange, LinkModel, LossModel,
+    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel, LossModel,
     RateModel,
 };
 use crate::schedule::{DelaySchedule, LossSchedule, RateSchedule};
@@ -185,8 +185,8 @@ pub static PARAMETERS: &[Parameter] = &[
         Value::DelayTrace(_, delays) => delay: BaseDelay::Schedule(Arc::clone(delays)),
         "file with a trace of one-way delays (`second,delay_ms`)"),
     parameter!("jitter_distribution", Kind::Choice(&["uniform", "normal", "exponential", "pareto"]), "`\"uniform\"`",
-        Emulated where model => model.jitter_distribution != JitterDistribution::Uniform && !model.jitter.is_zero(),
-        Value::Choice(name) => jitter_distribution: named(&JitterDistribution::NAMED, name),
+        Emulated where model => model.jitter_distribution != Distribution::Uniform && !model.jitter.is_zero(),
+        Value::Choice(name) => jitter_distribution: named(&Distribution::NAMED, name),
         "`\"uniform\"` and `\"normal\"` lie around the delay, `\"exponential\"` and `\"pareto\"` (index 3) on top of it; `jitter` \
          is the half width, standard deviation, mean or scale"),
     Parameter {

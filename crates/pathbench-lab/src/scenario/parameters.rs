@@ -5,7 +5,7 @@ use super::section::ScenarioSection;
 use super::tree::{Item, TomlValue as Written};
 use pathbench_link::trace::{self, MAX_BYTES, RateFormat, TraceError};
 use pathbench_link::{
-    Discipline, End, Engines, Field, JitterDistribution, Kind, LinkChange, LinkModel, LossModel, PARAMETERS,
+    Discipline, Distribution, End, Engines, Field, Kind, LinkChange, LinkModel, LossModel, PARAMETERS,
     Parameter, RateSchedule, TraceOf, Value, overlay, queue_bytes,
 };
 use pathbench_record::units::{QueueLimit, Rate, Span};
@@ -237,8 +237,7 @@ pub(super) fn check(sections: &[&ScenarioSection<'_>], model: &LinkModel) {
             section.wrong(key, problem, remedy);
         }
     };
-    let around_delay =
-        matches!(model.jitter_distribution, JitterDistribution::Uniform | JitterDistribution::Normal);
+    let around_delay = matches!(model.jitter_distribution, Distribution::Uniform | Distribution::Normal);
     if own(&["jitter", "delay", "jitter_distribution"])
         && around_delay
         && model.constant_delay().is_some_and(|delay| model.jitter > delay)

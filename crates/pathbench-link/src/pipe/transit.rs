@@ -2,7 +2,7 @@
 
 use super::schedule::ScheduledValue;
 use crate::packet::{Chance, Held, Purpose};
-use crate::{BaseDelay, JitterDistribution, LinkModel, LossModel};
+use crate::{BaseDelay, Distribution, LinkModel, LossModel};
 use pathbench_record::time::Timestamp;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(crate) struct Delay {
     base: ScheduledValue<Duration>,
     jitter: Duration,
-    distribution: JitterDistribution,
+    distribution: Distribution,
     reorder: bool,
 }
 
@@ -63,18 +63,18 @@ fn scheduled_delay(base: &BaseDelay, begin: Timestamp) -> ScheduledValue<Duratio
 }
 
 /// A draw from a distribution of size 1.
-fn draw(distribution: JitterDistribution, number: u64, chance: Chance) -> f64 {
+fn draw(distribution: Distribution, number: u64, chance: Chance) -> f64 {
     // In (0, 1], so that its logarithm is finite.
     let unit = 1.0 - chance.unit(Purpose::Jitter, number, 0);
     match distribution {
-        JitterDistribution::Uniform => 1.0 - 2.0 * unit,
+        Distribution::Uniform => 1.0 - 2.0 * unit,
         // Box and Muller, 1958.
-        JitterDistribution::Normal => {
+        Distribution::Normal => {
             (-2.0 * unit.ln()).sqrt() * (TAU * chance.unit(Purpose::JitterAngle, number, 0)).cos()
         }
-        JitterDistribution::Exponential => -unit.ln(),
+        Distribution::Exponential => -unit.ln(),
         // Inverse of Lomax's distribution function.
-        JitterDistribution::Pareto { shape } => unit.powf(-1.0 / shape) - 1.0,
+        Distribution::Pareto { shape } => unit.powf(-1.0 / shape) - 1.0,
     }
 }
 

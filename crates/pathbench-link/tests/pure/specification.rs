@@ -171,13 +171,13 @@ fn a_link_needs_an_engine_that_supports_all_its_values() {
         (LinkModel { mtu_bytes: 1_400, queue: QueueLimit::Packets(5), ..base() }, Engines::Kernel),
         (LinkModel { reorder: true, ecn: true, ..base() }, Engines::Kernel),
         (LinkModel { queue_target: Some(ms(5)), queue_interval: Some(ms(5)), ..base() }, Engines::Kernel),
-        (LinkModel { jitter_distribution: JitterDistribution::Normal, ..base() }, Engines::Kernel),
+        (LinkModel { jitter_distribution: Distribution::Normal, ..base() }, Engines::Kernel),
         (LinkModel { delay: delay.clone(), ..base() }, Engines::Netem),
         (LinkModel { loss: LossModel::Independent(0.1), ..base() }, Engines::Netem),
         (LinkModel { delay: delay.clone(), jitter, reorder: true, ..base() }, Engines::Netem),
         (LinkModel { delay, jitter, ..base() }, Engines::Emulated),
         (
-            LinkModel { jitter, reorder: true, jitter_distribution: JitterDistribution::Normal, ..base() },
+            LinkModel { jitter, reorder: true, jitter_distribution: Distribution::Normal, ..base() },
             Engines::Emulated,
         ),
         (with_rate(RateModel::Steps(steps(vec![(ms(0), 1)], End::Hold))), Engines::Emulated),
@@ -252,7 +252,7 @@ fn each_value_sets_its_field_and_its_key_with_a_unit() {
         (
             "jitter_distribution",
             Value::Choice("exponential"),
-            LinkChange { jitter_distribution: Some(JitterDistribution::Exponential), ..only() },
+            LinkChange { jitter_distribution: Some(Distribution::Exponential), ..only() },
             json!({ "jitter_distribution": "exponential" }),
         ),
     ] {

@@ -119,7 +119,7 @@ impl Condition {
         for group in
             groups(&baseline.document).into_iter().filter(|group| self.is_of(group)).filter(has_figure)
         {
-            let is_same = |change: &&Change| {
+            let is_same = |change: &&FigureChange| {
                 change.pattern == group.pattern
                     && change.label == group.label
                     && *change.variant == group.variant
@@ -142,7 +142,7 @@ impl Condition {
 
     fn judgement(
         &self,
-        change: &Change,
+        change: &FigureChange,
         group: String,
         sets: [&ResultSet; 2],
         number: usize,

@@ -5,7 +5,7 @@ use pathbench_link::packet::{Ecn, Fate, Outcome, Packet};
 use pathbench_link::pipe::Condition;
 use pathbench_link::pipe::Pipe;
 use pathbench_link::{
-    ArqModel, BaseDelay, Discipline, GilbertElliott, JitterDistribution, LinkChange, LinkModel, LossModel,
+    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel, LossModel,
     RateModel,
 };
 use pathbench_link::{End, OpportunitySchedule, RateSchedule, Train, TrainSchedule};
@@ -97,12 +97,12 @@ fn losses() -> impl Strategy<Value = LossModel> {
 }
 
 /// Base delay, jitter, its distribution, and whether it reorders.
-fn delays(reordering: bool) -> impl Strategy<Value = (BaseDelay, Duration, JitterDistribution, bool)> {
+fn delays(reordering: bool) -> impl Strategy<Value = (BaseDelay, Duration, Distribution, bool)> {
     let distribution = prop_oneof![
-        Just(JitterDistribution::Uniform),
-        Just(JitterDistribution::Normal),
-        Just(JitterDistribution::Exponential),
-        Just(JitterDistribution::Pareto { shape: 1.5 })
+        Just(Distribution::Uniform),
+        Just(Distribution::Normal),
+        Just(Distribution::Exponential),
+        Just(Distribution::Pareto { shape: 1.5 })
     ];
     let jitter = prop_oneof![Just(Duration::ZERO), microseconds(3_000)];
     (microseconds(20_000), jitter, distribution, any::<bool>()).prop_map(

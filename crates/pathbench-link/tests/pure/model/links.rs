@@ -5,7 +5,7 @@ use crate::model::bench::{
 };
 use pathbench_link::packet::{DropCause, Ecn, Fate, Packet};
 use pathbench_link::pipe::Condition;
-use pathbench_link::{Discipline, JitterDistribution, LinkChange, LinkModel, RateModel};
+use pathbench_link::{Discipline, Distribution, LinkChange, LinkModel, RateModel};
 use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ fn an_outage_of_an_unlimited_link_fills_the_queue_and_lets_it_go_at_once() {
     assert_eq!(delivered(&outcomes).collect::<Vec<_>>(), (0..5).map(|n| (n, ms(9))).collect::<Vec<_>>());
 }
 
-fn jitter(jitter_distribution: JitterDistribution, reorder: bool) -> LinkModel {
+fn jitter(jitter_distribution: Distribution, reorder: bool) -> LinkModel {
     LinkModel { delay: constant(ms(50)), jitter: ms(2), jitter_distribution, reorder, ..wire() }
 }
 
@@ -177,10 +177,10 @@ fn jitter_has_its_distributions_mean_and_spread() {
     // Mean beyond the base and standard deviation, both in ms. Pareto (Lomax): size/(shape-1), and for shape 4
     // size/3·√2.
     let table = [
-        (JitterDistribution::Uniform, 0.0, 2.0 / 3.0_f64.sqrt()),
-        (JitterDistribution::Normal, 0.0, 2.0),
-        (JitterDistribution::Exponential, 2.0, 2.0),
-        (JitterDistribution::Pareto { shape: 4.0 }, 2.0 / 3.0, 2.0 / 3.0 * 2.0_f64.sqrt()),
+        (Distribution::Uniform, 0.0, 2.0 / 3.0_f64.sqrt()),
+        (Distribution::Normal, 0.0, 2.0),
+        (Distribution::Exponential, 2.0, 2.0),
+        (Distribution::Pareto { shape: 4.0 }, 2.0 / 3.0, 2.0 / 3.0 * 2.0_f64.sqrt()),
     ];
     for (distribution, mean, deviation) in table {
         let mut bench = Bench::new(jitter(distribution, true), 7);
@@ -205,7 +205,7 @@ fn jitter_has_its_distributions_mean_and_spread() {
 #[test]
 fn without_reordering_packets_keep_their_order() {
     for reorder in [false, true] {
-        let mut bench = Bench::new(jitter(JitterDistribution::Normal, reorder), 7);
+        let mut bench = Bench::new(jitter(Distribution::Normal, reorder), 7);
         for number in 0..1_000 {
             bench.offer(us(number * 100), 100);
         }
