@@ -15,15 +15,11 @@ const PREPOSITIONS: [&str; 26] = [
 const NO_SUBJECT: [&str; 6] = ["It", "That", "What", "Whatever", "Who", "Whoever"];
 
 /// Crates whose names do not keep the rules yet.
-const OPEN: [&str; 11] = [
+const OPEN: [&str; 7] = [
     "pathbench-analysis",
     "pathbench-api",
     "pathbench-check",
     "pathbench-collector",
-    "pathbench-emulator",
-    "pathbench-host",
-    "pathbench-link",
-    "pathbench-mpquic",
     "pathbench-record",
     "pathbench-report",
     "pathbench-trace",
