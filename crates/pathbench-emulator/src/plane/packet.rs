@@ -79,7 +79,7 @@ impl Pool {
         let mut packet = self.free.get_mut(size).and_then(Vec::pop).unwrap_or_else(|| fresh(size));
         if let Some(buffered) = Rc::get_mut(&mut packet) {
             match buffered.buffer.get_mut(..length) {
-                Some(place) if size + 1 < SIZES.len() => place.copy_from_slice(read),
+                Some(target) if size + 1 < SIZES.len() => target.copy_from_slice(read),
                 _ => std::mem::swap(&mut buffered.buffer, &mut self.reading),
             }
             buffered.length = length;

@@ -76,8 +76,8 @@ impl Recorder {
 
     pub(super) fn note(&mut self, direction: LinkDirection, number: u64, note: Note, pool: &mut Pool) {
         let waiting = &mut self.waiting[direction.index()];
-        let place = number.checked_sub(waiting.first).map(|place| place as usize);
-        if let Some(entry) = place.and_then(|place| waiting.entries.get_mut(place)) {
+        let index = number.checked_sub(waiting.first).map(|index| index as usize);
+        if let Some(entry) = index.and_then(|index| waiting.entries.get_mut(index)) {
             entry.note = Some(note);
         }
         self.write_settled(pool);

@@ -25,12 +25,12 @@ impl<V: Copy + Default> ScheduledValue<V> {
         value
     }
 
-    pub(crate) fn at(&self, now: Timestamp) -> (V, Option<Timestamp>) {
+    pub(crate) fn value_at(&self, now: Timestamp) -> (V, Option<Timestamp>) {
         if now >= self.from && self.until.is_none_or(|until| now < until) {
             return (self.value, self.until);
         }
         let Some((schedule, begin)) = &self.schedule else { return (self.value, None) };
-        match schedule.at(now.duration_since(*begin)) {
+        match schedule.value_at(now.duration_since(*begin)) {
             Some((value, next)) => (value, next.map(|next| *begin + next)),
             None => (V::default(), None),
         }
@@ -39,7 +39,7 @@ impl<V: Copy + Default> ScheduledValue<V> {
     /// Advances to `now` and returns its value.
     pub(crate) fn advance(&mut self, now: Timestamp) -> V {
         if self.until.is_some_and(|until| now >= until) {
-            (self.value, self.until) = self.at(now);
+            (self.value, self.until) = self.value_at(now);
             self.from = now;
         }
         self.value
@@ -49,7 +49,7 @@ impl<V: Copy + Default> ScheduledValue<V> {
         self.value
     }
 
-    pub(crate) fn until(&self) -> Option<Timestamp> {
+    pub(crate) fn next_step(&self) -> Option<Timestamp> {
         self.until
     }
 }

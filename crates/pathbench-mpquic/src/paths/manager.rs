@@ -165,7 +165,7 @@ impl Paths {
             self.note_stray(id, context.inner);
             let Some(stats) = context.inner.path_stats(id) else { continue };
             let Some(path) = self.known.get_mut(&id) else { continue };
-            path.activity = path.activity.after(&self.meter.of(id), now);
+            path.activity = path.activity.update(&self.meter.stream_bytes(id), now);
             let seen = context.board.observation(id).unwrap_or_default();
             path.pulse.observe(stats.udp_rx.datagrams, stats.udp_tx.datagrams, seen.sent_bytes, now);
             path.pulse.rttvar = seen.rttvar;
@@ -226,7 +226,7 @@ impl Paths {
     fn on_established(&mut self, id: PathId, context: &mut PathContext<'_>) {
         self.note(id, context);
         if let Some(path) = self.known.get_mut(&id) {
-            (path.stage, path.since, path.pulse) = (Stage::Open, context.now, Pulse::at(context.now));
+            (path.stage, path.since, path.pulse) = (Stage::Open, context.now, Pulse::new(context.now));
         }
         self.note(id, context);
         for path in self.known.values_mut() {

@@ -83,7 +83,7 @@ fn a_path_whose_link_goes_down_is_closed_at_once_and_opened_at_once_when_it_is_b
 fn an_address_that_goes_takes_its_path_along() {
     let mut world = World::established(&links(2));
     let since = world.now;
-    world.client.report(Interface { addresses: Vec::new(), ..reported(0, true) });
+    world.client.report(LocalInterface { addresses: Vec::new(), ..reported(0, true) });
     world.run_for(ms(1000));
     let story = kinds(&mut world.client, 0, since);
     assert!(story.contains(&given_up("the local address was removed")), "{story:?}");
@@ -129,7 +129,7 @@ fn a_close_that_the_library_refuses_is_not_tried_again_until_another_path_is_est
     while connection.poll().is_some() {}
     // Each notification makes the path manager decide again, and a close begins with a PING.
     let mut close = || {
-        world.client.report(Interface { addresses: Vec::new(), ..reported(0, true) });
+        world.client.report(LocalInterface { addresses: Vec::new(), ..reported(0, true) });
         let before = pings(&mut world);
         world.run_for(ms(1));
         let sent = pings(&mut world) - before;
@@ -386,7 +386,7 @@ fn addresses_of_the_other_family_are_not_used() {
     for world in [&mut world, &mut other] {
         let since = world.now;
         let addresses = vec!["2001:db8::1".parse().unwrap()];
-        world.client.report(Interface { name: interface(1), up: true, addresses });
+        world.client.report(LocalInterface { name: interface(1), up: true, addresses });
         world.run_for(ms(5000));
         assert_eq!(openings(&mut world.client, since), [] as [u64; 0]);
         assert_eq!(world.open_paths(), 1);
@@ -406,7 +406,7 @@ fn disturb(world: &mut World) {
     match (world.dice.roll() * 12.0) as u32 {
         0..=2 => world.bring_up(link),
         3 | 4 => world.bring_down(link),
-        5 => world.client.report(Interface { addresses: Vec::new(), ..reported(link, true) }),
+        5 => world.client.report(LocalInterface { addresses: Vec::new(), ..reported(link, true) }),
         6 => world.set_cut(link, true),
         // If each end closes the other's last path at the same time, the connection ends.
         7 if !gives_up(world) && world.open_paths() > 1 => {

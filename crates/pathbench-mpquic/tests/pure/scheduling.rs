@@ -306,7 +306,7 @@ fn the_backup_scheduler_does_not_return_to_a_fading_path_at_each_acknowledgement
 fn the_same_seed_gives_the_same_packets() {
     let run = || {
         let mut setup = two(Scheduler::LowestRtt);
-        setup.links[0] = setup.links[0].with(&loss_change(0.01));
+        setup.links[0] = setup.links[0].with_change(&loss_change(0.01));
         let mut world = World::established(&setup);
         world.start_download();
         world.run_for(ms(800));

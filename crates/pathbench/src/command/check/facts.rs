@@ -59,7 +59,7 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
     };
     if !facts.managers.network_manager.is_empty() {
         facts.managers.network_manager_version = nmcli::version();
-        let metered = nmcli::metered();
+        let metered = nmcli::metered_interfaces();
         for link in facts.network.links.iter().filter(|link| metered.contains(&link.name)) {
             facts.devices.entry(link.index).or_default().metered = Some(true);
         }

@@ -191,7 +191,7 @@ impl Test<'_> {
                 local: path.addresses.first().copied(),
                 security: client.security(single, &self.target.host),
                 quic: QuicOptions {
-                    paths: vec![LocalPath::by(path.interface.clone())],
+                    paths: vec![LocalPath::new(path.interface.clone())],
                     ..QuicOptions::default()
                 },
                 interface: Some(path.interface),
