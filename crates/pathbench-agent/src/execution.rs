@@ -102,7 +102,7 @@ impl Execution {
             }
             let now = host.clock.now();
             if stopped.is_none() {
-                let is_due = now.since(counted) >= COUNT;
+                let is_due = now.duration_since(counted) >= COUNT;
                 let used = is_due.then(|| meter.read(networks));
                 if is_due {
                     counted = now;
@@ -110,12 +110,12 @@ impl Execution {
                 let reason = objections
                     .try_recv()
                     .ok()
-                    .or_else(|| self.reason_to_stop(shared, now.since(begun), used));
+                    .or_else(|| self.reason_to_stop(shared, now.duration_since(begun), used));
                 if let Some(reason) = reason {
                     signal(&child, Signal::TERM);
                     stopped = Some((reason, now));
                 }
-            } else if stopped.as_ref().is_some_and(|(_, at)| now.since(*at) > GRACE) {
+            } else if stopped.as_ref().is_some_and(|(_, at)| now.duration_since(*at) > GRACE) {
                 child.kill()?;
             }
             host.clock.sleep_until(now + TICK);
@@ -123,7 +123,7 @@ impl Execution {
         let reachability = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
         let message = errors.and_then(|errors| errors.join().ok()).unwrap_or_default();
         let used = meter.read(networks);
-        let lasted = host.clock.now().since(begun);
+        let lasted = host.clock.now().duration_since(begun);
         let stopped = stopped.map(|(reason, _)| reason);
         Ok(ExecutionOutcome { exit: status.code(), stopped, message, used, lasted, reachability })
     }

@@ -40,7 +40,7 @@ impl HostNetworks for KernelNetworks {
     }
 
     fn metered(&self) -> Vec<String> {
-        nmcli::metered()
+        nmcli::metered_interfaces()
     }
 
     fn is_roaming(&self) -> bool {

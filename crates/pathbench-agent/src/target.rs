@@ -113,7 +113,7 @@ pub(crate) fn select_nearest(mut targets: Vec<TestTarget>, clock: &dyn Clock) ->
             let address = SocketAddr::new(target.address(None)?, target.port);
             let begun = clock.now();
             TcpStream::connect_timeout(&address, CONNECTION).ok()?;
-            Some(clock.now().since(begun))
+            Some(clock.now().duration_since(begun))
         };
         targets.sort_by_cached_key(|target| timed(target).unwrap_or(Duration::MAX));
     }

@@ -14,12 +14,12 @@ pub struct Window {
 
 impl Window {
     pub fn length_ms(self) -> f64 {
-        self.until.since(self.from).as_nanos() as f64 / 1e6
+        self.until.duration_since(self.from).as_nanos() as f64 / 1e6
     }
 
     /// The rate of `bytes` over the window in Mbit/s; `None` for a window of length 0.
     pub fn mbps(self, bytes: f64) -> Option<f64> {
-        let nanos = self.until.since(self.from).as_nanos();
+        let nanos = self.until.duration_since(self.from).as_nanos();
         (nanos > 0).then(|| bytes * 8.0 * 1e3 / nanos as f64)
     }
 }
@@ -45,7 +45,7 @@ impl ByteCurve {
     /// Bytes of a delivery bin are spread evenly over the part of the bin in which they can have arrived: not before
     /// the first byte of the series, not after the last, not within a recorded silence. The curve is therefore exact
     /// around an outage; elsewhere the error is below a bin's bytes.
-    pub fn of_series(series: &DeliverySeries) -> Self {
+    pub fn from_series(series: &DeliverySeries) -> Self {
         let mut bounds: Vec<(Timestamp, Timestamp)> =
             (0..series.bytes.len()).map(|bin| (series.bin_start(bin), series.bin_start(bin) + BIN)).collect();
         // The first bin also holds the bytes before the origin.
@@ -64,7 +64,7 @@ impl ByteCurve {
             }
         };
         series.last.into_iter().chain(series.gaps.iter().map(|gap| gap.from)).for_each(&mut ends_at);
-        Self::of_segments(
+        Self::from_segments(
             bounds.into_iter().zip(&series.bytes).map(|((from, until), &bytes)| (from, until, bytes)),
         )
     }
@@ -73,7 +73,7 @@ impl ByteCurve {
     ///
     /// Bytes are spread evenly over a line's 10 ms, within the times of the first and the last byte. No byte arrives
     /// before zero, the first byte offered: a line that begins before zero covers the part of its 10 ms after zero.
-    pub fn of_lines<'a>(
+    pub fn from_lines<'a>(
         lines: impl IntoIterator<Item = &'a DeliveryLine>,
         zero: Timestamp,
         known: FirstAndLast,
@@ -88,14 +88,14 @@ impl ByteCurve {
             let until = known.last.filter(|last| (from..until).contains(last)).unwrap_or(until);
             (from, until, line.bytes)
         };
-        Self::of_segments(lines.into_iter().map(segment))
+        Self::from_segments(lines.into_iter().map(segment))
     }
 
     /// A growing counter, linear between points sorted by time, and 0 at `start`. Where the counter decreases, the
     /// curve stays constant.
-    pub fn of_counter(start: Timestamp, points: impl IntoIterator<Item = (Timestamp, u64)>) -> Self {
+    pub fn from_counter(start: Timestamp, points: impl IntoIterator<Item = (Timestamp, u64)>) -> Self {
         let (mut before, mut highest) = (start, 0);
-        Self::of_segments(points.into_iter().map(|(at, value)| {
+        Self::from_segments(points.into_iter().map(|(at, value)| {
             let at = at.max(before);
             let segment = (before, at, value.saturating_sub(highest));
             (before, highest) = (at, highest.max(value));
@@ -103,7 +103,7 @@ impl ByteCurve {
         }))
     }
 
-    fn of_segments(segments: impl Iterator<Item = (Timestamp, Timestamp, u64)>) -> Self {
+    fn from_segments(segments: impl Iterator<Item = (Timestamp, Timestamp, u64)>) -> Self {
         let mut bytes_before = 0_u64;
         let mut found: Vec<Segment> = Vec::new();
         for (from, until, bytes) in segments.filter(|&(.., bytes)| bytes > 0) {
@@ -120,11 +120,11 @@ impl ByteCurve {
     }
 
     /// Bytes before `at`, without those at `at`.
-    pub fn before(&self, at: Timestamp) -> f64 {
+    pub fn bytes_before(&self, at: Timestamp) -> f64 {
         self.up_to(self.segments.partition_point(|segment| segment.until < at), at)
     }
 
-    fn until(&self, at: Timestamp) -> f64 {
+    fn bytes_until(&self, at: Timestamp) -> f64 {
         self.up_to(self.segments.partition_point(|segment| segment.until <= at), at)
     }
 
@@ -133,21 +133,21 @@ impl ByteCurve {
         let done = whole.checked_sub(1).and_then(|index| self.segments.get(index));
         let done = done.map_or(0, |segment| segment.bytes_before.saturating_add(segment.bytes)) as f64;
         let Some(next) = self.segments.get(whole) else { return done };
-        let width = next.until.since(next.from).as_nanos();
+        let width = next.until.duration_since(next.from).as_nanos();
         if width == 0 {
             return done;
         }
-        done + next.bytes as f64 * (at.since(next.from).as_nanos() as f64 / width as f64).min(1.0)
+        done + next.bytes as f64 * (at.duration_since(next.from).as_nanos() as f64 / width as f64).min(1.0)
     }
 
     /// Bytes in the half-open interval `from..until`.
-    pub fn between(&self, from: Timestamp, until: Timestamp) -> f64 {
-        (self.before(until) - self.before(from)).max(0.0)
+    pub fn bytes_between(&self, from: Timestamp, until: Timestamp) -> f64 {
+        (self.bytes_before(until) - self.bytes_before(from)).max(0.0)
     }
 
     /// Bytes in `window`, including both ends.
-    pub fn within(&self, window: Window) -> f64 {
-        (self.until(window.until) - self.before(window.from)).max(0.0)
+    pub fn bytes_within(&self, window: Window) -> f64 {
+        (self.bytes_until(window.until) - self.bytes_before(window.from)).max(0.0)
     }
 
     pub fn end(&self) -> Option<Timestamp> {
@@ -169,10 +169,10 @@ impl ByteCurve {
         let mut silent_since = from;
         let mut longest = Duration::ZERO;
         for segment in self.segments[first..].iter().take_while(|segment| segment.from < until) {
-            longest = longest.max(segment.from.since(silent_since));
+            longest = longest.max(segment.from.duration_since(silent_since));
             silent_since = segment.until;
         }
-        longest.max(until.since(silent_since))
+        longest.max(until.duration_since(silent_since))
     }
 }
 
@@ -194,13 +194,13 @@ pub struct Bins {
 
 impl Bins {
     /// Divides `stretch` into bins of `width`, at least 1 ns.
-    pub fn of(stretch: Window, width: Duration) -> Self {
+    pub fn new(stretch: Window, width: Duration) -> Self {
         Self { stretch, width: width.max(Duration::from_nanos(1)) }
     }
 
     /// Number of bins; 0 for an interval of length 0.
     pub fn count(&self) -> usize {
-        let nanos = self.stretch.until.since(self.stretch.from).as_nanos();
+        let nanos = self.stretch.until.duration_since(self.stretch.from).as_nanos();
         let rounded = (nanos + self.width.as_nanos() / 2) / self.width.as_nanos();
         usize::try_from(rounded).unwrap_or(usize::MAX).max(usize::from(nanos > 0))
     }
@@ -218,7 +218,7 @@ impl Bins {
     pub fn bytes<'a>(&self, curve: &'a ByteCurve) -> impl Iterator<Item = f64> + use<'a> {
         let end = self.stretch.until;
         self.windows().map(move |bin| {
-            if bin.until == end { curve.within(bin) } else { curve.between(bin.from, bin.until) }
+            if bin.until == end { curve.bytes_within(bin) } else { curve.bytes_between(bin.from, bin.until) }
         })
     }
 

@@ -27,7 +27,7 @@ pub fn tries(
 ) -> Vec<Try> {
     let mut tries = Vec::new();
     for &of in families {
-        let address = addresses.iter().copied().find(|&at| AddressFamily::of(at) == of);
+        let address = addresses.iter().copied().find(|&at| AddressFamily::from_address(at) == of);
         for &transport in transports {
             let mut ports = vec![server.port];
             if transport.is_quic() {
@@ -78,8 +78,8 @@ pub fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Transport, S
     // In the resolver's order of preference.
     let mut families: Vec<AddressFamily> = Vec::new();
     for &address in addresses {
-        if !families.contains(&AddressFamily::of(address)) {
-            families.push(AddressFamily::of(address));
+        if !families.contains(&AddressFamily::from_address(address)) {
+            families.push(AddressFamily::from_address(address));
         }
     }
     let working = |of: AddressFamily| {
@@ -87,14 +87,14 @@ pub fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Transport, S
     };
     // A stable sort keeps the resolver's order among equals.
     families.sort_by_key(|&of| std::cmp::Reverse(working(of)));
-    let place = |transport: &Transport| {
+    let address_of = |transport: &Transport| {
         families.iter().find_map(|&of| {
             let one = found.iter().find(|one| works(one, *transport, of))?;
-            let address = addresses.iter().copied().find(|&at| AddressFamily::of(at) == of)?;
+            let address = addresses.iter().copied().find(|&at| AddressFamily::from_address(at) == of)?;
             Some((*transport, SocketAddr::new(address, one.port)))
         })
     };
-    Transport::ALL.iter().filter_map(place).collect()
+    Transport::ALL.iter().filter_map(address_of).collect()
 }
 
 fn works(one: &Reachability, transport: Transport, family: AddressFamily) -> bool {

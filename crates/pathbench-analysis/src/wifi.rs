@@ -93,6 +93,6 @@ impl LossDetector {
             return None;
         };
         let (since, first_reason) = self.lost.get_or_insert((at, why));
-        (at.since(*since) >= self.lost_for).then(|| first_reason.clone())
+        (at.duration_since(*since) >= self.lost_for).then(|| first_reason.clone())
     }
 }

@@ -32,3 +32,6 @@ pub const LARGEST_FIGURE: f64 = 1e12;
 
 /// Any other JSON body: check-in, live report, experiment.
 pub const BODY_BYTES: usize = 64 << 10;
+
+/// The earliest time of a result: 2020-01-01, in milliseconds of Unix time.
+pub const EARLIEST_MS: u64 = 1_577_836_800_000;

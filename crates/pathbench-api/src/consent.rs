@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who may see a result.
+/// The readers of a result.
 #[derive(
     Debug,
     Clone,

@@ -19,7 +19,7 @@ pub struct Digest(pub [u8; 32]);
 pub struct NotADigest;
 
 impl Digest {
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn compute(bytes: &[u8]) -> Self {
         let mut value = [0; 32];
         value.copy_from_slice(digest(&SHA256, bytes).as_ref());
         Self(value)

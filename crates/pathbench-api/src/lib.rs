@@ -13,7 +13,7 @@
 //! - `deletion`: deletion: the deletion token of results is the credential
 //! - `digest`: SHA-256 digests: of the lines of a batch, of raw parts, and of deletion tokens
 //! - `experiment`: experiments: what agents run, against which servers, and when
-//! - `live`: what an agent measures at this moment, for the page of running measurements
+//! - `live`: the measurements of an agent at this moment, for the page of running measurements
 //! - `name`: names from other hosts: bounded, printable text
 //! - `problem`: the errors that a collector answers with, as JSON
 //! - `submission`: A result as it is submitted: one line of a batch

@@ -1,4 +1,4 @@
-//! What an agent measures at this moment, for the page of running measurements.
+//! The measurements of an agent at this moment, for the page of running measurements.
 
 use crate::name::Name;
 use pathbench_record::transport::Transport;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Problem {
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong, where, and the remedy.
+    /// A problem, its location and the remedy.
     pub error: String,
     /// Whether the same request can succeed later; the header `Retry-After` says when.
     pub retryable: bool,
@@ -72,7 +72,7 @@ pub struct LineAnswer {
     pub code: u16,
     /// Whether the same line can succeed later.
     pub retryable: bool,
-    /// What is wrong.
+    /// The problem.
     pub error: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! A result as it is submitted: one line of a batch.
 
 use crate::Uuid;
-use crate::bounds::{LINE_BYTES, RAW_BYTES, SUMMARY_BYTES};
+use crate::bounds::{EARLIEST_MS, LINE_BYTES, RAW_BYTES, SUMMARY_BYTES};
 use crate::consent::Consent;
 use crate::digest::Digest;
 use crate::summary::Summary;
@@ -68,8 +68,6 @@ pub struct Checked {
     pub raw: Vec<u8>,
 }
 
-/// 2020-01-01, in milliseconds of Unix time.
-pub const EARLIEST_MS: u64 = 1_577_836_800_000;
 const DAY_MS: u64 = 86_400_000;
 
 /// A line without its raw part: the summary and the other fields.
@@ -104,7 +102,7 @@ impl Submission {
             None => Vec::new(),
             Some(text) => decode_raw(&text)?,
         };
-        Ok(Checked { submission, digest: Digest::of(line), raw })
+        Ok(Checked { submission, digest: Digest::compute(line), raw })
     }
 }
 

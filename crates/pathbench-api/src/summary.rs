@@ -1,8 +1,7 @@
 //! The summary of a result: what a collector's figures are computed from, in at most a few kilobytes.
 
-use crate::bounds::{FIGURES, GROUPS, ITEMS, LARGEST_FIGURE};
+use crate::bounds::{EARLIEST_MS, FIGURES, GROUPS, ITEMS, LARGEST_FIGURE};
 use crate::name::Name;
-use crate::submission::EARLIEST_MS;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{HandoverReason, ResultDocument, RunRecord, UnreachableBecause};
 use pathbench_record::network::AddressFamily;
@@ -164,9 +163,9 @@ pub struct FamilyPair {
     pub ipv6_ms: f64,
 }
 
-/// What the result itself does not hold.
+/// The parts of a summary that the result itself does not hold.
 #[derive(Debug, Clone, Default)]
-pub struct Context {
+pub struct SummaryContext {
     /// Unix time of the start, in milliseconds.
     pub started_ms: u64,
     pub experiment: Option<Name>,
@@ -177,7 +176,7 @@ pub struct Context {
 }
 
 impl Summary {
-    pub fn of(document: &ResultDocument, context: Context) -> Self {
+    pub fn from_document(document: &ResultDocument, context: SummaryContext) -> Self {
         let mode = match document.scenario.name.as_str() {
             "test" => Mode::Stable,
             "roam" => Mode::Mobile,

@@ -142,7 +142,7 @@ impl HostFacts {
     pub fn has_default_route(&self, family: AddressFamily, interface: Option<u32>) -> bool {
         self.network.routes.iter().any(|route| {
             route.destination.prefix_len() == 0
-                && AddressFamily::of(route.destination.addr()) == family
+                && AddressFamily::from_address(route.destination.addr()) == family
                 && interface.is_none_or(|index| route.interface == Some(index))
         })
     }
@@ -150,7 +150,8 @@ impl HostFacts {
     /// The router of the default route by this interface, in any table.
     pub fn router(&self, family: AddressFamily, interface: u32) -> Option<IpAddr> {
         let mut routes = self.network.routes.iter().filter(|route| {
-            route.interface == Some(interface) && AddressFamily::of(route.destination.addr()) == family
+            route.interface == Some(interface)
+                && AddressFamily::from_address(route.destination.addr()) == family
         });
         routes.find(|route| route.destination.prefix_len() == 0 && route.gateway.is_some())?.gateway
     }
@@ -161,7 +162,7 @@ impl HostFacts {
         routes
             .find(|route| {
                 route.destination.prefix_len() == 0
-                    && AddressFamily::of(route.destination.addr()) == family
+                    && AddressFamily::from_address(route.destination.addr()) == family
                     && route.interface == Some(interface)
                     && !matches!(route.table, pathbench_host::netlink::MAIN_TABLE | LOCAL_TABLE)
             })
@@ -224,7 +225,7 @@ impl HostFacts {
     pub fn address_of(&self, interface: u32, family: AddressFamily) -> Option<&InterfaceAddress> {
         let usable = self.network.addresses.iter().filter(|one| {
             one.index == interface
-                && AddressFamily::of(one.network.addr()) == family
+                && AddressFamily::from_address(one.network.addr()) == family
                 && !one.tentative
                 && !one.link_scope
         });
@@ -246,8 +247,10 @@ impl HostFacts {
 
     /// The interface that the kernel selects for connections without a bound address.
     pub fn primary(&self, family: AddressFamily) -> Option<u32> {
-        let (_, answer) =
-            self.primaries.iter().find(|(destination, _)| AddressFamily::of(*destination) == family)?;
+        let (_, answer) = self
+            .primaries
+            .iter()
+            .find(|(destination, _)| AddressFamily::from_address(*destination) == family)?;
         answer.as_ref().ok()?.first().map(|hop| hop.interface)
     }
 }

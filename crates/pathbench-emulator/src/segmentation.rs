@@ -324,8 +324,8 @@ fn sum_words(sum: u64, bytes: &[u8]) -> u64 {
         words.by_ref().map(|word| word.try_into().map_or(0, u32::from_be_bytes)).map(u64::from).sum();
     let rest = words.remainder();
     let mut last = [0; 4];
-    for (place, byte) in last.iter_mut().zip(rest) {
-        *place = *byte;
+    for (padded, byte) in last.iter_mut().zip(rest) {
+        *padded = *byte;
     }
     sum + whole + u64::from(u32::from_be_bytes(last))
 }

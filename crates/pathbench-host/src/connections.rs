@@ -150,7 +150,7 @@ impl LiveConnection {
 
     /// The largest IP packet that it sends, in bytes: MSS plus headers without options.
     pub fn largest_packet_bytes(&self) -> u32 {
-        let ip_header_bytes = AddressFamily::of(self.remote.ip()).header_bytes();
+        let ip_header_bytes = AddressFamily::from_address(self.remote.ip()).header_bytes();
         self.mss_bytes.saturating_add(ip_header_bytes + TCP_HEADER_BYTES)
     }
 
@@ -228,7 +228,7 @@ impl<'a> Recovery<'a> {
             (Some(cookie), _) => Some((cookie, at)),
             (None, _) => None,
         };
-        self.seen.map(|(_, since)| since).filter(|since| at.since(*since) >= LASTING)
+        self.seen.map(|(_, since)| since).filter(|since| at.duration_since(*since) >= LASTING)
     }
 
     fn is_on(&self, one: &LiveConnection) -> bool {

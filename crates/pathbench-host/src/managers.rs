@@ -24,10 +24,10 @@ impl Managers {
     pub fn read(links: &[NetworkInterface]) -> Self {
         let shared: Vec<&NetworkInterface> =
             links.iter().filter(|link| !link.loopback && device::sysfs(link).is_some()).collect();
-        if shared.is_empty() { Self::default() } else { Self::below(Path::new("/"), &shared) }
+        if shared.is_empty() { Self::default() } else { Self::read_below(Path::new("/"), &shared) }
     }
 
-    pub fn below(root: &Path, links: &[&NetworkInterface]) -> Self {
+    pub fn read_below(root: &Path, links: &[&NetworkInterface]) -> Self {
         let managed = |is_managed: fn(&Path, u32) -> bool| {
             links.iter().filter(|link| is_managed(root, link.index)).map(|link| link.name.clone()).collect()
         };

@@ -1,5 +1,5 @@
-//! What only a running `NetworkManager` knows, by its client nmcli(1): its version, and which interfaces are metered, also by
-//! its own guess (a phone that shares its connection); and whether a modem is roaming, by mmcli(1). The answers need no
+//! Queries to a running `NetworkManager` by its client nmcli(1): its version, and the metered interfaces, including those
+//! that it guesses (a phone that shares its connection). mmcli(1) reports whether a modem is roaming. The queries need no
 //! privilege.
 
 use std::io::Read as _;
@@ -16,7 +16,7 @@ pub fn version() -> Option<(u32, u32)> {
 }
 
 /// The names of the metered interfaces; empty without an answer.
-pub fn metered() -> Vec<String> {
+pub fn metered_interfaces() -> Vec<String> {
     let fields = ["-t", "-f", "GENERAL.DEVICE,GENERAL.METERED", "device", "show"];
     output("nmcli", &fields).map(|text| parse_metered(&text)).unwrap_or_default()
 }

@@ -73,7 +73,7 @@ impl HostNetwork {
     }
 
     fn why_not(&self, interface: &str, server: IpAddr) -> String {
-        let family = AddressFamily::of(server).name();
+        let family = AddressFamily::from_address(server).name();
         let Some(link) = self.links.iter().find(|link| link.name == interface) else {
             let known: Vec<&str> = self.links.iter().map(|link| link.name.as_str()).collect();
             return format!("no interface `{interface}` here; there are {}", known.join(", "));
@@ -209,7 +209,7 @@ fn name(paths: &mut [ProbedPath]) {
         if same_family {
             path.name = format!("{} {}", path.interface, path.local);
         } else if any {
-            path.name = format!("{} {}", path.interface, AddressFamily::of(path.local).name());
+            path.name = format!("{} {}", path.interface, AddressFamily::from_address(path.local).name());
         }
     }
 }

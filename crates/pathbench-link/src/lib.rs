@@ -29,10 +29,12 @@ mod schedule;
 pub mod trace;
 
 pub use model::{
-    ArqModel, BaseDelay, ChangeSchedule, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel,
-    LossModel, MAX_PACKET_BYTES, RateModel, queue_bytes,
+    ArqModel, BaseDelay, ChangeSchedule, Discipline, GilbertElliott, JitterDistribution, LinkChange,
+    LinkModel, LossModel, MAX_PACKET_BYTES, RateModel, queue_bytes,
 };
-pub use parameter::{Engines, Field, Kind, PARAMETERS, Parameter, TraceOf, Value, overlay, parameter};
+pub use parameter::{
+    Engines, Field, LinkParameter, PARAMETERS, ParameterKind, TraceOf, Value, overlay, parameter,
+};
 pub use schedule::{
-    DelaySchedule, End, LossSchedule, OpportunitySchedule, RateSchedule, Steps, Train, TrainSchedule,
+    DelaySchedule, LossSchedule, OpportunitySchedule, RateSchedule, ScheduleEnd, Steps, Train, TrainSchedule,
 };

@@ -1,6 +1,8 @@
 //! The parameters of one direction of a link as typed values.
 
-use crate::schedule::{DelaySchedule, End, LossSchedule, OpportunitySchedule, RateSchedule, TrainSchedule};
+use crate::schedule::{
+    DelaySchedule, LossSchedule, OpportunitySchedule, RateSchedule, ScheduleEnd, TrainSchedule,
+};
 use pathbench_record::network::ETHERNET_HEADER_BYTES;
 use pathbench_record::units::QueueLimit;
 use serde::{Deserialize, Serialize};
@@ -91,7 +93,7 @@ link_model! {
     /// Half width of the uniform, standard deviation of the normal, mean of the exponential, scale of the Pareto
     /// distribution.
     jitter: Duration = Duration::ZERO,
-    jitter_distribution: Distribution = Distribution::Uniform,
+    jitter_distribution: JitterDistribution = JitterDistribution::Uniform,
     reorder: bool = false,
 }
 
@@ -203,7 +205,7 @@ impl Default for BaseDelay {
 /// Distributions of jitter. Uniform and normal lie around the base delay (the sum is never negative), exponential and
 /// Pareto are added to it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Distribution {
+pub enum JitterDistribution {
     /// Uniform in `[-size, size]`.
     Uniform,
     /// Standard deviation `size`.
@@ -217,7 +219,7 @@ pub enum Distribution {
     },
 }
 
-impl Distribution {
+impl JitterDistribution {
     /// All, with their names in scenarios and results. The Pareto index of 3 is that of netem's table: heavy-tailed,
     /// with a mean and a variance.
     pub const NAMED: [(&'static str, Self); 4] = [
@@ -250,7 +252,7 @@ impl RateModel {
 impl LinkModel {
     /// A copy of this model with `change` applied.
     #[must_use]
-    pub fn with(&self, change: &LinkChange) -> Self {
+    pub fn with_change(&self, change: &LinkChange) -> Self {
         let mut model = self.clone();
         change.apply(&mut model);
         model
@@ -267,7 +269,7 @@ impl LinkModel {
     /// The rate, or its mean if it changes with time; `None` without a limit.
     pub fn mean_rate_bps(&self) -> Option<u64> {
         match &self.rate {
-            RateModel::Steps(steps) if steps.end == End::Hold => Some(mean(steps).max(1)),
+            RateModel::Steps(steps) if steps.end == ScheduleEnd::Hold => Some(mean(steps).max(1)),
             rate => rate.mean_rate_bps().map(|bps| bps.max(1)),
         }
     }

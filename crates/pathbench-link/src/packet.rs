@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A packet in a pipe. The pipe never reads `payload`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Packet<P> {
+pub struct PipePacket<P> {
     pub ip_bytes: u32,
     /// Number of wire packets: 1, or the segments of a GSO packet. Each one counts with the pipe's overhead.
     pub segments: u32,
@@ -28,7 +28,7 @@ pub enum Ecn {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome<P> {
-    pub packet: Packet<P>,
+    pub packet: PipePacket<P>,
     /// The number of the packet in the order of arrival, from 0.
     pub number: u64,
     pub offered_at: Timestamp,
@@ -110,7 +110,7 @@ pub struct PipeStatistics {
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "decisions that have nothing to do with each other")]
 pub(crate) struct Held<P> {
-    pub(crate) packet: Packet<P>,
+    pub(crate) packet: PipePacket<P>,
     pub(crate) number: u64,
     pub(crate) offered_at: Timestamp,
     pub(crate) wire_bytes: u64,
@@ -170,7 +170,7 @@ impl<P> Ledger<P> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum DrawPurpose {
     Duplicate = 1,
     Corrupt,
     CorruptedBit,
@@ -204,19 +204,19 @@ impl Chance {
     }
 
     /// 64 random bits for one attempt to send a packet.
-    pub const fn bits(self, purpose: Purpose, number: u64, attempt: u32) -> u64 {
+    pub const fn bits(self, purpose: DrawPurpose, number: u64, attempt: u32) -> u64 {
         let stream = mix(self.seed ^ (purpose as u64).wrapping_mul(GOLDEN));
         let packet = mix(stream.wrapping_add(number.wrapping_mul(GOLDEN)));
         if attempt == 0 { packet } else { mix(packet.wrapping_add((attempt as u64).wrapping_mul(GOLDEN))) }
     }
 
     /// A number in `[0, 1)`.
-    pub fn unit(self, purpose: Purpose, number: u64, attempt: u32) -> f64 {
+    pub fn unit(self, purpose: DrawPurpose, number: u64, attempt: u32) -> f64 {
         (self.bits(purpose, number, attempt) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Whether an event with this probability occurs: never for 0, always for 1.
-    pub fn happens(self, probability: f64, purpose: Purpose, number: u64, attempt: u32) -> bool {
+    pub fn happens(self, probability: f64, purpose: DrawPurpose, number: u64, attempt: u32) -> bool {
         probability > 0.0 && self.unit(purpose, number, attempt) < probability
     }
 }

@@ -1,7 +1,7 @@
 //! The table of link parameters.
 
 use crate::model::{
-    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel, LossModel,
+    ArqModel, BaseDelay, Discipline, GilbertElliott, JitterDistribution, LinkChange, LinkModel, LossModel,
     RateModel,
 };
 use crate::schedule::{DelaySchedule, LossSchedule, RateSchedule};
@@ -23,9 +23,9 @@ pub enum Engines {
 
 /// A parameter of one direction of a link.
 #[derive(Debug)]
-pub struct Parameter {
+pub struct LinkParameter {
     pub key: &'static str,
-    pub kind: Kind,
+    pub kind: ParameterKind,
     /// The field of [`LinkModel`]. A table sets one parameter of each field.
     pub field: &'static str,
     pub default: &'static str,
@@ -41,7 +41,7 @@ pub struct Parameter {
 
 /// Type, unit and range of a parameter.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum ParameterKind {
     /// 8 kbit/s to 100 Gbit/s.
     Rate,
     RateSteps,
@@ -77,7 +77,7 @@ pub enum TraceOf {
 #[derive(Debug)]
 pub struct Field {
     pub key: &'static str,
-    pub kind: Kind,
+    pub kind: ParameterKind,
     /// `None`: the key is required.
     pub default: Option<Value>,
     /// Example in the message about a missing key.
@@ -86,12 +86,22 @@ pub struct Field {
 }
 
 /// A required key.
-const fn needed(key: &'static str, kind: Kind, example: &'static str, documentation: &'static str) -> Field {
+const fn needed(
+    key: &'static str,
+    kind: ParameterKind,
+    example: &'static str,
+    documentation: &'static str,
+) -> Field {
     Field { key, kind, default: None, example, documentation }
 }
 
 /// An optional key.
-const fn optional(key: &'static str, kind: Kind, default: Value, documentation: &'static str) -> Field {
+const fn optional(
+    key: &'static str,
+    kind: ParameterKind,
+    default: Value,
+    documentation: &'static str,
+) -> Field {
     Field { key, kind, default: Some(default), example: "", documentation }
 }
 
@@ -120,7 +130,7 @@ pub enum Value {
 macro_rules! parameter {
     ($key:literal, $kind:expr, $default:literal, $engines:ident where $model:pat => $condition:expr,
      $value:pat => $field:ident: $set:expr, $documentation:literal) => {
-        Parameter {
+        LinkParameter {
             key: $key,
             kind: $kind,
             field: stringify!($field),
@@ -138,16 +148,18 @@ macro_rules! parameter {
     };
 }
 
-const DELAY: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(60) };
-const QUEUE_DELAY: Kind = Kind::Time { least: Duration::from_micros(1), most: Duration::from_secs(10) };
-const PATTERN: Kind = Kind::Time { least: Duration::from_millis(1), most: Duration::from_secs(24 * 3_600) };
+const DELAY: ParameterKind = ParameterKind::Time { least: Duration::ZERO, most: Duration::from_secs(60) };
+const QUEUE_DELAY: ParameterKind =
+    ParameterKind::Time { least: Duration::from_micros(1), most: Duration::from_secs(10) };
+const PATTERN: ParameterKind =
+    ParameterKind::Time { least: Duration::from_millis(1), most: Duration::from_secs(24 * 3_600) };
 /// 802.11's `dot11ShortRetryLimit`; a driver's count includes the first attempt.
 const DEFAULT_RETRIES: u64 = 7;
 
 /// Every parameter, in the order of the documentation. A link with `engine = "auto"` uses the kernel if all parameters
 /// need only [`Engines::Kernel`], because netem's decisions are neither repeatable nor counted.
-pub static PARAMETERS: &[Parameter] = &[
-    parameter!("rate", Kind::Rate, "unlimited", Kernel where _ => false,
+pub static PARAMETERS: &[LinkParameter] = &[
+    parameter!("rate", ParameterKind::Rate, "unlimited", Kernel where _ => false,
         Value::Rate(bps) => rate: RateModel::Constant(*bps),
         "rate, counted in Ethernet frames without preamble and checksum"),
     parameter!("delay", DELAY, "`\"0s\"`", Netem where model => model.constant_delay().is_some_and(|delay| !delay.is_zero()),
@@ -156,23 +168,23 @@ pub static PARAMETERS: &[Parameter] = &[
     parameter!("jitter", DELAY, "`\"0s\"`", Netem where model => !model.jitter.is_zero(),
         Value::Time(jitter) => jitter: *jitter,
         "largest deviation from the delay, at most the delay"),
-    parameter!("loss", Kind::Fraction, "`\"0%\"`", Netem where model => model.independent_loss().is_some_and(|loss| loss > 0.0),
+    parameter!("loss", ParameterKind::Fraction, "`\"0%\"`", Netem where model => model.independent_loss().is_some_and(|loss| loss > 0.0),
         Value::Fraction(loss) => loss: LossModel::Independent(*loss),
         "probability that a packet is lost, independently of other packets"),
-    parameter!("queue", Kind::Queue, "`\"100ms\"`", Kernel where _ => false,
+    parameter!("queue", ParameterKind::Queue, "`\"100ms\"`", Kernel where _ => false,
         Value::Queue(limit) => queue: *limit,
         "limit of the queue in front of the bottleneck"),
-    parameter!("rate_steps", Kind::RateSteps, "none", Emulated where model => rate_changes(model),
+    parameter!("rate_steps", ParameterKind::RateSteps, "none", Emulated where model => rate_changes(model),
         Value::RateSteps(steps) => rate: RateModel::Steps(Arc::clone(steps)),
         "rates from given times on, as in `[[\"0s\", \"40mbit\"], [\"10s\", \"30mbit\"]]`; `\"0bit\"` is no service; the last \
          one stays"),
-    parameter!("rate_trace", Kind::Trace(TraceOf::Rate), "none", Emulated where model => rate_changes(model),
+    parameter!("rate_trace", ParameterKind::Trace(TraceOf::Rate), "none", Emulated where model => rate_changes(model),
         Value::RateTrace(_, rate) => rate: rate.clone(),
         "file with a trace of the rate, see [presets.md](presets.md) for the formats"),
     // Used by the reader of `rate_trace`.
-    Parameter {
+    LinkParameter {
         key: "rate_trace_format",
-        kind: Kind::Choice(&["auto", "mahimahi", "cellreplay", "bytes-per-second"]),
+        kind: ParameterKind::Choice(&["auto", "mahimahi", "cellreplay", "bytes-per-second"]),
         field: "rate_trace_format",
         default: "`\"auto\"`",
         engines: Engines::Emulated,
@@ -181,40 +193,40 @@ pub static PARAMETERS: &[Parameter] = &[
         needs: |_| Engines::Kernel,
         set: |_, _| {},
     },
-    parameter!("delay_trace", Kind::Trace(TraceOf::Delay), "none", Emulated where model => model.constant_delay().is_none(),
+    parameter!("delay_trace", ParameterKind::Trace(TraceOf::Delay), "none", Emulated where model => model.constant_delay().is_none(),
         Value::DelayTrace(_, delays) => delay: BaseDelay::Schedule(Arc::clone(delays)),
         "file with a trace of one-way delays (`second,delay_ms`)"),
-    parameter!("jitter_distribution", Kind::Choice(&["uniform", "normal", "exponential", "pareto"]), "`\"uniform\"`",
-        Emulated where model => model.jitter_distribution != Distribution::Uniform && !model.jitter.is_zero(),
-        Value::Choice(name) => jitter_distribution: named(&Distribution::NAMED, name),
+    parameter!("jitter_distribution", ParameterKind::Choice(&["uniform", "normal", "exponential", "pareto"]), "`\"uniform\"`",
+        Emulated where model => model.jitter_distribution != JitterDistribution::Uniform && !model.jitter.is_zero(),
+        Value::Choice(name) => jitter_distribution: named(&JitterDistribution::NAMED, name),
         "`\"uniform\"` and `\"normal\"` lie around the delay, `\"exponential\"` and `\"pareto\"` (index 3) on top of it; `jitter` \
          is the half width, standard deviation, mean or scale"),
-    Parameter {
+    LinkParameter {
         // netem sends each packet at its own time (`tfifo_enqueue` of `net/sched/sch_netem.c`).
         needs: |model| {
             if !model.jitter.is_zero() && !model.reorder { Engines::Emulated } else { Engines::Kernel }
         },
-        ..parameter!("reorder", Kind::Flag, "false", Netem where _ => false,
+        ..parameter!("reorder", ParameterKind::Flag, "false", Netem where _ => false,
             Value::Flag(reorder) => reorder: *reorder,
             "whether jitter may put packets out of order; otherwise none overtakes another. `engine = \"kernel\"` with jitter \
              needs `true`")
     },
-    parameter!("burst_loss", Kind::Table(&BURST_LOSS), "none", Emulated where model => model.independent_loss().is_none(),
+    parameter!("burst_loss", ParameterKind::Table(&BURST_LOSS), "none", Emulated where model => model.independent_loss().is_none(),
         Value::Table(_, values) => loss: burst_loss(values),
         "loss in bursts, by a channel of two states (Gilbert-Elliott): a table, below"),
-    parameter!("loss_bursts", Kind::Table(&LOSS_BURSTS), "none", Emulated where model => model.independent_loss().is_none(),
+    parameter!("loss_bursts", ParameterKind::Table(&LOSS_BURSTS), "none", Emulated where model => model.independent_loss().is_none(),
         Value::Table(_, values) => loss: loss_bursts(values),
         "loss at regular times: a table, below"),
-    parameter!("loss_trace", Kind::Trace(TraceOf::Loss), "none", Emulated where model => model.independent_loss().is_none(),
+    parameter!("loss_trace", ParameterKind::Trace(TraceOf::Loss), "none", Emulated where model => model.independent_loss().is_none(),
         Value::LossTrace(_, losses) => loss: LossModel::Schedule(Arc::clone(losses)),
         "file with a trace of loss (`second,loss`)"),
-    parameter!("duplicate", Kind::Fraction, "`\"0%\"`", Emulated where model => model.duplicate > 0.0,
+    parameter!("duplicate", ParameterKind::Fraction, "`\"0%\"`", Emulated where model => model.duplicate > 0.0,
         Value::Fraction(share) => duplicate: *share,
         "probability that a packet is delivered twice"),
-    parameter!("corrupt", Kind::Fraction, "`\"0%\"`", Emulated where model => model.corrupt > 0.0,
+    parameter!("corrupt", ParameterKind::Fraction, "`\"0%\"`", Emulated where model => model.corrupt > 0.0,
         Value::Fraction(share) => corrupt: *share,
         "probability that one bit of a packet is inverted (the receiving kernel drops it by its checksum)"),
-    parameter!("queue_discipline", Kind::Choice(&["drop-tail", "drop-head", "codel", "pie"]), "`\"drop-tail\"`",
+    parameter!("queue_discipline", ParameterKind::Choice(&["drop-tail", "drop-head", "codel", "pie"]), "`\"drop-tail\"`",
         Emulated where model => model.queue_discipline != Discipline::DropTail,
         Value::Choice(name) => queue_discipline: named(&Discipline::NAMED, name),
         "which packet the queue drops: `codel` is RFC 8289, `pie` RFC 8033"),
@@ -224,23 +236,23 @@ pub static PARAMETERS: &[Parameter] = &[
     parameter!("queue_interval", QUEUE_DELAY, "`\"100ms\"`, `\"15ms\"`", Emulated where _ => false,
         Value::Time(interval) => queue_interval: Some(*interval),
         "interval of `codel`, update period of `pie`"),
-    parameter!("ecn", Kind::Flag, "false", Emulated where _ => false,
+    parameter!("ecn", ParameterKind::Flag, "false", Emulated where _ => false,
         Value::Flag(ecn) => ecn: *ecn,
         "`codel` and `pie` mark ECN-capable packets instead of dropping them"),
-    parameter!("arq", Kind::Table(&ARQ), "none", Emulated where model => model.arq.is_some(),
+    parameter!("arq", ParameterKind::Table(&ARQ), "none", Emulated where model => model.arq.is_some(),
         Value::Table(_, values) => arq: arq(values),
         "link-layer retransmission (ARQ): a table, below"),
     parameter!(
         "overhead",
-        Kind::Bytes { least: 0, most: 256 },
+        ParameterKind::Bytes { least: 0, most: 256 },
         "14 (Ethernet header)",
         Emulated where model => model.overhead_bytes != ETHERNET_HEADER_BYTES,
         Value::Bytes(bytes) => overhead_bytes: *bytes as u32,
         "bytes that a packet counts for rate and queue beside its IP bytes: 38 with preamble, checksum and gap of Ethernet"
     ),
-    Parameter {
+    LinkParameter {
         of_link: true,
-        ..parameter!("mtu", Kind::Bytes { least: 68, most: 65_535 }, "1500", Kernel where _ => false,
+        ..parameter!("mtu", ParameterKind::Bytes { least: 68, most: 65_535 }, "1500", Kernel where _ => false,
         Value::Bytes(bytes) => mtu_bytes: *bytes as u32,
         "largest IP packet, in both directions; at least 1280 where the link has IPv6 addresses")
     },
@@ -249,18 +261,18 @@ pub static PARAMETERS: &[Parameter] = &[
 static BURST_LOSS: [Field; 4] = [
     needed(
         "to_bad",
-        Kind::Fraction,
+        ParameterKind::Fraction,
         "\"1%\"",
         "probability of going from the good state to the bad one, per packet",
     ),
     needed(
         "to_good",
-        Kind::Fraction,
+        ParameterKind::Fraction,
         "\"25%\"",
         "probability of going back, per packet: bursts are 1 / `to_good` packets long on average",
     ),
-    optional("loss_bad", Kind::Fraction, Value::Fraction(1.0), "loss in the bad state"),
-    optional("loss_good", Kind::Fraction, Value::Fraction(0.0), "loss in the good state"),
+    optional("loss_bad", ParameterKind::Fraction, Value::Fraction(1.0), "loss in the bad state"),
+    optional("loss_good", ParameterKind::Fraction, Value::Fraction(0.0), "loss in the good state"),
 ];
 
 static LOSS_BURSTS: [Field; 3] = [
@@ -271,19 +283,19 @@ static LOSS_BURSTS: [Field; 3] = [
         "from the beginning of one burst to that of the next; the first ends with the first period",
     ),
     needed("length", PATTERN, "\"300ms\"", "how long a burst lasts, less than the period"),
-    optional("loss", Kind::Fraction, Value::Fraction(1.0), "loss within a burst"),
+    optional("loss", ParameterKind::Fraction, Value::Fraction(1.0), "loss within a burst"),
 ];
 
 static ARQ: [Field; 2] = [
     optional(
         "retries",
-        Kind::Integer { least: 0, most: 1_000 },
+        ParameterKind::Integer { least: 0, most: 1_000 },
         Value::Integer(DEFAULT_RETRIES),
         "attempts after the first; 0 takes ARQ away",
     ),
     optional(
         "pause",
-        Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
+        ParameterKind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
         Value::Time(Duration::ZERO),
         "from a failed attempt to the next",
     ),
@@ -319,7 +331,7 @@ fn arq(values: &[Value]) -> Option<ArqModel> {
     (*retries > 0).then(|| ArqModel { retries: *retries as u32, pause: time(values, 1) })
 }
 
-pub fn parameter(key: &str) -> Option<&'static Parameter> {
+pub fn parameter(key: &str) -> Option<&'static LinkParameter> {
     PARAMETERS.iter().find(|parameter| parameter.key == key)
 }
 
@@ -331,7 +343,7 @@ impl LinkModel {
     }
 }
 
-impl Parameter {
+impl LinkParameter {
     /// Sets this parameter's value in `change` and `given`, and removes another parameter of the same field.
     pub fn give(&self, value: &Value, change: &mut LinkChange, given: &mut Map<String, Json>) {
         (self.set)(value, change);
@@ -359,7 +371,7 @@ pub fn overlay(outer: &mut Map<String, Json>, inner: Map<String, Json>) {
     }
 }
 
-impl Kind {
+impl ParameterKind {
     /// The key in results and `events.jsonl`, with its unit.
     fn json_key(&self, key: &str) -> String {
         let unit = match self {

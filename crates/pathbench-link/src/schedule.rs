@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Continuation after the end of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
+pub enum ScheduleEnd {
     /// The last value stays.
     Hold,
     /// The schedule repeats with this period, which is not shorter than the time of the last step.
@@ -17,7 +17,7 @@ pub enum End {
 pub struct Steps<V> {
     /// At least one.
     pub steps: Vec<(Duration, V)>,
-    pub end: End,
+    pub end: ScheduleEnd,
 }
 
 /// Bits per second; 0: no service.
@@ -121,7 +121,7 @@ impl DelaySchedule {
 impl<V> Steps<V> {
     fn mean(&self, number: fn(&V) -> f64) -> Option<f64> {
         let (_, last) = self.steps.last()?;
-        let End::Repeat(period) = self.end else { return Some(number(last)) };
+        let ScheduleEnd::Repeat(period) = self.end else { return Some(number(last)) };
         if period.is_zero() {
             return Some(number(last));
         }
@@ -138,9 +138,9 @@ impl<V> Steps<V> {
 
 impl<V: Copy> Steps<V> {
     /// The value `elapsed` after the start, and the time of the next step, if any. `None` for an empty schedule.
-    pub fn at(&self, elapsed: Duration) -> Option<(V, Option<Duration>)> {
+    pub fn value_at(&self, elapsed: Duration) -> Option<(V, Option<Duration>)> {
         let period = match self.end {
-            End::Repeat(period) if !period.is_zero() => Some(period.as_nanos()),
+            ScheduleEnd::Repeat(period) if !period.is_zero() => Some(period.as_nanos()),
             _ => None,
         };
         let elapsed = elapsed.as_nanos();

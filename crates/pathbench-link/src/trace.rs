@@ -16,7 +16,7 @@
 //! each transport.
 
 use crate::{
-    DelaySchedule, End, LossSchedule, OpportunitySchedule, RateModel, RateSchedule, Steps, Train,
+    DelaySchedule, LossSchedule, OpportunitySchedule, RateModel, RateSchedule, ScheduleEnd, Steps, Train,
     TrainSchedule,
 };
 use std::sync::Arc;
@@ -151,7 +151,7 @@ impl<'a> Lines<'a> {
         Ok(Self { rest: bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes), number: 0 })
     }
 
-    fn trimmed(bytes: &'a [u8]) -> Result<Self, TraceError> {
+    fn trim(bytes: &'a [u8]) -> Result<Self, TraceError> {
         Self::new(bytes).map(|lines| Self { rest: lines.rest.trim_ascii_end(), ..lines })
     }
 }
@@ -189,7 +189,7 @@ const MAHIMAHI_LINE: &str = "a whole number of milliseconds, and nothing else (m
 pub fn mahimahi(bytes: &[u8]) -> Result<OpportunitySchedule, TraceError> {
     let mut at_ms: Vec<u64> = Vec::new();
     let mut number = 0;
-    for line in Lines::trimmed(bytes)? {
+    for line in Lines::trim(bytes)? {
         number = line.number;
         let now = line.whole(line.text, MAHIMAHI_LINE)?;
         if let Some(&before) = at_ms.last()
@@ -235,7 +235,7 @@ pub fn cellreplay(bytes: &[u8]) -> Result<TrainSchedule, TraceError> {
     let mut trains: Vec<Train> = Vec::new();
     let mut values = 0;
     let mut number = 0;
-    for line in Lines::trimmed(bytes)? {
+    for line in Lines::trim(bytes)? {
         number = line.number;
         let train = train(line)?;
         values += train.opportunities.len();
@@ -390,7 +390,7 @@ fn read<V>(bytes: &[u8], table: &Table<V>) -> Result<Steps<V>, TraceError> {
         last = Some(at);
     }
     let last = last.ok_or(TraceError::Empty { expected: table.expected })?;
-    let end = if interval.is_zero() { End::Hold } else { End::Repeat(last + interval) };
+    let end = if interval.is_zero() { ScheduleEnd::Hold } else { ScheduleEnd::Repeat(last + interval) };
     Ok(Steps { steps, end })
 }
 

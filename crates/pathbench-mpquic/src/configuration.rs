@@ -128,7 +128,8 @@ impl ConnectionSettings {
     /// The library has one upper bound for all paths of a connection: the MTU of the largest interface. A probe that
     /// exceeds another interface's MTU counts as lost, like a probe that the path drops.
     fn mtu_discovery(&self, peer: IpAddr) -> MtuDiscoveryConfig {
-        let payload = AddressFamily::of(peer).udp_payload_bytes(self.mtu_bytes.min(LARGEST_MTU_BYTES));
+        let payload =
+            AddressFamily::from_address(peer).udp_payload_bytes(self.mtu_bytes.min(LARGEST_MTU_BYTES));
         let mut discovery = MtuDiscoveryConfig::default();
         discovery
             .upper_bound(u16::try_from(payload).unwrap_or(LARGEST_PAYLOAD_BYTES))

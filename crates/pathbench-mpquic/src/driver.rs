@@ -1,6 +1,6 @@
 //! The driver of a connection: its sockets, the shared endpoint, and the events that the driver reports.
 
-use crate::options::Interface;
+use crate::options::LocalInterface;
 use crate::time::Epoch;
 use noq_proto::{ConnectionEvent, EndpointEvent, StreamId, Transmit};
 use pathbench_record::time::Timestamp;
@@ -60,7 +60,7 @@ pub enum Wakeup {
 /// One of this host's interfaces after a change, and what changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceChange {
-    pub interface: Interface,
+    pub interface: LocalInterface,
     pub description: String,
 }
 
@@ -75,7 +75,7 @@ pub struct Start {
     /// At a client: the index of the configured path that carries the handshake.
     pub first_path: usize,
     /// The present state of the interfaces.
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<LocalInterface>,
     /// At a server: whether the client's address is validated (RFC 9000, section 8.1).
     pub is_address_validated: bool,
 }

@@ -38,7 +38,7 @@ pub use core::{Core, LINGER, Read, StreamEnd};
 pub use driver::{Driver, InterfaceChange, LocalSocket, SocketId, Start, Turn, Wakeup};
 pub use library::scheduler::CongestionControl;
 pub use library::send_buffer::{FIRST_HELD_BYTES, MOST_HELD_BYTES};
-pub use options::{Interface, LocalPath, QuicOptions};
+pub use options::{LocalInterface, LocalPath, QuicOptions};
 pub use path_event::{FIRST_EVENTS, MAX_EVENTS};
 pub use paths::{FIRST_PATHS_BYTES, PATHS_BYTES};
 pub use time::Epoch;

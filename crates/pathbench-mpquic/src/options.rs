@@ -25,13 +25,13 @@ pub struct LocalPath {
 
 impl LocalPath {
     /// The path over `interface`: no backup, with weight 1.
-    pub const fn by(interface: String) -> Self {
+    pub const fn new(interface: String) -> Self {
         Self { interface, address: None, backup: false, weight: one() }
     }
 
     /// The path's source address: the configured one, or else the first of the family that is not link-local (IPv6).
     /// `None` while the interface is down or has no such address.
-    pub fn source(&self, interface: &Interface, ipv6: bool) -> Option<IpAddr> {
+    pub fn source(&self, interface: &LocalInterface, ipv6: bool) -> Option<IpAddr> {
         let fits = |address: &IpAddr| match address {
             IpAddr::V4(_) => !ipv6,
             IpAddr::V6(v6) => ipv6 && !v6.is_unicast_link_local(),
@@ -43,7 +43,7 @@ impl LocalPath {
 
 /// The present state of an interface of this host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Interface {
+pub struct LocalInterface {
     pub name: String,
     /// Up, with carrier.
     pub up: bool,

@@ -25,7 +25,7 @@ pub const FIRST_EVENTS: usize = 256;
 
 impl PathLog {
     /// A log that keeps at most `most` events.
-    pub(crate) fn of(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { events: Vec::new(), most, omitted: 0 }
     }
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_is_counted() {
-        let mut log = PathLog::of(MAX_EVENTS);
+        let mut log = PathLog::new(MAX_EVENTS);
         for number in 0..10_000_u64 {
             log.record(Timestamp::from_nanos(number), None, None, PathEventKind::PathClosed);
         }

@@ -25,7 +25,7 @@ impl Epoch {
 
     /// The library's instant for `at`; the epoch's for an earlier `at`.
     pub fn instant(&self, at: Timestamp) -> Instant {
-        self.instant + at.since(self.origin)
+        self.instant + at.duration_since(self.origin)
     }
 
     pub fn timestamp(&self, instant: Instant) -> Timestamp {

@@ -19,7 +19,7 @@ impl Clock for RealClock {
 
     fn sleep_until(&self, deadline: Timestamp) {
         loop {
-            let remaining = deadline.since(self.now());
+            let remaining = deadline.duration_since(self.now());
             if remaining.is_zero() {
                 return;
             }

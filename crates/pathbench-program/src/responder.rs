@@ -242,7 +242,7 @@ fn serve(mut stream: TcpStream, answer: &Answer, time: Duration) -> io::Result<(
 }
 
 fn left(deadline: Timestamp) -> io::Result<Duration> {
-    let left = deadline.since(RealClock.now());
+    let left = deadline.duration_since(RealClock.now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 

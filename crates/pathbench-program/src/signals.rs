@@ -55,7 +55,7 @@ pub fn stop_on_signal(before_exit: impl Fn() + Send + 'static) -> Arc<AtomicBool
     on_signal(move || {
         let now = RealClock.now();
         set.store(true, Ordering::Relaxed);
-        if now.since(*first.get_or_insert(now)) > SAME_KEYSTROKE {
+        if now.duration_since(*first.get_or_insert(now)) > SAME_KEYSTROKE {
             before_exit();
             std::process::exit(INTERRUPTED);
         }

@@ -59,7 +59,7 @@ impl DeliverySeries {
         }
         self.bytes[bin] = self.bytes[bin].saturating_add(count);
         if let Some(last) = self.last
-            && at.since(last) > SHORTEST_GAP
+            && at.duration_since(last) > SHORTEST_GAP
         {
             self.gaps.push(Gap { from: last, until: at });
         }
@@ -95,7 +95,7 @@ impl DeliverySeries {
         for part in parts.iter().filter(|part| part.first.is_some()) {
             common = intersect(&common, &part.silences(first, last));
         }
-        common.retain(|gap| gap.until.since(gap.from) > SHORTEST_GAP);
+        common.retain(|gap| gap.until.duration_since(gap.from) > SHORTEST_GAP);
         sum.gaps = common;
         Some(sum)
     }
@@ -115,7 +115,7 @@ impl DeliverySeries {
 
     /// The bin of `at`; the first for times before the origin.
     pub fn bin_of(&self, at: Timestamp) -> usize {
-        usize::try_from(at.since(self.origin).as_nanos() / BIN.as_nanos()).unwrap_or(usize::MAX)
+        usize::try_from(at.duration_since(self.origin).as_nanos() / BIN.as_nanos()).unwrap_or(usize::MAX)
     }
 
     pub fn bin_start(&self, bin: usize) -> Timestamp {
@@ -157,7 +157,7 @@ pub struct DeliveryLine {
 impl DeliveryLine {
     /// The delivery of a line as Pathbench writes it.
     pub(crate) fn written(line: &[u8]) -> Option<Self> {
-        let mut fields = Fields::of(line);
+        let mut fields = Fields::new(line);
         let delivery = Self {
             run: fields.next("run")?,
             direction: fields.next("direction")?,

@@ -178,18 +178,18 @@ impl From<MessageRecord> for MessageOnWire {
 
 impl MessageRecord {
     pub fn delay(&self) -> Option<Duration> {
-        self.acknowledged.map(|at| at.since(self.due))
+        self.acknowledged.map(|at| at.duration_since(self.due))
     }
 
     /// Time from due to acknowledged. Without an acknowledgement, the time to `end`, when the requester stopped
     /// waiting: a lower bound.
     pub fn delay_by(&self, end: Timestamp) -> Duration {
-        self.acknowledged.unwrap_or(end).since(self.due)
+        self.acknowledged.unwrap_or(end).duration_since(self.due)
     }
 
     /// Time from due to answered; for a ping, the round-trip time.
     pub fn round_trip(&self) -> Option<Duration> {
-        self.answered.map(|at| at.since(self.due))
+        self.answered.map(|at| at.duration_since(self.due))
     }
 }
 

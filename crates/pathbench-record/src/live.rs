@@ -111,7 +111,7 @@ pub enum RunStage {
     Connecting,
 }
 
-/// What the client sent and received between two times of the run's clock.
+/// The bytes that the client sent and received between two times of the run's clock.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct LiveInterval {
@@ -125,14 +125,14 @@ pub struct LiveInterval {
     pub download_bytes: u64,
     /// `upload_bytes` and `download_bytes` per second.
     pub rate_mbps: f64,
-    pub paths: Vec<LivePath>,
+    pub paths: Vec<IntervalPath>,
     /// Interactive: delays of the client's messages acknowledged in this interval. Ping: round-trip times.
     pub delay_ms: Option<LiveDelay>,
 }
 
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
-pub struct LivePath {
+pub struct IntervalPath {
     /// The path's name as in the scenario; the local address if it has none.
     pub name: String,
     /// Bytes that the server acknowledged and bytes received on the path, from the latest sample of its figures. Protocol

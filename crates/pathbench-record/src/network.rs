@@ -37,7 +37,7 @@ impl AddressFamily {
     pub const ALL: [Self; 2] = [Self::Ipv4, Self::Ipv6];
 
     /// An IPv4-mapped IPv6 address is IPv4.
-    pub const fn of(address: IpAddr) -> Self {
+    pub const fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(_) => Self::Ipv4,
             IpAddr::V6(_) => Self::Ipv6,

@@ -57,7 +57,7 @@ macro_rules! path_figures {
         impl Sample {
             /// The sample of a line as Pathbench writes it.
             pub(crate) fn written(line: &[u8]) -> Option<Self> {
-                let mut fields = Fields::of(line);
+                let mut fields = Fields::new(line);
                 let sample = Self {
                     run: fields.next("run")?,
                     t_ms: fields.next("t_ms")?,
@@ -160,7 +160,7 @@ path_figures! {
 
 impl PathFigures {
     /// A path with unknown figures: opening, all counters at zero.
-    pub const fn between(local: SocketAddr, remote: SocketAddr) -> Self {
+    pub const fn new(local: SocketAddr, remote: SocketAddr) -> Self {
         Self {
             subflow: 0,
             path_id: None,

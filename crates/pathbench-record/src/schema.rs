@@ -23,26 +23,29 @@ pub struct FileSchema {
 
 /// `run.json`, then the JSON Lines files.
 pub const FILES: [FileSchema; 7] = [
-    FileSchema { name: "run", file: "run.json", generate: of::<ResultDocument> },
-    FileSchema { name: "samples", file: Sample::FILE, generate: of::<Sample> },
-    FileSchema { name: "events", file: Event::FILE, generate: of::<Event> },
-    FileSchema { name: "delivery", file: DeliveryLine::FILE, generate: of::<DeliveryLine> },
-    FileSchema { name: "messages", file: MessageLine::FILE, generate: of::<MessageLine> },
-    FileSchema { name: "links", file: LinkSample::FILE, generate: of::<LinkSample> },
-    FileSchema { name: "probes", file: ProbeLine::FILE, generate: of::<ProbeLine> },
+    FileSchema { name: "run", file: "run.json", generate: generate::<ResultDocument> },
+    FileSchema { name: "samples", file: Sample::FILE, generate: generate::<Sample> },
+    FileSchema { name: "events", file: Event::FILE, generate: generate::<Event> },
+    FileSchema { name: "delivery", file: DeliveryLine::FILE, generate: generate::<DeliveryLine> },
+    FileSchema { name: "messages", file: MessageLine::FILE, generate: generate::<MessageLine> },
+    FileSchema { name: "links", file: LinkSample::FILE, generate: generate::<LinkSample> },
+    FileSchema { name: "probes", file: ProbeLine::FILE, generate: generate::<ProbeLine> },
 ];
 
 /// The document of `pathbench trace`.
 pub const TRACE: FileSchema =
-    FileSchema { name: "trace", file: crate::directory::TRACE_FILE, generate: of::<TraceDocument> };
+    FileSchema { name: "trace", file: crate::directory::TRACE_FILE, generate: generate::<TraceDocument> };
 
 /// A line of the time-sequence graphs of `pathbench trace`.
-pub const SEQUENCE: FileSchema =
-    FileSchema { name: "sequence", file: crate::directory::SEQUENCE_FILE, generate: of::<SequenceLine> };
+pub const SEQUENCE: FileSchema = FileSchema {
+    name: "sequence",
+    file: crate::directory::SEQUENCE_FILE,
+    generate: generate::<SequenceLine>,
+};
 
 /// A line of `--json-stream`.
 pub const STREAM: FileSchema =
-    FileSchema { name: "live", file: "standard output", generate: of::<LiveRecord> };
+    FileSchema { name: "live", file: "standard output", generate: generate::<LiveRecord> };
 
 impl FileSchema {
     pub fn named(name: &str) -> Option<Self> {
@@ -55,7 +58,7 @@ impl FileSchema {
 }
 
 /// The schema of files that Pathbench reads: a field that it fills in where it is absent is not required.
-pub fn of<T: JsonSchema>() -> Value {
+fn generate<T: JsonSchema>() -> Value {
     // One generator each: a used one would add the definitions of earlier types.
     let mut schema =
         SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>();

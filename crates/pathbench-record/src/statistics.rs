@@ -131,7 +131,7 @@ impl SplitMix64 {
     }
 
     /// A number in `0..bound` (`bound` > 0) by multiplication; its bias, below `bound` ÷ 2⁶⁴, is negligible.
-    pub const fn below(&mut self, bound: usize) -> usize {
+    pub const fn draw_below(&mut self, bound: usize) -> usize {
         ((self.draw() as u128 * bound as u128) >> 64) as usize
     }
 }

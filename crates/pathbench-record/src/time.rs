@@ -30,7 +30,7 @@ impl Timestamp {
 
     /// Time since `earlier`; zero if `earlier` is later.
     #[inline]
-    pub const fn since(self, earlier: Self) -> Duration {
+    pub const fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos.saturating_sub(earlier.nanos))
     }
 

@@ -183,7 +183,7 @@ pub struct ConnectionDirection {
     /// The part of it whose earlier copy was not acknowledged on its subflow when the peer acknowledged the data.
     pub reinjected_needed_bytes: Option<u64>,
     /// Time from the arrival of data out of order (data level) to the arrival of the data before them.
-    pub out_of_order_delay_ms: Option<Distribution>,
+    pub out_of_order_delay_ms: Option<TracedDistribution>,
     /// Longest time without new data between two times with data.
     pub stall_ms: Option<f64>,
     /// Data for the first time on the wire.
@@ -202,8 +202,7 @@ pub struct Series {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
-#[schemars(rename = "TracedDistribution")]
-pub struct Distribution {
+pub struct TracedDistribution {
     /// Number of values.
     pub count: u64,
     /// Lowest value.
@@ -252,9 +251,9 @@ pub struct TracedSubflow {
     /// Maximum segment size option of the server's SYN/ACK.
     pub server_mss: Option<u16>,
     /// Of upload data: from data to their acknowledgment, without retransmitted data (Karn).
-    pub upload_rtt_ms: Option<Distribution>,
+    pub upload_rtt_ms: Option<TracedDistribution>,
     /// Of download data: from data to their acknowledgment, without retransmitted data (Karn).
-    pub download_rtt_ms: Option<Distribution>,
+    pub download_rtt_ms: Option<TracedDistribution>,
     /// SYN to the acknowledgment of the SYN/ACK, at the point of capture both parts of it.
     pub handshake_rtt_ms: Option<f64>,
     /// Packets from the client to the server.
@@ -360,7 +359,7 @@ pub struct TracedSignal {
     pub detail: Option<String>,
 }
 
-/// What a QUIC connection shows without keys, and with them.
+/// The properties of a QUIC connection that a capture shows without keys, and with them.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(default)]
@@ -457,7 +456,7 @@ pub struct DirectionComparison {
     /// Payload that arrived after payload that was sent later.
     pub reordered_bytes: u64,
     /// One-way delay, clock offset removed.
-    pub delay_ms: Option<Distribution>,
+    pub delay_ms: Option<TracedDistribution>,
 }
 
 /// One line of `sequence.jsonl`: a time-sequence graph of one direction of a subflow, or of a connection's data level.

@@ -155,14 +155,14 @@ impl Kind {
     }
 }
 
-/// Writes `value / scale` with all its decimal places; `scale` must be a power of ten.
+/// Writes `value / scale` with all its decimals; `scale` must be a power of ten.
 fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, scale: u64, unit: &str) -> fmt::Result {
     let (whole, rest) = (value / scale, value % scale);
     if rest == 0 {
         return f.pad(&format!("{whole}{unit}"));
     }
-    let places = scale.ilog10() as usize;
-    let fraction = format!("{rest:0places$}");
+    let digits = scale.ilog10() as usize;
+    let fraction = format!("{rest:0digits$}");
     f.pad(&format!("{whole}.{}{unit}", fraction.trim_end_matches('0')))
 }
 

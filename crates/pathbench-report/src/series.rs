@@ -78,7 +78,7 @@ impl Grid {
 
     pub(crate) fn bins(&self) -> Bins {
         let width = Duration::from_nanos((self.window_ms * 1e6) as u64);
-        Bins::of(Window { from: ZERO, until: ZERO.plus_ms(self.until_ms) }, width)
+        Bins::new(Window { from: ZERO, until: ZERO.plus_ms(self.until_ms) }, width)
     }
 }
 
@@ -179,7 +179,7 @@ fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
         first: exact(EventKind::FirstByte, lines().next()),
         last: exact(EventKind::LastByte, lines().next_back()),
     };
-    ByteCurve::of_lines(lines(), ZERO, known)
+    ByteCurve::from_lines(lines(), ZERO, known)
 }
 
 type Counter = fn(&PathFigures) -> u64;
@@ -210,7 +210,7 @@ fn shares(run: &RunRecord, data: &RunData, direction: Direction, grid: Grid) -> 
 }
 
 pub(crate) fn path_curves<'a>(samples: impl Iterator<Item = &'a Sample>, counter: Counter) -> PathCurves {
-    PathCurves::of_samples(samples, ZERO, counter)
+    PathCurves::from_samples(samples, ZERO, counter)
 }
 
 /// Shares of the paths in the growth per window; a window without growth takes the shares of its neighbour. `None` if

@@ -77,7 +77,7 @@ impl<'a> Following<'a> {
             report(FollowingProgress { now: begin, live: self.ledger.live(), ended });
             if is_over.load(Ordering::Acquire) {
                 let since = *over_since.get_or_insert(begin);
-                if self.ledger.live().is_empty() || begin.since(since) >= CLOSING {
+                if self.ledger.live().is_empty() || begin.duration_since(since) >= CLOSING {
                     break;
                 }
             }
@@ -108,14 +108,14 @@ impl<'a> Following<'a> {
             Ok(destroyed) => destroyed.iter().for_each(|socket| self.ledger.destroyed(socket)),
             Err(_) => self.is_complete = false,
         }
-        let is_young = created > 0 && begin.since(newest.1) < YOUTH;
+        let is_young = created > 0 && begin.duration_since(newest.1) < YOUTH;
         let wanted = match (is_young, self.ledger.is_busy(), self.ledger.has_listeners()) {
             (true, ..) => YOUNG,
             (_, true, _) => BUSY,
             (_, _, true) => LISTENING,
             _ => CALM,
         };
-        let cost = self.clock.now().since(begin);
+        let cost = self.clock.now().duration_since(begin);
         (wanted.max((cost * PAUSE_PER_COST).min(LONGEST_PAUSE)), created)
     }
 

@@ -86,8 +86,8 @@ impl ConnectionReport {
             role: connection.role,
             local: connection.local,
             remote: connection.remote,
-            first_seen_s: connection.first_seen.since(start).as_secs_f64(),
-            last_seen_s: connection.last_seen.since(start).as_secs_f64(),
+            first_seen_s: connection.first_seen.duration_since(start).as_secs_f64(),
+            last_seen_s: connection.last_seen.duration_since(start).as_secs_f64(),
             multipath: multipath_verdict(&verdict_input(connection, &paths, evidence)),
             bytes_sent: total(mptcp.and_then(|mptcp| mptcp.bytes_sent), sum(|path| path.bytes_sent)),
             bytes_received: total(

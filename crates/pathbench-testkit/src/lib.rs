@@ -64,7 +64,7 @@ impl Clock for MonotonicClock {
     }
 
     fn sleep_until(&self, deadline: Timestamp) {
-        std::thread::sleep(deadline.since(self.now()));
+        std::thread::sleep(deadline.duration_since(self.now()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Durations in bounded memory.
 
-use pathbench_record::trace::Distribution;
+use pathbench_record::trace::TracedDistribution;
 
 /// Buckets per power of two, as a power of two: a bucket's middle is at most 1/64 from its values.
 const SUB_BITS: u32 = 5;
@@ -58,9 +58,9 @@ impl Histogram {
     }
 
     /// `None` without values.
-    pub fn distribution_ms(&self) -> Option<Distribution> {
+    pub fn distribution_ms(&self) -> Option<TracedDistribution> {
         let ms = |ns: f64| ns.clamp(self.min_ns as f64, self.max_ns as f64) / 1e6;
-        (self.count > 0).then(|| Distribution {
+        (self.count > 0).then(|| TracedDistribution {
             count: self.count,
             min: ms(self.min_ns as f64),
             median: ms(self.quantile(0.5)),

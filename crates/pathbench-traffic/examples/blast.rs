@@ -49,7 +49,7 @@ fn content(clock: &dyn Clock) {
         assert_eq!(content.first_difference(from, std::hint::black_box(&block)), None);
     }
     let gigabytes = (blocks * block.len() as u64) as f64 / 1e9;
-    let per_second = |from: Timestamp, until: Timestamp| gigabytes / until.since(from).as_secs_f64();
+    let per_second = |from: Timestamp, until: Timestamp| gigabytes / until.duration_since(from).as_secs_f64();
     println!("computed {:.2} GB/s", per_second(begun, filled));
     println!("verified {:.2} GB/s", per_second(filled, clock.now()));
 }
@@ -109,7 +109,7 @@ fn main() {
     let server = outcome.server.as_ref();
     let received = [Some(&outcome.client), server].into_iter().flatten().map(|end| &end.deliveries);
     for series in received.filter(|series| series.first.is_some()) {
-        let seconds = series.last.unwrap().since(series.first.unwrap()).as_secs_f64();
+        let seconds = series.last.unwrap().duration_since(series.first.unwrap()).as_secs_f64();
         let bytes = series.total_bytes();
         println!("bytes {bytes} goodput_gbps {:.3}", bytes as f64 * 8e-9 / seconds);
     }

@@ -65,14 +65,14 @@ impl Meter {
 
     /// Time without progress, once it exceeds the patience.
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {
-        let silence = now.since(self.last_progress?);
+        let silence = now.duration_since(self.last_progress?);
         (silence >= self.patience).then_some(silence)
     }
 
     /// Body of the END frame for the bytes that the socket accepted.
     pub fn end(&self, cut_short: bool) -> EndFrame {
         let elapsed = match (self.offered.first, self.offered.last) {
-            (Some(first), Some(last)) => last.since(first),
+            (Some(first), Some(last)) => last.duration_since(first),
             _ => Duration::ZERO,
         };
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
@@ -116,13 +116,13 @@ impl Wait {
 
     pub fn check(&mut self, now: Timestamp) -> Result<(), WaitEnd> {
         if now > self.deadline {
-            let too_late = |task| WaitEnd::TooLate { task, after: now.since(self.begun) };
+            let too_late = |task| WaitEnd::TooLate { task, after: now.duration_since(self.begun) };
             return Err(self.task.map_or(WaitEnd::Overtime, too_late));
         }
         if self.acknowledgements.as_mut().is_some_and(Acknowledgements::advanced) {
             self.progressed(now);
         }
-        let silence = now.since(self.silent_since);
+        let silence = now.duration_since(self.silent_since);
         match self.patience {
             Some(patience) if silence >= patience => Err(WaitEnd::Silence(silence)),
             _ => Ok(()),

@@ -124,7 +124,7 @@ impl TokenBucket {
     }
 
     fn refill(&mut self, now: Timestamp) {
-        let gained = i128::from(self.per_second) * now.since(self.at).as_nanos() as i128;
+        let gained = i128::from(self.per_second) * now.duration_since(self.at).as_nanos() as i128;
         self.level = (self.level + gained).min(i128::from(self.capacity) * UNIT);
         self.at = self.at.max(now);
     }

@@ -79,7 +79,7 @@ fn same<T: PartialEq + Display + Copy>(
 
 /// Longest time that the other end can have spent on the test at `now`, on its own clock.
 fn longest(own: &EndRecord, now: Timestamp) -> Duration {
-    let elapsed = now.since(own.started);
+    let elapsed = now.duration_since(own.started);
     elapsed.saturating_add(elapsed / DRIFT_PART).saturating_add(CLOCK_SLACK)
 }
 
@@ -216,7 +216,7 @@ impl Bounds<'_> {
         let name = |part: &str| format!("{field}.{part}");
         let nanos = Timestamp::as_nanos;
         same(name("origin"), nanos(series.origin), nanos(self.peer.started), "the record's begin in ns")?;
-        let bins = bins_within(self.peer.ended.since(self.peer.started));
+        let bins = bins_within(self.peer.ended.duration_since(self.peer.started));
         at_most(name("bytes.length"), series.bytes.len(), bins)?;
         let total = series.bytes.iter().try_fold(0_u64, |sum, bytes| sum.checked_add(*bytes));
         // No summand is above 2^55.

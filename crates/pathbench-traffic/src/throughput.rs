@@ -91,7 +91,7 @@ impl SendSchedule {
         if now < due {
             return Err(due);
         }
-        let behind = now.since(due);
+        let behind = now.duration_since(due);
         if behind > MAX_CATCH_UP {
             self.origin = self.origin + behind.saturating_sub(MAX_CATCH_UP);
         }

@@ -212,7 +212,7 @@ fn thin(samples: &mut Vec<(Timestamp, ConnectionSnapshot)>) {
 /// The next multiple of `interval` after `due` that is not in the past.
 pub fn next_due(due: Timestamp, interval: Duration, now: Timestamp) -> Timestamp {
     let next = due + interval;
-    let late = now.since(next).as_nanos();
+    let late = now.duration_since(next).as_nanos();
     let missed = late.div_ceil(interval.as_nanos().max(1));
     next + interval.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX))
 }
@@ -224,7 +224,7 @@ fn tick(held: &Held, clock: &dyn Clock) {
     while shared.telemetry.is_some() {
         let now = clock.now();
         if now < due {
-            let woken = held.stopped.wait_timeout(shared, due.since(now));
+            let woken = held.stopped.wait_timeout(shared, due.duration_since(now));
             shared = woken.unwrap_or_else(PoisonError::into_inner).0;
             continue;
         }

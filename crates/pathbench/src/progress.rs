@@ -222,12 +222,12 @@ impl<'a> RunProgress<'a> {
     fn show_rates(&mut self, now: &Transferred, paths: &[ClientPath]) {
         let first = *self.first.get_or_insert(now.at);
         if let Some(last) = &self.last {
-            let time = now.at.since(last.at);
+            let time = now.at.duration_since(last.at);
             if time < RATE_INTERVAL {
                 return;
             }
             let rates = rates(last, now, paths, time.as_secs_f64());
-            self.show(now.at.since(first), &rates);
+            self.show(now.at.duration_since(first), &rates);
         }
         self.last = Some(now.clone());
     }

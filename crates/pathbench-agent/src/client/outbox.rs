@@ -241,7 +241,7 @@ fn files(directory: &Path) -> Vec<(PathBuf, u64)> {
 
 /// A result can wait for several collectors.
 fn file_name(id: Uuid, collector: &str) -> String {
-    let digest = Digest::of(collector.as_bytes()).to_string();
+    let digest = Digest::compute(collector.as_bytes()).to_string();
     format!("{id}.{}.{ENDING}", &digest[..8])
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn deletion_digest(&self) -> Digest {
-        Digest::of(self.deletion_token.as_bytes())
+        Digest::compute(self.deletion_token.as_bytes())
     }
 }
 

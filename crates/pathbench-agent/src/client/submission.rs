@@ -6,12 +6,14 @@ use super::settings::Settings;
 use data_encoding::BASE64;
 use pathbench_api::Uuid;
 use pathbench_api::anonymise::Anonymiser;
-use pathbench_api::bounds::{ITEMS, SUMMARY_BYTES};
+use pathbench_api::bounds::{EARLIEST_MS, ITEMS, SUMMARY_BYTES};
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
-use pathbench_api::submission::{EARLIEST_MS, SCHEMA, Submission, SubmissionError, new_id};
-use pathbench_api::summary::{Context, FamilyPair, Network, NetworkKind, ReachabilitySummary, Summary};
+use pathbench_api::submission::{SCHEMA, Submission, SubmissionError, new_id};
+use pathbench_api::summary::{
+    FamilyPair, Network, NetworkKind, ReachabilitySummary, Summary, SummaryContext,
+};
 use pathbench_program::exit::Failure;
 use pathbench_record::directory::{ReadError, ResultDirectory};
 use pathbench_record::document::ResultDocument;
@@ -107,7 +109,7 @@ fn id(document: &ResultDocument, settings: &Settings, started_ms: u64) -> Result
     let mut text = serde_json::to_vec(document).map_err(Failure::failed)?;
     text.extend_from_slice(settings.agent.as_bytes());
     let mut random = [0; 10];
-    random.copy_from_slice(&Digest::of(&text).0[..10]);
+    random.copy_from_slice(&Digest::compute(&text).0[..10]);
     Ok(new_id(started_ms, &random))
 }
 
@@ -121,8 +123,8 @@ fn summary(
     let started_ms = (unix_seconds_of(&document.host.started).unwrap_or_default() * 1000).max(EARLIEST_MS);
     let Material { experiment, family_pairs, other_reachability, server } = material;
     let networks = networks(document, settings);
-    let context = Context { started_ms, experiment, networks, family_pairs, other_reachability };
-    let mut summary = Summary::of(document, context);
+    let context = SummaryContext { started_ms, experiment, networks, family_pairs, other_reachability };
+    let mut summary = Summary::from_document(document, context);
     if let Some(offered) = server {
         summary.server = Some(offered);
     } else if anonymiser.is_some() && summary.server.is_some() {

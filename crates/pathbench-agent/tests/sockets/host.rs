@@ -274,5 +274,5 @@ pub(crate) fn experiment(name: &str, every_s: u32) -> Value {
 
 /// The times between successive entries, in seconds.
 pub(crate) fn intervals(entries: &[Entry]) -> Vec<f64> {
-    entries.windows(2).map(|pair| pair[1].time.since(pair[0].time).as_secs_f64()).collect()
+    entries.windows(2).map(|pair| pair[1].time.duration_since(pair[0].time).as_secs_f64()).collect()
 }

@@ -68,7 +68,7 @@ fn results_outlast_an_outage_of_the_collector() {
     agent.stop();
     let entries = host.entries("acknowledged");
     let (first, last) = (&entries[1], &entries[measured - 1]);
-    assert!(last.time.since(first.time) < MINUTE, "one batch: {entries:?}");
+    assert!(last.time.duration_since(first.time) < MINUTE, "one batch: {entries:?}");
 }
 
 #[test]

@@ -168,6 +168,6 @@ fn an_execution_beyond_the_owners_longest_is_stopped() {
     host.wait_for("ended", 1);
     agent.stop();
     assert_eq!(host.texts("ended", "stopped"), ["it took longer than 45 s"]);
-    let lasted = host.entries("ended")[0].time.since(host.entries("begins")[0].time).as_secs_f64();
+    let lasted = host.entries("ended")[0].time.duration_since(host.entries("begins")[0].time).as_secs_f64();
     assert!(lasted > 45.0, "{lasted}");
 }

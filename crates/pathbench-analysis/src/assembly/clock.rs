@@ -54,7 +54,7 @@ impl ClockOffset {
 
     /// The intersection of both bounds; `later` alone where the intersection is empty (one host was restarted).
     pub fn and(self, later: Self) -> Self {
-        let elapsed_ns = i128::from(later.at.since(self.at).as_nanos() as u64);
+        let elapsed_ns = i128::from(later.at.duration_since(self.at).as_nanos() as u64);
         let drift_ns = elapsed_ns * DRIFT_PPM / 1_000_000;
         let both = Self {
             lowest_ns: later.lowest_ns.max(self.lowest_ns - drift_ns),

@@ -7,6 +7,7 @@ mod evidence;
 mod judgement;
 mod lines;
 mod messages;
+mod path_names;
 mod paths;
 mod resolved;
 
@@ -177,7 +178,7 @@ impl ResolvedRun<'_> {
             offered,
             gave_up: evidence.gave_up,
             disturbances: &disturbances,
-            paths: &PathCurves::of_samples(arrivals, origin, |figures| figures.bytes_received),
+            paths: &PathCurves::from_samples(arrivals, origin, |figures| figures.bytes_received),
         }))
     }
 

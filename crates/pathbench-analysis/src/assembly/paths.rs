@@ -4,45 +4,9 @@ use super::evidence::Evidence;
 use super::resolved::ResolvedRun;
 use pathbench_record::document::PathRecord;
 use pathbench_record::end::EndRecord;
-use pathbench_record::network::ClientPath;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use pathbench_record::statistics::median;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-
-/// The client's addresses and their links. In a lab the client's address determines the path.
-#[derive(Debug)]
-pub(crate) struct PathNames {
-    by_client_address: BTreeMap<IpAddr, String>,
-}
-
-impl PathNames {
-    pub(crate) fn new<'a>(paths: impl Iterator<Item = &'a ClientPath>) -> Self {
-        let addresses =
-            |path: &ClientPath| path.addresses.iter().map(|&at| (at, path.name.clone())).collect::<Vec<_>>();
-        Self { by_client_address: paths.flat_map(addresses).collect() }
-    }
-
-    /// The path of a subflow with this client address; the address itself where no link has it.
-    pub(crate) fn name_client_address(&self, address: IpAddr) -> String {
-        self.by_client_address.get(&address).cloned().unwrap_or_else(|| address.to_string())
-    }
-
-    pub(crate) fn name_figures(&self, figures: &PathFigures, side: Side) -> String {
-        self.name_client_address(client_end(figures, side))
-    }
-
-    pub(crate) fn known(&self, address: IpAddr) -> Option<&String> {
-        self.by_client_address.get(&address)
-    }
-}
-
-fn client_end(figures: &PathFigures, side: Side) -> IpAddr {
-    match side {
-        Side::Client => figures.local.ip(),
-        Side::Server => figures.remote.ip(),
-    }
-}
 
 /// A path's record, and the last figures of its busiest subflow at the sending end.
 #[derive(Debug)]
@@ -178,7 +142,7 @@ mod tests {
         let sample = |&(t_ms, bytes_acked, mss_bytes): &(f64, u64, u32)| {
             let bytes_sent = bytes_acked + 10_000;
             let figures =
-                PathFigures { bytes_sent, bytes_acked, mss_bytes, ..PathFigures::between(address, address) };
+                PathFigures { bytes_sent, bytes_acked, mss_bytes, ..PathFigures::new(address, address) };
             pathbench_testkit::sample(t_ms, Side::Client, "wlan", figures)
         };
         course.iter().map(sample).collect()

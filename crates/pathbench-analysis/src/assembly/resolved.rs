@@ -2,7 +2,7 @@
 //! and the zero of its clock.
 
 use super::evidence::{Evidence, sending_side};
-use super::paths::PathNames;
+use super::path_names::PathNames;
 use pathbench_record::direction::Direction;
 use pathbench_record::end::EndRecord;
 use pathbench_record::sample::Side;

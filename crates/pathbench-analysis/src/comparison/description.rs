@@ -3,7 +3,7 @@
 /// Cliff's δ: the probability that a value of `candidate` is larger than one of `baseline`, less the probability that it is
 /// smaller; −1 to 1. Cliff, "Dominance Statistics", Psychological Bulletin 114 (1993).
 ///
-/// It describes and never decides: with 30 values each of the same distribution, |δ| exceeds 0.147 ("small") in a third of
+/// Cliff's δ describes and never decides: with 30 values each of the same distribution, |δ| exceeds 0.147 ("small") in a third of
 /// all experiments. `None` if a sample is empty or has a value that is not finite.
 pub fn cliffs_delta(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let finite = |values: &[f64]| !values.is_empty() && values.iter().all(|value| value.is_finite());

@@ -4,6 +4,7 @@
 mod correction;
 mod description;
 mod estimate;
+mod figure;
 mod null;
 mod rule;
 mod study;
@@ -11,8 +12,6 @@ mod study;
 pub use correction::{holm, largest_family};
 pub use description::{cliffs_delta, jains_index};
 pub use estimate::{Estimate, paired, unpaired};
-pub use rule::{MARGIN, Measure, Rule, judge, repetitions_needed};
-pub use study::{
-    Change, MOST_COMPARISONS, across, changes, complete, figures_of, of_runs, smaller_is_better,
-    summarise_runs,
-};
+pub use figure::{Measure, figures_of, smaller_is_better};
+pub use rule::{MARGIN, Rule, judge, repetitions_needed};
+pub use study::{FigureChange, MOST_COMPARISONS, across, changes, complete, of_runs, summarise_runs};

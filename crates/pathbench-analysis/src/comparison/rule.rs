@@ -7,27 +7,6 @@ use pathbench_record::statistics::FEWEST_FOR_INTERVAL;
 /// The smallest effect that counts, as a part of the baseline.
 pub const MARGIN: f64 = 0.05;
 
-/// The scale on which a figure is compared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Measure {
-    /// Positive figures: candidate ÷ baseline, computed from logarithms.
-    Ratio,
-    /// Figures that can be zero or negative: candidate − baseline. Effects below the smallest difference do not count, even
-    /// where they are a large part of the baseline.
-    Difference { smallest: f64 },
-}
-
-impl Measure {
-    /// Stalls are known to 10 ms, and those of up to 20 ms as 0 or 10 ms (docs/metrics.md); a dip is a part of 1.
-    pub fn of_figure(figure: &str) -> Self {
-        match figure {
-            "dip" => Self::Difference { smallest: MARGIN },
-            "stall_ms" | "recovery_ms" | "hung_ms" => Self::Difference { smallest: 20.0 },
-            _ => Self::Ratio,
-        }
-    }
-}
-
 /// An equivalence margin on the scale of an [`Estimate`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {

@@ -1,6 +1,6 @@
 //! Times in which an established path was unusable: its subflows closed, or its QUIC path suspended.
 
-use super::cause::{self, Cause};
+use super::cause::{Cause, find_cause};
 use super::input::{DiagnosisInput, SHORTEST_SILENCE_MS, has_several_paths, is_used};
 use super::remedy;
 use crate::verdict::failure_words;
@@ -133,7 +133,7 @@ fn suspensions(input: &DiagnosisInput<'_>, path: &ClientPath, side: Side) -> Vec
 
 fn diagnosis(input: &DiagnosisInput<'_>, path: &ClientPath, side: Side, absence: Absence) -> PathDiagnosis {
     let why = why(input, path, side, absence);
-    let cause = cause::of(input, path, absence.from_ms, absence.to_ms, 0);
+    let cause = find_cause(input, path, absence.from_ms, absence.to_ms, 0);
     let (because, remedy) = match cause {
         Some(Cause::Gone { words, ordered, restored }) => (
             format!(

@@ -24,7 +24,7 @@ pub(super) struct Restored {
 
 /// The last event before the silence that impaired the path and was not undone. `from_ms` and `to_ms` bound the
 /// silence (`None`: it lasted to the end); `pmtu_bytes` is the path MTU in force at the sender.
-pub(super) fn of(
+pub(super) fn find_cause(
     input: &DiagnosisInput<'_>,
     path: &ClientPath,
     from_ms: f64,
@@ -48,7 +48,7 @@ pub(super) fn of(
 }
 
 /// The event that interrupted a path until the end of the run, in words.
-pub(super) fn away(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<(String, bool)> {
+pub(super) fn final_interruption(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<(String, bool)> {
     let (event, effect) = taken(input, path, f64::INFINITY, 0)?;
     (effect == Effect::Gone).then(|| (in_words(event), event.source == EventSource::Scenario))
 }

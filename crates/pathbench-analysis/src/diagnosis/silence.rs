@@ -1,6 +1,6 @@
 //! Why a path became silent: a black hole for large packets, or for all packets.
 
-use super::cause::{self, Cause, Restored};
+use super::cause::{Cause, Restored, find_cause};
 use super::course::Silence;
 use super::input::{DiagnosisInput, SHORTEST_SILENCE_MS};
 use super::remedy;
@@ -39,7 +39,7 @@ pub(super) fn explain(
     silence: &Silence<'_>,
     is_only: bool,
 ) -> PathDiagnosis {
-    let cause = cause::of(input, path, silence.from_ms, silence.to_ms, silence.first.pmtu_bytes);
+    let cause = find_cause(input, path, silence.from_ms, silence.to_ms, silence.first.pmtu_bytes);
     let whole = is_only && silence.is_from_the_start() && silence.to_ms.is_none();
     let diagnosis = |kind, because, remedy| PathDiagnosis {
         path: path.name.clone(),

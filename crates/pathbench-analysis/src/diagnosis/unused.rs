@@ -32,7 +32,7 @@ pub(super) fn explain(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<P
         },
     };
     let away = match kind {
-        DiagnosisKind::Stale | DiagnosisKind::NeverEstablished => cause::away(input, path),
+        DiagnosisKind::Stale | DiagnosisKind::NeverEstablished => cause::final_interruption(input, path),
         _ => None,
     };
     Some(PathDiagnosis {

@@ -24,7 +24,7 @@ struct Course {
 }
 
 impl Course {
-    fn from(start: Timestamp) -> Self {
+    fn new(start: Timestamp) -> Self {
         let (subflows, present, points) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         Self { start, subflows, present, has_sum: false, points }
     }
@@ -72,7 +72,7 @@ impl PathCurves {
 
     /// The values of `counter` in the samples of one end. A path's value is the sum over its subflows in all streams;
     /// a closed subflow keeps its last value. `zero` is the zero of the samples' clock.
-    pub fn of_samples<'a>(
+    pub fn from_samples<'a>(
         samples: impl IntoIterator<Item = &'a Sample>,
         zero: Timestamp,
         counter: fn(&PathFigures) -> u64,
@@ -90,25 +90,23 @@ impl PathCurves {
                 (*before, *latest) = (*latest, at);
             }
             // A path's counter starts or resumes at the last moment at which the path was absent.
-            let path = paths.entry((&sample.path, sample.stream)).or_insert_with(|| Course::from(*before));
+            let path = paths.entry((&sample.path, sample.stream)).or_insert_with(|| Course::new(*before));
             path.absent_at(*before);
             path.take(at, &sample.figures, counter(&sample.figures));
         }
-        Self::new(
-            paths.into_iter().map(|((path, _), course)| {
-                (path.to_owned(), ByteCurve::of_counter(course.start, course.points))
-            }),
-        )
+        Self::new(paths.into_iter().map(|((path, _), course)| {
+            (path.to_owned(), ByteCurve::from_counter(course.start, course.points))
+        }))
     }
 
     /// Path → value of its counter.
-    pub fn at(&self, at: Timestamp) -> BTreeMap<&str, f64> {
-        self.each(|curve| curve.before(at))
+    pub fn values_at(&self, at: Timestamp) -> BTreeMap<&str, f64> {
+        self.each(|curve| curve.bytes_before(at))
     }
 
     /// Path → growth of its counter in the half-open `from..until`.
     pub fn growth(&self, from: Timestamp, until: Timestamp) -> BTreeMap<&str, f64> {
-        self.each(|curve| curve.between(from, until))
+        self.each(|curve| curve.bytes_between(from, until))
     }
 
     /// Path → part (0 to 1) of the bytes that arrived in `from..until`; empty without bytes.

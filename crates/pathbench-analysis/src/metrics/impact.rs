@@ -61,7 +61,7 @@ pub(super) fn impacts(
             let from = event.at.max(window.from);
             let until = next.map_or(window.until, |next| next.min(window.until)).max(from);
             let baseline = baseline(previous.map(|previous| previous.until), moment.from, window);
-            let dent = Dent::of(curve, stalls, baseline, Window { from, until });
+            let dent = Dent::measure(curve, stalls, baseline, Window { from, until });
             impact.before_mbps = dent.before.as_ref().ok().copied();
             impact.settled_mbps = dent.settled.as_ref().ok().copied();
             impact.recovery_ms = match (&dent.depth, &dent.recovered_at) {
@@ -104,8 +104,8 @@ struct Dent {
 }
 
 impl Dent {
-    fn of(curve: &ByteCurve, stalls: &Stalls, baseline: Window, phase: Window) -> Self {
-        let (before, settled) = (before(curve, baseline), settled(curve, phase));
+    fn measure(curve: &ByteCurve, stalls: &Stalls, baseline: Window, phase: Window) -> Self {
+        let (before, settled) = (goodput_before(curve, baseline), settled(curve, phase));
         // The lower of both: goodput that is missing because a path is down is neither a dip nor a recovery.
         let known = before.iter().chain(&settled);
         let reachable = known.copied().reduce(f64::min).unwrap_or_default();
@@ -123,26 +123,26 @@ fn baseline(previous: Option<Timestamp>, event: Timestamp, window: Window) -> Wi
     Window { from: earliest.max(event - LONGEST_BASELINE), until: event }
 }
 
-fn before(curve: &ByteCurve, baseline: Window) -> Result<f64, String> {
-    if baseline.until.since(baseline.from) < SHORTEST_BASELINE {
+fn goodput_before(curve: &ByteCurve, baseline: Window) -> Result<f64, String> {
+    if baseline.until.duration_since(baseline.from) < SHORTEST_BASELINE {
         return Err(format!(
             "less than {} of data between it and what was before it",
             duration(SHORTEST_BASELINE)
         ));
     }
-    let before = baseline.mbps(curve.between(baseline.from, baseline.until)).unwrap_or_default();
+    let before = baseline.mbps(curve.bytes_between(baseline.from, baseline.until)).unwrap_or_default();
     if before > 0.0 { Ok(before) } else { Err("nothing was delivered before it".to_owned()) }
 }
 
 fn settled(curve: &ByteCurve, phase: Window) -> Result<f64, String> {
-    let length = phase.until.since(phase.from);
+    let length = phase.until.duration_since(phase.from);
     if length < SHORTEST_RECOVERY_PHASE {
         let [length, least] = [length, SHORTEST_RECOVERY_PHASE].map(duration);
         return Err(format!("its phase lasted {length}, at least {least} needed"));
     }
     let tail = phase.until - (length / 2).clamp(STAY, Duration::from_secs(1));
     let end = Window { from: tail, until: phase.until };
-    let settled = end.mbps(curve.between(end.from, end.until)).unwrap_or_default();
+    let settled = end.mbps(curve.bytes_between(end.from, end.until)).unwrap_or_default();
     if settled > 0.0 { Ok(settled) } else { Err("nothing was delivered at the end of its phase".to_owned()) }
 }
 
@@ -163,7 +163,7 @@ fn lowest(curve: &ByteCurve, stalls: &Stalls, searched: Window, reachable: f64) 
 /// The starts of windows within `searched`. After the last byte all windows are equal, so only the first is used.
 fn positions(curve: &ByteCurve, searched: Window) -> impl Iterator<Item = Timestamp> + use<> {
     let silent = curve.end().map_or(searched.from, |end| end.max(searched.from)) + WINDOW + STEP;
-    let length = searched.until.min(silent).since(searched.from);
+    let length = searched.until.min(silent).duration_since(searched.from);
     let steps = length.checked_sub(WINDOW).map(|slack| slack.as_nanos() / STEP.as_nanos());
     let count = steps.map_or(0, |steps| u64::try_from(steps).map_or(MOST_WINDOWS, |steps| steps + 1));
     (0..count.min(MOST_WINDOWS))
@@ -175,7 +175,7 @@ fn recovery(curve: &ByteCurve, phase: Window, reachable: f64) -> Result<Timestam
     let mut from = phase.from;
     // A 10 ms bin has at most two candidates; only a record that contradicts itself has more per segment.
     for _ in 0..=2 * curve.stretches() {
-        let candidate = curve.next_byte(from).filter(|&at| phase.until.since(at) >= STAY);
+        let candidate = curve.next_byte(from).filter(|&at| phase.until.duration_since(at) >= STAY);
         let Some(candidate) = candidate else { break };
         if stays(curve, candidate, reachable) {
             return Ok(candidate);
@@ -203,5 +203,5 @@ fn stays(curve: &ByteCurve, from: Timestamp, target: f64) -> bool {
 
 fn rate(curve: &ByteCurve, from: Timestamp) -> f64 {
     let window = Window { from, until: from + WINDOW };
-    window.mbps(curve.between(window.from, window.until)).unwrap_or_default()
+    window.mbps(curve.bytes_between(window.from, window.until)).unwrap_or_default()
 }

@@ -64,10 +64,10 @@ impl DirectionAnalysis {
 /// Computes every metric of one direction of one run.
 pub fn analyse(measurement: &Measurement<'_>) -> DirectionAnalysis {
     let deliveries = measurement.deliveries;
-    let curve = ByteCurve::of_series(deliveries);
-    let stalls = Stalls::of(measurement);
+    let curve = ByteCurve::from_series(deliveries);
+    let stalls = Stalls::from_measurement(measurement);
     let window = measured(measurement);
-    let measured_bytes = window.map_or(0, |window| curve.within(window).round() as u64);
+    let measured_bytes = window.map_or(0, |window| curve.bytes_within(window).round() as u64);
     let moments = phase::moments(measurement.disturbances);
     let mut notes = Vec::new();
     let impacts = impact::impacts(measurement, &curve, &stalls, window, &moments, &mut notes);
@@ -78,13 +78,13 @@ pub fn analyse(measurement: &Measurement<'_>) -> DirectionAnalysis {
         goodput_mbps: window.and_then(|window| window.mbps(measured_bytes as f64)),
         delivered_bytes: deliveries.total_bytes(),
         duration_ms: match (deliveries.first, deliveries.last) {
-            (Some(first), Some(last)) => last.since(first).as_nanos() as f64 / 1e6,
+            (Some(first), Some(last)) => last.duration_since(first).as_nanos() as f64 / 1e6,
             _ => 0.0,
         },
         stall_ms: stalls.longest_ms(),
         hung_ms: measurement.gave_up.map(|gave_up| {
             let from = deliveries.last.unwrap_or_else(|| start(measurement));
-            gave_up.since(from).as_nanos() as f64 / 1e6
+            gave_up.duration_since(from).as_nanos() as f64 / 1e6
         }),
         impacts,
         phases: window.map_or_else(Vec::new, |window| phase::phases(measurement, &curve, window, &moments)),

@@ -21,7 +21,7 @@ pub(super) fn moments(disturbances: &[Disturbance]) -> Vec<Moment<'_>> {
     let mut moments: Vec<Moment<'_>> = Vec::new();
     for event in ordered {
         match moments.last_mut() {
-            Some(moment) if event.at.since(moment.until) < SAME_MOMENT => {
+            Some(moment) if event.at.duration_since(moment.until) < SAME_MOMENT => {
                 moment.until = event.at;
                 moment.events.push(event);
             }
@@ -56,9 +56,9 @@ pub(super) fn phases(
             let stretch = Window { from, until: end.min(window.until) };
             let last = stretch.until == window.until;
             let bytes = if last && from <= stretch.until {
-                curve.within(stretch)
+                curve.bytes_within(stretch)
             } else {
-                curve.between(stretch.from, stretch.until)
+                curve.bytes_between(stretch.from, stretch.until)
             };
             Some(Phase {
                 direction: measurement.direction,

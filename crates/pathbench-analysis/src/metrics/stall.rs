@@ -15,9 +15,9 @@ pub(super) struct Stalls {
 }
 
 impl Stalls {
-    pub(super) fn of(measurement: &Measurement<'_>) -> Self {
+    pub(super) fn from_measurement(measurement: &Measurement<'_>) -> Self {
         let deliveries = measurement.deliveries;
-        let backlog = measurement.offered.map(|offered| Backlog::between(offered, deliveries));
+        let backlog = measurement.offered.map(|offered| Backlog::new(offered, deliveries));
         let warm =
             deliveries.first.map_or_else(Timestamp::default, |_| start(measurement) + measurement.omit);
         let mut intervals: Vec<Gap> = silences(measurement)
@@ -61,7 +61,7 @@ impl Stalls {
 }
 
 fn longest_ms(stalls: impl Iterator<Item = Gap>) -> f64 {
-    let longest = stalls.map(|stall| stall.until.since(stall.from)).max().unwrap_or_default();
+    let longest = stalls.map(|stall| stall.until.duration_since(stall.from)).max().unwrap_or_default();
     longest.as_nanos() as f64 / 1e6
 }
 
@@ -111,7 +111,7 @@ struct Backlog<'a> {
 }
 
 impl<'a> Backlog<'a> {
-    fn between(offered: &'a DeliverySeries, delivered: &'a DeliverySeries) -> Self {
+    fn new(offered: &'a DeliverySeries, delivered: &'a DeliverySeries) -> Self {
         Self { offered, delivered, offered_by: running_sum(offered), delivered_by: running_sum(delivered) }
     }
 

@@ -76,7 +76,7 @@ fn figures() -> impl Strategy<Value = PathFigures> {
                 rttvar_ms: ms,
                 rto_ms: ms,
                 min_rtt_ms: Some(ms),
-                ..PathFigures::between(local, SocketAddr::from(([10, 0, 9, 1], 2)))
+                ..PathFigures::new(local, SocketAddr::from(([10, 0, 9, 1], 2)))
             }
         },
     )

@@ -62,7 +62,7 @@ fn the_offset_is_found_within_half_a_round_trip() {
     let moved = offset.apply(server);
     let error_ms = moved.offered.first.unwrap().ms_from(at(1_040));
     assert!(error_ms.abs() <= 15.0, "{error_ms}");
-    let apart = moved.offered.last.unwrap().since(moved.offered.first.unwrap());
+    let apart = moved.offered.last.unwrap().duration_since(moved.offered.first.unwrap());
     assert_eq!(apart, Duration::from_millis(960), "moving changes no distance");
 }
 

@@ -156,7 +156,8 @@ fn the_summary_has_jains_index_of_the_utilisations() {
 #[test]
 fn the_interval_of_more_values_than_the_exact_distribution_covers_has_the_exact_ranks() {
     let mut random = SplitMix64::new(5);
-    let mut draws = |count: usize| -> Vec<f64> { (0..count).map(|_| random.below(1 << 40) as f64).collect() };
+    let mut draws =
+        |count: usize| -> Vec<f64> { (0..count).map(|_| random.draw_below(1 << 40) as f64).collect() };
     let differences = draws(120);
     let averages = walsh(&differences);
     let expected = [averages[2_882 - 1], averages[averages.len() - 2_882]];
@@ -208,7 +209,7 @@ fn a_verdict_needs_the_whole_interval_on_one_side() {
 #[test]
 fn thousands_of_pairs_take_bounded_time() {
     let mut random = SplitMix64::new(7);
-    let values: Vec<f64> = (0..50_000).map(|_| random.below(1_000_000) as f64 - 400_000.0).collect();
+    let values: Vec<f64> = (0..50_000).map(|_| random.draw_below(1_000_000) as f64 - 400_000.0).collect();
     let found = paired(&values).unwrap();
     let [low, high] = found.ci95.unwrap();
     assert!(low < 100_000.0 && 100_000.0 < high && high - low < 10_000.0, "{found:?}");
@@ -340,8 +341,8 @@ fn noise(kind: &str, random: &mut SplitMix64) -> Vec<f64> {
                 last
             }
             // One run in ten has three times the noise.
-            "heavy tail" => normal(random) * if random.below(10) == 0 { 2.24 } else { 0.745 },
-            "bimodal" => (if random.below(4) == 0 { -1.6 } else { 0.53 }) + 0.3 * normal(random),
+            "heavy tail" => normal(random) * if random.draw_below(10) == 0 { 2.24 } else { 0.745 },
+            "bimodal" => (if random.draw_below(4) == 0 { -1.6 } else { 0.53 }) + 0.3 * normal(random),
             _ => normal(random),
         })
         .collect()
@@ -356,7 +357,7 @@ fn found_different(kind: &str, cv: f64, factor: f64, studies: u32) -> u32 {
         let differences: Vec<f64> = noise
             .chunks(2)
             .map(|pair| {
-                let sign = if random.below(2) == 0 { 1.0 } else { -1.0 };
+                let sign = if random.draw_below(2) == 0 { 1.0 } else { -1.0 };
                 factor.ln() + sign * cv * (pair[1] - pair[0])
             })
             .collect();

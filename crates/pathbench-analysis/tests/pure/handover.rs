@@ -69,7 +69,7 @@ impl Activity {
                 backoff,
                 since_last_sent_ms: if self.quic { 0 } else { since(&self.data, now) },
                 since_last_received_ms: if self.quic { 0 } else { since(&self.received, now) },
-                ..PathFigures::between(address(1), address(2))
+                ..PathFigures::new(address(1), address(2))
             },
         }
     }

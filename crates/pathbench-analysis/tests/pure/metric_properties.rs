@@ -92,7 +92,7 @@ impl Run {
         let paths = PathCurves::new([("wlan", true), ("eth", false)].map(|(path, wanted)| {
             let points = counters.iter().filter(|(_, wlan, _)| *wlan == wanted);
             let points = points.map(|&(micros, _, bytes)| (at(micros), bytes));
-            (path.to_owned(), ByteCurve::of_counter(origin, points))
+            (path.to_owned(), ByteCurve::from_counter(origin, points))
         }));
         analyse(&Measurement {
             origin,

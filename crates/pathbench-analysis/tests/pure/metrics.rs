@@ -429,7 +429,7 @@ fn shares_are_interpolated_to_the_bounds_of_a_phase() {
     let deliveries = delivered(10_001, |_| FULL);
     let counter = |path: &str, points: [(f64, u64); 3]| {
         let points = points.map(|(ms, bytes)| (at(ms), bytes));
-        (path.to_owned(), ByteCurve::of_counter(ORIGIN, points))
+        (path.to_owned(), ByteCurve::from_counter(ORIGIN, points))
     };
     // wlan carries a quarter until it goes down at 3000 ms, between two samples; eth carries the rest.
     let paths = PathCurves::new([

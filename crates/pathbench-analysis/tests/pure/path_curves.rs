@@ -13,12 +13,8 @@ fn at(ms: u64) -> Timestamp {
 
 fn sample(t_ms: f64, path: &str, stream: u32, subflow: u32, bytes_received: u64) -> Sample {
     let address = ([10, 0, 0, 1], 5201).into();
-    let figures = PathFigures {
-        subflow,
-        state: PathState::Open,
-        bytes_received,
-        ..PathFigures::between(address, address)
-    };
+    let figures =
+        PathFigures { subflow, state: PathState::Open, bytes_received, ..PathFigures::new(address, address) };
     Sample { stream, ..pathbench_testkit::sample(t_ms, Side::Server, path, figures) }
 }
 
@@ -32,9 +28,9 @@ fn a_path_has_all_its_subflows_and_streams() {
         sample(200.0, "wlan", 0, 3, 20),
         sample(-10.0, "wlan", 0, 1, 0),
     ];
-    let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
+    let curves = PathCurves::from_samples(&samples, ZERO, |figures| figures.bytes_received);
     let found = [0, 50, 100, 150, 200, 900].map(|ms| {
-        let values = curves.at(at(ms));
+        let values = curves.values_at(at(ms));
         (values["wlan"].round() as u64, values["eth"].round() as u64)
     });
     assert_eq!(found, [(5, 91), (31, 545), (57, 1000), (67, 1000), (77, 1000), (77, 1000)]);
@@ -51,8 +47,8 @@ fn a_closed_subflow_that_is_summed_up_counts_once() {
         summed,
         sample(300.0, "wlan", 0, 3, 20),
     ];
-    let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
-    let found = [100, 200, 300].map(|ms| curves.at(at(ms))["wlan"].round() as u64);
+    let curves = PathCurves::from_samples(&samples, ZERO, |figures| figures.bytes_received);
+    let found = [100, 200, 300].map(|ms| curves.values_at(at(ms))["wlan"].round() as u64);
     assert_eq!(found, [50, 57, 77]);
 }
 
@@ -68,8 +64,8 @@ fn a_path_that_returns_has_carried_nothing_meanwhile() {
         sample(400.0, "wlan", 0, 3, 20),
         sample(500.0, "wlan", 0, 3, 30),
     ];
-    let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
-    let found = [100, 200, 300, 350, 400, 500].map(|ms| curves.at(at(ms))["wlan"].round() as u64);
+    let curves = PathCurves::from_samples(&samples, ZERO, |figures| figures.bytes_received);
+    let found = [100, 200, 300, 350, 400, 500].map(|ms| curves.values_at(at(ms))["wlan"].round() as u64);
     assert_eq!(found, [50, 50, 50, 60, 70, 80]);
 }
 
@@ -77,20 +73,20 @@ fn a_path_that_returns_has_carried_nothing_meanwhile() {
 fn counters_are_linear_between_samples() {
     let samples =
         [(0.0, 0), (100.0, 1000), (200.0, 1000)].map(|(t_ms, bytes)| sample(t_ms, "a", 0, 1, bytes));
-    let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
-    let found = [50, 150, 900].map(|ms| curves.at(at(ms))["a"]);
+    let curves = PathCurves::from_samples(&samples, ZERO, |figures| figures.bytes_received);
+    let found = [50, 150, 900].map(|ms| curves.values_at(at(ms))["a"]);
     assert!(
         found.iter().zip([500.0, 1000.0, 1000.0]).all(|(a, b): (&f64, f64)| (a - b).abs() < 1e-9),
         "{found:?}"
     );
-    assert!(curves.at(ZERO - Duration::from_millis(5))["a"].abs() < 1e-9);
+    assert!(curves.values_at(ZERO - Duration::from_millis(5))["a"].abs() < 1e-9);
 }
 
 #[test]
 fn a_path_that_carried_nothing_has_a_share_of_nothing() {
     let samples =
         [sample(100.0, "eth", 0, 1, 100), sample(200.0, "eth", 0, 1, 400), sample(200.0, "wlan", 0, 2, 0)];
-    let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
+    let curves = PathCurves::from_samples(&samples, ZERO, |figures| figures.bytes_received);
     assert_eq!(curves.shares(at(0), at(150)), [("eth".to_owned(), 1.0), ("wlan".to_owned(), 0.0)].into());
     assert!(curves.shares(at(200), at(500)).is_empty(), "after the last sample nothing is known to arrive");
 }

@@ -70,7 +70,7 @@ fn figures(subflow: u32, mss_bytes: u32, cwnd_segments: u64, srtt_ms: f64, bytes
         cwnd_bytes: cwnd_segments * u64::from(mss_bytes),
         srtt_ms,
         bytes_sent,
-        ..PathFigures::between(address, address)
+        ..PathFigures::new(address, address)
     }
 }
 

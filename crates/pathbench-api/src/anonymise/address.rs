@@ -1,18 +1,13 @@
 //! Addresses in texts: IPv4 and IPv6 become prefixes, link-layer addresses are removed, also from names of interfaces.
 
-use super::REMOVED;
 use pathbench_record::network::network;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Replaces removed text.
+pub const REMOVED: &str = "(removed)";
+
 const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 48;
-
-/// Prefixes instead of all addresses in `text`, IP and link-layer.
-///
-/// Digits of other scripts count as digits: `１９２.０.２.７` is an address to a reader.
-pub fn addresses(text: &str) -> String {
-    super::settled(text, |text| replaced(text, |_| None))
-}
 
 /// One pass over `text`; `number` tells the names of interfaces of one result apart.
 pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>) -> String {

@@ -1,6 +1,6 @@
 //! The anonymous form of a result: what everybody may read of it.
 //!
-//! It works on the text of every string, keys included, because addresses are not only in fields for addresses: events,
+//! The anonymiser works on the text of every string, keys included, because addresses are not only in fields for addresses: events,
 //! notes, error messages and traces hold them too. IPv4 addresses become their /24 and IPv6 addresses their /48; a
 //! prefix may still identify a household, which `GET /v1/privacy` says. Names of Wi-Fi networks and link-layer addresses
 //! go, wherever the same result repeats them; of an interface that is named by its address the kind stays. Applying it
@@ -8,7 +8,7 @@
 
 mod address;
 
-pub use address::addresses;
+pub use address::REMOVED;
 
 use crate::name::Name;
 use crate::summary::Summary;
@@ -33,9 +33,6 @@ const PERSONAL: [&str; 14] = [
     "iccid",
     "user",
 ];
-
-/// Replaces removed text.
-pub const REMOVED: &str = "(removed)";
 
 /// Shorter texts are removed from their field only: they are part of too many words.
 const SHORTEST_REPEATED: usize = 3;
@@ -210,6 +207,13 @@ impl Anonymiser {
             }
         }
     }
+}
+
+/// Prefixes instead of all addresses in `text`, IP and link-layer.
+///
+/// Digits of other scripts count as digits: `１９２.０.２.７` is an address to a reader.
+pub fn addresses(text: &str) -> String {
+    settled(text, |text| address::replaced(text, |_| None))
 }
 
 /// `text` after as many passes as change it, so that what is anonymous stays as it is: a name can be part of an anonymous

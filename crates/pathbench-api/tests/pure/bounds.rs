@@ -1,12 +1,12 @@
 //! The bounds of the records that agents, test servers and collectors exchange, and their values.
 
-use pathbench_api::bounds;
+use pathbench_api::bounds::{self, EARLIEST_MS};
 use pathbench_api::digest::Digest;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::live::LiveReport;
 use pathbench_api::name::Name;
 use pathbench_api::problem::{LineAnswer, LineStatus};
-use pathbench_api::submission::{EARLIEST_MS, Submission, SubmissionError, id_time_ms, new_id};
+use pathbench_api::submission::{Submission, SubmissionError, id_time_ms, new_id};
 use pathbench_api::summary::Summary;
 use serde_json::{Value, json};
 use std::str::FromStr;
@@ -144,7 +144,7 @@ fn a_line_is_stored_once_and_sent_again_only_to_a_busy_collector() {
 #[test]
 fn a_digest_is_written_as_64_hexadecimal_digits() {
     const TEXT: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    let digest = Digest::of(b"abc");
+    let digest = Digest::compute(b"abc");
     assert_eq!(digest.to_string(), TEXT);
     assert_eq!(serde_json::to_value(digest).unwrap(), TEXT);
     assert_eq!(Digest::from_str(TEXT), Ok(digest));

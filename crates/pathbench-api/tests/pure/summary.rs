@@ -1,7 +1,7 @@
 //! The summary of a result.
 
 use pathbench_api::summary::{
-    Best, Context, GroupSummary, HandoverSummary, Mode, NetworkKind, Summary, family_pairs,
+    Best, GroupSummary, HandoverSummary, Mode, NetworkKind, Summary, SummaryContext, family_pairs,
 };
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{HandoverReason, ResultDocument, RunRecord, UnreachableBecause};
@@ -32,7 +32,7 @@ fn the_mode_follows_from_the_command() {
         if !has_links {
             document.links.clear();
         }
-        Summary::of(&document, Context::default()).mode
+        Summary::from_document(&document, SummaryContext::default()).mode
     };
     assert_eq!(mode("test", false), Mode::Stable);
     assert_eq!(mode("roam", false), Mode::Mobile);
@@ -43,7 +43,7 @@ fn the_mode_follows_from_the_command() {
 #[test]
 fn the_networks_of_a_lab_are_the_emulated_paths_of_its_runs() {
     let runs = vec![run(Transport::Mptcp, true, true, None), run(Transport::Mpquic, true, true, None)];
-    let summary = Summary::of(&with_runs(runs), Context::default());
+    let summary = Summary::from_document(&with_runs(runs), SummaryContext::default());
     let networks: Vec<_> = summary.networks.iter().map(|one| (one.path.as_str(), one.kind)).collect();
     assert_eq!(networks, [("eth", NetworkKind::Emulated), ("wlan", NetworkKind::Emulated)]);
 }
@@ -54,7 +54,8 @@ fn a_summary_has_the_chosen_server_its_groups_and_its_reachability() {
     let mut other = document.servers[0].clone();
     (other.name, other.chosen) = (Some("Ghent".to_owned()), false);
     document.servers.insert(0, other);
-    let summary = Summary::of(&document, Context { started_ms: 7, ..Context::default() });
+    let summary =
+        Summary::from_document(&document, SummaryContext { started_ms: 7, ..SummaryContext::default() });
     assert_eq!(summary.server.unwrap().as_str(), "Louvain");
     assert_eq!(summary.started_ms, 7);
     let [GroupSummary { label, pattern, variant, runs, valid, figures, shares, .. }] = &summary.groups[..]
@@ -83,7 +84,7 @@ fn only_valid_runs_have_handovers_and_pairs_of_delays() {
         mpquic.handover = None;
         mpquic.directions[0].delay_ms.as_mut().unwrap().max = 4000.0;
         let runs = vec![run(Transport::Mptcp, mptcp_is_valid, true, None), mpquic];
-        Summary::of(&with_runs(runs), Context::default())
+        Summary::from_document(&with_runs(runs), SummaryContext::default())
     };
     let valid = summary(true);
     assert_eq!(
@@ -130,7 +131,7 @@ fn group(label: &str, pattern: &str, valid: u32, figures: &Value) -> Value {
 
 #[test]
 fn the_figure_of_a_transport_is_that_of_its_best_path_with_valid_runs() {
-    let mut summary = Summary::of(&document(), Context::default());
+    let mut summary = Summary::from_document(&document(), SummaryContext::default());
     let groups = json!([
         group("tcp@wlan", "bulk", 3, &json!({ "goodput_mbps": 20.0, "fct_ms": 900.0 })),
         group("tcp@lte", "bulk", 1, &json!({ "goodput_mbps": 30.0, "fct_ms": 700.0 })),

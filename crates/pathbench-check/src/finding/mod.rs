@@ -51,7 +51,7 @@ impl Finding {
         Self::new(id, Level::Advice, found, meaning)
     }
 
-    /// A problem has a remedy: [`Self::with`] adds it.
+    /// A problem has a remedy: [`Self::with_step`] adds it.
     pub fn problem(id: FindingId, found: impl Into<String>, meaning: impl Into<String>) -> Self {
         Self::new(id, Level::Problem, found, meaning)
     }
@@ -62,19 +62,19 @@ impl Finding {
     }
 
     #[must_use]
-    pub fn about(self, subject: impl Into<String>) -> Self {
+    pub fn with_subject(self, subject: impl Into<String>) -> Self {
         Self { subject: Some(subject.into()), ..self }
     }
 
     /// Adds a step of the remedy.
     #[must_use]
-    pub fn with(mut self, step: impl Into<String>) -> Self {
+    pub fn with_step(mut self, step: impl Into<String>) -> Self {
         self.remedy.push(step.into());
         self
     }
 
     #[must_use]
-    pub fn with_all(mut self, steps: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_steps(mut self, steps: impl IntoIterator<Item = String>) -> Self {
         self.remedy.extend(steps);
         self
     }

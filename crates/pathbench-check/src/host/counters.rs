@@ -63,7 +63,7 @@ fn blackhole(facts: &HostFacts, counters: &KernelCounters) -> Finding {
              do so.",
         ),
     )
-    .with(format!("To end the suspension, write the timeout again: sysctl -w net.mptcp.blackhole_timeout={timeout_s}"))
+    .with_step(format!("To end the suspension, write the timeout again: sysctl -w net.mptcp.blackhole_timeout={timeout_s}"))
 }
 
 fn fallbacks(counters: &KernelCounters) -> Finding {
@@ -82,7 +82,7 @@ fn fallbacks(counters: &KernelCounters) -> Finding {
         "MPCapableFallbackSYNACK: the server has no MPTCP, or a middlebox removed MP_CAPABLE. MPCapableFallbackACK: a client's \
          options did not arrive. MPCapableDataFallback and DssFallback: a middlebox removed or changed MPTCP options later.",
     )
-    .with("pathbench check SERVER")
+    .with_step("pathbench check SERVER")
 }
 
 fn joins(counters: &KernelCounters) -> Finding {
@@ -107,7 +107,7 @@ fn joins(counters: &KernelCounters) -> Finding {
         found,
         "Some subflows were not established since the start of this network namespace.",
     )
-    .with("pathbench check SERVER")
+    .with_step("pathbench check SERVER")
 }
 
 fn reverse_path_drops(facts: &HostFacts, counters: &KernelCounters) -> Option<Finding> {
@@ -125,6 +125,6 @@ fn reverse_path_drops(facts: &HostFacts, counters: &KernelCounters) -> Option<Fi
     let meaning = "Packets arrived on an interface by which the kernel would not send the answer.";
     Some(
         Finding::advice(id, found, meaning)
-            .with("nstat -az TcpExtIPReversePathFilter (does it increase during a transfer?)"),
+            .with_step("nstat -az TcpExtIPReversePathFilter (does it increase during a transfer?)"),
     )
 }

@@ -48,7 +48,7 @@ fn examine(facts: &HostFacts, endpoint: &MptcpEndpoint) -> Option<Finding> {
             ),
         );
         let add = format!("ip mptcp endpoint add {address} dev {right} {flags}");
-        return Some(finding.about(address.to_string()).with(delete).with(add));
+        return Some(finding.with_subject(address.to_string()).with_step(delete).with_step(add));
     }
     (!flags.subflow && !flags.signal && !flags.implicit && !flags.laminar).then(|| {
         Finding::advice(
@@ -56,9 +56,9 @@ fn examine(facts: &HostFacts, endpoint: &MptcpEndpoint) -> Option<Finding> {
             format!("endpoint {id} ({address}) has neither `subflow` nor `signal`"),
             "The path manager neither opens subflows from it nor announces it.",
         )
-        .about(address.to_string())
-        .with(delete)
-        .with(format!("ip mptcp endpoint add {address} dev {} subflow", facts.name(assigned.index)))
+        .with_subject(address.to_string())
+        .with_step(delete)
+        .with_step(format!("ip mptcp endpoint add {address} dev {} subflow", facts.name(assigned.index)))
     })
 }
 
@@ -80,18 +80,19 @@ fn absent(facts: &HostFacts, endpoint: &MptcpEndpoint, id: &str, delete: String)
         let meaning = "This host announces the address to peers. That is correct only if it is the address of a NAT that \
                        forwards connections to this host.";
         return Finding::advice(FindingId::EndpointAddress, found, meaning)
-            .about(address.to_string())
-            .with("If it is not:")
-            .with(delete);
+            .with_subject(address.to_string())
+            .with_step("If it is not:")
+            .with_step(delete);
     }
     let meaning = format!(
         "An endpoint names an address of this host, never one of the peer. The kernel opens no subflow from it \
          (MPJoinSynTxBindErr), and with `signal` it announces an address that leads elsewhere.{owner}"
     );
-    let finding =
-        Finding::problem(FindingId::EndpointAddress, found, meaning).about(address.to_string()).with(delete);
+    let finding = Finding::problem(FindingId::EndpointAddress, found, meaning)
+        .with_subject(address.to_string())
+        .with_step(delete);
     match replacement(facts, endpoint) {
-        Some(own) => finding.with(format!(
+        Some(own) => finding.with_step(format!(
             "ip mptcp endpoint add {} dev {} {}",
             own.network.addr(),
             facts.name(own.index),
@@ -105,7 +106,7 @@ fn absent(facts: &HostFacts, endpoint: &MptcpEndpoint, id: &str, delete: String)
 /// same subnet.
 fn replacement<'a>(facts: &'a HostFacts, endpoint: &MptcpEndpoint) -> Option<&'a InterfaceAddress> {
     let endpoints = facts.endpoints.as_deref().unwrap_or_default();
-    let family = AddressFamily::of(endpoint.address);
+    let family = AddressFamily::from_address(endpoint.address);
     let interface = endpoint.interface.or_else(|| neighbour(facts, endpoint.address).map(|own| own.index))?;
     let own = facts.address_of(interface, family)?;
     (!endpoints.iter().any(|other| other.address == own.network.addr())).then_some(own)
@@ -160,8 +161,8 @@ fn without_endpoint<'a>(
         Some(primary) => without.iter().position(|path| path.link.index == primary),
         None => (without.len() < count && !without.is_empty()).then_some(0),
     };
-    if let Some(place) = first {
-        without.remove(place);
+    if let Some(index) = first {
+        without.remove(index);
     }
     without
 }
@@ -175,7 +176,7 @@ fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool) -> Finding {
         let meaning = format!(
             "Peers open subflows to {name}, because its address is announced. Connections that this host opens do not use it."
         );
-        return Finding::advice(id, found, meaning).about(name.clone());
+        return Finding::advice(id, found, meaning).with_subject(name.clone());
     }
     let add = format!("ip mptcp endpoint add {address} dev {name} subflow{backup}");
     if let Some(vpn) = facts.vpn() {
@@ -184,20 +185,20 @@ fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool) -> Finding {
             vpn.name
         );
         return Finding::advice(id, found, meaning)
-            .about(name.clone())
-            .with("If this is intended:")
-            .with(add);
+            .with_subject(name.clone())
+            .with_step("If this is intended:")
+            .with_step(add);
     }
     let meaning = format!(
         "The path manager opens no subflow over {name}: MPTCP connections of this host negotiate multipath and use the path \
          of their initial subflow only."
     );
-    let finding = Finding::problem(id, found, meaning).about(name.clone()).with(add);
-    if facts.has_default_route(AddressFamily::of(address), None) {
+    let finding = Finding::problem(id, found, meaning).with_subject(name.clone()).with_step(add);
+    if facts.has_default_route(AddressFamily::from_address(address), None) {
         return finding;
     }
     let subnet = path.network.trunc();
-    finding.with(format!(
+    finding.with_step(format!(
         "On the server, because no default route leads from {subnet} to its other addresses: ip mptcp endpoint add ADDRESS \
          dev INTERFACE signal (ADDRESS: the one in {subnet})"
     ))
@@ -230,14 +231,14 @@ fn examine_limits(facts: &HostFacts, endpoints: &[MptcpEndpoint], limits: MptcpL
         let meaning = "A connection may have no subflow beside its initial one. Endpoints have no effect.";
         let finding =
             if most < 2 { Finding::advice(id, found, meaning) } else { Finding::problem(id, found, meaning) };
-        return finding.with(set(add_addr_accepted.max(needed)));
+        return finding.with_step(set(add_addr_accepted.max(needed)));
     }
     if (subflows as usize) + 1 < most {
         let meaning = format!(
             "A connection has at most {} subflows, and {most} interfaces are fit to be paths.",
             subflows + 1
         );
-        return Finding::advice(id, found, meaning).with(set(add_addr_accepted));
+        return Finding::advice(id, found, meaning).with_step(set(add_addr_accepted));
     }
     if add_addr_accepted == 0 && most >= 2 {
         let direct = AddressFamily::ALL.iter().all(|family| !facts.has_default_route(*family, None));
@@ -248,7 +249,7 @@ fn examine_limits(facts: &HostFacts, endpoints: &[MptcpEndpoint], limits: MptcpL
             "The path manager ignores the addresses that a server announces (ADD_ADDR). A server that is reached at several \
              addresses requires a value above 0 here."
         };
-        return Finding::advice(id, found, meaning).with(set(needed.max(subflows)));
+        return Finding::advice(id, found, meaning).with_step(set(needed.max(subflows)));
     }
     Finding::ok(id, found)
 }

@@ -11,7 +11,7 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
         Ok(rules) if rules.mptcp.is_empty() => findings.push(Finding::ok(id, summary(rules))),
         Ok(rules) => findings.extend(rules.mptcp.iter().map(removes)),
         Err(reason) => {
-            findings.push(Finding::not_examined(id, reason).with("Run it as root (CAP_NET_ADMIN)."));
+            findings.push(Finding::not_examined(id, reason).with_step("Run it as root (CAP_NET_ADMIN)."));
         }
     }
     match &facts.legacy_tables {
@@ -21,10 +21,11 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
                 FindingId::FirewallLegacy,
                 format!("legacy iptables has tables ({}), whose rules were not read", tables.join(", ")),
             )
-            .with("iptables-legacy-save | grep -E 'tcp-option 30|TCPOPTSTRIP'"),
+            .with_step("iptables-legacy-save | grep -E 'tcp-option 30|TCPOPTSTRIP'"),
         ),
         Err(reason) => {
-            findings.push(Finding::not_examined(FindingId::FirewallLegacy, reason).with("Run it as root."));
+            findings
+                .push(Finding::not_examined(FindingId::FirewallLegacy, reason).with_step("Run it as root."));
         }
     }
     findings
@@ -69,7 +70,9 @@ fn removes(rule: &MptcpRule) -> Finding {
     } else {
         Finding::problem(id, found, meaning)
     };
-    finding.about(rule.chain.clone()).with(format!("nft delete rule {} handle {}", rule.chain, rule.handle))
+    finding
+        .with_subject(rule.chain.clone())
+        .with_step(format!("nft delete rule {} handle {}", rule.chain, rule.handle))
 }
 
 /// RFC 8684, section 8.

@@ -63,13 +63,13 @@ fn paths_found(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> 
             "no interface is up with an address and a route",
             "This host reaches no server, over one path or several.",
         )
-        .with("ip link set INTERFACE up, then an address and a route by DHCP or by hand"),
+        .with_step("ip link set INTERFACE up, then an address and a route by DHCP or by hand"),
         1 => Finding::advice(
             id,
             format!("one path only: {}", described.join("; ")),
             "Multipath requires a second interface with an address and a route.",
         )
-        .with(further),
+        .with_step(further),
         _ => Finding::ok(id, described.join("; ")),
     }
 }
@@ -108,7 +108,7 @@ fn why_unfit(facts: &HostFacts, link: &NetworkInterface) -> Option<Finding> {
     let is_virtual = link.kind.as_deref().is_some_and(|kind| VIRTUAL.contains(&kind));
     let has_address = has_address(facts, link);
     let advice = |found: String, meaning: &str| {
-        Finding::advice(FindingId::Interface, found, meaning).about(name.clone())
+        Finding::advice(FindingId::Interface, found, meaning).with_subject(name.clone())
     };
     if is_virtual && !has_address {
         return None;
@@ -116,7 +116,7 @@ fn why_unfit(facts: &HostFacts, link: &NetworkInterface) -> Option<Finding> {
     if !link.up {
         return Some(
             advice(format!("{name} is down"), "It carries no path until it is up.")
-                .with(format!("ip link set {name} up")),
+                .with_step(format!("ip link set {name} up")),
         );
     }
     // The bridge of containers or virtual machines, of which none runs.
@@ -130,13 +130,14 @@ fn why_unfit(facts: &HostFacts, link: &NetworkInterface) -> Option<Finding> {
             "Connect the cable or the modem."
         };
         return Some(
-            advice(format!("{name} has no carrier"), "It carries no path until it is connected.").with(step),
+            advice(format!("{name} has no carrier"), "It carries no path until it is connected.")
+                .with_step(step),
         );
     }
     if !has_address {
         let step = format!("Assign one by DHCP, or: ip address add ADDRESS/PREFIX dev {name}");
         return Some(
-            advice(format!("{name} has no address"), "It carries no path until it has one.").with(step),
+            advice(format!("{name} has no address"), "It carries no path until it has one.").with_step(step),
         );
     }
     let mut addresses =
@@ -152,7 +153,7 @@ fn why_unfit(facts: &HostFacts, link: &NetworkInterface) -> Option<Finding> {
         let step = format!(
             "ip route add default via ROUTER dev {name} metric 200 (ROUTER: the router of its subnet)"
         );
-        advice(found, "Only hosts in its subnet are reachable over it.").with(step)
+        advice(found, "Only hosts in its subnet are reachable over it.").with_step(step)
     })
 }
 
@@ -176,7 +177,8 @@ fn metered(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> Vec<
             .filter(|endpoint| !endpoint.flags.backup)
             .collect();
         if main.is_empty() {
-            findings.push(Finding::ok(FindingId::Metered, format!("{name} {why}")).about(name.clone()));
+            findings
+                .push(Finding::ok(FindingId::Metered, format!("{name} {why}")).with_subject(name.clone()));
             continue;
         }
         let changes = main.iter().filter_map(|endpoint| endpoint.id);
@@ -186,8 +188,8 @@ fn metered(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> Vec<
                 format!("{name} {why}, and its endpoint has no flag `backup`"),
                 "MPTCP sends data over it even while another path works.",
             )
-            .about(name.clone())
-            .with_all(changes.map(|id| format!("ip mptcp endpoint change id {id} backup"))),
+            .with_subject(name.clone())
+            .with_steps(changes.map(|id| format!("ip mptcp endpoint change id {id} backup"))),
         );
     }
     findings
@@ -214,9 +216,9 @@ fn same_subnet(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> 
                  requests for either address on both interfaces: packets for one path take the other. Both interfaces \
                  probably lead to the same network.",
             )
-            .about(subnet.to_string())
-            .with_all(arp)
-            .with("Better: give each path a subnet of its own, on both hosts.")
+            .with_subject(subnet.to_string())
+            .with_steps(arp)
+            .with_step("Better: give each path a subnet of its own, on both hosts.")
         })
         .collect()
 }
@@ -244,8 +246,8 @@ fn vpn_bypass(facts: &HostFacts) -> Vec<Finding> {
             format!("{tunnel} has the default route, and endpoints are bound to other interfaces: {}", named.join(", ")),
             format!("Subflows from these endpoints bypass {tunnel}: their packets and addresses are visible outside of the VPN."),
         )
-        .about(tunnel)
-        .with("If all traffic has to use the VPN:")
-        .with_all(bypassing.iter().filter_map(|(endpoint, _)| endpoint.id).map(|id| format!("ip mptcp endpoint delete id {id}"))),
+        .with_subject(tunnel)
+        .with_step("If all traffic has to use the VPN:")
+        .with_steps(bypassing.iter().filter_map(|(endpoint, _)| endpoint.id).map(|id| format!("ip mptcp endpoint delete id {id}"))),
     ]
 }

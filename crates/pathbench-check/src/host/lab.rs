@@ -1,4 +1,4 @@
-//! What `pathbench lab` requires of this host. None of it concerns multipath, so nothing here is a problem.
+//! Requirements of `pathbench lab` on this host. None of it concerns multipath, so nothing here is a problem.
 
 use crate::facts::HostFacts;
 use crate::finding::{Finding, FindingId};
@@ -13,7 +13,7 @@ fn namespaces(facts: &HostFacts) -> Finding {
         Ok(()) => Finding::ok(id, "ordinary users can create user, network and PID namespaces"),
         Err(error) => {
             Finding::advice(id, format!("cannot {}: {}", error.step, error.errno), "Labs run as root only.")
-                .with(error.refusal.to_string())
+                .with_step(error.refusal.to_string())
         }
     }
 }
@@ -27,8 +27,8 @@ fn tun(facts: &HostFacts) -> Finding {
             format!("/dev/net/tun: {reason}"),
             "Links of the `emulated` engine (delay, loss, traces) cannot be created.",
         )
-        .with("modprobe tun (in a container: --device /dev/net/tun)")
-        .with("chmod 666 /dev/net/tun"),
+        .with_step("modprobe tun (in a container: --device /dev/net/tun)")
+        .with_step("chmod 666 /dev/net/tun"),
     }
 }
 
@@ -41,8 +41,8 @@ fn nf_tables(facts: &HostFacts) -> Finding {
             "the kernel has no nf_tables",
             "Routers of a lab can neither drop ICMP messages nor limit the MSS nor be middleboxes.",
         )
-        .with("modprobe nf_tables"),
-        Err(reason) => Finding::not_examined(id, reason).with("Run it as root."),
+        .with_step("modprobe nf_tables"),
+        Err(reason) => Finding::not_examined(id, reason).with_step("Run it as root."),
     }
 }
 
@@ -54,6 +54,6 @@ fn netem(facts: &HostFacts) -> Finding {
         Ok(false) => {
             Finding::ok(id, "the kernel has no netem: links with delay or loss use the emulated engine")
         }
-        Err(reason) => Finding::not_examined(id, reason).with("Run it as root."),
+        Err(reason) => Finding::not_examined(id, reason).with_step("Run it as root."),
     }
 }

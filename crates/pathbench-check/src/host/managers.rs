@@ -44,7 +44,7 @@ fn network_manager(found: String, interfaces: &[String], without_endpoints: bool
          its interfaces that have other flags, sets rp_filter from 1 to 2, and sets no limits. Endpoints added by hand on its \
          interfaces disappear when a connection is reapplied: configure them in the connection.",
     )
-    .with_all(interfaces.iter().map(|name| {
+    .with_steps(interfaces.iter().map(|name| {
         format!(
             "nmcli connection modify \"$(nmcli -g GENERAL.CONNECTION device show {name})\" connection.mptcp-flags \
              enabled,subflow && nmcli device reapply {name}"
@@ -62,7 +62,7 @@ fn mptcpd(beside_network_manager: bool) -> Finding {
         "mptcpd runs beside NetworkManager",
         "Both add and remove endpoints. mptcpd also leaves the endpoints of removed interfaces.",
     )
-    .with("systemctl disable --now mptcp.service")
+    .with_step("systemctl disable --now mptcp.service")
 }
 
 fn networkd(facts: &HostFacts, found: String) -> Finding {
@@ -76,8 +76,8 @@ fn networkd(facts: &HostFacts, found: String) -> Finding {
         "systemd-networkd removes policy rules of other programs when it starts or reconfigures an interface: source rules \
          made by `ip rule` disappear.",
     )
-    .with("Put the rules into .network files ([RoutingPolicyRule]), or keep foreign rules:")
-    .with("mkdir -p /etc/systemd/networkd.conf.d")
-    .with("printf '[Network]\\nManageForeignRoutingPolicyRules=no\\n' > /etc/systemd/networkd.conf.d/90-foreign-rules.conf")
-    .with("systemctl restart systemd-networkd")
+    .with_step("Put the rules into .network files ([RoutingPolicyRule]), or keep foreign rules:")
+    .with_step("mkdir -p /etc/systemd/networkd.conf.d")
+    .with_step("printf '[Network]\\nManageForeignRoutingPolicyRules=no\\n' > /etc/systemd/networkd.conf.d/90-foreign-rules.conf")
+    .with_step("systemctl restart systemd-networkd")
 }

@@ -21,7 +21,7 @@ pub(super) fn implementation(facts: &HostFacts) -> Vec<Finding> {
                 "That implementation makes TCP sockets MPTCP by itself and has its own path managers. Programs that create \
                  sockets with IPPROTO_MPTCP, such as Pathbench, and the commands of `ip mptcp` do not work with it.",
             )
-            .with("Boot a distribution kernel, Linux 5.6 or later, better 6.1 or later."),
+            .with_step("Boot a distribution kernel, Linux 5.6 or later, better 6.1 or later."),
         ],
         MptcpSupport::TooOld => vec![
             Finding::problem(
@@ -29,7 +29,7 @@ pub(super) fn implementation(facts: &HostFacts) -> Vec<Finding> {
                 format!("Linux {kernel} has no MPTCP"),
                 "The kernel rejects IPPROTO_MPTCP (EINVAL): upstream MPTCP exists since Linux 5.6.",
             )
-            .with("Boot a distribution kernel, Linux 5.6 or later, better 6.1 or later."),
+            .with_step("Boot a distribution kernel, Linux 5.6 or later, better 6.1 or later."),
         ],
         MptcpSupport::NotBuilt => vec![
             Finding::problem(
@@ -37,11 +37,11 @@ pub(super) fn implementation(facts: &HostFacts) -> Vec<Finding> {
                 format!("Linux {kernel} was built without MPTCP"),
                 "The kernel rejects IPPROTO_MPTCP (EPROTONOSUPPORT): its configuration lacks CONFIG_MPTCP.",
             )
-            .with("Boot a distribution kernel, or build this one with CONFIG_MPTCP=y and CONFIG_MPTCP_IPV6=y."),
+            .with_step("Boot a distribution kernel, or build this one with CONFIG_MPTCP=y and CONFIG_MPTCP_IPV6=y."),
         ],
         MptcpSupport::Refused(errno) => vec![
             Finding::not_examined(id, format!("the kernel refuses an MPTCP socket: {errno}"))
-                .with("Run it outside of the container or sandbox whose seccomp filter or security module refuses it."),
+                .with_step("Run it outside of the container or sandbox whose seccomp filter or security module refuses it."),
         ],
     }
 }
@@ -56,8 +56,8 @@ fn enabled(facts: &HostFacts) -> Finding {
         "net.mptcp.enabled is 0",
         "The kernel refuses MPTCP sockets in this network namespace (ENOPROTOOPT), and answers MP_CAPABLE with plain TCP.",
     )
-    .with("sysctl -w net.mptcp.enabled=1")
-    .with("To keep it: echo net.mptcp.enabled=1 > /etc/sysctl.d/90-mptcp.conf")
+    .with_step("sysctl -w net.mptcp.enabled=1")
+    .with_step("To keep it: echo net.mptcp.enabled=1 > /etc/sysctl.d/90-mptcp.conf")
 }
 
 pub(super) fn settings(facts: &HostFacts) -> Vec<Finding> {
@@ -69,8 +69,8 @@ pub(super) fn settings(facts: &HostFacts) -> Vec<Finding> {
                 "net.mptcp.allow_join_initial_addr_port is 0",
                 "Peers of this host's listeners open further subflows only to addresses that this host announces.",
             )
-            .with("Announce an address: ip mptcp endpoint add ADDRESS dev INTERFACE signal")
-            .with("or: sysctl -w net.mptcp.allow_join_initial_addr_port=1"),
+            .with_step("Announce an address: ip mptcp endpoint add ADDRESS dev INTERFACE signal")
+            .with_step("or: sysctl -w net.mptcp.allow_join_initial_addr_port=1"),
         );
     }
     findings
@@ -101,5 +101,5 @@ fn path_manager(facts: &HostFacts) -> Finding {
         found,
         "The kernel ignores endpoints and limits for new connections, and no mptcpd runs that would open subflows.",
     )
-    .with(remedy)
+    .with_step(remedy)
 }

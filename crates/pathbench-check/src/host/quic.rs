@@ -20,7 +20,7 @@ fn buffers(facts: &HostFacts) -> Finding {
             id,
             "net.core.rmem_max and net.core.wmem_max do not exist in this network namespace",
         )
-        .with("sysctl net.core.rmem_max net.core.wmem_max (in the machine's network namespace)");
+        .with_step("sysctl net.core.rmem_max net.core.wmem_max (in the machine's network namespace)");
     };
     let found = format!("net.core.rmem_max is {receive}, net.core.wmem_max is {send}");
     if receive.min(send) >= SMALL_BYTES {
@@ -32,7 +32,7 @@ fn buffers(facts: &HostFacts) -> Finding {
         "A QUIC socket cannot have a larger buffer: above about 100 Mbit/s it overflows whenever the program is late, and \
          packets are lost on this host.",
     )
-    .with(format!("sysctl -w net.core.rmem_max={WANTED_BYTES} net.core.wmem_max={WANTED_BYTES}"))
+    .with_step(format!("sysctl -w net.core.rmem_max={WANTED_BYTES} net.core.wmem_max={WANTED_BYTES}"))
 }
 
 fn segmentation(facts: &HostFacts) -> Finding {
@@ -45,5 +45,5 @@ fn segmentation(facts: &HostFacts) -> Finding {
         "UDP sockets reject UDP_SEGMENT",
         "QUIC sends each packet with a system call of its own, which limits its rate.",
     )
-    .with("Boot Linux 4.18 or later, without a sandbox that hides it.")
+    .with_step("Boot Linux 4.18 or later, without a sandbox that hides it.")
 }

@@ -49,7 +49,7 @@ fn described(facts: &HostFacts, answer: &RouteAnswer) -> String {
 fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<Finding> {
     let id = FindingId::SourceRoute;
     let (name, address, index) = (&path.link.name, path.address, path.link.index);
-    let family = AddressFamily::of(address);
+    let family = AddressFamily::from_address(address);
     let departure = departure(facts, path)?;
     let endpoint = endpoint_of(facts, path);
     let is_bound = endpoint.is_none_or(|endpoint| endpoint.interface.is_some());
@@ -60,7 +60,7 @@ fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
             departure.destination,
             described(facts, answer)
         );
-        Finding::ok(id, found).about(address.to_string())
+        Finding::ok(id, found).with_subject(address.to_string())
     };
     if leaves_by(answer, index) {
         return Some(ok());
@@ -82,7 +82,7 @@ fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
             "On the server: ip mptcp endpoint add ADDRESS dev INTERFACE signal (ADDRESS: the one in {})",
             path.network.trunc()
         );
-        return Some(Finding::advice(id, found, meaning).about(address.to_string()).with(step));
+        return Some(Finding::advice(id, found, meaning).with_subject(address.to_string()).with_step(step));
     }
     let meaning = match answer {
         Ok(_) => format!(
@@ -94,8 +94,8 @@ fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
     };
     Some(
         Finding::problem(id, found, meaning)
-            .about(address.to_string())
-            .with_all(rule_and_table(facts, path, number)),
+            .with_subject(address.to_string())
+            .with_steps(rule_and_table(facts, path, number)),
     )
 }
 
@@ -107,7 +107,7 @@ fn endpoint_of<'a>(facts: &'a HostFacts, path: &PathFacts<'_>) -> Option<&'a Mpt
 /// a rule. An existing table is used.
 fn rule_and_table(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Vec<String> {
     let (name, address) = (&path.link.name, path.address);
-    let family = AddressFamily::of(address);
+    let family = AddressFamily::from_address(address);
     let ip = if address.is_ipv4() { "ip" } else { "ip -6" };
     let subnet = path.network.trunc();
     let existing = facts.own_table(family, path.link.index);
@@ -138,18 +138,18 @@ fn reverse_path(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
     let name = &path.link.name;
     let key = format!("net.ipv4.conf.{name}.rp_filter");
     if let Some(reason) = facts.unread(&key).or_else(|| facts.unread("net.ipv4.conf.all.rp_filter")) {
-        return Some(Finding::not_examined(id, reason).about(name.clone()));
+        return Some(Finding::not_examined(id, reason).with_subject(name.clone()));
     }
     let all = facts.number("net.ipv4.conf.all.rp_filter")?;
     let own = facts.number(&key)?;
     let found = format!("{key} is {own}, net.ipv4.conf.all.rp_filter is {all}");
     let departure = departure(facts, path)?;
     if all.max(own) != 1 {
-        return Some(Finding::ok(id, found).about(name.clone()));
+        return Some(Finding::ok(id, found).with_subject(name.clone()));
     }
     if leaves_by(&departure.any, path.link.index) {
         let found = format!("{found}: strict, and packets from {} leave by {name}", path.address);
-        return Some(Finding::ok(id, found).about(name.clone()));
+        return Some(Finding::ok(id, found).with_subject(name.clone()));
     }
     let meaning = format!(
         "Strict mode is in effect (the larger value), and packets from {} to {} would leave by {}: the kernel drops the \
@@ -161,9 +161,9 @@ fn reverse_path(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
     let or = rule_and_table(facts, path, number);
     Some(
         Finding::problem(id, found, meaning)
-            .about(name.clone())
-            .with(format!("sysctl -w {key}=2"))
-            .with("or keep strict mode, and add a rule for the address:")
-            .with_all(or),
+            .with_subject(name.clone())
+            .with_step(format!("sysctl -w {key}=2"))
+            .with_step("or keep strict mode, and add a rule for the address:")
+            .with_steps(or),
     )
 }

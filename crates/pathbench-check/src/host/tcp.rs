@@ -67,7 +67,7 @@ fn buffers(facts: &HostFacts) -> Vec<Finding> {
         let first: Vec<&str> =
             facts.setting(key).unwrap_or_default().split_ascii_whitespace().take(2).collect();
         if short {
-            finding = finding.with(format!("sysctl -w {key}='{} {needed}'", first.join(" ")));
+            finding = finding.with_step(format!("sysctl -w {key}='{} {needed}'", first.join(" ")));
         }
     }
     vec![finding]
@@ -89,13 +89,15 @@ fn offloads(facts: &HostFacts) -> Vec<Finding> {
         let name = facts.name(index);
         let Some(features) = device.features else {
             let reason = format!("the kernel does not report the offloads of {name} (Linux 5.6 and later)");
-            findings.push(Finding::not_examined(id, reason).about(&name).with(format!("ethtool -k {name}")));
+            findings.push(
+                Finding::not_examined(id, reason).with_subject(&name).with_step(format!("ethtool -k {name}")),
+            );
             continue;
         };
         let named = [("gso", features.gso), ("tso", features.tso), ("gro", features.gro)];
         let off: Vec<&str> = named.iter().filter(|(_, on)| !on).map(|(name, _)| *name).collect();
         findings.push(if off.is_empty() {
-            Finding::ok(id, "gso, tso and gro are on").about(name)
+            Finding::ok(id, "gso, tso and gro are on").with_subject(name)
         } else {
             let set: Vec<String> = off.iter().map(|feature| format!("{feature} on")).collect();
             Finding::advice(
@@ -103,8 +105,8 @@ fn offloads(facts: &HostFacts) -> Vec<Finding> {
                 format!("{} off on {name}", off.join(", ")),
                 "The processor handles each packet separately, which limits the rate of a connection.",
             )
-            .with(format!("ethtool -K {name} {}", set.join(" ")))
-            .about(name)
+            .with_step(format!("ethtool -K {name} {}", set.join(" ")))
+            .with_subject(name)
         });
     }
     findings

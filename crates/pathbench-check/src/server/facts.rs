@@ -22,7 +22,7 @@ pub struct ServerFacts {
     pub other_family: Vec<(String, AddressFamily)>,
     /// Transfers over all paths, each with another initial path.
     pub transfers: Vec<Transfer>,
-    /// What was not examined, and why: a sentence each.
+    /// The objects that were not examined, and why: a sentence each.
     pub left_out: Vec<String>,
 }
 
@@ -128,18 +128,18 @@ pub enum ServerEnd {
 pub struct Rises(pub BTreeMap<String, u64>);
 
 impl Rises {
-    pub fn of(&self, name: &str) -> u64 {
+    pub fn rise(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or_default()
     }
 
     pub fn rose(&self, name: &str) -> bool {
-        self.of(name) > 0
+        self.rise(name) > 0
     }
 
     /// Those of `names` that rose: `MPRstTx +1, DssFallback +1`.
     pub fn list(&self, names: &[&str]) -> String {
         let rose = names.iter().filter(|name| self.rose(name));
-        rose.map(|name| format!("{name} +{}", self.of(name))).collect::<Vec<_>>().join(", ")
+        rose.map(|name| format!("{name} +{}", self.rise(name))).collect::<Vec<_>>().join(", ")
     }
 }
 

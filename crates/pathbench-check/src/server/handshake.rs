@@ -46,16 +46,16 @@ pub(super) fn findings(facts: &ServerFacts, path: &PathProbe) -> Option<Finding>
         }
         (_, ClientEnd::Mptcp) => path.tcp.is_complete().then(|| later(probe)),
     };
-    found.map(|finding| if finding.subject.is_some() { finding } else { finding.about(&path.name) })
+    found.map(|finding| if finding.subject.is_some() { finding } else { finding.with_subject(&path.name) })
 }
 
 /// The rise of a counter at the server, if the server reports it.
 fn at_server(probe: &MptcpProbe, name: &str) -> Option<u64> {
-    probe.server_rises.as_ref().map(|rises| rises.of(name))
+    probe.server_rises.as_ref().map(|rises| rises.rise(name))
 }
 
 fn capable(found: impl Into<String>) -> Finding {
-    Finding::problem(FindingId::PathMpCapable, found, FALLBACK_MEANING).with(PATH_REMEDY)
+    Finding::problem(FindingId::PathMpCapable, found, FALLBACK_MEANING).with_step(PATH_REMEDY)
 }
 
 fn unopened(path: &PathProbe, probe: &MptcpProbe) -> Finding {
@@ -113,7 +113,7 @@ fn fallback(facts: &ServerFacts, probe: &MptcpProbe) -> Finding {
              (net.mptcp.blackhole_timeout).",
             finding.meaning
         );
-        return Finding { meaning, ..finding }.with(LIFT);
+        return Finding { meaning, ..finding }.with_step(LIFT);
     }
     match (received, probe.server) {
         (Some(0), _) => capable(
@@ -144,15 +144,15 @@ fn banned(facts: &ServerFacts) -> Finding {
         let reason = format!(
             "after the dropped SYN packets on {name} the kernel opens no MPTCP connection (MPCapableSYNTXDisabled)"
         );
-        return Finding::not_examined(FindingId::PathMpCapable, reason).with(LIFT);
+        return Finding::not_examined(FindingId::PathMpCapable, reason).with_step(LIFT);
     }
     Finding::problem(
         FindingId::MptcpBlackhole,
         "the kernel sends SYN packets without MP_CAPABLE (MPCapableSYNTXDisabled), because a path dropped them before",
         "New connections of this network namespace are plain TCP until the time is over.",
     )
-    .about("host")
-    .with(LIFT)
+    .with_subject("host")
+    .with_step(LIFT)
 }
 
 /// Only the client's end is known: a plain SYN/ACK is the answer of a server without MPTCP, and of one behind a middlebox.
@@ -176,9 +176,9 @@ fn unknown(facts: &ServerFacts) -> Finding {
              is {kind}."
         ),
     )
-    .about(&facts.server)
-    .with("on the server: sysctl net.mptcp.enabled, and ss -tlnM for MPTCP listeners")
-    .with("to tell them apart, run the current `pathbench serve` on the server and `pathbench check` against it")
+    .with_subject(&facts.server)
+    .with_step("on the server: sysctl net.mptcp.enabled, and ss -tlnM for MPTCP listeners")
+    .with_step("to tell them apart, run the current `pathbench serve` on the server and `pathbench check` against it")
 }
 
 fn server_without_mptcp(facts: &ServerFacts) -> Finding {
@@ -187,9 +187,9 @@ fn server_without_mptcp(facts: &ServerFacts) -> Finding {
         format!("{} listens without MPTCP: MP_CAPABLE arrives at a TCP socket", facts.server),
         "Every connection falls back to TCP and uses one path. No setting of this host or of the paths changes that.",
     )
-    .about(&facts.server)
-    .with("on the server: sysctl -w net.mptcp.enabled=1")
-    .with("on the server: restart the program, with MPTCP sockets (pathbench serve opens them by itself)")
+    .with_subject(&facts.server)
+    .with_step("on the server: sysctl -w net.mptcp.enabled=1")
+    .with_step("on the server: restart the program, with MPTCP sockets (pathbench serve opens them by itself)")
 }
 
 /// MPTCP was negotiated, and the first data did not pass as MPTCP.
@@ -221,8 +221,8 @@ pub(super) fn dss(found: String) -> Finding {
         "A middlebox removes or changes the DSS option after the handshake: connections that begin on this path stall or \
          fall back, and subflows on it are reset. Plain TCP works.",
     )
-    .with("do not use this path for MPTCP: ip mptcp endpoint delete (or add none for its address)")
-    .with("have the operator of the middlebox pass TCP option 30")
+    .with_step("do not use this path for MPTCP: ip mptcp endpoint delete (or add none for its address)")
+    .with_step("have the operator of the middlebox pass TCP option 30")
 }
 
 pub(super) fn altered(found: String) -> Finding {
@@ -232,8 +232,8 @@ pub(super) fn altered(found: String) -> Finding {
         "A middlebox on this path changes the payload. MPTCP detects that only with DSS checksums, and then stops using \
          the path; without them the application receives altered data.",
     )
-    .with("encrypt the traffic (TLS), so that the middlebox cannot change it")
-    .with("sysctl -w net.mptcp.checksum_enabled=1 on either end, so that MPTCP detects it")
+    .with_step("encrypt the traffic (TLS), so that the middlebox cannot change it")
+    .with_step("sysctl -w net.mptcp.checksum_enabled=1 on either end, so that MPTCP detects it")
 }
 
 pub(super) fn rose_any(rises: &Rises, names: &[&str]) -> bool {

@@ -14,7 +14,7 @@ pub(super) fn findings(facts: &ServerFacts) -> Vec<Finding> {
             continue;
         }
         for (_, path) in facts.usable().filter(|(index, _)| *index != transfer.initial) {
-            let finding = joined(facts, transfer, path).about(&path.name);
+            let finding = joined(facts, transfer, path).with_subject(&path.name);
             // What this host does not attempt is the same for each initial path.
             if finding.id == FindingId::Multipath && number > 0 {
                 continue;
@@ -75,7 +75,7 @@ fn join_failure(probe: &MptcpProbe, path: &PathProbe, initial: &str) -> Finding 
     let unsent = client.list(&["MPJoinSynTxBindErr", "MPJoinSynTxConnectErr", "MPJoinSynTxCreatSkErr"]);
     if !unsent.is_empty() {
         return join(format!("the kernel could not send the join from {local} ({unsent})"))
-            .with(format!("ip address show; ip route get {} from {local}", path.server.ip()));
+            .with_step(format!("ip address show; ip route get {} from {local}", path.server.ip()));
     }
     if !client.rose("MPJoinSynTx") {
         return unattempted(path, initial, client);
@@ -88,18 +88,18 @@ fn join_failure(probe: &MptcpProbe, path: &PathProbe, initial: &str) -> Finding 
             both(probe, &["MPJoinSynTx", "MPRstTx"])
         ));
     };
-    let [sent, received] = [client.of("MPJoinSynTx"), server.of("MPJoinSynRx")];
-    let [answers, completions] = [client.of("MPJoinSynAckRx"), server.of("MPJoinAckRx")];
+    let [sent, received] = [client.rise("MPJoinSynTx"), server.rise("MPJoinSynRx")];
+    let [answers, completions] = [client.rise("MPJoinSynAckRx"), server.rise("MPJoinAckRx")];
     if server.rose("MPJoinRejected") {
         return Finding::problem(
             FindingId::ServerLimits,
             format!(
                 "the server rejects the join from {local} (MPJoinRejected +{})",
-                server.of("MPJoinRejected")
+                server.rise("MPJoinRejected")
             ),
             "The server's limit of subflows per connection is reached: this path carries nothing.",
         )
-        .with("on the server: ip mptcp limits set subflows 8");
+        .with_step("on the server: ip mptcp limits set subflows 8");
     }
     if server.rose("MPJoinNoTokenFound") {
         return join(format!(
@@ -139,7 +139,7 @@ fn join(found: String) -> Finding {
         found,
         "Connections that begin on another path get no subflow on this one.",
     )
-    .with("begin connections on this path (prefer its route), or have the operator of the middlebox pass TCP option 30")
+    .with_step("begin connections on this path (prefer its route), or have the operator of the middlebox pass TCP option 30")
 }
 
 /// The kernel sent no join at all.
@@ -157,21 +157,22 @@ fn unattempted(path: &PathProbe, initial: &str, client: &Rises) -> Finding {
         finding.found += "; the server announces an address (AddAddr)";
     }
     finding
-        .with("ip mptcp limits set subflows 2 add_addr_accepted 2")
-        .with(format!("ip mptcp endpoint add {} dev {} subflow", path.local, path.interface))
+        .with_step("ip mptcp limits set subflows 2 add_addr_accepted 2")
+        .with_step(format!("ip mptcp endpoint add {} dev {} subflow", path.local, path.interface))
 }
 
 /// The addresses that the server announces (`ADD_ADDR`, RFC 8684 section 3.4.1), received by this host or not.
 fn announcement(facts: &ServerFacts) -> Option<Finding> {
-    let announced =
-        |transfer: &Transfer| transfer.probe.server_rises.as_ref().map_or(0, |server| server.of("AddAddrTx"));
+    let announced = |transfer: &Transfer| {
+        transfer.probe.server_rises.as_ref().map_or(0, |server| server.rise("AddAddrTx"))
+    };
     let received = facts.transfers.iter().find(|transfer| transfer.probe.client_rises.rose("AddAddr"));
     if let Some(transfer) = received {
         let is_new = |at: &IpAddr| !facts.paths.iter().any(|path| path.server.ip() == *at);
         let remotes = transfer.probe.subflows.iter().map(|subflow| subflow.remote.ip()).filter(is_new);
         let remotes: Vec<String> = remotes.map(|at| at.to_string()).collect();
         let used = if remotes.is_empty() { "none of them is in use".to_owned() } else { remotes.join(", ") };
-        let count = transfer.probe.client_rises.of("AddAddr");
+        let count = transfer.probe.client_rises.rise("AddAddr");
         let found = format!(
             "the server announces addresses (AddAddr +{count}); subflows to others than its own name's: {used}"
         );
@@ -189,8 +190,8 @@ fn announcement(facts: &ServerFacts) -> Option<Finding> {
     } else {
         Finding::problem(FindingId::PathAddAddr, found, meaning)
     };
-    let finding = finding.about(&facts.paths[transfer.initial].name);
-    Some(finding.with("have the operator of the middlebox pass TCP option 30"))
+    let finding = finding.with_subject(&facts.paths[transfer.initial].name);
+    Some(finding.with_step("have the operator of the middlebox pass TCP option 30"))
 }
 
 pub(super) fn other_family(facts: &ServerFacts) -> Vec<Finding> {
@@ -204,9 +205,9 @@ pub(super) fn other_family(facts: &ServerFacts) -> Vec<Finding> {
             format!("{interface} has {family} only; {} has no {family} address here and {news}", facts.server),
             "No subflow can use this interface: MPTCP combines IPv4 and IPv6 paths only if the server announces its other address.",
         )
-        .about(interface)
-        .with(format!("on the server: ip mptcp endpoint add {family}-ADDRESS dev INTERFACE signal"))
-        .with("ip mptcp limits set subflows 2 add_addr_accepted 2")
+        .with_subject(interface)
+        .with_step(format!("on the server: ip mptcp endpoint add {family}-ADDRESS dev INTERFACE signal"))
+        .with_step("ip mptcp limits set subflows 2 add_addr_accepted 2")
     };
     facts.other_family.iter().map(one).collect()
 }

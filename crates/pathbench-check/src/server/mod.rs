@@ -50,13 +50,15 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
             format!("{server} answers on no path"),
             "Nothing else can be examined.",
         );
-        found.push(finding.about(server).with("check the address and port, and that the server runs"));
+        found.push(
+            finding.with_subject(server).with_step("check the address and port, and that the server runs"),
+        );
         found.extend(left_out(facts));
         return found;
     }
     match facts.kind {
         ServerKind::Pathbench => {
-            found.push(Finding::ok(FindingId::ServerProtocol, format!("{server} is a Pathbench server")).about(server));
+            found.push(Finding::ok(FindingId::ServerProtocol, format!("{server} is a Pathbench server")).with_subject(server));
         }
         ServerKind::Other => found.push(
             Finding::not_examined(
@@ -66,7 +68,7 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
                      bytes on each path were not examined"
                 ),
             )
-            .about(server),
+            .with_subject(server),
         ),
     }
     let probes = || facts.paths.iter().filter_map(|path| path.mptcp.as_ref());
@@ -74,10 +76,12 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
     if facts.kind == ServerKind::Pathbench && probes().any(|probe| probe.server.is_some()) && !reported {
         let reason = "the server reports no MPTCP counters: it runs an older Pathbench, or its kernel has none. Where an option \
                       was lost (SYN, SYN/ACK, join) remains unknown";
-        found.push(Finding::not_examined(FindingId::ServerCounters, reason).about(server));
+        found.push(Finding::not_examined(FindingId::ServerCounters, reason).with_subject(server));
     }
     if probes().any(|probe| probe.server == Some(ServerEnd::Mptcp)) {
-        found.push(Finding::ok(FindingId::ServerMptcp, format!("{server} negotiates MPTCP")).about(server));
+        found.push(
+            Finding::ok(FindingId::ServerMptcp, format!("{server} negotiates MPTCP")).with_subject(server),
+        );
     }
     if let Some(why) = &facts.no_mptcp {
         found.push(Finding::not_examined(

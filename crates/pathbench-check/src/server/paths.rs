@@ -6,7 +6,7 @@ use crate::finding::{Finding, FindingId};
 
 pub(super) fn findings(facts: &ServerFacts, path: &PathProbe) -> Vec<Finding> {
     let found = [mtu(path), tcp(facts, path), udp(facts, path)];
-    found.into_iter().flatten().map(|finding| finding.about(&path.name)).collect()
+    found.into_iter().flatten().map(|finding| finding.with_subject(&path.name)).collect()
 }
 
 /// Whether the path drops large packets silently in a direction.
@@ -27,7 +27,7 @@ fn tcp(facts: &ServerFacts, path: &PathProbe) -> Option<Finding> {
         Ending::Stalled(_) if is_black_hole(path) => return None,
         Ending::Reset(message) | Ending::NotConnected(message) => {
             let finding = problem(message.clone(), "The server is not reachable over this path.");
-            finding.with(format!("ip route get {} from {}", path.server.ip(), path.local))
+            finding.with_step(format!("ip route get {} from {}", path.server.ip(), path.local))
         }
         Ending::Stalled(message) | Ending::Failed(message) => {
             problem(format!("plain TCP {ends} opens, and {message}"), "Data does not pass over this path.")
@@ -69,9 +69,9 @@ fn mtu(path: &PathProbe) -> Option<Finding> {
     } else {
         Finding::problem(FindingId::PathMtu, found, meaning)
     };
-    let finding = finding.with("pathbench mtu SERVER --apply sets the route's MTU");
+    let finding = finding.with_step("pathbench mtu SERVER --apply sets the route's MTU");
     Some(match smallest {
-        Some(bytes) => finding.with(format!(
+        Some(bytes) => finding.with_step(format!(
             "or: ip route change (the route of {}) mtu {bytes}; on the server likewise for the download",
             path.interface
         )),
@@ -108,7 +108,7 @@ fn udp(facts: &ServerFacts, path: &PathProbe) -> Option<Finding> {
     };
     Some(
         Finding::problem(FindingId::PathUdp, found, meaning)
-            .with("try another port: serve --port on the server, --quic-port here (443 often passes)")
-            .with("have the operator of the firewall pass UDP"),
+            .with_step("try another port: serve --port on the server, --quic-port here (443 often passes)")
+            .with_step("have the operator of the firewall pass UDP"),
     )
 }

@@ -1,7 +1,9 @@
 //! MPTCP endpoints and limits.
 
+use super::host::Manager;
+use super::options::Role;
 use super::paths::SetupPath;
-use super::{Draft, Manager, Role};
+use super::plan::Draft;
 use pathbench_host::change::Operation;
 use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use std::net::IpAddr;

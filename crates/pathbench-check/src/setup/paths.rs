@@ -1,6 +1,7 @@
 //! The interfaces and addresses that are paths.
 
-use super::{Medium, SetupHost, SetupOptions};
+use super::host::{Medium, SetupHost};
+use super::options::SetupOptions;
 use pathbench_host::netlink::{InterfaceAddress, NetworkInterface};
 use pathbench_record::network::IpNet;
 use serde::Serialize;
@@ -36,7 +37,7 @@ pub struct PathAddress {
 
 /// The paths of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct PathSelection {
     pub paths: Vec<SetupPath>,
     /// Notes about omitted interfaces.
     pub notes: Vec<String>,
@@ -44,12 +45,12 @@ pub struct Selection {
 
 /// The paths that `options` select, in the order of the interfaces.
 /// Errors: one sentence for each named interface that is no path.
-pub(super) fn select(host: &SetupHost, options: &SetupOptions) -> Result<Selection, Vec<String>> {
+pub(super) fn select(host: &SetupHost, options: &SetupOptions) -> Result<PathSelection, Vec<String>> {
     let mistakes = if options.may_be_absent { Vec::new() } else { mistakes(host, options) };
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let mut selection = Selection::default();
+    let mut selection = PathSelection::default();
     let named = |link: &NetworkInterface| link.up && options.interfaces.contains(&link.name);
     let is_chosen =
         |link: &NetworkInterface| if options.interfaces.is_empty() { is_suitable(link) } else { named(link) };

@@ -5,7 +5,9 @@
 //! drop-ins of their .network file, because networkd removes rules of other programs; interfaces of `NetworkManager` get
 //! their endpoint flags in a file of defaults.
 
-use super::{Manager, Role, SetupHost, SetupOptions, SetupPlan};
+use super::host::{Manager, SetupHost};
+use super::options::{Role, SetupOptions};
+use super::plan::SetupPlan;
 use pathbench_host::change::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

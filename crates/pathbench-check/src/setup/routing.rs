@@ -1,7 +1,8 @@
 //! Policy rules and their tables: packets from an address leave by its interface (source routing).
 
+use super::host::Manager;
 use super::paths::{PathAddress, SetupPath, has_router};
-use super::{Draft, Manager};
+use super::plan::Draft;
 use pathbench_host::change::Operation;
 use pathbench_host::netlink::{MAIN_TABLE, Route, RoutingRule};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};

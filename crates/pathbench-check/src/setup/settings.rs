@@ -1,17 +1,9 @@
 //! Kernel settings that MPTCP and source routing require.
 
-use super::Draft;
+use super::host::{ENABLED, PM_TYPE, key};
 use super::paths::{SetupPath, has_router, shared_subnet};
+use super::plan::Draft;
 use pathbench_host::change::Operation;
-
-pub(super) const ENABLED: &str = "net/mptcp/enabled";
-pub(super) const PM_TYPE: &str = "net/mptcp/pm_type";
-pub(super) const PER_INTERFACE: [&str; 3] = ["rp_filter", "arp_ignore", "arp_announce"];
-
-/// The IPv4 setting of an interface, or of `all`.
-pub(super) fn key(interface: &str, name: &str) -> String {
-    format!("net/ipv4/conf/{interface}/{name}")
-}
 
 impl Draft<'_> {
     pub(super) fn enable(&mut self) {

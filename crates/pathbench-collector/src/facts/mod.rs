@@ -333,6 +333,6 @@ fn per_variant<'a>(
 }
 
 fn hash(text: &str) -> u64 {
-    let Digest(bytes) = Digest::of(text.as_bytes());
+    let Digest(bytes) = Digest::compute(text.as_bytes());
     bytes.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }

@@ -19,7 +19,7 @@ pub(super) struct Asset {
 
 impl Asset {
     fn new(stem: &str, extension: &str, kind: &'static str, text: String) -> Self {
-        let hash: String = Digest::of(text.as_bytes()).to_string().chars().take(16).collect();
+        let hash: String = Digest::compute(text.as_bytes()).to_string().chars().take(16).collect();
         Self { name: format!("{stem}-{hash}.{extension}"), kind, text }
     }
 }

@@ -116,7 +116,7 @@ impl RawStore for Directory {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
-        let digests: Vec<Digest> = parts.iter().map(|part| Digest::of(part)).collect();
+        let digests: Vec<Digest> = parts.iter().map(|part| Digest::compute(part)).collect();
         let mut current = self.current();
         let segment = self.for_append(&mut current).map_err(|error| self.failure(&error))?;
         let begin = segment.bytes;
@@ -152,7 +152,7 @@ impl RawStore for Directory {
         }
         let mut part = vec![0; place.bytes as usize];
         file.read_exact_at(&mut part, place.offset).map_err(|error| self.failure(&error))?;
-        if Digest::of(&part) == place.digest { Ok(part) } else { Err(damaged()) }
+        if Digest::compute(&part) == place.digest { Ok(part) } else { Err(damaged()) }
     }
 
     fn erase(&self, places: &[RawPlace]) -> Result<(), RawError> {

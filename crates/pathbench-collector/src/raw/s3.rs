@@ -291,7 +291,7 @@ impl RawStore for S3 {
         let mut offset = 0;
         let place = |part: &&[u8]| {
             let bytes = part.len() as u64;
-            let place = RawPlace { segment: segment.clone(), offset, bytes, digest: Digest::of(part) };
+            let place = RawPlace { segment: segment.clone(), offset, bytes, digest: Digest::compute(part) };
             offset += bytes;
             place
         };
@@ -307,7 +307,7 @@ impl RawStore for S3 {
         let range = format!("bytes={}-{last}", place.offset);
         let part =
             self.get(&key, Some(range), place.bytes)?.ok_or_else(|| self.missing(&place.segment))?.body;
-        if Digest::of(&part) == place.digest {
+        if Digest::compute(&part) == place.digest {
             return Ok(part);
         }
         Err(RawError::Damaged { place: self.place(), segment: place.segment.clone(), offset: place.offset })

@@ -363,7 +363,7 @@ fn a_deletion_includes_what_waits_for_the_writer() {
     let gate = bench.close_gate();
     let token = "0123456789abcdef0123456789abcdef";
     let mut waiting = new_result();
-    waiting.submission.deletion_sha256 = Digest::of(token.as_bytes());
+    waiting.submission.deletion_sha256 = Digest::compute(token.as_bytes());
     let id = waiting.submission.id;
     let answers = [new_result(), waiting].map(|one| bench.writer.submit(group(vec![one])).unwrap());
     let Bench { database, raw, writer, .. } = bench;

@@ -187,7 +187,7 @@ impl RawStore for MemoryRawStore {
                 segment: (held.len() - 1).to_string(),
                 offset: 0,
                 bytes: part.len() as u64,
-                digest: Digest::of(part),
+                digest: Digest::compute(part),
             }
         };
         Ok(parts.iter().map(&mut place).collect())

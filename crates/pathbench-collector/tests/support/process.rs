@@ -63,7 +63,7 @@ pub(crate) fn submission() -> Submission {
         id: new_id(NOW_MS, &random()),
         agent: Uuid::from_u128(7),
         consent: Consent::Public,
-        deletion_sha256: Digest::of(DELETION_TOKEN.as_bytes()),
+        deletion_sha256: Digest::compute(DELETION_TOKEN.as_bytes()),
         summary: summary(),
         raw: None,
     }

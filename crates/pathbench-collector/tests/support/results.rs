@@ -24,10 +24,10 @@ pub(crate) fn id_at(unix_ms: u64) -> Uuid {
 pub(crate) fn result(id: Uuid, content: &str) -> NewResult {
     NewResult {
         id,
-        digest: Digest::of(content.as_bytes()),
+        digest: Digest::compute(content.as_bytes()),
         agent: Uuid::from_u128(7),
         consent: Consent::Public,
-        deletion: Digest::of(b"token"),
+        deletion: Digest::compute(b"token"),
         received_ms: NOW_MS,
         summary: format!("{{\"content\":\"{content}\"}}").into_bytes(),
         facts: content.as_bytes().to_vec(),
@@ -36,7 +36,7 @@ pub(crate) fn result(id: Uuid, content: &str) -> NewResult {
 }
 
 pub(crate) fn place(segment: &str, offset: u64, bytes: u64) -> RawPlace {
-    RawPlace { segment: segment.to_owned(), offset, bytes, digest: Digest::of(segment.as_bytes()) }
+    RawPlace { segment: segment.to_owned(), offset, bytes, digest: Digest::compute(segment.as_bytes()) }
 }
 
 /// A summary of about 4 KB as JSON.
@@ -98,11 +98,11 @@ pub(crate) fn checked(id: Uuid, content: &str, raw: Vec<u8>) -> Checked {
         id,
         agent: Uuid::from_u128(7),
         consent: Consent::Public,
-        deletion_sha256: Digest::of(b"token"),
+        deletion_sha256: Digest::compute(b"token"),
         summary: summary(),
         raw: None,
     };
-    Checked { submission, digest: Digest::of(content.as_bytes()), raw }
+    Checked { submission, digest: Digest::compute(content.as_bytes()), raw }
 }
 
 pub(crate) fn group(submissions: Vec<Checked>, received_ms: u64) -> Group {

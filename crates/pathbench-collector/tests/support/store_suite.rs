@@ -60,7 +60,7 @@ fn inserts(open: Open<'_>) {
     assert_eq!(open().result(a).unwrap().unwrap().id, a);
     let mut known = open().known(&[a, id_at(NOW_MS), b]).unwrap();
     known.sort_by_key(|(id, _)| *id);
-    let mut expected = vec![(a, Some(Digest::of(b"a"))), (b, Some(Digest::of(b"b")))];
+    let mut expected = vec![(a, Some(Digest::compute(b"a"))), (b, Some(Digest::compute(b"b")))];
     expected.sort_by_key(|(id, _)| *id);
     assert_eq!(known, expected);
     database.check().unwrap();
@@ -69,7 +69,7 @@ fn inserts(open: Open<'_>) {
 fn deletions(open: Open<'_>) {
     let database = open();
     let ids: Vec<Uuid> = (0..6).map(|_| id_at(NOW_MS)).collect();
-    let (own, other) = (Digest::of(b"own"), Digest::of(b"other"));
+    let (own, other) = (Digest::compute(b"own"), Digest::compute(b"other"));
     for (number, id) in (0..).zip(&ids) {
         let mut new = result(*id, "x");
         new.deletion = if number < 4 { own } else { other };
@@ -89,7 +89,7 @@ fn deletions(open: Open<'_>) {
         assert_eq!(database.result(*id).unwrap().is_some(), left);
         let expected = if left { Inserted::Known } else { Inserted::Deleted };
         assert_eq!(database.insert(&[result(*id, "x")]).unwrap(), [expected]);
-        let expected = left.then(|| Digest::of(b"x"));
+        let expected = left.then(|| Digest::compute(b"x"));
         assert_eq!(database.known(&[*id]).unwrap(), [(*id, expected)]);
     }
     let erasures = database.erasures(100).unwrap();
@@ -250,7 +250,7 @@ fn model(open: Open<'_>) {
     let mut model = Model::default();
     for _ in 0..250 {
         let id = ids[random.below(60) as usize];
-        let token = |number: u64| Digest::of(&[number as u8]);
+        let token = |number: u64| Digest::compute(&[number as u8]);
         let deletion = match random.below(30) {
             0 => Some(Deletion::One(id)),
             1 => Some(Deletion::OneWithToken(id, token(random.below(20)))),

@@ -135,7 +135,7 @@ impl Campaign {
             id: new_id(started_ms + 60_000, &bytes),
             agent: agent.id,
             consent,
-            deletion_sha256: Digest::of(agent.id.as_bytes()),
+            deletion_sha256: Digest::compute(agent.id.as_bytes()),
             summary: summary(&agent, started_ms, &mut random),
             raw: None,
         }
@@ -144,7 +144,7 @@ impl Campaign {
     pub fn checked(&self, index: u64) -> Checked {
         let submission = self.submission(index);
         let line = serde_json::to_vec(&submission).unwrap();
-        Checked { digest: Digest::of(&line), raw: Vec::new(), submission }
+        Checked { digest: Digest::compute(&line), raw: Vec::new(), submission }
     }
 
     /// More results in the evening, and more from week to week.

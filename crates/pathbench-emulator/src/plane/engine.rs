@@ -164,9 +164,9 @@ impl Engine<'_> {
 
     pub(super) fn add(&mut self, link: Link) -> Result<usize, PlaneError> {
         let number = self.links.len();
-        for (end, place) in link.ends.iter().zip(0_u64..) {
+        for (end, index) in link.ends.iter().zip(0_u64..) {
             self.waiting
-                .add(&end.tun, number as u64 * 2 + place)
+                .add(&end.tun, number as u64 * 2 + index)
                 .map_err(|errno| PlaneError::Wake { action: "wait for packets beside", errno })?;
         }
         self.links.push(link);

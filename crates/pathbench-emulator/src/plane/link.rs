@@ -5,8 +5,8 @@ use super::recorder::{Note, Recorder};
 use super::report::{DirectionReport, Histogram, LinkReport, PlaneError, QueueSample};
 use crate::segmentation::{GsoPacket, Run};
 use pathbench_host::tun::Tun;
-use pathbench_link::packet::{Fate, Outcome, Packet};
-use pathbench_link::pipe::{Condition, Pipe};
+use pathbench_link::packet::{Fate, Outcome, PipePacket};
+use pathbench_link::pipe::{Pipe, PipeCondition};
 use pathbench_link::{ChangeSchedule, Discipline, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};
@@ -88,7 +88,7 @@ impl Link {
         }
     }
 
-    pub(super) fn set_condition(&mut self, condition: Condition, now: Timestamp) {
+    pub(super) fn set_condition(&mut self, condition: PipeCondition, now: Timestamp) {
         for direction in &mut self.directions {
             direction.pipe.set_condition(now, condition);
         }
@@ -163,7 +163,7 @@ impl Link {
         if let Some(recorder) = &mut self.recorder {
             recorder.enter(direction, now, piece.clone());
         }
-        let packet = Packet {
+        let packet = PipePacket {
             ip_bytes: gso.ip_bytes(piece.run),
             segments: piece.run.count,
             ecn: gso.ecn(),
@@ -182,7 +182,7 @@ impl Link {
                     }
                     return false;
                 };
-                let Outcome { packet: Packet { payload: piece, .. }, number, fate, .. } = outcome;
+                let Outcome { packet: PipePacket { payload: piece, .. }, number, fate, .. } = outcome;
                 let Fate::Delivered(delivery) = fate else {
                     self.note(direction, number, Note::Dropped(fate), tools);
                     tools.pool.put(piece.packet);
@@ -225,10 +225,10 @@ impl Link {
         let traffic = &mut self.directions[direction.index()];
         let mut first = packets;
         for (due, count) in tools.joined.drain(..) {
-            traffic.lateness.add(at.since(due), u64::from(count));
+            traffic.lateness.add(at.duration_since(due), u64::from(count));
             first -= count;
         }
-        traffic.lateness.add(at.since(departure.delivery.due), u64::from(first));
+        traffic.lateness.add(at.duration_since(departure.delivery.due), u64::from(first));
         let refused = written != Written::Taken;
         if refused {
             traffic.refused_packets += u64::from(packets);

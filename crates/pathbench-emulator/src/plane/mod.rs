@@ -18,7 +18,7 @@ mod waiting;
 
 use engine::{Command, Engine};
 use link::Link;
-use pathbench_link::pipe::Condition;
+use pathbench_link::pipe::PipeCondition;
 use pathbench_link::{ChangeSchedule, LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};
@@ -96,7 +96,7 @@ impl DataPlane {
     }
 
     /// Sets the condition of a link in both directions.
-    pub fn set_condition(&self, link: usize, condition: Condition) -> Result<(), PlaneError> {
+    pub fn set_condition(&self, link: usize, condition: PipeCondition) -> Result<(), PlaneError> {
         self.ask_link(link, move |link, now| link.set_condition(condition, now))
     }
 

@@ -79,7 +79,7 @@ impl Pool {
         let mut packet = self.free.get_mut(size).and_then(Vec::pop).unwrap_or_else(|| fresh(size));
         if let Some(buffered) = Rc::get_mut(&mut packet) {
             match buffered.buffer.get_mut(..length) {
-                Some(place) if size + 1 < SIZES.len() => place.copy_from_slice(read),
+                Some(target) if size + 1 < SIZES.len() => target.copy_from_slice(read),
                 _ => std::mem::swap(&mut buffered.buffer, &mut self.reading),
             }
             buffered.length = length;
@@ -127,7 +127,7 @@ impl Departure {
     /// otherwise returns `next`.
     pub(super) fn join(&mut self, next: Self) -> Result<Piece, Self> {
         let plain = |delivery: &Delivery| !delivery.mark && delivery.corrupt.is_none() && !delivery.twice;
-        let together = next.delivery.due.since(self.delivery.due) <= MODERATION
+        let together = next.delivery.due.duration_since(self.delivery.due) <= MODERATION
             && self.piece.is_followed_by(&next.piece)
             && plain(&self.delivery)
             && plain(&next.delivery);

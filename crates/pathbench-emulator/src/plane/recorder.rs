@@ -76,8 +76,8 @@ impl Recorder {
 
     pub(super) fn note(&mut self, direction: LinkDirection, number: u64, note: Note, pool: &mut Pool) {
         let waiting = &mut self.waiting[direction.index()];
-        let place = number.checked_sub(waiting.first).map(|place| place as usize);
-        if let Some(entry) = place.and_then(|place| waiting.entries.get_mut(place)) {
+        let index = number.checked_sub(waiting.first).map(|index| index as usize);
+        if let Some(entry) = index.and_then(|index| waiting.entries.get_mut(index)) {
             entry.note = Some(note);
         }
         self.write_settled(pool);
@@ -160,12 +160,12 @@ fn describe(at: Timestamp, note: Option<Note>, text: &mut String) {
     let _ = match note {
         None => write!(text, "still in the link when the capture ended"),
         Some(Note::Dropped(Fate::Dropped { cause, at: dropped })) => {
-            write!(text, "dropped: {}, after {:.3} ms", cause.name(), ms(dropped.since(at)))
+            write!(text, "dropped: {}, after {:.3} ms", cause.name(), ms(dropped.duration_since(at)))
         }
         Some(Note::Dropped(Fate::Delivered(_))) => write!(text, "delivered"),
         Some(Note::Left { at: left, delivery, refused }) => {
             let verb = if refused { "not taken by the far end" } else { "delivered" };
-            let (after, due) = (ms(left.since(at)), ms(delivery.due.since(at)));
+            let (after, due) = (ms(left.duration_since(at)), ms(delivery.due.duration_since(at)));
             let mark = if delivery.mark { ", marked CE" } else { "" };
             let corrupt = if delivery.corrupt.is_some() { ", one bit flipped" } else { "" };
             let twice = if delivery.twice { ", twice" } else { "" };

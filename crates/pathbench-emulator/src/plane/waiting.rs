@@ -133,13 +133,9 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbench_record::time::Clock as _;
+    use pathbench_testkit::MonotonicClock;
     use rustix::event::EventfdFlags;
-
-    #[allow(clippy::disallowed_methods, reason = "the timer follows the system's clock")]
-    fn now() -> Timestamp {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    }
 
     /// Regression: timeouts of `epoll_wait` were rounded up to milliseconds. The shortest of many waits is the accuracy
     /// of the mechanism; the longer ones depend on the machine.
@@ -149,12 +145,12 @@ mod tests {
         let mut waiting = Waiting::new(wake).unwrap();
         for wait in [Duration::from_micros(100), Duration::from_micros(1_200)] {
             let late = (0..50).map(|_| {
-                let deadline = now() + wait;
-                while now() < deadline {
-                    waiting.wait(now(), Some(deadline)).unwrap();
+                let deadline = MonotonicClock.now() + wait;
+                while MonotonicClock.now() < deadline {
+                    waiting.wait(MonotonicClock.now(), Some(deadline)).unwrap();
                     assert_eq!(waiting.calls(), []);
                 }
-                now().since(deadline)
+                MonotonicClock.now().duration_since(deadline)
             });
             let least = late.min().unwrap();
             assert!(least < Duration::from_micros(300), "{least:?} late after {wait:?}");

@@ -7,7 +7,7 @@ use pathbench_emulator::plane::{PlaneError, PlaneLink};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::tun::{Tun, TunError};
 use pathbench_link::packet::DropCause;
-use pathbench_link::pipe::Condition;
+use pathbench_link::pipe::PipeCondition;
 use pathbench_link::{BaseDelay, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_link::{ChangeSchedule, RateSchedule, Steps};
 use pathbench_record::direction::LinkDirection;
@@ -92,13 +92,13 @@ fn a_schedule_is_followed_and_forgotten_at_a_restart() -> TrialOutcome {
 fn outages_hold_packets_and_black_holes_drop_them() -> TrialOutcome {
     let lab = Lab::symmetric(&LinkModel { rate: RateModel::Constant(100_000_000), ..LinkModel::default() })?;
     let sockets = lab.udp(v4)?;
-    lab.plane.set_condition(lab.link, Condition::Outage)?;
+    lab.plane.set_condition(lab.link, PipeCondition::Outage)?;
     ensure!(is_lost(&sockets)?, "a packet came through an outage");
-    lab.plane.set_condition(lab.link, Condition::Carrying)?;
+    lab.plane.set_condition(lab.link, PipeCondition::Carrying)?;
     ensure!(sockets.1.recv(&mut [0; 64]).is_ok(), "the held packet did not arrive after the outage");
-    lab.plane.set_condition(lab.link, Condition::Blackhole)?;
+    lab.plane.set_condition(lab.link, PipeCondition::Blackhole)?;
     ensure!(is_lost(&sockets)?, "a packet came through a black hole");
-    lab.plane.set_condition(lab.link, Condition::Carrying)?;
+    lab.plane.set_condition(lab.link, PipeCondition::Carrying)?;
     passage(&sockets)?;
     let statistics = &lab.report()?.directions[0].statistics;
     ensure!(statistics.dropped_packets.get(&DropCause::Blackhole) == Some(&1), "{statistics:?}");
@@ -108,7 +108,7 @@ fn outages_hold_packets_and_black_holes_drop_them() -> TrialOutcome {
 /// A sample shows a change of rate on an idle link, too.
 fn samples_follow_the_rate() -> TrialOutcome {
     let steps = vec![(Duration::ZERO, 5_000_000), (Duration::from_millis(150), 2_000_000)];
-    let schedule: RateSchedule = Steps { steps, end: pathbench_link::End::Hold };
+    let schedule: RateSchedule = Steps { steps, end: pathbench_link::ScheduleEnd::Hold };
     let rate = RateModel::Steps(Arc::new(schedule));
     let lab = Lab::symmetric(&LinkModel { rate, ..LinkModel::default() })?;
     send_in_lots(&lab, 10, 100)?;
@@ -222,7 +222,7 @@ fn links_that_do_not_exist_are_rejected() -> TrialOutcome {
         lab.plane.restart(7, [1, 2]).err(),
         lab.plane.change(7, LinkDirection::Reverse, LinkChange::default()).err(),
         lab.plane.follow(7, LinkDirection::Reverse, ChangeSchedule::default()).err(),
-        lab.plane.set_condition(7, Condition::Carrying).err(),
+        lab.plane.set_condition(7, PipeCondition::Carrying).err(),
     ];
     let all = refused.iter().all(|error| matches!(error, Some(PlaneError::NoSuchLink { link: 7 })));
     ensure!(all, "{refused:?}");

@@ -68,11 +68,11 @@ impl Host {
     pub(super) fn obstacle(&mut self, operation: &Operation) -> Result<Option<String>, OperationError> {
         let obstacle = match operation {
             Operation::AddRoute { route } => {
-                let there = self.first_in_place_of(route)?;
+                let there = self.first_entry_like(route)?;
                 there.map(|_| format!("there is a route to {} by now", route.destination()))
             }
             Operation::ReplaceRoute { before, .. } => {
-                let there = self.first_in_place_of(before)?;
+                let there = self.first_entry_like(before)?;
                 (there.as_ref() != Some(before))
                     .then(|| format!("the route to {} has changed", before.destination()))
             }
@@ -113,7 +113,7 @@ impl Host {
     ) -> Result<(), OperationError> {
         match operation {
             Operation::AddRoute { route } => self.routes.add_entry(route)?,
-            Operation::ReplaceRoute { before, after } => self.put_in_place_of(before, after)?,
+            Operation::ReplaceRoute { before, after } => self.replace_route(before, after)?,
             Operation::SetLimits { after, .. } => self.manager()?.set_limits(after)?,
             Operation::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
                 // This order notifies peers once: Linux 6.12 and newer also close the first subflow with the endpoint;
@@ -147,7 +147,7 @@ impl Host {
         let (Operation::AddRoute { route } | Operation::ReplaceRoute { after: route, .. }) = operation else {
             return Ok(None);
         };
-        let there = self.first_in_place_of(route)?;
+        let there = self.first_entry_like(route)?;
         Ok(there.filter(|there| there != route))
     }
 
@@ -240,7 +240,7 @@ impl Host {
         interrupted: bool,
         force: bool,
     ) -> Result<UndoOutcome, OperationError> {
-        let Some(there) = self.first_in_place_of(ours)? else { return Ok(UndoOutcome::Nothing) };
+        let Some(there) = self.first_entry_like(ours)? else { return Ok(UndoOutcome::Nothing) };
         // After an interruption, the journal lacks the attributes that the kernel has added.
         let is_ours = there == *ours || (interrupted && there.next_hops() == ours.next_hops());
         if !is_ours && !force {
@@ -261,14 +261,14 @@ impl Host {
         interrupted: bool,
         force: bool,
     ) -> Result<UndoOutcome, OperationError> {
-        let there = self.first_in_place_of(before)?;
+        let there = self.first_entry_like(before)?;
         let there_is_none = there.is_none();
         if there.as_ref() == Some(before) {
             return Ok(UndoOutcome::Nothing);
         }
         if let Some(there) = there.filter(|there| there == ours || force) {
             // The lifetime has decreased in the meantime.
-            self.put_in_place_of(&there, &before.expiring_like(&there))?;
+            self.replace_route(&there, &before.expiring_like(&there))?;
             return Ok(UndoOutcome::Restored);
         }
         if self.is_absent(before)? {
@@ -334,18 +334,18 @@ impl Host {
         Ok(self.manager()?.endpoints()?.into_iter().find(same))
     }
 
-    fn put_in_place_of(&mut self, there: &FibEntry, entry: &FibEntry) -> Result<(), OperationError> {
+    fn replace_route(&mut self, there: &FibEntry, entry: &FibEntry) -> Result<(), OperationError> {
         self.routes.replace_entry(entry)?;
-        if there.hides(entry) && self.first_in_place_of(entry)?.as_ref() == Some(there) {
+        if there.hides(entry) && self.first_entry_like(entry)?.as_ref() == Some(there) {
             self.routes.remove_entry(there)?;
             self.routes.add_entry(entry)?;
         }
         Ok(())
     }
 
-    fn first_in_place_of(&mut self, entry: &FibEntry) -> Result<Option<FibEntry>, OperationError> {
+    fn first_entry_like(&mut self, entry: &FibEntry) -> Result<Option<FibEntry>, OperationError> {
         let entries = self.routes.fib_entries(entry.destination().addr(), entry.table())?;
-        Ok(entries.into_iter().find(|there| there.shares_place_with(entry)))
+        Ok(entries.into_iter().find(|there| there.shares_entry_with(entry)))
     }
 
     fn is_absent(&mut self, entry: &FibEntry) -> Result<bool, OperationError> {

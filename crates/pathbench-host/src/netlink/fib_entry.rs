@@ -213,7 +213,7 @@ impl FibEntry {
 
     /// Whether both routes occupy the same entry of a table, so that a replacement of one affects the other
     /// (`fib_table_insert` of `net/ipv4/fib_trie.c`, `fib6_add_rt2node` of `net/ipv6/ip6_fib.c`).
-    pub fn shares_place_with(&self, other: &Self) -> bool {
+    pub fn shares_entry_with(&self, other: &Self) -> bool {
         let tos_counts = self.is_ipv4();
         self.header[0] == other.header[0]
             && self.destination() == other.destination()

@@ -99,13 +99,13 @@ impl Draft<'_> {
         let own_table = state.candidates.iter().all(|entry| entry.leaves_only_by(state.interface_index));
         if own_table && route.destination() != host {
             let copy = route.for_host(state.path.server).with_mtu(wanted);
-            if let Some(taken) = state.candidates.iter().find(|entry| entry.shares_place_with(&copy)) {
+            if let Some(taken) = state.candidates.iter().find(|entry| entry.shares_entry_with(&copy)) {
                 return Err(self.ambiguous(taken));
             }
             self.step(Operation::AddRoute { route: copy });
             return Ok(());
         }
-        let first = state.candidates.iter().find(|entry| entry.shares_place_with(route));
+        let first = state.candidates.iter().find(|entry| entry.shares_entry_with(route));
         if first.is_some_and(|first| first != route) {
             return Err(self.ambiguous(route));
         }

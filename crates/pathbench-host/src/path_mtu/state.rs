@@ -133,7 +133,7 @@ impl PathObserver {
             interface_mtu_bytes: link.mtu,
             rule_priority,
             unbound_interface: self.unbound_interface(&lookup),
-            cached: self.cached(&lookup)?,
+            cached: self.cached_mtu(&lookup)?,
             siblings,
             connections,
             endpoints: where_permitted(self.manager.as_mut().map(PathManager::endpoints))?,
@@ -202,7 +202,7 @@ impl PathObserver {
         entry.leaves_only_by(first).then_some(first)
     }
 
-    fn cached(&mut self, lookup: &Lookup) -> Result<Option<CachedMtu>, PathStateError> {
+    fn cached_mtu(&mut self, lookup: &Lookup) -> Result<Option<CachedMtu>, PathStateError> {
         match self.routes.cached_mtu(lookup) {
             Ok(cached) => Ok(cached),
             Err(error) if is_no_route(&error) => Ok(None),
@@ -235,7 +235,7 @@ fn is_no_route(error: &NetlinkError) -> bool {
 /// Whether a lookup's answer is this table entry. IPv6 reports the selected next hop first.
 fn is_answer(answer: &FibEntry, entry: &FibEntry) -> bool {
     let (chosen, all) = (answer.next_hops(), entry.next_hops());
-    answer.shares_place_with(entry)
+    answer.shares_entry_with(entry)
         && answer.kind() == entry.kind()
         && answer.get(libc::RTA_METRICS) == entry.get(libc::RTA_METRICS)
         && chosen.len() == all.len()

@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!(other.mtu_bytes(), Some(mtu));
         prop_assert_eq!(other.is_mtu_locked(), route.is_mtu_locked());
         prop_assert_eq!(&other.with_mtu(route.mtu_bytes()), &route);
-        prop_assert!(other.shares_place_with(&route));
+        prop_assert!(other.shares_entry_with(&route));
     }
 
     #[test]

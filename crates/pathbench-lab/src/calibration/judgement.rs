@@ -1,7 +1,7 @@
 //! Describes deviations of a measurement that exceed a link's tolerance and random variation. Pure.
 
 use crate::scenario::{LinkEngine, LinkPlan};
-use pathbench_link::{Distribution, GilbertElliott, LinkModel, LossModel, RateModel};
+use pathbench_link::{GilbertElliott, JitterDistribution, LinkModel, LossModel, RateModel};
 use pathbench_record::document::{LinkMeasurement, OneWayDelay};
 use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES};
 use pathbench_record::text::duration_ms;
@@ -188,10 +188,10 @@ fn expected_delay(model: &LinkModel, frame_bytes: u64) -> Option<(Duration, Dura
     // In units of the jitter: the median above the base delay, and the deviation of the median of a few hundred
     // packets. It is largest without reordering, because a delayed packet also delays the packets behind it.
     let (median, blur) = match model.jitter_distribution {
-        Distribution::Uniform => (0.0, 1.0),
-        Distribution::Normal => (0.0, 3.0),
-        Distribution::Exponential => (std::f64::consts::LN_2, 4.0),
-        Distribution::Pareto { shape } => (2_f64.powf(1.0 / shape) - 1.0, 5.0),
+        JitterDistribution::Uniform => (0.0, 1.0),
+        JitterDistribution::Normal => (0.0, 3.0),
+        JitterDistribution::Exponential => (std::f64::consts::LN_2, 4.0),
+        JitterDistribution::Pareto { shape } => (2_f64.powf(1.0 / shape) - 1.0, 5.0),
     };
     let expected = base + Duration::from_secs_f64(sending) + model.jitter.mul_f64(median);
     let retries =

@@ -3,7 +3,7 @@
 use super::{Environment, EnvironmentError, Result, failure_at};
 use crate::scenario::{EventAction, EventPlan, PathChange};
 use pathbench_link::LinkChange;
-use pathbench_link::pipe::Condition;
+use pathbench_link::pipe::PipeCondition;
 use serde_json::{Map, Value};
 use tracing::{info, info_span};
 
@@ -28,9 +28,9 @@ impl Environment {
                 let node = self.node_index(&event.node)?;
                 return Ok(detail("addresses", self.nodes[node].return_addresses(wire)?.into()));
             }
-            EventAction::Blackhole => self.set_condition(wire, Condition::Blackhole)?,
-            EventAction::Outage => self.set_condition(wire, Condition::Outage)?,
-            EventAction::Restore => self.set_condition(wire, Condition::Carrying)?,
+            EventAction::Blackhole => self.set_condition(wire, PipeCondition::Blackhole)?,
+            EventAction::Outage => self.set_condition(wire, PipeCondition::Outage)?,
+            EventAction::Restore => self.set_condition(wire, PipeCondition::Carrying)?,
             EventAction::Set(change) => self.change(wire, change)?,
             EventAction::Fade(fade) => self.wires[wire].fade(&self.fabric, fade)?,
         }
@@ -45,7 +45,7 @@ impl Environment {
         })
     }
 
-    fn set_condition(&mut self, wire: usize, condition: Condition) -> Result {
+    fn set_condition(&mut self, wire: usize, condition: PipeCondition) -> Result {
         let wire = &self.wires[wire];
         wire.engine.set_condition(&mut self.fabric, &wire.link, condition)
     }

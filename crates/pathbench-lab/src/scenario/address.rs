@@ -180,7 +180,11 @@ fn settle_link(
             .map(|end| families.iter().map(|family| assign_networks(index, *family)[end]).collect());
     };
     if needs_family
-        && !link.given.iter().flatten().any(|given| AddressFamily::of(given.subnet.addr()) == family)
+        && !link
+            .given
+            .iter()
+            .flatten()
+            .any(|given| AddressFamily::from_address(given.subnet.addr()) == family)
     {
         let other = if family == AddressFamily::Ipv4 { AddressFamily::Ipv6 } else { AddressFamily::Ipv4 };
         let problem = format!("`{}` has no {} address, which the run uses", link.link.name, family.name());

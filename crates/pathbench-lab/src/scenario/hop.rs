@@ -121,7 +121,11 @@ impl Parts {
         // Names in a scenario cannot contain a dot, so these names are unique.
         let part = |name: &str| format!("{path}.{name}");
         let has = |family: &AddressFamily| {
-            draft.given.iter().flatten().any(|given| AddressFamily::of(given.subnet.addr()) == *family)
+            draft
+                .given
+                .iter()
+                .flatten()
+                .any(|given| AddressFamily::from_address(given.subnet.addr()) == *family)
         };
         Self {
             names: Hop {

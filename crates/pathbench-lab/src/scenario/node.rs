@@ -115,8 +115,10 @@ fn check_endpoints(own: &ScenarioSection<'_>, endpoints: &[EndpointPlan], node: 
 fn default_endpoints(around: &NodeContext<'_>) -> Vec<EndpointPlan> {
     let mut endpoints = Vec::new();
     for (link, addresses) in around.ends() {
-        let own =
-            addresses.iter().map(IpNet::addr).filter(|address| AddressFamily::of(*address) == around.family);
+        let own = addresses
+            .iter()
+            .map(IpNet::addr)
+            .filter(|address| AddressFamily::from_address(*address) == around.family);
         endpoints.extend(own.map(|address| EndpointPlan {
             address,
             link: link.name.clone(),
@@ -192,7 +194,8 @@ fn location(section: &ScenarioSection<'_>, around: &NodeContext<'_>) -> Option<(
     }
     section.require(key, &format!("\"{}\"", names.first().unwrap_or(&"wlan")));
     let (link, addresses) = around.ends().find(|(candidate, _)| Some(title(candidate).as_str()) == link)?;
-    let address = addresses.iter().map(IpNet::addr).find(|own| AddressFamily::of(*own) == around.family)?;
+    let address =
+        addresses.iter().map(IpNet::addr).find(|own| AddressFamily::from_address(*own) == around.family)?;
     Some((link.name.clone(), address))
 }
 

@@ -5,8 +5,8 @@ use super::section::ScenarioSection;
 use super::tree::{Item, TomlValue as Written};
 use pathbench_link::trace::{self, MAX_BYTES, RateFormat, TraceError};
 use pathbench_link::{
-    Discipline, Distribution, End, Engines, Field, Kind, LinkChange, LinkModel, LossModel, PARAMETERS,
-    Parameter, RateSchedule, TraceOf, Value, overlay, queue_bytes,
+    Discipline, Engines, Field, JitterDistribution, LinkChange, LinkModel, LinkParameter, LossModel,
+    PARAMETERS, ParameterKind, RateSchedule, ScheduleEnd, TraceOf, Value, overlay, queue_bytes,
 };
 use pathbench_record::units::{QueueLimit, Rate, Span};
 use serde_json::{Map, Value as Json};
@@ -46,7 +46,7 @@ pub(super) fn directions(
     for ((model, requested), name) in directions.models.iter_mut().zip(&mut directions.requested).zip(names) {
         let table = section.section(name);
         let own = read(&table, |parameter| !parameter.of_link);
-        *model = model.with(&both.change).with(&own.change);
+        *model = model.with_change(&both.change).with_change(&own.change);
         check(&[&table, section], model);
         overlay(requested, both.json.clone());
         overlay(requested, own.json);
@@ -55,10 +55,10 @@ pub(super) fn directions(
 }
 
 /// The parameters given in `section`, among the parameters for which `takes` is true.
-pub(super) fn read(section: &ScenarioSection<'_>, takes: impl Fn(&Parameter) -> bool) -> GivenParameters {
+pub(super) fn read(section: &ScenarioSection<'_>, takes: impl Fn(&LinkParameter) -> bool) -> GivenParameters {
     let mut read = GivenParameters::default();
     let given = PARAMETERS.iter().filter(|parameter| takes(parameter) && section.has(parameter.key));
-    let given: Vec<&Parameter> = given.collect();
+    let given: Vec<&LinkParameter> = given.collect();
     for (index, parameter) in given.iter().enumerate() {
         let key = parameter.key;
         if let Some(first) = given[..index].iter().find(|first| first.field == parameter.field) {
@@ -80,22 +80,22 @@ pub(super) fn read(section: &ScenarioSection<'_>, takes: impl Fn(&Parameter) -> 
 }
 
 /// The value of `key`; `None` if it is absent or invalid.
-pub(super) fn value(section: &ScenarioSection<'_>, key: &str, kind: Kind) -> Option<Value> {
+pub(super) fn value(section: &ScenarioSection<'_>, key: &str, kind: ParameterKind) -> Option<Value> {
     Some(match kind {
-        Kind::Rate => Value::Rate(section.rate_bps(key)?),
-        Kind::RateSteps => Value::RateSteps(Arc::new(steps(section, key)?)),
-        Kind::Time { least, most } => Value::Time(section.duration(key, least..=most)?),
-        Kind::Bytes { least, most } => Value::Bytes(section.bytes(key, least..=most)?),
-        Kind::Integer { least, most } => Value::Integer(section.integer(key, least..=most)?),
-        Kind::Fraction => Value::Fraction(section.fraction(key)?),
-        Kind::Flag => Value::Flag(section.flag(key)?),
-        Kind::Queue => Value::Queue(section.queue(key)?),
-        Kind::Choice(names) => {
+        ParameterKind::Rate => Value::Rate(section.rate_bps(key)?),
+        ParameterKind::RateSteps => Value::RateSteps(Arc::new(steps(section, key)?)),
+        ParameterKind::Time { least, most } => Value::Time(section.duration(key, least..=most)?),
+        ParameterKind::Bytes { least, most } => Value::Bytes(section.bytes(key, least..=most)?),
+        ParameterKind::Integer { least, most } => Value::Integer(section.integer(key, least..=most)?),
+        ParameterKind::Fraction => Value::Fraction(section.fraction(key)?),
+        ParameterKind::Flag => Value::Flag(section.flag(key)?),
+        ParameterKind::Queue => Value::Queue(section.queue(key)?),
+        ParameterKind::Choice(names) => {
             let known: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
             Value::Choice(section.choice(key, &known)?)
         }
-        Kind::Trace(of) => trace(section, key, of)?,
-        Kind::Table(fields) => Value::Table(fields, table(section, key, fields)?),
+        ParameterKind::Trace(of) => trace(section, key, of)?,
+        ParameterKind::Table(fields) => Value::Table(fields, table(section, key, fields)?),
     })
 }
 
@@ -167,7 +167,7 @@ fn steps(section: &ScenarioSection<'_>, key: &str) -> Option<RateSchedule> {
     } else if !steps.is_empty() && steps.iter().all(|(_, bps)| *bps == 0) {
         section.wrong(key, "nothing is ever sent", "give one step a rate above zero");
     }
-    (!steps.is_empty()).then_some(RateSchedule { steps, end: End::Hold })
+    (!steps.is_empty()).then_some(RateSchedule { steps, end: ScheduleEnd::Hold })
 }
 
 /// Time and rate of one step, or the mistake in it.
@@ -237,7 +237,8 @@ pub(super) fn check(sections: &[&ScenarioSection<'_>], model: &LinkModel) {
             section.wrong(key, problem, remedy);
         }
     };
-    let around_delay = matches!(model.jitter_distribution, Distribution::Uniform | Distribution::Normal);
+    let around_delay =
+        matches!(model.jitter_distribution, JitterDistribution::Uniform | JitterDistribution::Normal);
     if own(&["jitter", "delay", "jitter_distribution"])
         && around_delay
         && model.constant_delay().is_some_and(|delay| model.jitter > delay)

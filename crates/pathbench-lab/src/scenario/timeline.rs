@@ -35,7 +35,7 @@ fn check_kernel(link: &LinkPlan, events: &[(&ScenarioSection<'_>, EventPlan)]) {
         let (EventAction::Set(change), None) = (&event.action, beyond(&models)) else { continue };
         for (model, chosen) in models.iter_mut().zip(LinkDirection::selected(change.direction)) {
             if chosen {
-                *model = model.with(&change.link);
+                *model = model.with_change(&change.link);
             }
         }
         if let Some((problem, remedy)) = beyond(&models) {
@@ -201,7 +201,7 @@ fn change(section: &ScenarioSection<'_>, topology: &TopologyPlan, link: Option<&
         [&link.forward, &link.reverse].into_iter().zip(LinkDirection::selected(change.direction))
     {
         if chosen {
-            parameters::check(&[section], &model.with(&change.link));
+            parameters::check(&[section], &model.with_change(&change.link));
         }
     }
     if change.direction.is_some() {

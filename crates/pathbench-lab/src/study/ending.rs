@@ -69,7 +69,7 @@ impl StoppingRule {
 
     /// Whether a run that takes the time `expected` would end after the time limit.
     pub fn is_late(&self, now: Timestamp, expected: Duration) -> bool {
-        self.time_limit.is_some_and(|limit| now.since(self.begun) + expected > limit)
+        self.time_limit.is_some_and(|limit| now.duration_since(self.begun) + expected > limit)
     }
 
     /// The precision at which the study ends, once for each number of complete repetitions.

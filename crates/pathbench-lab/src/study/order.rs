@@ -97,7 +97,7 @@ fn blocks(
         }
         let block = &mut runs[begin..];
         for last in (1..block.len()).rev() {
-            block.swap(last, random.below(last + 1));
+            block.swap(last, random.draw_below(last + 1));
         }
     }
     for (number, run) in (1..).zip(&mut runs) {
@@ -122,7 +122,7 @@ pub fn interleave(orders: &[Vec<ScheduledRun>], seed: u64) -> Vec<(usize, usize)
         let mut left: Vec<usize> = orders.iter().zip(&next).map(left).collect();
         // A scenario's chance is its share of the runs left, so that every order of the block is equally likely.
         while let total @ 1.. = left.iter().sum::<usize>() {
-            let mut drawn = random.below(total);
+            let mut drawn = random.draw_below(total);
             for scenario in 0..orders.len() {
                 if drawn < left[scenario] {
                     merged.push((scenario, next[scenario]));

@@ -235,7 +235,7 @@ impl<'a> StudyProgress<'a> {
     /// Writes the results of a run. The document keeps the order in which runs began.
     pub(super) fn enter(&mut self, begun: Begun, run: ConductedRun) -> Result<RunRecord, StudyError> {
         let (kind, nominal) = self.kind(begun.member, begun.index);
-        self.pace.add(kind, self.clock.now().since(begun.at), nominal);
+        self.pace.add(kind, self.clock.now().duration_since(begun.at), nominal);
         self.finished[begun.position] = true;
         let MemberProgress { member, order, indices } = &mut self.members[begun.member];
         let ConductedRun { assembled, link_samples, .. } = run;

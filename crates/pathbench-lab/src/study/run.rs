@@ -246,19 +246,20 @@ impl RunExecution<'_> {
             let now = self.clock.now();
             if self.options.stop.load(Ordering::Relaxed) {
                 traffic.failure = Some(STOPPED_BY_USER.to_owned());
-            } else if longest.is_some_and(|longest| now.since(begun) > longest + CONNECT_TIMEOUT) {
+            } else if longest.is_some_and(|longest| now.duration_since(begun) > longest + CONNECT_TIMEOUT) {
                 traffic.failure = Some("the client did not come to an end in time".to_owned());
             }
             let at = due.zip(next).map(|(first_byte, event)| first_byte + event.at);
             if let (Some(at), Some(event)) = (at, next)
-                && at.since(now) <= LAST_STRETCH
+                && at.duration_since(now) <= LAST_STRETCH
             {
                 self.carry_out(environment, event, at, traffic, live);
                 next = pending.next();
                 continue;
             }
-            let wait =
-                at.map_or(STOP_INTERVAL, |at| at.since(now).saturating_sub(LAST_STRETCH)).min(STOP_INTERVAL);
+            let wait = at
+                .map_or(STOP_INTERVAL, |at| at.duration_since(now).saturating_sub(LAST_STRETCH))
+                .min(STOP_INTERVAL);
             match environment.next_notice(&client, wait)? {
                 None => {}
                 Some(AgentNotice::FirstByte(at)) => due = Some(at),

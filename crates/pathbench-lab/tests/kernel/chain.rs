@@ -182,7 +182,7 @@ pub(crate) fn wait_until(patience: Duration, mut look: impl FnMut() -> bool) -> 
         if look() {
             return true;
         }
-        if MonotonicClock.now().since(begun) > patience {
+        if MonotonicClock.now().duration_since(begun) > patience {
             return false;
         }
         std::thread::sleep(Duration::from_millis(5));

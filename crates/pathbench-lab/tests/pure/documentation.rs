@@ -1,7 +1,7 @@
 //! docs/scenarios.md documents every key, and its samples are valid scenarios.
 
 use pathbench_lab::scenario::{Overrides, ScenarioSource, known_fields, plan};
-use pathbench_link::{Engines, Field, Kind, PARAMETERS, Parameter, Value, parameter};
+use pathbench_link::{Engines, Field, LinkParameter, PARAMETERS, ParameterKind, Value, parameter};
 use pathbench_record::units::{Rate, Size, Span};
 use std::fmt::Display;
 
@@ -137,23 +137,23 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
     }
 }
 
-fn of_kind(kind: &Kind) -> String {
+fn of_kind(kind: &ParameterKind) -> String {
     let range = |least: &dyn Display, most: &dyn Display| format!("`\"{least}\"` to `\"{most}\"`");
     match kind {
-        Kind::Rate => "rate, `\"8kbit\"` to `\"100gbit\"`".to_owned(),
-        Kind::RateSteps => "list of times (to 24 hours) and rates".to_owned(),
-        Kind::Time { least, most } => format!("duration, {}", range(&Span(*least), &Span(*most))),
-        Kind::Bytes { least, most } => format!("size, {} to {} bytes", Size(*least), Size(*most)),
-        Kind::Integer { least, most } => format!("{least} to {most}"),
-        Kind::Fraction => "percentage".to_owned(),
-        Kind::Flag => "true or false".to_owned(),
-        Kind::Queue => "queue".to_owned(),
-        Kind::Choice(names) => {
+        ParameterKind::Rate => "rate, `\"8kbit\"` to `\"100gbit\"`".to_owned(),
+        ParameterKind::RateSteps => "list of times (to 24 hours) and rates".to_owned(),
+        ParameterKind::Time { least, most } => format!("duration, {}", range(&Span(*least), &Span(*most))),
+        ParameterKind::Bytes { least, most } => format!("size, {} to {} bytes", Size(*least), Size(*most)),
+        ParameterKind::Integer { least, most } => format!("{least} to {most}"),
+        ParameterKind::Fraction => "percentage".to_owned(),
+        ParameterKind::Flag => "true or false".to_owned(),
+        ParameterKind::Queue => "queue".to_owned(),
+        ParameterKind::Choice(names) => {
             let names: Vec<_> = names.iter().map(|name| format!("`\"{name}\"`")).collect();
             names.join(", ")
         }
-        Kind::Trace(_) => "file, relative to the scenario's directory".to_owned(),
-        Kind::Table(_) => "table".to_owned(),
+        ParameterKind::Trace(_) => "file, relative to the scenario's directory".to_owned(),
+        ParameterKind::Table(_) => "table".to_owned(),
     }
 }
 
@@ -178,10 +178,10 @@ fn parameter_tables() -> Vec<(&'static str, String)> {
             Engines::Netem => "kernel with netem, emulated",
             Engines::Emulated => "emulated",
         };
-        let Parameter { key, default, documentation, kind, .. } = parameter;
+        let LinkParameter { key, default, documentation, kind, .. } = parameter;
         let row = format!("| `{key}` | {documentation} | {} | {default} | {engines} |\n", of_kind(kind));
         text.push_str(&row);
-        if let Kind::Table(fields) = kind {
+        if let ParameterKind::Table(fields) = kind {
             tables.push((*key, table(fields)));
         }
     }

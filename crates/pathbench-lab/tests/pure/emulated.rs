@@ -5,7 +5,7 @@ use pathbench_lab::scenario::{
 };
 use pathbench_link::fading::{Ramp, Walk};
 use pathbench_link::{
-    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkModel, LossModel, RateModel,
+    ArqModel, BaseDelay, Discipline, GilbertElliott, JitterDistribution, LinkModel, LossModel, RateModel,
 };
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::units::QueueLimit;
@@ -41,7 +41,7 @@ fn every_key_reaches_the_model() {
         model("delay = \"20ms\"\njitter = \"5ms\"\njitter_distribution = \"normal\"\nreorder = true");
     assert_eq!(varying.delay, BaseDelay::Constant(20 * MS));
     let jitter = (varying.jitter_distribution, varying.jitter, varying.reorder);
-    assert_eq!(jitter, (Distribution::Normal, 5 * MS, true));
+    assert_eq!(jitter, (JitterDistribution::Normal, 5 * MS, true));
     assert_eq!(model("delay = \"20ms\"").jitter, Duration::ZERO);
     assert_eq!(model("loss = \"2%\"").loss, LossModel::Independent(0.02));
     let chain = GilbertElliott { to_bad: 0.01, to_good: 0.25, loss_good: 0.0, loss_bad: 1.0 };

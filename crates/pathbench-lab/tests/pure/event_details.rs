@@ -1,7 +1,7 @@
 //! Details of events in `events.jsonl`.
 
 use pathbench_lab::scenario::{self, EventAction, Overrides, ScenarioSource};
-use pathbench_link::{Kind, PARAMETERS, parameter};
+use pathbench_link::{PARAMETERS, ParameterKind, parameter};
 use serde_json::{Map, Value, json};
 
 /// The details of an event on a path with a hop.
@@ -24,11 +24,11 @@ fn detail(event: &str) -> Map<String, Value> {
 
 fn sample(key: &str) -> String {
     match parameter(key).unwrap().kind {
-        Kind::Bytes { most, .. } | Kind::Integer { most, .. } => most.to_string(),
-        Kind::Time { most, .. } => format!("\"{}ms\"", most.as_millis()),
-        Kind::Fraction => "\"1%\"".to_owned(),
-        Kind::Flag => "true".to_owned(),
-        Kind::Choice(names) => format!("\"{}\"", names[0]),
+        ParameterKind::Bytes { most, .. } | ParameterKind::Integer { most, .. } => most.to_string(),
+        ParameterKind::Time { most, .. } => format!("\"{}ms\"", most.as_millis()),
+        ParameterKind::Fraction => "\"1%\"".to_owned(),
+        ParameterKind::Flag => "true".to_owned(),
+        ParameterKind::Choice(names) => format!("\"{}\"", names[0]),
         other => panic!("give `{key}` a value of its own: {other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pathbench_link::{End, Steps};
+use pathbench_link::{ScheduleEnd, Steps};
 use pathbench_link::trace::{self, TraceError};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn harmless<T>(outcome: Result<T, TraceError>) -> Option<T> {
 fn sound<V>(schedule: &Steps<V>) {
     assert!(schedule.steps.is_sorted_by(|one, other| one.0 < other.0));
     assert_eq!(schedule.steps.first().map(|step| step.0), Some(Duration::ZERO));
-    if let (End::Repeat(period), Some(last)) = (schedule.end, schedule.steps.last()) {
+    if let (ScheduleEnd::Repeat(period), Some(last)) = (schedule.end, schedule.steps.last()) {
         assert!(last.0 < period);
     }
 }

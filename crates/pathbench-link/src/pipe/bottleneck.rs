@@ -122,7 +122,7 @@ impl<P> Bottleneck<P> {
     /// The current rate; `None` if it is unlimited or consists of delivery opportunities.
     pub(crate) fn rate_bps(&self, now: Timestamp) -> Option<u64> {
         match &self.pace {
-            Pace::Steady(rate) => Some(rate.at(now).0),
+            Pace::Steady(rate) => Some(rate.value_at(now).0),
             Pace::Unlimited | Pace::Opportunities(_) | Pace::Trains(_) => None,
         }
     }
@@ -188,7 +188,7 @@ impl<P> Bottleneck<P> {
             (Pace::Steady(rate), Some((since, left))) => {
                 let end =
                     (rate.value() > 0).then(|| since + Duration::from_nanos(left.div_ceil(rate.value())));
-                match (end, rate.until()) {
+                match (end, rate.next_step()) {
                     (Some(end), Some(until)) => Some(end.min(until)),
                     (end, until) => end.or(until),
                 }

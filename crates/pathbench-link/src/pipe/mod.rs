@@ -6,7 +6,9 @@ mod bottleneck;
 mod schedule;
 mod transit;
 
-use crate::packet::{Chance, Delivery, DropCause, Held, Ledger, Outcome, Packet, PipeStatistics, Purpose};
+use crate::packet::{
+    Chance, Delivery, DrawPurpose, DropCause, Held, Ledger, Outcome, PipePacket, PipeStatistics,
+};
 use crate::queue::Queue;
 use crate::{ChangeSchedule, LinkChange, LinkModel};
 use bottleneck::{Bottleneck, Progress};
@@ -22,7 +24,7 @@ use transit::{Delay, Flight, Loss};
 #[derive(Debug)]
 pub struct Pipe<P> {
     model: LinkModel,
-    condition: Condition,
+    condition: PipeCondition,
     chance: Chance,
     now: Timestamp,
     offered: u64,
@@ -38,7 +40,7 @@ pub struct Pipe<P> {
 
 /// The state of a pipe, apart from its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Condition {
+pub enum PipeCondition {
     #[default]
     Carrying,
     /// Sends no packets. They wait in the queue, which may overflow, until the outage ends.
@@ -60,7 +62,7 @@ impl<P> Pipe<P> {
     pub fn new(model: LinkModel, seed: u64, now: Timestamp) -> Self {
         let chance = Chance::new(seed);
         Self {
-            condition: Condition::Carrying,
+            condition: PipeCondition::Carrying,
             chance,
             now,
             offered: 0,
@@ -77,10 +79,10 @@ impl<P> Pipe<P> {
     }
 
     /// Accepts a packet, after processing all events that are due by `now`.
-    pub fn offer(&mut self, now: Timestamp, packet: Packet<P>) {
+    pub fn offer(&mut self, now: Timestamp, packet: PipePacket<P>) {
         let now = self.run(now, false);
         let held = self.admit(now, packet);
-        if self.condition == Condition::Blackhole {
+        if self.condition == PipeCondition::Blackhole {
             return self.ledger.drop(held, DropCause::Blackhole, now);
         }
         let segment_bytes = held.packet.ip_bytes.div_ceil(held.packet.segments.max(1));
@@ -98,7 +100,7 @@ impl<P> Pipe<P> {
         self.rearm();
     }
 
-    fn admit(&mut self, now: Timestamp, packet: Packet<P>) -> Held<P> {
+    fn admit(&mut self, now: Timestamp, packet: PipePacket<P>) -> Held<P> {
         let number = self.offered;
         self.offered += 1;
         let overhead_bytes = u64::from(packet.segments) * u64::from(self.model.overhead_bytes);
@@ -106,8 +108,8 @@ impl<P> Pipe<P> {
             number,
             offered_at: now,
             wire_bytes: u64::from(packet.ip_bytes) + overhead_bytes,
-            twice: self.chance.happens(self.model.duplicate, Purpose::Duplicate, number, 0),
-            corrupt: self.chance.happens(self.model.corrupt, Purpose::Corrupt, number, 0),
+            twice: self.chance.happens(self.model.duplicate, DrawPurpose::Duplicate, number, 0),
+            corrupt: self.chance.happens(self.model.corrupt, DrawPurpose::Corrupt, number, 0),
             mark: false,
             bad_state: self.loss.state_at(number, self.chance),
             packet,
@@ -164,10 +166,10 @@ impl<P> Pipe<P> {
         self.followed.retain(|(_, later)| *later != LinkChange::default());
     }
 
-    pub fn set_condition(&mut self, now: Timestamp, condition: Condition) {
+    pub fn set_condition(&mut self, now: Timestamp, condition: PipeCondition) {
         let now = self.run(now, false);
         self.condition = condition;
-        self.bottleneck.halt(condition == Condition::Outage, !self.queue.is_empty(), now);
+        self.bottleneck.halt(condition == PipeCondition::Outage, !self.queue.is_empty(), now);
         self.resume(now);
     }
 
@@ -175,7 +177,7 @@ impl<P> Pipe<P> {
         &self.model
     }
 
-    pub fn condition(&self) -> Condition {
+    pub fn condition(&self) -> PipeCondition {
         self.condition
     }
 
@@ -186,7 +188,7 @@ impl<P> Pipe<P> {
 
     /// The current loss probability; `None` if it depends on the previous packet.
     pub fn loss(&self, now: Timestamp) -> Option<f64> {
-        self.loss.at(now)
+        self.loss.probability_at(now)
     }
 
     /// The current base delay, including the base delay of packet trains.
@@ -237,7 +239,7 @@ impl<P> Pipe<P> {
 
     fn deliver(&mut self) {
         let Some((due, held)) = self.flight.take() else { return };
-        let corrupt = held.corrupt.then(|| self.chance.bits(Purpose::CorruptedBit, held.number, 0));
+        let corrupt = held.corrupt.then(|| self.chance.bits(DrawPurpose::CorruptedBit, held.number, 0));
         let delivery = Delivery { due, mark: held.mark, corrupt, twice: held.twice };
         self.ledger.deliver(held, delivery);
     }
@@ -258,7 +260,8 @@ impl<P> Pipe<P> {
 
     fn sent(&mut self, held: Held<P>, attempt: u32, now: Timestamp) {
         if !self.loss.takes(&held, attempt, now, self.chance) {
-            let due = now + self.delay.of(held.number, now, self.chance) + self.bottleneck.train_delay();
+            let due =
+                now + self.delay.packet_delay(held.number, now, self.chance) + self.bottleneck.train_delay();
             let packets = u64::from(held.packet.segments);
             if self.flight.add(held, due, self.delay.may_overtake()) {
                 self.ledger.statistics.reordered_packets += packets;

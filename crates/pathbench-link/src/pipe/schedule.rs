@@ -25,12 +25,12 @@ impl<V: Copy + Default> ScheduledValue<V> {
         value
     }
 
-    pub(crate) fn at(&self, now: Timestamp) -> (V, Option<Timestamp>) {
+    pub(crate) fn value_at(&self, now: Timestamp) -> (V, Option<Timestamp>) {
         if now >= self.from && self.until.is_none_or(|until| now < until) {
             return (self.value, self.until);
         }
         let Some((schedule, begin)) = &self.schedule else { return (self.value, None) };
-        match schedule.at(now.since(*begin)) {
+        match schedule.value_at(now.duration_since(*begin)) {
             Some((value, next)) => (value, next.map(|next| *begin + next)),
             None => (V::default(), None),
         }
@@ -39,7 +39,7 @@ impl<V: Copy + Default> ScheduledValue<V> {
     /// Advances to `now` and returns its value.
     pub(crate) fn advance(&mut self, now: Timestamp) -> V {
         if self.until.is_some_and(|until| now >= until) {
-            (self.value, self.until) = self.at(now);
+            (self.value, self.until) = self.value_at(now);
             self.from = now;
         }
         self.value
@@ -49,7 +49,7 @@ impl<V: Copy + Default> ScheduledValue<V> {
         self.value
     }
 
-    pub(crate) fn until(&self) -> Option<Timestamp> {
+    pub(crate) fn next_step(&self) -> Option<Timestamp> {
         self.until
     }
 }
@@ -92,7 +92,7 @@ impl Opportunities {
             return;
         }
         let (elapsed_ms, period_ms) =
-            (now.since(self.begin).as_nanos() as u64 / NS_PER_MS, self.period_ms().max(1));
+            (now.duration_since(self.begin).as_nanos() as u64 / NS_PER_MS, self.period_ms().max(1));
         self.cycle = elapsed_ms / period_ms;
         self.index = self.schedule.at_ms.partition_point(|&at_ms| at_ms <= elapsed_ms % period_ms);
         if self.index >= self.schedule.at_ms.len() {
@@ -177,7 +177,7 @@ impl Trains {
     }
 
     fn elapsed(&self, now: Timestamp) -> Duration {
-        let elapsed = now.since(self.begin).as_nanos();
+        let elapsed = now.duration_since(self.begin).as_nanos();
         let period = self.schedule.trains.last().map_or(0, |train| train.at.as_nanos());
         let within = if period == 0 { elapsed } else { elapsed % period };
         Duration::from_nanos(u64::try_from(within).unwrap_or(u64::MAX))

@@ -1,8 +1,8 @@
 //! From the bottleneck to the far end: loss, delay and packets in flight.
 
 use super::schedule::ScheduledValue;
-use crate::packet::{Chance, Held, Purpose};
-use crate::{BaseDelay, Distribution, LinkModel, LossModel};
+use crate::packet::{Chance, DrawPurpose, Held};
+use crate::{BaseDelay, JitterDistribution, LinkModel, LossModel};
 use pathbench_record::time::Timestamp;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(crate) struct Delay {
     base: ScheduledValue<Duration>,
     jitter: Duration,
-    distribution: Distribution,
+    distribution: JitterDistribution,
     reorder: bool,
 }
 
@@ -36,7 +36,7 @@ impl Delay {
         self.reorder = model.reorder;
     }
 
-    pub(crate) fn of(&mut self, number: u64, now: Timestamp, chance: Chance) -> Duration {
+    pub(crate) fn packet_delay(&mut self, number: u64, now: Timestamp, chance: Chance) -> Duration {
         let base = self.base.advance(now);
         if self.jitter.is_zero() {
             return base;
@@ -51,7 +51,7 @@ impl Delay {
     }
 
     pub(crate) fn base_at(&self, now: Timestamp) -> Duration {
-        self.base.at(now).0
+        self.base.value_at(now).0
     }
 }
 
@@ -63,18 +63,18 @@ fn scheduled_delay(base: &BaseDelay, begin: Timestamp) -> ScheduledValue<Duratio
 }
 
 /// A draw from a distribution of size 1.
-fn draw(distribution: Distribution, number: u64, chance: Chance) -> f64 {
+fn draw(distribution: JitterDistribution, number: u64, chance: Chance) -> f64 {
     // In (0, 1], so that its logarithm is finite.
-    let unit = 1.0 - chance.unit(Purpose::Jitter, number, 0);
+    let unit = 1.0 - chance.unit(DrawPurpose::Jitter, number, 0);
     match distribution {
-        Distribution::Uniform => 1.0 - 2.0 * unit,
+        JitterDistribution::Uniform => 1.0 - 2.0 * unit,
         // Box and Muller, 1958.
-        Distribution::Normal => {
-            (-2.0 * unit.ln()).sqrt() * (TAU * chance.unit(Purpose::JitterAngle, number, 0)).cos()
+        JitterDistribution::Normal => {
+            (-2.0 * unit.ln()).sqrt() * (TAU * chance.unit(DrawPurpose::JitterAngle, number, 0)).cos()
         }
-        Distribution::Exponential => -unit.ln(),
+        JitterDistribution::Exponential => -unit.ln(),
         // Inverse of Lomax's distribution function.
-        Distribution::Pareto { shape } => unit.powf(-1.0 / shape) - 1.0,
+        JitterDistribution::Pareto { shape } => unit.powf(-1.0 / shape) - 1.0,
     }
 }
 
@@ -180,7 +180,7 @@ impl Loss {
         let LossModel::GilbertElliott(channel) = &self.model else { return false };
         let bad = self.bad_state;
         let leave = if bad { channel.to_good } else { channel.to_bad };
-        if chance.happens(leave, Purpose::ChannelState, number, 0) {
+        if chance.happens(leave, DrawPurpose::ChannelState, number, 0) {
             self.bad_state = !bad;
         }
         bad
@@ -194,22 +194,22 @@ impl Loss {
             LossModel::Bursts { .. } => self.in_bursts(now),
             LossModel::Schedule(_) => self.scheduled.advance(now),
         };
-        chance.happens(probability, Purpose::Loss, held.number, attempt)
+        chance.happens(probability, DrawPurpose::Loss, held.number, attempt)
     }
 
-    pub(crate) fn at(&self, now: Timestamp) -> Option<f64> {
+    pub(crate) fn probability_at(&self, now: Timestamp) -> Option<f64> {
         match &self.model {
             LossModel::Independent(loss) => Some(*loss),
             LossModel::GilbertElliott(_) => None,
             LossModel::Bursts { .. } => Some(self.in_bursts(now)),
-            LossModel::Schedule(_) => Some(self.scheduled.at(now).0),
+            LossModel::Schedule(_) => Some(self.scheduled.value_at(now).0),
         }
     }
 
     fn in_bursts(&self, now: Timestamp) -> f64 {
         let LossModel::Bursts { period, length, loss } = &self.model else { return 0.0 };
         let (period, length) = (period.as_nanos().max(1), length.as_nanos());
-        let within = now.since(self.begin).as_nanos() % period;
+        let within = now.duration_since(self.begin).as_nanos() % period;
         if within + length >= period { *loss } else { 0.0 }
     }
 }

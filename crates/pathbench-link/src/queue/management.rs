@@ -90,7 +90,7 @@ impl CoDel {
     /// Enters the dropping state, with the last drop rate if that is recent.
     fn enter(&mut self, now: Timestamp) {
         let drops_then = self.count.saturating_sub(self.last_count);
-        let lately = now.since(self.drop_next) < self.interval * MEMORY_INTERVALS;
+        let lately = now.duration_since(self.drop_next) < self.interval * MEMORY_INTERVALS;
         self.count = if drops_then > 1 && lately { drops_then } else { 1 };
         self.last_count = self.count;
         self.dropping = true;

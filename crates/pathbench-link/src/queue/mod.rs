@@ -2,7 +2,7 @@
 
 mod management;
 
-use crate::packet::{Chance, DropCause, Ecn, Held, Ledger, Purpose};
+use crate::packet::{Chance, DrawPurpose, DropCause, Ecn, Held, Ledger};
 use crate::{Discipline, LinkModel, queue_bytes};
 use management::{CoDel, Pie, Taken, Verdict};
 use pathbench_record::time::Timestamp;
@@ -24,7 +24,7 @@ enum Limit {
 }
 
 impl Limit {
-    fn of(model: &LinkModel) -> Self {
+    fn from_model(model: &LinkModel) -> Self {
         match model.queue {
             QueueLimit::Packets(packets) => Self::Packets(packets),
             limit => Self::Bytes(queue_bytes(limit, model.mean_rate_bps().unwrap_or(0), model.mtu_bytes)),
@@ -76,7 +76,7 @@ impl Management {
 impl<P> Queue<P> {
     pub(crate) fn new(model: &LinkModel, chance: Chance, now: Timestamp) -> Self {
         Self {
-            limit: Limit::of(model),
+            limit: Limit::from_model(model),
             ecn: model.ecn,
             management: Management::new(model, now),
             chance,
@@ -98,7 +98,7 @@ impl<P> Queue<P> {
     }
 
     pub(crate) fn set_limit(&mut self, model: &LinkModel) {
-        self.limit = Limit::of(model);
+        self.limit = Limit::from_model(model);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -116,7 +116,7 @@ impl<P> Queue<P> {
         let delay = self
             .waiting
             .front()
-            .map_or(Duration::ZERO, |held| self.last_waited.max(now.since(held.offered_at)));
+            .map_or(Duration::ZERO, |held| self.last_waited.max(now.duration_since(held.offered_at)));
         if let Management::Pie(pie) = &mut self.management {
             pie.update_probability(delay, now);
         }
@@ -134,7 +134,7 @@ impl<P> Queue<P> {
             }
         }
         if let Management::Pie(pie) = &mut self.management {
-            let unit = self.chance.unit(Purpose::QueueManagement, held.number, 0);
+            let unit = self.chance.unit(DrawPurpose::QueueManagement, held.number, 0);
             let markable = self.ecn && held.packet.ecn != Ecn::NotEct;
             match pie.judge(self.bytes, markable, unit, now) {
                 Verdict::Pass => {}
@@ -157,7 +157,7 @@ impl<P> Queue<P> {
                 self.last_waited = Duration::ZERO;
                 return None;
             };
-            self.last_waited = now.since(held.offered_at);
+            self.last_waited = now.duration_since(held.offered_at);
             let Management::CoDel(codel) = &mut self.management else { return Some(held) };
             let taken = Taken {
                 wire_bytes: held.wire_bytes,

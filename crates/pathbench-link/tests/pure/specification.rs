@@ -10,7 +10,7 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-fn steps<V>(steps: Vec<(Duration, V)>, end: End) -> Arc<Steps<V>> {
+fn steps<V>(steps: Vec<(Duration, V)>, end: ScheduleEnd) -> Arc<Steps<V>> {
     Arc::new(Steps { steps, end })
 }
 
@@ -33,27 +33,27 @@ fn the_mean_loss_of_a_two_state_channel_weights_both_states() {
 #[test]
 fn the_mean_of_a_schedule_is_that_of_its_period_or_its_last_value() {
     let rates = vec![(ms(0), 40_000_000), (ms(5_000), 10_000_000)];
-    assert_eq!(steps(rates.clone(), End::Repeat(ms(20_000))).mean_rate_bps(), Some(17_500_000));
-    assert_eq!(steps(rates.clone(), End::Hold).mean_rate_bps(), Some(10_000_000));
-    assert_eq!(steps(rates, End::Repeat(Duration::ZERO)).mean_rate_bps(), Some(10_000_000));
-    assert_eq!(steps(Vec::<(Duration, u64)>::new(), End::Hold).mean_rate_bps(), None);
+    assert_eq!(steps(rates.clone(), ScheduleEnd::Repeat(ms(20_000))).mean_rate_bps(), Some(17_500_000));
+    assert_eq!(steps(rates.clone(), ScheduleEnd::Hold).mean_rate_bps(), Some(10_000_000));
+    assert_eq!(steps(rates, ScheduleEnd::Repeat(Duration::ZERO)).mean_rate_bps(), Some(10_000_000));
+    assert_eq!(steps(Vec::<(Duration, u64)>::new(), ScheduleEnd::Hold).mean_rate_bps(), None);
     let losses = vec![(ms(0), 0.5), (ms(1_000), 0.1)];
-    near(steps(losses, End::Repeat(ms(4_000))).mean_loss().unwrap(), 0.2);
+    near(steps(losses, ScheduleEnd::Repeat(ms(4_000))).mean_loss().unwrap(), 0.2);
     let delays = vec![(ms(0), ms(10)), (ms(3_000), ms(50))];
-    assert_eq!(steps(delays, End::Repeat(ms(4_000))).mean_delay(), Some(ms(20)));
+    assert_eq!(steps(delays, ScheduleEnd::Repeat(ms(4_000))).mean_delay(), Some(ms(20)));
 }
 
 #[test]
 fn a_schedule_holds_each_value_until_the_next_step() {
-    let held = steps(vec![(ms(0), 'a'), (ms(10), 'b')], End::Hold);
+    let held = steps(vec![(ms(0), 'a'), (ms(10), 'b')], ScheduleEnd::Hold);
     for (at, value, next) in [(0, 'a', Some(10)), (9, 'a', Some(10)), (10, 'b', None), (99, 'b', None)] {
-        assert_eq!(held.at(ms(at)), Some((value, next.map(ms))), "{at} ms");
+        assert_eq!(held.value_at(ms(at)), Some((value, next.map(ms))), "{at} ms");
     }
-    let repeated = steps(vec![(ms(0), 'a'), (ms(10), 'b')], End::Repeat(ms(30)));
+    let repeated = steps(vec![(ms(0), 'a'), (ms(10), 'b')], ScheduleEnd::Repeat(ms(30)));
     for (at, value, next) in [(0, 'a', 10), (29, 'b', 30), (30, 'a', 40), (41, 'b', 60), (60, 'a', 70)] {
-        assert_eq!(repeated.at(ms(at)), Some((value, Some(ms(next)))), "{at} ms");
+        assert_eq!(repeated.value_at(ms(at)), Some((value, Some(ms(next)))), "{at} ms");
     }
-    assert_eq!(steps(Vec::<(Duration, char)>::new(), End::Hold).at(ms(0)), None);
+    assert_eq!(steps(Vec::<(Duration, char)>::new(), ScheduleEnd::Hold).value_at(ms(0)), None);
 }
 
 /// Mahimahi: each line is an opportunity of 1500 bytes.
@@ -89,14 +89,15 @@ fn with_rate(rate: RateModel) -> LinkModel {
 
 #[test]
 fn the_mean_rate_of_a_link_counts_the_last_step_for_one_second() {
-    let held = steps(vec![(ms(0), 40_000_000), (ms(10_000), 18_000_000)], End::Hold);
+    let held = steps(vec![(ms(0), 40_000_000), (ms(10_000), 18_000_000)], ScheduleEnd::Hold);
     assert_eq!(with_rate(RateModel::Steps(Arc::clone(&held))).mean_rate_bps(), Some(38_000_000));
     assert_eq!(
         RateModel::Steps(held).mean_rate_bps(),
         Some(18_000_000),
         "without end, the last step decides"
     );
-    let repeated = steps(vec![(ms(0), 40_000_000), (ms(10_000), 18_000_000)], End::Repeat(ms(20_000)));
+    let repeated =
+        steps(vec![(ms(0), 40_000_000), (ms(10_000), 18_000_000)], ScheduleEnd::Repeat(ms(20_000)));
     assert_eq!(with_rate(RateModel::Steps(repeated)).mean_rate_bps(), Some(29_000_000));
     let opportunities = Arc::new(OpportunitySchedule { at_ms: vec![1, 2, 2, 4] });
     assert_eq!(with_rate(RateModel::Opportunities(opportunities)).mean_rate_bps(), Some(12_000_000));
@@ -105,7 +106,7 @@ fn the_mean_rate_of_a_link_counts_the_last_step_for_one_second() {
     assert_eq!(with_rate(RateModel::Unlimited).mean_rate_bps(), None);
     assert_eq!(with_rate(RateModel::Constant(5_000)).mean_rate_bps(), Some(5_000));
     // A link without service has a queue.
-    let none = steps(vec![(ms(0), 0)], End::Hold);
+    let none = steps(vec![(ms(0), 0)], ScheduleEnd::Hold);
     assert_eq!(with_rate(RateModel::Steps(none)).mean_rate_bps(), Some(1));
 }
 
@@ -117,7 +118,7 @@ fn only_a_constant_rate_delay_and_loss_are_figures_of_a_link() {
     assert_eq!(unlimited.constant_delay(), Some(Duration::ZERO));
     let delayed = LinkModel { delay: BaseDelay::Constant(ms(7)), ..LinkModel::default() };
     assert_eq!(delayed.constant_delay(), Some(ms(7)));
-    let changing = BaseDelay::Schedule(steps(vec![(ms(0), ms(7))], End::Hold));
+    let changing = BaseDelay::Schedule(steps(vec![(ms(0), ms(7))], ScheduleEnd::Hold));
     assert_eq!(LinkModel { delay: changing, ..LinkModel::default() }.constant_delay(), None);
     let trains = RateModel::Trains(Arc::new(TrainSchedule { trains: vec![train(10, &[0])] }));
     assert_eq!(with_rate(trains).constant_delay(), None, "trains have a delay of their own");
@@ -146,7 +147,7 @@ fn the_limit_of_a_queue_in_bytes_follows_from_rate_and_mtu() {
 #[test]
 fn a_change_sets_only_its_own_parameters() {
     let mut change = LinkChange { mtu_bytes: Some(1_400), jitter: Some(ms(3)), ..LinkChange::default() };
-    let model = LinkModel::default().with(&change);
+    let model = LinkModel::default().with_change(&change);
     assert_eq!(model, LinkModel { mtu_bytes: 1_400, jitter: ms(3), ..LinkModel::default() });
     let later = LinkChange { jitter: Some(ms(9)), ecn: Some(true), ..LinkChange::default() };
     let mut both = change.clone();
@@ -171,18 +172,21 @@ fn a_link_needs_an_engine_that_supports_all_its_values() {
         (LinkModel { mtu_bytes: 1_400, queue: QueueLimit::Packets(5), ..base() }, Engines::Kernel),
         (LinkModel { reorder: true, ecn: true, ..base() }, Engines::Kernel),
         (LinkModel { queue_target: Some(ms(5)), queue_interval: Some(ms(5)), ..base() }, Engines::Kernel),
-        (LinkModel { jitter_distribution: Distribution::Normal, ..base() }, Engines::Kernel),
+        (LinkModel { jitter_distribution: JitterDistribution::Normal, ..base() }, Engines::Kernel),
         (LinkModel { delay: delay.clone(), ..base() }, Engines::Netem),
         (LinkModel { loss: LossModel::Independent(0.1), ..base() }, Engines::Netem),
         (LinkModel { delay: delay.clone(), jitter, reorder: true, ..base() }, Engines::Netem),
         (LinkModel { delay, jitter, ..base() }, Engines::Emulated),
         (
-            LinkModel { jitter, reorder: true, jitter_distribution: Distribution::Normal, ..base() },
+            LinkModel { jitter, reorder: true, jitter_distribution: JitterDistribution::Normal, ..base() },
             Engines::Emulated,
         ),
-        (with_rate(RateModel::Steps(steps(vec![(ms(0), 1)], End::Hold))), Engines::Emulated),
+        (with_rate(RateModel::Steps(steps(vec![(ms(0), 1)], ScheduleEnd::Hold))), Engines::Emulated),
         (
-            LinkModel { delay: BaseDelay::Schedule(steps(vec![(ms(0), ms(1))], End::Hold)), ..base() },
+            LinkModel {
+                delay: BaseDelay::Schedule(steps(vec![(ms(0), ms(1))], ScheduleEnd::Hold)),
+                ..base()
+            },
             Engines::Emulated,
         ),
         (
@@ -252,13 +256,13 @@ fn each_value_sets_its_field_and_its_key_with_a_unit() {
         (
             "jitter_distribution",
             Value::Choice("exponential"),
-            LinkChange { jitter_distribution: Some(Distribution::Exponential), ..only() },
+            LinkChange { jitter_distribution: Some(JitterDistribution::Exponential), ..only() },
             json!({ "jitter_distribution": "exponential" }),
         ),
     ] {
         assert_eq!(given(&[(key, value)]), (change, json), "{key}");
     }
-    let rates = steps(vec![(ms(0), 40), (ms(10), 30)], End::Hold);
+    let rates = steps(vec![(ms(0), 40), (ms(10), 30)], ScheduleEnd::Hold);
     let (change, json) = given(&[("rate_steps", Value::RateSteps(Arc::clone(&rates)))]);
     assert_eq!(change.rate, Some(RateModel::Steps(rates)));
     let steps = json!([{ "at_ms": 0.0, "rate_bps": 40 }, { "at_ms": 10.0, "rate_bps": 30 }]);
@@ -267,7 +271,7 @@ fn each_value_sets_its_field_and_its_key_with_a_unit() {
 
 /// The keys of the table `key` in their order.
 fn fields(key: &str) -> &'static [Field] {
-    let Kind::Table(fields) = parameter(key).unwrap().kind else { panic!("{key} is no table") };
+    let ParameterKind::Table(fields) = parameter(key).unwrap().kind else { panic!("{key} is no table") };
     fields
 }
 
@@ -297,7 +301,7 @@ fn the_values_of_a_table_set_one_field() {
 
 #[test]
 fn a_parameter_replaces_others_of_its_field() {
-    let trace = Value::LossTrace("loss.csv".to_owned(), steps(vec![(ms(0), 0.5)], End::Hold));
+    let trace = Value::LossTrace("loss.csv".to_owned(), steps(vec![(ms(0), 0.5)], ScheduleEnd::Hold));
     let (change, json) = given(&[
         ("delay", Value::Time(ms(1))),
         ("loss", Value::Fraction(0.25)),
@@ -305,7 +309,7 @@ fn a_parameter_replaces_others_of_its_field() {
         ("rate", Value::Rate(8)),
         ("rate", Value::Rate(9)),
     ]);
-    assert_eq!(change.loss, Some(LossModel::Schedule(steps(vec![(ms(0), 0.5)], End::Hold))));
+    assert_eq!(change.loss, Some(LossModel::Schedule(steps(vec![(ms(0), 0.5)], ScheduleEnd::Hold))));
     assert_eq!(json, json!({ "delay_ms": 1.0, "loss_trace": "loss.csv", "rate_bps": 9 }));
 
     let object = |json: Json| json.as_object().unwrap().clone();
@@ -323,10 +327,12 @@ fn only_the_mtu_is_equal_in_both_directions() {
 
 #[test]
 fn times_of_patterns_reach_from_1_ms_to_one_day() {
-    let Kind::Time { least, most } = fields("loss_bursts")[0].kind else { panic!("no time") };
+    let ParameterKind::Time { least, most } = fields("loss_bursts")[0].kind else { panic!("no time") };
     assert_eq!((least, most), (ms(1), ms(86_400_000)));
-    let Kind::Time { least, most } = parameter("delay").unwrap().kind else { panic!("no time") };
+    let ParameterKind::Time { least, most } = parameter("delay").unwrap().kind else { panic!("no time") };
     assert_eq!((least, most), (ms(0), ms(60_000)));
-    let Kind::Time { least, most } = parameter("queue_target").unwrap().kind else { panic!("no time") };
+    let ParameterKind::Time { least, most } = parameter("queue_target").unwrap().kind else {
+        panic!("no time")
+    };
     assert_eq!((least, most), (Duration::from_micros(1), ms(10_000)));
 }

@@ -2,7 +2,7 @@
 
 use pathbench_link::RateModel;
 use pathbench_link::trace::{self, RateFormat, TraceError};
-use pathbench_link::{End, Steps};
+use pathbench_link::{ScheduleEnd, Steps};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn tables_are_read_with_and_without_a_header() {
         let text = format!("{header}0,1000\n1.5, 0\n# gone\n2,125000.5\n");
         let schedule = trace::bytes_per_second(text.as_bytes()).unwrap();
         let steps = vec![(ms(0), 8_000), (ms(1_500), 0), (ms(2_000), 1_000_004)];
-        assert_eq!(schedule, Steps { steps, end: End::Repeat(ms(2_500)) }, "{text:?}");
+        assert_eq!(schedule, Steps { steps, end: ScheduleEnd::Repeat(ms(2_500)) }, "{text:?}");
         assert_eq!(schedule.mean_rate_bps(), Some(204_801), "(1.5 * 8000 + 0.5 * 1000004) / 2.5");
     }
 }
@@ -52,7 +52,7 @@ fn tables_are_read_with_and_without_a_header() {
 fn the_first_value_of_a_table_holds_from_zero_and_the_last_as_long_as_the_one_before() {
     let schedule = trace::delay(b"1,20\n2,30.25\n").unwrap();
     let steps = vec![(ms(0), ms(20)), (ms(2_000), Duration::from_micros(30_250))];
-    assert_eq!(schedule, Steps { steps, end: End::Repeat(ms(3_000)) });
+    assert_eq!(schedule, Steps { steps, end: ScheduleEnd::Repeat(ms(3_000)) });
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn loss_is_a_probability_or_a_percentage() {
 #[test]
 fn one_line_holds_for_ever() {
     let schedule = trace::bytes_per_second(b"0,1000").unwrap();
-    assert_eq!(schedule.end, End::Hold);
+    assert_eq!(schedule.end, ScheduleEnd::Hold);
     assert_eq!(schedule.mean_rate_bps(), Some(8_000));
     assert_eq!(trace::cellreplay(b"0 20 0 1").unwrap().trains.len(), 1);
 }
@@ -227,7 +227,7 @@ proptest! {
         if let Ok(schedule) = trace::loss(text.as_bytes()) {
             prop_assert_eq!(schedule.steps[0].0, Duration::ZERO);
             prop_assert!(schedule.steps.is_sorted_by(|one, other| one.0 < other.0));
-            if let End::Repeat(period) = schedule.end {
+            if let ScheduleEnd::Repeat(period) = schedule.end {
                 prop_assert!(schedule.steps.last().unwrap().0 < period);
             }
         }

@@ -116,7 +116,7 @@ impl Core {
             unused_since: Some(begun),
             broken: false,
             hasty: false,
-            log: PathLog::of(if is_client { MAX_EVENTS } else { FIRST_EVENTS }),
+            log: PathLog::new(if is_client { MAX_EVENTS } else { FIRST_EVENTS }),
             interface_changes: Vec::new(),
             unproved: !is_client && !start.is_address_validated,
             wakeups: Vec::new(),

@@ -79,8 +79,8 @@ impl Core {
             let Some(room) = buffer.get_mut(filled..).filter(|room| !room.is_empty()) else { break None };
             match chunks.next(room.len()) {
                 Ok(Some(chunk)) => {
-                    if let Some(place) = room.get_mut(..chunk.bytes.len()) {
-                        place.copy_from_slice(&chunk.bytes);
+                    if let Some(target) = room.get_mut(..chunk.bytes.len()) {
+                        target.copy_from_slice(&chunk.bytes);
                     }
                     filled += chunk.bytes.len();
                 }

@@ -48,7 +48,7 @@ impl StreamMeter {
         Arc::new(Metered { inner, meter: self.clone() })
     }
 
-    pub(crate) fn of(&self, path: PathId) -> StreamBytes {
+    pub(crate) fn stream_bytes(&self, path: PathId) -> StreamBytes {
         self.reading().paths.get(&path).copied().unwrap_or_default()
     }
 
@@ -291,8 +291,11 @@ mod tests {
         meter.divert(dead, other);
         meter.reading().on_sent(dead, &payload, 40);
         meter.reading().on_received(dead, &payload, 41);
-        assert_eq!(meter.of(dead), StreamBytes { sent: 3, sent_in_packets: 40, ..StreamBytes::default() });
-        let found = meter.of(other);
+        assert_eq!(
+            meter.stream_bytes(dead),
+            StreamBytes { sent: 3, sent_in_packets: 40, ..StreamBytes::default() }
+        );
+        let found = meter.stream_bytes(other);
         assert_eq!((found.sent, found.retransmitted, found.received), (3, 3, 3));
         assert_eq!((found.sent_in_packets, found.received_in_packets), (40, 41));
     }

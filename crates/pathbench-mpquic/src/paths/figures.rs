@@ -53,7 +53,7 @@ impl Paths {
                 return;
             };
             let stats = settle(&mut self.known, &path);
-            path.activity = Activity::at(context.now);
+            path.activity = Activity::new(context.now);
             let (board, at) = (context.board, (context.now, context.instant));
             self.closed.add(self.figures_of((id, &path, stats), context.inner, board, at));
             self.meter.forget(id);
@@ -86,8 +86,8 @@ impl Paths {
         board: &Board,
         (now, instant): (Timestamp, Instant),
     ) -> PathFigures {
-        let carried = self.meter.of(id);
-        let [since_last_sent_ms, since_last_received_ms] = path.activity.after(&carried, now).since_ms(now);
+        let carried = self.meter.stream_bytes(id);
+        let [since_last_sent_ms, since_last_received_ms] = path.activity.update(&carried, now).since_ms(now);
         let seen = board.observation_at(id, instant).unwrap_or_default();
         let backup = inner.path_status(id) == Ok(PathStatus::Backup);
         PathFigures {
@@ -117,10 +117,11 @@ impl Paths {
             in_flight_bytes: if path.stage == Stage::Closed { 0 } else { seen.in_flight_bytes },
             delivery_rate_bps: stats.bandwidth_estimate,
             mss_bytes: u32::from(stats.current_mtu),
-            pmtu_bytes: AddressFamily::of(path.remote.ip()).udp_packet_bytes(stats.current_mtu.into()),
+            pmtu_bytes: AddressFamily::from_address(path.remote.ip())
+                .udp_packet_bytes(stats.current_mtu.into()),
             since_last_sent_ms,
             since_last_received_ms,
-            ..PathFigures::between(path.local, path.remote)
+            ..PathFigures::new(path.local, path.remote)
         }
     }
 }

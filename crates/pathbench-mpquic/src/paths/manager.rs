@@ -165,7 +165,7 @@ impl Paths {
             self.note_stray(id, context.inner);
             let Some(stats) = context.inner.path_stats(id) else { continue };
             let Some(path) = self.known.get_mut(&id) else { continue };
-            path.activity = path.activity.after(&self.meter.of(id), now);
+            path.activity = path.activity.update(&self.meter.stream_bytes(id), now);
             let seen = context.board.observation(id).unwrap_or_default();
             path.pulse.observe(stats.udp_rx.datagrams, stats.udp_tx.datagrams, seen.sent_bytes, now);
             path.pulse.rttvar = seen.rttvar;
@@ -176,7 +176,8 @@ impl Paths {
             }
         }
         // Time in which this end was not running does not count as silence: its packets may not have been read yet.
-        let absence = before.map(|before| now.since(before).saturating_sub(self.heartbeat.interval * 2));
+        let absence =
+            before.map(|before| now.duration_since(before).saturating_sub(self.heartbeat.interval * 2));
         if let Some(late) = absence.filter(|late| !late.is_zero()) {
             for path in self.known.values_mut() {
                 path.pulse.heard_at = now.min(path.pulse.heard_at + late);
@@ -201,7 +202,7 @@ impl Paths {
             path.pulse.judge(elsewhere, &self.heartbeat, now);
             changed |= path.pulse.verdict != before;
             let waiting = || Some(context.board.observation_at(*id, context.instant)?.waiting);
-            let unheard = path.avoided_since.is_some_and(|since| now.since(since) >= GIVE_UP_AFTER)
+            let unheard = path.avoided_since.is_some_and(|since| now.duration_since(since) >= GIVE_UP_AFTER)
                 && waiting().is_some_and(|waiting| waiting >= self.heartbeat.suspend_after);
             changed |= std::mem::replace(&mut path.unheard, unheard) != unheard;
             let is_silent = path.is_silent();
@@ -225,7 +226,7 @@ impl Paths {
     fn on_established(&mut self, id: PathId, context: &mut PathContext<'_>) {
         self.note(id, context);
         if let Some(path) = self.known.get_mut(&id) {
-            (path.stage, path.since, path.pulse) = (Stage::Open, context.now, Pulse::at(context.now));
+            (path.stage, path.since, path.pulse) = (Stage::Open, context.now, Pulse::new(context.now));
         }
         self.note(id, context);
         for path in self.known.values_mut() {

@@ -53,7 +53,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    pub(super) const fn at(now: Timestamp) -> Self {
+    pub(super) const fn new(now: Timestamp) -> Self {
         Self {
             verdict: Verdict::Heard,
             heard_at: now,
@@ -110,10 +110,10 @@ impl Pulse {
     pub(super) fn judge(&mut self, elsewhere: Option<Timestamp>, options: &HeartbeatOptions, now: Timestamp) {
         let varying = (options.interval * 2 + self.rttvar * 4).min(MAX_SUSPEND_AFTER);
         let suspend_after = options.suspend_after.max(varying);
-        let silence = elsewhere.map_or(Duration::ZERO, |elsewhere| elsewhere.since(self.heard_at));
+        let silence = elsewhere.map_or(Duration::ZERO, |elsewhere| elsewhere.duration_since(self.heard_at));
         self.verdict = if silence < suspend_after {
             // When the other paths are silent now, too, the path keeps its verdict until a packet arrives on it.
-            let lately = now.since(self.heard_at) < suspend_after;
+            let lately = now.duration_since(self.heard_at) < suspend_after;
             if lately { Verdict::Heard } else { self.verdict }
         } else if silence < suspend_after + GIVE_UP_AFTER && self.verdict != Verdict::Dead {
             Verdict::Silent
@@ -134,7 +134,7 @@ mod tests {
     /// The times of PINGs within 400 ms, if the library probes the path this long after the last packet.
     fn pings(probe_after_ms: Option<u64>) -> Vec<u64> {
         let options = HeartbeatOptions { interval: ms(60), suspend_after: ms(300) };
-        let mut pulse = Pulse { probe_after: probe_after_ms.map(ms), ..Pulse::at(Timestamp::default()) };
+        let mut pulse = Pulse { probe_after: probe_after_ms.map(ms), ..Pulse::new(Timestamp::default()) };
         (1..=400).filter(|at| pulse.takes_ping(&options, Timestamp::default() + ms(*at))).collect()
     }
 
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn acknowledgements_replace_every_second_ping() {
         let options = HeartbeatOptions { interval: ms(60), suspend_after: ms(300) };
-        let mut pulse = Pulse::at(Timestamp::default());
+        let mut pulse = Pulse::new(Timestamp::default());
         let mut pings = Vec::new();
         // The peer's PING is acknowledged 10 ms before this end's is due.
         for at in 1..=400 {

@@ -116,14 +116,14 @@ impl PathState {
             peer_asks: false,
             avoided_since: None,
             unheard: false,
-            pulse: Pulse::at(now),
+            pulse: Pulse::new(now),
             closing: None,
             refused: false,
             detour: None,
             stray: None,
             carried: Carried::default(),
             black_holes: 0,
-            activity: Activity::at(now),
+            activity: Activity::new(now),
             last: None,
         }
     }
@@ -145,12 +145,12 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    pub(super) const fn at(now: Timestamp) -> Self {
+    pub(super) const fn new(now: Timestamp) -> Self {
         Self { sent: (0, now), received: (0, now) }
     }
 
     /// The activity after the counters reached `carried` at `now`.
-    pub(super) fn after(self, carried: &StreamBytes, now: Timestamp) -> Self {
+    pub(super) fn update(self, carried: &StreamBytes, now: Timestamp) -> Self {
         let later = |(bytes, at): (u64, Timestamp), count| {
             if count == bytes { (bytes, at) } else { (count, now) }
         };
@@ -159,6 +159,6 @@ impl Activity {
 
     /// The time since stream data was last sent and received, in ms.
     pub(super) fn since_ms(&self, now: Timestamp) -> [u64; 2] {
-        [self.sent, self.received].map(|(_, at)| now.since(at).as_millis() as u64)
+        [self.sent, self.received].map(|(_, at)| now.duration_since(at).as_millis() as u64)
     }
 }

@@ -1,7 +1,7 @@
 //! The configured paths of a client: when each is opened and retried.
 
 use super::state::{CloseReason, PathState};
-use crate::options::{Interface, LocalPath};
+use crate::options::{LocalInterface, LocalPath};
 use pathbench_record::connection::Scheduler;
 use pathbench_record::sample::PathState as Stage;
 use pathbench_record::time::Timestamp;
@@ -21,14 +21,18 @@ pub(super) struct Wanted {
     pub(super) path: LocalPath,
     /// Used only when no other path is usable.
     pub(super) backup: bool,
-    pub(super) interface: Interface,
+    pub(super) interface: LocalInterface,
     pub(super) retry_at: Timestamp,
     retry_after: Duration,
 }
 
 impl Wanted {
     /// With the `backup` scheduler and no path marked as backup, all paths but the first are backups.
-    pub(super) fn all(paths: &[LocalPath], scheduler: &Scheduler, interfaces: &[Interface]) -> Vec<Self> {
+    pub(super) fn all(
+        paths: &[LocalPath],
+        scheduler: &Scheduler,
+        interfaces: &[LocalInterface],
+    ) -> Vec<Self> {
         let all_but_first =
             matches!(scheduler, Scheduler::Backup { .. }) && paths.iter().all(|path| !path.backup);
         let wanted = paths.iter().enumerate().map(|(index, path)| {
@@ -50,9 +54,9 @@ impl Wanted {
     }
 
     /// Updates the interface's state. Returns whether it lost, and whether it gained, its link or an address.
-    pub(super) fn change(&mut self, interface: &Interface, now: Timestamp) -> (bool, bool) {
+    pub(super) fn change(&mut self, interface: &LocalInterface, now: Timestamp) -> (bool, bool) {
         let (old, new) = (&self.interface, interface);
-        let lacks = |of: &Interface, address: &IpAddr| !of.addresses.contains(address);
+        let lacks = |of: &LocalInterface, address: &IpAddr| !of.addresses.contains(address);
         let lost = (old.up && !new.up) || old.addresses.iter().any(|address| lacks(new, address));
         let gained = (!old.up && new.up) || new.addresses.iter().any(|address| lacks(old, address));
         self.interface = interface.clone();
@@ -64,7 +68,7 @@ impl Wanted {
 
     /// The path ended or could not be opened: delays the next attempt.
     pub(super) fn put_off(&mut self, established: Option<Timestamp>, now: Timestamp) {
-        if established.is_some_and(|since| now.since(since) >= PROVED_AFTER) {
+        if established.is_some_and(|since| now.duration_since(since) >= PROVED_AFTER) {
             self.retry_after = FIRST_RETRY;
         }
         self.retry_at = now + self.retry_after;

@@ -61,7 +61,7 @@ fn state_of_closed_paths_stays_flat_during_60_s_of_path_churn() {
     // The largest of each kind in each third of the time.
     let largest = [1, 2, 3].map(|window| {
         let mut largest = [0; 3];
-        while world.now.since(begun) < WINDOW * window {
+        while world.now.duration_since(begun) < WINDOW * window {
             opened += open_and_abandon(&mut world);
             let now = sizes(&mut world);
             largest = std::array::from_fn(|kind| now[kind].max(largest[kind]));

@@ -9,7 +9,7 @@ fn path(host: u16, port: u16, bytes_received: u64) -> PathFigures {
         state: PathState::Closed,
         bytes_received,
         lost_bytes: Some(1),
-        ..PathFigures::between(([10, 0, 0, 1], 443).into(), ([10, 1, high, low], port).into())
+        ..PathFigures::new(([10, 0, 0, 1], 443).into(), ([10, 1, high, low], port).into())
     }
 }
 

@@ -150,7 +150,7 @@ fn an_idle_connection_keeps_all_its_paths() {
 fn a_busy_connection_with_losses_keeps_all_its_paths() {
     let mut setup = two_paths();
     for link in &mut setup.links {
-        *link = link.with(&loss_change(0.03));
+        *link = link.with_change(&loss_change(0.03));
     }
     let mut world = World::established(&setup);
     world.start_download();

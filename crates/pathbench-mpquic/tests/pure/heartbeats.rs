@@ -17,7 +17,7 @@ fn verdicts(host: &mut Host, since: Timestamp) -> Vec<(u64, u64, &'static str)> 
     };
     let events = host.events().into_iter().filter(|event| event.at >= since);
     let judged = events.filter_map(|event| {
-        Some((event.path?, event.at.since(since).as_millis() as u64, verdict(&event.kind)?))
+        Some((event.path?, event.at.duration_since(since).as_millis() as u64, verdict(&event.kind)?))
     });
     judged.collect()
 }

@@ -7,7 +7,7 @@ use noq_proto::{
     StreamId, Transmit, TransportConfig,
 };
 use pathbench_mpquic::{
-    ConnectionSettings, Core, Driver, Epoch, Instruments, Interface, InterfaceChange, LocalSocket, Read,
+    ConnectionSettings, Core, Driver, Epoch, Instruments, InterfaceChange, LocalInterface, LocalSocket, Read,
     SocketId, Start, Turn,
 };
 use pathbench_record::connection::{PathEvent, PathEventKind};
@@ -161,7 +161,7 @@ impl Host {
         &mut self,
         now: Timestamp,
         crypto: Arc<dyn noq_proto::crypto::ClientConfig>,
-        interfaces: Vec<Interface>,
+        interfaces: Vec<LocalInterface>,
     ) {
         let instruments = Instruments::new(&self.setup.settings.quic.scheduler);
         let crypto = if self.setup.library_only { crypto } else { instruments.at_client(crypto) };
@@ -178,7 +178,7 @@ impl Host {
         handle: ConnectionHandle,
         connection: Connection,
         instruments: Instruments,
-        interfaces: Vec<Interface>,
+        interfaces: Vec<LocalInterface>,
     ) {
         self.handle = Some(handle);
         if self.setup.library_only {
@@ -336,7 +336,7 @@ impl Host {
     }
 
     /// The kernel reports a change of an interface.
-    pub(super) fn report(&mut self, interface: Interface) {
+    pub(super) fn report(&mut self, interface: LocalInterface) {
         if let Some(End::Core(core)) = &mut self.end {
             core.on_interface_changes([InterfaceChange { interface, description: "simulated".to_owned() }]);
         }
@@ -407,7 +407,7 @@ impl Host {
             return false;
         }
         self.received_bytes += bytes as u64;
-        self.longest_stall = self.longest_stall.max(now.since(self.last_data));
+        self.longest_stall = self.longest_stall.max(now.duration_since(self.last_data));
         self.last_data = now;
         true
     }
@@ -436,7 +436,7 @@ impl Host {
 
     /// The longest stall, including one in progress.
     pub(super) fn stall(&self, now: Timestamp) -> Duration {
-        self.longest_stall.max(now.since(self.last_data))
+        self.longest_stall.max(now.duration_since(self.last_data))
     }
 
     /// The core's path events.

@@ -1,7 +1,7 @@
 //! A link between the two hosts of a simulation: the model that the emulator applies, too.
 
-use pathbench_link::packet::{Ecn, Fate, Packet};
-use pathbench_link::pipe::{Condition, Pipe};
+use pathbench_link::packet::{Ecn, Fate, PipePacket};
+use pathbench_link::pipe::{Pipe, PipeCondition};
 use pathbench_link::{BaseDelay, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_record::time::Timestamp;
 use pathbench_record::units::QueueLimit;
@@ -49,7 +49,7 @@ impl Wire {
 
     /// With `cut`, the direction drops all packets silently.
     pub(super) fn set_cut(&mut self, now: Timestamp, cut: bool) {
-        self.pipe.set_condition(now, if cut { Condition::Blackhole } else { Condition::Carrying });
+        self.pipe.set_condition(now, if cut { PipeCondition::Blackhole } else { PipeCondition::Carrying });
     }
 
     /// The time at which the queue has drained to at most `room`.
@@ -62,7 +62,7 @@ impl Wire {
 
     pub(super) fn send(&mut self, now: Timestamp, datagram: Vec<u8>) {
         let ip_bytes = (datagram.len() + IP_AND_UDP_BYTES) as u32;
-        self.pipe.offer(now, Packet { ip_bytes, segments: 1, ecn: Ecn::NotEct, payload: datagram });
+        self.pipe.offer(now, PipePacket { ip_bytes, segments: 1, ecn: Ecn::NotEct, payload: datagram });
     }
 
     /// The next datagram that has arrived by `now`.

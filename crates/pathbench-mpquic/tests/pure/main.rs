@@ -28,8 +28,8 @@ use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{FourTuple, ServerConfig, Transmit, TransportConfig};
 use pathbench_link::{LinkChange, LinkModel};
 use pathbench_mpquic::{
-    CONNECTION_WINDOW_BYTES, CongestionControl, ConnectionSettings, Epoch, Interface, LocalPath, LocalSocket,
-    QuicOptions, SocketId,
+    CONNECTION_WINDOW_BYTES, CongestionControl, ConnectionSettings, Epoch, LocalInterface, LocalPath,
+    LocalSocket, QuicOptions, SocketId,
 };
 use pathbench_record::connection::{PathEventKind, Scheduler};
 use pathbench_record::time::Timestamp;
@@ -95,8 +95,8 @@ fn client_socket(link: usize) -> LocalSocket {
 }
 
 /// The client's interface as the kernel reports it.
-fn reported(link: usize, up: bool) -> Interface {
-    Interface { name: interface(link), up, addresses: vec![client_address(link)] }
+fn reported(link: usize, up: bool) -> LocalInterface {
+    LocalInterface { name: interface(link), up, addresses: vec![client_address(link)] }
 }
 
 fn tls() -> (QuicClientConfig, QuicServerConfig) {

@@ -16,7 +16,7 @@ fn links(count: usize) -> Setup {
 /// The events of a path at one end since a time: elapsed ms and kind.
 fn happened(host: &mut Host, path: u64, since: Timestamp) -> Vec<(u64, PathEventKind)> {
     let events = host.events().into_iter().filter(|event| event.path == Some(path) && event.at >= since);
-    events.map(|event| (event.at.since(since).as_millis() as u64, event.kind)).collect()
+    events.map(|event| (event.at.duration_since(since).as_millis() as u64, event.kind)).collect()
 }
 
 /// The kinds of the events of a path at one end since a time.
@@ -38,7 +38,7 @@ fn decided(host: &mut Host, path: u64, since: Timestamp) -> Vec<PathEventKind> {
 fn openings(host: &mut Host, since: Timestamp) -> Vec<u64> {
     let events = host.events().into_iter().filter(|event| event.at >= since);
     let opened = events.filter(|event| matches!(event.kind, PathEventKind::PathOpened));
-    opened.map(|event| event.at.since(since).as_millis() as u64).collect()
+    opened.map(|event| event.at.duration_since(since).as_millis() as u64).collect()
 }
 
 fn gaps(times: &[u64]) -> Vec<u64> {
@@ -83,7 +83,7 @@ fn a_path_whose_link_goes_down_is_closed_at_once_and_opened_at_once_when_it_is_b
 fn an_address_that_goes_takes_its_path_along() {
     let mut world = World::established(&links(2));
     let since = world.now;
-    world.client.report(Interface { addresses: Vec::new(), ..reported(0, true) });
+    world.client.report(LocalInterface { addresses: Vec::new(), ..reported(0, true) });
     world.run_for(ms(1000));
     let story = kinds(&mut world.client, 0, since);
     assert!(story.contains(&given_up("the local address was removed")), "{story:?}");
@@ -129,7 +129,7 @@ fn a_close_that_the_library_refuses_is_not_tried_again_until_another_path_is_est
     while connection.poll().is_some() {}
     // Each notification makes the path manager decide again, and a close begins with a PING.
     let mut close = || {
-        world.client.report(Interface { addresses: Vec::new(), ..reported(0, true) });
+        world.client.report(LocalInterface { addresses: Vec::new(), ..reported(0, true) });
         let before = pings(&mut world);
         world.run_for(ms(1));
         let sent = pings(&mut world) - before;
@@ -386,7 +386,7 @@ fn addresses_of_the_other_family_are_not_used() {
     for world in [&mut world, &mut other] {
         let since = world.now;
         let addresses = vec!["2001:db8::1".parse().unwrap()];
-        world.client.report(Interface { name: interface(1), up: true, addresses });
+        world.client.report(LocalInterface { name: interface(1), up: true, addresses });
         world.run_for(ms(5000));
         assert_eq!(openings(&mut world.client, since), [] as [u64; 0]);
         assert_eq!(world.open_paths(), 1);
@@ -395,7 +395,7 @@ fn addresses_of_the_other_family_are_not_used() {
 
 /// Whether the client may be about to close a path, as it found one silent lately.
 fn gives_up(world: &mut World) -> bool {
-    let lately = |at| world.now.since(at) < ms(700);
+    let lately = |at| world.now.duration_since(at) < ms(700);
     let mut events = world.client.events().into_iter().rev().take_while(|event| lately(event.at));
     events.any(|event| matches!(event.kind, PathEventKind::PathSuspended))
 }
@@ -406,7 +406,7 @@ fn disturb(world: &mut World) {
     match (world.dice.roll() * 12.0) as u32 {
         0..=2 => world.bring_up(link),
         3 | 4 => world.bring_down(link),
-        5 => world.client.report(Interface { addresses: Vec::new(), ..reported(link, true) }),
+        5 => world.client.report(LocalInterface { addresses: Vec::new(), ..reported(link, true) }),
         6 => world.set_cut(link, true),
         // If each end closes the other's last path at the same time, the connection ends.
         7 if !gives_up(world) && world.open_paths() > 1 => {
@@ -459,7 +459,7 @@ fn in_the_end_every_path_that_is_up_is_open() {
         let limit = world.now + ms(20_000);
         // The server may still give up a path that it did not hear while a link was down.
         let mut open_since = world.now;
-        while world.now.since(open_since) < ms(1000) && world.now < limit {
+        while world.now.duration_since(open_since) < ms(1000) && world.now < limit {
             world.run_for(ms(200));
             if world.open_paths() < 3 {
                 open_since = world.now;
@@ -467,7 +467,7 @@ fn in_the_end_every_path_that_is_up_is_open() {
         }
         assert_eq!(world.open_paths(), 3, "seed {seed}\n{}", world.story());
         let events = world.client.events().len() as f64;
-        let bound = 12.0 * 36.0 + 24.0 * world.now.since(BEGIN).as_secs_f64();
+        let bound = 12.0 * 36.0 + 24.0 * world.now.duration_since(BEGIN).as_secs_f64();
         assert!(events < bound, "seed {seed}: {events} events");
     }
 }

@@ -34,7 +34,7 @@ fn a_spare_that_carried_no_stream_data_has_none() {
 
 #[test]
 fn stream_data_is_counted_to_the_byte_under_loss_on_both_paths() {
-    let lossy = |megabits, delay_ms| link(megabits, delay_ms).with(&loss_change(0.01));
+    let lossy = |megabits, delay_ms| link(megabits, delay_ms).with_change(&loss_change(0.01));
     let setup = Setup::new(&[lossy(20, 10), lossy(8, 25)], Scheduler::LowestRtt);
     let mut world = World::established(&setup);
     world.start_upload();

@@ -241,7 +241,7 @@ fn the_backup_scheduler_leaves_a_path_in_timeout_with_new_data_to_send() {
     let bytes = world.upload_for(ms(1000));
     let event = world.client.scheduled().first().cloned().unwrap();
     assert_eq!(condition(&event), Some(HandoverReason::UnderRto), "{}", world.story());
-    let after = event.at.since(before);
+    let after = event.at.duration_since(before);
     assert!(after < ms(300), "sooner than by heartbeats: {after:?}");
     assert!(bytes[1] > 30_000, "{bytes:?}\n{}", world.story());
     world.set_cut(0, false);
@@ -287,7 +287,7 @@ fn stalled_while_the_preferred_path_fades(seed: u64) -> Duration {
         for end in 0..2 {
             if bytes[end] != received[end] {
                 (received[end], since[end]) = (bytes[end], world.now);
-            } else if world.now.since(since[end]) > ms(100) {
+            } else if world.now.duration_since(since[end]) > ms(100) {
                 stalled += ms(10);
             }
         }
@@ -306,7 +306,7 @@ fn the_backup_scheduler_does_not_return_to_a_fading_path_at_each_acknowledgement
 fn the_same_seed_gives_the_same_packets() {
     let run = || {
         let mut setup = two(Scheduler::LowestRtt);
-        setup.links[0] = setup.links[0].with(&loss_change(0.01));
+        setup.links[0] = setup.links[0].with_change(&loss_change(0.01));
         let mut world = World::established(&setup);
         world.start_download();
         world.run_for(ms(800));

@@ -203,7 +203,7 @@ fn what_was_in_flight_on_a_closed_path_is_sent_again_after_three_ptos() {
     let timeout = world.server.connection().rtt(path).unwrap() + ms(25);
     world.run_for(ms(2000));
     let discarded = |(at, event): &(Timestamp, PathEvent)| match event {
-        PathEvent::Discarded { id, .. } if *id == path => Some(at.since(closed)),
+        PathEvent::Discarded { id, .. } if *id == path => Some(at.duration_since(closed)),
         _ => None,
     };
     let after = world.server.library_events().iter().find_map(discarded).unwrap();

@@ -1,14 +1,15 @@
 //! Where the lines of each run are: a result is larger than memory, one run is not.
 
-use super::lines::{LineFile, Opened, RawLine, RunLine, for_each};
-use super::reader::{ReadError, ResultDirectory};
+use super::error::ReadError;
+use super::line::{LineOwner, RunLine};
+use super::lines::{LineFile, Opened, RawLine, Records, for_each};
+use super::reader::ResultDirectory;
 use crate::delivery::DeliveryLine;
 use crate::document::{LinkSample, ProbeLine};
 use crate::end::MessageLine;
 use crate::event::Event;
 use crate::sample::Sample;
 use memchr::memchr;
-use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -27,7 +28,7 @@ pub struct RunLines {
     pub links: Vec<LinkSample>,
 }
 
-/// The places of the lines of each run of a result. It holds its files open, so that it stays valid when a command
+/// The positions in the files of the lines of each run of a result. The index holds its files open, so that it stays valid when a command
 /// that measures replaces them.
 #[derive(Debug)]
 pub struct LineIndex {
@@ -42,25 +43,40 @@ pub struct LineIndex {
     is_unfinished: bool,
 }
 
-impl LineIndex {
-    pub(super) fn of(directory: &ResultDirectory) -> Result<Self, ReadError> {
-        let ids = directory.document.runs.iter().enumerate();
+impl ResultDirectory {
+    /// Locates the lines of each run of the document, in one pass over each file of lines in bounded memory.
+    ///
+    /// A line that is no object with a `run` is an error here; any other broken line is one when its run is read.
+    pub fn index(&self) -> Result<LineIndex, ReadError> {
+        let ids = self.document.runs.iter().enumerate();
         let runs = ids.map(|(position, run)| (run.id.clone(), position)).collect();
-        let mut warnings: Vec<String> = directory.warning.clone().into_iter().collect();
+        let mut warnings: Vec<String> = self.warning.clone().into_iter().collect();
         let (samples, events) = (
-            IndexedFile::of::<Sample>(directory, &runs, &mut warnings)?,
-            IndexedFile::of::<Event>(directory, &runs, &mut warnings)?,
+            IndexedFile::scan::<Sample>(self, &runs, &mut warnings)?,
+            IndexedFile::scan::<Event>(self, &runs, &mut warnings)?,
         );
         let (deliveries, messages, links) = (
-            IndexedFile::of::<DeliveryLine>(directory, &runs, &mut warnings)?,
-            IndexedFile::of::<MessageLine>(directory, &runs, &mut warnings)?,
-            IndexedFile::of::<LinkSample>(directory, &runs, &mut warnings)?,
+            IndexedFile::scan::<DeliveryLine>(self, &runs, &mut warnings)?,
+            IndexedFile::scan::<MessageLine>(self, &runs, &mut warnings)?,
+            IndexedFile::scan::<LinkSample>(self, &runs, &mut warnings)?,
         );
-        warnings.extend(for_each::<ProbeLine>(directory, drop)?);
-        let is_unfinished = directory.warning.is_some();
-        Ok(Self { warnings, runs, samples, events, deliveries, messages, links, is_unfinished })
+        warnings.extend(for_each::<ProbeLine>(self, drop)?);
+        let is_unfinished = self.warning.is_some();
+        Ok(LineIndex { warnings, runs, samples, events, deliveries, messages, links, is_unfinished })
     }
 
+    /// All lines of `messages.jsonl`. An unfinished result may have several lines of one message: only the last one
+    /// counts.
+    pub fn messages(&self) -> Result<Records<MessageLine>, ReadError> {
+        let mut lines: Records<MessageLine> = self.lines()?;
+        if self.warning.is_some() {
+            lines.items = last_lines(lines.items);
+        }
+        Ok(lines)
+    }
+}
+
+impl LineIndex {
     /// Reads the lines of the run with this id; none if the document has no such run.
     pub fn read(&self, run: &str) -> Result<RunLines, ReadError> {
         let Some(&position) = self.runs.get(run) else { return Ok(RunLines::default()) };
@@ -97,7 +113,7 @@ struct IndexedFile {
 }
 
 impl IndexedFile {
-    fn of<T: RunLine>(
+    fn scan<T: RunLine>(
         directory: &ResultDirectory,
         runs: &HashMap<String, usize>,
         warnings: &mut Vec<String>,
@@ -128,7 +144,7 @@ impl IndexedFile {
                 }
             }
             if let Some(position) = position {
-                add(&mut blocks[position], line.from..line.until(), most);
+                add(&mut blocks[position], line.from..line.end(), most);
             }
         }
         Ok(Some(Self { file, blocks }))
@@ -183,21 +199,15 @@ fn is_closed(line: &RawLine) -> bool {
     line.bytes.trim_ascii_end().ends_with(b"}")
 }
 
-#[derive(Deserialize)]
-struct RunOnly<'a> {
-    #[serde(borrow)]
-    run: Cow<'a, str>,
-}
-
 fn run_of<'a>(line: &RawLine<'a>) -> Result<Cow<'a, str>, serde_json::Error> {
     match written_run(line) {
         Some(run) => Ok(run.into()),
-        None => serde_json::from_slice::<RunOnly>(line.bytes).map(|line| line.run),
+        None => serde_json::from_slice::<LineOwner>(line.bytes).map(|line| line.run),
     }
 }
 
 /// The last line of each message, by due time.
-pub(super) fn last_lines(lines: Vec<MessageLine>) -> Vec<MessageLine> {
+fn last_lines(lines: Vec<MessageLine>) -> Vec<MessageLine> {
     let mut last = BTreeMap::new();
     for line in lines {
         last.insert((line.run.clone(), line.direction, line.sequence), line);

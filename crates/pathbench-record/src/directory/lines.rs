@@ -1,13 +1,9 @@
 //! Files of JSON Lines, read line by line in bounded memory.
 
-use super::reader::{ReadError, ResultDirectory};
-use crate::delivery::DeliveryLine;
-use crate::document::{LinkSample, ProbeLine, ResultDocument};
-use crate::end::MessageLine;
-use crate::event::Event;
-use crate::sample::Sample;
+use super::error::ReadError;
+use super::line::Line;
+use super::reader::ResultDirectory;
 use memchr::{memchr, memchr_iter};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io;
@@ -21,78 +17,6 @@ const CHUNK: u64 = 256 * 1024;
 /// A longer line is broken.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-/// The type of a line in one of the JSON Lines files.
-pub trait Line: Serialize + DeserializeOwned {
-    const FILE: &'static str;
-
-    /// Whether a missing file causes a warning. Such a file exists from the start; others are created with their first
-    /// line.
-    fn is_expected(_document: &ResultDocument) -> bool {
-        true
-    }
-}
-
-impl Line for Sample {
-    const FILE: &'static str = "samples.jsonl";
-}
-
-impl Line for Event {
-    const FILE: &'static str = "events.jsonl";
-}
-
-impl Line for DeliveryLine {
-    const FILE: &'static str = "delivery.jsonl";
-}
-
-impl Line for MessageLine {
-    const FILE: &'static str = "messages.jsonl";
-
-    fn is_expected(document: &ResultDocument) -> bool {
-        document.runs.iter().any(|run| run.delay_ms.is_some() || run.ping.is_some())
-    }
-}
-
-impl Line for LinkSample {
-    const FILE: &'static str = "links.jsonl";
-
-    fn is_expected(document: &ResultDocument) -> bool {
-        document.runs.iter().flat_map(|run| &run.links).any(|link| link.emulation.is_some())
-    }
-}
-
-impl Line for ProbeLine {
-    const FILE: &'static str = "probes.jsonl";
-
-    fn is_expected(document: &ResultDocument) -> bool {
-        document.runs.iter().any(|run| !run.probes.is_empty())
-    }
-}
-
-/// A line of one run; in the file its first field is `run`.
-pub(super) trait RunLine: Line {
-    fn run(&self) -> &str;
-
-    /// The line's record if it is exactly as Pathbench writes it, in less time than by `serde_json`.
-    fn written(_line: &[u8]) -> Option<Self> {
-        None
-    }
-}
-
-macro_rules! run_lines {
-    ($($line:ident $(: $written:path)?),*) => {
-        $(impl RunLine for $line {
-            fn run(&self) -> &str {
-                &self.run
-            }
-            $(fn written(line: &[u8]) -> Option<Self> {
-                $written(line)
-            })?
-        })*
-    };
-}
-
-run_lines!(Sample: Self::written, Event, DeliveryLine: Self::written, MessageLine, LinkSample);
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Records<T> {
     /// In the order of the file.
@@ -101,11 +25,13 @@ pub struct Records<T> {
     pub warning: Option<String>,
 }
 
-/// All lines of the file of `T`.
-pub(super) fn records<T: Line>(directory: &ResultDirectory) -> Result<Records<T>, ReadError> {
-    let mut items = Vec::new();
-    let warning = for_each(directory, |line| items.push(line))?;
-    Ok(Records { items, warning })
+impl ResultDirectory {
+    /// All lines of one kind; none, and no warning, when no run of the result has such lines.
+    pub fn lines<T: Line>(&self) -> Result<Records<T>, ReadError> {
+        let mut items = Vec::new();
+        let warning = for_each(self, |line| items.push(line))?;
+        Ok(Records { items, warning })
+    }
 }
 
 /// Calls `seen` with each line of the file of `T`; returns a warning about the file.
@@ -169,7 +95,7 @@ impl LineFile {
 
     /// The lines of a range of bytes, which starts at the start of a line. An end of `u64::MAX` is that of the file.
     pub(super) fn lines(&self, range: Range<u64>) -> LineReader<'_> {
-        LineReader { file: self, buffer: Vec::new(), start: 0, at: range.start, until: range.end }
+        LineReader { file: self, buffer: Vec::new(), start: 0, offset: range.start, end: range.end }
     }
 
     pub(super) fn broken(&self, from: u64, problem: String) -> ReadError {
@@ -221,9 +147,9 @@ pub(super) struct LineReader<'a> {
     buffer: Vec<u8>,
     /// The bytes of the buffer before it have been returned.
     start: usize,
-    /// The place in the file of the buffer's start.
-    at: u64,
-    until: u64,
+    /// The offset in the file of the buffer's start.
+    offset: u64,
+    end: u64,
 }
 
 /// One line with its line end.
@@ -235,7 +161,7 @@ pub(super) struct RawLine<'a> {
 }
 
 impl RawLine<'_> {
-    pub(super) fn until(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.from + self.bytes.len() as u64
     }
 
@@ -253,7 +179,7 @@ impl LineReader<'_> {
     /// Continues with another range.
     pub(super) fn enter(&mut self, range: &Range<u64>) {
         self.buffer.clear();
-        (self.start, self.at, self.until) = (0, range.start, range.end);
+        (self.start, self.offset, self.end) = (0, range.start, range.end);
     }
 
     /// The next line that is not blank.
@@ -263,7 +189,7 @@ impl LineReader<'_> {
             if length == 0 {
                 return Ok(None);
             }
-            let (from, start) = (self.at + self.start as u64, self.start);
+            let (from, start) = (self.offset + self.start as u64, self.start);
             self.start += length;
             if !self.buffer[start..self.start].trim_ascii().is_empty() {
                 return Ok(Some(RawLine { bytes: &self.buffer[start..self.start], from }));
@@ -280,7 +206,7 @@ impl LineReader<'_> {
             }
             searched = unread.len();
             if searched > MAX_LINE_BYTES {
-                let from = self.at + self.start as u64;
+                let from = self.offset + self.start as u64;
                 return Err(self.file.broken(from, format!("a line of more than {MAX_LINE_BYTES} bytes")));
             }
             if !self.fill()? {
@@ -290,12 +216,12 @@ impl LineReader<'_> {
     }
 
     fn fill(&mut self) -> Result<bool, ReadError> {
-        self.at += self.start as u64;
+        self.offset += self.start as u64;
         self.buffer.drain(..self.start);
         self.start = 0;
-        let at = self.at + self.buffer.len() as u64;
-        let read = self.file.read(&mut self.buffer, at, self.until.saturating_sub(at).min(CHUNK))?;
-        if read == 0 && at < self.until && self.until != u64::MAX {
+        let at = self.offset + self.buffer.len() as u64;
+        let read = self.file.read(&mut self.buffer, at, self.end.saturating_sub(at).min(CHUNK))?;
+        if read == 0 && at < self.end && self.end != u64::MAX {
             let source = io::ErrorKind::UnexpectedEof.into();
             return Err(ReadError::Io { path: self.file.path.clone(), source });
         }

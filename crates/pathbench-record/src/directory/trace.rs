@@ -1,18 +1,14 @@
 //! The files of the analysis of packet captures: `trace.json` and `sequence.jsonl`.
 
+use super::document::{read_document, replace};
+use super::error::{ReadError, WriteError};
+use super::layout::{SEQUENCE_FILE, TRACE_FILE};
+use super::line::write_lines;
 use super::lines::LineFile;
-use super::reader::{ReadError, parse_versioned};
-use super::writer::{WriteError, replace};
 use crate::trace::{SCHEMA, SequenceLine, TraceDocument};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-
-pub const TRACE_FILE: &str = "trace.json";
-pub const SEQUENCE_FILE: &str = "sequence.jsonl";
-
-const SCHEMA_NAME: &str = "pathbench.trace/";
-const NEWEST: u32 = 1;
 
 /// Writes `document` into the directory `dir` and returns the path of the file.
 pub fn write_trace(dir: &Path, document: &TraceDocument) -> Result<PathBuf, WriteError> {
@@ -22,22 +18,14 @@ pub fn write_trace(dir: &Path, document: &TraceDocument) -> Result<PathBuf, Writ
 /// Reads the file `path`, or `trace.json` in the directory `path`.
 pub fn read_trace(path: &Path) -> Result<TraceDocument, ReadError> {
     let file = if path.is_dir() { path.join(TRACE_FILE) } else { path.to_owned() };
-    let text = fs::read_to_string(&file).map_err(|source| ReadError::Io { path: file.clone(), source })?;
-    parse_versioned(&text, &file, (SCHEMA_NAME, SCHEMA, NEWEST))
+    read_document(&file, SCHEMA)
 }
 
 /// Writes the time-sequence graphs into the directory `dir`.
 pub fn write_sequences(dir: &Path, lines: &[SequenceLine]) -> Result<PathBuf, WriteError> {
     let path = dir.join(SEQUENCE_FILE);
-    let write = || -> io::Result<()> {
-        let mut file = BufWriter::new(File::create(&path)?);
-        for line in lines {
-            serde_json::to_writer(&mut file, line)?;
-            file.write_all(b"\n")?;
-        }
-        file.flush()
-    };
-    write().map_err(|source| WriteError { path: path.clone(), source })?;
+    let written = File::create(&path).and_then(|file| write_lines(&mut BufWriter::new(file), lines));
+    written.map_err(|source| WriteError { path: path.clone(), source })?;
     Ok(path)
 }
 

@@ -1,16 +1,16 @@
 //! Writes a result run by run, so that a crash loses no finished run.
 
-use super::lines::Line;
-use super::reader::{DOCUMENT, PARTIAL, holds_result};
-use super::unfinished::{
-    CopyError, Found, LINES_OF_RUNS, RECORDS, RecordFile, ResumeError, copy_lines, take_over,
-};
+use super::document::replace;
+use super::error::{CopyError, WriteError};
+use super::layout::{DOCUMENT, LINES_OF_RUNS, PARTIAL, RECORDS, holds_result};
+use super::line::{Line, write_lines};
+use super::records::RecordFile;
+use super::resume::{ResumableResult, ResumeError, copy_lines, take_over};
 use crate::delivery::DeliveryLine;
 use crate::document::{ResultDocument, RunRecord};
 use crate::end::MessageLine;
 use crate::event::Event;
 use crate::sample::Sample;
-use serde::Serialize;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -36,7 +36,7 @@ pub enum CreateError {
 
 impl CreateError {
     /// The error of creating the file `name` of a result in `dir`.
-    fn of(error: io::Error, dir: &Path, name: &str) -> Self {
+    fn from_io(error: io::Error, dir: &Path, name: &str) -> Self {
         match error.kind() {
             // Another command has created the file first.
             io::ErrorKind::AlreadyExists | io::ErrorKind::WouldBlock => {
@@ -45,14 +45,6 @@ impl CreateError {
             _ => Self::Io { path: dir.join(name), source: error },
         }
     }
-}
-
-/// Error of writing a part of a result.
-#[derive(Debug, Error)]
-#[error("cannot write {}: {source}", path.display())]
-pub struct WriteError {
-    pub path: PathBuf,
-    pub source: io::Error,
 }
 
 /// Writes one result directory.
@@ -82,7 +74,7 @@ impl ResultWriter {
     /// Creates a result in `dir`, which is created with its parents, or exists and is empty.
     pub fn create(dir: &Path) -> Result<Self, CreateError> {
         create_empty(dir)?;
-        let records = RecordFile::create(dir).map_err(|error| CreateError::of(error, dir, RECORDS))?;
+        let records = RecordFile::create(dir).map_err(|error| CreateError::from_io(error, dir, RECORDS))?;
         let files = FROM_THE_BEGINNING.map(|name| Lines::create(dir, name).map(|lines| (name, lines)));
         Ok(Self { path: dir.to_owned(), files: files.into_iter().collect::<Result<_, _>>()?, records })
     }
@@ -94,8 +86,8 @@ impl ResultWriter {
     /// Another process writes the result, or it is none of a study, or damaged.
     pub fn resume(dir: &Path, is_finished: impl Fn(&RunRecord) -> bool) -> Result<Resumed, ResumeError> {
         let (records, document) = match take_over(dir, is_finished)? {
-            Found::Finished(document) => return Ok(Resumed::Finished(Box::new(document))),
-            Found::Unfinished(records, document) => (records, document),
+            ResumableResult::Finished(document) => return Ok(Resumed::Finished(Box::new(document))),
+            ResumableResult::Unfinished(records, document) => (records, document),
         };
         let files = FROM_THE_BEGINNING.map(|name| Lines::reopen(&dir.join(name)).map(|lines| (name, lines)));
         let writer =
@@ -136,10 +128,7 @@ impl ResultWriter {
         }
         let file = match self.files.entry(T::FILE) {
             Entry::Occupied(file) => file.into_mut(),
-            Entry::Vacant(place) => {
-                let path = self.path.join(T::FILE);
-                place.insert(Lines::reopen(&path)?)
-            }
+            Entry::Vacant(file) => file.insert(Lines::reopen(&self.path.join(T::FILE))?),
         };
         file.append(lines)
     }
@@ -153,7 +142,7 @@ impl ResultWriter {
             }
             let lines = match self.files.entry(name) {
                 Entry::Occupied(lines) => lines.into_mut(),
-                Entry::Vacant(place) => place.insert(Lines::reopen(&path)?),
+                Entry::Vacant(lines) => lines.insert(Lines::reopen(&path)?),
             };
             let mut writer = BufWriter::with_capacity(1 << 18, &lines.file);
             copy_lines(&source, (&path, &mut writer), runs)?;
@@ -185,7 +174,7 @@ impl ResultWriter {
     /// Writes `run.json`, syncs everything to disk, and returns the path of `run.json`.
     pub fn finish(self, document: &ResultDocument) -> Result<PathBuf, WriteError> {
         self.sync()?;
-        self.files.values().try_for_each(Lines::put_in_place)?;
+        self.files.values().try_for_each(Lines::rename_to_final)?;
         let path = replace(&self.path, DOCUMENT, document)?;
         remove(self.path.join(PARTIAL))?;
         remove(self.path.join(RECORDS))?;
@@ -201,73 +190,53 @@ fn remove(path: PathBuf) -> Result<(), WriteError> {
     }
 }
 
-/// Writes a document to a temporary file, syncs it to disk, and renames it.
-pub(super) fn replace(dir: &Path, name: &str, document: &impl Serialize) -> Result<PathBuf, WriteError> {
-    let path = dir.join(name);
-    let temporary = dir.join(format!(".{name}.tmp"));
-    let io = |path: &Path, source| WriteError { path: path.to_owned(), source };
-    let mut text = serde_json::to_vec_pretty(document).map_err(|source| io(&path, source.into()))?;
-    text.push(b'\n');
-    let mut file = File::create(&temporary).map_err(|source| io(&temporary, source))?;
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(|source| io(&temporary, source))?;
-    fs::rename(&temporary, &path).map_err(|source| io(&path, source))?;
-    // The rename is durable after a sync of the directory.
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| io(dir, source))?;
-    Ok(path)
-}
-
 /// A JSON Lines file that only grows.
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
     file: File,
-    /// The final path, if the file is elsewhere until then.
-    place: Option<PathBuf>,
+    /// The path that the finished file gets, if it is temporary until then.
+    final_path: Option<PathBuf>,
 }
 
 impl Lines {
     fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
-        Ok(Self { path: path.to_owned(), file, place: None })
+        Ok(Self { path: path.to_owned(), file, final_path: None })
     }
 
-    /// A new file that replaces the one of this name when it is put in place.
+    /// A new file that replaces the one of this name when it is finished.
     fn anew(dir: &Path, name: &str) -> Result<Self, WriteError> {
         let path = dir.join(format!(".{name}.tmp"));
         let file = File::create(&path).map_err(|source| WriteError { path: path.clone(), source })?;
-        Ok(Self { path, file, place: Some(dir.join(name)) })
+        Ok(Self { path, file, final_path: Some(dir.join(name)) })
     }
 
     fn sync(&self) -> Result<(), WriteError> {
         self.file.sync_all().map_err(|source| WriteError { path: self.path.clone(), source })
     }
 
-    fn put_in_place(&self) -> Result<(), WriteError> {
-        let Some(place) = &self.place else { return Ok(()) };
-        fs::rename(&self.path, place).map_err(|source| WriteError { path: place.clone(), source })
+    fn rename_to_final(&self) -> Result<(), WriteError> {
+        let Some(path) = &self.final_path else { return Ok(()) };
+        fs::rename(&self.path, path).map_err(|source| WriteError { path: path.clone(), source })
     }
 
     fn create(dir: &Path, name: &str) -> Result<Self, CreateError> {
-        Self::open(&dir.join(name)).map_err(|error| CreateError::of(error, dir, name))
+        Self::open(&dir.join(name)).map_err(|error| CreateError::from_io(error, dir, name))
     }
 
     /// Opens the file, or creates it.
     fn reopen(path: &Path) -> Result<Self, WriteError> {
         let path = path.to_owned();
         match OpenOptions::new().append(true).create(true).open(&path) {
-            Ok(file) => Ok(Self { path, file, place: None }),
+            Ok(file) => Ok(Self { path, file, final_path: None }),
             Err(source) => Err(WriteError { path, source }),
         }
     }
 
     fn append<T: Line>(&mut self, records: &[T]) -> Result<(), WriteError> {
-        let io = |source| WriteError { path: self.path.clone(), source };
-        let mut writer = BufWriter::with_capacity(1 << 18, &self.file);
-        for record in records {
-            serde_json::to_writer(&mut writer, record).map_err(|source| io(source.into()))?;
-            writer.write_all(b"\n").map_err(io)?;
-        }
-        writer.flush().map_err(io)
+        let written = write_lines(&mut BufWriter::with_capacity(1 << 18, &self.file), records);
+        written.map_err(|source| WriteError { path: self.path.clone(), source })
     }
 }
 

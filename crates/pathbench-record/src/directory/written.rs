@@ -16,7 +16,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) const fn of(line: &'a [u8]) -> Self {
+    pub(crate) const fn new(line: &'a [u8]) -> Self {
         Self { rest: line, separator: b'{' }
     }
 

@@ -177,14 +177,14 @@ pub struct MobilitySummary {
     /// Matrix key → value.
     pub variant: Variant,
     /// One per multipath label.
-    pub handovers: Vec<HandoverSummary>,
+    pub handovers: Vec<LabelHandovers>,
     /// `upload`, `download` → largest delay of mptcp ÷ that of mpquic in the same repetition, in the order of
     /// repetitions.
     pub max_delay_ratios: BTreeMap<String, Vec<f64>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
-pub struct HandoverSummary {
+pub struct LabelHandovers {
     /// The label.
     pub label: String,
     /// Valid runs.

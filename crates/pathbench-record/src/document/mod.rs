@@ -12,7 +12,7 @@ mod study;
 pub use capture::{CaptureCheck, CapturedPath};
 pub use comparison::{ComparedRuns, Comparison, Verdict};
 pub use findings::{
-    DelayRecord, DiagnosisKind, HandoverReason, HandoverRecord, HandoverSummary, MobilitySummary,
+    DelayRecord, DiagnosisKind, HandoverReason, HandoverRecord, LabelHandovers, MobilitySummary,
     PathDiagnosis, PingRecord, ProbeLine, ProbeRecord,
 };
 pub use link::{
@@ -66,7 +66,7 @@ pub struct ResultDocument {
     /// Every run, in the order in which they ran.
     pub runs: Vec<RunRecord>,
     /// Comparison and verdicts.
-    pub summary: Summary,
+    pub summary: ResultSummary,
 }
 
 impl Default for ResultDocument {
@@ -82,7 +82,7 @@ impl Default for ResultDocument {
             mtu: None,
             study: None,
             runs: Vec::new(),
-            summary: Summary::default(),
+            summary: ResultSummary::default(),
         }
     }
 }
@@ -422,7 +422,7 @@ pub struct Parameters {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
-pub struct Summary {
+pub struct ResultSummary {
     /// One per variant, label and pattern, in the order of their first run.
     pub groups: Vec<Group>,
     /// The scenario's `[expect]` entries.

@@ -1,7 +1,7 @@
 //! Handovers and largest delays over repetitions. docs/metrics.md, section Handover.
 
 use crate::direction::Direction;
-use crate::document::{HandoverSummary, MobilitySummary, RunRecord, Variant};
+use crate::document::{LabelHandovers, MobilitySummary, RunRecord, Variant};
 use crate::transport::Transport;
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ pub fn summarise_mobility(runs: &[RunRecord]) -> Vec<MobilitySummary> {
 }
 
 /// One entry per multipath label; none if no run had a handover.
-fn handovers(runs: &[&RunRecord]) -> Vec<HandoverSummary> {
-    let mut summaries: BTreeMap<&str, HandoverSummary> = BTreeMap::new();
+fn handovers(runs: &[&RunRecord]) -> Vec<LabelHandovers> {
+    let mut summaries: BTreeMap<&str, LabelHandovers> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.transport.is_multipath()) {
         let summary = summaries.entry(&run.label).or_default();
         summary.label.clone_from(&run.label);

@@ -9,8 +9,9 @@ use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     ComparedRuns, Comparison, DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation,
     Group, HostRecord, Impact, JoinedShard, LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord,
-    Parameters, PathRecord, Phase, PingRecord, Reachability, ResultDocument, RunLink, RunRecord, SCHEMA,
-    ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, Summary, UnreachableBecause, Verdict,
+    Parameters, PathRecord, Phase, PingRecord, Reachability, ResultDocument, ResultSummary, RunLink,
+    RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, UnreachableBecause,
+    Verdict,
 };
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::Side;
@@ -270,7 +271,7 @@ pub(crate) fn document() -> ResultDocument {
         mtu: Some(path_mtu::examination()),
         study: Some(study()),
         runs: vec![run()],
-        summary: Summary {
+        summary: ResultSummary {
             groups: vec![Group {
                 variant: map(&[("path.wlan.rate", json!("1gbit"))]),
                 label: "mptcp".to_owned(),

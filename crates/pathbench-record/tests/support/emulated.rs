@@ -1,7 +1,7 @@
 //! Records of emulated links and of mobile hosts, every field with a value.
 
 use pathbench_record::document::{
-    EmulatedDirection, EmulationRecord, HandoverReason, HandoverRecord, HandoverSummary, LatenessRecord,
+    EmulatedDirection, EmulationRecord, HandoverReason, HandoverRecord, LabelHandovers, LatenessRecord,
     MobilitySummary, OneWayDelay, ProbeRecord,
 };
 use serde_json::json;
@@ -61,7 +61,7 @@ pub(crate) fn probes() -> Vec<ProbeRecord> {
 pub(crate) fn mobility() -> MobilitySummary {
     MobilitySummary {
         variant: [("path.wlan.rate".to_owned(), json!("1gbit"))].into(),
-        handovers: vec![HandoverSummary {
+        handovers: vec![LabelHandovers {
             label: "mptcp".to_owned(),
             runs: 6,
             handovers: 5,

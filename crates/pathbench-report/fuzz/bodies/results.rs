@@ -109,9 +109,9 @@ fn measure(set: &ResultSet) {
 
 fn measure_run(lines: &RunLines) {
     let zero = Timestamp::from_nanos(1 << 40);
-    let curve = ByteCurve::of_lines(&lines.deliveries, zero, FirstAndLast::default());
-    assert!(curve.between(zero, Timestamp::from_nanos(u64::MAX)) >= 0.0);
-    let paths = PathCurves::of_samples(&lines.samples, zero, |figures| figures.bytes_received);
+    let curve = ByteCurve::from_lines(&lines.deliveries, zero, FirstAndLast::default());
+    assert!(curve.bytes_between(zero, Timestamp::from_nanos(u64::MAX)) >= 0.0);
+    let paths = PathCurves::from_samples(&lines.samples, zero, |figures| figures.bytes_received);
     let _ = paths.growth(zero, Timestamp::from_nanos(u64::MAX));
     for side in [Side::Client, Side::Server] {
         let history = PathHistory { samples: &lines.samples, events: &lines.events, side, backups: &[] };

@@ -4,7 +4,7 @@ use super::groups;
 use crate::list::distinct;
 use crate::result_set::ResultSet;
 use crate::view::name_of;
-use pathbench_analysis::comparison::{Change, changes};
+use pathbench_analysis::comparison::{FigureChange, changes};
 use pathbench_record::document::{Group, Variant};
 use pathbench_record::statistics::FEWEST_FOR_INTERVAL;
 use pathbench_record::summary::figure_names;
@@ -119,7 +119,7 @@ impl Condition {
         for group in
             groups(&baseline.document).into_iter().filter(|group| self.is_of(group)).filter(has_figure)
         {
-            let is_same = |change: &&Change| {
+            let is_same = |change: &&FigureChange| {
                 change.pattern == group.pattern
                     && change.label == group.label
                     && *change.variant == group.variant
@@ -142,7 +142,7 @@ impl Condition {
 
     fn judgement(
         &self,
-        change: &Change,
+        change: &FigureChange,
         group: String,
         sets: [&ResultSet; 2],
         number: usize,

@@ -409,7 +409,7 @@ mod tests {
                 state,
                 mss_bytes,
                 pmtu_bytes: mss_bytes + 52,
-                ..PathFigures::between(address, address)
+                ..PathFigures::new(address, address)
             },
         }
     }

@@ -408,7 +408,7 @@ mod tests {
             bytes_acked: bytes,
             cwnd_bytes: 100,
             srtt_ms: 10.0 * f64::from(subflow),
-            ..PathFigures::between(address, address)
+            ..PathFigures::new(address, address)
         };
         sample(t_ms, Side::Client, "a", figures)
     }

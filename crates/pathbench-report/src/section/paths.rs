@@ -4,7 +4,7 @@ use super::content::{Cell, Items, Section, label_of};
 use crate::narrative::reason_title;
 use crate::quantity::{Unit, bytes, distribution, percent};
 use crate::view::{GroupView, View, variant_text};
-use pathbench_record::document::{HandoverRecord, HandoverSummary, MobilitySummary, PathRecord, Variant};
+use pathbench_record::document::{HandoverRecord, LabelHandovers, MobilitySummary, PathRecord, Variant};
 
 /// Which path carried the bytes: a row per label and path. If a result has several patterns, the summary shows only
 /// those that fill the paths.
@@ -86,7 +86,7 @@ pub(super) fn resent(path: &PathRecord) -> Cell {
 
 pub(crate) fn handovers(view: &View) -> Option<Section> {
     let summaries = &view.set.document.summary.mobility;
-    let handovers = |summary: &MobilitySummary, one: &HandoverSummary| -> Vec<&HandoverRecord> {
+    let handovers = |summary: &MobilitySummary, one: &LabelHandovers| -> Vec<&HandoverRecord> {
         let runs = view.set.document.runs.iter();
         let runs = runs.filter(|run| run.valid && run.variant == summary.variant && run.label == one.label);
         runs.filter_map(|run| run.handover.as_ref()).collect()

@@ -141,9 +141,9 @@ fn samples(
             mss_bytes: 1428,
             pmtu_bytes: 1500,
             ..if side == Side::Client {
-                PathFigures::between(local, remote)
+                PathFigures::new(local, remote)
             } else {
-                PathFigures::between(remote, local)
+                PathFigures::new(remote, local)
             }
         };
         let host = if side == Side::Client { "client" } else { "server" };

@@ -24,7 +24,7 @@ fn at(ms: f64) -> Timestamp {
 
 /// Round-trip time with a tail: most values near `floor_ms`, one in twenty up to twice as long.
 fn noisy(random: &mut SplitMix64, floor_ms: f64) -> f64 {
-    let part = random.below(1000) as f64 / 1000.0;
+    let part = random.draw_below(1000) as f64 / 1000.0;
     floor_ms * (1.0 + 0.15 * part + if part > 0.95 { 20.0 * (part - 0.95) } else { 0.0 })
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn suite() -> ResultSet {
 fn suite_run(set: &mut ResultSet, run: &mut RunRecord) {
     let mut random = SplitMix64::new(u64::from(run.repetition) + 7 * run.label.len() as u64);
     let multipath = run.transport.is_multipath();
-    let wobble = 1.0 + random.below(100) as f64 / 900.0;
+    let wobble = 1.0 + random.draw_below(100) as f64 / 900.0;
     let seed = u64::from(run.repetition);
     let courses = |rate: f64, until: f64| {
         let mut courses = vec![Course::new("wifi", rate, seed).until(until)];

@@ -1,14 +1,14 @@
 //! An analysis of captures with everything that a summary can show.
 
 use pathbench_record::trace::{
-    CaptureInterface, CaptureRecord, ConnectionDirection, DirectionComparison, Distribution, Fallback,
-    HandshakeEvidence, SequenceLine, SequenceSegment, Series, SizeCount, SubflowComparison, SubflowDirection,
-    TooBigMessage, TraceDocument, TraceFinding, TraceTotals, TracedConnection, TracedQuic, TracedSignal,
+    CaptureInterface, CaptureRecord, ConnectionDirection, DirectionComparison, Fallback, HandshakeEvidence,
+    SequenceLine, SequenceSegment, Series, SizeCount, SubflowComparison, SubflowDirection, TooBigMessage,
+    TraceDocument, TraceFinding, TraceTotals, TracedConnection, TracedDistribution, TracedQuic, TracedSignal,
     TracedSubflow,
 };
 
-fn distribution(median: f64) -> Distribution {
-    Distribution { count: 100, min: median * 0.8, median, p95: median * 1.6, max: median * 2.5 }
+fn distribution(median: f64) -> TracedDistribution {
+    TracedDistribution { count: 100, min: median * 0.8, median, p95: median * 1.6, max: median * 2.5 }
 }
 
 fn capture(file: &str, interface: &str, packets: u64) -> CaptureRecord {

@@ -36,7 +36,7 @@ pub(crate) fn walk() -> ResultSet {
             let id = format!("{}-r{repetition}", label.replace('@', "-"));
             let mut run = of_transport(&id, label, repetition, "interactive");
             let mut random = SplitMix64::new(u64::from(repetition) * 977 + label.len() as u64);
-            let late = 100.0 * 2f64.powf(random.below(600) as f64 / 100.0);
+            let late = 100.0 * 2f64.powf(random.draw_below(600) as f64 / 100.0);
             let until_ms = if label == "tcp@wlan" { 14_000.0 } else { 6000.0 + late };
             let outage = Some(Outage { from_ms: 6000.0, until_ms });
             set.lines.held.events.push(event(&id, 3000.0, "fade", "wlan"));
@@ -59,18 +59,18 @@ pub(crate) fn walk() -> ResultSet {
 }
 
 fn handover(random: &mut SplitMix64, until_ms: f64) -> HandoverRecord {
-    let reason = match random.below(10) {
+    let reason = match random.draw_below(10) {
         0 => HandoverReason::RttThreshold,
         1..=6 => HandoverReason::UnderRto,
         7 => HandoverReason::RtoThreshold,
         _ => HandoverReason::Other,
     };
-    let received = random.below(4200) as f64 - 600.0;
+    let received = random.draw_below(4200) as f64 - 600.0;
     HandoverRecord {
         from: "wlan".to_owned(),
         to: "lte".to_owned(),
         began_ms: until_ms - 60.0,
-        duration_sent_ms: Some(received.max(0.0) + random.below(1500) as f64),
+        duration_sent_ms: Some(received.max(0.0) + random.draw_below(1500) as f64),
         duration_received_ms: Some(received),
         reason,
         srtt_ms: if reason == HandoverReason::RttThreshold { 812.0 } else { 48.0 },
@@ -97,7 +97,7 @@ fn add_links(set: &mut ResultSet, run: &str) {
     for (name, full) in [("wlan", 40e6), ("lte", 20e6)] {
         for direction in LinkDirection::BOTH {
             let (mut delivered, mut dropped) = (0.0_f64, 0_u64);
-            let mut below = |bound: usize| random.below(bound) as u64;
+            let mut below = |bound: usize| random.draw_below(bound) as u64;
             for step in 0..=100_u32 {
                 let t_ms = f64::from(step) * 100.0;
                 let faded = if name == "wlan" { ((t_ms - 3000.0) / 5000.0).clamp(0.0, 1.0) } else { 0.0 };

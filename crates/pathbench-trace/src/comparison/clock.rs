@@ -1,6 +1,6 @@
 //! The offset of two clocks, and delays without it.
 
-use pathbench_record::trace::Distribution;
+use pathbench_record::trace::TracedDistribution;
 
 /// Differences that are kept. Beyond, every second, fourth, … is kept.
 const KEPT: usize = 2_048;
@@ -154,7 +154,7 @@ impl Offset {
         differences: &Differences,
         receiver: usize,
         side: usize,
-    ) -> Option<Distribution> {
+    ) -> Option<TracedDistribution> {
         let toward_receiver = if receiver == 1 { 1.0 } else { -1.0 };
         // The receiver of the upload has the server's clock.
         let offset = if side == 0 { self.middle_ns } else { -self.middle_ns };
@@ -173,7 +173,7 @@ impl Offset {
             let (least, greatest) = differences.bounds()?;
             [ms(least as f64), ms(greatest as f64)]
         };
-        Some(Distribution {
+        Some(TracedDistribution {
             count: differences.count,
             min: ends[0].min(ends[1]),
             median: quantile(0.5)?,

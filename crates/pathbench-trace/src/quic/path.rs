@@ -1,7 +1,7 @@
 //! Figures of one path (4-tuple) of a connection.
 
 use crate::packet::Endpoint;
-use pathbench_record::trace::{Distribution, Series, SizeCount};
+use pathbench_record::trace::{Series, SizeCount, TracedDistribution};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Windows of a series.
@@ -86,11 +86,11 @@ impl Samples {
         }
     }
 
-    pub(super) fn distribution(&self) -> Option<Distribution> {
+    pub(super) fn distribution(&self) -> Option<TracedDistribution> {
         let mut sorted = self.kept.clone();
         sorted.sort_by(f64::total_cmp);
         let at = |part: f64| sorted.get(((sorted.len() - 1) as f64 * part).round() as usize).copied();
-        (self.count > 0).then(|| Distribution {
+        (self.count > 0).then(|| TracedDistribution {
             count: self.count,
             min: self.min,
             median: at(0.5).unwrap_or_default(),

@@ -71,7 +71,7 @@ impl Clock for JumpingClock {
 
     fn sleep_until(&self, deadline: Timestamp) {
         while self.now() < deadline {
-            thread::sleep(deadline.since(self.now()).min(2 * MS));
+            thread::sleep(deadline.duration_since(self.now()).min(2 * MS));
         }
     }
 }
@@ -150,7 +150,11 @@ impl Bench {
     fn settle(&self, what: &str, is_over: impl Fn() -> bool) {
         let begun = MonotonicClock.now();
         while !is_over() {
-            assert!(MonotonicClock.now().since(begun) < SETTLING, "{what}: {:?}", self.server.status());
+            assert!(
+                MonotonicClock.now().duration_since(begun) < SETTLING,
+                "{what}: {:?}",
+                self.server.status()
+            );
             self.clock.jump(SECOND);
             thread::sleep(MS);
         }

@@ -100,7 +100,7 @@ pub(crate) fn end(
     let by_hand = record_by_hand(TestId([7; 16]), in_both_directions(), 0);
     let (offered, deliveries) = (series(started, sent), series(started, received));
     let address = SocketAddr::from(([192, 0, 2, 1], 1));
-    let figures = PathFigures { subflow: 1, srtt_ms: 3.5, ..PathFigures::between(address, address) };
+    let figures = PathFigures { subflow: 1, srtt_ms: 3.5, ..PathFigures::new(address, address) };
     let stream = StreamRecord {
         stream,
         received_bytes: deliveries.total_bytes(),

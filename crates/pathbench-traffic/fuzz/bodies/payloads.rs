@@ -89,20 +89,20 @@ fn records(one: &[u8], other: &[u8]) {
 
 /// An accepted record is within bounds.
 fn bearable(record: &EndRecord, client: &EndRecord, now: Timestamp) {
-    let most = 2 * now.since(client.started) + 130 * SECOND;
+    let most = 2 * now.duration_since(client.started) + 130 * SECOND;
     for series in [&record.deliveries, &record.offered] {
         assert!(BIN * u32::try_from(series.bytes.len()).expect("few bins") <= most);
         assert!(series.bytes.iter().try_fold(0_u64, |sum, bytes| sum.checked_add(*bytes)).is_some());
         assert!(series.gaps.len() <= series.bytes.len() * 2 + 10_000);
         for at in [series.first, series.last].into_iter().flatten() {
-            assert!(at.since(record.started) <= most && record.started.since(at) <= most);
+            assert!(at.duration_since(record.started) <= most && record.started.duration_since(at) <= most);
         }
     }
     let sent: u64 = client.streams.iter().map(|stream| stream.sent_bytes).sum();
     assert!(record.deliveries.total_bytes() <= sent);
     let texts = record.errors.iter().chain(record.streams.iter().filter_map(|stream| stream.error.as_ref()));
     assert!(texts.into_iter().all(|text| !text.contains(is_deceptive) && text.len() <= 4000));
-    assert!(record.samples.iter().all(|sample| sample.at.since(record.started) <= most));
+    assert!(record.samples.iter().all(|sample| sample.at.duration_since(record.started) <= most));
     analyse(record);
 }
 

@@ -210,7 +210,9 @@ fn receive(
             Err(TryRecvError::Disconnected) if finish.is_none() => break,
             Err(_) => {}
         }
-        if finish.is_some_and(|finish| finish.is_due(now, last)) || now.since(start) >= LONGEST_RECEIVER {
+        if finish.is_some_and(|finish| finish.is_due(now, last))
+            || now.duration_since(start) >= LONGEST_RECEIVER
+        {
             break;
         }
         let Some(arrival) = receive_within(socket, &mut buffer, TICK, clock) else { continue };
@@ -323,7 +325,7 @@ struct Echoes {
 impl Echoes {
     fn returned(&mut self, number: u32, at: Timestamp) {
         if let Some(sent) = self.sent.remove(&number) {
-            self.rtts.push(at.since(sent));
+            self.rtts.push(at.duration_since(sent));
         }
     }
 
@@ -360,7 +362,7 @@ fn send_echoes(
             if is_enough {
                 return Ok(echoes.rtts);
             }
-            let rest = wait.saturating_sub(clock.now().since(sent));
+            let rest = wait.saturating_sub(clock.now().duration_since(sent));
             if rest.is_zero() {
                 break;
             }

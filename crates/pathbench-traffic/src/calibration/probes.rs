@@ -17,7 +17,7 @@ const MOST: u64 = 4096;
 
 /// Number and spacing of the probes for a direction of this rate; `None` when no probes are wanted.
 pub(super) fn probe_series(plan: &CalibrationPlan, rate_bps: Option<u64>) -> Option<(u32, Duration)> {
-    let wire_bits = (HEADER_BYTES as u64 + overhead_bytes(AddressFamily::of(plan.far.ip()))) * 8;
+    let wire_bits = (HEADER_BYTES as u64 + overhead_bytes(AddressFamily::from_address(plan.far.ip()))) * 8;
     let most = rate_bps.or(plan.probed_bps).map_or(MOST, |rate_bps| {
         let bits = u128::from(rate_bps / SHARE) * SPAN.as_nanos() / 1_000_000_000;
         (u64::try_from(bits).unwrap_or(u64::MAX) / wire_bits).clamp(FEWEST, MOST)

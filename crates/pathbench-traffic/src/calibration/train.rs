@@ -58,7 +58,12 @@ impl PacketTrain {
         Self {
             asked_bps,
             duration,
-            payload_bytes: payload_bytes(asked_bps, duration, mtu_bytes, AddressFamily::of(plan.far.ip())),
+            payload_bytes: payload_bytes(
+                asked_bps,
+                duration,
+                mtu_bytes,
+                AddressFamily::from_address(plan.far.ip()),
+            ),
             bucket_bytes: if plan.emulated { 0 } else { plan.bucket_bytes.max(1) },
         }
     }
@@ -105,7 +110,7 @@ impl PacketTrain {
             let due_ns = u128::from(sent * wire) * 8_000_000_000 / u128::from(offered);
             let due = start + Duration::from_nanos(due_ns as u64);
             let now = clock.now();
-            if now.since(start) > self.duration * 2 {
+            if now.duration_since(start) > self.duration * 2 {
                 break;
             }
             if now < due {

@@ -118,7 +118,7 @@ fn open_all(
     for stream in 0..test.parameters.streams() {
         let connection = session.open().map_err(|error| connect_error(&error))?;
         let at = clock.now();
-        test.handshake.get_or_insert(at.since(test.started));
+        test.handshake.get_or_insert(at.duration_since(test.started));
         observer.on_connected(&Connected {
             at,
             stream,

@@ -51,7 +51,7 @@ impl ClientBudget {
     }
 
     fn is_idle(&self, now: Timestamp) -> bool {
-        now.since(self.probes.last_use().max(self.sizes.last_use())) >= IDLE
+        now.duration_since(self.probes.last_use().max(self.sizes.last_use())) >= IDLE
     }
 }
 
@@ -149,7 +149,7 @@ impl Cookies {
     }
 
     fn change_key(&mut self, now: Timestamp) {
-        let used = now.since(self.since);
+        let used = now.duration_since(self.since);
         if used >= KEY_TIME {
             let fresh = Self::new(now);
             let last = std::mem::replace(self, fresh).current;

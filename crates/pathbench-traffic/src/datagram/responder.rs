@@ -62,7 +62,7 @@ impl DatagramResponder {
         {
             return None;
         }
-        let family = AddressFamily::of(from.ip());
+        let family = AddressFamily::from_address(from.ip());
         let (kind, size_bytes) = (message.kind, message.size_bytes());
         let answer = DatagramMessage { text: String::new(), ..message };
         Some(match kind {

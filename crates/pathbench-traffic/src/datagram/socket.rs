@@ -129,7 +129,7 @@ impl DatagramSocket {
         }
         socket.bind(&local.into()).map_err(io_error(format!("using the address {}{via}", local.ip())))?;
         forbid_fragments(&socket, local.is_ipv4()).map_err(io_error("forbidding fragmentation"))?;
-        Ok(Self { socket, family: AddressFamily::of(local.ip()) })
+        Ok(Self { socket, family: AddressFamily::from_address(local.ip()) })
     }
 
     pub(crate) fn connect(&self, peer: SocketAddr) -> io::Result<()> {

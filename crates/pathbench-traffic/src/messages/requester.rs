@@ -330,7 +330,7 @@ impl InteractiveCore {
         let start = self.start?;
         let waits = self.acknowledged < self.requests_wanted();
         let since = self.meter.last_progress?.max(self.due(start, self.acknowledged));
-        let silence = now.since(since);
+        let silence = now.duration_since(since);
         (waits && silence >= self.meter.patience).then_some(silence)
     }
 
@@ -370,7 +370,7 @@ impl InteractiveCore {
         if stopped < start {
             return 0;
         }
-        let intervals = stopped.since(start).as_nanos() / self.parameters.interval.as_nanos().max(1);
+        let intervals = stopped.duration_since(start).as_nanos() / self.parameters.interval.as_nanos().max(1);
         u32::try_from(intervals).map_or(all, |due| all.min(due.saturating_add(1)))
     }
 

@@ -199,7 +199,7 @@ impl Exchange {
             self.cookie = Some(message.cookie);
             self.had_cookie = true;
             self.last_received = Some(now);
-            self.round_trip.hello_sample(now.since(sent_at));
+            self.round_trip.hello_sample(now.duration_since(sent_at));
         }
     }
 
@@ -237,7 +237,7 @@ impl Exchange {
         }
         self.in_flight.remove(&message.sequence);
         let delayed = flight.map(|flight| {
-            let rtt = now.since(flight.sent_at);
+            let rtt = now.duration_since(flight.sent_at);
             self.round_trip.sample(rtt, trial.size_bytes <= SMALL_BYTES);
             rtt.saturating_sub(self.round_trip.shortest())
         });

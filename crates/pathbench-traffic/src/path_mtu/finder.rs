@@ -177,14 +177,14 @@ impl Finder {
             return;
         }
         let received_at = self.exchange.last_received.unwrap_or(self.start);
-        let silent = !self.exchange.has_cookie() && now.since(received_at) >= PATIENCE;
+        let silent = !self.exchange.has_cookie() && now.duration_since(received_at) >= PATIENCE;
         self.over =
             if let Some(reason) = self.exchange.refusal.as_deref().filter(|_| !self.exchange.has_cookie()) {
                 Some(NoMtu::Refused { reason: reason.to_owned() })
             } else if silent || self.exchange.last_received.is_none() && self.refusals >= REFUSALS {
                 let reason = self.last_refusal.clone();
                 Some(reason.map_or(NoMtu::Silent, |reason| NoMtu::Unreachable { reason }))
-            } else if now.since(self.start) >= self.bounds.most_time
+            } else if now.duration_since(self.start) >= self.bounds.most_time
                 || self.exchange.sent >= self.bounds.most_probes
             {
                 Some(NoMtu::Silent)
@@ -255,7 +255,7 @@ impl Finder {
             restarts: search.restarts,
             probes_sent: one.probes_sent,
             bytes_sent: one.bytes_sent,
-            duration: one.ended.unwrap_or(now).since(self.start),
+            duration: one.ended.unwrap_or(now).duration_since(self.start),
             rtt: self.exchange.round_trip.median(),
             loss: search.loss.share(),
         }
@@ -425,7 +425,7 @@ impl ProbeWindow {
     }
 
     fn shrink(&mut self, now: Timestamp, times: u64, over: u64) {
-        if self.shrunk_at.is_none_or(|at| now.since(at) > ONCE) {
+        if self.shrunk_at.is_none_or(|at| now.duration_since(at) > ONCE) {
             self.bytes = (self.bytes * times / over).max(LEAST_BYTES);
             self.shrunk_at = Some(now);
         }

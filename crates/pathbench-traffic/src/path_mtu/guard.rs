@@ -196,7 +196,7 @@ impl DatagramClient for Guard {
         self.account(now);
         if self.is_away() && self.exchange.has_cookie() {
             self.alarm = Some(Alarm::Changed);
-        } else if !self.is_away() && now.since(self.received_at) >= self.silence() {
+        } else if !self.is_away() && now.duration_since(self.received_at) >= self.silence() {
             self.alarm.get_or_insert(Alarm::Silent);
         }
         if self.alarm.is_some() {

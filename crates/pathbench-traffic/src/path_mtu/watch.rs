@@ -223,7 +223,7 @@ pub fn find_mtu(
             break;
         }
         let now = clock.now();
-        wait([&socket], finder.due().min(now + TICK).since(now), clock.as_ref());
+        wait([&socket], finder.due().min(now + TICK).duration_since(now), clock.as_ref());
     }
     Ok(finder.result(clock.now()))
 }
@@ -248,14 +248,14 @@ pub fn watch_mtu(
             sink(clock.now(), event);
         }
         let now = clock.now();
-        if watch.is_away() && now.since(opened) > STALE {
+        if watch.is_away() && now.duration_since(opened) > STALE {
             opened = now;
             match plan.open(server) {
                 Ok(fresh) => socket = fresh,
                 Err(error) => watch.refused(error.to_string()),
             }
         }
-        wait([&socket], watch.due().min(now + TICK).since(now), clock.as_ref());
+        wait([&socket], watch.due().min(now + TICK).duration_since(now), clock.as_ref());
     }
     Ok(())
 }
@@ -277,6 +277,10 @@ impl MtuPlan {
 
     fn session_parameters(&self) -> SessionParameters {
         let session = random_session();
-        SessionParameters { session, token: self.token.clone(), family: AddressFamily::of(self.server.ip()) }
+        SessionParameters {
+            session,
+            token: self.token.clone(),
+            family: AddressFamily::from_address(self.server.ip()),
+        }
     }
 }

@@ -91,7 +91,7 @@ pub fn run_probes(
         let until = probed_paths.iter().map(|probed| probed.prober.due()).fold(now + TICK, Timestamp::min);
         let sockets =
             probed_paths.iter().filter_map(|probed| probed.socket.as_ref().map(|(socket, _)| socket));
-        wait(sockets, until.since(clock.now()), clock);
+        wait(sockets, until.duration_since(clock.now()), clock);
     }
 }
 
@@ -114,7 +114,9 @@ impl ProbedPath<'_> {
 
     fn ensure_socket(&mut self, server: SocketAddr, now: Timestamp) -> Result<(), DatagramError> {
         self.socket.take_if(|(_, since)| {
-            now.since(self.prober.last_received.map_or(*since, |received_at| received_at.max(*since))) > STALE
+            now.duration_since(
+                self.prober.last_received.map_or(*since, |received_at| received_at.max(*since)),
+            ) > STALE
         });
         if self.socket.is_none() {
             self.prober.discard_cookie();

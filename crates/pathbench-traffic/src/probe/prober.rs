@@ -68,7 +68,7 @@ impl NetworkProber {
 
     pub fn expire(&mut self, now: Timestamp) {
         while let Some((&sequence, &sent_at)) = self.in_flight.first_key_value()
-            && now.since(sent_at) >= TIMEOUT
+            && now.duration_since(sent_at) >= TIMEOUT
         {
             self.in_flight.remove(&sequence);
             self.settle(sequence, sent_at, ProbeOutcome::Lost);
@@ -101,7 +101,7 @@ impl DatagramClient for NetworkProber {
         if now < self.due() {
             return None;
         }
-        let missed = now.since(self.due()).as_nanos() / self.interval.as_nanos().max(1);
+        let missed = now.duration_since(self.due()).as_nanos() / self.interval.as_nanos().max(1);
         let sequence = self.next.saturating_add(u32::try_from(missed).unwrap_or(u32::MAX - 1));
         for left_out in self.next..sequence.min(self.next.saturating_add(MAX_IN_FLIGHT as u32)) {
             let at = self.due_time(left_out);
@@ -109,7 +109,7 @@ impl DatagramClient for NetworkProber {
             self.settle(left_out, at, ProbeOutcome::Refused { error });
         }
         self.next = sequence.saturating_add(1);
-        let is_silent = self.last_received.is_none_or(|last| now.since(last) > SILENCE);
+        let is_silent = self.last_received.is_none_or(|last| now.duration_since(last) > SILENCE);
         let cookie = self.cookie.filter(|_| !is_silent);
         let (kind, length) =
             if cookie.is_some() { (DatagramKind::Probe, 0) } else { (DatagramKind::Hello, HELLO_BYTES) };
@@ -142,7 +142,7 @@ impl DatagramClient for NetworkProber {
             DatagramKind::Refused => {
                 ProbeOutcome::Refused { error: format!("the server refused: {}", message.text) }
             }
-            _ => ProbeOutcome::Answered { rtt: now.since(sent_at) },
+            _ => ProbeOutcome::Answered { rtt: now.duration_since(sent_at) },
         };
         match message.kind {
             DatagramKind::Welcome => self.cookie = Some(message.cookie),

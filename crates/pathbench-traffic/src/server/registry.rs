@@ -175,7 +175,7 @@ impl Registry {
             completed: completed == test.request.parameters.streams() as usize,
             sent_bytes: streams().map(|stream| stream.sent_bytes).fold(0, u64::saturating_add),
             received_bytes: streams().map(|stream| stream.received_bytes).fold(0, u64::saturating_add),
-            lasted_ms: now.since(test.started).as_millis() as u64,
+            lasted_ms: now.duration_since(test.started).as_millis() as u64,
         };
         drop(tests);
         // Encoding is slow, so the lock is released. A panic may have led here; a second one would abort the process.
@@ -219,7 +219,9 @@ impl Registry {
         let intervals = test.fetches.saturating_sub(MOST_FETCHES_AT_ONCE - 1);
         let due = ended + FETCH_INTERVAL.saturating_mul(u32::try_from(intervals).unwrap_or(u32::MAX));
         if now < due {
-            return Err(u64::try_from(due.since(now).as_millis()).unwrap_or(u64::MAX).saturating_add(1));
+            return Err(u64::try_from(due.duration_since(now).as_millis())
+                .unwrap_or(u64::MAX)
+                .saturating_add(1));
         }
         test.fetches += 1;
         Ok(Arc::clone(record))
@@ -229,7 +231,9 @@ impl Registry {
     /// the most records or bytes is dropped first, so that one client does not displace the records of others.
     fn expire_records(&self, tests: &mut HashMap<TestId, Test>, now: Timestamp) {
         let limits = &self.limits;
-        tests.retain(|_, test| test.ended.is_none_or(|ended| now.since(ended) <= limits.keep_records_for));
+        tests.retain(|_, test| {
+            test.ended.is_none_or(|ended| now.duration_since(ended) <= limits.keep_records_for)
+        });
         loop {
             let kept = || tests.iter().filter(|(_, test)| test.ended.is_some());
             let measure: fn(&Test) -> usize =
@@ -267,7 +271,7 @@ impl Test {
         if self.ended.is_some() || !self.joined.insert(stream) {
             return refuse(over);
         }
-        if now.since(self.started) > time {
+        if now.duration_since(self.started) > time {
             return refuse("the other streams of this test came too long ago");
         }
         // The group is gone while the test's last stream ends.
@@ -282,7 +286,7 @@ impl Test {
 
     fn expected_rest(&self, now: Timestamp) -> Duration {
         let whole = self.request.parameters.nominal_duration().unwrap_or(ASSUMED_DURATION);
-        (self.started + whole).since(now).max(Duration::from_secs(1))
+        (self.started + whole).duration_since(now).max(Duration::from_secs(1))
     }
 }
 

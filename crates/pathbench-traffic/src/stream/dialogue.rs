@@ -38,7 +38,7 @@ pub(super) fn ping(
             },
             RequesterStep::WaitUntil(due) => stream.pause(clock, due)?,
             RequesterStep::Await(until) => {
-                if let Some(frame) = channel.next_frame_within(until.since(now).min(TICK))? {
+                if let Some(frame) = channel.next_frame_within(until.duration_since(now).min(TICK))? {
                     lock(core).take(clock.now(), frame)?;
                 }
             }

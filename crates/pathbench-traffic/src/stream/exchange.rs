@@ -33,7 +33,7 @@ impl TestStream {
         let result = exchanged.and_then(|()| self.confirm(channel));
         *lock(&self.confirmed) = result.is_ok().then(|| clock.now());
         if let Err(error) = &result {
-            let silence = clock.now().since(self.work.last_progress().unwrap_or(begun));
+            let silence = clock.now().duration_since(self.work.last_progress().unwrap_or(begun));
             *lock(&self.failure) = Some((error.line(), silence));
         }
         self.end_membership();

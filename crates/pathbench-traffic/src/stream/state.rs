@@ -270,7 +270,7 @@ impl TestStream {
         let PatternParameters::Bulk(bulk) = &self.plan.parameters else { return None };
         let confirmed = confirmed.filter(|_| self.plan.side == Side::Client)?;
         let end = if bulk.upload_bytes > 0 { confirmed } else { deliveries.last? };
-        Some(end.since(self.plan.started))
+        Some(end.duration_since(self.plan.started))
     }
 }
 

@@ -148,7 +148,7 @@ fn await_grant<'a>(
     let grant = pacer.grant(asked, wanted);
     if grant.due > asked {
         stream.pause(clock, grant.due)?;
-        excuse(clock.now().since(asked));
+        excuse(clock.now().duration_since(asked));
     }
     Ok(Some(grant))
 }

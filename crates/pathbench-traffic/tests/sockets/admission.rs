@@ -213,7 +213,7 @@ fn a_bound_on_the_rate_holds_for_all_of_a_clients_tests_and_streams_together() {
             assert_eq!(server.rate_limit_bps, Some(most as u64));
             let end = if direction == DataDirection::Download { &outcome.client } else { server };
             received += end.deliveries.total_bytes();
-            longest = longest.max(end.ended.since(end.started).as_secs_f64());
+            longest = longest.max(end.ended.duration_since(end.started).as_secs_f64());
         }
         // Both tests began at about the same time; buffered data arrived after the end.
         let rate = received as f64 * 8.0 / longest;

@@ -87,7 +87,7 @@ fn silence_is_reported_after_a_bounded_time() {
         calibrate(&plan, &mut |command| near.carry_out(command, &clock()), &mut |_| Ok(EndReport::default()))
             .unwrap_err();
     assert!(matches!(error, CalibrationError::NoAnswer { .. }), "{error}");
-    assert!(clock().now().since(begun) < Duration::from_secs(4));
+    assert!(clock().now().duration_since(begun) < Duration::from_secs(4));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn carry(model: Model, sockets: &[UdpSocket; 2], stopping: &AtomicBool) {
                 client = if from == 0 { Some(sender) } else { client };
                 let now = clock.now();
                 let begins = busy_until[from].max(now);
-                if length + 28 > model.mtu_bytes || begins.since(now) > model.queue {
+                if length + 28 > model.mtu_bytes || begins.duration_since(now) > model.queue {
                     continue;
                 }
                 let wire_bits = (length as u64 + 42) * 8;
@@ -239,7 +239,7 @@ fn calibrate_through(model: Model, adapt: impl Fn(&mut CalibrationPlan)) -> (Lin
             far.carry_out(command, &clock())
         },
     );
-    (link.unwrap(), clock().now().since(begun))
+    (link.unwrap(), clock().now().duration_since(begun))
 }
 
 const MS: Duration = Duration::from_millis(1);

@@ -39,7 +39,7 @@ impl Clock for FastClock {
     }
 
     fn sleep_until(&self, deadline: Timestamp) {
-        thread::sleep(deadline.since(self.now()) / u32::try_from(Self::SPEED).unwrap());
+        thread::sleep(deadline.duration_since(self.now()) / u32::try_from(Self::SPEED).unwrap());
     }
 }
 
@@ -61,7 +61,7 @@ impl Clock for SlowClock {
     }
 
     fn sleep_until(&self, deadline: Timestamp) {
-        thread::sleep(deadline.since(self.now()) * Self::SLOWNESS);
+        thread::sleep(deadline.duration_since(self.now()) * Self::SLOWNESS);
     }
 }
 
@@ -89,7 +89,7 @@ fn hello(test: TestId, stream: u32, streams: u32) -> ControlFrame {
 fn write_slowly(stream: &mut TcpStream, bytes: &[u8], most: Duration) -> Duration {
     let begun = MonotonicClock.now();
     for byte in bytes.iter().cycle() {
-        let lasted = MonotonicClock.now().since(begun);
+        let lasted = MonotonicClock.now().duration_since(begun);
         if lasted > most || stream.write_all(&[*byte]).is_err() {
             return lasted;
         }
@@ -303,7 +303,7 @@ fn shutdown_of_paced_streams(transport: Transport, direction: DataDirection) -> 
         done.send(()).unwrap();
     });
     assert!(stopped.recv_timeout(Duration::from_secs(20)).is_ok(), "{transport} {direction:?}: it waits");
-    let lasted = MonotonicClock.now().since(begun);
+    let lasted = MonotonicClock.now().duration_since(begun);
     assert!(!client.join().unwrap().completed);
     lasted
 }
@@ -350,7 +350,7 @@ fn a_shutdown_does_not_wait_for_streams_that_never_came() {
     }
     let begun = MonotonicClock.now();
     server.stop();
-    let lasted = MonotonicClock.now().since(begun);
+    let lasted = MonotonicClock.now().duration_since(begun);
     assert!(lasted < Duration::from_secs(2), "{lasted:?}");
 }
 
@@ -366,13 +366,13 @@ fn many_streams_together_keep_the_rate_and_the_time() {
             &clock(),
             &Unobserved,
         );
-        let lasted = MonotonicClock.now().since(begun);
+        let lasted = MonotonicClock.now().duration_since(begun);
         assert!(outcome.completed, "{:?}", outcome.error);
         let received = outcome.client.deliveries.total_bytes();
         // 20 ms of the rate, 512 bytes per stream, and the last block of each stream.
         let burst = RATE_BPS / 8 / 50 + 128 * (512 + 512);
         let sent_for = outcome.server.unwrap().offered;
-        let sent_for = sent_for.last.unwrap().since(sent_for.first.unwrap());
+        let sent_for = sent_for.last.unwrap().duration_since(sent_for.first.unwrap());
         let most = (RATE_BPS as f64 / 8.0 * sent_for.as_secs_f64()) as u64 + burst;
         assert!(received <= most, "{received} bytes in {sent_for:?}, {most} allowed");
         assert!(sent_for < Duration::from_secs(seconds + 1), "{sent_for:?}");
@@ -398,7 +398,7 @@ fn an_upload_is_taken_no_faster_than_the_rate() {
     let outcome = run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved);
     assert!(outcome.completed, "{:?}", outcome.error);
     let deliveries = outcome.server.unwrap().deliveries;
-    let taken_in = deliveries.last.unwrap().since(deliveries.first.unwrap());
+    let taken_in = deliveries.last.unwrap().duration_since(deliveries.first.unwrap());
     // Data that arrived with START is accepted at once: at most 8 KiB per stream.
     let burst = RATE_BPS / 8 / 50 + 8 * (512 + 8192);
     let least = Duration::from_secs_f64((20_000_000 - burst) as f64 * 8.0 / RATE_BPS as f64);
@@ -422,7 +422,7 @@ fn messages_are_paced() {
         run_client(&plan(Transport::Tcp, address, PatternParameters::Ping(ping)), &clock(), &Unobserved);
     assert!(outcome.completed, "{:?}", outcome.error);
     let answers = outcome.client.deliveries;
-    let span = answers.last.unwrap().since(answers.first.unwrap());
+    let span = answers.last.unwrap().duration_since(answers.first.unwrap());
     // The first answer precedes the span, and one message may be sent before its payment.
     let least = Duration::from_secs_f64(38.0 * 50_000.0 * 8.0 / RATE_BPS as f64 - 0.02);
     assert!(span >= least, "{span:?}, {least:?} expected");

@@ -67,7 +67,7 @@ impl ClientObserver for Recorder {
     fn control(&self) -> ClientControl {
         let notes = self.notes.lock().unwrap();
         match (notes.first, notes.last) {
-            (Some(first), Some(last)) if last.since(first) >= self.after => self.control,
+            (Some(first), Some(last)) if last.duration_since(first) >= self.after => self.control,
             _ => ClientControl::Continue,
         }
     }
@@ -159,6 +159,6 @@ fn a_stop_does_not_shorten_other_patterns() {
     let plan: ClientPlan = everything.plan(0, throughput);
     let outcome = run_client(&plan, &clock(), &Recorder::that_sends(ClientControl::Stop, Duration::ZERO));
     assert!(outcome.completed, "{:?}", outcome.error);
-    let duration = outcome.client.offered.last.unwrap().since(outcome.client.offered.first.unwrap());
+    let duration = outcome.client.offered.last.unwrap().duration_since(outcome.client.offered.first.unwrap());
     assert!(duration > Duration::from_millis(400), "{duration:?}");
 }

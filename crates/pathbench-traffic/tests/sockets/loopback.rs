@@ -48,7 +48,7 @@ fn run(transport: Transport, parameters: ThroughputParameters) -> ClientOutcome 
 }
 
 fn span(end: &EndRecord) -> Duration {
-    end.deliveries.last.unwrap().since(end.deliveries.first.unwrap())
+    end.deliveries.last.unwrap().duration_since(end.deliveries.first.unwrap())
 }
 
 #[test]

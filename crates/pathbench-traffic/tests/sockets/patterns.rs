@@ -76,7 +76,7 @@ fn bulk_has_a_completion_time_from_before_the_connection_to_the_last_byte() {
         assert_eq!(client.deliveries.total_bytes(), 10_000_001);
         assert_eq!(server.deliveries.total_bytes(), 0);
         let (fct, handshake) = (client.fct.unwrap(), client.handshake.unwrap());
-        assert_eq!(fct, client.deliveries.last.unwrap().since(client.started));
+        assert_eq!(fct, client.deliveries.last.unwrap().duration_since(client.started));
         assert!(fct > handshake, "{transport}");
         let quic = matches!(transport, Transport::Quic | Transport::Mpquic);
         assert_eq!(client.streams.len(), if quic { QUIC_STREAMS as usize } else { 1 });
@@ -147,7 +147,7 @@ fn interactive_delays_are_known_for_both_directions() {
         assert_flow(&server.messages, Direction::Download, 20 * MS, 30);
         // 30 messages, and 30 acknowledgements and answers to the other side's requests.
         assert_eq!(client.offered.total_bytes(), 30 * (2_000 + 4 + 750));
-        let span = client.offered.last.unwrap().since(client.offered.first.unwrap());
+        let span = client.offered.last.unwrap().duration_since(client.offered.first.unwrap());
         assert!(span >= 570 * MS, "{span:?}");
     });
 }

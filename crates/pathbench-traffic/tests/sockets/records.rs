@@ -251,13 +251,13 @@ fn slow_readers_of_a_record_are_disconnected_and_limited_in_number() {
     for slow_reader in &mut slow_readers {
         slow_reader.set_read_timeout(Some(10 * MS)).unwrap();
     }
-    while server.status().connections > 0 && clock().now().since(begun) < Duration::from_secs(60) {
+    while server.status().connections > 0 && clock().now().duration_since(begun) < Duration::from_secs(60) {
         for slow_reader in &mut slow_readers {
             let _ = slow_reader.read(&mut byte);
         }
         std::thread::sleep(20 * MS);
     }
-    assert!(clock().now().since(begun) < Duration::from_secs(45), "slow_readers remain admitted");
+    assert!(clock().now().duration_since(begun) < Duration::from_secs(45), "slow_readers remain admitted");
     server.stop();
 }
 

@@ -101,7 +101,7 @@ impl QuicClient {
             if core.is_established() {
                 return Ok(());
             }
-            let left = deadline.since(endpoint.now());
+            let left = deadline.duration_since(endpoint.now());
             if left.is_zero() || endpoint.was_refused() {
                 core.abort_connection(endpoint.now());
                 self.connection.submit(core);
@@ -127,7 +127,7 @@ impl QuicClient {
             if let Some(id) = core.open_stream() {
                 return Ok(QuicStream::adopt(Arc::clone(&self.connection), &mut core, id));
             }
-            let left = deadline.since(endpoint.now());
+            let left = deadline.duration_since(endpoint.now());
             if left.is_zero() {
                 return Err(self.failure(&ConnectionError::TimedOut));
             }

@@ -208,7 +208,7 @@ impl QuicConnection {
         let deadline = self.endpoint.now() + LINGER;
         let mut core = self.lock();
         while core.ended().is_none() {
-            let left = deadline.since(self.endpoint.now());
+            let left = deadline.duration_since(self.endpoint.now());
             if left.is_zero() {
                 return;
             }

@@ -256,7 +256,7 @@ impl QuicDriver {
             let writable = if socket.has_queued() { PollFlags::OUT } else { PollFlags::empty() };
             PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN | writable)
         }));
-        let limit = planned.since(now);
+        let limit = planned.duration_since(now);
         let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
         let links = self.links.as_ref().map(|links| PollFd::from_borrowed_fd(links.as_fd(), PollFlags::IN));
         watched.extend(links);

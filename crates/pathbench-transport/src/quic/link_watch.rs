@@ -2,7 +2,7 @@
 
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::netlink::{NetlinkError, NetworkInterface, RouteSocket};
-use pathbench_mpquic::{Interface, InterfaceChange};
+use pathbench_mpquic::{InterfaceChange, LocalInterface};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ impl LinkWatch {
         Ok(Self { stream, interfaces: list_interfaces()? })
     }
 
-    pub(crate) fn interfaces(&self) -> Vec<Interface> {
+    pub(crate) fn interfaces(&self) -> Vec<LocalInterface> {
         self.interfaces.iter().map(|(name, watched)| watched.interface_state(name)).collect()
     }
 
@@ -88,9 +88,9 @@ impl AsFd for LinkWatch {
 }
 
 impl Watched {
-    fn interface_state(&self, name: &str) -> Interface {
+    fn interface_state(&self, name: &str) -> LocalInterface {
         let (up, addresses) = (self.up && self.carrier, self.addresses.clone());
-        Interface { name: name.to_owned(), up, addresses }
+        LocalInterface { name: name.to_owned(), up, addresses }
     }
 }
 
@@ -131,8 +131,10 @@ mod tests {
         let after = BTreeMap::from([("b".to_owned(), up)]);
         let found = differences(&before, &after, "").into_iter().map(|change| change.interface);
         let (a, b) = ("a".to_owned(), "b".to_owned());
-        let (gone, up) =
-            (Interface { name: a, ..Interface::default() }, Interface { name: b, up: true, addresses });
+        let (gone, up) = (
+            LocalInterface { name: a, ..LocalInterface::default() },
+            LocalInterface { name: b, up: true, addresses },
+        );
         assert_eq!(found.collect::<Vec<_>>(), [gone, up]);
         assert!(differences(&after, &after, "").is_empty());
     }

@@ -158,7 +158,7 @@ impl QuicStream {
                 return true;
             }
             drop(core);
-            let left = deadline.since(self.connection.endpoint.now());
+            let left = deadline.duration_since(self.connection.endpoint.now());
             if left.is_zero() || self.is_aborted() {
                 return false;
             }
@@ -207,7 +207,8 @@ impl QuicStream {
         direction: Waiting,
         deadline: Option<Timestamp>,
     ) -> Result<MutexGuard<'a, Core>, TimedOut> {
-        let left = deadline.map_or(LONGEST_WAIT, |deadline| deadline.since(self.connection.endpoint.now()));
+        let left =
+            deadline.map_or(LONGEST_WAIT, |deadline| deadline.duration_since(self.connection.endpoint.now()));
         if left.is_zero() {
             return Err(TimedOut);
         }

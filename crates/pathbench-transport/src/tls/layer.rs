@@ -68,11 +68,11 @@ impl TlsLayer {
             if decrypted.is_ok() && !lock(&self.session).is_handshaking() {
                 return Ok(());
             }
-            let left = deadline.since(self.clock.now());
+            let left = deadline.duration_since(self.clock.now());
             self.flush(socket, &mut lock(&self.outgoing), Some(left))
                 .map_err(|error| receive_error(socket, &error))?;
             decrypted?;
-            let left = deadline.since(self.clock.now());
+            let left = deadline.duration_since(self.clock.now());
             if left.is_zero() {
                 return Err(ReceiveError::TimedOut { peer: socket.peer, after: timeout });
             }

@@ -196,7 +196,7 @@ fn timeouts_leave_the_stream_usable() {
     let mut buffer = vec![0; 1 << 20];
     let before = clock.now();
     let error = client.receive(&mut buffer, Some(SHORT)).expect_err("nothing was sent");
-    let waited = clock.now().since(before);
+    let waited = clock.now().duration_since(before);
     assert!(matches!(error, ReceiveError::TimedOut { after, .. } if after == SHORT), "{error}");
     assert!(waited >= SHORT * 9 / 10 && waited < PATIENCE, "waited {waited:?}");
     let error = client.receive(&mut buffer, Some(Duration::ZERO)).expect_err("nothing was sent");
@@ -369,7 +369,7 @@ fn an_aborted_stream_does_not_wait_for_a_test_slot() {
         servers[1].abort();
         assert!(waits, "it should be blocked");
         assert!(!waiting.join().expect("no panic"));
-        let lasted = clock().now().since(begun);
+        let lasted = clock().now().duration_since(begun);
         assert!(lasted < Duration::from_secs(2), "{lasted:?}");
     });
 }

@@ -61,7 +61,7 @@ fn await_mtus(test: &Test, end: &Connection, mtus: [u32; 2]) -> Duration {
     let begun = clock.now();
     for _ in 0..1600 {
         if test.topology.path_mtus(&snapshot(end)) == mtus {
-            return clock.now().since(begun);
+            return clock.now().duration_since(begun);
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -77,7 +77,7 @@ fn goodput(arrived: &AtomicU64) -> u64 {
         let (begun, before) = (clock.now(), arrived.load(Ordering::Relaxed));
         thread::sleep(Duration::from_secs(1));
         let bits = (arrived.load(Ordering::Relaxed) - before) * 8;
-        best = best.max(bits * 1_000_000 / clock.now().since(begun).as_micros() as u64);
+        best = best.max(bits * 1_000_000 / clock.now().duration_since(begun).as_micros() as u64);
         if best > ENOUGH_BPS {
             break;
         }

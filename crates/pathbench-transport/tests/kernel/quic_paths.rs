@@ -111,7 +111,7 @@ fn arrivals_during(
 }
 
 fn longest_pause(arrivals: &[Timestamp]) -> Duration {
-    arrivals.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or(PATIENCE)
+    arrivals.windows(2).map(|pair| pair[1].duration_since(pair[0])).max().unwrap_or(PATIENCE)
 }
 
 fn settle() {

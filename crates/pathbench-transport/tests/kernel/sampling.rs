@@ -51,7 +51,7 @@ fn a_long_interval_does_not_delay_the_end() {
     thread::sleep(Duration::from_millis(50));
     let before = clock.now();
     let result = sampler.stop();
-    assert!(clock.now().since(before) < Duration::from_secs(5));
+    assert!(clock.now().duration_since(before) < Duration::from_secs(5));
     assert_eq!(result.samples.len(), 2, "the first and the last");
     let error = Sampler::start(client.telemetry().expect("a handle"), clock, Duration::ZERO, 65_536)
         .expect_err("no interval at all");

@@ -91,7 +91,7 @@ fn timeouts_leave_the_connection_usable() {
         let mut buffer = vec![0; 1 << 20];
         let before = clock.now();
         let error = client.receive(&mut buffer, Some(SHORT)).expect_err("nothing was sent");
-        let waited = clock.now().since(before);
+        let waited = clock.now().duration_since(before);
         assert!(matches!(error, ReceiveError::TimedOut { after, .. } if after == SHORT), "{error}");
         assert!(waited >= SHORT * 9 / 10 && waited < PATIENCE, "waited {waited:?}");
         let error = client.receive(&mut buffer, Some(Duration::ZERO)).expect_err("nothing was sent");
@@ -164,7 +164,7 @@ fn each_connect_failure_has_its_own_error() {
             ConnectOptions { timeout: Duration::from_millis(300), ..options_to(listener.local_addr()) };
         let before = clock.now();
         let error = connect(transport, &options).expect_err("no answer");
-        let waited = clock.now().since(before);
+        let waited = clock.now().duration_since(before);
         assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
         // poll(2) has a resolution of 1 ms.
         assert!(waited >= Duration::from_millis(298) && waited < PATIENCE, "{waited:?}");

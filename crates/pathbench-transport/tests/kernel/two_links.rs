@@ -141,7 +141,7 @@ impl TwoLinks {
 
     /// A session with a path over each link, to be opened on the client host.
     pub(crate) fn session(service: &Service, quic: QuicOptions) -> Session {
-        let paths = LINKS.iter().map(|link| LocalPath::by((*link).to_owned()));
+        let paths = LINKS.iter().map(|link| LocalPath::new((*link).to_owned()));
         let quic = QuicOptions { paths: paths.collect(), ..quic };
         let options = ConnectOptions { quic, timeout: PATIENCE, ..service.options() };
         Session::new(Transport::Mpquic, options, clock())

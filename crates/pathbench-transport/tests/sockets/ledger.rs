@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 fn seen(kernel_id: Option<u32>, port: u16, bytes_sent: u64) -> ObservedSubflow {
     let (local, remote) = (SocketAddr::from(([10, 0, 0, 1], port)), SocketAddr::from(([10, 0, 0, 2], 80)));
-    let figures = PathFigures { state: PathState::Open, bytes_sent, ..PathFigures::between(local, remote) };
+    let figures = PathFigures { state: PathState::Open, bytes_sent, ..PathFigures::new(local, remote) };
     ObservedSubflow { kernel_id, figures }
 }
 

@@ -17,7 +17,7 @@ fn timestamp(ms: u64) -> Timestamp {
 
 fn path(subflow: u32, state: PathState) -> PathFigures {
     let ends = ([10, 0, 0, 1], 1).into();
-    PathFigures { subflow, state, ..PathFigures::between(ends, ends) }
+    PathFigures { subflow, state, ..PathFigures::new(ends, ends) }
 }
 
 fn snapshot(subflows: Vec<PathFigures>) -> ConnectionSnapshot {

@@ -149,7 +149,7 @@ fn watch(soak: &Soak) -> Result<Vec<Reading>, String> {
             next_line = next_line + Duration::from_secs(60);
             println!(
                 "{:6.1}  {:6.1}  {:7}  {:11}  {:5}  {:11}",
-                reading.at.since(soak.begun).as_secs_f64() / 60.0,
+                reading.at.duration_since(soak.begun).as_secs_f64() / 60.0,
                 reading.rss_bytes / 1e6,
                 reading.threads,
                 reading.descriptors,

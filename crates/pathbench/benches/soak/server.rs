@@ -108,7 +108,7 @@ impl ServerProcess {
         let begun = MonotonicClock.now();
         loop {
             let reading = self.read()?;
-            let waited = reading.at.since(begun);
+            let waited = reading.at.duration_since(begun);
             if reading.tests == 0 && reading.connections == 0 {
                 return Ok(waited);
             }

@@ -100,5 +100,5 @@ pub(crate) fn pathbench(
     };
     let (first, last) = received.first.zip(received.last).ok_or("nothing was received")?;
     let cpu = children_cpu().saturating_sub(before);
-    Ok((Figures::of(received.total_bytes() as f64, last.since(first).as_secs_f64(), cpu), outcome))
+    Ok((Figures::of(received.total_bytes() as f64, last.duration_since(first).as_secs_f64(), cpu), outcome))
 }

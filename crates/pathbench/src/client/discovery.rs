@@ -148,7 +148,12 @@ impl Discovery<'_> {
                     let by_server = matches!(error, ClientError::Refused { .. });
                     if !by_server {
                         let (ip, port) = (address.ip(), address.port());
-                        let tried = Try { transport, family: AddressFamily::of(ip), address: Some(ip), port };
+                        let tried = Try {
+                            transport,
+                            family: AddressFamily::from_address(ip),
+                            address: Some(ip),
+                            port,
+                        };
                         failed.push(reachability::record(&server, tried, Err(reason(&error))));
                     }
                     // The server's message explains more than an unanswered port.
@@ -230,7 +235,7 @@ impl Discovery<'_> {
         report: &dyn Fn(&str),
     ) -> Vec<Reachability> {
         // A server given as an address has no address of the other family.
-        let given = server.host.parse().ok().map(AddressFamily::of);
+        let given = server.host.parse().ok().map(AddressFamily::from_address);
         let families = match self.client.arguments.server.family().or(given) {
             Some(family) => vec![family],
             None => vec![AddressFamily::Ipv4, AddressFamily::Ipv6],

@@ -211,7 +211,9 @@ pub(crate) fn addresses_of(
         .map_err(|error| unreachable(format!("the name {} cannot be resolved: {error}", server.host)))?;
     let mut addresses: Vec<IpAddr> = Vec::new();
     for address in resolved.map(|address| address.ip()) {
-        if !addresses.contains(&address) && wanted.is_none_or(|wanted| AddressFamily::of(address) == wanted) {
+        if !addresses.contains(&address)
+            && wanted.is_none_or(|wanted| AddressFamily::from_address(address) == wanted)
+        {
             addresses.push(address);
         }
     }

@@ -135,7 +135,7 @@ impl View {
                 self.apply(command, clock.now());
                 is_changed = true;
             }
-            is_changed |= now.since(next) >= REDRAW;
+            is_changed |= now.duration_since(next) >= REDRAW;
         }
     }
 
@@ -167,7 +167,7 @@ impl View {
         self.model.apply(command);
         if command == keys::Command::Quit {
             self.stop.store(true, Ordering::Relaxed);
-            if now.since(*self.first_press.get_or_insert(now)) > SAME_KEYSTROKE {
+            if now.duration_since(*self.first_press.get_or_insert(now)) > SAME_KEYSTROKE {
                 restore();
                 std::process::exit(INTERRUPTED);
             }

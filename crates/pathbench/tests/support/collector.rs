@@ -210,7 +210,7 @@ fn results(manner: &Manner, body: &[u8], shared: &Mutex<State>) -> String {
         let status = match (manner, state.stored.get(&id)) {
             (Manner::Answers(status), _) => *status,
             (Manner::OtherIds | Manner::NoAnswers, _) | (_, None) => LineStatus::Created,
-            (_, Some(known)) if Digest::of(known) == checked.digest => LineStatus::Known,
+            (_, Some(known)) if Digest::compute(known) == checked.digest => LineStatus::Known,
             (_, Some(_)) => LineStatus::Conflict,
         };
         let shown = if *manner == Manner::OtherIds { Uuid::from_bytes([7; 16]) } else { id };
@@ -225,7 +225,7 @@ fn results(manner: &Manner, body: &[u8], shared: &Mutex<State>) -> String {
 }
 
 fn delete(token: &str, shared: &Mutex<State>) -> String {
-    let digest = Digest::of(token.as_bytes()).to_string();
+    let digest = Digest::compute(token.as_bytes()).to_string();
     let mut state = shared.lock().unwrap();
     let before = state.stored.len();
     state.stored.retain(|_, line| {

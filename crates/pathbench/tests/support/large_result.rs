@@ -76,7 +76,7 @@ fn samples(run: &str, number: u32) -> Vec<Sample> {
                         cwnd_bytes: 14_480 + u64::from(t_ms % 3000) * 10,
                         mss_bytes: 1448,
                         pmtu_bytes: 1500,
-                        ..PathFigures::between(address(1), address(2))
+                        ..PathFigures::new(address(1), address(2))
                     },
                 });
             }

@@ -1,6 +1,6 @@
 //! How evenly the runs of a group fill their paths.
 
-use crate::comparison::jains_index;
+use crate::comparison::description::jains_index;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{DirectionFigures, Group, LinkRecord, RunRecord};
 use pathbench_record::statistics::median;

@@ -1,5 +1,6 @@
 //! Groups of runs, and the pairs of groups to compare.
 
+use crate::comparison::figure::figures_of;
 use pathbench_record::document::{RunRecord, Variant};
 use pathbench_record::summary::{figure, order_of_variants};
 use pathbench_record::transport::Transport;
@@ -33,7 +34,7 @@ pub(super) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    pub(super) fn of(runs: &'a [RunRecord]) -> Self {
+    pub(super) fn from_runs(runs: &'a [RunRecord]) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         let mut index: HashMap<(String, &str, &str), usize> = HashMap::new();
         for run in runs {
@@ -68,7 +69,7 @@ impl<'a> Groups<'a> {
     pub(super) fn pairs<'b>(&'b self, wanted: &mut u64) -> Vec<(&'b Group<'a>, &'b Group<'a>)> {
         let mut pairs = Vec::new();
         let mut add = |baseline: &'b Group<'a>, candidate: &'b Group<'a>| {
-            *wanted += super::figures_of(candidate.pattern).len() as u64;
+            *wanted += figures_of(candidate.pattern).len() as u64;
             if pairs.len() < MOST_PAIRS {
                 pairs.push((baseline, candidate));
             }

@@ -1,9 +1,10 @@
 //! The comparisons of a result: which groups of runs, by which figures.
 
+use super::correction::holm;
 use super::description::cliffs_delta;
 use super::estimate::{Estimate, paired, unpaired};
-use super::rule::{MARGIN, Measure, Rule, judge, repetitions_needed};
-use super::{holm, study::groups::Groups};
+use super::figure::{Measure, figures_of};
+use super::rule::{MARGIN, Rule, judge, repetitions_needed};
 use pathbench_record::document::{ComparedRuns, Comparison, ResultDocument, RunRecord, Variant, Verdict};
 use pathbench_record::statistics::median;
 use pathbench_record::summary::{figure, summarise_document};
@@ -12,31 +13,16 @@ use std::collections::BTreeMap;
 mod evenness;
 mod groups;
 
-pub(crate) use groups::Group;
+use groups::{Group, Groups};
 
 /// Comparisons of one result; more are counted only.
 pub const MOST_COMPARISONS: usize = 120;
-
-/// The figures by which the groups of a pattern are compared: its main figure, and the longest stall of bulk data.
-pub fn figures_of(pattern: &str) -> &'static [&'static str] {
-    match pattern.split('-').next().unwrap_or_default() {
-        "ping" => &["ping_ms"],
-        "bulk" => &["fct_ms"],
-        "interactive" => &["delay_p95_ms"],
-        _ => &["goodput_mbps", "stall_ms"],
-    }
-}
-
-/// Whether a smaller value of the figure is the better one.
-pub fn smaller_is_better(figure: &str) -> bool {
-    figure != "goodput_mbps"
-}
 
 /// The comparisons of one result, paired by repetition, with the number of those left out: in each variant and pattern each
 /// multipath label with the labels on one path (of its own family, tcp or quic, if there are any) and with other multipath
 /// labels; each label's variants with the first variant (with a matrix of one key and few values, all pairs).
 pub fn of_runs(runs: &[RunRecord]) -> (Vec<Comparison>, u32) {
-    let groups = Groups::of(runs);
+    let groups = Groups::from_runs(runs);
     let mut comparisons = Vec::new();
     let mut wanted = 0_u64;
     for (baseline, candidate) in groups.pairs(&mut wanted) {
@@ -74,7 +60,7 @@ pub fn across(
     candidate: &[RunRecord],
     figures: &dyn Fn(&str) -> Vec<&'static str>,
 ) -> Vec<Comparison> {
-    let (baseline, candidate) = (Groups::of(baseline), Groups::of(candidate));
+    let (baseline, candidate) = (Groups::from_runs(baseline), Groups::from_runs(candidate));
     let mut comparisons = Vec::new();
     for (one, other) in baseline.common(&candidate) {
         for name in figures(one.pattern) {
@@ -88,7 +74,7 @@ pub fn across(
 
 /// How much a figure of one group of runs differs between two results.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change<'a> {
+pub struct FigureChange<'a> {
     pub pattern: &'a str,
     pub label: &'a str,
     pub variant: &'a Variant,
@@ -106,14 +92,14 @@ pub fn changes<'a>(
     candidate: &'a [RunRecord],
     figure: &str,
     is_relative: bool,
-) -> Vec<Change<'a>> {
-    let (baseline, candidate) = (Groups::of(baseline), Groups::of(candidate));
+) -> Vec<FigureChange<'a>> {
+    let (baseline, candidate) = (Groups::from_runs(baseline), Groups::from_runs(candidate));
     let common = baseline.common(&candidate).into_iter();
     let changes = common.filter_map(|(one, other)| {
         let (a, b) = (one.values(figure), other.values(figure));
         let runs = [a.len(), b.len()];
         let (pattern, label, variant) = (one.pattern, one.label, one.variant);
-        (runs != [0, 0]).then(|| Change {
+        (runs != [0, 0]).then(|| FigureChange {
             pattern,
             label,
             variant,
@@ -145,7 +131,7 @@ fn of_pairs(baseline: &Group, candidate: &Group, name: &str) -> Option<Compariso
         .filter_map(|(repetition, run)| Some((value(Some(run))?, value(candidate.runs.get(repetition))?)))
         .collect();
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let scale = Scale::of(name, &a, &b)?;
+    let scale = Scale::new(name, &a, &b)?;
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| scale.position(*b) - scale.position(*a)).collect();
     let estimate = paired(&differences)?;
     let mut comparison = scale.comparison(baseline, candidate, name, &estimate);
@@ -155,7 +141,7 @@ fn of_pairs(baseline: &Group, candidate: &Group, name: &str) -> Option<Compariso
 }
 
 fn of_samples(one: &Group, other: &Group, name: &str, a: &[f64], b: &[f64]) -> Option<Comparison> {
-    let scale = Scale::of(name, a, b)?;
+    let scale = Scale::new(name, a, b)?;
     let on_scale = |values: &[f64]| values.iter().map(|value| scale.position(*value)).collect::<Vec<f64>>();
     let estimate = unpaired(&on_scale(a), &on_scale(b))?;
     let mut comparison = scale.comparison(one, other, name, &estimate);
@@ -171,7 +157,7 @@ struct Scale {
 
 impl Scale {
     /// A figure that is compared by ratios, but is zero in a run, is compared by differences.
-    fn of(name: &str, baseline: &[f64], candidate: &[f64]) -> Option<Self> {
+    fn new(name: &str, baseline: &[f64], candidate: &[f64]) -> Option<Self> {
         let positive = baseline.iter().chain(candidate).all(|value| *value > 0.0);
         let smallest = match Measure::of_figure(name) {
             Measure::Ratio if positive => {

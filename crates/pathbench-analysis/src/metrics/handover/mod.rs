@@ -35,7 +35,7 @@ pub struct PathHistory<'a> {
 ///
 /// The other path must be a backup path, or must have carried data alone for a second after the first path did so.
 pub fn handover(history: &PathHistory<'_>) -> Option<HandoverRecord> {
-    let timeline = Timeline::of(history.samples, history.side)?;
+    let timeline = Timeline::from_samples(history.samples, history.side)?;
     let first = timeline.first_path();
     let onset = timeline
         .others()

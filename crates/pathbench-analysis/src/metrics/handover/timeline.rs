@@ -33,7 +33,7 @@ fn received(figures: &PathFigures) -> u64 {
 
 impl<'a> Timeline<'a> {
     /// `None` without samples of that side.
-    pub(super) fn of(samples: &'a [Sample], side: Side) -> Option<Self> {
+    pub(super) fn from_samples(samples: &'a [Sample], side: Side) -> Option<Self> {
         let of_side = || samples.iter().filter(|sample| sample.side == side && sample.t_ms.is_finite());
         // Every path of a connection has one sample per sampling time; the first subflow has the lowest number.
         let first = of_side().min_by(|a, b| {
@@ -69,7 +69,7 @@ impl<'a> Timeline<'a> {
         let of_subflow = |(&(stream, _), samples): (&Subflow, &Vec<&Sample>)| {
             let seen = samples.iter().find(|sample| sample.figures.bytes_sent > 0)?;
             let unseen_ms = self.moment_before(stream, seen.t_ms);
-            let at_ms = within(seen.t_ms, seen.figures.since_last_sent_ms, unseen_ms);
+            let at_ms = change_time_ms(seen.t_ms, seen.figures.since_last_sent_ms, unseen_ms);
             Some(Onset { path, stream, at_ms, unseen_ms, seen_ms: seen.t_ms })
         };
         let of_path = self.paths.get(path)?.iter().filter_map(of_subflow);
@@ -123,7 +123,7 @@ impl<'a> Timeline<'a> {
                 if counter(&sample.figures) > most {
                     most = counter(&sample.figures);
                     let before = self.moment_before(stream, sample.t_ms);
-                    last = Some(within(sample.t_ms, since_ms(&sample.figures), before));
+                    last = Some(change_time_ms(sample.t_ms, since_ms(&sample.figures), before));
                 }
             }
             last
@@ -140,7 +140,7 @@ impl<'a> Timeline<'a> {
 }
 
 /// `since_ms` before `at_ms` if that is after `earliest_ms`; otherwise `at_ms`.
-fn within(at_ms: f64, since_ms: u64, earliest_ms: f64) -> f64 {
+fn change_time_ms(at_ms: f64, since_ms: u64, earliest_ms: f64) -> f64 {
     let moment = at_ms - since_ms as f64;
     if moment > earliest_ms { moment } else { at_ms }
 }

@@ -1,6 +1,6 @@
 //! Intervals of a running test, from its progress.
 
-use pathbench_record::live::{LiveDelay, LiveInterval, LivePath, PathProgress, Progress};
+use pathbench_record::live::{IntervalPath, LiveDelay, LiveInterval, PathProgress, Progress};
 use pathbench_record::statistics::median;
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(progress: &Progress) -> Self {
+    fn from_progress(progress: &Progress) -> Self {
         let path = |path: &PathProgress| ((path.local, path.remote), counters(path));
         Self {
             at: progress.at,
@@ -54,7 +54,7 @@ impl IntervalMeter {
     /// Adds the latest progress; returns the interval that ends with it, if any. `name` maps a local address to its path.
     pub fn add(&mut self, now: Progress, name: &dyn Fn(IpAddr) -> String) -> Option<LiveInterval> {
         let from = self.from.get_or_insert_with(|| Totals { at: now.first_byte, ..Totals::default() });
-        let is_due = now.at.since(from.at) >= self.interval;
+        let is_due = now.at.duration_since(from.at) >= self.interval;
         self.has_messages |= !now.delays.is_empty() || now.waiting_since.is_some();
         self.delays.extend_from_slice(&now.delays);
         self.latest = Some(now);
@@ -68,15 +68,15 @@ impl IntervalMeter {
 
     fn end_interval(&mut self, name: &dyn Fn(IpAddr) -> String) -> Option<LiveInterval> {
         let now = self.latest.take()?;
-        let from = self.from.replace(Totals::of(&now))?;
-        let seconds = now.at.since(from.at).as_secs_f64();
+        let from = self.from.replace(Totals::from_progress(&now))?;
+        let seconds = now.at.duration_since(from.at).as_secs_f64();
         let rate_mbps =
             |bytes: u64| if seconds > 0.0 { rounded(bytes as f64 * 8.0 / seconds / 1e6) } else { 0.0 };
-        let mut paths: Vec<LivePath> = Vec::new();
+        let mut paths: Vec<IntervalPath> = Vec::new();
         for path in &now.paths {
             let before = from.paths.get(&(path.local, path.remote)).copied().unwrap_or_default();
             let [bytes, retransmitted_bytes] = counters(path);
-            let new = LivePath {
+            let new = IntervalPath {
                 name: name(path.local),
                 bytes: bytes.saturating_sub(before[0]),
                 rate_mbps: 0.0,
@@ -112,13 +112,13 @@ impl IntervalMeter {
             messages: delays.len() as u32,
             median: median(&delays).map(rounded),
             max: delays.iter().copied().reduce(f64::max),
-            waiting: now.waiting_since.map(|since| milliseconds(now.at.since(since))),
+            waiting: now.waiting_since.map(|since| milliseconds(now.at.duration_since(since))),
         })
     }
 }
 
 /// Adds the figures of another pair of addresses of the same path.
-fn join(known: &mut LivePath, new: &LivePath) {
+fn join(known: &mut IntervalPath, new: &IntervalPath) {
     known.bytes += new.bytes;
     known.retransmitted_bytes += new.retransmitted_bytes;
     known.cwnd_bytes += new.cwnd_bytes;

@@ -92,7 +92,7 @@ impl TestFigures {
     /// Adds the bytes that each path has carried until `now`, by local address.
     pub fn transferred(&mut self, now: Timestamp, carried: BTreeMap<IpAddr, u64>) {
         self.carried.push_back((now, carried));
-        while self.carried.get(1).is_some_and(|(at, _)| now.since(*at) >= WINDOW) {
+        while self.carried.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW) {
             self.carried.pop_front();
         }
     }
@@ -114,7 +114,7 @@ impl TestFigures {
 impl Upload {
     /// Delay of the latest message, or of the oldest unacknowledged one where that is more.
     pub fn now(&self, at: Timestamp) -> Option<Duration> {
-        let waiting = self.waiting_since.map(|since| at.since(since));
+        let waiting = self.waiting_since.map(|since| at.duration_since(since));
         self.latest.map(|latest| latest.max(waiting.unwrap_or_default())).or(waiting)
     }
 
@@ -175,7 +175,7 @@ impl RequestDelay {
 
     fn delay(&self, offset: Timestamp) -> Duration {
         let soonest = self.offsets.iter().min().copied().unwrap_or_default();
-        offset.since(Timestamp::from_nanos(soonest))
+        offset.duration_since(Timestamp::from_nanos(soonest))
     }
 
     /// Delay of the latest request, or of the next, missing one where that is longer.

@@ -120,7 +120,7 @@ fn figures(subflow: u32) -> PathFigures {
         pmtu_bytes: 9000,
         cwnd_bytes: 89_480,
         packets_received: Some(4),
-        ..PathFigures::between(SocketAddr::new(WLAN, 40_000), SocketAddr::new(SERVER, 4433))
+        ..PathFigures::new(SocketAddr::new(WLAN, 40_000), SocketAddr::new(SERVER, 4433))
     }
 }
 

@@ -28,7 +28,7 @@ fn figures() -> PathFigures {
         cwnd_bytes: 14_480,
         mss_bytes: 8948,
         pmtu_bytes: 9000,
-        ..PathFigures::between(SocketAddr::new(SECOND, 4711), SocketAddr::from(([10, 0, 1, 2], 80)))
+        ..PathFigures::new(SocketAddr::new(SECOND, 4711), SocketAddr::from(([10, 0, 1, 2], 80)))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::scenario::{FadePlan, LinkPlan};
 use pathbench_emulator::plane::{DataPlane, PlaneError, PlaneLink};
 use pathbench_host::tun::{Tun, TunError};
 use pathbench_link::LinkChange;
-use pathbench_link::pipe::Condition;
+use pathbench_link::pipe::PipeCondition;
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 
@@ -63,7 +63,7 @@ impl WireEngine for EmulatedWire {
         self.change(fabric, link, &change, None)
     }
 
-    fn set_condition(&self, fabric: &mut Fabric, link: &LinkPlan, condition: Condition) -> Result {
+    fn set_condition(&self, fabric: &mut Fabric, link: &LinkPlan, condition: PipeCondition) -> Result {
         plane_of(fabric, link)?.set_condition(self.number, condition).map_err(of_link(link))
     }
 

@@ -6,7 +6,7 @@ use crate::scenario::{FadePlan, LinkPlan};
 use pathbench_emulator::plane::{DataPlane, LinkReport};
 use pathbench_host::netlink::RouteSocket;
 use pathbench_link::LinkChange;
-use pathbench_link::pipe::Condition;
+use pathbench_link::pipe::PipeCondition;
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ pub(crate) trait WireEngine: std::fmt::Debug + Send {
     fn set_mtu(&mut self, fabric: &mut Fabric, link: &LinkPlan) -> Result;
 
     /// Sets whether the link carries, queues or drops packets; the carrier stays up at both ends.
-    fn set_condition(&self, fabric: &mut Fabric, link: &LinkPlan, condition: Condition) -> Result;
+    fn set_condition(&self, fabric: &mut Fabric, link: &LinkPlan, condition: PipeCondition) -> Result;
 
     fn fade(&self, fabric: &Fabric, link: &LinkPlan, fade: &FadePlan) -> Result;
 

@@ -8,7 +8,7 @@ use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{NetlinkError, RouteSocket, VethEnd, VethPair};
 use pathbench_host::packet_sizes::{SizeCounter, SizeCounterError};
 use pathbench_host::qdisc::{MAX_RATE_BPS, Netem, Shaper, ShaperError};
-use pathbench_link::pipe::Condition;
+use pathbench_link::pipe::PipeCondition;
 use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
@@ -155,11 +155,11 @@ impl WireEngine for KernelWire {
     }
 
     /// For a black hole, removes the ports from the bridge; the carrier stays up. Plans have no outage for this engine.
-    fn set_condition(&self, fabric: &mut Fabric, link: &LinkPlan, condition: Condition) -> Result {
+    fn set_condition(&self, fabric: &mut Fabric, link: &LinkPlan, condition: PipeCondition) -> Result {
         for port in self.ports {
             fabric
                 .routes
-                .set_master(port, if condition == Condition::Carrying { self.bridge } else { 0 })
+                .set_master(port, if condition == PipeCondition::Carrying { self.bridge } else { 0 })
                 .map_err(failure_at(format!("link `{}`: cutting or joining it", link.name)))?;
         }
         Ok(())

@@ -88,7 +88,7 @@ impl EventAction {
     pub fn is_plain(&self) -> bool {
         match self {
             Self::Outage | Self::Fade(_) => false,
-            Self::Set(change) => LinkModel::default().with(&change.link).needs() == Engines::Kernel,
+            Self::Set(change) => LinkModel::default().with_change(&change.link).needs() == Engines::Kernel,
             _ => true,
         }
     }

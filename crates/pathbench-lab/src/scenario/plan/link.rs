@@ -78,6 +78,6 @@ pub struct LinkEnd {
 
 impl LinkEnd {
     pub fn address(&self, family: AddressFamily) -> Option<IpAddr> {
-        self.addresses.iter().map(IpNet::addr).find(|address| AddressFamily::of(*address) == family)
+        self.addresses.iter().map(IpNet::addr).find(|address| AddressFamily::from_address(*address) == family)
     }
 }

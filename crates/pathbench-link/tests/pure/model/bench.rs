@@ -1,8 +1,8 @@
 //! A pipe in virtual time, which begins at zero.
 
-use pathbench_link::packet::{DropCause, Ecn, Fate, Outcome, Packet};
-use pathbench_link::pipe::Condition;
+use pathbench_link::packet::{DropCause, Ecn, Fate, Outcome, PipePacket};
 use pathbench_link::pipe::Pipe;
+use pathbench_link::pipe::PipeCondition;
 use pathbench_link::{BaseDelay, LinkChange, LinkModel, RateModel};
 use pathbench_record::time::Timestamp;
 use pathbench_record::units::QueueLimit;
@@ -55,14 +55,14 @@ impl Bench {
     }
 
     pub(crate) fn offer_ecn(&mut self, after: Duration, ip_bytes: u32, ecn: Ecn) {
-        self.pipe.offer(at(after), Packet { ip_bytes, segments: 1, ecn, payload: () });
+        self.pipe.offer(at(after), PipePacket { ip_bytes, segments: 1, ecn, payload: () });
     }
 
     pub(crate) fn change(&mut self, after: Duration, change: &LinkChange) {
         self.pipe.change(at(after), change);
     }
 
-    pub(crate) fn condition(&mut self, after: Duration, condition: Condition) {
+    pub(crate) fn condition(&mut self, after: Duration, condition: PipeCondition) {
         self.pipe.set_condition(at(after), condition);
     }
 
@@ -78,7 +78,7 @@ impl Bench {
         while let Some(deadline) = self.pipe.next_deadline()
             && deadline < at(Duration::from_secs(86_400))
         {
-            self.poll(deadline.since(Timestamp::default()));
+            self.poll(deadline.duration_since(Timestamp::default()));
         }
         std::mem::take(&mut self.outcomes)
     }
@@ -91,7 +91,9 @@ impl Bench {
 /// Numbers and times of the delivered packets.
 pub(crate) fn delivered(outcomes: &[Outcome<()>]) -> impl Iterator<Item = (u64, Duration)> + '_ {
     outcomes.iter().filter_map(|outcome| match outcome.fate {
-        Fate::Delivered(delivery) => Some((outcome.number, delivery.due.since(Timestamp::default()))),
+        Fate::Delivered(delivery) => {
+            Some((outcome.number, delivery.due.duration_since(Timestamp::default())))
+        }
         Fate::Dropped { .. } => None,
     })
 }

@@ -4,7 +4,7 @@ use crate::model::bench::{Bench, at, constant, delay_change, delivered, ms, rate
 use pathbench_link::fading::{DEFAULT_ARQ, FadingError, Ramp, Walk};
 use pathbench_link::packet::DropCause;
 use pathbench_link::{BaseDelay, GilbertElliott, LinkChange, LinkModel, LossModel, RateModel};
-use pathbench_link::{ChangeSchedule, End, OpportunitySchedule, Steps};
+use pathbench_link::{ChangeSchedule, OpportunitySchedule, ScheduleEnd, Steps};
 use pathbench_record::units::QueueLimit;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,7 +182,7 @@ fn a_second_fade_takes_the_place_of_the_first_for_its_own_parameters() {
 #[test]
 fn a_change_of_the_jitter_does_not_restart_a_trace_of_the_delay() {
     let steps = vec![(ms(0), ms(10)), (ms(1_000), ms(50))];
-    let delay = BaseDelay::Schedule(Arc::new(Steps { steps, end: End::Hold }));
+    let delay = BaseDelay::Schedule(Arc::new(Steps { steps, end: ScheduleEnd::Hold }));
     let mut bench = Bench::new(LinkModel { delay, ..wire() }, 1);
     bench.change(ms(2_000), &LinkChange { jitter: Some(Duration::ZERO), ..LinkChange::default() });
     assert_eq!(base_delay(&bench, 2_000), ms(50));

@@ -1,14 +1,14 @@
 //! Laws that hold for every link and every packet.
 
 use crate::model::bench::at;
-use pathbench_link::packet::{Ecn, Fate, Outcome, Packet};
-use pathbench_link::pipe::Condition;
+use pathbench_link::packet::{Ecn, Fate, Outcome, PipePacket};
 use pathbench_link::pipe::Pipe;
+use pathbench_link::pipe::PipeCondition;
 use pathbench_link::{
-    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel, LossModel,
+    ArqModel, BaseDelay, Discipline, GilbertElliott, JitterDistribution, LinkChange, LinkModel, LossModel,
     RateModel,
 };
-use pathbench_link::{End, OpportunitySchedule, RateSchedule, Train, TrainSchedule};
+use pathbench_link::{OpportunitySchedule, RateSchedule, ScheduleEnd, Train, TrainSchedule};
 use pathbench_record::time::Timestamp;
 use pathbench_record::units::QueueLimit;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ use std::time::Duration;
 enum Act {
     Offer { ip_bytes: u32, segments: u32, ect: bool },
     Change(Box<LinkChange>),
-    Condition(Condition),
+    Condition(PipeCondition),
 }
 
 fn microseconds(most: u64) -> impl Strategy<Value = Duration> {
@@ -36,7 +36,10 @@ fn rates() -> impl Strategy<Value = RateModel> {
             time += Duration::from_micros(gap_us);
             steps.push((time, rate_bps));
         }
-        RateModel::Steps(Arc::new(RateSchedule { steps, end: End::Repeat(time + Duration::from_millis(5)) }))
+        RateModel::Steps(Arc::new(RateSchedule {
+            steps,
+            end: ScheduleEnd::Repeat(time + Duration::from_millis(5)),
+        }))
     });
     let opportunities = prop::collection::vec(0..50_u64, 1..30).prop_map(|mut at_ms| {
         at_ms.sort_unstable();
@@ -97,12 +100,12 @@ fn losses() -> impl Strategy<Value = LossModel> {
 }
 
 /// Base delay, jitter, its distribution, and whether it reorders.
-fn delays(reordering: bool) -> impl Strategy<Value = (BaseDelay, Duration, Distribution, bool)> {
+fn delays(reordering: bool) -> impl Strategy<Value = (BaseDelay, Duration, JitterDistribution, bool)> {
     let distribution = prop_oneof![
-        Just(Distribution::Uniform),
-        Just(Distribution::Normal),
-        Just(Distribution::Exponential),
-        Just(Distribution::Pareto { shape: 1.5 })
+        Just(JitterDistribution::Uniform),
+        Just(JitterDistribution::Normal),
+        Just(JitterDistribution::Exponential),
+        Just(JitterDistribution::Pareto { shape: 1.5 })
     ];
     let jitter = prop_oneof![Just(Duration::ZERO), microseconds(3_000)];
     (microseconds(20_000), jitter, distribution, any::<bool>()).prop_map(
@@ -159,7 +162,7 @@ fn acts(reordering: bool) -> impl Strategy<Value = Vec<(Duration, Act)>> {
             }))
         });
     let condition =
-        prop_oneof![1 => Just(Condition::Outage), 1 => Just(Condition::Blackhole), 3 => Just(Condition::Carrying)].prop_map(Act::Condition);
+        prop_oneof![1 => Just(PipeCondition::Outage), 1 => Just(PipeCondition::Blackhole), 3 => Just(PipeCondition::Carrying)].prop_map(Act::Condition);
     let act = prop_oneof![40 => offer, 1 => change, 1 => condition];
     let gap = prop_oneof![3 => Just(Duration::ZERO), 6 => microseconds(300), 1 => microseconds(30_000)];
     prop::collection::vec((gap, act), 1..250)
@@ -210,14 +213,14 @@ fn play(
         match act {
             Act::Offer { ip_bytes, segments, ect } => {
                 let ecn = if *ect { Ecn::Ect } else { Ecn::NotEct };
-                pipe.offer(now, Packet { ip_bytes: *ip_bytes, segments: *segments, ecn, payload });
+                pipe.offer(now, PipePacket { ip_bytes: *ip_bytes, segments: *segments, ecn, payload });
                 payload += 1;
             }
             Act::Change(change) => pipe.change(now, change),
             Act::Condition(condition) => pipe.set_condition(now, *condition),
         }
     }
-    pipe.set_condition(now, Condition::Carrying);
+    pipe.set_condition(now, PipeCondition::Carrying);
     pipe.change(now, &LinkChange { rate: Some(RateModel::Constant(1_000_000_000)), ..LinkChange::default() });
     while let Some(deadline) = pipe.next_deadline() {
         let late =
@@ -344,7 +347,7 @@ proptest! {
         by_steps: bool,
         offers in prop::collection::vec((microseconds(500), 40..1_600_u32), 1..300),
     ) {
-        let steps = RateSchedule { steps: vec![(Duration::ZERO, first), (change_at, second)], end: End::Hold };
+        let steps = RateSchedule { steps: vec![(Duration::ZERO, first), (change_at, second)], end: ScheduleEnd::Hold };
         let rate = if by_steps { RateModel::Steps(Arc::new(steps)) } else { RateModel::Constant(first) };
         let mut pipe = Pipe::new(LinkModel { rate, ..LinkModel::default() }, 0, Timestamp::default());
         let mut now = Duration::ZERO;
@@ -356,7 +359,7 @@ proptest! {
                 pipe.change(at(change_at), &change);
                 changed = true;
             }
-            pipe.offer(at(now), Packet { ip_bytes, segments: 1, ecn: Ecn::NotEct, payload: () });
+            pipe.offer(at(now), PipePacket { ip_bytes, segments: 1, ecn: Ecn::NotEct, payload: () });
         }
         if !changed {
             pipe.change(at(change_at.max(now)), &change);

@@ -3,9 +3,9 @@
 use crate::model::bench::{
     Bench, PACKET_A_MS_BPS, constant, delay_change, delivered, dropped, ms, rate, us, wire,
 };
-use pathbench_link::packet::{DropCause, Ecn, Fate, Packet};
-use pathbench_link::pipe::Condition;
-use pathbench_link::{Discipline, Distribution, LinkChange, LinkModel, RateModel};
+use pathbench_link::packet::{DropCause, Ecn, Fate, PipePacket};
+use pathbench_link::pipe::PipeCondition;
+use pathbench_link::{Discipline, JitterDistribution, LinkChange, LinkModel, RateModel};
 use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn packets_larger_than_the_mtu_are_dropped() {
     let mut bench = Bench::new(LinkModel { mtu_bytes: 1_400, ..wire() }, 1);
     bench.offer(ms(0), 1_401);
     bench.offer(ms(0), 1_400);
-    let two = Packet { ip_bytes: 2_801, segments: 2, ecn: Ecn::NotEct, payload: () };
+    let two = PipePacket { ip_bytes: 2_801, segments: 2, ecn: Ecn::NotEct, payload: () };
     bench.pipe.offer(crate::model::bench::at(ms(1)), two);
     let outcomes = bench.finish();
     assert_eq!(dropped(&outcomes).collect::<Vec<_>>(), [0, 2]);
@@ -100,7 +100,7 @@ fn a_packet_of_several_segments_counts_all_of_them() {
     let mut bench = Bench::new(rate(PACKET_A_MS_BPS), 1);
     bench.pipe.offer(
         crate::model::bench::at(ms(0)),
-        Packet { ip_bytes: 15_000, segments: 10, ecn: Ecn::NotEct, payload: () },
+        PipePacket { ip_bytes: 15_000, segments: 10, ecn: Ecn::NotEct, payload: () },
     );
     assert_eq!(delivered(&bench.finish()).collect::<Vec<_>>(), [(0, ms(10))]);
     let statistics = bench.pipe.statistics();
@@ -140,12 +140,12 @@ fn a_smaller_queue_or_mtu_drops_no_packet_already_in_the_pipe() {
 fn an_outage_holds_packets_and_a_black_hole_drops_them() {
     let mut bench = Bench::new(rate(PACKET_A_MS_BPS), 1);
     bench.offer(ms(0), 1_500);
-    bench.condition(us(500), Condition::Outage);
+    bench.condition(us(500), PipeCondition::Outage);
     bench.offer(ms(1), 1_500);
-    bench.condition(ms(10), Condition::Carrying);
-    bench.condition(ms(11), Condition::Blackhole);
+    bench.condition(ms(10), PipeCondition::Carrying);
+    bench.condition(ms(11), PipeCondition::Blackhole);
     bench.offer(us(11_001), 1_500);
-    bench.condition(ms(12), Condition::Carrying);
+    bench.condition(ms(12), PipeCondition::Carrying);
     let outcomes = bench.finish();
     assert_eq!(delivered(&outcomes).collect::<Vec<_>>(), [(0, us(10_500)), (1, us(11_500))]);
     assert_eq!(bench.dropped(DropCause::Blackhole), 1);
@@ -155,7 +155,7 @@ fn an_outage_holds_packets_and_a_black_hole_drops_them() {
 fn an_outage_of_an_unlimited_link_fills_the_queue_and_lets_it_go_at_once() {
     let queue = QueueLimit::Packets(5);
     let mut bench = Bench::new(LinkModel { queue, ..wire() }, 1);
-    bench.condition(ms(1), Condition::Outage);
+    bench.condition(ms(1), PipeCondition::Outage);
     for _ in 0..8 {
         bench.offer(ms(2), 1_500);
     }
@@ -163,12 +163,12 @@ fn an_outage_of_an_unlimited_link_fills_the_queue_and_lets_it_go_at_once() {
     let change = LinkChange { rate: Some(RateModel::Unlimited), ..LinkChange::default() };
     bench.change(ms(3), &change);
     assert_eq!(bench.pipe.statistics().queue_packets, 5);
-    bench.condition(ms(9), Condition::Carrying);
+    bench.condition(ms(9), PipeCondition::Carrying);
     let outcomes = bench.finish();
     assert_eq!(delivered(&outcomes).collect::<Vec<_>>(), (0..5).map(|n| (n, ms(9))).collect::<Vec<_>>());
 }
 
-fn jitter(jitter_distribution: Distribution, reorder: bool) -> LinkModel {
+fn jitter(jitter_distribution: JitterDistribution, reorder: bool) -> LinkModel {
     LinkModel { delay: constant(ms(50)), jitter: ms(2), jitter_distribution, reorder, ..wire() }
 }
 
@@ -177,10 +177,10 @@ fn jitter_has_its_distributions_mean_and_spread() {
     // Mean beyond the base and standard deviation, both in ms. Pareto (Lomax): size/(shape-1), and for shape 4
     // size/3·√2.
     let table = [
-        (Distribution::Uniform, 0.0, 2.0 / 3.0_f64.sqrt()),
-        (Distribution::Normal, 0.0, 2.0),
-        (Distribution::Exponential, 2.0, 2.0),
-        (Distribution::Pareto { shape: 4.0 }, 2.0 / 3.0, 2.0 / 3.0 * 2.0_f64.sqrt()),
+        (JitterDistribution::Uniform, 0.0, 2.0 / 3.0_f64.sqrt()),
+        (JitterDistribution::Normal, 0.0, 2.0),
+        (JitterDistribution::Exponential, 2.0, 2.0),
+        (JitterDistribution::Pareto { shape: 4.0 }, 2.0 / 3.0, 2.0 / 3.0 * 2.0_f64.sqrt()),
     ];
     for (distribution, mean, deviation) in table {
         let mut bench = Bench::new(jitter(distribution, true), 7);
@@ -205,7 +205,7 @@ fn jitter_has_its_distributions_mean_and_spread() {
 #[test]
 fn without_reordering_packets_keep_their_order() {
     for reorder in [false, true] {
-        let mut bench = Bench::new(jitter(Distribution::Normal, reorder), 7);
+        let mut bench = Bench::new(jitter(JitterDistribution::Normal, reorder), 7);
         for number in 0..1_000 {
             bench.offer(us(number * 100), 100);
         }

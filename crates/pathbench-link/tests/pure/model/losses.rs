@@ -3,7 +3,7 @@
 use crate::model::bench::{Bench, PACKET_A_MS_BPS, delivered, dropped, ms, rate, us, wire};
 use pathbench_link::packet::DropCause;
 use pathbench_link::{ArqModel, GilbertElliott, LinkChange, LinkModel, LossModel};
-use pathbench_link::{End, LossSchedule};
+use pathbench_link::{LossSchedule, ScheduleEnd};
 use std::sync::Arc;
 
 fn lossy(loss: LossModel) -> LinkModel {
@@ -66,7 +66,7 @@ fn bursts_come_by_the_clock() {
 #[test]
 fn a_trace_of_loss_repeats() {
     let steps = vec![(ms(0), 0.0), (ms(10), 1.0), (ms(15), 0.0)];
-    let schedule = LossSchedule { steps, end: End::Repeat(ms(20)) };
+    let schedule = LossSchedule { steps, end: ScheduleEnd::Repeat(ms(20)) };
     let mut bench = Bench::new(lossy(LossModel::Schedule(Arc::new(schedule))), 1);
     for number in 0..100 {
         bench.offer(ms(number), 100);

@@ -33,7 +33,7 @@ fn responsive(bench: &mut Bench, round_trip: Duration, seconds: u64, ecn: Ecn) -
                 Fate::Delivered(delivery) => (delivery.due, delivery.mark),
                 Fate::Dropped { at, .. } => (at, true),
             };
-            let at = at.since(crate::model::bench::at(Duration::ZERO));
+            let at = at.duration_since(crate::model::bench::at(Duration::ZERO));
             if now > Duration::from_secs(5) && matches!(outcome.fate, Fate::Delivered(_)) {
                 delays.push((at.as_secs_f64() - outcome.offered_at.as_nanos() as f64 / 1e9) * 1e3);
             }

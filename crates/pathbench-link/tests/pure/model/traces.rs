@@ -3,7 +3,7 @@
 use crate::model::bench::{Bench, PACKET_A_MS_BPS, at, delivered, ms, rate, us, wire};
 use pathbench_link::{BaseDelay, LinkChange, LinkModel, RateModel};
 use pathbench_link::{
-    ChangeSchedule, DelaySchedule, End, OpportunitySchedule, RateSchedule, Train, TrainSchedule,
+    ChangeSchedule, DelaySchedule, OpportunitySchedule, RateSchedule, ScheduleEnd, Train, TrainSchedule,
 };
 use pathbench_record::units::QueueLimit;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn small_packets_share_an_opportunity_large_ones_span_several_and_unused_ones_ar
 fn a_rate_in_steps_holds_within_a_packet_and_may_be_zero() {
     let slow = PACKET_A_MS_BPS / 10;
     let steps = vec![(ms(0), PACKET_A_MS_BPS), (us(2_500), slow), (us(3_500), 0), (ms(10), PACKET_A_MS_BPS)];
-    let schedule = RateSchedule { steps, end: End::Hold };
+    let schedule = RateSchedule { steps, end: ScheduleEnd::Hold };
     let mut bench = Bench::new(with_rate(RateModel::Steps(Arc::new(schedule))), 1);
     for _ in 0..4 {
         bench.offer(ms(0), 1_500);
@@ -79,8 +79,10 @@ fn a_rate_in_steps_holds_within_a_packet_and_may_be_zero() {
 
 #[test]
 fn repeated_steps_carry_their_mean() {
-    let schedule =
-        RateSchedule { steps: vec![(ms(0), 20_000_000), (ms(30), 4_000_000)], end: End::Repeat(ms(80)) };
+    let schedule = RateSchedule {
+        steps: vec![(ms(0), 20_000_000), (ms(30), 4_000_000)],
+        end: ScheduleEnd::Repeat(ms(80)),
+    };
     let mut bench = Bench::new(with_rate(RateModel::Steps(Arc::new(schedule))), 1);
     for _ in 0..20_000 {
         bench.offer(ms(0), 1_486);
@@ -92,7 +94,8 @@ fn repeated_steps_carry_their_mean() {
 
 #[test]
 fn a_trace_of_delays_holds_at_the_moment_of_departure() {
-    let schedule = DelaySchedule { steps: vec![(ms(0), ms(10)), (ms(5), ms(40))], end: End::Repeat(ms(10)) };
+    let schedule =
+        DelaySchedule { steps: vec![(ms(0), ms(10)), (ms(5), ms(40))], end: ScheduleEnd::Repeat(ms(10)) };
     let delay = BaseDelay::Schedule(Arc::new(schedule));
     let mut bench = Bench::new(LinkModel { delay, ..wire() }, 1);
     for number in [0, 4, 5, 60, 64] {

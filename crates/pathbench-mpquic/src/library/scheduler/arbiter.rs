@@ -320,7 +320,7 @@ impl Arbiter {
         let others = self.slots.iter().filter(|slot| slot.is_open() && slot.id != id);
         let least_served = others.map(|slot| slot.served).min().unwrap_or(0);
         let Some(slot) = self.slot(id) else { return };
-        if slot.stalled(now) {
+        if slot.is_stalled(now) {
             slot.served = slot.served.max(least_served);
             slot.resumed = Some(now);
         }
@@ -339,7 +339,7 @@ impl Arbiter {
         let trouble = if troubles.all(|other| other.is_some()) { first } else { None };
         // Only a read of a window shows that data waits, so a timeout lasts until the path has recovered.
         let lasting = matches!(self.trouble, Some(Trouble::Timeout { .. }))
-            && preferred().all(|slot| slot.stalled(now) || slot.recovers(now));
+            && preferred().all(|slot| slot.is_stalled(now) || slot.recovers(now));
         let trouble = trouble.or(self.trouble.filter(|_| lasting));
         if trouble.is_some() != self.trouble.is_some() && self.events.len() < MAX_EVENTS {
             self.events.push(SchedulerEvent { at: now, path, trouble });
@@ -358,7 +358,7 @@ fn trouble_of(
     if srtt > srtt_above {
         return Some(Trouble::SlowPath { srtt });
     }
-    if data_waits && slot.stalled(now) {
+    if data_waits && slot.is_stalled(now) {
         return Some(Trouble::Timeout { since: slot.waiting(now) });
     }
     slot.backed_off_timeout(now).filter(|rto| *rto > rto_above).map(|rto| Trouble::LongTimeout { rto })

@@ -67,10 +67,10 @@ impl SchedulerFactory {
 impl ControllerFactory for SchedulerFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let inner = Arc::clone(&self.inner).build(now, current_mtu);
-        let slot = self.board.state().add_slot(current_mtu, inner.window());
+        let id = self.board.state().add_slot(current_mtu, inner.window());
         Box::new(Scheduled {
             inner,
-            place: Arc::new(Place { board: self.board.clone(), slot }),
+            handle: Arc::new(SlotHandle { board: self.board.clone(), id }),
             batch: Batch::default(),
             mtu: current_mtu,
             srtt: None,
@@ -80,14 +80,14 @@ impl ControllerFactory for SchedulerFactory {
 
 /// A path's slot on the board, removed with the last clone of its controller.
 #[derive(Debug)]
-struct Place {
+struct SlotHandle {
     board: Board,
-    slot: u64,
+    id: u64,
 }
 
-impl Drop for Place {
+impl Drop for SlotHandle {
     fn drop(&mut self) {
-        self.board.state().remove(self.slot);
+        self.board.state().remove(self.id);
     }
 }
 
@@ -133,7 +133,7 @@ impl Batch {
 #[derive(Debug)]
 pub(super) struct Scheduled {
     inner: Box<dyn Controller>,
-    place: Arc<Place>,
+    handle: Arc<SlotHandle>,
     batch: Batch,
     mtu: u16,
     srtt: Option<Duration>,
@@ -158,19 +158,19 @@ fn pacing_rate(window: u64, initial_window: u64, srtt: Duration) -> Option<u64> 
 
 impl Scheduled {
     pub(super) fn slot(&self) -> u64 {
-        self.place.slot
+        self.handle.id
     }
 
     fn board(&self) -> MutexGuard<'_, Arbiter> {
-        self.place.board.state()
+        self.handle.board.state()
     }
 
     fn is_held_back(&self) -> bool {
-        self.board().slot(self.place.slot).is_some_and(|slot| slot.held_back)
+        self.board().slot(self.handle.id).is_some_and(|slot| slot.held_back)
     }
 
     fn report_window(&self) {
-        if let Some(slot) = self.board().slot(self.place.slot) {
+        if let Some(slot) = self.board().slot(self.handle.id) {
             slot.seen.cwnd_bytes = self.inner.window();
         }
     }
@@ -195,7 +195,7 @@ impl Board {
 impl Controller for Scheduled {
     fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
         self.inner.on_sent(now, bytes, largest_pn);
-        self.board().on_transmission(self.place.slot, now);
+        self.board().on_transmission(self.handle.id, now);
     }
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
@@ -203,7 +203,7 @@ impl Controller for Scheduled {
             self.batch.probe = Some(pn);
         }
         self.inner.on_packet_sent(now, bytes, pn);
-        self.board().on_sent(self.place.slot, now, u64::from(bytes));
+        self.board().on_sent(self.handle.id, now, u64::from(bytes));
     }
 
     fn on_cwnd_limited(&mut self) {
@@ -237,7 +237,7 @@ impl Controller for Scheduled {
         let unused = app_limited || self.is_held_back();
         self.inner.on_end_acks(now, in_flight, unused, largest_packet_num_acked);
         let acked = self.batch.finish(now);
-        self.board().on_acked(self.place.slot, now, &acked, in_flight);
+        self.board().on_acked(self.handle.id, now, &acked, in_flight);
         self.report_window();
     }
 
@@ -263,7 +263,7 @@ impl Controller for Scheduled {
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
         self.inner.on_packet_lost(lost_bytes, pn, now);
-        if let Some(slot) = self.board().slot(self.place.slot) {
+        if let Some(slot) = self.board().slot(self.handle.id) {
             slot.on_lost(lost_bytes.into());
         }
     }
@@ -276,7 +276,7 @@ impl Controller for Scheduled {
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.inner.on_mtu_update(new_mtu);
         self.mtu = new_mtu;
-        if let Some(slot) = self.board().slot(self.place.slot) {
+        if let Some(slot) = self.board().slot(self.handle.id) {
             slot.seen.mtu_bytes = new_mtu;
             slot.small_pings = SmallPings::default();
         }
@@ -288,13 +288,13 @@ impl Controller for Scheduled {
     }
 
     fn window(&self) -> u64 {
-        self.board().window(self.place.slot, self.inner.window())
+        self.board().window(self.handle.id, self.inner.window())
     }
 
     /// The real controller's metrics: the pacer must not read a window of 0.
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = self.inner.metrics();
-        if self.place.board.sends_small_ping(self.place.slot) {
+        if self.handle.board.sends_small_ping(self.handle.id) {
             (metrics.congestion_window, metrics.pacing_rate) = (UNPACED_WINDOW_BYTES, None);
         } else if let (None, Some(srtt)) = (metrics.pacing_rate, self.srtt) {
             let initial_window = self.inner.initial_window().max(2 * u64::from(self.mtu));
@@ -306,7 +306,7 @@ impl Controller for Scheduled {
     fn clone_box(&self) -> Box<dyn Controller> {
         Box::new(Self {
             inner: self.inner.clone_box(),
-            place: Arc::clone(&self.place),
+            handle: Arc::clone(&self.handle),
             batch: self.batch,
             mtu: self.mtu,
             srtt: self.srtt,

@@ -133,7 +133,7 @@ impl Slot {
     }
 
     /// Whether a retransmission timeout has passed without progress.
-    pub(super) fn stalled(&self, now: Instant) -> bool {
+    pub(super) fn is_stalled(&self, now: Instant) -> bool {
         self.seen.retransmission_timeout().is_some_and(|timeout| self.waiting(now) > timeout)
     }
 
@@ -180,7 +180,7 @@ impl Slot {
             Rank::Avoided
         } else if self.role.backup != relieved {
             Rank::Backup
-        } else if self.stalled(now) {
+        } else if self.is_stalled(now) {
             Rank::Stalled
         } else {
             Rank::Usable
@@ -293,7 +293,7 @@ impl Delay {
 
 /// A sample of the delivery rate. It ends with the acknowledgement of a packet that was sent at `sent`.
 ///
-/// It begins with the acknowledgement before that packet (`P.delivered_time` of draft-ietf-ccwg-bbr section 4.1), not
+/// The sample begins with the acknowledgement before that packet (`P.delivered_time` of draft-ietf-ccwg-bbr section 4.1), not
 /// with the packet: an acknowledgement covers two packets, so a packet sent alone would double the rate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RateSample {

@@ -257,9 +257,9 @@ impl Board {
 
 #[cfg(test)]
 mod tests {
-    use super::super::slot::Acked;
-    use super::super::tests::instant;
     use super::*;
+    use crate::library::scheduler::slot::Acked;
+    use crate::library::scheduler::tests::instant;
     use pathbench_record::sample::PathState;
 
     const MTU: u16 = 9000;

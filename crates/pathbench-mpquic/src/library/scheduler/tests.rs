@@ -121,8 +121,8 @@ fn the_timeout_doubles_with_each_that_passes() {
     slot.on_sent(now, 1000);
     let timeout = |after: Duration| slot.backed_off_timeout(now + after).unwrap();
     assert_eq!(timeout(base / 2), base);
-    assert!(!slot.stalled(now + base / 2));
-    assert!(slot.stalled(now + base + ms(1)));
+    assert!(!slot.is_stalled(now + base / 2));
+    assert!(slot.is_stalled(now + base + ms(1)));
     assert_eq!(timeout(base + ms(1)), base * 2);
     assert_eq!(timeout(base * 3 + ms(1)), base * 4);
     assert_eq!(timeout(base * 7 + ms(1)), base * 8);
@@ -237,14 +237,14 @@ fn a_ping_gets_through_once_whatever_holds_the_path() {
 }
 
 #[test]
-fn a_lost_mtu_probe_is_no_silence_takes_no_turn_and_no_pings_place() {
+fn a_lost_mtu_probe_is_no_silence_and_takes_neither_a_turn_nor_the_allowed_ping() {
     let now = instant();
     let mut arbiter = arbiter(&[100; 60], now);
     arbiter.slots[1].ping_allowed = true;
     for path in [0, 1] {
         arbiter.on_sent(path, now, u64::from(MTU) + 1);
     }
-    assert!(!arbiter.slots[0].stalled(now + ms(10_000)));
+    assert!(!arbiter.slots[0].is_stalled(now + ms(10_000)));
     assert_eq!(arbiter.slots[0].stalled_at(), None);
     assert_eq!(arbiter.slots[0].served, 0);
     assert!(arbiter.slots[1].ping_allowed);
@@ -254,7 +254,7 @@ fn a_lost_mtu_probe_is_no_silence_takes_no_turn_and_no_pings_place() {
     let acked =
         Acked { bytes: u64::from(MTU) + 1, probe_bytes: u64::from(MTU) + 1, large: Some(now), rtt: None };
     arbiter.on_acked(0, now + ms(600), &acked, 1000);
-    assert!(arbiter.slots[0].stalled(now + ms(10_000)));
+    assert!(arbiter.slots[0].is_stalled(now + ms(10_000)));
     // Later noq drops the probe without a report: only noq's own count of bytes in flight shows it.
     arbiter.on_acked(0, now + ms(700), &Acked { bytes: 1000, ..Acked::default() }, 0);
     assert_eq!((arbiter.slots[0].data_in_flight_bytes, arbiter.slots[0].seen.in_flight_bytes), (0, 0));

@@ -96,7 +96,7 @@ fn a_packet_has_the_header_of_its_family() {
         ("2001:db8::7", AddressFamily::Ipv6, "IPv6", 1_248),
         ("::ffff:192.0.2.7", AddressFamily::Ipv4, "IPv4", 1_228),
     ] {
-        let found = AddressFamily::of(address.parse().unwrap());
+        let found = AddressFamily::from_address(address.parse().unwrap());
         assert_eq!((found, found.name()), (family, name), "{address}");
         assert_eq!(family.udp_packet_bytes(1_200), packet_bytes);
         assert_eq!(family.udp_payload_bytes(packet_bytes), 1_200);

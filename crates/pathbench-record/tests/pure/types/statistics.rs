@@ -49,7 +49,7 @@ fn every_index_is_drawn_and_none_beyond() {
     let mut random = SplitMix64::new(1);
     let mut drawn = [0; 5];
     for _ in 0..5_000 {
-        drawn[random.below(5)] += 1;
+        drawn[random.draw_below(5)] += 1;
     }
     assert!(drawn.iter().all(|count| (850..1_150).contains(count)), "{drawn:?}");
 }

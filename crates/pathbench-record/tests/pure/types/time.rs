@@ -31,5 +31,5 @@ fn milliseconds_count_from_an_origin_in_both_directions() {
     }
     assert_eq!(at(2_000_000).plus_ms(f64::NAN), at(2_000_000));
     assert_eq!(at(1).plus_ms(-1.0), at(0));
-    assert_eq!(at(1).since(at(2)), Duration::ZERO);
+    assert_eq!(at(1).duration_since(at(2)), Duration::ZERO);
 }

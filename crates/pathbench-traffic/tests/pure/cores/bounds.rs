@@ -71,7 +71,7 @@ fn worst_excess(rate_bps: u64, moves: &[(Timestamp, usize, u64)]) -> i128 {
     // Kadane's algorithm: the excess of the worst period that ends with this move.
     let (mut worst, mut excess, mut before) = (0, 0_i128, None::<Timestamp>);
     for &(at, _, bytes) in moves {
-        let passed = before.map_or(0, |before| at.since(before).as_nanos() as i128);
+        let passed = before.map_or(0, |before| at.duration_since(before).as_nanos() as i128);
         excess = (excess - passed * i128::from(rate_bps)).max(0) + i128::from(bytes) * BITS_NANOS_PER_BYTE;
         worst = worst.max(excess);
         before = Some(at);

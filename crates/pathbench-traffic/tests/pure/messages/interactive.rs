@@ -361,7 +361,7 @@ proptest! {
         let delay = delay_of(&messages, ended);
         prop_assert_eq!((delay.messages as usize, delay.unacknowledged as usize), (messages.len(), messages.len() - known));
         if let Some(missing) = messages.get(known) {
-            prop_assert!(delay.max >= ended.since(missing.due).as_secs_f64() * 1e3 - 1e-6);
+            prop_assert!(delay.max >= ended.duration_since(missing.due).as_secs_f64() * 1e3 - 1e-6);
         }
         // All bytes are counted.
         let sent = messages.iter().filter(|message| message.sent.is_some()).count() as u64;

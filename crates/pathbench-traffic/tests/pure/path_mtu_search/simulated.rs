@@ -120,7 +120,7 @@ impl Simulation {
     }
 
     fn permille(&mut self, permille: u32) -> bool {
-        self.random.below(1000) < permille as usize
+        self.random.draw_below(1000) < permille as usize
     }
 
     /// Sends a datagram. Error: the MTU of the sending interface if the packet exceeds it.
@@ -132,7 +132,7 @@ impl Simulation {
         }
         self.sent_bytes += u64::from(size);
         let free_at = self.free_at[usize::from(upwards)];
-        let backlog = free_at.since(self.now).as_nanos() as u64 * leg.rate_bps / 8_000_000_000;
+        let backlog = free_at.duration_since(self.now).as_nanos() as u64 * leg.rate_bps / 8_000_000_000;
         if backlog > 0 && backlog + u64::from(size) > leg.queue_bytes {
             return Ok(());
         }
@@ -158,7 +158,7 @@ impl Simulation {
         }
         let copies = 1 + u64::from(self.permille(leg.duplicate_permille));
         for _ in 0..copies {
-            let jitter = leg.jitter.mul_f64(self.random.below(1000) as f64 / 1000.0);
+            let jitter = leg.jitter.mul_f64(self.random.draw_below(1000) as f64 / 1000.0);
             let event =
                 if upwards { Event::ToServer(payload.to_vec()) } else { Event::ToClient(payload.to_vec()) };
             self.schedule(through + leg.delay + jitter, event);
@@ -219,7 +219,7 @@ impl Simulation {
         loop {
             turns += 1;
             assert!(turns < 100_000, "no end of it: {finder:?}");
-            meanwhile(self, self.now.since(start));
+            meanwhile(self, self.now.duration_since(start));
             while let Some(outgoing) = finder.poll(self.now) {
                 if let Err(why) = self.send(&outgoing.payload) {
                     finder.not_sent(self.now, outgoing.sequence, why);
@@ -248,17 +248,18 @@ impl Simulation {
         let start = self.now;
         let mut watch = Watch::new(self.now, self.session_parameters(), MtuBounds::default(), pace);
         let (mut events, mut turns) = (Vec::new(), 0);
-        while self.now.since(start) < time {
+        while self.now.duration_since(start) < time {
             turns += 1;
             assert!(turns < 1_000_000, "it does not sleep: {watch:?}");
-            meanwhile(self, self.now.since(start));
+            meanwhile(self, self.now.duration_since(start));
             while let Some(outgoing) = watch.poll(self.now) {
                 if let Err(why) = self.send(&outgoing.payload) {
                     watch.not_sent(self.now, outgoing.sequence, why);
                 }
             }
             events.extend(
-                std::iter::from_fn(|| watch.take_event()).map(|event| (self.now.since(start), event)),
+                std::iter::from_fn(|| watch.take_event())
+                    .map(|event| (self.now.duration_since(start), event)),
             );
             // At most 10 ms, so that `meanwhile` changes the path in time.
             let due = watch.due().min(self.now + Duration::from_millis(10));

@@ -59,14 +59,14 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
     };
     if !facts.managers.network_manager.is_empty() {
         facts.managers.network_manager_version = nmcli::version();
-        let metered = nmcli::metered();
+        let metered = nmcli::metered_interfaces();
         for link in facts.network.links.iter().filter(|link| metered.contains(&link.name)) {
             facts.devices.entry(link.index).or_default().metered = Some(true);
         }
     }
     let beyond = [BEYOND_V4, BEYOND_V6].into_iter();
     let to: Vec<IpAddr> = if destinations.is_empty() {
-        beyond.filter(|to| facts.has_default_route(AddressFamily::of(*to), None)).collect()
+        beyond.filter(|to| facts.has_default_route(AddressFamily::from_address(*to), None)).collect()
     } else {
         destinations.to_vec()
     };

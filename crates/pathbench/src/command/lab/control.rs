@@ -46,7 +46,7 @@ impl<'a> Timed<'a> {
     }
 
     fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.since(self.clock.now());
+        let left = self.until.duration_since(self.clock.now());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 }

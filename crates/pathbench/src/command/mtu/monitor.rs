@@ -70,7 +70,7 @@ impl<'a> Monitor<'a> {
         let mut families = BTreeSet::new();
         let addresses = addresses_of(&server, args.connection.family())?.into_iter();
         let servers: Vec<SocketAddr> = addresses
-            .filter(|at| families.insert(AddressFamily::of(*at)))
+            .filter(|at| families.insert(AddressFamily::from_address(*at)))
             .map(|at| SocketAddr::new(at, server.port))
             .collect();
         let interfaces = &args.connection.interfaces;
@@ -184,7 +184,7 @@ impl<'a> Monitor<'a> {
                 self.show_first()?;
                 shown = true;
             }
-            if shown && now.since(self.updated) >= self.args.interval.0 {
+            if shown && now.duration_since(self.updated) >= self.args.interval.0 {
                 self.updated = now;
                 for index in 0..self.examinations.len() {
                     self.diagnose(index, false)?;

@@ -128,14 +128,14 @@ fn verify(
             let since = recovery.check(&now, at);
             notes.extend(since.map(|since| {
                 let (local, remote) = (recovery.stuck.local, recovery.stuck.remote);
-                let after = duration(since.since(begun));
+                let after = duration(since.duration_since(begun));
                 format!(
                     "{name}: the connection {local} → {remote} carries data over this path again, after {after}"
                 )
             }));
             since.is_none()
         });
-        if at.since(begun) >= PATIENCE {
+        if at.duration_since(begun) >= PATIENCE {
             break;
         }
         clock.sleep_until(at + CHECK_INTERVAL);

@@ -80,7 +80,7 @@ impl Job<'_> {
         let verdict = verdict(&recorder)?;
         let document = &mut session.document;
         if let Some((end, at)) = &recorder.ended {
-            let after = live::clock(at.since(recorder.begun));
+            let after = live::clock(at.duration_since(recorder.begun));
             document.summary.notes.push(format!("{}, after {after}", end.words()));
         }
         recorder

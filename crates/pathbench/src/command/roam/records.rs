@@ -153,7 +153,7 @@ impl RunLog {
         self.open.retain(|sequence, is_written| {
             let Some(message) = self.messages.get(sequence) else { return false };
             let is_final = message.answered.is_some();
-            if is_final || (!*is_written && now.since(message.due) >= UNACKNOWLEDGED) {
+            if is_final || (!*is_written && now.duration_since(message.due) >= UNACKNOWLEDGED) {
                 to_write.push(*message);
                 *is_written = true;
             }

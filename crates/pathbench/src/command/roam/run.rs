@@ -195,7 +195,7 @@ impl<'a> RoamRecorder<'a> {
             }
             if now >= next_partial {
                 self.write_partial(writer, document)?;
-                let took = clock.now().since(now);
+                let took = clock.now().duration_since(now);
                 next_partial = now + PARTIAL.max(took * PARTIAL_PART);
             }
             let is_done = self.logs.iter().all(|log| log.finished.is_some());
@@ -220,7 +220,7 @@ impl<'a> RoamRecorder<'a> {
         let clock = &self.roam.client.clock;
         let until = clock.now() + TICK;
         loop {
-            match channels.events.recv_timeout(until.since(clock.now())) {
+            match channels.events.recv_timeout(until.duration_since(clock.now())) {
                 Ok((number, event)) => self.add(number, event, progress),
                 Err(RecvTimeoutError::Timeout) => break,
                 // All tests have ended, and the channel returns immediately.
@@ -235,7 +235,7 @@ impl<'a> RoamRecorder<'a> {
             changes.extend(self.context.add_wifi(state));
         }
         for change in changes {
-            progress.line(format_args!("{}: {change}", live::clock(until.since(self.begun))));
+            progress.line(format_args!("{}: {change}", live::clock(until.duration_since(self.begun))));
         }
         for sample in channels.probes.try_iter() {
             self.add_probe(sample);
@@ -280,7 +280,7 @@ impl<'a> RoamRecorder<'a> {
         if self.roam.stop.load(Ordering::Relaxed) {
             return Some(RoamEnd::User);
         }
-        let lasted = now.since(self.begun);
+        let lasted = now.duration_since(self.begun);
         let time = self.roam.plan.durations.first().filter(|_| self.roam.plan.timed);
         if self.logs.iter().all(RunLog::is_over) {
             // The last message is due one interval before the end of the time.
@@ -308,7 +308,7 @@ impl<'a> RoamRecorder<'a> {
         let wifi_of = |name: &str| context.wifi.network(name).cloned();
         let names = Names { of_address: &of_address, wifi_of: &wifi_of };
         let tests: Vec<&TestFigures> = self.logs.iter().map(|log| &log.figures).collect();
-        let lasted = now.since(self.begun);
+        let lasted = now.duration_since(self.begun);
         if progress.is_live() {
             progress.show(None, &live::lines(lasted, &tests, &self.probes, &names, now));
         } else {
@@ -319,7 +319,7 @@ impl<'a> RoamRecorder<'a> {
     /// Sends the latest figures of the probes as a live record.
     fn report_probes(&mut self, now: Timestamp) {
         let live = &self.live.live;
-        if !live.is_on() || now.since(self.probed_from) < live.interval() {
+        if !live.is_on() || now.duration_since(self.probed_from) < live.interval() {
             return;
         }
         let path = |probe: &ProbeFigures| LiveProbedPath {

@@ -58,7 +58,7 @@ impl Control {
     fn command(&self, now: Timestamp, is_exchanged: bool) -> client::ClientControl {
         let Some((since, _)) = self.stop_times() else { return client::ClientControl::Continue };
         let most = if is_exchanged { HAND_OVER } else { FORCE_AFTER };
-        let overdue = now.since(since) >= most;
+        let overdue = now.duration_since(since) >= most;
         if overdue || self.abort.load(Ordering::Acquire) {
             client::ClientControl::Abort
         } else {
@@ -191,7 +191,7 @@ impl Test<'_> {
                 local: path.addresses.first().copied(),
                 security: client.security(single, &self.target.host),
                 quic: QuicOptions {
-                    paths: vec![LocalPath::by(path.interface.clone())],
+                    paths: vec![LocalPath::new(path.interface.clone())],
                     ..QuicOptions::default()
                 },
                 interface: Some(path.interface),
@@ -249,7 +249,7 @@ impl ClientObserver for Reporter<'_> {
             if let Some(record) = record_so_far() {
                 self.test.send(TestEvent::SoFar(Box::new(record)));
             }
-            *next = at + SO_FAR.max(clock.now().since(begun) * SO_FAR_PART);
+            *next = at + SO_FAR.max(clock.now().duration_since(begun) * SO_FAR_PART);
         }
     }
 

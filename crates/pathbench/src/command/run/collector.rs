@@ -78,7 +78,7 @@ impl<'a> ConnectionCollector<'a> {
     pub(super) fn take(&mut self, progress: FollowingProgress<'_>, status: Option<ExitStatus>) {
         self.live.warn_about_remaining(progress.now, status);
         self.waiting.extend(progress.ended);
-        let is_due = progress.now.since(self.judged) >= JUDGED_EVERY;
+        let is_due = progress.now.duration_since(self.judged) >= JUDGED_EVERY;
         if self.live.is_due(progress.now) || (is_due && !self.waiting.is_empty()) {
             let evidence = self.evidence();
             self.judge(&evidence, progress.now);

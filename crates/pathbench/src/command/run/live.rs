@@ -42,7 +42,7 @@ impl ConnectionLines {
             return;
         }
         let ended = *self.ended.get_or_insert(now);
-        if now.since(ended) >= INTERVAL {
+        if now.duration_since(ended) >= INTERVAL {
             self.has_warned = true;
             output::note(
                 "pathbench: the program has ended, and processes that it started have not; pathbench waits for them, because \
@@ -52,7 +52,7 @@ impl ConnectionLines {
     }
 
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.is_on && now.since(self.shown) >= INTERVAL
+        self.is_on && now.duration_since(self.shown) >= INTERVAL
     }
 
     /// Shows the open connections that have transferred bytes since the last time.

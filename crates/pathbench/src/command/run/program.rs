@@ -55,7 +55,8 @@ pub(super) fn supervise(args: &ProgramArgs, clock: &SharedClock) -> Result<i32, 
     let status = tree.end(&attending).ok_or_else(|| Failure::failed("the program's exit status is lost"))?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     let (ledger, is_complete) = followed;
-    let collected = Collected { duration: clock.now().since(started), status, ledger: &ledger, is_complete };
+    let collected =
+        Collected { duration: clock.now().duration_since(started), status, ledger: &ledger, is_complete };
     collector.finish(&lock(&activity), &collected)?;
     Ok(code)
 }

@@ -156,7 +156,7 @@ impl Refusals {
     /// Whether to log this refusal, and how many refusals before it were not logged.
     fn count(&mut self, now: Timestamp) -> (bool, u32) {
         let mut missed = 0;
-        if self.since.is_none_or(|since| now.since(since) > SPAN) {
+        if self.since.is_none_or(|since| now.duration_since(since) > SPAN) {
             missed = self.count.saturating_sub(MOST_REFUSALS);
             (self.since, self.count) = (Some(now), 0);
         }

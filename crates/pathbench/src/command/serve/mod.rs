@@ -142,8 +142,9 @@ fn wind_down(server: &Server, signals: &Receiver<()>, log: &ServerLog, clock: &d
         if status.tests > 0 {
             last_test = now;
         }
-        let alone = status.tests == 0 && (status.connections == 0 || now.since(last_test) > FETCH_TIME);
-        if alone || now.since(begun) > longest {
+        let alone =
+            status.tests == 0 && (status.connections == 0 || now.duration_since(last_test) > FETCH_TIME);
+        if alone || now.duration_since(begun) > longest {
             return;
         }
         match signals.recv_timeout(CHECK_INTERVAL) {

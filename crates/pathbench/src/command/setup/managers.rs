@@ -17,7 +17,7 @@ const NETWORKD_LEASES: &str = "run/systemd/netif/leases";
 pub(super) fn read(root: &Path, host: &mut SetupHost) {
     let links: Vec<&NetworkInterface> = host.links.iter().filter(|link| is_described(root, link)).collect();
     let managers =
-        if root == Path::new("/") { Managers::read(&host.links) } else { Managers::below(root, &links) };
+        if root == Path::new("/") { Managers::read(&host.links) } else { Managers::read_below(root, &links) };
     (host.has_mptcpd, host.networkd_keeps_rules) = (managers.mptcpd, managers.networkd_keeps_rules);
     for link in links {
         let index = link.index;

@@ -50,7 +50,7 @@ fn follow(
     output::print(&presentation::script(&plan, true))?;
     let mut known: BTreeSet<String> = plan.notes.into_iter().collect();
     let (mut turns, mut had_journal) = (0, application.has_journal());
-    let is_over = || duration.is_some_and(|duration| clock.now().since(begun) >= duration.0);
+    let is_over = || duration.is_some_and(|duration| clock.now().duration_since(begun) >= duration.0);
     while !stop.load(Ordering::Relaxed) && !is_over() {
         turns += 1;
         let changed = wait(events)?;

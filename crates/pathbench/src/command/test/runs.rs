@@ -259,7 +259,7 @@ impl<'a> TestSuite<'a> {
         let (before, begun) = (KernelCounters::read().ok(), self.client.clock.now());
         progress.connecting(next.id, &paths);
         let outcome = self.run_test(&plan, &paths, so_far, progress)?;
-        let took = self.client.clock.now().since(begun);
+        let took = self.client.clock.now().duration_since(begun);
         let (notifications, mut changes) = self.monitor.take();
         // The kernel does not report a route change as a change of links or addresses.
         let rerouted =

@@ -71,7 +71,7 @@ impl Captures {
         output::note(format_args!("pathbench: capturing on {}; Ctrl-C ends the capture", names.join(", ")));
         let mut running: Vec<usize> = (0..self.captures.len()).collect();
         while !running.is_empty() && !stop.load(Ordering::Relaxed) {
-            let remaining = end.map_or(POLL, |end| end.since(clock.now()));
+            let remaining = end.map_or(POLL, |end| end.duration_since(clock.now()));
             if remaining.is_zero() {
                 break;
             }

@@ -193,8 +193,9 @@ impl ServerProber<'_> {
     /// Interfaces that could be paths in the family that the server lacks, and have no path to it.
     fn other_family(&self, host: &HostFacts, paths: &[ProbedPath]) -> Vec<(String, AddressFamily)> {
         let families = [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter();
-        let lacks = families
-            .filter(|family| !self.target.servers.iter().any(|at| AddressFamily::of(at.ip()) == *family));
+        let lacks = families.filter(|family| {
+            !self.target.servers.iter().any(|at| AddressFamily::from_address(at.ip()) == *family)
+        });
         let is_wanted = |name: &str| {
             let named = &self.arguments.interfaces;
             (named.is_empty() || named.iter().any(|one| one == name))

@@ -29,7 +29,7 @@ impl ProbedServer {
         let mut families = BTreeSet::new();
         let addresses = addresses_of(&name, arguments.family())?.into_iter();
         let servers = addresses
-            .filter(|at| families.insert(AddressFamily::of(*at)))
+            .filter(|at| families.insert(AddressFamily::from_address(*at)))
             .map(|at| SocketAddr::new(at, name.port))
             .collect();
         Ok(Self { name, servers })
@@ -51,7 +51,7 @@ pub(super) struct ServerProber<'a> {
 
 impl ServerProber<'_> {
     pub(super) fn has_time(&self) -> bool {
-        self.clock.now().since(self.began) < BUDGET
+        self.clock.now().duration_since(self.began) < BUDGET
     }
 }
 

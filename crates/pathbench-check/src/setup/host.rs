@@ -1,0 +1,85 @@
+//! The state of a host before its set-up.
+
+use pathbench_host::change::{InterfaceNames, Operation};
+use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
+use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, Route, RoutingRule};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+pub(super) const ENABLED: &str = "net/mptcp/enabled";
+pub(super) const PM_TYPE: &str = "net/mptcp/pm_type";
+const PER_INTERFACE: [&str; 3] = ["rp_filter", "arp_ignore", "arp_announce"];
+
+/// The access network of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Medium {
+    Wired,
+    Wifi,
+    Cellular,
+}
+
+/// The program that configures an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Manager {
+    NetworkManager,
+    Networkd,
+}
+
+/// The state of a host.
+#[derive(Debug, Clone, Default)]
+pub struct SetupHost {
+    pub links: Vec<NetworkInterface>,
+    pub addresses: Vec<InterfaceAddress>,
+    /// Unicast routes of all tables and both families.
+    pub routes: Vec<Route>,
+    /// Rules whose only condition is the source.
+    pub rules: Vec<RoutingRule>,
+    pub endpoints: Vec<MptcpEndpoint>,
+    /// `None`: this kernel has no MPTCP path manager.
+    pub limits: Option<MptcpLimits>,
+    /// Kernel settings by key with slashes; a setting that the kernel lacks is absent.
+    pub settings: BTreeMap<String, String>,
+    /// By interface index, as the three below.
+    pub media: BTreeMap<u32, Medium>,
+    /// Interfaces whose traffic costs money according to `NetworkManager`.
+    pub metered: BTreeSet<u32>,
+    pub managers: BTreeMap<u32, Manager>,
+    /// Routers from DHCP leases.
+    pub leased_routers: BTreeMap<u32, Vec<IpAddr>>,
+    /// The daemon mptcpd runs: it adds endpoints and raises limits.
+    pub has_mptcpd: bool,
+    /// Whether networkd keeps policy rules of other programs (`ManageForeignRoutingPolicyRules=no`).
+    pub networkd_keeps_rules: bool,
+    /// Whether the kernel knows the endpoint flag `laminar` (Linux 6.18).
+    pub has_laminar: bool,
+    /// Operations of earlier plans that are applied and not undone.
+    pub standing: Vec<Operation>,
+}
+
+impl SetupHost {
+    /// The value of a setting as a number; 0 if the kernel lacks it.
+    pub(super) fn number(&self, key: &str) -> u32 {
+        self.settings.get(key).and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    }
+
+    pub(super) fn names(&self) -> InterfaceNames {
+        self.links.iter().map(|link| (link.index, link.name.clone())).collect()
+    }
+
+    /// The settings that a plan depends on, for the interfaces with these names.
+    pub fn setting_keys<'a>(interfaces: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let mut keys = vec![ENABLED.to_owned(), PM_TYPE.to_owned()];
+        for interface in interfaces.chain(["all"]) {
+            keys.extend(PER_INTERFACE.map(|name| key(interface, name)));
+        }
+        keys
+    }
+}
+
+/// The IPv4 setting of an interface, or of `all`.
+pub(super) fn key(interface: &str, name: &str) -> String {
+    format!("net/ipv4/conf/{interface}/{name}")
+}
