@@ -1,6 +1,7 @@
 //! What the analysis knows about a live connection and its subflows.
 
-use super::comparison::Compared;
+use super::compared::Compared;
+use super::table::FlowKey;
 use crate::mptcp::checksum::Checksums;
 use crate::mptcp::data::DataDirection;
 use crate::mptcp::keys::Key;
@@ -57,6 +58,19 @@ impl Subflow {
     #[inline]
     pub(super) fn connection_side(&self, side: usize) -> usize {
         side ^ usize::from(self.turned)
+    }
+
+    #[inline]
+    pub(super) fn key(&self) -> FlowKey {
+        let [client, server] = self.flow.ends;
+        FlowKey::new(client, server)
+    }
+
+    /// The key is that of the flow's ends, at one point of capture or the other.
+    #[inline]
+    pub(super) fn has(&self, key: &FlowKey) -> bool {
+        let translated = || self.comparison.as_ref().and_then(|compared| compared.translated_key());
+        self.key() == *key || translated() == Some(*key)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Conclusions from the result, each with the display filter that shows its packets.
 
-use crate::tcp::Flow;
 use pathbench_record::trace::{Fallback, TraceDocument, TraceFinding, TracedConnection, TracedSubflow};
-use std::net::{IpAddr, SocketAddr};
 
 /// Share of retransmitted payload from which a direction has a finding.
 const RETRANSMITTED_SHARE: f64 = 0.01;
@@ -10,26 +8,6 @@ const RETRANSMITTED_SHARE: f64 = 0.01;
 const SMALL_SHARE: f64 = 0.01;
 /// Data below which shares say nothing.
 const ENOUGH_BYTES: u64 = 100_000;
-
-/// A Wireshark display filter of a flow's packets.
-pub(super) fn flow_filter(flow: &Flow) -> String {
-    let [client, server] = flow.ends.map(SocketAddr::from);
-    filter("tcp", client, server)
-}
-
-pub(crate) fn filter(protocol: &str, client: SocketAddr, server: SocketAddr) -> String {
-    let field = match client.ip() {
-        IpAddr::V4(_) => "ip.addr",
-        IpAddr::V6(_) => "ipv6.addr",
-    };
-    format!(
-        "{field} == {} && {field} == {} && {protocol}.port == {} && {protocol}.port == {}",
-        client.ip(),
-        server.ip(),
-        client.port(),
-        server.port()
-    )
-}
 
 /// All findings of a result.
 pub(super) fn of(document: &TraceDocument) -> Vec<TraceFinding> {

@@ -1,9 +1,11 @@
 //! From live state to the result.
 
 use super::connection::{Connection, MptcpConnection, Subflow};
+use super::counts::Counts;
 use super::findings;
 use super::sequence::Sequence;
-use super::{Analyzer, Counts};
+use super::state::Analyzer;
+use crate::display_filter::display_filter;
 use crate::mptcp::checksum::Checksums;
 use crate::mptcp::signal::{Signal, reset_reason};
 use crate::packet::Endpoint;
@@ -13,15 +15,10 @@ use pathbench_record::trace::{
     ConnectionDirection, Fallback, SubflowDirection, TooBigMessage, TraceDocument, TracedConnection,
     TracedSignal, TracedSubflow,
 };
-use std::net::SocketAddr;
 
+/// Flows among which an idle connection is searched.
+const EXAMINED: usize = 64;
 const NS_PER_S: f64 = 1e9;
-
-impl From<Endpoint> for SocketAddr {
-    fn from(endpoint: Endpoint) -> Self {
-        Self::new(endpoint.address.into(), endpoint.port)
-    }
-}
 
 /// Seconds from `origin` to `at`.
 fn seconds(origin_ns: u64, at_ns: u64) -> f64 {
@@ -61,7 +58,72 @@ impl<S: Sequence> Analyzer<S> {
         (document, self.counts, self.sequence)
     }
 
-    pub(super) fn result(&mut self, connection: Connection, mut members: Vec<Subflow>) {
+    /// Ends the connections that have been closed for long enough.
+    pub(super) fn end_closed(&mut self) {
+        while let Some(&(at_ns, connection, id)) = self.closed.front()
+            && at_ns <= self.last_ns
+        {
+            self.closed.pop_front();
+            let state = &mut self.connections[connection as usize];
+            if state.members.is_empty() || state.id != id {
+                continue;
+            }
+            state.closing = false;
+            // A subflow may have joined since.
+            let open = state.members.iter().any(|flow| !self.flows[*flow as usize].flow.closed());
+            if !open {
+                self.end(connection);
+            }
+        }
+    }
+
+    /// Ends the connection that has been idle for longest among some.
+    pub(super) fn end_idle(&mut self) {
+        let mut idle: Option<(u64, u32)> = None;
+        for _ in 0..EXAMINED {
+            self.hand = (self.hand + 1) % self.connections.len().max(1);
+            let Some(connection) = self.connections.get(self.hand).filter(|found| !found.members.is_empty())
+            else {
+                continue;
+            };
+            if idle.is_none_or(|(last_ns, _)| connection.last_ns < last_ns) {
+                idle = Some((connection.last_ns, self.hand as u32));
+            }
+        }
+        if let Some((_, connection)) = idle {
+            self.totals.discarded += 1;
+            self.end(connection);
+        }
+    }
+
+    /// Moves a connection and its flows out of the live state into the result.
+    fn end(&mut self, connection: u32) {
+        let ended = std::mem::take(&mut self.connections[connection as usize]);
+        self.free_connections.push(connection);
+        let members: Vec<Subflow> = ended
+            .members
+            .iter()
+            .map(|&flow| {
+                let subflow = std::mem::take(&mut self.flows[flow as usize]);
+                self.table.remove(self.table.hash(&subflow.key()), flow);
+                self.end_comparison(&subflow, flow);
+                self.free_flows.push(flow);
+                subflow
+            })
+            .collect();
+        self.live_flows -= members.len();
+        if let Some(mptcp) = &ended.mptcp {
+            for token in mptcp.tokens.into_iter().flatten() {
+                if self.tokens.get(&token).is_some_and(|(owner, _)| *owner == connection) {
+                    self.tokens.remove(&token);
+                }
+            }
+            self.without_handshake.retain(|other| *other != connection);
+        }
+        self.result(ended, members);
+    }
+
+    fn result(&mut self, connection: Connection, mut members: Vec<Subflow>) {
         if connection.multipath() {
             self.totals.mptcp_connections += 1;
             self.totals.mptcp_subflows += members.len() as u64;
@@ -104,7 +166,7 @@ fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> 
     result.fallback = connection.fallback.map(|(at_ns, reason)| Fallback {
         at_s: seconds(origin_ns, at_ns),
         reason: reason.to_owned(),
-        filter: members.first().map(|member| findings::flow_filter(&member.flow)).unwrap_or_default(),
+        filter: members.first().map(|member| display_filter("tcp", member.flow.ends)).unwrap_or_default(),
     });
     result.upload = direction(&members, connection.mptcp.as_deref(), 0, multipath);
     result.download = direction(&members, connection.mptcp.as_deref(), 1, multipath);
@@ -232,7 +294,7 @@ fn subflow(member: &mut Subflow, origin_ns: u64, multipath: bool) -> TracedSubfl
             .iter()
             .filter_map(|direction| direction.black_hole.suspicion())
             .min(),
-        filter: findings::flow_filter(flow),
+        filter: display_filter("tcp", flow.ends),
         ..TracedSubflow::default()
     };
     if let Some(mptcp) = mptcp {

@@ -5,12 +5,12 @@ use std::hint::black_box;
 
 /// The ends of a flow, the same for both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct FlowKey {
     low: Endpoint,
     high: Endpoint,
 }
 
-impl Key {
+impl FlowKey {
     #[inline]
     pub(super) fn new(source: Endpoint, destination: Endpoint) -> Self {
         if source <= destination {
@@ -67,7 +67,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn hash(&self, key: &Key) -> u64 {
+    pub(super) fn hash(&self, key: &FlowKey) -> u64 {
         key.hash(self.seed)
     }
 
@@ -154,9 +154,9 @@ mod tests {
     use super::*;
     use crate::packet::Address;
 
-    fn key(number: u32) -> Key {
+    fn key(number: u32) -> FlowKey {
         let end = |port| Endpoint { address: Address::v4(number.to_be_bytes()), port };
-        Key::new(end(1), end(2))
+        FlowKey::new(end(1), end(2))
     }
 
     fn hash(number: u32) -> u64 {

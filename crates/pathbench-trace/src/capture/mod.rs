@@ -2,7 +2,10 @@
 //!
 //! Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 
+mod batch;
 mod buffer;
+mod byte_order;
+mod damage;
 mod link_type;
 mod pcap;
 mod pcapng;
@@ -10,8 +13,10 @@ mod reader;
 mod source;
 pub mod writer;
 
+pub use batch::{Batch, Frames};
+pub use damage::Damage;
 pub use link_type::{LINK_TYPE_RAW, link_type_name};
-pub use reader::{Batch, Damage, Format, Frames, OpenError, ReadError, Reader};
+pub use reader::{Format, OpenError, ReadError, Reader};
 pub use source::Compression;
 
 /// An interface of a capture: an interface description of pcapng; the one interface of a pcap file.

@@ -1,6 +1,8 @@
 //! pcap, draft-ietf-opsawg-pcap.
 
-use super::reader::{ByteOrder, Damage, LARGEST_PACKET_BYTES, Slot, Slots, Step};
+use super::batch::{Slot, Slots, Step};
+use super::byte_order::ByteOrder;
+use super::damage::{Damage, LARGEST_PACKET_BYTES};
 
 /// Length of the file's header.
 pub(super) const FILE_HEADER_BYTES: usize = 24;

@@ -1,7 +1,9 @@
 //! pcapng, draft-ietf-opsawg-pcapng.
 
 use super::Interface;
-use super::reader::{ByteOrder, Damage, LARGEST_PACKET_BYTES, Slot, Slots, Step};
+use super::batch::{Slot, Slots, Step};
+use super::byte_order::ByteOrder;
+use super::damage::{Damage, LARGEST_PACKET_BYTES};
 
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(super) const INTERFACE_DESCRIPTION: u32 = 1;

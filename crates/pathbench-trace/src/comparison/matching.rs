@@ -1,7 +1,7 @@
 //! Matches the ranges of one direction at two points.
 
-use super::Context;
 use super::clock::{Differences, Sample};
+use super::context::Context;
 use super::reordering::Order;
 use std::collections::VecDeque;
 

@@ -14,6 +14,7 @@
 
 mod acknowledgments;
 mod clock;
+mod context;
 mod matching;
 mod point;
 mod reordering;
@@ -27,29 +28,7 @@ use matching::{Matcher, Piece};
 use pathbench_record::trace::{DirectionComparison, SubflowComparison};
 use point::{Handshake, PointState};
 
-/// The time that a capture covers, by its own clock.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Span {
-    pub first_ns: u64,
-    /// Of the packets so far.
-    pub last_ns: u64,
-    /// No packet will follow.
-    pub ended: bool,
-}
-
-/// Bounds and captures at the time of an observation; arrays by point.
-#[derive(Debug, Clone, Copy)]
-pub struct Context {
-    pub spans: [Span; 2],
-    /// Most ranges that wait for their counterparts, per direction and point.
-    pub waiting: usize,
-}
-
-impl Default for Context {
-    fn default() -> Self {
-        Self { spans: [Span::default(); 2], waiting: 65_536 }
-    }
-}
+pub use context::{Context, Span};
 
 /// Direction of one sender.
 #[derive(Debug, Default)]

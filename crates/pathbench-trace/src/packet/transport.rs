@@ -1,7 +1,21 @@
 //! TCP (RFC 9293), UDP (RFC 768) and the two ICMP messages of path MTU discovery.
 
-use super::network::{IpPacket, skip_extension_headers};
-use super::{Address, Endpoint, Packet, PacketTooBig, Reason, Tcp, Transport, Udp};
+use super::address::{Address, Endpoint};
+use super::extension_headers::skip_extension_headers;
+use super::headers::{Packet, PacketTooBig, Reason, Tcp, Transport, Udp};
+
+/// An IP packet without its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IpPacket<'a> {
+    pub(super) source: Address,
+    pub(super) destination: Address,
+    pub(super) ip_length: u32,
+    pub(super) hop_limit: u8,
+    pub(super) congestion_experienced: bool,
+    pub(super) protocol: u8,
+    pub(super) payload: &'a [u8],
+    pub(super) payload_length: u32,
+}
 
 #[inline]
 fn packet<'a>(ip: &IpPacket<'a>, ports: [u16; 2], transport: Transport<'a>) -> Packet<'a> {

@@ -1,9 +1,9 @@
 //! Which UDP packet belongs to which connection.
 
-use super::connection::{CLIENT, Connection, Place, SERVER, open};
+use super::connection::{CLIENT, Connection, Place, SERVER, Scratch};
+use super::datagram::open;
 use super::header::{ConnectionId, Header, Long, LongType, is_plausible_version, parse};
 use super::keylog::Keylog;
-use super::one_rtt::Scratch;
 use super::{keys, output};
 use crate::packet::{Endpoint, Packet, Udp};
 use pathbench_record::trace::TracedConnection;

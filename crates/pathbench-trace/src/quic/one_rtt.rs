@@ -1,9 +1,9 @@
 //! 1-RTT packets with their keys: packet numbers per path id, streams, acknowledgments, further connection ids.
 
-use super::connection::{Connection, Place};
+use super::connection::{Connection, Place, Scratch, Signal};
 use super::frames::{Frame, Frames};
 use super::header::ConnectionId;
-use super::keys::{self, PacketKeys, Suite, Unprotected};
+use super::keys;
 
 /// Path ids with packet numbers of their own.
 const MAX_PATH_IDS: usize = 256;
@@ -11,90 +11,6 @@ const MAX_PATH_IDS: usize = 256;
 const MAX_GUESSES: usize = 8;
 /// Signals of a connection.
 const MAX_SIGNALS: usize = 256;
-
-/// Keys of one end (RFC 9001, section 6).
-#[derive(Debug)]
-pub(super) struct OneRtt {
-    suite: Suite,
-    version: u32,
-    secret: Vec<u8>,
-    phase: bool,
-    /// Its header protection outlives key updates.
-    first: PacketKeys,
-    current: PacketKeys,
-    next: PacketKeys,
-    previous: Option<PacketKeys>,
-    pub(super) updates: u64,
-}
-
-impl OneRtt {
-    pub(super) fn new(secret: &[u8], suite: Suite, version: u32) -> Option<Self> {
-        let following = keys::next_secret(secret, suite, version)?;
-        Some(Self {
-            suite,
-            version,
-            phase: false,
-            first: PacketKeys::new(secret, suite, version)?,
-            current: PacketKeys::new(secret, suite, version)?,
-            next: PacketKeys::new(&following, suite, version)?,
-            previous: None,
-            secret: following,
-            updates: 0,
-        })
-    }
-
-    fn unprotect(&self, packet: &[u8], number_offset: usize, scratch: &mut Vec<u8>) -> Option<Unprotected> {
-        scratch.clear();
-        scratch.extend_from_slice(packet);
-        self.first.unprotect(scratch, number_offset)
-    }
-
-    /// Decrypts a packet whose header protection was removed in `scratch`.
-    fn open(
-        &mut self,
-        header: usize,
-        path: u32,
-        number: u64,
-        scratch: &mut [u8],
-        copy: &mut Vec<u8>,
-    ) -> Option<()> {
-        let other_phase = scratch.first()? & 4 != 0;
-        let mut attempt = |keys: &PacketKeys| {
-            copy.clear();
-            copy.extend_from_slice(scratch);
-            let length = keys.open(copy, header, path, number)?.len();
-            copy.drain(..header);
-            copy.truncate(length);
-            Some(())
-        };
-        if other_phase == self.phase {
-            return attempt(&self.current);
-        }
-        if self.previous.as_ref().is_some_and(|keys| attempt(keys).is_some()) {
-            return Some(());
-        }
-        attempt(&self.next)?;
-        self.update()
-    }
-
-    fn update(&mut self) -> Option<()> {
-        let following = keys::next_secret(&self.secret, self.suite, self.version)?;
-        let next = PacketKeys::new(&following, self.suite, self.version)?;
-        self.secret = following;
-        let current = std::mem::replace(&mut self.next, next);
-        self.previous = Some(std::mem::replace(&mut self.current, current));
-        self.phase = !self.phase;
-        self.updates += 1;
-        Some(())
-    }
-}
-
-/// Buffers that all connections share.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    pub(super) header: Vec<u8>,
-    pub(super) payload: Vec<u8>,
-}
 
 impl Connection {
     /// Counts the packet, and reads its frames if it can be decrypted.
@@ -245,7 +161,7 @@ impl Connection {
         if self.signals.len() < MAX_SIGNALS {
             let of_path = |id: u64| self.paths.iter().position(|path| path.id.map(u64::from) == Some(id));
             let path = path_id.and_then(of_path).unwrap_or(place.path);
-            self.signals.push(super::connection::Signal { place: Place { path, ..place }, kind, detail });
+            self.signals.push(Signal { place: Place { path, ..place }, kind, detail });
         }
     }
 }
