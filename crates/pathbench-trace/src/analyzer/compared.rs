@@ -2,14 +2,14 @@
 
 use super::counts::Counts;
 use super::table::FlowKey;
-use crate::comparison::{Comparison, Span};
+use crate::comparison::{CaptureSpan, FlowComparison};
 use crate::mptcp::options::{self, Join, MptcpOption};
 use crate::packet::tcp_options::{TcpOption, options};
-use crate::packet::{Endpoint, Packet, Tcp};
+use crate::packet::{FlowEndpoint, PacketHeaders, Tcp};
 use crate::tcp::Flow;
 use std::collections::{HashMap, VecDeque};
 
-/// What a NAT leaves in a SYN.
+/// Fields of a SYN that a NAT does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Signature {
     /// Initial sequence number and timestamp value.
@@ -36,7 +36,7 @@ pub(super) struct Several {
 /// A flow at a second point of capture.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
-    pub(super) comparison: Comparison,
+    pub(super) comparison: FlowComparison,
     /// The flow as the second point has it: figures of a sender are those of the point nearer to it.
     pub(super) flow: Flow,
     /// Number of the flow: indices are used again.
@@ -44,13 +44,13 @@ pub(super) struct Compared {
     /// Capture of the second point.
     pub(super) second: Option<u32>,
     /// The ends at the second point, where a NAT has changed them.
-    pub(super) translated: Option<[Endpoint; 2]>,
+    pub(super) translated: Option<[FlowEndpoint; 2]>,
     /// Time of the first packet of each point's capture, and the start of its first file.
     pub(super) first_ns: [Option<u64>; 2],
 }
 
 impl Compared {
-    pub(super) fn side(&self, packet: &Packet<'_>, ends: [Endpoint; 2]) -> usize {
+    pub(super) fn side(&self, packet: &PacketHeaders<'_>, ends: [FlowEndpoint; 2]) -> usize {
         let client = if self.translated.is_some_and(|translated| translated.contains(&packet.source)) {
             self.translated.map_or(ends[0], |translated| translated[0])
         } else {
@@ -59,17 +59,17 @@ impl Compared {
         usize::from(packet.source != client)
     }
 
-    fn span(&mut self, point: usize, counts: Option<&Counts>) -> Span {
-        let Some(counts) = counts else { return Span::default() };
+    fn span(&mut self, point: usize, counts: Option<&Counts>) -> CaptureSpan {
+        let Some(counts) = counts else { return CaptureSpan::default() };
         let first_ns = *self.first_ns[point].get_or_insert(counts.first_ns.unwrap_or(0));
-        Span { first_ns, last_ns: counts.last_ns, ended: counts.ended }
+        CaptureSpan { first_ns, last_ns: counts.last_ns, ended: counts.ended }
     }
 
-    pub(super) fn spans(&mut self, first: u32, counts: &[Counts]) -> [Span; 2] {
+    pub(super) fn spans(&mut self, first: u32, counts: &[Counts]) -> [CaptureSpan; 2] {
         let second = self.second.map(|second| second as usize);
         [
             self.span(0, counts.get(first as usize)),
-            second.map_or(Span::default(), |second| self.span(1, counts.get(second))),
+            second.map_or(CaptureSpan::default(), |second| self.span(1, counts.get(second))),
         ]
     }
 

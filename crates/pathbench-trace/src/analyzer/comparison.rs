@@ -6,9 +6,9 @@ use super::sequence::Sequence;
 use super::state::{Analyzer, LINGER_NS};
 use super::table::FlowKey;
 use crate::capture::Frame;
-use crate::comparison::Context;
+use crate::comparison::ObservationContext;
 use crate::packet::tcp_options::{TcpOption, options};
-use crate::packet::{Packet, Tcp};
+use crate::packet::{PacketHeaders, Tcp};
 use crate::tcp::{ACK, Flow, SYN};
 use pathbench_record::trace::SubflowComparison;
 
@@ -47,7 +47,7 @@ impl<S: Sequence> Analyzer<S> {
         &self,
         flow: u32,
         capture: u32,
-        packet: &Packet<'_>,
+        packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
     ) -> bool {
         let first = self.flows[flow as usize].capture;
@@ -56,7 +56,7 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// Whether a capture that may be the next file of a flow's first point is one of its second point.
-    fn continues_second(&self, flow: u32, capture: u32, packet: &Packet<'_>, tcp: &Tcp<'_>) -> bool {
+    fn continues_second(&self, flow: u32, capture: u32, packet: &PacketHeaders<'_>, tcp: &Tcp<'_>) -> bool {
         let Subflow { capture: first, comparison, flow, .. } = &self.flows[flow as usize];
         if tcp.flags & SYN != 0 && flow.handshake_ns[2].is_some() {
             return true;
@@ -82,7 +82,7 @@ impl<S: Sequence> Analyzer<S> {
 
     /// Whether a SYN at the second point begins another connection of the same ends. A middlebox may have rewritten
     /// the initial sequence number of a connection that has just begun.
-    pub(super) fn second_begins_anew(&self, flow: u32, packet: &Packet<'_>, tcp: &Tcp<'_>) -> bool {
+    pub(super) fn second_begins_anew(&self, flow: u32, packet: &PacketHeaders<'_>, tcp: &Tcp<'_>) -> bool {
         let subflow = &self.flows[flow as usize];
         let Some(compared) = &subflow.comparison else { return false };
         let side = compared.side(packet, subflow.flow.ends);
@@ -105,10 +105,10 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// The flow of another capture whose SYN this is, with other addresses or ports.
-    pub(super) fn translated(
+    pub(super) fn find_translated(
         &mut self,
         capture: u32,
-        packet: &Packet<'_>,
+        packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
         key: FlowKey,
     ) -> Option<u32> {
@@ -153,7 +153,13 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// A packet at the point of capture that had the flow first.
-    pub(super) fn first_point(&mut self, flow: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {
+    pub(super) fn first_point(
+        &mut self,
+        flow: u32,
+        frame: &Frame<'_>,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+    ) {
         self.observe(flow, 0, frame, packet, tcp);
     }
 
@@ -163,7 +169,7 @@ impl<S: Sequence> Analyzer<S> {
         flow: u32,
         capture: u32,
         frame: &Frame<'_>,
-        packet: &Packet<'_>,
+        packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
     ) {
         let second = self.flows[flow as usize].comparison.as_ref().and_then(|compared| compared.second);
@@ -188,11 +194,20 @@ impl<S: Sequence> Analyzer<S> {
         self.observe(flow, 1, frame, packet, tcp);
     }
 
-    fn observe(&mut self, flow: u32, point: usize, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {
+    fn observe(
+        &mut self,
+        flow: u32,
+        point: usize,
+        frame: &Frame<'_>,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+    ) {
         let subflow = &mut self.flows[flow as usize];
         let (Some(compared), Some(several)) = (&mut subflow.comparison, &mut self.several) else { return };
-        let mut context =
-            Context { spans: compared.spans(subflow.capture, &self.counts), ..Context::default() };
+        let mut context = ObservationContext {
+            spans: compared.spans(subflow.capture, &self.counts),
+            ..ObservationContext::default()
+        };
         if several.waiting > WAITING {
             context.waiting = FEW;
         }
@@ -211,7 +226,7 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// The comparisons of a connection's subflows.
-    pub(super) fn compared(&self, members: &mut [Subflow]) -> Vec<Option<SubflowComparison>> {
+    pub(super) fn finish_comparisons(&self, members: &mut [Subflow]) -> Vec<Option<SubflowComparison>> {
         let result = |member: &mut Subflow| {
             let mut compared = member.comparison.take()?;
             let spans = compared.spans(member.capture, &self.counts);
@@ -220,14 +235,14 @@ impl<S: Sequence> Analyzer<S> {
             // By the flow's sender: the point nearer to it.
             let second_is_client = result.client_capture != member.capture;
             member.flow.take_sender(usize::from(!second_is_client), &mut compared.flow);
-            Some(if member.turned { turned(result) } else { result })
+            Some(if member.turned { exchange_ends(result) } else { result })
         };
         members.iter_mut().map(result).collect()
     }
 }
 
 /// The connection's server has sent the SYN of the subflow.
-fn turned(comparison: SubflowComparison) -> SubflowComparison {
+fn exchange_ends(comparison: SubflowComparison) -> SubflowComparison {
     SubflowComparison {
         client_capture: comparison.server_capture,
         server_capture: comparison.client_capture,

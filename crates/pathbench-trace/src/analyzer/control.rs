@@ -2,7 +2,7 @@
 
 use super::sequence::Sequence;
 use super::state::Analyzer;
-use crate::mptcp::data::DataDirection;
+use crate::mptcp::data::DataLevelDirection;
 use crate::mptcp::keys::{self, Key};
 use crate::mptcp::options::{self, Capable, DataSequenceSignal, Join, Mapping, MptcpOption};
 use crate::mptcp::signal::Signal;
@@ -124,7 +124,7 @@ impl<S: Sequence> Analyzer<S> {
         mptcp.keys[side] = Some(key);
         if mptcp.data[side].is_unused() {
             let initial = keys::initial_data_sequence(version, key);
-            mptcp.data[side] = DataDirection::with_initial_sequence(initial);
+            mptcp.data[side] = DataLevelDirection::with_initial_sequence(initial);
         }
         if mptcp.keys.iter().all(Option::is_some) {
             state.handshake = HandshakeEvidence::Captured;

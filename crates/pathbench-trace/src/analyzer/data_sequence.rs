@@ -7,7 +7,7 @@ use crate::mptcp::data::FARTHEST;
 use crate::mptcp::mapping::Range;
 use crate::mptcp::options::{DataSequence, DataSequenceSignal, Mapping};
 use crate::packet::Tcp;
-use crate::tcp::Direction;
+use crate::tcp::FlowDirection;
 use pathbench_record::trace::HandshakeEvidence;
 
 /// Flows without a first handshake among which a data sequence number is searched.
@@ -201,7 +201,13 @@ impl MptcpSubflow {
     /// Without the SYN, the initial sequence number is not known. No segment precedes the mapping that it carries, so
     /// the lowest difference of sequence number and mapping is the nearest estimate.
     #[inline]
-    fn mapping_start(&mut self, side: usize, direction: &Direction, tcp: &Tcp<'_>, mapping: &Mapping) -> u64 {
+    fn mapping_start(
+        &mut self,
+        side: usize,
+        direction: &FlowDirection,
+        tcp: &Tcp<'_>,
+        mapping: &Mapping,
+    ) -> u64 {
         if direction.syn_captured {
             // 32 bits, relative to the initial sequence number: the nearest position to the data so far.
             let near = direction.next;

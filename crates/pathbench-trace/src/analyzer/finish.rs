@@ -8,8 +8,8 @@ use super::state::Analyzer;
 use crate::display_filter::display_filter;
 use crate::mptcp::checksum::Checksums;
 use crate::mptcp::signal::{Signal, reset_reason};
-use crate::packet::Endpoint;
-use crate::tcp::{Direction, Flow};
+use crate::packet::FlowEndpoint;
+use crate::tcp::{Flow, FlowDirection};
 use pathbench_record::time::rfc3339_from_unix;
 use pathbench_record::trace::{
     ConnectionDirection, Fallback, SubflowDirection, TooBigMessage, TraceDocument, TracedConnection,
@@ -54,7 +54,7 @@ impl<S: Sequence> Analyzer<S> {
             connections: self.kept.into_connections(),
             ..TraceDocument::default()
         };
-        document.findings = findings::of(&document);
+        document.findings = findings::findings(&document);
         (document, self.counts, self.sequence)
     }
 
@@ -134,8 +134,8 @@ impl<S: Sequence> Analyzer<S> {
             members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
-            let comparisons = self.compared(&mut members);
-            let mut result = traced(connection, members, origin_ns);
+            let comparisons = self.finish_comparisons(&mut members);
+            let mut result = traced_connection(connection, members, origin_ns);
             for (subflow, comparison) in result.subflows.iter_mut().zip(comparisons) {
                 subflow.comparison = comparison;
             }
@@ -144,7 +144,7 @@ impl<S: Sequence> Analyzer<S> {
     }
 }
 
-fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> TracedConnection {
+fn traced_connection(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> TracedConnection {
     // A subflow that was guessed may have begun before the first member.
     let first_ns = connection.first_ns;
     let multipath = connection.multipath();
@@ -171,7 +171,7 @@ fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> 
     result.upload = direction(&members, connection.mptcp.as_deref(), 0, multipath);
     result.download = direction(&members, connection.mptcp.as_deref(), 1, multipath);
     if let Some(mptcp) = connection.mptcp.filter(|_| multipath) {
-        level(&mut result, *mptcp, &members, origin_ns);
+        add_data_level(&mut result, *mptcp, &members, origin_ns);
     }
     result.subflows = members.iter_mut().map(|member| subflow(member, origin_ns, multipath)).collect();
     let filters: Vec<&str> = result.subflows.iter().take(8).map(|subflow| subflow.filter.as_str()).collect();
@@ -182,7 +182,7 @@ fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> 
     result
 }
 
-fn connection_ends(subflow: &Subflow) -> [Endpoint; 2] {
+fn connection_ends(subflow: &Subflow) -> [FlowEndpoint; 2] {
     let [client, server] = subflow.flow.ends;
     if subflow.turned { [server, client] } else { [client, server] }
 }
@@ -234,7 +234,12 @@ fn direction(
     result
 }
 
-fn level(result: &mut TracedConnection, mptcp: MptcpConnection, members: &[Subflow], origin_ns: u64) {
+fn add_data_level(
+    result: &mut TracedConnection,
+    mptcp: MptcpConnection,
+    members: &[Subflow],
+    origin_ns: u64,
+) {
     result.version = mptcp.version.map(|version| version.to_string());
     let token = |side: usize| mptcp.tokens[side].map(|token| format!("{token:#010x}"));
     (result.client_token, result.server_token) = (token(0), token(1));
@@ -323,7 +328,7 @@ fn too_big(message: &crate::tcp::TooBig, client: usize, origin_ns: u64) -> TooBi
 }
 
 /// One direction; `mptcp` has its unmapped and its reinjected bytes.
-fn sent_in(direction: Direction, mptcp: Option<(u64, u64)>) -> SubflowDirection {
+fn sent_in(direction: FlowDirection, mptcp: Option<(u64, u64)>) -> SubflowDirection {
     SubflowDirection {
         packets: direction.packets,
         ip_bytes: direction.ip_bytes,

@@ -18,16 +18,16 @@ mod state;
 mod table;
 mod touch;
 
-use crate::capture::{Frame, Interface};
-use crate::packet::{Dissected, Packet, PacketTooBig, Tcp, Transport, dissect};
+use crate::capture::{Frame, InterfaceDescription};
+use crate::packet::{Dissected, PacketHeaders, PacketTooBig, Tcp, TransportHeader, dissect};
 use crate::tcp::{ACK, Flow, SYN};
 use connection::{Connection, Kind, SUBFLOWS, Subflow};
 use state::Lookup;
 use table::FlowKey;
 
 pub use counts::Counts;
-pub use sequence::{Segment, SegmentKind, Sequence};
-pub use state::{Analyzer, Options};
+pub use sequence::{SegmentKind, Sequence, TracedSegment};
+pub use state::{Analyzer, AnalyzerOptions};
 
 /// Most live flows. When there are more, the connection that was idle for longest among some is ended.
 const LIVE_FLOWS: usize = 400_000;
@@ -37,10 +37,10 @@ impl<S: Sequence> Analyzer<S> {
     pub fn batch<'a>(
         &mut self,
         capture: u32,
-        interfaces: &[Interface],
+        interfaces: &[InterfaceDescription],
         frames: impl Iterator<Item = Frame<'a>>,
     ) {
-        let mut packets: Vec<(Frame<'a>, Packet<'a>)> = Vec::with_capacity(64);
+        let mut packets: Vec<(Frame<'a>, PacketHeaders<'a>)> = Vec::with_capacity(64);
         for frame in frames {
             self.count(capture, &frame);
             let link_type =
@@ -90,16 +90,16 @@ impl<S: Sequence> Analyzer<S> {
     #[inline]
     fn look_up<'a>(
         &mut self,
-        packet: Packet<'a>,
+        packet: PacketHeaders<'a>,
         frame: Frame<'a>,
-        packets: &mut Vec<(Frame<'a>, Packet<'a>)>,
+        packets: &mut Vec<(Frame<'a>, PacketHeaders<'a>)>,
     ) {
         self.look_up_only(&packet);
         packets.push((frame, packet));
     }
 
     #[inline]
-    fn look_up_only(&mut self, packet: &Packet<'_>) {
+    fn look_up_only(&mut self, packet: &PacketHeaders<'_>) {
         let key = FlowKey::new(packet.source, packet.destination);
         let hash = self.table.hash(&key);
         self.table.touch(hash);
@@ -107,7 +107,7 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// Second and third stage.
-    fn stages<'a>(&mut self, capture: u32, packets: &mut Vec<(Frame<'a>, Packet<'a>)>) {
+    fn stages<'a>(&mut self, capture: u32, packets: &mut Vec<(Frame<'a>, PacketHeaders<'a>)>) {
         let mut lookups = std::mem::take(&mut self.lookups);
         for lookup in &mut lookups {
             lookup.flow = self.table.likely(lookup.hash);
@@ -133,13 +133,13 @@ impl<S: Sequence> Analyzer<S> {
         }
         for (lookup, (frame, packet)) in lookups.iter().zip(packets.iter()) {
             match &packet.transport {
-                Transport::Tcp(tcp) => self.tcp(capture, frame, packet, tcp, lookup),
-                Transport::Udp(udp) => {
+                TransportHeader::Tcp(tcp) => self.tcp(capture, frame, packet, tcp, lookup),
+                TransportHeader::Udp(udp) => {
                     if self.is_first_point(capture, lookup.key) {
                         self.quic.push(frame.time_ns, packet, udp);
                     }
                 }
-                Transport::TooBig(message) => self.too_big(message, frame.time_ns),
+                TransportHeader::TooBig(message) => self.too_big(message, frame.time_ns),
             }
         }
         packets.clear();
@@ -148,7 +148,14 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     #[inline]
-    fn tcp(&mut self, capture: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>, lookup: &Lookup) {
+    fn tcp(
+        &mut self,
+        capture: u32,
+        frame: &Frame<'_>,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+        lookup: &Lookup,
+    ) {
         // An earlier packet of the batch may have changed the table.
         let known = match lookup.flow {
             Some(flow) if self.flows.get(flow as usize).is_some_and(|subflow| subflow.has(&lookup.key)) => {
@@ -158,7 +165,7 @@ impl<S: Sequence> Analyzer<S> {
         };
         let flow = match known {
             Some(flow) if !self.begins_anew(flow, capture, packet, tcp) => flow,
-            _ => match self.translated(capture, packet, tcp, lookup.key) {
+            _ => match self.find_translated(capture, packet, tcp, lookup.key) {
                 Some(flow) => flow,
                 None => self.begin(capture, packet, tcp, frame.time_ns, lookup.key),
             },
@@ -180,7 +187,7 @@ impl<S: Sequence> Analyzer<S> {
 
     /// A SYN with another sequence number, after the end of the old connection of the same ends.
     #[inline]
-    fn begins_anew(&self, flow: u32, capture: u32, packet: &Packet<'_>, tcp: &Tcp<'_>) -> bool {
+    fn begins_anew(&self, flow: u32, capture: u32, packet: &PacketHeaders<'_>, tcp: &Tcp<'_>) -> bool {
         if tcp.flags & (SYN | ACK) != SYN {
             return false;
         }
@@ -193,7 +200,14 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// A new flow, in the connection that its token names or in one of its own.
-    fn begin(&mut self, capture: u32, packet: &Packet<'_>, tcp: &Tcp<'_>, time_ns: u64, key: FlowKey) -> u32 {
+    fn begin(
+        &mut self,
+        capture: u32,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+        time_ns: u64,
+        key: FlowKey,
+    ) -> u32 {
         if self.live_flows >= LIVE_FLOWS {
             self.end_idle();
         }
@@ -241,11 +255,11 @@ impl<S: Sequence> Analyzer<S> {
     }
 }
 
-/// Puts a value into a free place.
+/// Stores a value at a free index.
 fn store<T>(values: &mut Vec<T>, free: &mut Vec<u32>, value: T) -> u32 {
-    if let Some(place) = free.pop() {
-        values[place as usize] = value;
-        return place;
+    if let Some(index) = free.pop() {
+        values[index as usize] = value;
+        return index;
     }
     values.push(value);
     (values.len() - 1) as u32

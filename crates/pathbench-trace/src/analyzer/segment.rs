@@ -1,18 +1,24 @@
 //! The analysis of one segment of a known flow.
 
 use super::connection::{Kind, Subflow};
-use super::sequence::{Segment, SegmentKind, Sequence};
+use super::sequence::{SegmentKind, Sequence, TracedSegment};
 use super::state::{Analyzer, LINGER_NS, LINGER_SEVERAL_NS};
 use crate::capture::Frame;
 use crate::mptcp::data::Carried;
 use crate::mptcp::options::{self, MptcpOption};
 use crate::packet::tcp_options::{TcpOption, options};
-use crate::packet::{Packet, Tcp};
+use crate::packet::{PacketHeaders, Tcp};
 use crate::tcp::{ACK, Arrival, FIN, RST, SYN};
 
 impl<S: Sequence> Analyzer<S> {
     #[inline]
-    pub(super) fn segment(&mut self, flow: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {
+    pub(super) fn segment(
+        &mut self,
+        flow: u32,
+        frame: &Frame<'_>,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+    ) {
         let time_ns = frame.time_ns;
         let subflow = &mut self.flows[flow as usize];
         let side = subflow.flow.side(packet.source);
@@ -144,7 +150,7 @@ impl<S: Sequence> Analyzer<S> {
         let data = connection.mptcp.as_ref().map(|mptcp| &mptcp.data);
         self.sequence.segment(
             frame,
-            &Segment {
+            &TracedSegment {
                 capture: subflow.capture,
                 connection: connection.id,
                 subflow: subflow.ordinal,

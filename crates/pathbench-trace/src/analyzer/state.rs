@@ -18,7 +18,7 @@ pub(super) const LINGER_SEVERAL_NS: u64 = 30_000_000_000;
 
 /// Limits and inputs of an analysis.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct AnalyzerOptions {
     /// Connections whose details the result has: those with the most payload.
     pub most: usize,
     /// Seed of the flow table.
@@ -66,7 +66,7 @@ pub(super) struct Lookup {
 }
 
 impl<S: Sequence> Analyzer<S> {
-    pub fn new(options: Options, quic: Quic, sequence: S) -> Self {
+    pub fn new(options: AnalyzerOptions, quic: Quic, sequence: S) -> Self {
         Self {
             table: Table::new(options.seed),
             counts: vec![Counts::default(); options.captures.max(1)],

@@ -1,7 +1,7 @@
 //! Frames that the reader has found in its buffer.
 
 use super::damage::Damage;
-use super::{Frame, Interface};
+use super::{Frame, InterfaceDescription};
 
 /// Most frames of a batch.
 const BATCH_FRAMES: usize = 64;
@@ -52,7 +52,11 @@ impl Slots {
     }
 
     /// `bytes` are those of the buffer that was scanned; `None` without a frame.
-    pub(super) fn batch<'a>(&'a self, bytes: &'a [u8], interfaces: &'a [Interface]) -> Option<Batch<'a>> {
+    pub(super) fn batch<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        interfaces: &'a [InterfaceDescription],
+    ) -> Option<Batch<'a>> {
         (!self.is_empty()).then_some(Batch { bytes, slots: &self.0, interfaces })
     }
 }
@@ -62,7 +66,7 @@ impl Slots {
 pub struct Batch<'a> {
     bytes: &'a [u8],
     slots: &'a [Slot],
-    interfaces: &'a [Interface],
+    interfaces: &'a [InterfaceDescription],
 }
 
 impl<'a> Batch<'a> {
@@ -80,8 +84,8 @@ impl<'a> Batch<'a> {
         self.slots.is_empty()
     }
 
-    /// [`Reader::interfaces`](super::Reader::interfaces), as the batch borrows the reader.
-    pub fn interfaces(&self) -> &'a [Interface] {
+    /// [`CaptureReader::interfaces`](super::CaptureReader::interfaces), as the batch borrows the reader.
+    pub fn interfaces(&self) -> &'a [InterfaceDescription] {
         self.interfaces
     }
 }

@@ -39,7 +39,7 @@ impl Header {
 }
 
 impl Pcap {
-    pub(super) fn of_magic(magic: [u8; 4]) -> Option<Self> {
+    pub(super) fn from_magic(magic: [u8; 4]) -> Option<Self> {
         [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| {
             let (unit_ns, skipped_bytes) = match order.u32(magic) {
                 MICROSECONDS => (1_000, 0),

@@ -1,4 +1,4 @@
-use super::Interface;
+use super::InterfaceDescription;
 use super::batch::{Batch, Slots, Step};
 use super::buffer::Buffer;
 use super::damage::Damage;
@@ -26,7 +26,7 @@ pub enum OpenError {
 /// Why a file cannot be read any further. Offsets count uncompressed bytes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ReadError {
+pub enum CaptureReadError {
     #[error("cannot read the file after byte {offset}: {source}")]
     Io { offset: u64, source: io::Error },
     #[error("the file ends within a {} at byte {offset}", format.unit())]
@@ -66,15 +66,15 @@ enum Layout {
 /// Reads a capture file from start to end: pcap (draft-ietf-opsawg-pcap) with microseconds or nanoseconds, its variant
 /// by Alexey Kuznetsov, or pcapng (draft-ietf-opsawg-pcapng), optionally compressed with gzip or zstd.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct CaptureReader<R> {
     buffer: Buffer<Source<R>>,
     layout: Layout,
-    interfaces: Vec<Interface>,
+    interfaces: Vec<InterfaceDescription>,
     slots: Slots,
     ended: bool,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> CaptureReader<R> {
     /// Reads the file's header. `source` needs no buffer of its own.
     pub fn open(source: R) -> Result<Self, OpenError> {
         let source = Source::open(source).map_err(|source| OpenError::Io { source })?;
@@ -88,7 +88,7 @@ impl<R: Read> Reader<R> {
         reads(&mut buffer, 4)?;
         let Some(magic) = buffer.unread().first_chunk::<4>() else { return Err(OpenError::UnknownFormat) };
         let mut interfaces = Vec::new();
-        let layout = if let Some(pcap) = Pcap::of_magic(*magic) {
+        let layout = if let Some(pcap) = Pcap::from_magic(*magic) {
             reads(&mut buffer, FILE_HEADER_BYTES)?;
             let Some(bytes) = buffer.unread().first_chunk() else { return Err(OpenError::UnknownFormat) };
             let header = pcap.header(*bytes);
@@ -97,7 +97,7 @@ impl<R: Read> Reader<R> {
             Layout::Pcap(header.pcap)
         } else if Pcapng::is_magic(*magic) {
             reads(&mut buffer, SECTION_START_BYTES)?;
-            let pcapng = buffer.unread().first_chunk().and_then(|start| Pcapng::of_start(*start));
+            let pcapng = buffer.unread().first_chunk().and_then(|start| Pcapng::from_start(*start));
             Layout::Pcapng(pcapng.ok_or(OpenError::UnknownFormat)?)
         } else {
             return Err(OpenError::UnknownFormat);
@@ -108,7 +108,7 @@ impl<R: Read> Reader<R> {
     /// The next frames, at least one and at most 64; `None` at the end of the file.
     ///
     /// A truncated or damaged file yields the frames before the damage, then one error, then `None`.
-    pub fn batch(&mut self) -> Result<Option<Batch<'_>>, ReadError> {
+    pub fn batch(&mut self) -> Result<Option<Batch<'_>>, CaptureReadError> {
         self.slots.clear();
         while self.slots.is_empty() && !self.ended {
             if let Err(error) = self.advance() {
@@ -120,7 +120,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Fills the slots from the buffer, or the buffer from the source if it lacks a whole frame.
-    fn advance(&mut self) -> Result<(), ReadError> {
+    fn advance(&mut self) -> Result<(), CaptureReadError> {
         let (bytes, start) = (self.buffer.bytes(), self.buffer.start());
         let (next, step) = match &mut self.layout {
             Layout::Pcap(pcap) => pcap.scan(bytes, start, &mut self.slots),
@@ -137,21 +137,21 @@ impl<R: Read> Reader<R> {
         let offset = self.position();
         match step {
             Step::Full => Ok(()),
-            Step::Damage(damage) => Err(ReadError::Damaged { offset, damage }),
+            Step::Damage(damage) => Err(CaptureReadError::Damaged { offset, damage }),
             Step::More(needed) => match self.buffer.fill(needed) {
                 Ok(true) => Ok(()),
                 Ok(false) if self.buffer.unread().is_empty() => {
                     self.ended = true;
                     Ok(())
                 }
-                Ok(false) => Err(ReadError::Truncated { offset, format: self.format() }),
-                Err(source) => Err(ReadError::Io { offset, source }),
+                Ok(false) => Err(CaptureReadError::Truncated { offset, format: self.format() }),
+                Err(source) => Err(CaptureReadError::Io { offset, source }),
             },
         }
     }
 
     /// The interfaces of all sections up to the last batch, in the order of the file.
-    pub fn interfaces(&self) -> &[Interface] {
+    pub fn interfaces(&self) -> &[InterfaceDescription] {
         &self.interfaces
     }
 
@@ -172,11 +172,11 @@ impl<R: Read> Reader<R> {
     }
 }
 
-fn interface(header: Header) -> Result<Interface, OpenError> {
+fn interface(header: Header) -> Result<InterfaceDescription, OpenError> {
     if !header.is_supported() {
         let (major, minor) = header.version;
         return Err(OpenError::Version { major, minor });
     }
     let Header { link_type, snap_length, .. } = header;
-    Ok(Interface { link_type, snap_length, ..Interface::default() })
+    Ok(InterfaceDescription { link_type, snap_length, ..InterfaceDescription::default() })
 }

@@ -2,7 +2,7 @@
 
 /// The time that a capture covers, by its own clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Span {
+pub struct CaptureSpan {
     pub first_ns: u64,
     /// Of the packets so far.
     pub last_ns: u64,
@@ -12,14 +12,14 @@ pub struct Span {
 
 /// Bounds and captures at the time of an observation; arrays by point.
 #[derive(Debug, Clone, Copy)]
-pub struct Context {
-    pub spans: [Span; 2],
+pub struct ObservationContext {
+    pub spans: [CaptureSpan; 2],
     /// Most ranges that wait for their counterparts, per direction and point.
     pub waiting: usize,
 }
 
-impl Default for Context {
+impl Default for ObservationContext {
     fn default() -> Self {
-        Self { spans: [Span::default(); 2], waiting: 65_536 }
+        Self { spans: [CaptureSpan::default(); 2], waiting: 65_536 }
     }
 }

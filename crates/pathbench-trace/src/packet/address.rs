@@ -32,13 +32,13 @@ impl From<Ipv4Addr> for Address {
 
 /// Address and port of one end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Endpoint {
+pub struct FlowEndpoint {
     pub address: Address,
     pub port: u16,
 }
 
-impl From<Endpoint> for SocketAddr {
-    fn from(endpoint: Endpoint) -> Self {
+impl From<FlowEndpoint> for SocketAddr {
+    fn from(endpoint: FlowEndpoint) -> Self {
         Self::new(endpoint.address.into(), endpoint.port)
     }
 }

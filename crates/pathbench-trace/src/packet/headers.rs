@@ -1,12 +1,12 @@
 //! The result of dissecting a frame: a packet, a fragment, or the reason for neither.
 
-use super::address::{Address, Endpoint};
+use super::address::{Address, FlowEndpoint};
 
 /// The headers of one packet, or of a packet that was put together from its fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<'a> {
-    pub source: Endpoint,
-    pub destination: Endpoint,
+pub struct PacketHeaders<'a> {
+    pub source: FlowEndpoint,
+    pub destination: FlowEndpoint,
     /// Bytes of the IP packet on the wire: total length of IPv4, 40 + payload length of IPv6. A GSO or GRO packet whose
     /// header has length 0 (BIG TCP) has the length that the capture gives.
     pub ip_length: u32,
@@ -14,11 +14,11 @@ pub struct Packet<'a> {
     pub hop_limit: u8,
     /// Congestion experienced (RFC 3168).
     pub congestion_experienced: bool,
-    pub transport: Transport<'a>,
+    pub transport: TransportHeader<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport<'a> {
+pub enum TransportHeader<'a> {
     Tcp(Tcp<'a>),
     Udp(Udp<'a>),
     /// ICMP "fragmentation needed" or `ICMPv6` "packet too big".
@@ -52,8 +52,8 @@ pub struct PacketTooBig {
     /// Of the next hop; 0 from routers older than RFC 1191.
     pub mtu: u32,
     /// Of the quoted packet.
-    pub source: Endpoint,
-    pub destination: Endpoint,
+    pub source: FlowEndpoint,
+    pub destination: FlowEndpoint,
     /// 6 or 17.
     pub protocol: u8,
     /// Of the quoted TCP header, if the quotation has it.
@@ -87,7 +87,7 @@ pub struct Fragment<'a> {
 /// Result of [`dissect`](super::dissect).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dissected<'a> {
-    Packet(Packet<'a>),
+    Packet(PacketHeaders<'a>),
     /// For [`Reassembly`](super::reassembly::Reassembly).
     Fragment(Fragment<'a>),
     Other(Reason),

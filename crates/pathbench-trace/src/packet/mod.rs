@@ -9,8 +9,8 @@ pub mod reassembly;
 pub mod tcp_options;
 mod transport;
 
-pub use address::{Address, Endpoint};
-pub use headers::{Dissected, Fragment, Packet, PacketTooBig, Reason, Tcp, Transport, Udp};
+pub use address::{Address, FlowEndpoint};
+pub use headers::{Dissected, Fragment, PacketHeaders, PacketTooBig, Reason, Tcp, TransportHeader, Udp};
 
 /// Finds the headers of a frame. `link_type` is the number of <https://www.tcpdump.org/linktypes.html>;
 /// `original_length` is the frame's length on the wire, of which `frame_bytes` were captured.

@@ -76,7 +76,7 @@ fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
     };
     let payload_length = ip_length.checked_sub(header_length).ok_or(Reason::Malformed)?;
     let (source, destination) = (Address::v4([s0, s1, s2, s3]), Address::v4([d0, d1, d2, d3]));
-    let payload = captured(bytes, header_length as usize, ip_length)?;
+    let payload = captured_payload(bytes, header_length as usize, ip_length)?;
     let congestion_experienced = traffic_class & 3 == 3;
     let fragment = u16::from_be_bytes([f0, f1]);
     if fragment & (IPV4_MORE_FRAGMENTS | 0x1fff) != 0 {
@@ -110,7 +110,7 @@ fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
 
 /// Captured bytes of the IP packet from `offset`, without the padding of the link layer.
 #[inline]
-fn captured(bytes: &[u8], offset: usize, ip_length: u32) -> Result<&[u8], Reason> {
+fn captured_payload(bytes: &[u8], offset: usize, ip_length: u32) -> Result<&[u8], Reason> {
     let end = bytes.len().min(ip_length as usize);
     bytes.get(offset..end).ok_or(Reason::Truncated)
 }
@@ -134,7 +134,7 @@ fn ipv6(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
     let (source, destination) = addresses.split_at(16);
     let address = |bytes: &[u8]| bytes.first_chunk().copied().map(Address::v6).ok_or(Reason::Malformed);
     let (source, destination) = (address(source)?, address(destination)?);
-    let payload = captured(bytes, 40, ip_length)?;
+    let payload = captured_payload(bytes, 40, ip_length)?;
     let congestion_experienced = v1 & 0x30 == 0x30;
     let chain = skip_extension_headers(*next_header, payload)?;
     let payload_length = length.checked_sub(chain.length as u32).ok_or(Reason::Malformed)?;

@@ -7,7 +7,7 @@ use super::one_rtt_keys::OneRtt;
 use super::path::{Direction, NumberSpace, Path};
 use super::streams::Streams;
 use super::tls::{CryptoStream, TransportParameters};
-use crate::packet::Endpoint;
+use crate::packet::FlowEndpoint;
 use std::collections::BTreeMap;
 
 /// Indices of the ends.
@@ -21,7 +21,7 @@ const MAX_IDS: usize = 256;
 
 /// Sender, time and path of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PacketContext {
     pub(super) time_ns: u64,
     /// [`CLIENT`] or [`SERVER`] sent it.
     pub(super) side: usize,
@@ -31,7 +31,7 @@ pub(super) struct Place {
 
 #[derive(Debug, Clone)]
 pub(super) struct Signal {
-    pub(super) place: Place,
+    pub(super) context: PacketContext,
     pub(super) kind: &'static str,
     pub(super) detail: Option<String>,
 }
@@ -104,7 +104,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(time_ns: u64, client: Endpoint, server: Endpoint, first: &Header<'_>) -> Self {
+    pub(super) fn new(time_ns: u64, client: FlowEndpoint, server: FlowEndpoint, first: &Header<'_>) -> Self {
         let mut connection = Self { start_ns: time_ns, end_ns: time_ns, ..Self::default() };
         if let Header::Long(Long { version, destination, .. })
         | Header::UnknownVersion { version, destination, .. } = *first
@@ -130,7 +130,12 @@ impl Connection {
     }
 
     /// The index of the 4-tuple; `None` if there are too many.
-    pub(super) fn add_path(&mut self, time_ns: u64, client: Endpoint, server: Endpoint) -> Option<usize> {
+    pub(super) fn add_path(
+        &mut self,
+        time_ns: u64,
+        client: FlowEndpoint,
+        server: FlowEndpoint,
+    ) -> Option<usize> {
         let known = self.paths.iter().position(|path| (path.client, path.server) == (client, server));
         if known.is_some() {
             return known;
@@ -151,8 +156,8 @@ impl Connection {
         None
     }
 
-    pub(super) fn direction(&mut self, place: Place) -> Option<&mut Direction> {
-        self.paths.get_mut(place.path)?.directions.get_mut(place.side)
+    pub(super) fn direction(&mut self, context: PacketContext) -> Option<&mut Direction> {
+        self.paths.get_mut(context.path)?.directions.get_mut(context.side)
     }
 
     pub(super) fn learn_id(&mut self, side: usize, id: ConnectionId, path: u32) {

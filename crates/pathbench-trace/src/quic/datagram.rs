@@ -1,7 +1,7 @@
 //! The packets of a datagram, and the handshake in those with a long header.
 
-use super::connection::{CLIENT, Connection, Place, SERVER, Scratch};
-use super::frames::{Frame, Frames};
+use super::connection::{CLIENT, Connection, PacketContext, SERVER, Scratch};
+use super::frames::{QuicFrame, QuicFrames};
 use super::header::{ConnectionId, Header, Long, LongType, parse};
 use super::keylog::Keylog;
 use super::keys::{self, PacketKeys, Suite};
@@ -15,30 +15,36 @@ const MIN_REPEATED_ID: usize = 4;
 
 impl Connection {
     /// Reads the packets of a datagram.
-    pub(super) fn datagram(&mut self, place: Place, payload: &[u8], keylog: &Keylog, scratch: &mut Scratch) {
-        self.end_ns = self.end_ns.max(place.time_ns);
-        if place.side == SERVER {
-            self.first_server_ns.get_or_insert(place.time_ns);
+    pub(super) fn datagram(
+        &mut self,
+        context: PacketContext,
+        payload: &[u8],
+        keylog: &Keylog,
+        scratch: &mut Scratch,
+    ) {
+        self.end_ns = self.end_ns.max(context.time_ns);
+        if context.side == SERVER {
+            self.first_server_ns.get_or_insert(context.time_ns);
         }
         let mut rest = payload;
         let mut coalesced_to: Option<ConnectionId> = None;
         while let Some((header, after)) = parse(rest) {
             match header {
                 Header::Long(long) => {
-                    self.long(place, &long, keylog, scratch);
+                    self.long(context, &long, keylog, scratch);
                     coalesced_to = Some(long.destination);
                 }
                 Header::Short { packet } => {
                     // RFC 9000, section 12.2: bytes without the first packet's connection id are no packet.
                     let after_first = packet.get(1..).unwrap_or_default();
                     if coalesced_to.is_none_or(|id| after_first.starts_with(id.as_slice())) {
-                        for packet in packet.chunks(self.segment_length(place.side, packet)) {
-                            self.short(place, packet, scratch);
+                        for packet in packet.chunks(self.segment_length(context.side, packet)) {
+                            self.short(context, packet, scratch);
                         }
                     }
                 }
                 Header::Retry { version, source, .. } => {
-                    if place.side == SERVER
+                    if context.side == SERVER
                         && !self.retry
                         && keys::is_retry_valid(version, &self.original, rest)
                     {
@@ -46,8 +52,8 @@ impl Connection {
                         self.rekey(version, source);
                     }
                 }
-                Header::VersionNegotiation { .. } => self.version_negotiation |= place.side == SERVER,
-                Header::UnknownVersion { source, .. } => self.learn_id(place.side, source, 0),
+                Header::VersionNegotiation { .. } => self.version_negotiation |= context.side == SERVER,
+                Header::UnknownVersion { source, .. } => self.learn_id(context.side, source, 0),
             }
             rest = after;
             if rest.is_empty() {
@@ -71,7 +77,7 @@ impl Connection {
         if packet.chunks(segment).all(same) { segment } else { whole }
     }
 
-    fn long(&mut self, place: Place, long: &Long<'_>, keylog: &Keylog, scratch: &mut Scratch) {
+    fn long(&mut self, context: PacketContext, long: &Long<'_>, keylog: &Keylog, scratch: &mut Scratch) {
         let space = match long.long_type {
             LongType::Initial => {
                 self.counts.initial += 1;
@@ -86,12 +92,12 @@ impl Connection {
                 return;
             }
         };
-        if self.open_long(place.side, space, long, scratch).is_some() {
+        if self.open_long(context.side, space, long, scratch).is_some() {
             self.version = long.version;
-            self.learn_id(place.side, long.source, 0);
-            self.crypto_frames(place.side, space, &scratch.payload, keylog);
-        } else if self.id_length.get(place.side).is_some_and(Option::is_none) {
-            self.learn_id(place.side, long.source, 0);
+            self.learn_id(context.side, long.source, 0);
+            self.crypto_frames(context.side, space, &scratch.payload, keylog);
+        } else if self.id_length.get(context.side).is_some_and(Option::is_none) {
+            self.learn_id(context.side, long.source, 0);
         }
     }
 
@@ -120,8 +126,8 @@ impl Connection {
             return;
         };
         let mut added = false;
-        for frame in Frames::new(payload) {
-            if let Frame::Crypto { offset, data } = frame {
+        for frame in QuicFrames::new(payload) {
+            if let QuicFrame::Crypto { offset, data } = frame {
                 stream.push(offset, data);
                 added = true;
             }
@@ -141,8 +147,8 @@ impl Connection {
     }
 
     fn hello(&mut self, side: usize, space: usize, hello: Hello, keylog: &Keylog) {
-        if let Some(place) = self.parameters.get_mut(side).filter(|_| hello.parameters.is_some()) {
-            place.clone_from(&hello.parameters);
+        if let Some(parameters) = self.parameters.get_mut(side).filter(|_| hello.parameters.is_some()) {
+            parameters.clone_from(&hello.parameters);
         }
         match (side, space) {
             (CLIENT, _) => {
@@ -180,8 +186,8 @@ impl Connection {
             let keys = |secret: &[u8]| PacketKeys::new(secret, suite, self.version);
             self.handshake = keys(client).zip(keys(server)).map(|(client, server)| [client, server]);
         }
-        for (place, secret) in self.one_rtt.iter_mut().zip(&secrets.traffic) {
-            *place = secret.as_ref().and_then(|secret| OneRtt::new(secret, suite, self.version));
+        for (keys, secret) in self.one_rtt.iter_mut().zip(&secrets.traffic) {
+            *keys = secret.as_ref().and_then(|secret| OneRtt::new(secret, suite, self.version));
         }
     }
 }

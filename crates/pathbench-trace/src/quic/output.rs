@@ -140,10 +140,10 @@ fn subflow_direction(direction: &Direction, decrypted: bool) -> SubflowDirection
 
 fn traced_signal(signal: &Signal, seconds: &impl Fn(u64) -> f64) -> TracedSignal {
     TracedSignal {
-        at_s: seconds(signal.place.time_ns),
+        at_s: seconds(signal.context.time_ns),
         kind: signal.kind.to_owned(),
-        sender: if signal.place.side == CLIENT { "client" } else { "server" }.to_owned(),
-        subflow: signal.place.path as u32,
+        sender: if signal.context.side == CLIENT { "client" } else { "server" }.to_owned(),
+        subflow: signal.context.path as u32,
         detail: signal.detail.clone(),
         ..TracedSignal::default()
     }
