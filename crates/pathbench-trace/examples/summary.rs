@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "it prints its result")]
 
-use pathbench_trace::analysis::{Parameters, analyse, open};
+use pathbench_trace::analysis::{AnalysisParameters, analyse, open};
 use pathbench_trace::quic::Quic;
 
 fn main() {
@@ -10,7 +10,7 @@ fn main() {
         let file = std::fs::File::open(&name).ok()?;
         open(name, file).ok()
     });
-    let parameters = Parameters { most: 5, seed: 1 };
+    let parameters = AnalysisParameters { most: 5, seed: 1 };
     let document = analyse(sources.collect(), &parameters, Quic::new(None), ()).document;
     println!("{}", serde_json::to_string_pretty(&document).unwrap_or_default());
 }

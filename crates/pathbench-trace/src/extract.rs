@@ -1,7 +1,7 @@
 //! The packets of chosen connections as captures of their own, with a comment on each packet.
 
-use crate::analyzer::{Segment, SegmentKind, Sequence};
-use crate::capture::{Frame, Interface, writer};
+use crate::analyzer::{SegmentKind, Sequence, TracedSegment};
+use crate::capture::{Frame, InterfaceDescription, writer};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -19,7 +19,11 @@ pub struct Extract<F> {
 
 impl<F: FnMut(u64, &[u8])> Extract<F> {
     /// `interfaces` are those of each capture.
-    pub fn new(connections: impl IntoIterator<Item = u64>, interfaces: &[Vec<Interface>], sink: F) -> Self {
+    pub fn new(
+        connections: impl IntoIterator<Item = u64>,
+        interfaces: &[Vec<InterfaceDescription>],
+        sink: F,
+    ) -> Self {
         let mut begin = Vec::new();
         writer::begin(&interfaces.concat(), &mut begin);
         let captures = connections.into_iter().map(|id| (id, begin.clone())).collect();
@@ -43,7 +47,7 @@ impl<F: FnMut(u64, &[u8])> Extract<F> {
 impl<F: FnMut(u64, &[u8])> Sequence for Extract<F> {
     const ACTIVE: bool = true;
 
-    fn segment(&mut self, frame: &Frame<'_>, segment: &Segment) {
+    fn segment(&mut self, frame: &Frame<'_>, segment: &TracedSegment) {
         let Some(out) = self.captures.get_mut(&segment.connection) else { return };
         if frame.bytes.is_empty() {
             // Reassembled from fragments.
@@ -66,7 +70,7 @@ impl<F: FnMut(u64, &[u8])> Sequence for Extract<F> {
     }
 }
 
-fn describe(segment: &Segment, out: &mut String) {
+fn describe(segment: &TracedSegment, out: &mut String) {
     let direction = if segment.sender == 0 { "upload" } else { "download" };
     let _written = write!(out, "subflow {}, {direction}", segment.subflow);
     if segment.kind != SegmentKind::Control {

@@ -1,6 +1,6 @@
 //! Time-sequence graphs of chosen connections: a second pass over their captures, in bounded memory.
 
-use crate::analyzer::{Segment, SegmentKind, Sequence};
+use crate::analyzer::{SegmentKind, Sequence, TracedSegment};
 use crate::capture::Frame;
 use pathbench_record::trace::{SequenceLine, SequenceSegment};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,7 +129,7 @@ impl Graphs {
         self.lines.into_iter().map(line).collect()
     }
 
-    fn data(&mut self, key: Key, range: (u64, u64), segment: &Segment) {
+    fn data(&mut self, key: Key, range: (u64, u64), segment: &TracedSegment) {
         let special = |value: &(u64, u64, u64, SegmentKind, u32)| {
             matches!(value.3, SegmentKind::Retransmission | SegmentKind::Reinjection)
         };
@@ -151,7 +151,7 @@ impl Graphs {
 impl Sequence for Graphs {
     const ACTIVE: bool = true;
 
-    fn segment(&mut self, _: &Frame<'_>, segment: &Segment) {
+    fn segment(&mut self, _: &Frame<'_>, segment: &TracedSegment) {
         let (connection, sender) = (segment.connection, segment.sender);
         if !self.connections.contains(&connection) {
             return;

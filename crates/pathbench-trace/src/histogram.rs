@@ -11,7 +11,7 @@ const WAITING: usize = 4;
 
 /// A histogram of nanoseconds whose buckets grow with the value. It stores the powers of two in use.
 #[derive(Debug, Clone, Default)]
-pub struct Histogram {
+pub struct DurationHistogram {
     waiting: [u64; WAITING],
     count: u64,
     min_ns: u64,
@@ -28,7 +28,7 @@ struct Octave {
 
 /// Octave and bucket of a value; octave 0 has the values below `SUB`, each in a bucket of its own.
 #[inline]
-fn place(value: u64) -> (u32, usize) {
+fn octave_and_bucket(value: u64) -> (u32, usize) {
     let octave = (64 - value.leading_zeros()).saturating_sub(SUB_BITS);
     let shift = octave.saturating_sub(1);
     (octave, (value >> shift) as usize & (SUB - 1))
@@ -43,15 +43,15 @@ fn middle((octave, bucket): (u32, usize)) -> f64 {
     ((bucket + SUB) as f64 + 0.5) * width - 0.5
 }
 
-impl Histogram {
+impl DurationHistogram {
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
-        let place = (self.count % WAITING as u64) as usize;
-        self.waiting[place] = value_ns;
+        let index = (self.count % WAITING as u64) as usize;
+        self.waiting[index] = value_ns;
         self.min_ns = if self.count == 0 { value_ns } else { self.min_ns.min(value_ns) };
         self.max_ns = self.max_ns.max(value_ns);
         self.count += 1;
-        if place + 1 == WAITING {
+        if index + 1 == WAITING {
             let waiting = self.waiting;
             count(&mut self.octaves, &waiting);
         }
@@ -90,7 +90,7 @@ impl Histogram {
 
 fn count(octaves: &mut Vec<Octave>, values: &[u64]) {
     for value in values {
-        let (number, bucket) = place(*value);
+        let (number, bucket) = octave_and_bucket(*value);
         let known = octaves.iter().position(|octave| octave.number == number);
         let index = known.unwrap_or_else(|| {
             octaves.push(Octave { number, counts: [0; SUB] });
@@ -115,16 +115,19 @@ mod tests {
         for exponent in 0..63 {
             for offset in [0, 1, 3, 1 << (exponent / 2)] {
                 let exact = (1_u64 << exponent) + offset;
-                let near = middle(place(exact));
+                let near = middle(octave_and_bucket(exact));
                 assert!((near - exact as f64).abs() <= exact as f64 / 64.0, "{exact}: {near}");
             }
         }
-        assert!((0..100_000_u64).all(|value| middle(place(value)) <= middle(place(value + 1))));
+        assert!(
+            (0..100_000_u64)
+                .all(|value| middle(octave_and_bucket(value)) <= middle(octave_and_bucket(value + 1)))
+        );
     }
 
     #[test]
     fn quantiles_are_those_of_the_values() {
-        let mut histogram = Histogram::default();
+        let mut histogram = DurationHistogram::default();
         (1..=1_000_u64).rev().for_each(|ms| histogram.record(ms * 1_000_000));
         let found = histogram.distribution_ms().unwrap();
         assert_eq!((found.count, found.min, found.max), (1_000, 1.0, 1_000.0));
@@ -134,6 +137,6 @@ mod tests {
         let found = histogram.distribution_ms().unwrap();
         assert_eq!((found.count, found.max), (1_001_000, 1_000.0));
         assert!((found.p95 - 500.0).abs() <= 500.0 / 64.0, "{found:?}");
-        assert_eq!(Histogram::default().distribution_ms(), None);
+        assert_eq!(DurationHistogram::default().distribution_ms(), None);
     }
 }

@@ -13,7 +13,8 @@
 //! - `capture`: capture files: pcap and pcapng, also compressed with gzip or zstd
 //! - `comparison`: one TCP flow at two points of capture: bytes lost and reordered between them, one-way delays,
 //!   middleboxes
-//! - `coverage`: A set of byte ranges of a sequence space
+//! - `coverage`: a set of byte ranges of a sequence space
+//! - `display_filter`: display filters of Wireshark
 //! - `extract`: the packets of chosen connections as captures of their own, with a comment on each packet
 //! - `graph`: time-sequence graphs of chosen connections: a second pass over their captures, in bounded memory
 //! - `histogram`: durations in bounded memory
@@ -30,6 +31,7 @@ pub mod analyzer;
 pub mod capture;
 pub mod comparison;
 pub mod coverage;
+mod display_filter;
 pub mod extract;
 pub mod graph;
 pub mod histogram;

@@ -41,9 +41,9 @@ impl Windows {
     fn extend(&mut self, since_start_ns: u64, bytes: u64) {
         let first = since_start_ns / FIRST_WINDOW_NS;
         while first >> self.doublings >= MOST_WINDOWS as u64 {
-            for place in 0..self.bytes.len().div_ceil(2) {
-                let second = self.bytes.get(2 * place + 1).copied().unwrap_or(0);
-                self.bytes[place] = self.bytes[2 * place] + second;
+            for window in 0..self.bytes.len().div_ceil(2) {
+                let second = self.bytes.get(2 * window + 1).copied().unwrap_or(0);
+                self.bytes[window] = self.bytes[2 * window] + second;
             }
             self.bytes.truncate(self.bytes.len().div_ceil(2));
             self.doublings += 1;
@@ -73,10 +73,10 @@ mod tests {
     #[test]
     fn windows_double_and_keep_all_bytes() {
         let mut windows = Windows::default();
-        for place in 0..10_000_u64 {
-            windows.add(place * 7_000_000, place);
+        for number in 0..10_000_u64 {
+            windows.add(number * 7_000_000, number);
             // Times may go back.
-            windows.add(place * 3_000_000, 1);
+            windows.add(number * 3_000_000, 1);
         }
         let series = windows.into_series();
         assert_eq!(series.bytes.iter().sum::<u64>(), 10_000 * 9_999 / 2 + 10_000);

@@ -6,7 +6,7 @@ use crate::segmentation::Run;
 use pathbench_link::packet::{Delivery, Fate};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::Timestamp;
-use pathbench_trace::capture::{Frame, Interface, LINK_TYPE_RAW, writer};
+use pathbench_trace::capture::{Frame, InterfaceDescription, LINK_TYPE_RAW, writer};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -55,10 +55,10 @@ impl Recorder {
     pub(super) fn create(link: &str, path: &Path, wall_offset_ns: i64) -> Result<Self, PlaneError> {
         let failed = |source| PlaneError::Capture { link: link.to_owned(), path: path.to_owned(), source };
         let mut file = CaptureFile::create(path).map_err(failed)?;
-        let interfaces = LinkDirection::BOTH.map(|direction| Interface {
+        let interfaces = LinkDirection::BOTH.map(|direction| InterfaceDescription {
             link_type: LINK_TYPE_RAW,
             name: Some(format!("{link} {}", direction.name())),
-            ..Interface::default()
+            ..InterfaceDescription::default()
         });
         writer::begin(&interfaces, &mut file.block);
         Ok(Self {

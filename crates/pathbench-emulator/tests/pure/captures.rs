@@ -1,6 +1,6 @@
 //! Captures are well-formed pcapng files.
 
-use pathbench_trace::capture::{Frame, Interface, LINK_TYPE_RAW, writer};
+use pathbench_trace::capture::{Frame, InterfaceDescription, LINK_TYPE_RAW, writer};
 use proptest::prelude::*;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -19,10 +19,10 @@ fn blocks(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
 }
 
 fn begin(names: &[&str], out: &mut Vec<u8>) {
-    let interface = |name: &&str| Interface {
+    let interface = |name: &&str| InterfaceDescription {
         link_type: LINK_TYPE_RAW,
         name: Some((*name).to_owned()),
-        ..Interface::default()
+        ..InterfaceDescription::default()
     };
     writer::begin(&names.iter().map(interface).collect::<Vec<_>>(), out);
 }

@@ -5,8 +5,8 @@ use crate::environment::Emulation;
 use pathbench_record::document::{CaptureCheck, CapturedPath, PathRecord, RunRecord};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::trace::CaptureRecord;
-use pathbench_trace::analysis::{Analysis, Parameters, Source, analyse, open};
-use pathbench_trace::analyzer::{Segment, Sequence};
+use pathbench_trace::analysis::{Analysis, AnalysisParameters, CaptureSource, analyse, open};
+use pathbench_trace::analyzer::{Sequence, TracedSegment};
 use pathbench_trace::capture::Frame;
 use pathbench_trace::quic::Quic;
 use std::fs::File;
@@ -30,7 +30,7 @@ struct PathCount {
 impl Sequence for Counted {
     const ACTIVE: bool = true;
 
-    fn segment(&mut self, _: &Frame<'_>, segment: &Segment) {
+    fn segment(&mut self, _: &Frame<'_>, segment: &TracedSegment) {
         let Some((start, end)) = segment.range else { return };
         let Some(path) = self.paths.get_mut(segment.capture as usize) else { return };
         if path.until_ns[segment.sender].is_some_and(|until_ns| segment.time_ns <= until_ns) {
@@ -69,7 +69,7 @@ pub(super) fn check(run: &mut ConductedRun, emulation: &Emulation) {
     };
     let counted = Counted { paths: names.iter().map(count).collect() };
     let Analysis { document, sequence: counted, .. } =
-        analyse(sources, &Parameters { most: 1_000, seed: 0 }, Quic::new(None), counted);
+        analyse(sources, &AnalysisParameters { most: 1_000, seed: 0 }, Quic::new(None), counted);
     damage.extend(
         document
             .captures
@@ -124,7 +124,7 @@ fn note(check: &CaptureCheck) -> String {
     }
 }
 
-fn source(path: &std::path::Path) -> Result<Source<File>, String> {
+fn source(path: &std::path::Path) -> Result<CaptureSource<File>, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     open(path.display().to_string(), file).map_err(|error| error.to_string())
 }

@@ -14,7 +14,7 @@ mod generator;
 
 use generator::{Generator, Traffic};
 use pathbench_record::trace::TraceDocument;
-use pathbench_trace::analysis::{Parameters, analyse, open};
+use pathbench_trace::analysis::{AnalysisParameters, analyse, open};
 use pathbench_trace::quic::Quic;
 use std::error::Error;
 use std::fs::File;
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn analysed(capture: impl Read) -> Result<TraceDocument, Box<dyn Error>> {
     let source = open("generated".to_owned(), capture)?;
-    Ok(analyse(vec![source], &Parameters { most: 20, seed: 1 }, Quic::new(None), ()).document)
+    Ok(analyse(vec![source], &AnalysisParameters { most: 20, seed: 1 }, Quic::new(None), ()).document)
 }
 
 fn speed(rounds: usize, word: &str) -> Result<(), Box<dyn Error>> {
@@ -75,7 +75,7 @@ fn speed(rounds: usize, word: &str) -> Result<(), Box<dyn Error>> {
     println!("{:<34}{:>12}{:>12}   (least to most)", "", "M packets/s", "GB/s");
     for (name, packets, bytes, mut seconds) in cases {
         seconds.sort_by(f64::total_cmp);
-        let rate = |amount: f64, place: usize| amount / seconds[place];
+        let rate = |amount: f64, rank: usize| amount / seconds[rank];
         let (last, middle) = (seconds.len() - 1, seconds.len() / 2);
         let millions = packets as f64 / 1e6;
         println!(

@@ -1,7 +1,7 @@
 //! Capture files from an untrusted source: no panic, an end, at most one error, and the same frames whatever the sizes of
 //! the reads.
 
-use pathbench_trace::capture::Reader;
+use pathbench_trace::capture::CaptureReader;
 use std::io::{self, Read};
 
 /// Uncompressed bytes of one input; a compressed file of a few bytes can have gigabytes.
@@ -26,7 +26,7 @@ pub(crate) fn run(bytes: &[u8]) {
 
 /// The frames and the error, as numbers and text.
 fn digest(source: impl Read) -> Result<(u64, u64, Option<String>), String> {
-    let mut reader = Reader::open(source).map_err(|error| error.to_string())?;
+    let mut reader = CaptureReader::open(source).map_err(|error| error.to_string())?;
     let (mut frames, mut sum, mut failure) = (0, 0_u64, None);
     while reader.position() < MOST_BYTES {
         match reader.batch() {

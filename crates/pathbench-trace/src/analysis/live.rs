@@ -1,8 +1,8 @@
 //! Packets that arrive during the analysis, one capture per interface.
 
-use super::{BATCH_FRAMES, Parameters, Waiting, counted, earliest};
-use crate::analyzer::{Analyzer, Options};
-use crate::capture::{Frame, Interface};
+use super::{AnalysisParameters, BATCH_FRAMES, Waiting, capture_record, earliest};
+use crate::analyzer::{Analyzer, AnalyzerOptions};
+use crate::capture::{Frame, InterfaceDescription};
 use crate::quic::Quic;
 use pathbench_record::trace::{CaptureRecord, TraceDocument};
 
@@ -13,7 +13,7 @@ const WAIT_NS: u64 = 200_000_000;
 const WAITING_BYTES: usize = 64 << 20;
 
 /// The analysis of live captures.
-pub struct Live {
+pub struct LiveAnalysis {
     captures: Vec<Capture>,
     waiting: Vec<Waiting>,
     newest_ns: u64,
@@ -23,15 +23,20 @@ pub struct Live {
 
 struct Capture {
     name: String,
-    interfaces: [Interface; 1],
+    interfaces: [InterfaceDescription; 1],
     dropped_packets: u64,
     damage: Option<String>,
 }
 
-impl Live {
+impl LiveAnalysis {
     /// Each capture has a name and one interface.
-    pub fn new(interfaces: Vec<(String, Interface)>, parameters: &Parameters, quic: Quic) -> Self {
-        let options = Options { most: parameters.most, seed: parameters.seed, captures: interfaces.len() };
+    pub fn new(
+        interfaces: Vec<(String, InterfaceDescription)>,
+        parameters: &AnalysisParameters,
+        quic: Quic,
+    ) -> Self {
+        let options =
+            AnalyzerOptions { most: parameters.most, seed: parameters.seed, captures: interfaces.len() };
         let capture =
             |(name, interface)| Capture { name, interfaces: [interface], dropped_packets: 0, damage: None };
         Self {
@@ -93,7 +98,7 @@ impl Live {
             format: "live".to_owned(),
             dropped_packets: (capture.dropped_packets > 0).then_some(capture.dropped_packets),
             damage: capture.damage,
-            ..counted(capture.name, &capture.interfaces, &counts)
+            ..capture_record(capture.name, &capture.interfaces, &counts)
         };
         document.captures = self.captures.into_iter().zip(counts).map(record).collect();
         document

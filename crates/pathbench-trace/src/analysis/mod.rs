@@ -2,10 +2,10 @@
 
 mod live;
 
-pub use live::Live;
+pub use live::LiveAnalysis;
 
-use crate::analyzer::{Analyzer, Counts, Options, Sequence};
-use crate::capture::{Batch, Frame, Interface, OpenError, Reader, link_type_name};
+use crate::analyzer::{Analyzer, AnalyzerOptions, Counts, Sequence};
+use crate::capture::{Batch, CaptureReader, Frame, InterfaceDescription, OpenError, link_type_name};
 use crate::quic::Quic;
 use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument};
 use std::io::Read;
@@ -14,15 +14,15 @@ use std::io::Read;
 const BATCH_FRAMES: usize = 64;
 
 /// A capture to read.
-pub struct Source<R> {
+pub struct CaptureSource<R> {
     /// As the result and messages name it.
     pub name: String,
-    pub reader: Reader<R>,
+    pub reader: CaptureReader<R>,
 }
 
 /// Parameters of an analysis.
 #[derive(Debug, Default)]
-pub struct Parameters {
+pub struct AnalysisParameters {
     /// Connections whose details the result has.
     pub most: usize,
     /// Seed of the flow table.
@@ -98,17 +98,17 @@ pub struct Analysis<S> {
     /// Time of the first packet of all captures: second 0 of the document.
     pub origin_ns: u64,
     /// Of each capture.
-    pub interfaces: Vec<Vec<Interface>>,
+    pub interfaces: Vec<Vec<InterfaceDescription>>,
 }
 
 /// Reads all captures to their ends. Damage is in the result: it ends one capture and no other.
 pub fn analyse<R: Read, S: Sequence>(
-    sources: Vec<Source<R>>,
-    parameters: &Parameters,
+    sources: Vec<CaptureSource<R>>,
+    parameters: &AnalysisParameters,
     quic: Quic,
     sequence: S,
 ) -> Analysis<S> {
-    let options = Options { most: parameters.most, seed: parameters.seed, captures: sources.len() };
+    let options = AnalyzerOptions { most: parameters.most, seed: parameters.seed, captures: sources.len() };
     let mut analyzer = Analyzer::new(options, quic, sequence);
     let mut sources = sources;
     let mut damage: Vec<Option<String>> = vec![None; sources.len()];
@@ -129,7 +129,7 @@ pub fn analyse<R: Read, S: Sequence>(
     Analysis { document, sequence, origin_ns, interfaces }
 }
 
-fn whole<R: Read, S: Sequence>(source: &mut Source<R>, analyzer: &mut Analyzer<S>) -> Option<String> {
+fn whole<R: Read, S: Sequence>(source: &mut CaptureSource<R>, analyzer: &mut Analyzer<S>) -> Option<String> {
     loop {
         match source.reader.batch() {
             Ok(Some(batch)) => analyzer.batch(0, batch.interfaces(), batch.iter()),
@@ -140,7 +140,7 @@ fn whole<R: Read, S: Sequence>(source: &mut Source<R>, analyzer: &mut Analyzer<S
 }
 
 fn merge<R: Read, S: Sequence>(
-    sources: &mut [Source<R>],
+    sources: &mut [CaptureSource<R>],
     analyzer: &mut Analyzer<S>,
     damage: &mut [Option<String>],
 ) {
@@ -178,7 +178,7 @@ fn earliest(waiting: &[Waiting]) -> Option<(usize, u64)> {
 
 fn record<R: Read>(
     name: String,
-    reader: &Reader<R>,
+    reader: &CaptureReader<R>,
     counts: &Counts,
     damage: Option<String>,
 ) -> CaptureRecord {
@@ -186,13 +186,13 @@ fn record<R: Read>(
         format: reader.format().name().to_owned(),
         compression: reader.compression().map(|compression| compression.name().to_owned()),
         damage,
-        ..counted(name, reader.interfaces(), counts)
+        ..capture_record(name, reader.interfaces(), counts)
     }
 }
 
-fn counted(name: String, interfaces: &[Interface], counts: &Counts) -> CaptureRecord {
+fn capture_record(name: String, interfaces: &[InterfaceDescription], counts: &Counts) -> CaptureRecord {
     let packets = |index: usize| counts.by_interface.get(index).copied().unwrap_or(0);
-    let interface = |(index, interface): (usize, &Interface)| CaptureInterface {
+    let interface = |(index, interface): (usize, &InterfaceDescription)| CaptureInterface {
         name: interface.name.clone(),
         link_type: link_type_name(interface.link_type).into_owned(),
         packets: packets(index),
@@ -210,6 +210,6 @@ fn counted(name: String, interfaces: &[Interface], counts: &Counts) -> CaptureRe
 }
 
 /// Opens a capture: its format is known after its first bytes.
-pub fn open<R: Read>(name: String, source: R) -> Result<Source<R>, OpenError> {
-    Ok(Source { name, reader: Reader::open(source)? })
+pub fn open<R: Read>(name: String, source: R) -> Result<CaptureSource<R>, OpenError> {
+    Ok(CaptureSource { name, reader: CaptureReader::open(source)? })
 }

@@ -1,17 +1,16 @@
 //! Flows that several captures contain.
 
+use super::compared::{Compared, signatures};
 use super::connection::Subflow;
 use super::sequence::Sequence;
-use super::table::Key;
-use super::{Analyzer, Counts, LINGER_NS};
+use super::state::{Analyzer, LINGER_NS};
+use super::table::FlowKey;
 use crate::capture::Frame;
-use crate::comparison::{Comparison, Context, Span};
-use crate::mptcp::options::{self, Join, MptcpOption};
+use crate::comparison::ObservationContext;
 use crate::packet::tcp_options::{TcpOption, options};
-use crate::packet::{Endpoint, Packet, Tcp};
+use crate::packet::{PacketHeaders, Tcp};
 use crate::tcp::{ACK, Flow, SYN};
 use pathbench_record::trace::SubflowComparison;
-use std::collections::{HashMap, VecDeque};
 
 /// SYNs by which a flow behind a NAT is recognised.
 const SIGNATURES: usize = 65_536;
@@ -21,98 +20,10 @@ const FEW: usize = 256;
 /// UDP flows whose capture is known.
 const DATAGRAM_FLOWS: usize = 100_000;
 
-/// What a NAT leaves in a SYN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Signature {
-    /// Initial sequence number and timestamp value.
-    Sequence(u32, Option<u32>),
-    /// Token and nonce of an `MP_JOIN`.
-    Join(u32, u32),
-    /// Key in the `MP_CAPABLE` of version 0.
-    Capable(u64),
-}
-
-/// State over all flows.
-#[derive(Debug, Default)]
-pub(super) struct Several {
-    /// From a SYN to the flow that began with it, and that flow's number.
-    signatures: HashMap<Signature, (u32, u64)>,
-    oldest: VecDeque<Signature>,
-    flows: u64,
-    /// The capture that has the packets of a UDP flow: those of further captures are the same.
-    datagrams: HashMap<Key, u32>,
-    /// Ranges that wait, of all flows.
-    waiting: usize,
-}
-
-/// A flow at a second point of capture.
-#[derive(Debug, Default)]
-pub(super) struct Compared {
-    comparison: Comparison,
-    /// The flow as the second point has it: figures of a sender are those of the point nearer to it.
-    flow: Flow,
-    /// Number of the flow: indices are used again.
-    number: u64,
-    /// Capture of the second point.
-    second: Option<u32>,
-    /// The ends at the second point, where a NAT has changed them.
-    translated: Option<[Endpoint; 2]>,
-    /// Time of the first packet of each point's capture, and the start of its first file.
-    first_ns: [Option<u64>; 2],
-}
-
-impl Compared {
-    fn side(&self, packet: &Packet<'_>, ends: [Endpoint; 2]) -> usize {
-        let client = if self.translated.is_some_and(|translated| translated.contains(&packet.source)) {
-            self.translated.map_or(ends[0], |translated| translated[0])
-        } else {
-            ends[0]
-        };
-        usize::from(packet.source != client)
-    }
-
-    fn span(&mut self, point: usize, counts: Option<&Counts>) -> Span {
-        let Some(counts) = counts else { return Span::default() };
-        let first_ns = *self.first_ns[point].get_or_insert(counts.first_ns.unwrap_or(0));
-        Span { first_ns, last_ns: counts.last_ns, ended: counts.ended }
-    }
-
-    fn spans(&mut self, first: u32, counts: &[Counts]) -> [Span; 2] {
-        let second = self.second.map(|second| second as usize);
-        [
-            self.span(0, counts.get(first as usize)),
-            second.map_or(Span::default(), |second| self.span(1, counts.get(second))),
-        ]
-    }
-}
-
-fn signatures(tcp: &Tcp<'_>) -> [Option<Signature>; 2] {
-    let mut stamp = None;
-    let mut multipath = None;
-    for option in options(tcp.options) {
-        match option {
-            TcpOption::Timestamps { value, .. } => stamp = Some(value),
-            TcpOption::Mptcp(bytes) => match options::parse(bytes, true, false) {
-                MptcpOption::Join(Join::Syn { token, nonce, .. }) => {
-                    multipath = Some(Signature::Join(token, nonce));
-                }
-                MptcpOption::Capable(capable) => multipath = capable.sender_key.map(Signature::Capable),
-                _ => {}
-            },
-            _ => {}
-        }
-    }
-    match multipath {
-        // Token and nonce suffice, and the sequence number of the first subflow may be the same.
-        Some(Signature::Join(..)) => [multipath, None],
-        _ => [Some(Signature::Sequence(tcp.sequence, stamp)), multipath],
-    }
-}
-
 impl<S: Sequence> Analyzer<S> {
     /// A UDP flow is analysed at one point of capture.
     #[inline]
-    pub(super) fn is_first_point(&mut self, capture: u32, key: Key) -> bool {
+    pub(super) fn is_first_point(&mut self, capture: u32, key: FlowKey) -> bool {
         let Some(several) = &mut self.several else { return true };
         if several.datagrams.len() >= DATAGRAM_FLOWS && !several.datagrams.contains_key(&key) {
             return true;
@@ -136,7 +47,7 @@ impl<S: Sequence> Analyzer<S> {
         &self,
         flow: u32,
         capture: u32,
-        packet: &Packet<'_>,
+        packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
     ) -> bool {
         let first = self.flows[flow as usize].capture;
@@ -145,7 +56,7 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// Whether a capture that may be the next file of a flow's first point is one of its second point.
-    fn continues_second(&self, flow: u32, capture: u32, packet: &Packet<'_>, tcp: &Tcp<'_>) -> bool {
+    fn continues_second(&self, flow: u32, capture: u32, packet: &PacketHeaders<'_>, tcp: &Tcp<'_>) -> bool {
         let Subflow { capture: first, comparison, flow, .. } = &self.flows[flow as usize];
         if tcp.flags & SYN != 0 && flow.handshake_ns[2].is_some() {
             return true;
@@ -171,7 +82,7 @@ impl<S: Sequence> Analyzer<S> {
 
     /// Whether a SYN at the second point begins another connection of the same ends. A middlebox may have rewritten
     /// the initial sequence number of a connection that has just begun.
-    pub(super) fn second_begins_anew(&self, flow: u32, packet: &Packet<'_>, tcp: &Tcp<'_>) -> bool {
+    pub(super) fn second_begins_anew(&self, flow: u32, packet: &PacketHeaders<'_>, tcp: &Tcp<'_>) -> bool {
         let subflow = &self.flows[flow as usize];
         let Some(compared) = &subflow.comparison else { return false };
         let side = compared.side(packet, subflow.flow.ends);
@@ -194,12 +105,12 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// The flow of another capture whose SYN this is, with other addresses or ports.
-    pub(super) fn translated(
+    pub(super) fn find_translated(
         &mut self,
         capture: u32,
-        packet: &Packet<'_>,
+        packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
-        key: Key,
+        key: FlowKey,
     ) -> Option<u32> {
         let several = self.several.as_ref()?;
         if tcp.flags & (SYN | ACK) != SYN {
@@ -242,7 +153,13 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// A packet at the point of capture that had the flow first.
-    pub(super) fn first_point(&mut self, flow: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {
+    pub(super) fn first_point(
+        &mut self,
+        flow: u32,
+        frame: &Frame<'_>,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+    ) {
         self.observe(flow, 0, frame, packet, tcp);
     }
 
@@ -252,7 +169,7 @@ impl<S: Sequence> Analyzer<S> {
         flow: u32,
         capture: u32,
         frame: &Frame<'_>,
-        packet: &Packet<'_>,
+        packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
     ) {
         let second = self.flows[flow as usize].comparison.as_ref().and_then(|compared| compared.second);
@@ -277,11 +194,20 @@ impl<S: Sequence> Analyzer<S> {
         self.observe(flow, 1, frame, packet, tcp);
     }
 
-    fn observe(&mut self, flow: u32, point: usize, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {
+    fn observe(
+        &mut self,
+        flow: u32,
+        point: usize,
+        frame: &Frame<'_>,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+    ) {
         let subflow = &mut self.flows[flow as usize];
         let (Some(compared), Some(several)) = (&mut subflow.comparison, &mut self.several) else { return };
-        let mut context =
-            Context { spans: compared.spans(subflow.capture, &self.counts), ..Context::default() };
+        let mut context = ObservationContext {
+            spans: compared.spans(subflow.capture, &self.counts),
+            ..ObservationContext::default()
+        };
         if several.waiting > WAITING {
             context.waiting = FEW;
         }
@@ -294,13 +220,13 @@ impl<S: Sequence> Analyzer<S> {
     pub(super) fn end_comparison(&mut self, subflow: &Subflow, flow: u32) {
         let (Some(compared), Some(several)) = (&subflow.comparison, &mut self.several) else { return };
         several.waiting = several.waiting.saturating_sub(compared.comparison.waiting());
-        if let Some([client, server]) = compared.translated {
-            self.table.remove(self.table.hash(&Key::new(client, server)), flow);
+        if let Some(key) = compared.translated_key() {
+            self.table.remove(self.table.hash(&key), flow);
         }
     }
 
     /// The comparisons of a connection's subflows.
-    pub(super) fn compared(&self, members: &mut [Subflow]) -> Vec<Option<SubflowComparison>> {
+    pub(super) fn finish_comparisons(&self, members: &mut [Subflow]) -> Vec<Option<SubflowComparison>> {
         let result = |member: &mut Subflow| {
             let mut compared = member.comparison.take()?;
             let spans = compared.spans(member.capture, &self.counts);
@@ -309,22 +235,14 @@ impl<S: Sequence> Analyzer<S> {
             // By the flow's sender: the point nearer to it.
             let second_is_client = result.client_capture != member.capture;
             member.flow.take_sender(usize::from(!second_is_client), &mut compared.flow);
-            Some(if member.turned { turned(result) } else { result })
+            Some(if member.turned { exchange_ends(result) } else { result })
         };
         members.iter_mut().map(result).collect()
     }
 }
 
-impl Subflow {
-    /// The key is that of the flow's ends at the second point of capture, behind a NAT.
-    pub(super) fn is_translated(&self, key: &Key) -> bool {
-        let ends = self.comparison.as_ref().and_then(|compared| compared.translated);
-        ends.is_some_and(|[client, server]| Key::new(client, server) == *key)
-    }
-}
-
 /// The connection's server has sent the SYN of the subflow.
-fn turned(comparison: SubflowComparison) -> SubflowComparison {
+fn exchange_ends(comparison: SubflowComparison) -> SubflowComparison {
     SubflowComparison {
         client_capture: comparison.server_capture,
         server_capture: comparison.client_capture,

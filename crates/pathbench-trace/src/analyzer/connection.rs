@@ -1,8 +1,9 @@
-//! What the analysis knows about a live connection and its subflows.
+//! The state of a live connection and its subflows.
 
-use super::comparison::Compared;
+use super::compared::Compared;
+use super::table::FlowKey;
 use crate::mptcp::checksum::Checksums;
-use crate::mptcp::data::DataDirection;
+use crate::mptcp::data::DataLevelDirection;
 use crate::mptcp::keys::Key;
 use crate::mptcp::mapping::Mappings;
 use crate::mptcp::signal::{SIGNALS, Signal};
@@ -32,7 +33,7 @@ impl Kind {
     }
 }
 
-/// A TCP flow and its place in its connection.
+/// A TCP flow as a member of its connection.
 #[derive(Debug, Default)]
 pub(super) struct Subflow {
     pub(super) flow: Flow,
@@ -57,6 +58,19 @@ impl Subflow {
     #[inline]
     pub(super) fn connection_side(&self, side: usize) -> usize {
         side ^ usize::from(self.turned)
+    }
+
+    #[inline]
+    pub(super) fn key(&self) -> FlowKey {
+        let [client, server] = self.flow.ends;
+        FlowKey::new(client, server)
+    }
+
+    /// The key is that of the flow's ends, at one point of capture or the other.
+    #[inline]
+    pub(super) fn has(&self, key: &FlowKey) -> bool {
+        let translated = || self.comparison.as_ref().and_then(|compared| compared.translated_key());
+        self.key() == *key || translated() == Some(*key)
     }
 }
 
@@ -100,7 +114,7 @@ impl Connection {
         self.mptcp.as_ref().is_some_and(|mptcp| mptcp.version.is_some() || self.offered.is_none())
     }
 
-    /// It is not known to be MPTCP, or only by a join: its data may be those of another connection.
+    /// The connection is not known to be MPTCP, or only by a join: its data may be those of another connection.
     #[inline]
     pub(super) fn lacks_data_sequence(&self) -> bool {
         match &self.mptcp {
@@ -108,7 +122,7 @@ impl Connection {
             Some(mptcp) => {
                 self.handshake == HandshakeEvidence::Token
                     && self.members.len() == 1
-                    && mptcp.data.iter().all(DataDirection::is_unused)
+                    && mptcp.data.iter().all(DataLevelDirection::is_unused)
             }
         }
     }
@@ -122,7 +136,7 @@ pub(super) struct MptcpConnection {
     /// Of each end's key.
     pub(super) tokens: [Option<u32>; 2],
     pub(super) checksum: [bool; 2],
-    pub(super) data: [DataDirection; 2],
+    pub(super) data: [DataLevelDirection; 2],
     pub(super) signals: Vec<Signal>,
     pub(super) signals_omitted: u64,
 }

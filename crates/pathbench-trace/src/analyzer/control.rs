@@ -1,10 +1,8 @@
 //! Handshakes, joins and signals.
 
-use super::connection::{Kind, MptcpConnection};
-use super::segment::full;
 use super::sequence::Sequence;
-use super::{Analyzer, WITHOUT_HANDSHAKE};
-use crate::mptcp::data::{DataDirection, FARTHEST};
+use super::state::Analyzer;
+use crate::mptcp::data::DataLevelDirection;
 use crate::mptcp::keys::{self, Key};
 use crate::mptcp::options::{self, Capable, DataSequenceSignal, Join, Mapping, MptcpOption};
 use crate::mptcp::signal::Signal;
@@ -126,28 +124,12 @@ impl<S: Sequence> Analyzer<S> {
         mptcp.keys[side] = Some(key);
         if mptcp.data[side].is_unused() {
             let initial = keys::initial_data_sequence(version, key);
-            mptcp.data[side] = DataDirection::with_initial_sequence(initial);
+            mptcp.data[side] = DataLevelDirection::with_initial_sequence(initial);
         }
         if mptcp.keys.iter().all(Option::is_some) {
             state.handshake = HandshakeEvidence::Captured;
         }
         self.learn_token(connection, side, keys::token(version, key));
-    }
-
-    fn learn_token(&mut self, connection: u32, side: usize, token: u32) {
-        if let Some(mptcp) = &mut self.connections[connection as usize].mptcp {
-            mptcp.tokens[side] = Some(token);
-            self.tokens.insert(token, (connection, side));
-        }
-    }
-
-    /// A connection whose first packet in the capture is a join: the token is the receiver's.
-    pub(super) fn begin_from_join(&mut self, connection: u32, token: u32) {
-        let state = &mut self.connections[connection as usize];
-        state.handshake = HandshakeEvidence::Token;
-        state.mptcp = Some(Box::new(MptcpConnection::default()));
-        self.without_handshake(connection);
-        self.learn_token(connection, 1, token);
     }
 
     fn join(&mut self, flow: u32, side: usize, join: &Join) {
@@ -220,79 +202,5 @@ impl<S: Sequence> Analyzer<S> {
         if let Some(mptcp) = &mut connection.mptcp {
             mptcp.signal(signal);
         }
-    }
-
-    /// A DSS on a flow whose connection is not known to be MPTCP: its handshake is not in the capture.
-    pub(super) fn begin_without_handshake(
-        &mut self,
-        flow: u32,
-        side: usize,
-        signal: &DataSequenceSignal,
-        time_ns: u64,
-    ) {
-        let connection = self.flows[flow as usize].connection;
-        let alone = self.connections[connection as usize].members.len() == 1;
-        if let Some((other, turned)) = self.near(flow, side, signal).filter(|_| alone) {
-            self.move_flow(flow, other, turned);
-            return;
-        }
-        let state = &mut self.connections[connection as usize];
-        if state.fallback.is_some() || state.mptcp.is_some() {
-            return;
-        }
-        state.mptcp = Some(Box::new(MptcpConnection::default()));
-        state.first_ns = state.first_ns.min(time_ns);
-        self.without_handshake(connection);
-    }
-
-    fn without_handshake(&mut self, connection: u32) {
-        if self.without_handshake.len() == WITHOUT_HANDSHAKE {
-            self.without_handshake.pop_front();
-        }
-        self.without_handshake.push_back(connection);
-    }
-
-    /// A connection without a first handshake whose data are near those of a DSS (data sequence numbers are random values
-    /// of 64 bits), and whether the flow's ends are exchanged in it.
-    fn near(&self, flow: u32, side: usize, signal: &DataSequenceSignal) -> Option<(u32, bool)> {
-        let own = self.flows[flow as usize].connection;
-        let sent = signal.mapping.and_then(|mapping| full(mapping.data_sequence));
-        let acknowledged = signal.data_ack.and_then(full);
-        self.without_handshake.iter().filter(|other| **other != own).find_map(|&other| {
-            let mptcp = self.connections[other as usize].mptcp.as_ref()?;
-            [false, true].into_iter().find_map(|turned| {
-                let sender = side ^ usize::from(turned);
-                let near = |value: Option<u64>, side: usize| {
-                    value
-                        .and_then(|value| mptcp.data[side].distance(value))
-                        .is_some_and(|distance| distance <= FARTHEST)
-                };
-                (near(sent, sender) || near(acknowledged, 1 - sender)).then_some((other, turned))
-            })
-        })
-    }
-
-    /// Moves a flow that is alone in its connection to another connection.
-    fn move_flow(&mut self, flow: u32, connection: u32, turned: bool) {
-        let old = self.flows[flow as usize].connection;
-        let left = std::mem::take(&mut self.connections[old as usize]);
-        self.free_connections.push(old);
-        self.without_handshake.retain(|other| *other != old);
-        let target = &mut self.connections[connection as usize];
-        target.first_ns = target.first_ns.min(left.first_ns);
-        if left.handshake == HandshakeEvidence::Token {
-            target.handshake = HandshakeEvidence::Token;
-        } else if target.handshake == HandshakeEvidence::Missing {
-            target.handshake = HandshakeEvidence::Guessed;
-        }
-        let kind = if left.mptcp.is_some() { Kind::Join } else { Kind::Guessed };
-        if let Some(mptcp) = left.mptcp {
-            for (side, token) in mptcp.tokens.into_iter().enumerate() {
-                if let Some(token) = token {
-                    self.learn_token(connection, side ^ usize::from(turned), token);
-                }
-            }
-        }
-        self.add_member(connection, flow, turned, kind);
     }
 }

@@ -1,8 +1,6 @@
 //! Conclusions from the result, each with the display filter that shows its packets.
 
-use crate::tcp::Flow;
 use pathbench_record::trace::{Fallback, TraceDocument, TraceFinding, TracedConnection, TracedSubflow};
-use std::net::{IpAddr, SocketAddr};
 
 /// Share of retransmitted payload from which a direction has a finding.
 const RETRANSMITTED_SHARE: f64 = 0.01;
@@ -11,40 +9,26 @@ const SMALL_SHARE: f64 = 0.01;
 /// Data below which shares say nothing.
 const ENOUGH_BYTES: u64 = 100_000;
 
-/// A Wireshark display filter of a flow's packets.
-pub(super) fn flow_filter(flow: &Flow) -> String {
-    let [client, server] = flow.ends.map(SocketAddr::from);
-    filter("tcp", client, server)
-}
-
-pub(crate) fn filter(protocol: &str, client: SocketAddr, server: SocketAddr) -> String {
-    let field = match client.ip() {
-        IpAddr::V4(_) => "ip.addr",
-        IpAddr::V6(_) => "ipv6.addr",
-    };
-    format!(
-        "{field} == {} && {field} == {} && {protocol}.port == {} && {protocol}.port == {}",
-        client.ip(),
-        server.ip(),
-        client.port(),
-        server.port()
-    )
-}
-
 /// All findings of a result.
-pub(super) fn of(document: &TraceDocument) -> Vec<TraceFinding> {
+pub(super) fn findings(document: &TraceDocument) -> Vec<TraceFinding> {
     let mut findings = Vec::new();
     for connection in &document.connections {
-        of_connection(connection, &mut findings);
+        add_connection(connection, &mut findings);
         for subflow in &connection.subflows {
-            of_subflow(connection, subflow, &mut findings);
-            of_comparison(connection, subflow, &mut findings);
+            add_subflow(connection, subflow, &mut findings);
+            add_comparison(connection, subflow, &mut findings);
         }
     }
     findings
 }
 
-fn new(id: &str, level: &str, connection: &TracedConnection, text: String, filter: String) -> TraceFinding {
+fn finding(
+    id: &str,
+    level: &str,
+    connection: &TracedConnection,
+    text: String,
+    filter: String,
+) -> TraceFinding {
     TraceFinding {
         id: id.to_owned(),
         level: level.to_owned(),
@@ -55,14 +39,14 @@ fn new(id: &str, level: &str, connection: &TracedConnection, text: String, filte
     }
 }
 
-fn of_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding>) {
+fn add_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding>) {
     if let Some(fallback) = &connection.fallback {
         let (level, text) = fallback_text(fallback);
-        findings.push(new("fallback", level, connection, text.to_owned(), fallback.filter.clone()));
+        findings.push(finding("fallback", level, connection, text.to_owned(), fallback.filter.clone()));
     }
     if let Some(wrong) = connection.checksums_wrong.filter(|wrong| *wrong > 0) {
         let text = format!("{wrong} mappings have a wrong checksum: a middlebox changed the payload");
-        findings.push(new(
+        findings.push(finding(
             "checksum",
             "error",
             connection,
@@ -80,7 +64,7 @@ fn of_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding>
                  {needed} were acknowledged before their first copy"
             );
             let filter = format!("({}) && mptcp.reinjection_of", connection.filter);
-            findings.push(new("reinjections", "info", connection, text, filter));
+            findings.push(finding("reinjections", "info", connection, text, filter));
         }
         if one_path && direction.data_bytes >= ENOUGH_BYTES {
             let carried = |subflow: &TracedSubflow| {
@@ -93,7 +77,7 @@ fn of_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding>
             let mut useful = connection.subflows.iter().filter(useful);
             if let (Some(only), None) = (useful.next(), useful.next()) {
                 let text = format!("{name}: subflow {} carried more than 99 % of the data", only.id);
-                findings.push(new("one-path", "warning", connection, text, only.filter.clone()));
+                findings.push(finding("one-path", "warning", connection, text, only.filter.clone()));
             }
         }
     }
@@ -117,9 +101,10 @@ fn fallback_text(fallback: &Fallback) -> (&'static str, &'static str) {
     }
 }
 
-fn of_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
+fn add_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
     let mut add = |id: &str, level: &str, text: String, filter: String| {
-        findings.push(TraceFinding { subflow: Some(subflow.id), ..new(id, level, connection, text, filter) });
+        findings
+            .push(TraceFinding { subflow: Some(subflow.id), ..finding(id, level, connection, text, filter) });
     };
     for (name, sent) in [("upload", &subflow.upload), ("download", &subflow.download)] {
         let share = sent.retransmitted_bytes as f64 / sent.payload_bytes.max(1) as f64;
@@ -182,11 +167,12 @@ fn of_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings: 
     }
 }
 
-/// What two points of capture show of the path between them.
-fn of_comparison(connection: &TracedConnection, subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
+/// Findings about the path between two points of capture.
+fn add_comparison(connection: &TracedConnection, subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
     let Some(comparison) = &subflow.comparison else { return };
     let mut add = |id: &str, level: &str, text: String, filter: String| {
-        findings.push(TraceFinding { subflow: Some(subflow.id), ..new(id, level, connection, text, filter) });
+        findings
+            .push(TraceFinding { subflow: Some(subflow.id), ..finding(id, level, connection, text, filter) });
     };
     for name in &comparison.middlebox {
         let (id, level, text, condition) = match name.as_str() {

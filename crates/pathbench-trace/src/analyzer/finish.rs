@@ -1,27 +1,24 @@
 //! From live state to the result.
 
 use super::connection::{Connection, MptcpConnection, Subflow};
+use super::counts::Counts;
 use super::findings;
 use super::sequence::Sequence;
-use super::{Analyzer, Counts};
+use super::state::Analyzer;
+use crate::display_filter::display_filter;
 use crate::mptcp::checksum::Checksums;
 use crate::mptcp::signal::{Signal, reset_reason};
-use crate::packet::Endpoint;
-use crate::tcp::{Direction, Flow};
+use crate::packet::FlowEndpoint;
+use crate::tcp::{Flow, FlowDirection};
 use pathbench_record::time::rfc3339_from_unix;
 use pathbench_record::trace::{
     ConnectionDirection, Fallback, SubflowDirection, TooBigMessage, TraceDocument, TracedConnection,
     TracedSignal, TracedSubflow,
 };
-use std::net::SocketAddr;
 
+/// Flows among which an idle connection is searched.
+const EXAMINED: usize = 64;
 const NS_PER_S: f64 = 1e9;
-
-impl From<Endpoint> for SocketAddr {
-    fn from(endpoint: Endpoint) -> Self {
-        Self::new(endpoint.address.into(), endpoint.port)
-    }
-}
 
 /// Seconds from `origin` to `at`.
 fn seconds(origin_ns: u64, at_ns: u64) -> f64 {
@@ -57,11 +54,76 @@ impl<S: Sequence> Analyzer<S> {
             connections: self.kept.into_connections(),
             ..TraceDocument::default()
         };
-        document.findings = findings::of(&document);
+        document.findings = findings::findings(&document);
         (document, self.counts, self.sequence)
     }
 
-    pub(super) fn result(&mut self, connection: Connection, mut members: Vec<Subflow>) {
+    /// Ends the connections that have been closed for long enough.
+    pub(super) fn end_closed(&mut self) {
+        while let Some(&(at_ns, connection, id)) = self.closed.front()
+            && at_ns <= self.last_ns
+        {
+            self.closed.pop_front();
+            let state = &mut self.connections[connection as usize];
+            if state.members.is_empty() || state.id != id {
+                continue;
+            }
+            state.closing = false;
+            // A subflow may have joined since.
+            let open = state.members.iter().any(|flow| !self.flows[*flow as usize].flow.closed());
+            if !open {
+                self.end(connection);
+            }
+        }
+    }
+
+    /// Ends the connection that has been idle for longest among some.
+    pub(super) fn end_idle(&mut self) {
+        let mut idle: Option<(u64, u32)> = None;
+        for _ in 0..EXAMINED {
+            self.hand = (self.hand + 1) % self.connections.len().max(1);
+            let Some(connection) = self.connections.get(self.hand).filter(|found| !found.members.is_empty())
+            else {
+                continue;
+            };
+            if idle.is_none_or(|(last_ns, _)| connection.last_ns < last_ns) {
+                idle = Some((connection.last_ns, self.hand as u32));
+            }
+        }
+        if let Some((_, connection)) = idle {
+            self.totals.discarded += 1;
+            self.end(connection);
+        }
+    }
+
+    /// Moves a connection and its flows out of the live state into the result.
+    fn end(&mut self, connection: u32) {
+        let ended = std::mem::take(&mut self.connections[connection as usize]);
+        self.free_connections.push(connection);
+        let members: Vec<Subflow> = ended
+            .members
+            .iter()
+            .map(|&flow| {
+                let subflow = std::mem::take(&mut self.flows[flow as usize]);
+                self.table.remove(self.table.hash(&subflow.key()), flow);
+                self.end_comparison(&subflow, flow);
+                self.free_flows.push(flow);
+                subflow
+            })
+            .collect();
+        self.live_flows -= members.len();
+        if let Some(mptcp) = &ended.mptcp {
+            for token in mptcp.tokens.into_iter().flatten() {
+                if self.tokens.get(&token).is_some_and(|(owner, _)| *owner == connection) {
+                    self.tokens.remove(&token);
+                }
+            }
+            self.without_handshake.retain(|other| *other != connection);
+        }
+        self.result(ended, members);
+    }
+
+    fn result(&mut self, connection: Connection, mut members: Vec<Subflow>) {
         if connection.multipath() {
             self.totals.mptcp_connections += 1;
             self.totals.mptcp_subflows += members.len() as u64;
@@ -72,8 +134,8 @@ impl<S: Sequence> Analyzer<S> {
             members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
-            let comparisons = self.compared(&mut members);
-            let mut result = traced(connection, members, origin_ns);
+            let comparisons = self.finish_comparisons(&mut members);
+            let mut result = traced_connection(connection, members, origin_ns);
             for (subflow, comparison) in result.subflows.iter_mut().zip(comparisons) {
                 subflow.comparison = comparison;
             }
@@ -82,7 +144,7 @@ impl<S: Sequence> Analyzer<S> {
     }
 }
 
-fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> TracedConnection {
+fn traced_connection(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> TracedConnection {
     // A subflow that was guessed may have begun before the first member.
     let first_ns = connection.first_ns;
     let multipath = connection.multipath();
@@ -104,12 +166,12 @@ fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> 
     result.fallback = connection.fallback.map(|(at_ns, reason)| Fallback {
         at_s: seconds(origin_ns, at_ns),
         reason: reason.to_owned(),
-        filter: members.first().map(|member| findings::flow_filter(&member.flow)).unwrap_or_default(),
+        filter: members.first().map(|member| display_filter("tcp", member.flow.ends)).unwrap_or_default(),
     });
     result.upload = direction(&members, connection.mptcp.as_deref(), 0, multipath);
     result.download = direction(&members, connection.mptcp.as_deref(), 1, multipath);
     if let Some(mptcp) = connection.mptcp.filter(|_| multipath) {
-        level(&mut result, *mptcp, &members, origin_ns);
+        add_data_level(&mut result, *mptcp, &members, origin_ns);
     }
     result.subflows = members.iter_mut().map(|member| subflow(member, origin_ns, multipath)).collect();
     let filters: Vec<&str> = result.subflows.iter().take(8).map(|subflow| subflow.filter.as_str()).collect();
@@ -120,7 +182,7 @@ fn traced(connection: Connection, mut members: Vec<Subflow>, origin_ns: u64) -> 
     result
 }
 
-fn connection_ends(subflow: &Subflow) -> [Endpoint; 2] {
+fn connection_ends(subflow: &Subflow) -> [FlowEndpoint; 2] {
     let [client, server] = subflow.flow.ends;
     if subflow.turned { [server, client] } else { [client, server] }
 }
@@ -172,7 +234,12 @@ fn direction(
     result
 }
 
-fn level(result: &mut TracedConnection, mptcp: MptcpConnection, members: &[Subflow], origin_ns: u64) {
+fn add_data_level(
+    result: &mut TracedConnection,
+    mptcp: MptcpConnection,
+    members: &[Subflow],
+    origin_ns: u64,
+) {
     result.version = mptcp.version.map(|version| version.to_string());
     let token = |side: usize| mptcp.tokens[side].map(|token| format!("{token:#010x}"));
     (result.client_token, result.server_token) = (token(0), token(1));
@@ -232,7 +299,7 @@ fn subflow(member: &mut Subflow, origin_ns: u64, multipath: bool) -> TracedSubfl
             .iter()
             .filter_map(|direction| direction.black_hole.suspicion())
             .min(),
-        filter: findings::flow_filter(flow),
+        filter: display_filter("tcp", flow.ends),
         ..TracedSubflow::default()
     };
     if let Some(mptcp) = mptcp {
@@ -261,7 +328,7 @@ fn too_big(message: &crate::tcp::TooBig, client: usize, origin_ns: u64) -> TooBi
 }
 
 /// One direction; `mptcp` has its unmapped and its reinjected bytes.
-fn sent_in(direction: Direction, mptcp: Option<(u64, u64)>) -> SubflowDirection {
+fn sent_in(direction: FlowDirection, mptcp: Option<(u64, u64)>) -> SubflowDirection {
     SubflowDirection {
         packets: direction.packets,
         ip_bytes: direction.ip_bytes,

@@ -9,17 +9,17 @@ use std::collections::BinaryHeap;
 pub(super) struct Kept {
     most: usize,
     heap: BinaryHeap<Reverse<(u64, Reverse<u64>, usize)>>,
-    places: Vec<Option<Box<TracedConnection>>>,
+    slots: Vec<Option<Box<TracedConnection>>>,
 }
 
 impl Kept {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, heap: BinaryHeap::new(), places: Vec::new() }
+        Self { most, heap: BinaryHeap::new(), slots: Vec::new() }
     }
 
     /// A connection with this payload would be kept.
     pub(super) fn wants(&self, payload_bytes: u64, id: u64) -> bool {
-        self.places.len() < self.most
+        self.slots.len() < self.most
             || self.heap.peek().is_some_and(|Reverse((least, least_id, _))| {
                 (*least, *least_id) < (payload_bytes, Reverse(id))
             })
@@ -30,21 +30,21 @@ impl Kept {
             return;
         }
         let id = Reverse(connection.id);
-        let place = if self.places.len() < self.most {
-            self.places.push(None);
-            self.places.len() - 1
+        let slot = if self.slots.len() < self.most {
+            self.slots.push(None);
+            self.slots.len() - 1
         } else {
-            let Some(Reverse((_, _, place))) = self.heap.pop() else { return };
-            place
+            let Some(Reverse((_, _, slot))) = self.heap.pop() else { return };
+            slot
         };
-        self.places[place] = Some(Box::new(connection));
-        self.heap.push(Reverse((payload_bytes, id, place)));
+        self.slots[slot] = Some(Box::new(connection));
+        self.heap.push(Reverse((payload_bytes, id, slot)));
     }
 
     /// In order of their ids.
     pub(super) fn into_connections(self) -> Vec<TracedConnection> {
         let mut connections: Vec<_> =
-            self.places.into_iter().flatten().map(|connection| *connection).collect();
+            self.slots.into_iter().flatten().map(|connection| *connection).collect();
         connections.sort_by_key(|connection| connection.id);
         connections
     }

@@ -1,19 +1,24 @@
 //! The analysis of one segment of a known flow.
 
-use super::connection::{Connection, MptcpSubflow, Subflow};
-use super::sequence::{Segment, SegmentKind, Sequence};
-use super::{Analyzer, LINGER_NS, LINGER_SEVERAL_NS};
+use super::connection::{Kind, Subflow};
+use super::sequence::{SegmentKind, Sequence, TracedSegment};
+use super::state::{Analyzer, LINGER_NS, LINGER_SEVERAL_NS};
 use crate::capture::Frame;
 use crate::mptcp::data::Carried;
-use crate::mptcp::mapping::Range;
-use crate::mptcp::options::{self, DataSequence, DataSequenceSignal, Mapping, MptcpOption};
+use crate::mptcp::options::{self, MptcpOption};
 use crate::packet::tcp_options::{TcpOption, options};
-use crate::packet::{Packet, Tcp};
+use crate::packet::{PacketHeaders, Tcp};
 use crate::tcp::{ACK, Arrival, FIN, RST, SYN};
 
 impl<S: Sequence> Analyzer<S> {
     #[inline]
-    pub(super) fn segment(&mut self, flow: u32, frame: &Frame<'_>, packet: &Packet<'_>, tcp: &Tcp<'_>) {
+    pub(super) fn segment(
+        &mut self,
+        flow: u32,
+        frame: &Frame<'_>,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+    ) {
         let time_ns = frame.time_ns;
         let subflow = &mut self.flows[flow as usize];
         let side = subflow.flow.side(packet.source);
@@ -78,7 +83,7 @@ impl<S: Sequence> Analyzer<S> {
         let sender = subflow.connection_side(side);
         let Subflow { flow: tcp_flow, mptcp: state, kind, .. } = subflow;
         let state = state.get_or_insert_default();
-        let initial = *kind == super::connection::Kind::Initial && connection.members.len() == 1;
+        let initial = *kind == Kind::Initial && connection.members.len() == 1;
         if !mptcp_option && initial && !state.dss_captured[side] && !state.dss_captured[1 - side] {
             // RFC 8684, section 3.7: data of the first subflow without a DSS are plain TCP from then on.
             connection.fallback = Some((time_ns, "no-dss"));
@@ -95,102 +100,6 @@ impl<S: Sequence> Analyzer<S> {
         state.reinjected_bytes[side] += sum.again;
         tcp_flow.directions[side].new_data(sum.new, time_ns, time_ns.saturating_sub(start_ns));
         Some(sum)
-    }
-
-    /// A DSS option (RFC 8684, section 3.3).
-    #[inline]
-    pub(super) fn signal(
-        &mut self,
-        flow: u32,
-        side: usize,
-        tcp: &Tcp<'_>,
-        signal: &DataSequenceSignal,
-        time_ns: u64,
-    ) {
-        let connection = self.flows[flow as usize].connection;
-        if self.connections[connection as usize].lacks_data_sequence() {
-            self.begin_without_handshake(flow, side, signal, time_ns);
-        }
-        if let Some(acknowledgment) = signal.data_ack {
-            self.acknowledge_data(flow, side, acknowledgment);
-        }
-        let subflow = &mut self.flows[flow as usize];
-        subflow.mptcp.get_or_insert_default().dss_captured[side] = true;
-        if let Some(mapping) = &signal.mapping {
-            self.map(flow, side, tcp, mapping, signal.data_fin, time_ns);
-        }
-    }
-
-    #[inline]
-    fn acknowledge_data(&mut self, flow: u32, side: usize, acknowledgment: DataSequence) {
-        let Self { flows, connections, .. } = self;
-        let subflow = &flows[flow as usize];
-        let sender = subflow.connection_side(side);
-        let Connection { mptcp: Some(mptcp), members, .. } = &mut connections[subflow.connection as usize]
-        else {
-            return;
-        };
-        let data = &mut mptcp.data[1 - sender];
-        let Some(position) = data.position(acknowledgment) else { return };
-        data.acknowledge(position, |ordinal| {
-            let Some(&member) = members.get(ordinal as usize) else { return 0 };
-            let subflow = &flows[member as usize];
-            let from = usize::from(subflow.connection_side(0) == sender);
-            subflow.flow.directions[from].acknowledged
-        });
-    }
-
-    /// A mapping, and the payload that has waited for it.
-    #[inline]
-    fn map(
-        &mut self,
-        flow: u32,
-        side: usize,
-        tcp: &Tcp<'_>,
-        mapping: &Mapping,
-        data_fin: bool,
-        time_ns: u64,
-    ) {
-        let Self { flows, connections, .. } = self;
-        let subflow = &mut flows[flow as usize];
-        let (ordinal, sender) = (subflow.ordinal, subflow.connection_side(side));
-        let Connection { mptcp: Some(mptcp), first_ns, fallback, .. } =
-            &mut connections[subflow.connection as usize]
-        else {
-            return;
-        };
-        if mapping.length == 0 {
-            fallback.get_or_insert((time_ns, "infinite-mapping"));
-            return;
-        }
-        let data = &mut mptcp.data[sender];
-        let Some(position) = data.position(mapping.data_sequence) else { return };
-        let length = u64::from(mapping.length) - u64::from(data_fin);
-        if data_fin {
-            data.data_fin.get_or_insert(position + length);
-        }
-        if length == 0 {
-            return;
-        }
-        let Subflow { flow: tcp_flow, mptcp: state, .. } = subflow;
-        let (state, direction) = (state.get_or_insert_default(), &mut tcp_flow.directions[side]);
-        let start = state.place(side, direction, tcp, mapping);
-        if let (Some(checksum), true) = (mapping.checksum, mptcp.checksum.iter().any(|required| *required)) {
-            let sequence = data.sequence(position);
-            let checksums = state.checksums[side].get_or_insert_default();
-            checksums.mapping(sequence, mapping.subflow_sequence, mapping.length, checksum, data_fin);
-        }
-        let end = start.saturating_add(length);
-        let new = state.mappings[side].add(Range { start, end, data: position });
-        if new && state.mappings[side].is_waiting() {
-            let mut reinjected = 0;
-            state.mappings[side].resolve_waiting(|range, at_ns| {
-                let carried = data.carry(ordinal, range, at_ns, *first_ns);
-                reinjected += carried.again;
-                direction.new_data(carried.new, at_ns, at_ns.saturating_sub(*first_ns));
-            });
-            state.reinjected_bytes[side] += reinjected;
-        }
     }
 
     /// The payload that the checksums of its mappings cover.
@@ -241,7 +150,7 @@ impl<S: Sequence> Analyzer<S> {
         let data = connection.mptcp.as_ref().map(|mptcp| &mptcp.data);
         self.sequence.segment(
             frame,
-            &Segment {
+            &TracedSegment {
                 capture: subflow.capture,
                 connection: connection.id,
                 subflow: subflow.ordinal,
@@ -271,40 +180,5 @@ impl Arrival {
         } else {
             Some((self.expected, self.end))
         }
-    }
-}
-
-impl MptcpSubflow {
-    /// Position of a mapping's first byte on the subflow.
-    ///
-    /// Without the SYN, the initial sequence number is not known. No segment precedes the mapping that it carries, so
-    /// the lowest difference of sequence number and mapping is the nearest estimate.
-    #[inline]
-    fn place(
-        &mut self,
-        side: usize,
-        direction: &crate::tcp::Direction,
-        tcp: &Tcp<'_>,
-        mapping: &Mapping,
-    ) -> u64 {
-        if direction.syn_captured {
-            // 32 bits, relative to the initial sequence number: the nearest position to the data so far.
-            let near = direction.next;
-            let distance = mapping.subflow_sequence.wrapping_sub(near as u32) as i32;
-            return near.saturating_add_signed(i64::from(distance));
-        }
-        let here = direction.position(tcp.sequence);
-        let origin = here.wrapping_sub(u64::from(mapping.subflow_sequence));
-        let assumed = self.assumed_origin[side].get_or_insert(origin);
-        *assumed = (*assumed).min(origin);
-        assumed.wrapping_add(u64::from(mapping.subflow_sequence))
-    }
-}
-
-/// The data sequence number of an option in full, if it is.
-pub(super) fn full(sequence: DataSequence) -> Option<u64> {
-    match sequence {
-        DataSequence::Full(full) => Some(full),
-        DataSequence::Short(_) => None,
     }
 }

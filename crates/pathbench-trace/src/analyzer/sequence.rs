@@ -27,9 +27,9 @@ impl SegmentKind {
     }
 }
 
-/// A segment with its place in its connection. Sides: 0 is the connection's client.
+/// A segment and its position in its connection. Sides: 0 is the connection's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct TracedSegment {
     /// Index of the capture.
     pub capture: u32,
     pub connection: u64,
@@ -54,21 +54,21 @@ pub trait Sequence {
     /// Without it, no segment is described.
     const ACTIVE: bool;
 
-    fn segment(&mut self, frame: &Frame<'_>, segment: &Segment);
+    fn segment(&mut self, frame: &Frame<'_>, segment: &TracedSegment);
 }
 
 /// Receives none.
 impl Sequence for () {
     const ACTIVE: bool = false;
 
-    fn segment(&mut self, _: &Frame<'_>, _: &Segment) {}
+    fn segment(&mut self, _: &Frame<'_>, _: &TracedSegment) {}
 }
 
 /// Passes each segment to both.
 impl<A: Sequence, B: Sequence> Sequence for (A, B) {
     const ACTIVE: bool = A::ACTIVE || B::ACTIVE;
 
-    fn segment(&mut self, frame: &Frame<'_>, segment: &Segment) {
+    fn segment(&mut self, frame: &Frame<'_>, segment: &TracedSegment) {
         self.0.segment(frame, segment);
         self.1.segment(frame, segment);
     }
@@ -78,7 +78,7 @@ impl<A: Sequence, B: Sequence> Sequence for (A, B) {
 impl<A: Sequence> Sequence for Option<A> {
     const ACTIVE: bool = A::ACTIVE;
 
-    fn segment(&mut self, frame: &Frame<'_>, segment: &Segment) {
+    fn segment(&mut self, frame: &Frame<'_>, segment: &TracedSegment) {
         if let Some(sequence) = self {
             sequence.segment(frame, segment);
         }

@@ -1,18 +1,18 @@
 //! The table of flows: from the two ends of a packet to the index of its flow.
 
-use crate::packet::Endpoint;
+use crate::packet::FlowEndpoint;
 use std::hint::black_box;
 
 /// The ends of a flow, the same for both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    low: Endpoint,
-    high: Endpoint,
+pub(super) struct FlowKey {
+    low: FlowEndpoint,
+    high: FlowEndpoint,
 }
 
-impl Key {
+impl FlowKey {
     #[inline]
-    pub(super) fn new(source: Endpoint, destination: Endpoint) -> Self {
+    pub(super) fn new(source: FlowEndpoint, destination: FlowEndpoint) -> Self {
         if source <= destination {
             Self { low: source, high: destination }
         } else {
@@ -50,7 +50,7 @@ const FREE: Slot = Slot { hash: 0, value: 0 };
 const REMOVED: u32 = u32::MAX;
 const SMALLEST: usize = 1_024;
 
-/// Open addressing with linear probing: the first probe's place is known from the hash alone, so that the lookups of
+/// Open addressing with linear probing: the index of the first probe is known from the hash alone, so that the lookups of
 /// a batch of packets can load from memory at the same time. The caller knows the flows and compares their keys.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -67,7 +67,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn hash(&self, key: &Key) -> u64 {
+    pub(super) fn hash(&self, key: &FlowKey) -> u64 {
         key.hash(self.seed)
     }
 
@@ -86,52 +86,52 @@ impl Table {
     /// The flow with this hash for which `is` holds.
     #[inline]
     pub(super) fn get(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
-        self.find(hash, is).map(|place| self.slots[place].value - 1)
+        self.find(hash, is).map(|index| self.slots[index].value - 1)
     }
 
     #[inline]
     fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<usize> {
         let mask = self.slots.len() - 1;
-        let mut place = hash as usize & mask;
+        let mut index = hash as usize & mask;
         loop {
-            let slot = &self.slots[place];
+            let slot = &self.slots[index];
             if slot.value == FREE.value {
                 return None;
             }
             if slot.hash == hash && slot.value != REMOVED && is(slot.value - 1) {
-                return Some(place);
+                return Some(index);
             }
-            place = (place + 1) & mask;
+            index = (index + 1) & mask;
         }
     }
 
     /// Replaces the flow with this hash for which `is` holds.
     pub(super) fn insert(&mut self, hash: u64, flow: u32, is: impl Fn(u32) -> bool) {
-        if let Some(place) = self.find(hash, is) {
-            self.slots[place].value = flow + 1;
+        if let Some(index) = self.find(hash, is) {
+            self.slots[index].value = flow + 1;
             return;
         }
         if (self.used + 1) * 4 > self.slots.len() * 3 {
             self.grow();
         }
-        self.place(hash, flow);
+        self.insert_new(hash, flow);
     }
 
-    fn place(&mut self, hash: u64, flow: u32) {
+    fn insert_new(&mut self, hash: u64, flow: u32) {
         let mask = self.slots.len() - 1;
-        let mut place = hash as usize & mask;
-        while self.slots[place].value != FREE.value {
-            place = (place + 1) & mask;
+        let mut index = hash as usize & mask;
+        while self.slots[index].value != FREE.value {
+            index = (index + 1) & mask;
         }
-        self.slots[place] = Slot { hash, value: flow + 1 };
+        self.slots[index] = Slot { hash, value: flow + 1 };
         self.used += 1;
         self.live += 1;
     }
 
     /// Removes the entry of the flow.
     pub(super) fn remove(&mut self, hash: u64, flow: u32) {
-        if let Some(place) = self.find(hash, |other| other == flow) {
-            self.slots[place].value = REMOVED;
+        if let Some(index) = self.find(hash, |other| other == flow) {
+            self.slots[index].value = REMOVED;
             self.live -= 1;
         }
     }
@@ -143,7 +143,7 @@ impl Table {
         (self.used, self.live) = (0, 0);
         for slot in old {
             if slot.value != FREE.value && slot.value != REMOVED {
-                self.place(slot.hash, slot.value - 1);
+                self.insert_new(slot.hash, slot.value - 1);
             }
         }
     }
@@ -154,9 +154,9 @@ mod tests {
     use super::*;
     use crate::packet::Address;
 
-    fn key(number: u32) -> Key {
-        let end = |port| Endpoint { address: Address::v4(number.to_be_bytes()), port };
-        Key::new(end(1), end(2))
+    fn key(number: u32) -> FlowKey {
+        let end = |port| FlowEndpoint { address: Address::v4(number.to_be_bytes()), port };
+        FlowKey::new(end(1), end(2))
     }
 
     fn hash(number: u32) -> u64 {

@@ -4,28 +4,28 @@
 //! other; loaded for all packets of a batch at once, they wait for memory at the same time.
 
 use super::connection::{Connection, MptcpConnection, MptcpSubflow, Subflow};
-use crate::mptcp::data::DataDirection;
-use crate::tcp::Direction;
+use crate::mptcp::data::DataLevelDirection;
+use crate::tcp::FlowDirection;
 use std::hint::black_box;
 
 impl Subflow {
     #[inline]
     pub(super) fn touch(&self) {
-        self.flow.directions.iter().for_each(Direction::touch);
+        self.flow.directions.iter().for_each(FlowDirection::touch);
         black_box((self.flow.ends[0].port, self.flow.last_ns, self.connection, self.plain_bytes[0]));
         black_box(self.mptcp.is_some());
     }
 
     #[inline]
     pub(super) fn touch_references(&self) {
-        self.flow.directions.iter().for_each(Direction::touch_references);
+        self.flow.directions.iter().for_each(FlowDirection::touch_references);
         if let Some(mptcp) = &self.mptcp {
             mptcp.touch();
         }
     }
 }
 
-impl Direction {
+impl FlowDirection {
     /// A field of each line that a segment needs.
     #[inline]
     fn touch(&self) {
@@ -69,7 +69,7 @@ impl Connection {
     #[inline]
     pub(super) fn touch_references(&self) {
         if let Some(mptcp) = &self.mptcp {
-            mptcp.data.iter().for_each(DataDirection::touch_references);
+            mptcp.data.iter().for_each(DataLevelDirection::touch_references);
         }
     }
 }
@@ -78,6 +78,6 @@ impl MptcpConnection {
     #[inline]
     fn touch(&self) {
         black_box(self.checksum);
-        self.data.iter().for_each(DataDirection::touch);
+        self.data.iter().for_each(DataLevelDirection::touch);
     }
 }

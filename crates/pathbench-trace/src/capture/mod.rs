@@ -2,7 +2,10 @@
 //!
 //! Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 
+mod batch;
 mod buffer;
+mod byte_order;
+mod damage;
 mod link_type;
 mod pcap;
 mod pcapng;
@@ -10,13 +13,15 @@ mod reader;
 mod source;
 pub mod writer;
 
+pub use batch::{Batch, Frames};
+pub use damage::Damage;
 pub use link_type::{LINK_TYPE_RAW, link_type_name};
-pub use reader::{Batch, Damage, Format, Frames, OpenError, ReadError, Reader};
+pub use reader::{CaptureReadError, CaptureReader, Format, OpenError};
 pub use source::Compression;
 
 /// An interface of a capture: an interface description of pcapng; the one interface of a pcap file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Interface {
+pub struct InterfaceDescription {
     /// `LINKTYPE_…`, <https://www.tcpdump.org/linktypes.html>.
     pub link_type: u16,
     pub name: Option<String>,

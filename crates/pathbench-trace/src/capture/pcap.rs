@@ -1,6 +1,8 @@
 //! pcap, draft-ietf-opsawg-pcap.
 
-use super::reader::{ByteOrder, Damage, LARGEST_PACKET_BYTES, Slot, Slots, Step};
+use super::batch::{Slot, Slots, Step};
+use super::byte_order::ByteOrder;
+use super::damage::{Damage, LARGEST_PACKET_BYTES};
 
 /// Length of the file's header.
 pub(super) const FILE_HEADER_BYTES: usize = 24;
@@ -37,7 +39,7 @@ impl Header {
 }
 
 impl Pcap {
-    pub(super) fn of_magic(magic: [u8; 4]) -> Option<Self> {
+    pub(super) fn from_magic(magic: [u8; 4]) -> Option<Self> {
         [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| {
             let (unit_ns, skipped_bytes) = match order.u32(magic) {
                 MICROSECONDS => (1_000, 0),

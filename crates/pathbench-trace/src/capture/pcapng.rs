@@ -1,7 +1,9 @@
 //! pcapng, draft-ietf-opsawg-pcapng.
 
-use super::Interface;
-use super::reader::{ByteOrder, Damage, LARGEST_PACKET_BYTES, Slot, Slots, Step};
+use super::InterfaceDescription;
+use super::batch::{Slot, Slots, Step};
+use super::byte_order::ByteOrder;
+use super::damage::{Damage, LARGEST_PACKET_BYTES};
 
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(super) const INTERFACE_DESCRIPTION: u32 = 1;
@@ -43,7 +45,7 @@ pub(super) struct Pcapng {
     interfaces: Vec<SectionInterface>,
 }
 
-/// What the packets of an interface need; its number is the index in the section.
+/// Parameters of the packets of an interface; the interface number is the index in the section.
 #[derive(Debug, Clone, Copy)]
 struct SectionInterface {
     /// Index in the reader's list.
@@ -68,7 +70,7 @@ impl Unit {
     const MICROSECONDS: u8 = 6;
 
     /// The value of `if_tsresol`: 10⁻ⁿ s, with the upper bit 2⁻ⁿ s.
-    fn of_resolution(resolution: u8) -> Self {
+    fn from_resolution(resolution: u8) -> Self {
         let power = u32::from(resolution & 0x7f);
         if resolution & 0x80 != 0 {
             Self::PowerOfTwo(power as u8)
@@ -105,7 +107,7 @@ impl SectionInterface {
 pub(super) struct Scan<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) slots: &'a mut Slots,
-    pub(super) interfaces: &'a mut Vec<Interface>,
+    pub(super) interfaces: &'a mut Vec<InterfaceDescription>,
 }
 
 /// A block's body and its offset in the buffer.
@@ -132,7 +134,7 @@ impl Pcapng {
     }
 
     /// `None` without a byte-order magic.
-    pub(super) fn of_start(start: [u8; SECTION_START_BYTES]) -> Option<Self> {
+    pub(super) fn from_start(start: [u8; SECTION_START_BYTES]) -> Option<Self> {
         let [.., m0, m1, m2, m3] = start;
         let magic = [m0, m1, m2, m3];
         Some(Self { order: byte_order(magic)?, interfaces: Vec::new() })
@@ -217,7 +219,7 @@ impl Pcapng {
         Ok(())
     }
 
-    fn interface(&mut self, body: &[u8], interfaces: &mut Vec<Interface>) -> Result<(), Damage> {
+    fn interface(&mut self, body: &[u8], interfaces: &mut Vec<InterfaceDescription>) -> Result<(), Damage> {
         let Some(([l0, l1, _, _, s0, s1, s2, s3], mut options)) = body.split_first_chunk::<8>() else {
             return Err(Damage::ShortBlock { kind: INTERFACE_DESCRIPTION });
         };
@@ -225,9 +227,12 @@ impl Pcapng {
             return Err(Damage::Interfaces { most: MOST_INTERFACES });
         }
         let snap_length = self.order.u32([*s0, *s1, *s2, *s3]);
-        let mut found =
-            Interface { link_type: self.order.u16([*l0, *l1]), snap_length, ..Interface::default() };
-        let mut unit = Unit::of_resolution(Unit::MICROSECONDS);
+        let mut found = InterfaceDescription {
+            link_type: self.order.u16([*l0, *l1]),
+            snap_length,
+            ..InterfaceDescription::default()
+        };
+        let mut unit = Unit::from_resolution(Unit::MICROSECONDS);
         let mut offset_ns = 0;
         while let Some((code, value)) = self.order.option(&mut options)? {
             match code {
@@ -235,7 +240,7 @@ impl Pcapng {
                 INTERFACE_DESCRIPTION_TEXT => found.description = Some(text(value)),
                 INTERFACE_TIME_RESOLUTION => {
                     let [resolution] = *value else { return Err(Damage::Option { code }) };
-                    unit = Unit::of_resolution(resolution);
+                    unit = Unit::from_resolution(resolution);
                 }
                 INTERFACE_FILTER => {
                     found.filter = value.strip_prefix(&[FILTER_TEXT]).map(text);

@@ -11,7 +11,7 @@ const GZIP_READ_BYTES: usize = 16 << 10;
 const COMPRESSED_BUFFER_BYTES: usize = 128 << 10;
 /// The limit of the `zstd` program: windows up to 2²⁷ bytes.
 const LARGEST_ZSTD_WINDOW_BYTES: u64 = 128 << 20;
-/// A last block without bytes (RFC 8878, section 3.1.1.2), and the place of a checksum.
+/// A last block without bytes (RFC 8878, section 3.1.1.2), and zeros for a checksum.
 const ZSTD_LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 /// The compression of a whole file.
@@ -29,7 +29,7 @@ impl Compression {
         }
     }
 
-    fn of_magic(magic: &[u8]) -> Option<Self> {
+    fn from_magic(magic: &[u8]) -> Option<Self> {
         match *magic {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             // The second is a skippable frame.
@@ -56,7 +56,7 @@ pub(super) enum Source<R> {
 impl<R: Read> Source<R> {
     pub(super) fn open(file: R) -> io::Result<Self> {
         let input = Input::open(file)?;
-        let compression = Compression::of_magic(input.rest_of_magic());
+        let compression = Compression::from_magic(input.rest_of_magic());
         let buffered = |input| BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, input);
         Ok(match compression {
             None => Self::Plain(input),

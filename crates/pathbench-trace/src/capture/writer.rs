@@ -6,7 +6,7 @@ use super::pcapng::{
     BYTE_ORDER_MAGIC, COMMENT, ENHANCED_PACKET, FILTER_TEXT, INTERFACE_DESCRIPTION,
     INTERFACE_DESCRIPTION_TEXT, INTERFACE_FILTER, INTERFACE_NAME, INTERFACE_TIME_RESOLUTION, SECTION_HEADER,
 };
-use super::{Frame, Interface};
+use super::{Frame, InterfaceDescription};
 
 const SECTION_APPLICATION: u16 = 4;
 /// Timestamps count units of 10⁻⁹ s.
@@ -16,7 +16,7 @@ const NANOSECONDS: u8 = 9;
 const LARGEST_OPTION_BYTES: usize = 65_532;
 
 /// Appends the start of a capture: a section with the interfaces, numbered from 0.
-pub fn begin(interfaces: &[Interface], out: &mut Vec<u8>) {
+pub fn begin(interfaces: &[InterfaceDescription], out: &mut Vec<u8>) {
     block(SECTION_HEADER, out, |out| {
         out.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
         out.extend_from_slice(&1_u16.to_le_bytes());
@@ -69,8 +69,8 @@ fn block(kind: u32, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&[0; 4]);
     body(out);
     let length = ((out.len() - start + 4) as u32).to_le_bytes();
-    if let Some(place) = out.get_mut(start + 4..start + 8) {
-        place.copy_from_slice(&length);
+    if let Some(length_field) = out.get_mut(start + 4..start + 8) {
+        length_field.copy_from_slice(&length);
     }
     out.extend_from_slice(&length);
 }

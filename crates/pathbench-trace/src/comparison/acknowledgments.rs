@@ -36,7 +36,7 @@ impl Acknowledgments {
         let key = (position, stamp);
         let repeated = self.last[point].replace(key) == Some(key);
         let other = &mut self.waiting[1 - point];
-        let Some(place) = other.iter().position(|found| found.key == key) else {
+        let Some(index) = other.iter().position(|found| found.key == key) else {
             let own = &mut self.waiting[point];
             if own.len() >= WAITING {
                 own.pop_front();
@@ -44,9 +44,9 @@ impl Acknowledgments {
             own.push_back(Acknowledgment { key, time_ns, repeated });
             return None;
         };
-        let found = other.remove(place)?;
-        let ambiguous = other.get(place).is_some_and(|next| next.key == key);
-        other.drain(..place.saturating_sub(REORDERED));
+        let found = other.remove(index)?;
+        let ambiguous = other.get(index).is_some_and(|next| next.key == key);
+        other.drain(..index.saturating_sub(REORDERED));
         if ambiguous || repeated || found.repeated {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Matches the ranges of one direction at two points.
 
-use super::Context;
 use super::clock::{Differences, Sample};
+use super::context::ObservationContext;
 use super::reordering::Order;
 use std::collections::VecDeque;
 
@@ -57,7 +57,7 @@ impl Piece {
             }
     }
 
-    /// What is left of it outside a range.
+    /// The parts outside a range.
     fn without(self, (start, end): (u64, u64)) -> [Option<Self>; 2] {
         let part = |start: u64, end: u64| (start < end).then_some(Self { start, end, digest: 0, ..self });
         [part(self.start, start), part(end, self.end)]
@@ -99,14 +99,14 @@ impl Matcher {
         point: usize,
         mut piece: Piece,
         differences: &mut Differences,
-        context: &Context,
+        context: &ObservationContext,
     ) {
         piece.serial = self.serials[point];
         self.serials[point] += 1;
         if piece.repeated {
             self.last_repeated[point] = piece.serial;
         }
-        // Parts of it to search, each with the first place of the queue that may be its counterpart.
+        // Parts of it to search, each with the first index in the queue that may be its counterpart.
         let mut parts = Vec::new();
         let mut next = Some((piece, 0));
         if self.failed[point] > FAILED
@@ -123,14 +123,14 @@ impl Matcher {
                     self.waiting[point].push_back(part);
                     parts.pop()
                 }
-                Some((place, overlap)) => {
+                Some((index, overlap)) => {
                     self.failed[point] = 0;
-                    self.matches(point, &part, place, overlap, differences);
-                    let behind = self.cut(1 - point, place, overlap);
+                    self.matches(point, &part, index, overlap, differences);
+                    let behind = self.cut(1 - point, index, overlap);
                     match part.without(overlap) {
                         [Some(before), after] => {
                             parts.extend(after.map(|after| (after, behind)));
-                            Some((before, place))
+                            Some((before, index))
                         }
                         [None, Some(after)] => Some((after, behind)),
                         [None, None] => parts.pop(),
@@ -141,28 +141,28 @@ impl Matcher {
         self.give_up(point, differences, context);
     }
 
-    /// Place and common range of the first waiting piece that a part matches.
+    /// Index and common range of the first waiting piece that a part matches.
     fn counterpart(&self, point: usize, part: &Piece, from: usize) -> Option<(usize, (u64, u64))> {
         let waiting = self.waiting[point].iter().enumerate().skip(from);
         waiting
             .filter(|(_, found)| part.may_be(found))
-            .find_map(|(place, found)| Some((place, part.overlap(found)?)))
+            .find_map(|(index, found)| Some((index, part.overlap(found)?)))
     }
 
     fn matches(
         &mut self,
         point: usize,
         piece: &Piece,
-        place: usize,
+        index: usize,
         overlap: (u64, u64),
         differences: &mut Differences,
     ) {
-        let Some(found) = self.waiting[1 - point].get(place) else { return };
+        let Some(found) = self.waiting[1 - point].get(index) else { return };
         // Of several copies that may be the counterpart, none gives a delay (as Karn's algorithm has it).
         let several = self.last_repeated[1 - point] > found.serial
             && self.waiting[1 - point]
                 .iter()
-                .skip(place + 1)
+                .skip(index + 1)
                 .take_while(|other| other.stamp == found.stamp)
                 .any(|other| other.repeated && other.intersects(overlap) && other.may_be(piece));
         let known = piece.stamp.is_some() && found.stamp.is_some();
@@ -191,29 +191,29 @@ impl Matcher {
         }
     }
 
-    /// Removes a range from a waiting piece. Returns the place behind what is left of it.
-    fn cut(&mut self, point: usize, place: usize, overlap: (u64, u64)) -> usize {
+    /// Removes a range from a waiting piece. Returns the index behind the rest.
+    fn cut(&mut self, point: usize, index: usize, overlap: (u64, u64)) -> usize {
         let queue = &mut self.waiting[point];
-        let Some(piece) = queue.get_mut(place) else { return place };
+        let Some(piece) = queue.get_mut(index) else { return index };
         match piece.without(overlap) {
             [None, None] => {
-                queue.remove(place);
-                place
+                queue.remove(index);
+                index
             }
             [Some(left), None] | [None, Some(left)] => {
                 *piece = left;
-                place + 1
+                index + 1
             }
             [Some(before), Some(after)] => {
                 *piece = before;
-                queue.insert(place + 1, after);
-                place + 2
+                queue.insert(index + 1, after);
+                index + 2
             }
         }
     }
 
     /// Drops what is too old to find a counterpart, and what exceeds the bound.
-    fn give_up(&mut self, arrived: usize, differences: &Differences, context: &Context) {
+    fn give_up(&mut self, arrived: usize, differences: &Differences, context: &ObservationContext) {
         for point in [arrived, 1 - arrived] {
             let last = self.matched[point].map_or(0, |(_, last)| last);
             while let Some(front) = self.waiting[point].front()
@@ -231,7 +231,13 @@ impl Matcher {
     }
 
     /// The other capture ran when the packet passed its point. `bounds` are those of the differences of time.
-    fn covered(&self, point: usize, piece: &Piece, bounds: Option<(i64, i64)>, context: &Context) -> bool {
+    fn covered(
+        &self,
+        point: usize,
+        piece: &Piece,
+        bounds: Option<(i64, i64)>,
+        context: &ObservationContext,
+    ) -> bool {
         let Some((least, greatest)) = bounds else { return false };
         let (least, greatest) =
             if point == 0 { (least, greatest) } else { (greatest.saturating_neg(), least.saturating_neg()) };
@@ -246,7 +252,12 @@ impl Matcher {
     }
 
     /// Payload that point `sender` has and the other point, which covers it, has not.
-    pub(super) fn lost(&self, sender: usize, bounds: Option<(i64, i64)>, context: &Context) -> u64 {
+    pub(super) fn lost(
+        &self,
+        sender: usize,
+        bounds: Option<(i64, i64)>,
+        context: &ObservationContext,
+    ) -> u64 {
         let unmatched = |point: usize| -> u64 {
             let covered =
                 self.waiting[point].iter().filter(|piece| self.covered(point, piece, bounds, context));

@@ -14,12 +14,13 @@
 
 mod acknowledgments;
 mod clock;
+mod context;
 mod matching;
 mod point;
 mod reordering;
 
 use crate::packet::tcp_options::{TcpOption, options};
-use crate::packet::{Packet, Tcp};
+use crate::packet::{PacketHeaders, Tcp};
 use crate::tcp::{ACK, FIN, RST, SYN};
 use acknowledgments::Acknowledgments;
 use clock::{Differences, Offset};
@@ -27,29 +28,7 @@ use matching::{Matcher, Piece};
 use pathbench_record::trace::{DirectionComparison, SubflowComparison};
 use point::{Handshake, PointState};
 
-/// The time that a capture covers, by its own clock.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Span {
-    pub first_ns: u64,
-    /// Of the packets so far.
-    pub last_ns: u64,
-    /// No packet will follow.
-    pub ended: bool,
-}
-
-/// Bounds and captures at the time of an observation; arrays by point.
-#[derive(Debug, Clone, Copy)]
-pub struct Context {
-    pub spans: [Span; 2],
-    /// Most ranges that wait for their counterparts, per direction and point.
-    pub waiting: usize,
-}
-
-impl Default for Context {
-    fn default() -> Self {
-        Self { spans: [Span::default(); 2], waiting: 65_536 }
-    }
-}
+pub use context::{CaptureSpan, ObservationContext};
 
 /// Direction of one sender.
 #[derive(Debug, Default)]
@@ -62,7 +41,7 @@ struct Side {
 
 /// A flow at two points; sides are those of the flow: 0 sent the SYN.
 #[derive(Debug, Default)]
-pub struct Comparison {
+pub struct FlowComparison {
     sides: [Side; 2],
     observed: [bool; 2],
 }
@@ -106,16 +85,16 @@ fn find(tcp: &Tcp<'_>) -> Found {
     found
 }
 
-impl Comparison {
+impl FlowComparison {
     /// Takes a packet that end `side` sent, at point 0 or 1, in order of time. Returns by how much the number of ranges
     /// in memory changed.
     pub fn observe(
         &mut self,
         (side, point): (usize, usize),
         time_ns: u64,
-        packet: &Packet<'_>,
+        packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
-        context: &Context,
+        context: &ObservationContext,
     ) -> isize {
         let [first, second] = &mut self.sides;
         let (own, peer) = if side == 0 { (first, second) } else { (second, first) };
@@ -206,7 +185,7 @@ impl Comparison {
     }
 
     /// The result, unless one of the points has no packet. `captures` and `spans` by point.
-    pub fn finish(mut self, captures: [u32; 2], spans: [Span; 2]) -> Option<SubflowComparison> {
+    pub fn finish(mut self, captures: [u32; 2], spans: [CaptureSpan; 2]) -> Option<SubflowComparison> {
         if self.observed != [true, true] {
             return None;
         }
@@ -215,7 +194,7 @@ impl Comparison {
         let offset = Offset::estimate(&self.sides[0].differences, &self.sides[1].differences, client);
         let middlebox = self.middlebox(client);
         let fallback = [self.sides[1].differences.bounds(), self.sides[0].differences.bounds()];
-        let context = Context { spans, ..Context::default() };
+        let context = ObservationContext { spans, ..ObservationContext::default() };
         let mut directions = [DirectionComparison::default(), DirectionComparison::default()];
         for (index, side) in self.sides.iter_mut().enumerate() {
             let (sender, receiver) = if index == 0 { (client, server) } else { (server, client) };
@@ -273,7 +252,7 @@ impl Side {
         }
     }
 
-    fn range(&mut self, point: usize, mut piece: Piece, context: &Context) {
+    fn range(&mut self, point: usize, mut piece: Piece, context: &ObservationContext) {
         piece.repeated = self.points[point].repeats(piece.start, piece.end);
         self.matcher.observe(point, piece, &mut self.differences, context);
     }

@@ -9,7 +9,7 @@ const BASE: u64 = 1 << 32;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     pub(super) sequence: u32,
-    /// It is that of a SYN.
+    /// The sequence number is that of a SYN.
     pub(super) syn: bool,
 }
 

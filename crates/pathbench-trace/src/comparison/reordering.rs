@@ -13,7 +13,7 @@ struct Matched {
 }
 
 impl Matched {
-    fn at(&self, point: usize) -> (u64, u64) {
+    fn rank(&self, point: usize) -> (u64, u64) {
         (self.serials[point & 1], self.start)
     }
 }
@@ -46,9 +46,9 @@ impl Order {
     }
 
     fn settle_first(&mut self, receiver: usize, count: usize) {
-        self.matched.sort_by_key(|matched| matched.at(receiver));
+        self.matched.sort_by_key(|matched| matched.rank(receiver));
         for matched in self.matched.drain(..count) {
-            let sent = matched.at(1 - receiver);
+            let sent = matched.rank(1 - receiver);
             if sent < self.latest {
                 self.reordered_bytes += matched.bytes;
             }

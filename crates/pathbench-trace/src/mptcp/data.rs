@@ -2,7 +2,7 @@
 
 use super::mapping::Range;
 use crate::coverage::Coverage;
-use crate::histogram::Histogram;
+use crate::histogram::DurationHistogram;
 use crate::mptcp::options::DataSequence;
 use crate::series::Windows;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ struct Carrier {
 /// One direction of the data level. The order of the fields is that of the cache lines: a segment needs the first ones.
 #[derive(Debug, Clone, Default)]
 #[repr(C, align(64))]
-pub struct DataDirection {
+pub struct DataLevelDirection {
     /// The initial data sequence number, or a value that stands for it.
     origin: Option<u64>,
     /// Highest position that the peer has acknowledged.
@@ -50,7 +50,7 @@ pub struct DataDirection {
     reinjections: VecDeque<Carrier>,
     /// Start, end, and arrival of data whose predecessors have not arrived.
     out_of_order: VecDeque<(u64, u64, u64)>,
-    pub out_of_order_delay: Histogram,
+    pub out_of_order_delay: DurationHistogram,
     /// Position of the `DATA_FIN`.
     pub data_fin: Option<u64>,
     pub reinjected_bytes: u64,
@@ -79,7 +79,7 @@ impl Carried {
     }
 }
 
-impl DataDirection {
+impl DataLevelDirection {
     pub fn with_initial_sequence(initial: u64) -> Self {
         let mut direction = Self { origin: Some(initial), keyed: true, ..Self::default() };
         // The initial data sequence number itself: data that follow it are in order.

@@ -1,6 +1,6 @@
 //! Keys of a connection and values derived from them (RFC 8684, sections 3.1, 3.2, 3.4.1; version 0: RFC 6824).
 
-use crate::packet::Endpoint;
+use crate::packet::FlowEndpoint;
 use ring::{digest, hmac};
 use std::net::IpAddr;
 
@@ -63,7 +63,7 @@ pub fn join_ack_hmac(
 }
 
 /// The HMAC of `ADD_ADDR` in version 1 (section 3.4.1). A port that the option does not have is 0.
-pub fn add_address_hmac(sender_key: Key, receiver_key: Key, address_id: u8, endpoint: Endpoint) -> u64 {
+pub fn add_address_hmac(sender_key: Key, receiver_key: Key, address_id: u8, endpoint: FlowEndpoint) -> u64 {
     let mut message = vec![address_id];
     match IpAddr::from(endpoint.address) {
         IpAddr::V4(address) => message.extend(address.octets()),

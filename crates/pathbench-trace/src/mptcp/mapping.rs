@@ -7,7 +7,7 @@ const MAPPINGS: usize = 16;
 /// Most ranges of payload that wait for their mapping.
 const UNMAPPED: usize = 64;
 
-/// A range of a subflow, as positions of [`crate::tcp::Direction`], and the data that it carries.
+/// A range of a subflow, as positions of [`crate::tcp::FlowDirection`], and the data that it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     pub start: u64,

@@ -1,6 +1,6 @@
 //! The MPTCP options of a segment (TCP option kind 30; RFC 8684, section 3; RFC 6824, section 3).
 
-use crate::packet::{Address, Endpoint};
+use crate::packet::{Address, FlowEndpoint};
 
 /// `DSS` (RFC 8684, section 3.3): data sequence signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,7 +89,7 @@ pub enum Join {
 pub struct AddAddress {
     pub address_id: u8,
     /// Port 0 where the option has none.
-    pub endpoint: Endpoint,
+    pub endpoint: FlowEndpoint,
     /// Version 1: an echo confirms the receipt.
     pub echo: bool,
     pub hmac: Option<u64>,
@@ -267,7 +267,7 @@ fn add_address(option: &[u8]) -> Option<AddAddress> {
     let end = at + usize::from(port) * 2;
     Some(AddAddress {
         address_id,
-        endpoint: Endpoint { address, port: if port { u16_at(option, at)? } else { 0 } },
+        endpoint: FlowEndpoint { address, port: if port { u16_at(option, at)? } else { 0 } },
         echo,
         hmac: if hmac { Some(u64_at(option, end)?) } else { None },
     })

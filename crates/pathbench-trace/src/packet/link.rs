@@ -2,7 +2,7 @@
 //!
 //! Numbers and headers of link types: <https://www.tcpdump.org/linktypes.html>.
 
-use super::Reason;
+use super::headers::Reason;
 
 /// `LINKTYPE_NULL`: four bytes of address family in the byte order of the capturing host.
 pub const NULL: u16 = 0;

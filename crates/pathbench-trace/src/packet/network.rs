@@ -1,25 +1,13 @@
 //! IPv4 (RFC 791), IPv6 (RFC 8200) and IP in IP (RFC 2003, RFC 2473).
 
+use super::address::Address;
+use super::extension_headers::skip_extension_headers;
+use super::headers::{Dissected, Fragment, Reason};
 use super::link::Version;
-use super::transport;
-use super::{Address, Dissected, Fragment, Reason};
+use super::transport::{self, IpPacket};
 
 const MAXIMUM_TUNNELS: u8 = 2;
-const MAXIMUM_EXTENSION_HEADERS: usize = 16;
 const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
-
-/// An IP packet without its headers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IpPacket<'a> {
-    pub(super) source: Address,
-    pub(super) destination: Address,
-    pub(super) ip_length: u32,
-    pub(super) hop_limit: u8,
-    pub(super) congestion_experienced: bool,
-    pub(super) protocol: u8,
-    pub(super) payload: &'a [u8],
-    pub(super) payload_length: u32,
-}
 
 #[inline]
 pub(super) fn dissect(version: Version, bytes: &[u8], wire_length: u32, tunnels: u8) -> Dissected<'_> {
@@ -88,7 +76,7 @@ fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
     };
     let payload_length = ip_length.checked_sub(header_length).ok_or(Reason::Malformed)?;
     let (source, destination) = (Address::v4([s0, s1, s2, s3]), Address::v4([d0, d1, d2, d3]));
-    let payload = captured(bytes, header_length as usize, ip_length)?;
+    let payload = captured_payload(bytes, header_length as usize, ip_length)?;
     let congestion_experienced = traffic_class & 3 == 3;
     let fragment = u16::from_be_bytes([f0, f1]);
     if fragment & (IPV4_MORE_FRAGMENTS | 0x1fff) != 0 {
@@ -122,7 +110,7 @@ fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
 
 /// Captured bytes of the IP packet from `offset`, without the padding of the link layer.
 #[inline]
-fn captured(bytes: &[u8], offset: usize, ip_length: u32) -> Result<&[u8], Reason> {
+fn captured_payload(bytes: &[u8], offset: usize, ip_length: u32) -> Result<&[u8], Reason> {
     let end = bytes.len().min(ip_length as usize);
     bytes.get(offset..end).ok_or(Reason::Truncated)
 }
@@ -146,7 +134,7 @@ fn ipv6(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
     let (source, destination) = addresses.split_at(16);
     let address = |bytes: &[u8]| bytes.first_chunk().copied().map(Address::v6).ok_or(Reason::Malformed);
     let (source, destination) = (address(source)?, address(destination)?);
-    let payload = captured(bytes, 40, ip_length)?;
+    let payload = captured_payload(bytes, 40, ip_length)?;
     let congestion_experienced = v1 & 0x30 == 0x30;
     let chain = skip_extension_headers(*next_header, payload)?;
     let payload_length = length.checked_sub(chain.length as u32).ok_or(Reason::Malformed)?;
@@ -194,46 +182,6 @@ fn jumbo_length(header: &[u8]) -> Option<u32> {
             _ => return None,
         };
     }
-}
-
-pub(super) struct Chain {
-    pub(super) next_header: u8,
-    /// Bytes of the extension headers.
-    pub(super) length: usize,
-    /// Offset, more fragments, identification; none of an atomic fragment (RFC 6946).
-    pub(super) fragment: Option<(u32, bool, u32)>,
-}
-
-/// Ends at the first header that is no extension header, or behind the header of a fragment.
-#[inline]
-pub(super) fn skip_extension_headers(mut next_header: u8, bytes: &[u8]) -> Result<Chain, Reason> {
-    let mut length = 0;
-    for _ in 0..=MAXIMUM_EXTENSION_HEADERS {
-        // Hop-by-hop, routing, fragment, AH, destination options, mobility, HIP, shim6.
-        if !matches!(next_header, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140) {
-            return Ok(Chain { next_header, length, fragment: None });
-        }
-        let header = bytes.get(length..).and_then(<[u8]>::first_chunk::<8>).ok_or(Reason::Truncated)?;
-        let [next, units, o0, o1, i0, i1, i2, i3] = *header;
-        length += match next_header {
-            44 => 8,
-            // RFC 4302, section 2.2: in units of four bytes, minus 2.
-            51 => (usize::from(units) + 2) * 4,
-            _ => (usize::from(units) + 1) * 8,
-        };
-        let field = u16::from_be_bytes([o0, o1]);
-        let (offset, more_fragments) = (u32::from(field & 0xfff8), field & 1 != 0);
-        if next_header == 44 && (offset != 0 || more_fragments) {
-            let identification = u32::from_be_bytes([i0, i1, i2, i3]);
-            return Ok(Chain {
-                next_header: next,
-                length,
-                fragment: Some((offset, more_fragments, identification)),
-            });
-        }
-        next_header = next;
-    }
-    Err(Reason::ExtensionHeaders)
 }
 
 /// Dissects the payload of a packet that was put together from its fragments. The first fragment's extension headers

@@ -1,7 +1,9 @@
 //! Reassembly of IP fragments (RFC 791, section 3.2; RFC 8200, section 4.5) with bounded memory.
 
-use super::network::{IpPacket, dissect_reassembled};
-use super::{Address, Dissected, Fragment};
+use super::address::Address;
+use super::headers::{Dissected, Fragment};
+use super::network::dissect_reassembled;
+use super::transport::IpPacket;
 use std::collections::VecDeque;
 
 const MAXIMUM_DATAGRAMS: usize = 256;

@@ -1,14 +1,28 @@
 //! TCP (RFC 9293), UDP (RFC 768) and the two ICMP messages of path MTU discovery.
 
-use super::network::{IpPacket, skip_extension_headers};
-use super::{Address, Endpoint, Packet, PacketTooBig, Reason, Tcp, Transport, Udp};
+use super::address::{Address, FlowEndpoint};
+use super::extension_headers::skip_extension_headers;
+use super::headers::{PacketHeaders, PacketTooBig, Reason, Tcp, TransportHeader, Udp};
+
+/// An IP packet without its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IpPacket<'a> {
+    pub(super) source: Address,
+    pub(super) destination: Address,
+    pub(super) ip_length: u32,
+    pub(super) hop_limit: u8,
+    pub(super) congestion_experienced: bool,
+    pub(super) protocol: u8,
+    pub(super) payload: &'a [u8],
+    pub(super) payload_length: u32,
+}
 
 #[inline]
-fn packet<'a>(ip: &IpPacket<'a>, ports: [u16; 2], transport: Transport<'a>) -> Packet<'a> {
+fn packet<'a>(ip: &IpPacket<'a>, ports: [u16; 2], transport: TransportHeader<'a>) -> PacketHeaders<'a> {
     let [source, destination] = ports;
-    Packet {
-        source: Endpoint { address: ip.source, port: source },
-        destination: Endpoint { address: ip.destination, port: destination },
+    PacketHeaders {
+        source: FlowEndpoint { address: ip.source, port: source },
+        destination: FlowEndpoint { address: ip.destination, port: destination },
         ip_length: ip.ip_length,
         hop_limit: ip.hop_limit,
         congestion_experienced: ip.congestion_experienced,
@@ -18,8 +32,8 @@ fn packet<'a>(ip: &IpPacket<'a>, ports: [u16; 2], transport: Transport<'a>) -> P
 
 /// RFC 9293, section 3.1.
 #[inline]
-pub(super) fn tcp<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
-    let (header, rest) = ip.payload.split_first_chunk::<20>().ok_or_else(|| cut(ip, 20))?;
+pub(super) fn tcp<'a>(ip: &IpPacket<'a>) -> Result<PacketHeaders<'a>, Reason> {
+    let (header, rest) = ip.payload.split_first_chunk::<20>().ok_or_else(|| missing_header(ip, 20))?;
     let [s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, data_offset, flags, w0, w1, ..] = *header;
     let options_length = (usize::from(data_offset >> 4) * 4).checked_sub(20).ok_or(Reason::Malformed)?;
     let payload_length =
@@ -34,16 +48,16 @@ pub(super) fn tcp<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
         payload,
         payload_length,
     };
-    Ok(packet(ip, [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])], Transport::Tcp(tcp)))
+    Ok(packet(ip, [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])], TransportHeader::Tcp(tcp)))
 }
 
 /// Why a header of `length` bytes is absent: the capture truncated it, or the packet is shorter on the wire.
 #[cold]
-fn cut(ip: &IpPacket<'_>, length: u32) -> Reason {
+fn missing_header(ip: &IpPacket<'_>, length: u32) -> Reason {
     if ip.payload_length < length { Reason::Malformed } else { Reason::Truncated }
 }
 
-pub(super) fn dissect<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
+pub(super) fn dissect<'a>(ip: &IpPacket<'a>) -> Result<PacketHeaders<'a>, Reason> {
     match ip.protocol {
         17 => udp(ip),
         1 => icmpv4(ip),
@@ -52,8 +66,8 @@ pub(super) fn dissect<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
     }
 }
 
-fn udp<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
-    let (header, payload) = ip.payload.split_first_chunk::<8>().ok_or_else(|| cut(ip, 8))?;
+fn udp<'a>(ip: &IpPacket<'a>) -> Result<PacketHeaders<'a>, Reason> {
+    let (header, payload) = ip.payload.split_first_chunk::<8>().ok_or_else(|| missing_header(ip, 8))?;
     let [s0, s1, d0, d1, l0, l1, _, _] = *header;
     let length = match u16::from_be_bytes([l0, l1]) {
         // A jumbogram (RFC 2675, section 4).
@@ -67,12 +81,12 @@ fn udp<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
     let payload_length = length - 8;
     let payload = payload.get(..payload_length as usize).unwrap_or(payload);
     let udp = Udp { payload, payload_length };
-    Ok(packet(ip, [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])], Transport::Udp(udp)))
+    Ok(packet(ip, [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])], TransportHeader::Udp(udp)))
 }
 
 /// RFC 792 and RFC 1191, section 4: "fragmentation needed and DF set".
-fn icmpv4<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
-    let (header, quote) = ip.payload.split_first_chunk::<8>().ok_or_else(|| cut(ip, 8))?;
+fn icmpv4<'a>(ip: &IpPacket<'a>) -> Result<PacketHeaders<'a>, Reason> {
+    let (header, quote) = ip.payload.split_first_chunk::<8>().ok_or_else(|| missing_header(ip, 8))?;
     let [3, 4, _, _, _, _, m0, m1] = *header else { return Err(Reason::Icmp) };
     let mtu = u16::from_be_bytes([m0, m1]).into();
     let quoted = quote.first_chunk::<20>().ok_or(Reason::Truncated)?;
@@ -92,8 +106,8 @@ fn icmpv4<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
 }
 
 /// RFC 4443, section 3.2.
-fn icmpv6<'a>(ip: &IpPacket<'a>) -> Result<Packet<'a>, Reason> {
-    let (header, quote) = ip.payload.split_first_chunk::<8>().ok_or_else(|| cut(ip, 8))?;
+fn icmpv6<'a>(ip: &IpPacket<'a>) -> Result<PacketHeaders<'a>, Reason> {
+    let (header, quote) = ip.payload.split_first_chunk::<8>().ok_or_else(|| missing_header(ip, 8))?;
     let [2, _, _, _, mtu @ ..] = *header else { return Err(Reason::Icmp) };
     let (quoted, rest) = quote.split_first_chunk::<40>().ok_or(Reason::Truncated)?;
     let [first, _, _, _, l0, l1, next_header, _, addresses @ ..] = quoted;
@@ -121,16 +135,16 @@ fn too_big(
     protocol: u8,
     ip_length: u32,
     transport: &[u8],
-) -> Result<Transport<'static>, Reason> {
+) -> Result<TransportHeader<'static>, Reason> {
     if protocol != 6 && protocol != 17 {
         return Err(Reason::Protocol(protocol));
     }
     let ([s0, s1, d0, d1], rest) = transport.split_first_chunk::<4>().ok_or(Reason::Truncated)?;
     let [source, destination] = addresses;
-    Ok(Transport::TooBig(PacketTooBig {
+    Ok(TransportHeader::TooBig(PacketTooBig {
         mtu,
-        source: Endpoint { address: source, port: u16::from_be_bytes([*s0, *s1]) },
-        destination: Endpoint { address: destination, port: u16::from_be_bytes([*d0, *d1]) },
+        source: FlowEndpoint { address: source, port: u16::from_be_bytes([*s0, *s1]) },
+        destination: FlowEndpoint { address: destination, port: u16::from_be_bytes([*d0, *d1]) },
         protocol,
         sequence: rest.first_chunk().filter(|_| protocol == 6).map(|bytes| u32::from_be_bytes(*bytes)),
         ip_length,

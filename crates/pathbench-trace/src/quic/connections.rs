@@ -1,11 +1,11 @@
 //! Which UDP packet belongs to which connection.
 
-use super::connection::{CLIENT, Connection, Place, SERVER, open};
+use super::connection::{CLIENT, Connection, PacketContext, SERVER, Scratch};
+use super::datagram::open;
 use super::header::{ConnectionId, Header, Long, LongType, is_plausible_version, parse};
 use super::keylog::Keylog;
-use super::one_rtt::Scratch;
 use super::{keys, output};
-use crate::packet::{Endpoint, Packet, Udp};
+use crate::packet::{FlowEndpoint, PacketHeaders, Udp};
 use pathbench_record::trace::TracedConnection;
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ const MIN_INITIAL: u32 = 1200;
 /// Shortest connection id that assigns a packet of an unknown 4-tuple to a connection.
 const MIN_LINKING_ID: usize = 4;
 
-type Flow = (Endpoint, Endpoint);
+type Flow = (FlowEndpoint, FlowEndpoint);
 
 /// Counts over all packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ impl Quic {
     }
 
     /// Packets in order of time.
-    pub fn push(&mut self, time_ns: u64, packet: &Packet<'_>, udp: &Udp<'_>) {
+    pub fn push(&mut self, time_ns: u64, packet: &PacketHeaders<'_>, udp: &Udp<'_>) {
         let origin = *self.origin_ns.get_or_insert(time_ns);
         // A clock that was set back.
         let time_ns = time_ns.max(origin);
@@ -70,7 +70,7 @@ impl Quic {
             return;
         };
         let Some(connection) = self.live.get_mut(&id) else { return };
-        let place = Place { time_ns, side, path };
+        let context = PacketContext { time_ns, side, path };
         let since_start = time_ns.saturating_sub(connection.start_ns);
         if let Some(path) = connection.paths.get_mut(path) {
             path.end_ns = path.end_ns.max(time_ns);
@@ -79,7 +79,7 @@ impl Quic {
                 direction.add(since_start, packet.ip_length, udp.payload_length, marked);
             }
         }
-        connection.datagram(place, udp.payload, &self.keylog, &mut self.scratch);
+        connection.datagram(context, udp.payload, &self.keylog, &mut self.scratch);
         let changes = std::mem::take(&mut connection.id_changes);
         for change in changes {
             if change.added {

@@ -5,7 +5,7 @@ use super::header::ConnectionId;
 
 /// A frame, as far as the analysis needs it. `path` is the path id, 0 in frames without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Frame<'a> {
+pub enum QuicFrame<'a> {
     Padding,
     Ping,
     /// ACK and `PATH_ACK`, also those with ECN counts.
@@ -56,12 +56,12 @@ pub enum Frame<'a> {
 
 /// The frames of a packet, to the first of an unknown type or with damaged fields.
 #[derive(Debug, Clone)]
-pub struct Frames<'a> {
+pub struct QuicFrames<'a> {
     reader: Reader<'a>,
     complete: bool,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> QuicFrames<'a> {
     pub fn new(payload: &'a [u8]) -> Self {
         Self { reader: Reader(payload), complete: true }
     }
@@ -72,8 +72,8 @@ impl<'a> Frames<'a> {
     }
 }
 
-impl<'a> Iterator for Frames<'a> {
-    type Item = Frame<'a>;
+impl<'a> Iterator for QuicFrames<'a> {
+    type Item = QuicFrame<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.reader.is_empty() {
@@ -88,52 +88,52 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-fn read<'a>(reader: &mut Reader<'a>) -> Option<Frame<'a>> {
+fn read<'a>(reader: &mut Reader<'a>) -> Option<QuicFrame<'a>> {
     let kind = reader.varint()?;
     Some(match kind {
         0x00 => {
             let padding = reader.0.iter().take_while(|&&byte| byte == 0).count();
             reader.take(padding)?;
-            Frame::Padding
+            QuicFrame::Padding
         }
-        0x01 => Frame::Ping,
+        0x01 => QuicFrame::Ping,
         0x02 | 0x03 => ack(reader, 0, kind == 0x03)?,
         0x3e | 0x3f => {
             let path = reader.varint()?;
             ack(reader, path, kind == 0x3f)?
         }
-        0x06 => Frame::Crypto { offset: reader.varint()?, data: reader.varint_bytes()? },
+        0x06 => QuicFrame::Crypto { offset: reader.varint()?, data: reader.varint_bytes()? },
         0x08..=0x0f => stream(reader, kind)?,
         0x18 => new_connection_id(reader, 0)?,
         0x3e78 => {
             let path = reader.varint()?;
             new_connection_id(reader, path)?
         }
-        0x1a => reader.take(8).map(|_| Frame::PathChallenge)?,
-        0x1b => reader.take(8).map(|_| Frame::PathResponse)?,
+        0x1a => reader.take(8).map(|_| QuicFrame::PathChallenge)?,
+        0x1b => reader.take(8).map(|_| QuicFrame::PathResponse)?,
         0x1c | 0x1d => {
             let error = reader.varint()?;
             if kind == 0x1c {
                 reader.varint()?;
             }
             reader.varint_bytes()?;
-            Frame::ConnectionClose { error, application: kind == 0x1d }
+            QuicFrame::ConnectionClose { error, application: kind == 0x1d }
         }
-        0x1e => Frame::HandshakeDone,
-        0x30 => Frame::Datagram { length: std::mem::take(&mut reader.0).len() as u64 },
-        0x31 => Frame::Datagram { length: reader.varint_bytes()?.len() as u64 },
-        0x3e75 => Frame::PathAbandon { path: reader.varint()?, error: reader.varint()? },
+        0x1e => QuicFrame::HandshakeDone,
+        0x30 => QuicFrame::Datagram { length: std::mem::take(&mut reader.0).len() as u64 },
+        0x31 => QuicFrame::Datagram { length: reader.varint_bytes()?.len() as u64 },
+        0x3e75 => QuicFrame::PathAbandon { path: reader.varint()?, error: reader.varint()? },
         0x3e76 | 0x3e77 => {
             let path = reader.varint()?;
             reader.varint()?;
-            Frame::PathStatus { path, backup: kind == 0x3e76 }
+            QuicFrame::PathStatus { path, backup: kind == 0x3e76 }
         }
         _ => other(reader, kind)?,
     })
 }
 
 /// RFC 9000, section 19.3.
-fn ack<'a>(reader: &mut Reader<'a>, path: u64, ecn: bool) -> Option<Frame<'a>> {
+fn ack<'a>(reader: &mut Reader<'a>, path: u64, ecn: bool) -> Option<QuicFrame<'a>> {
     let (largest, delay) = (reader.varint()?, reader.varint()?);
     let ranges = reader.varint()?;
     let first_range = reader.varint()?;
@@ -145,28 +145,28 @@ fn ack<'a>(reader: &mut Reader<'a>, path: u64, ecn: bool) -> Option<Frame<'a>> {
     if ecn {
         skip_varints(reader, 3)?;
     }
-    Some(Frame::Ack { path, largest, delay, first_range })
+    Some(QuicFrame::Ack { path, largest, delay, first_range })
 }
 
 /// RFC 9000, section 19.8.
-fn stream<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<Frame<'a>> {
+fn stream<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<QuicFrame<'a>> {
     let id = reader.varint()?;
     let offset = if kind & 4 != 0 { reader.varint()? } else { 0 };
     let data = if kind & 2 != 0 { reader.varint_bytes()? } else { std::mem::take(&mut reader.0) };
-    Some(Frame::Stream { id, offset, length: data.len() as u64, fin: kind & 1 != 0 })
+    Some(QuicFrame::Stream { id, offset, length: data.len() as u64, fin: kind & 1 != 0 })
 }
 
 /// RFC 9000, section 19.15, from the sequence number on.
-fn new_connection_id<'a>(reader: &mut Reader<'a>, path: u64) -> Option<Frame<'a>> {
+fn new_connection_id<'a>(reader: &mut Reader<'a>, path: u64) -> Option<QuicFrame<'a>> {
     skip_varints(reader, 2)?;
     let length = usize::from(reader.u8()?);
     let id = ConnectionId::new(reader.take(length)?)?;
     reader.take(16)?;
-    Some(Frame::NewConnectionId { path, id })
+    Some(QuicFrame::NewConnectionId { path, id })
 }
 
 /// Frames of which only the length matters.
-fn other<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<Frame<'a>> {
+fn other<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<QuicFrame<'a>> {
     match kind {
         // RESET_STREAM.
         0x04 => skip_varints(reader, 3)?,
@@ -186,7 +186,7 @@ fn other<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<Frame<'a>> {
         }
         _ => return None,
     }
-    Some(Frame::Other { kind })
+    Some(QuicFrame::Other { kind })
 }
 
 fn skip_varints(reader: &mut Reader<'_>, count: usize) -> Option<()> {

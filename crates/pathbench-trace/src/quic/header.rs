@@ -102,7 +102,7 @@ pub struct Long<'a> {
     pub packet: &'a [u8],
     /// Of the whole packet.
     pub length: usize,
-    /// Place of the protected packet number.
+    /// Offset of the protected packet number.
     pub number_offset: usize,
 }
 

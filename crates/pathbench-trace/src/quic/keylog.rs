@@ -56,8 +56,8 @@ impl Keylog {
             return None;
         }
         let secrets = self.connections.entry(random).or_default();
-        let place = if is_traffic { &mut secrets.traffic } else { &mut secrets.handshake };
-        *place.get_mut(side)? = Some(secret);
+        let level = if is_traffic { &mut secrets.traffic } else { &mut secrets.handshake };
+        *level.get_mut(side)? = Some(secret);
         Some(())
     }
 

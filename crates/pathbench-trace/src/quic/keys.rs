@@ -140,7 +140,7 @@ impl PacketKeys {
         }
         let (header, payload) = packet.split_at_mut_checked(header_length)?;
         let plain =
-            self.aead.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(&*header), payload);
+            self.aead.open_within(Nonce::assume_unique_for_key(nonce), Aad::from(&*header), payload, 0..);
         plain.ok().map(|plain| &*plain)
     }
 }
@@ -208,6 +208,6 @@ pub fn is_retry_valid(version: u32, original: &ConnectionId, packet: &[u8]) -> b
     let pseudo = [&[original.len() as u8], original.as_slice(), packet].concat();
     let mut tag = tag.to_vec();
     LessSafeKey::new(key)
-        .open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(pseudo), &mut tag)
+        .open_within(Nonce::assume_unique_for_key(nonce), Aad::from(pseudo), &mut tag, 0..)
         .is_ok()
 }

@@ -7,11 +7,13 @@
 
 mod connection;
 mod connections;
+mod datagram;
 pub mod frames;
 pub mod header;
 pub mod keylog;
 pub mod keys;
 mod one_rtt;
+mod one_rtt_keys;
 mod output;
 mod path;
 mod streams;

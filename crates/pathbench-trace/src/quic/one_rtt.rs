@@ -1,9 +1,9 @@
 //! 1-RTT packets with their keys: packet numbers per path id, streams, acknowledgments, further connection ids.
 
-use super::connection::{Connection, Place};
-use super::frames::{Frame, Frames};
+use super::connection::{Connection, PacketContext, Scratch, Signal};
+use super::frames::{QuicFrame, QuicFrames};
 use super::header::ConnectionId;
-use super::keys::{self, PacketKeys, Suite, Unprotected};
+use super::keys;
 
 /// Path ids with packet numbers of their own.
 const MAX_PATH_IDS: usize = 256;
@@ -12,108 +12,24 @@ const MAX_GUESSES: usize = 8;
 /// Signals of a connection.
 const MAX_SIGNALS: usize = 256;
 
-/// Keys of one end (RFC 9001, section 6).
-#[derive(Debug)]
-pub(super) struct OneRtt {
-    suite: Suite,
-    version: u32,
-    secret: Vec<u8>,
-    phase: bool,
-    /// Its header protection outlives key updates.
-    first: PacketKeys,
-    current: PacketKeys,
-    next: PacketKeys,
-    previous: Option<PacketKeys>,
-    pub(super) updates: u64,
-}
-
-impl OneRtt {
-    pub(super) fn new(secret: &[u8], suite: Suite, version: u32) -> Option<Self> {
-        let following = keys::next_secret(secret, suite, version)?;
-        Some(Self {
-            suite,
-            version,
-            phase: false,
-            first: PacketKeys::new(secret, suite, version)?,
-            current: PacketKeys::new(secret, suite, version)?,
-            next: PacketKeys::new(&following, suite, version)?,
-            previous: None,
-            secret: following,
-            updates: 0,
-        })
-    }
-
-    fn unprotect(&self, packet: &[u8], number_offset: usize, scratch: &mut Vec<u8>) -> Option<Unprotected> {
-        scratch.clear();
-        scratch.extend_from_slice(packet);
-        self.first.unprotect(scratch, number_offset)
-    }
-
-    /// Decrypts a packet whose header protection was removed in `scratch`.
-    fn open(
-        &mut self,
-        header: usize,
-        path: u32,
-        number: u64,
-        scratch: &mut [u8],
-        copy: &mut Vec<u8>,
-    ) -> Option<()> {
-        let other_phase = scratch.first()? & 4 != 0;
-        let mut attempt = |keys: &PacketKeys| {
-            copy.clear();
-            copy.extend_from_slice(scratch);
-            let length = keys.open(copy, header, path, number)?.len();
-            copy.drain(..header);
-            copy.truncate(length);
-            Some(())
-        };
-        if other_phase == self.phase {
-            return attempt(&self.current);
-        }
-        if self.previous.as_ref().is_some_and(|keys| attempt(keys).is_some()) {
-            return Some(());
-        }
-        attempt(&self.next)?;
-        self.update()
-    }
-
-    fn update(&mut self) -> Option<()> {
-        let following = keys::next_secret(&self.secret, self.suite, self.version)?;
-        let next = PacketKeys::new(&following, self.suite, self.version)?;
-        self.secret = following;
-        let current = std::mem::replace(&mut self.next, next);
-        self.previous = Some(std::mem::replace(&mut self.current, current));
-        self.phase = !self.phase;
-        self.updates += 1;
-        Some(())
-    }
-}
-
-/// Buffers that all connections share.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    pub(super) header: Vec<u8>,
-    pub(super) payload: Vec<u8>,
-}
-
 impl Connection {
     /// Counts the packet, and reads its frames if it can be decrypted.
-    pub(super) fn short(&mut self, place: Place, packet: &[u8], scratch: &mut Scratch) {
+    pub(super) fn short(&mut self, context: PacketContext, packet: &[u8], scratch: &mut Scratch) {
         self.counts.one_rtt += 1;
-        if self.one_rtt.get(place.side).is_none_or(Option::is_none) {
+        if self.one_rtt.get(context.side).is_none_or(Option::is_none) {
             return;
         }
-        match self.decrypt(place.side, packet, scratch) {
+        match self.decrypt(context.side, packet, scratch) {
             Some((path_id, number)) => {
                 self.counts.decrypted += 1;
-                if self.is_duplicate(place.side, path_id, number) {
+                if self.is_duplicate(context.side, path_id, number) {
                     self.counts.duplicates += 1;
                     return;
                 }
-                if let Some(path) = self.paths.get_mut(place.path) {
+                if let Some(path) = self.paths.get_mut(context.path) {
                     path.id = Some(path_id);
                 }
-                self.frames(place, path_id, number, &scratch.payload);
+                self.frames(context, path_id, number, &scratch.payload);
             }
             None => self.counts.undecrypted += 1,
         }
@@ -158,94 +74,105 @@ impl Connection {
         false
     }
 
-    fn frames(&mut self, place: Place, path_id: u32, number: u64, payload: &[u8]) {
+    fn frames(&mut self, context: PacketContext, path_id: u32, number: u64, payload: &[u8]) {
         let (mut eliciting, mut again) = (false, false);
-        let mut frames = Frames::new(payload);
+        let mut frames = QuicFrames::new(payload);
         for frame in frames.by_ref() {
-            eliciting |= !matches!(frame, Frame::Ack { .. } | Frame::Padding | Frame::ConnectionClose { .. });
+            eliciting |= !matches!(
+                frame,
+                QuicFrame::Ack { .. } | QuicFrame::Padding | QuicFrame::ConnectionClose { .. }
+            );
             match frame {
-                Frame::Ack { path, largest, .. } => self.acknowledge(place, path, largest),
-                Frame::Stream { id, offset, length, .. } => again |= self.stream(place, id, offset, length),
-                Frame::Datagram { length } => self.new_data(place, length),
-                Frame::NewConnectionId { path, id } => {
+                QuicFrame::Ack { path, largest, .. } => self.acknowledge(context, path, largest),
+                QuicFrame::Stream { id, offset, length, .. } => {
+                    again |= self.stream(context, id, offset, length)
+                }
+                QuicFrame::Datagram { length } => self.new_data(context, length),
+                QuicFrame::NewConnectionId { path, id } => {
                     if let Ok(path) = u32::try_from(path) {
-                        self.learn_id(place.side, id, path);
+                        self.learn_id(context.side, id, path);
                     }
                 }
-                Frame::PathAbandon { path, error } => {
+                QuicFrame::PathAbandon { path, error } => {
                     for known in self.paths.iter_mut().filter(|known| known.id.map(u64::from) == Some(path)) {
                         known.abandoned = true;
                     }
                     self.signal(
-                        place,
+                        context,
                         "path-abandon",
                         Some(path),
                         Some(format!("path {path}, error {error:#x}")),
                     );
                 }
-                Frame::PathStatus { path, backup } => {
+                QuicFrame::PathStatus { path, backup } => {
                     for known in self.paths.iter_mut().filter(|known| known.id.map(u64::from) == Some(path)) {
                         known.backup = Some(backup);
                     }
                     let kind = if backup { "path-status-backup" } else { "path-status-available" };
-                    self.signal(place, kind, Some(path), Some(format!("path {path}")));
+                    self.signal(context, kind, Some(path), Some(format!("path {path}")));
                 }
-                Frame::PathChallenge => self.signal(place, "path-challenge", None, None),
-                Frame::PathResponse => self.signal(place, "path-response", None, None),
-                Frame::ConnectionClose { error, .. } => {
+                QuicFrame::PathChallenge => self.signal(context, "path-challenge", None, None),
+                QuicFrame::PathResponse => self.signal(context, "path-response", None, None),
+                QuicFrame::ConnectionClose { error, .. } => {
                     self.counts.closes += 1;
-                    self.signal(place, "connection-close", None, Some(format!("error {error:#x}")));
+                    self.signal(context, "connection-close", None, Some(format!("error {error:#x}")));
                 }
                 _ => {}
             }
         }
         self.counts.unknown_frames += u64::from(!frames.is_complete());
-        if let Some(direction) = self.direction(place) {
+        if let Some(direction) = self.direction(context) {
             direction.retransmitted_packets += u64::from(again);
         }
-        if let Some(space) = self.spaces.get_mut(place.side).and_then(|spaces| spaces.get_mut(&path_id)) {
-            space.sent(number, place.time_ns, place.path, eliciting);
+        if let Some(space) = self.spaces.get_mut(context.side).and_then(|spaces| spaces.get_mut(&path_id)) {
+            space.sent(number, context.time_ns, context.path, eliciting);
         }
     }
 
     /// A round trip from the largest acknowledged packet (RFC 9002, section 5.1).
-    fn acknowledge(&mut self, place: Place, path_id: u64, largest: u64) {
+    fn acknowledge(&mut self, context: PacketContext, path_id: u64, largest: u64) {
         let Ok(path_id) = u32::try_from(path_id) else { return };
-        let sender = 1 - place.side;
+        let sender = 1 - context.side;
         let space = self.spaces.get_mut(sender).and_then(|spaces| spaces.get_mut(&path_id));
         let Some((sent_ns, path)) = space.and_then(|space| space.acknowledged(largest)) else { return };
         if let Some(direction) = self.paths.get_mut(path).and_then(|path| path.directions.get_mut(sender)) {
-            direction.rtt_sample(place.time_ns.saturating_sub(sent_ns));
+            direction.rtt_sample(context.time_ns.saturating_sub(sent_ns));
         }
     }
 
     /// Whether the packet repeats bytes.
-    fn stream(&mut self, place: Place, id: u64, offset: u64, length: u64) -> bool {
-        let Some(streams) = self.streams.get_mut(place.side) else { return false };
-        let carried = streams.carry(id, offset, length, place.path as u16);
-        if let Some(direction) = self.direction(place) {
+    fn stream(&mut self, context: PacketContext, id: u64, offset: u64, length: u64) -> bool {
+        let Some(streams) = self.streams.get_mut(context.side) else { return false };
+        let carried = streams.carry(id, offset, length, context.path as u16);
+        if let Some(direction) = self.direction(context) {
             direction.stream_bytes += length;
             direction.retransmitted_bytes += carried.same_path;
             direction.reinjected_bytes += carried.other_path;
             direction.gap_bytes += carried.gap;
         }
-        self.new_data(place, carried.new);
+        self.new_data(context, carried.new);
         carried.same_path + carried.other_path > 0
     }
 
-    fn new_data(&mut self, place: Place, bytes: u64) {
-        let since_start = place.time_ns.saturating_sub(self.start_ns);
-        if let Some(direction) = self.direction(place) {
+    fn new_data(&mut self, context: PacketContext, bytes: u64) {
+        let since_start = context.time_ns.saturating_sub(self.start_ns);
+        if let Some(direction) = self.direction(context) {
             direction.data_bytes += bytes;
             direction.goodput.add(since_start, bytes);
         }
     }
 
-    fn signal(&mut self, place: Place, kind: &'static str, path_id: Option<u64>, detail: Option<String>) {
+    fn signal(
+        &mut self,
+        context: PacketContext,
+        kind: &'static str,
+        path_id: Option<u64>,
+        detail: Option<String>,
+    ) {
         if self.signals.len() < MAX_SIGNALS {
             let of_path = |id: u64| self.paths.iter().position(|path| path.id.map(u64::from) == Some(id));
-            let path = path_id.and_then(of_path).unwrap_or(place.path);
-            self.signals.push(super::connection::Signal { place: Place { path, ..place }, kind, detail });
+            let path = path_id.and_then(of_path).unwrap_or(context.path);
+            self.signals.push(Signal { context: PacketContext { path, ..context }, kind, detail });
         }
     }
 }

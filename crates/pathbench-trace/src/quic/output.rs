@@ -3,12 +3,11 @@
 use super::connection::{CLIENT, Connection, SERVER, Signal};
 use super::header::ConnectionId;
 use super::path::{Direction, Path, Windows};
-use crate::packet::Endpoint;
+use crate::display_filter::display_filter;
 use pathbench_record::trace::{
     ConnectionDirection, HandshakeEvidence, SubflowDirection, TracedConnection, TracedQuic, TracedSignal,
     TracedSubflow,
 };
-use std::net::{IpAddr, SocketAddr};
 
 /// Connection ids of one end in the result.
 const SHOWN_IDS: usize = 32;
@@ -24,8 +23,8 @@ pub(super) fn connection(id: u64, connection: &Connection, origin_ns: u64) -> Tr
     TracedConnection {
         id,
         transport: if has_path_ids || negotiated { "mpquic" } else { "quic" }.to_owned(),
-        client: first.map(|path| socket(path.client)),
-        server: first.map(|path| socket(path.server)),
+        client: first.map(|path| path.client.into()),
+        server: first.map(|path| path.server.into()),
         start_s: seconds(connection.start_ns),
         duration_s: connection.end_ns.saturating_sub(connection.start_ns) as f64 / 1e9,
         version: Some(format!("{:#010x}", connection.version)),
@@ -45,7 +44,7 @@ pub(super) fn connection(id: u64, connection: &Connection, origin_ns: u64) -> Tr
         filter: connection
             .paths
             .iter()
-            .map(|path| format!("({})", filter(path)))
+            .map(|path| format!("({})", display_filter("udp", [path.client, path.server])))
             .collect::<Vec<_>>()
             .join(" || "),
         ..TracedConnection::default()
@@ -62,10 +61,6 @@ pub(super) fn shift(connection: &mut TracedConnection, seconds: f64) {
     for signal in &mut connection.signals {
         signal.at_s += seconds;
     }
-}
-
-fn socket(endpoint: Endpoint) -> SocketAddr {
-    SocketAddr::new(endpoint.address.into(), endpoint.port)
 }
 
 fn sent_by(path: &Path, side: usize) -> Option<&Direction> {
@@ -96,8 +91,8 @@ fn subflow(id: u32, path: &Path, connection: &Connection, seconds: &impl Fn(u64)
     };
     TracedSubflow {
         id,
-        client: Some(socket(path.client)),
-        server: Some(socket(path.server)),
+        client: Some(path.client.into()),
+        server: Some(path.server.into()),
         start_s: seconds(path.start_ns),
         end_s: seconds(path.end_ns),
         kind: if id == 0 { "initial" } else { "path" }.to_owned(),
@@ -109,7 +104,7 @@ fn subflow(id: u32, path: &Path, connection: &Connection, seconds: &impl Fn(u64)
         handshake_rtt_ms: handshake_rtt_ms(connection).filter(|_| id == 0),
         upload: figures(CLIENT),
         download: figures(SERVER),
-        filter: filter(path),
+        filter: display_filter("udp", [path.client, path.server]),
         ..TracedSubflow::default()
     }
 }
@@ -145,10 +140,10 @@ fn subflow_direction(direction: &Direction, decrypted: bool) -> SubflowDirection
 
 fn traced_signal(signal: &Signal, seconds: &impl Fn(u64) -> f64) -> TracedSignal {
     TracedSignal {
-        at_s: seconds(signal.place.time_ns),
+        at_s: seconds(signal.context.time_ns),
         kind: signal.kind.to_owned(),
-        sender: if signal.place.side == CLIENT { "client" } else { "server" }.to_owned(),
-        subflow: signal.place.path as u32,
+        sender: if signal.context.side == CLIENT { "client" } else { "server" }.to_owned(),
+        subflow: signal.context.path as u32,
         detail: signal.detail.clone(),
         ..TracedSignal::default()
     }
@@ -218,19 +213,4 @@ fn limits(connection: &Connection) -> Vec<String> {
         ));
     }
     limits
-}
-
-/// A Wireshark display filter.
-fn filter(path: &Path) -> String {
-    let address = |endpoint: Endpoint| match IpAddr::from(endpoint.address) {
-        IpAddr::V4(address) => format!("ip.addr == {address}"),
-        IpAddr::V6(address) => format!("ipv6.addr == {address}"),
-    };
-    format!(
-        "{} && {} && udp.port == {} && udp.port == {}",
-        address(path.client),
-        address(path.server),
-        path.client.port,
-        path.server.port
-    )
 }

@@ -1,6 +1,6 @@
 //! Figures of one path (4-tuple) of a connection.
 
-use crate::packet::Endpoint;
+use crate::packet::FlowEndpoint;
 use pathbench_record::trace::{Series, SizeCount, TracedDistribution};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -40,8 +40,8 @@ impl Windows {
         if self.bytes.len() <= window {
             self.bytes.resize(window + 1, 0);
         }
-        if let Some(place) = self.bytes.get_mut(window) {
-            *place += bytes;
+        if let Some(sum) = self.bytes.get_mut(window) {
+            *sum += bytes;
         }
     }
 
@@ -167,8 +167,8 @@ impl Direction {
 /// One 4-tuple of a connection.
 #[derive(Debug, Clone)]
 pub(super) struct Path {
-    pub(super) client: Endpoint,
-    pub(super) server: Endpoint,
+    pub(super) client: FlowEndpoint,
+    pub(super) server: FlowEndpoint,
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     /// The last path id that a packet on this 4-tuple had.
@@ -193,20 +193,20 @@ pub(super) struct NumberSpace {
 impl NumberSpace {
     /// Whether the packet was captured before: at another point, or duplicated by the network.
     pub(super) fn is_duplicate(&mut self, number: u64) -> bool {
-        let place = |number: u64| ((number / 64) as usize % (WINDOW / 64), 1_u64 << (number % 64));
+        let word_and_bit = |number: u64| ((number / 64) as usize % (WINDOW / 64), 1_u64 << (number % 64));
         if number >= self.expected {
             // The words that the window leaves behind.
             let first = (self.expected / 64).max((number / 64).saturating_sub(WINDOW as u64 / 64 - 1));
             for word in first..=number / 64 {
                 let begun = word == self.expected / 64 && !self.expected.is_multiple_of(64);
-                if let Some(seen) = self.seen.get_mut(place(word * 64).0).filter(|_| !begun) {
+                if let Some(seen) = self.seen.get_mut(word_and_bit(word * 64).0).filter(|_| !begun) {
                     *seen = 0;
                 }
             }
         } else if self.expected - number > WINDOW as u64 - 64 {
             return false;
         }
-        let (word, bit) = place(number);
+        let (word, bit) = word_and_bit(number);
         let Some(seen) = self.seen.get_mut(word) else { return false };
         let duplicate = *seen & bit != 0;
         *seen |= bit;

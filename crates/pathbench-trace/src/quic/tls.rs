@@ -29,8 +29,8 @@ impl CryptoStream {
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);
         }
-        if let Some(place) = self.bytes.get_mut(start..end) {
-            place.copy_from_slice(data);
+        if let Some(received) = self.bytes.get_mut(start..end) {
+            received.copy_from_slice(data);
         }
         let mut merged = (start, end);
         self.ranges.retain(|&(from, to)| {

@@ -2,7 +2,7 @@
 
 use super::Sizes;
 use crate::coverage::Coverage;
-use crate::histogram::Histogram;
+use crate::histogram::DurationHistogram;
 use crate::series::Windows;
 
 /// Position of the first captured byte of a direction whose SYN was not captured: earlier bytes, sent again, lie below.
@@ -15,7 +15,7 @@ const BASE_WITHOUT_SYN: u64 = 1 << 32;
 /// The order of the fields is that of the cache lines: a segment needs the first ones.
 #[derive(Debug, Clone, Default)]
 #[repr(C, align(64))]
-pub struct Direction {
+pub struct FlowDirection {
     /// Sequence number of position 0.
     origin: u32,
     pub started: bool,
@@ -50,7 +50,7 @@ pub struct Direction {
     pub sack_blocks: u64,
     pub zero_windows: u64,
     pub congestion_experienced: u64,
-    rtt: Histogram,
+    rtt: DurationHistogram,
 }
 
 /// Whether packets above a size are lost while smaller ones arrive.
@@ -110,7 +110,7 @@ impl Arrival {
     }
 }
 
-impl Direction {
+impl FlowDirection {
     /// Position of a sequence number, the nearest to the highest captured.
     #[inline]
     pub fn position(&self, sequence: u32) -> u64 {
@@ -209,7 +209,7 @@ impl Direction {
         self.last_new_ns = time_ns;
     }
 
-    pub fn rtt(&self) -> &Histogram {
+    pub fn rtt(&self) -> &DurationHistogram {
         &self.rtt
     }
 

@@ -1,20 +1,20 @@
 //! A TCP flow: both directions.
 
-use super::{ACK, Arrival, Direction, FIN, RST, SYN};
-use crate::packet::{Endpoint, Packet, PacketTooBig, Tcp};
+use super::{ACK, Arrival, FIN, FlowDirection, RST, SYN};
+use crate::packet::{FlowEndpoint, PacketHeaders, PacketTooBig, Tcp};
 
 /// Most ICMP messages that are kept for a flow.
 const TOO_BIG_MESSAGES: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum End {
+pub enum FlowEnd {
     #[default]
     Open,
     Fin,
     Reset,
 }
 
-impl End {
+impl FlowEnd {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -37,14 +37,14 @@ pub struct TooBig {
 /// A flow at one point of capture. Index 0 is the end that sent the SYN.
 #[derive(Debug, Clone, Default)]
 pub struct Flow {
-    pub ends: [Endpoint; 2],
+    pub ends: [FlowEndpoint; 2],
     /// Index of the sender's direction: data that this end sends.
-    pub directions: [Direction; 2],
+    pub directions: [FlowDirection; 2],
     pub first_ns: u64,
     /// Start of the connection, from which series count.
     pub origin_ns: u64,
     pub last_ns: u64,
-    pub end: End,
+    pub end: FlowEnd,
     /// Times of SYN, SYN/ACK and the ACK after it.
     pub handshake_ns: [Option<u64>; 3],
     pub too_big: Vec<TooBig>,
@@ -52,7 +52,7 @@ pub struct Flow {
 
 impl Flow {
     /// A flow that begins with a packet from `source`. Without a SYN, the end with the lower port is the server.
-    pub fn new(packet: &Packet<'_>, tcp: &Tcp<'_>, time_ns: u64) -> Self {
+    pub fn new(packet: &PacketHeaders<'_>, tcp: &Tcp<'_>, time_ns: u64) -> Self {
         let (source, destination) = (packet.source, packet.destination);
         let source_is_client = match tcp.flags & (SYN | ACK) {
             SYN => true,
@@ -65,16 +65,16 @@ impl Flow {
 
     /// Index of the end that sent a packet.
     #[inline]
-    pub fn side(&self, source: Endpoint) -> usize {
+    pub fn side(&self, source: FlowEndpoint) -> usize {
         usize::from(source != self.ends[0])
     }
 
-    /// Accounts for a packet that end `side` sent. Returns its payload's place in the direction.
+    /// Accounts for a packet that end `side` sent. Returns the range of its payload in the direction.
     #[inline]
     pub fn packet(
         &mut self,
         side: usize,
-        packet: &Packet<'_>,
+        packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
         time_ns: u64,
     ) -> Option<Arrival> {
@@ -126,9 +126,9 @@ impl Flow {
     }
 
     fn control(
-        end: &mut End,
+        end: &mut FlowEnd,
         handshake: &mut [Option<u64>; 3],
-        own: &mut Direction,
+        own: &mut FlowDirection,
         flags: u8,
         time_ns: u64,
     ) {
@@ -140,12 +140,12 @@ impl Flow {
         }
         if flags & FIN != 0 {
             own.fin = true;
-            if *end == End::Open {
-                *end = End::Fin;
+            if *end == FlowEnd::Open {
+                *end = FlowEnd::Fin;
             }
         }
         if flags & RST != 0 {
-            *end = End::Reset;
+            *end = FlowEnd::Reset;
         }
     }
 
@@ -161,7 +161,7 @@ impl Flow {
 
     /// Both ends have closed, or one has reset the connection.
     pub fn closed(&self) -> bool {
-        self.end == End::Reset || self.directions.iter().all(|direction| direction.fin)
+        self.end == FlowEnd::Reset || self.directions.iter().all(|direction| direction.fin)
     }
 
     /// Accounts for a router's report about a packet of this flow; `false` if the flow has not sent such a packet.

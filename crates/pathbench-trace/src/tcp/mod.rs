@@ -4,8 +4,8 @@ mod direction;
 mod flow;
 mod sizes;
 
-pub use direction::{Arrival, Direction};
-pub use flow::{End, Flow, TooBig};
+pub use direction::{Arrival, FlowDirection};
+pub use flow::{Flow, FlowEnd, TooBig};
 pub use sizes::Sizes;
 
 /// FIN (RFC 9293, section 3.1).

@@ -29,15 +29,15 @@ impl Sizes {
         if packets == 0 {
             return;
         }
-        let place = match self.counts.binary_search_by_key(&old, |count| count.bytes) {
-            Ok(place) => place,
-            Err(place) if self.counts.len() < DISTINCT => {
-                self.counts.insert(place, SizeCount { bytes: old, packets: 0 });
-                place
+        let index = match self.counts.binary_search_by_key(&old, |count| count.bytes) {
+            Ok(index) => index,
+            Err(index) if self.counts.len() < DISTINCT => {
+                self.counts.insert(index, SizeCount { bytes: old, packets: 0 });
+                index
             }
-            Err(place) => place.saturating_sub(1),
+            Err(index) => index.saturating_sub(1),
         };
-        if let Some(count) = self.counts.get_mut(place) {
+        if let Some(count) = self.counts.get_mut(index) {
             count.packets += packets;
         }
     }

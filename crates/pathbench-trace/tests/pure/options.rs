@@ -3,7 +3,7 @@
 use pathbench_trace::mptcp::checksum::Checksums;
 use pathbench_trace::mptcp::keys::{self, Key};
 use pathbench_trace::mptcp::options::{DataSequence, Join, MptcpOption, parse, widen};
-use pathbench_trace::packet::{Address, Endpoint};
+use pathbench_trace::packet::{Address, FlowEndpoint};
 use proptest::prelude::*;
 
 /// An option of `length` bytes; bytes after the fourth are 1, 2, 3, …
@@ -279,7 +279,7 @@ fn keys_of_known_hashes() {
         assert_eq!(keys::join_syn_ack_hmac(version, initiator, responder), syn_ack);
         assert_eq!(keys::join_ack_hmac(version, initiator, responder), ack);
     }
-    let endpoint = Endpoint { address: Address::v4([192, 0, 2, 1]), port: 0 };
+    let endpoint = FlowEndpoint { address: Address::v4([192, 0, 2, 1]), port: 0 };
     assert_eq!(keys::add_address_hmac(Key(1), Key(2), 7, endpoint), ADD_ADDRESS);
 }
 

@@ -7,7 +7,7 @@ use crate::wire::Capture;
 use pathbench_trace::packet::link;
 use pathbench_trace::packet::reassembly::{Datagram, Reassembly};
 use pathbench_trace::packet::tcp_options::{TcpOption, nop_count, options};
-use pathbench_trace::packet::{Dissected, Fragment, Packet, Reason, Tcp, Transport, dissect};
+use pathbench_trace::packet::{Dissected, Fragment, PacketHeaders, Reason, Tcp, TransportHeader, dissect};
 use proptest::prelude::*;
 
 const PAYLOAD: &[u8] = b"sixteen bytes...";
@@ -67,16 +67,16 @@ fn join(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
-fn packet(link_type: u16, frame: &[u8]) -> Packet<'_> {
+fn packet(link_type: u16, frame: &[u8]) -> PacketHeaders<'_> {
     match dissect(link_type, frame, frame.len() as u32) {
         Dissected::Packet(packet) => packet,
         other => panic!("link type {link_type}: {other:?} of {frame:02x?}"),
     }
 }
 
-fn tcp(link_type: u16, frame: &[u8]) -> (Packet<'_>, Tcp<'_>) {
+fn tcp(link_type: u16, frame: &[u8]) -> (PacketHeaders<'_>, Tcp<'_>) {
     let packet = packet(link_type, frame);
-    let Transport::Tcp(tcp) = packet.transport else { panic!("{packet:?}") };
+    let TransportHeader::Tcp(tcp) = packet.transport else { panic!("{packet:?}") };
     (packet, tcp)
 }
 
@@ -163,7 +163,7 @@ fn frames_cut_at_each_byte_keep_the_length_on_the_wire() {
             let needed = frame.len() - PAYLOAD.len() - 12;
             for length in 0..frame.len() {
                 match dissect(link_type, &frame[..length], frame.len() as u32) {
-                    Dissected::Packet(Packet { transport: Transport::Tcp(tcp), .. }) => {
+                    Dissected::Packet(PacketHeaders { transport: TransportHeader::Tcp(tcp), .. }) => {
                         assert!(length >= needed);
                         assert_eq!(tcp.payload_length, 16);
                         assert_eq!(tcp.options.len() + tcp.payload.len(), length - needed);
@@ -196,7 +196,7 @@ fn ipv4_options_and_total_length_0() {
     (ip[2], ip[3]) = (0, 0);
     let Dissected::Packet(packet) = dissect(link::RAW, &ip, 100_000) else { panic!() };
     assert_eq!(packet.ip_length, 100_000);
-    let Transport::Tcp(tcp) = packet.transport else { panic!() };
+    let TransportHeader::Tcp(tcp) = packet.transport else { panic!() };
     assert_eq!((tcp.payload, tcp.payload_length), (PAYLOAD, 100_000 - 24 - 32));
 }
 
@@ -238,7 +238,7 @@ fn ip_in_ip_up_to_two_levels() {
 #[test]
 fn udp_payload_ends_at_the_udp_length() {
     let ip = ipv4(17, 0, &join(&[&udp_datagram(PAYLOAD), &[1, 2, 3]]));
-    let Transport::Udp(udp) = packet(link::RAW, &ip).transport else { panic!() };
+    let TransportHeader::Udp(udp) = packet(link::RAW, &ip).transport else { panic!() };
     assert_eq!((udp.payload, udp.payload_length), (PAYLOAD, 16));
     let ip = ipv4(17, 0, &udp_datagram(PAYLOAD)[..20]);
     assert_eq!(dissect(link::RAW, &ip, 40), Dissected::Other(Reason::Malformed));
@@ -250,13 +250,13 @@ fn icmp_too_big_with_quotations_of_28_to_556_bytes() {
     for length in 28..=556 {
         let quoted = ipv4(6, 0x4000, &segment);
         let ip = ipv4(1, 0, &join(&[&[3, 4, 0, 0, 0, 0, 5, 0x14], &quoted[..length]]));
-        let Transport::TooBig(too_big) = packet(link::RAW, &ip).transport else { panic!() };
+        let TransportHeader::TooBig(too_big) = packet(link::RAW, &ip).transport else { panic!() };
         assert_eq!((too_big.mtu, too_big.protocol, too_big.sequence), (1300, 6, Some(7)));
         assert_eq!((too_big.source.port, too_big.ip_length as usize), (12345, quoted.len()));
         if length >= 48 {
             let quoted = ipv6(6, &segment);
             let ip = ipv6(58, &join(&[&[2, 0, 0, 0, 0, 0, 5, 0x14], &quoted[..length]]));
-            let Transport::TooBig(too_big) = packet(link::RAW, &ip).transport else { panic!() };
+            let TransportHeader::TooBig(too_big) = packet(link::RAW, &ip).transport else { panic!() };
             assert_eq!((too_big.mtu, too_big.sequence), (1300, Some(7)));
             assert_eq!((too_big.destination.port, too_big.ip_length as usize), (443, quoted.len()));
         }
@@ -286,7 +286,7 @@ fn push(reassembly: &mut Reassembly, frame: &[u8]) -> Option<Datagram> {
 
 fn payload(datagram: &Datagram) -> (u32, Vec<u8>, u32) {
     match datagram.dissect() {
-        Dissected::Packet(Packet { ip_length, transport: Transport::Udp(udp), .. }) => {
+        Dissected::Packet(PacketHeaders { ip_length, transport: TransportHeader::Udp(udp), .. }) => {
             (ip_length, udp.payload.to_vec(), udp.payload_length)
         }
         other => panic!("{other:?}"),
@@ -321,7 +321,7 @@ fn extension_headers_behind_the_fragment_header_are_reassembled() {
     let datagram = push(&mut reassembly, &first).unwrap();
     let Dissected::Packet(packet) = datagram.dissect() else { panic!() };
     assert_eq!(packet.ip_length as usize, 40 + original.len());
-    let Transport::Tcp(tcp) = packet.transport else { panic!() };
+    let TransportHeader::Tcp(tcp) = packet.transport else { panic!() };
     assert_eq!((tcp.sequence, tcp.payload, tcp.payload_length), (7, PAYLOAD, 16));
 }
 

@@ -1,7 +1,7 @@
 //! Public captures: kernels and QUIC libraries that this project does not run. Their origin: `recorded/tcpdump/README.md`.
 
 use pathbench_record::trace::{TraceDocument, TracedConnection};
-use pathbench_trace::analysis::{Parameters, analyse, open};
+use pathbench_trace::analysis::{AnalysisParameters, analyse, open};
 use pathbench_trace::quic::Quic;
 use std::fs::File;
 
@@ -9,7 +9,7 @@ use std::fs::File;
 fn analysed(name: &str) -> TraceDocument {
     let path = format!("{}/tests/recorded/tcpdump/{name}.pcap", env!("CARGO_MANIFEST_DIR"));
     let source = open(name.to_owned(), File::open(path).unwrap()).unwrap();
-    analyse(vec![source], &Parameters { most: 10, seed: 1 }, Quic::new(None), ()).document
+    analyse(vec![source], &AnalysisParameters { most: 10, seed: 1 }, Quic::new(None), ()).document
 }
 
 fn only(document: &TraceDocument) -> &TracedConnection {

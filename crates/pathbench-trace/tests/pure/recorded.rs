@@ -1,7 +1,7 @@
 //! Captures of real transfers against the kernel's own counters (recorded/README.md).
 
 use pathbench_record::trace::{ConnectionDirection, SubflowDirection, TracedConnection, TracedSubflow};
-use pathbench_trace::analysis::{Parameters, analyse, open};
+use pathbench_trace::analysis::{AnalysisParameters, analyse, open};
 use pathbench_trace::quic::Quic;
 use serde_json::Value;
 use std::io::Cursor;
@@ -29,7 +29,7 @@ const DELAYS_MS: [(&str, f64); 2] = [("10.83.0.1", 5.0), ("10.83.1.1", 15.0)];
 
 fn connection(captures: &[&[u8]]) -> TracedConnection {
     let sources = captures.iter().map(|bytes| open(String::new(), Cursor::new(bytes.to_vec())).unwrap());
-    let parameters = Parameters { most: 5, seed: 1 };
+    let parameters = AnalysisParameters { most: 5, seed: 1 };
     let document = analyse(sources.collect(), &parameters, Quic::new(None), ()).document;
     assert!(document.captures.iter().all(|capture| capture.damage.is_none()));
     let [connection] = document.connections.try_into().unwrap();

@@ -1,7 +1,7 @@
 //! Hand-made captures: segments of TCP and MPTCP as a pcap file of raw IP packets.
 
 use pathbench_record::trace::{TraceDocument, TracedConnection};
-use pathbench_trace::analysis::{Parameters, analyse, open};
+use pathbench_trace::analysis::{AnalysisParameters, analyse, open};
 use pathbench_trace::mptcp::keys::{self, Key};
 use pathbench_trace::quic::Quic;
 
@@ -80,7 +80,7 @@ pub(crate) fn document(captures: &[&[u8]], most: usize) -> TraceDocument {
         open(format!("capture-{index}"), std::io::Cursor::new(bytes.to_vec())).unwrap()
     };
     let sources = captures.iter().enumerate().map(name).collect();
-    analyse(sources, &Parameters { most, seed: 1 }, Quic::new(None), ()).document
+    analyse(sources, &AnalysisParameters { most, seed: 1 }, Quic::new(None), ()).document
 }
 
 #[derive(Debug, Clone)]

@@ -2,8 +2,8 @@
 
 use crate::wire::{CLIENT, Capture, SECOND, Subflow, document};
 use pathbench_record::trace::TraceDocument;
-use pathbench_trace::analysis::{Live, Parameters};
-use pathbench_trace::capture::{Interface, LINK_TYPE_RAW, Reader};
+use pathbench_trace::analysis::{AnalysisParameters, LiveAnalysis};
+use pathbench_trace::capture::{CaptureReader, InterfaceDescription, LINK_TYPE_RAW};
 use pathbench_trace::quic::Quic;
 
 /// Most connections with details.
@@ -16,7 +16,7 @@ struct Packet {
 }
 
 fn packets(capture: &Capture) -> Vec<Packet> {
-    let mut reader = Reader::open(std::io::Cursor::new(capture.clone().into_bytes())).unwrap();
+    let mut reader = CaptureReader::open(std::io::Cursor::new(capture.clone().into_bytes())).unwrap();
     let mut packets = Vec::new();
     while let Some(batch) = reader.batch().unwrap() {
         packets.extend(batch.iter().map(|frame| Packet {
@@ -28,13 +28,20 @@ fn packets(capture: &Capture) -> Vec<Packet> {
     packets
 }
 
-fn live(names: &[&str]) -> Live {
+fn live(names: &[&str]) -> LiveAnalysis {
     let interface = |name: &&str| {
         let name = (*name).to_owned();
-        (name.clone(), Interface { link_type: LINK_TYPE_RAW, name: Some(name), ..Interface::default() })
+        (
+            name.clone(),
+            InterfaceDescription {
+                link_type: LINK_TYPE_RAW,
+                name: Some(name),
+                ..InterfaceDescription::default()
+            },
+        )
     };
-    let parameters = Parameters { most: MOST, seed: 1 };
-    Live::new(names.iter().map(interface).collect(), &parameters, Quic::new(None))
+    let parameters = AnalysisParameters { most: MOST, seed: 1 };
+    LiveAnalysis::new(names.iter().map(interface).collect(), &parameters, Quic::new(None))
 }
 
 /// A connection whose two subflows alternate every millisecond, each in a capture.

@@ -1,7 +1,7 @@
 //! Body for fuzzing and property tests: arbitrary frames through [`dissect`] and [`Reassembly`].
 
 use pathbench_trace::packet::reassembly::Reassembly;
-use pathbench_trace::packet::{Dissected, Transport, dissect, tcp_options};
+use pathbench_trace::packet::{Dissected, TransportHeader, dissect, tcp_options};
 
 /// Input: frames, each with link type (2 bytes), captured length (1) and bytes that the capture left out (1) before it.
 pub(crate) fn run(mut input: &[u8]) {
@@ -27,18 +27,18 @@ pub(crate) fn run(mut input: &[u8]) {
 pub(crate) fn check(dissected: &Dissected<'_>) {
     match dissected {
         Dissected::Packet(packet) => match packet.transport {
-            Transport::Tcp(tcp) => {
+            TransportHeader::Tcp(tcp) => {
                 assert!(tcp.payload.len() as u32 <= tcp.payload_length);
                 assert!(tcp.payload_length <= packet.ip_length);
                 assert!(tcp.options.len() <= 40);
                 assert!(tcp_options::options(tcp.options).count() <= 20);
                 assert!(tcp_options::nop_count(tcp.options) <= 40);
             }
-            Transport::Udp(udp) => {
+            TransportHeader::Udp(udp) => {
                 assert!(udp.payload.len() as u32 <= udp.payload_length);
                 assert!(udp.payload_length <= packet.ip_length);
             }
-            Transport::TooBig(_) => {}
+            TransportHeader::TooBig(_) => {}
         },
         Dissected::Fragment(fragment) => {
             assert!(fragment.payload.len() as u32 <= fragment.payload_length);

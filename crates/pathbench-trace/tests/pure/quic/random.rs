@@ -3,7 +3,7 @@
 use crate::quic::recording::{KEYS, analyse, datagram, push, recorded};
 use crate::quic::sealed::{Sealer, analyse_with, client_id, stream};
 use pathbench_record::trace::SubflowDirection;
-use pathbench_trace::quic::frames::Frames;
+use pathbench_trace::quic::frames::QuicFrames;
 use pathbench_trace::quic::{Keylog, Quic, tls};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -30,8 +30,8 @@ proptest! {
         captured in prop_oneof![Just(usize::MAX), 0..1500_usize],
     ) {
         let mut datagrams = recorded();
-        for (place, at, with) in changes {
-            let payload = &mut datagrams[place.index(184)].payload;
+        for (datagram, at, with) in changes {
+            let payload = &mut datagrams[datagram.index(184)].payload;
             let at = at.index(payload.len());
             payload[at] ^= with;
         }
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn arbitrary_frames_and_handshakes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), at in 0..20_000_u64) {
-        prop_assert!(Frames::new(&bytes).count() <= bytes.len());
+        prop_assert!(QuicFrames::new(&bytes).count() <= bytes.len());
         let mut stream = tls::CryptoStream::default();
         stream.push(at, &bytes);
         stream.push(0, &bytes);

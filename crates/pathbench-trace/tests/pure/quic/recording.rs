@@ -1,7 +1,7 @@
 //! A capture of a short Multipath QUIC test at the client, with the client's TLS secrets.
 
 use pathbench_record::trace::{HandshakeEvidence, TracedConnection, TracedSubflow};
-use pathbench_trace::packet::{Address, Endpoint, Packet, Transport, Udp};
+use pathbench_trace::packet::{Address, FlowEndpoint, PacketHeaders, TransportHeader, Udp};
 use pathbench_trace::quic::{Keylog, Quic};
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ pub(crate) const KEYS: &[u8] = include_bytes!("../../recorded/mpquic.keys");
 #[derive(Debug, Clone)]
 pub(crate) struct Datagram {
     pub(crate) time_ns: u64,
-    pub(crate) source: Endpoint,
-    pub(crate) destination: Endpoint,
+    pub(crate) source: FlowEndpoint,
+    pub(crate) destination: FlowEndpoint,
     pub(crate) payload: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn recorded() -> Vec<Datagram> {
     while at < CAPTURE.len() {
         let (seconds, micros, length) = (word(at), word(at + 4), word(at + 8) as usize);
         let ip = &CAPTURE[at + 16 + 20..at + 16 + length];
-        let endpoint = |address: usize, port: usize| Endpoint {
+        let endpoint = |address: usize, port: usize| FlowEndpoint {
             address: Address::v4(ip[address..address + 4].try_into().unwrap()),
             port: u16::from_be_bytes([ip[port], ip[port + 1]]),
         };
@@ -42,13 +42,13 @@ pub(crate) fn recorded() -> Vec<Datagram> {
 pub(crate) fn push(quic: &mut Quic, datagram: &Datagram, captured: usize) {
     let payload = &datagram.payload[..captured.min(datagram.payload.len())];
     let udp = Udp { payload, payload_length: datagram.payload.len() as u32 };
-    let packet = Packet {
+    let packet = PacketHeaders {
         source: datagram.source,
         destination: datagram.destination,
         ip_length: datagram.payload.len() as u32 + 28,
         hop_limit: 64,
         congestion_experienced: false,
-        transport: Transport::Udp(udp),
+        transport: TransportHeader::Udp(udp),
     };
     quic.push(datagram.time_ns, &packet, &udp);
 }
@@ -67,8 +67,8 @@ pub(crate) fn analyse(
 }
 
 pub(crate) fn datagram(client: bool, payload: Vec<u8>) -> Datagram {
-    let ends =
-        [1, 2].map(|host| Endpoint { address: Address::v4([192, 0, 2, host]), port: 4000 + u16::from(host) });
+    let ends = [1, 2]
+        .map(|host| FlowEndpoint { address: Address::v4([192, 0, 2, host]), port: 4000 + u16::from(host) });
     let (source, destination) = if client { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
     Datagram { time_ns: 0, source, destination, payload }
 }

@@ -3,8 +3,8 @@
 use crate::quic::recording::{Datagram, KEYS, analyse, paths_of_recording, recorded};
 use crate::quic::vectors::{VECTORS, client_initial, hex, open};
 use pathbench_record::trace::TracedConnection;
-use pathbench_trace::packet::Endpoint;
-use pathbench_trace::quic::frames::{Frame, Frames};
+use pathbench_trace::packet::FlowEndpoint;
+use pathbench_trace::quic::frames::{QuicFrame, QuicFrames};
 use pathbench_trace::quic::header::{Header, VERSION_1, parse};
 use pathbench_trace::quic::keys::{self, Suite};
 use pathbench_trace::quic::{Keylog, tls};
@@ -43,8 +43,8 @@ impl Sealer {
         let [client, _] = keys::initial(VERSION_1, &long.destination).unwrap();
         let (_, plain) = open(&client, long.packet, long.number_offset, 0).unwrap();
         let mut stream = tls::CryptoStream::default();
-        for frame in Frames::new(&plain) {
-            if let Frame::Crypto { offset, data } = frame {
+        for frame in QuicFrames::new(&plain) {
+            if let QuicFrame::Crypto { offset, data } = frame {
                 stream.push(offset, data);
             }
         }
@@ -174,7 +174,7 @@ fn a_migration_is_a_further_path() {
     let packet = Sealer::new().packet(&client_id(&before), 0, 5000, &stream(0, 10));
     let mut datagrams = recorded();
     let template = datagrams.iter().find(|datagram| datagram.destination.port == 50262).unwrap().clone();
-    let destination = Endpoint { port: 7777, ..template.destination };
+    let destination = FlowEndpoint { port: 7777, ..template.destination };
     datagrams.push(Datagram { destination, payload: packet, ..template });
     // The connection id shows it without keys, too.
     for keylog in [None, Some(Keylog::parse(KEYS))] {
@@ -210,7 +210,7 @@ fn an_id_on_many_4_tuples_takes_bounded_memory() {
     let mut datagrams = recorded();
     let template = datagrams.iter().find(|datagram| datagram.destination.port == 50262).unwrap().clone();
     for port in 1000..2000 {
-        let destination = Endpoint { port, ..template.destination };
+        let destination = FlowEndpoint { port, ..template.destination };
         datagrams.push(Datagram { destination, payload: payload.clone(), ..template });
     }
     let (connections, other) = analyse(&datagrams, None, usize::MAX);

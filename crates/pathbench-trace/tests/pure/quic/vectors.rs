@@ -1,6 +1,6 @@
 //! Packets that RFC 9001, appendix A, and RFC 9369, appendix A, print.
 
-use pathbench_trace::quic::frames::{Frame, Frames};
+use pathbench_trace::quic::frames::{QuicFrame, QuicFrames};
 use pathbench_trace::quic::header::{ConnectionId, Header, LongType, VERSION_1, VERSION_2, parse};
 use pathbench_trace::quic::keys::{self, PacketKeys, Suite};
 use pathbench_trace::quic::{Keylog, tls};
@@ -116,10 +116,10 @@ fn initial_packets_of_the_rfcs_are_decrypted() {
         let (number, plain) = open(&client, long.packet, long.number_offset, 0).unwrap();
         assert_eq!(number, 2);
         let mut stream = tls::CryptoStream::default();
-        for frame in Frames::new(&plain) {
+        for frame in QuicFrames::new(&plain) {
             match frame {
-                Frame::Crypto { offset, data } => stream.push(offset, data),
-                frame => assert_eq!(frame, Frame::Padding),
+                QuicFrame::Crypto { offset, data } => stream.push(offset, data),
+                frame => assert_eq!(frame, QuicFrame::Padding),
             }
         }
         let (kind, body) = stream.messages().next().unwrap();
@@ -136,10 +136,10 @@ fn initial_packets_of_the_rfcs_are_decrypted() {
         let (Header::Long(long), _) = parse(&packet).unwrap() else { panic!("no long header") };
         assert_eq!((long.long_type, long.source), (LongType::Initial, id("f067a5502a4262b5")));
         let (number, plain) = open(&server, long.packet, long.number_offset, 0).unwrap();
-        let frames: Vec<_> = Frames::new(&plain).collect();
+        let frames: Vec<_> = QuicFrames::new(&plain).collect();
         assert_eq!((number, frames.len()), (1, 2));
-        assert_eq!(frames[0], Frame::Ack { path: 0, largest: 0, delay: 0, first_range: 0 });
-        let Frame::Crypto { offset: 0, data } = frames[1] else { panic!("{:?}", frames[1]) };
+        assert_eq!(frames[0], QuicFrame::Ack { path: 0, largest: 0, delay: 0, first_range: 0 });
+        let QuicFrame::Crypto { offset: 0, data } = frames[1] else { panic!("{:?}", frames[1]) };
         assert_eq!(tls::server_hello(&data[4..]).unwrap().cipher_suite, Some(0x1301));
     }
 }
@@ -248,23 +248,23 @@ fn frames_of_multipath_are_read() {
          0e 04 4400 02 aabb\
          31 01 aa\
          0000");
-    let mut frames = Frames::new(&payload);
+    let mut frames = QuicFrames::new(&payload);
     let read: Vec<_> = frames.by_ref().collect();
     let expected = [
-        Frame::Ack { path: 1, largest: 10, delay: 5, first_range: 2 },
-        Frame::PathAbandon { path: 1, error: 0 },
-        Frame::PathStatus { path: 2, backup: true },
-        Frame::PathStatus { path: 2, backup: false },
-        Frame::NewConnectionId { path: 1, id: id("a1a2a3a4") },
-        Frame::Other { kind: 0x3e7a },
-        Frame::Stream { id: 4, offset: 0x400, length: 2, fin: false },
-        Frame::Datagram { length: 1 },
-        Frame::Padding,
+        QuicFrame::Ack { path: 1, largest: 10, delay: 5, first_range: 2 },
+        QuicFrame::PathAbandon { path: 1, error: 0 },
+        QuicFrame::PathStatus { path: 2, backup: true },
+        QuicFrame::PathStatus { path: 2, backup: false },
+        QuicFrame::NewConnectionId { path: 1, id: id("a1a2a3a4") },
+        QuicFrame::Other { kind: 0x3e7a },
+        QuicFrame::Stream { id: 4, offset: 0x400, length: 2, fin: false },
+        QuicFrame::Datagram { length: 1 },
+        QuicFrame::Padding,
     ];
     assert_eq!(read, expected);
     assert!(frames.is_complete());
-    let mut unknown = Frames::new(&[0x01, 0x40, 0xff]);
-    assert_eq!((unknown.next(), unknown.next(), unknown.is_complete()), (Some(Frame::Ping), None, false));
+    let mut unknown = QuicFrames::new(&[0x01, 0x40, 0xff]);
+    assert_eq!((unknown.next(), unknown.next(), unknown.is_complete()), (Some(QuicFrame::Ping), None, false));
 }
 
 /// The fields of RFC 9000, sections 19.1 to 19.20.
@@ -286,18 +286,18 @@ fn frames_of_rfc_9000_are_read() {
          1d 0b 00\
          1e 01\
          08 04 aabbcc");
-    let mut frames = Frames::new(&payload);
+    let mut frames = QuicFrames::new(&payload);
     let read: Vec<_> = frames.by_ref().collect();
-    let other = |kind| Frame::Other { kind };
+    let other = |kind| QuicFrame::Other { kind };
     let expected = [
-        Frame::Ack { path: 0, largest: 10, delay: 5, first_range: 2 },
-        Frame::Ack { path: 0, largest: 10, delay: 5, first_range: 2 },
+        QuicFrame::Ack { path: 0, largest: 10, delay: 5, first_range: 2 },
+        QuicFrame::Ack { path: 0, largest: 10, delay: 5, first_range: 2 },
         other(0x04),
         other(0x05),
-        Frame::Crypto { offset: 100, data: &[0xaa, 0xbb] },
+        QuicFrame::Crypto { offset: 100, data: &[0xaa, 0xbb] },
         other(0x07),
-        Frame::Stream { id: 4, offset: 0, length: 2, fin: false },
-        Frame::Stream { id: 4, offset: 5, length: 2, fin: true },
+        QuicFrame::Stream { id: 4, offset: 0, length: 2, fin: false },
+        QuicFrame::Stream { id: 4, offset: 5, length: 2, fin: true },
         other(0x10),
         other(0x11),
         other(0x12),
@@ -306,15 +306,15 @@ fn frames_of_rfc_9000_are_read() {
         other(0x15),
         other(0x16),
         other(0x17),
-        Frame::NewConnectionId { path: 0, id: id("a1a2a3a4") },
+        QuicFrame::NewConnectionId { path: 0, id: id("a1a2a3a4") },
         other(0x19),
-        Frame::PathChallenge,
-        Frame::PathResponse,
-        Frame::ConnectionClose { error: 10, application: false },
-        Frame::ConnectionClose { error: 11, application: true },
-        Frame::HandshakeDone,
-        Frame::Ping,
-        Frame::Stream { id: 4, offset: 0, length: 3, fin: false },
+        QuicFrame::PathChallenge,
+        QuicFrame::PathResponse,
+        QuicFrame::ConnectionClose { error: 10, application: false },
+        QuicFrame::ConnectionClose { error: 11, application: true },
+        QuicFrame::HandshakeDone,
+        QuicFrame::Ping,
+        QuicFrame::Stream { id: 4, offset: 0, length: 3, fin: false },
     ];
     assert_eq!(read, expected);
     assert!(frames.is_complete());

@@ -1,7 +1,7 @@
 //! gzip and zstd: several members or frames, and damage.
 
 use crate::reader::files::{Contents, Fields, Order, gzip, read, zstd, zstd_blocks, zstd_skippable};
-use pathbench_trace::capture::{Compression, Reader};
+use pathbench_trace::capture::{CaptureReader, Compression};
 
 /// A pcap file with a packet per letter, the numbers of which are its bytes.
 fn pcap(packets: u8) -> Vec<u8> {
@@ -31,7 +31,7 @@ fn members_of_gzip_and_frames_of_zstd() {
         ),
     ];
     for (compression, bytes) in cases {
-        assert_eq!(Reader::open(&bytes[..]).unwrap().compression(), Some(compression));
+        assert_eq!(CaptureReader::open(&bytes[..]).unwrap().compression(), Some(compression));
         let contents = read(&bytes[..]);
         assert_eq!(contents.error_text(), "");
         assert_eq!(numbers(&contents), (0..100).collect::<Vec<_>>());
@@ -93,6 +93,6 @@ fn a_zstd_window_beyond_the_limit_is_an_error() {
     let mut bytes = zstd_blocks(&[&pcap(1)], None);
     // 2^(10 + 21) bytes.
     bytes[5] = 21 << 3;
-    let error = Reader::open(&bytes[..]).unwrap_err().to_string();
+    let error = CaptureReader::open(&bytes[..]).unwrap_err().to_string();
     assert!(error.contains("window of 2147483648 bytes"), "{error}");
 }

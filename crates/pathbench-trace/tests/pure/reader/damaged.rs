@@ -1,7 +1,7 @@
 //! Truncated and damaged files, and files that cannot be opened.
 
 use crate::reader::files::{Chunks, Contents, Fields, ORDERS, Order, drain, gzip, read, zstd};
-use pathbench_trace::capture::{Damage, OpenError, ReadError, Reader};
+use pathbench_trace::capture::{CaptureReadError, CaptureReader, Damage, OpenError};
 use std::io::ErrorKind;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -53,7 +53,7 @@ fn a_file_truncated_at_any_byte_yields_its_complete_frames_and_one_error() {
         for length in 1..bytes.len() {
             let truncated = &bytes[..length];
             if length < header {
-                let error = Reader::open(truncated).unwrap_err();
+                let error = CaptureReader::open(truncated).unwrap_err();
                 assert!(matches!(error, OpenError::Truncated { length: l } if l == length as u64), "{error}");
                 continue;
             }
@@ -62,7 +62,7 @@ fn a_file_truncated_at_any_byte_yields_its_complete_frames_and_one_error() {
             assert_eq!(contents.frames, whole.frames[..packets]);
             match contents.error {
                 None => assert_eq!(end, length),
-                Some(ReadError::Truncated { offset, .. }) => {
+                Some(CaptureReadError::Truncated { offset, .. }) => {
                     assert_eq!(offset, end as u64);
                     assert!(end < length);
                 }
@@ -84,7 +84,7 @@ fn the_error_names_place_and_reason() {
 fn damage(contents: Contents, packets: usize, offset: u64) -> Damage {
     assert_eq!(contents.frames.len(), packets);
     match contents.error {
-        Some(ReadError::Damaged { offset: found, damage }) => {
+        Some(CaptureReadError::Damaged { offset: found, damage }) => {
             assert_eq!(found, offset);
             damage
         }
@@ -193,7 +193,7 @@ fn an_error_of_the_source_follows_the_frames_before_it() {
         let contents = read(source);
         assert_eq!(contents.frames.len(), if name == "plain" { 1 } else { 2 }, "{name}");
         match contents.error {
-            Some(ReadError::Io { source, .. }) => {
+            Some(CaptureReadError::Io { source, .. }) => {
                 assert_eq!(source.kind(), ErrorKind::NotConnected);
                 assert_eq!(source.to_string(), "the disk is gone");
             }
@@ -204,25 +204,25 @@ fn an_error_of_the_source_follows_the_frames_before_it() {
 
 #[test]
 fn files_that_are_no_captures() {
-    assert!(matches!(Reader::open(&b""[..]), Err(OpenError::Empty)));
-    assert!(matches!(Reader::open(&gzip(b"")[..]), Err(OpenError::Empty)));
+    assert!(matches!(CaptureReader::open(&b""[..]), Err(OpenError::Empty)));
+    assert!(matches!(CaptureReader::open(&gzip(b"")[..]), Err(OpenError::Empty)));
     let big_section = [&0x0a0d_0d0a_u32.to_le_bytes()[..], &[0; 8]].concat();
     for bytes in [&b"#!/bin/sh\n"[..], &[0; 100], &gzip(b"a text")[..], &big_section] {
-        assert!(matches!(Reader::open(bytes), Err(OpenError::UnknownFormat)), "{bytes:?}");
+        assert!(matches!(CaptureReader::open(bytes), Err(OpenError::UnknownFormat)), "{bytes:?}");
     }
     let old = Fields::new(Order::Little).u32(MICROSECONDS).u16(1).u16(9).raw(&[0; 16]);
-    assert!(matches!(Reader::open(&old.bytes[..]), Err(OpenError::Version { major: 1, minor: 9 })));
+    assert!(matches!(CaptureReader::open(&old.bytes[..]), Err(OpenError::Version { major: 1, minor: 9 })));
     let source = Chunks { last_error: Some(ErrorKind::NotConnected), ..Chunks::of(b"", 1) };
-    assert!(matches!(Reader::open(source), Err(OpenError::Io { .. })));
+    assert!(matches!(CaptureReader::open(source), Err(OpenError::Io { .. })));
     for compressed in [gzip(&[0; 50]), zstd(&[0; 50])] {
-        assert!(matches!(Reader::open(&compressed[..8]), Err(OpenError::Io { .. })));
+        assert!(matches!(CaptureReader::open(&compressed[..8]), Err(OpenError::Io { .. })));
     }
 }
 
 #[test]
 fn a_file_without_packets_has_no_error() {
     for file in [pcap(Order::Big), Fields::new(Order::Big).section()] {
-        let contents = drain(Reader::open(&file.bytes[..]).unwrap());
+        let contents = drain(CaptureReader::open(&file.bytes[..]).unwrap());
         assert!(contents.frames.is_empty() && contents.error.is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Capture files built by hand, and what a reader finds in them.
 
-use pathbench_trace::capture::{Interface, ReadError, Reader};
+use pathbench_trace::capture::{CaptureReadError, CaptureReader, InterfaceDescription};
 use std::io::{self, ErrorKind, Read};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -132,8 +132,8 @@ pub(crate) fn frame(interface: u32, time_ns: u64, original_length: u32, bytes: &
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) frames: Vec<Owned>,
-    pub(crate) interfaces: Vec<Interface>,
-    pub(crate) error: Option<ReadError>,
+    pub(crate) interfaces: Vec<InterfaceDescription>,
+    pub(crate) error: Option<CaptureReadError>,
     pub(crate) position: u64,
 }
 
@@ -144,11 +144,11 @@ impl Contents {
 }
 
 pub(crate) fn read(source: impl Read) -> Contents {
-    drain(Reader::open(source).unwrap())
+    drain(CaptureReader::open(source).unwrap())
 }
 
 /// All batches. After the end or an error, there is none.
-pub(crate) fn drain<R: Read>(mut reader: Reader<R>) -> Contents {
+pub(crate) fn drain<R: Read>(mut reader: CaptureReader<R>) -> Contents {
     let (mut frames, mut error) = (Vec::new(), None);
     loop {
         match reader.batch() {

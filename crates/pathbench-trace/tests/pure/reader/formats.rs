@@ -1,7 +1,7 @@
 //! pcap and pcapng.
 
 use crate::reader::files::{Chunks, Fields, ORDERS, Order, Owned, frame, gzip, read, zstd};
-use pathbench_trace::capture::{Format, Interface, Reader, link_type_name};
+use pathbench_trace::capture::{CaptureReader, Format, InterfaceDescription, link_type_name};
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
@@ -28,10 +28,14 @@ fn pcap_of_all_variants() {
                 assert_eq!(contents.frames, expected, "{order:?} {magic:x}");
                 assert!(contents.error.is_none());
                 assert_eq!(contents.position, file.bytes.len() as u64);
-                let interface = Interface { link_type: 113, snap_length: 2_000, ..Interface::default() };
+                let interface = InterfaceDescription {
+                    link_type: 113,
+                    snap_length: 2_000,
+                    ..InterfaceDescription::default()
+                };
                 assert_eq!(contents.interfaces, [interface]);
             }
-            assert_eq!(Reader::open(&file.bytes[..]).unwrap().format(), Format::Pcap);
+            assert_eq!(CaptureReader::open(&file.bytes[..]).unwrap().format(), Format::Pcap);
         }
     }
 }
@@ -82,7 +86,7 @@ fn sections() -> (Vec<u8>, Vec<Owned>) {
 fn pcapng_with_sections_of_both_byte_orders() {
     let (bytes, expected) = sections();
     let twice = [&bytes[..], &bytes].concat();
-    let reader = Reader::open(&twice[..]).unwrap();
+    let reader = CaptureReader::open(&twice[..]).unwrap();
     assert_eq!((reader.format(), reader.compression()), (Format::Pcapng, None));
     for file in [twice.clone(), gzip(&twice), zstd(&twice)] {
         let contents = read(&file[..]);
@@ -114,7 +118,7 @@ fn an_interface_with_all_options() {
             let contents = read(&file.bytes[..]);
             assert!(contents.error.is_none());
             let text = |text: &str| Some(text.to_owned());
-            let expected = Interface {
+            let expected = InterfaceDescription {
                 link_type: 1,
                 name: text("wlan0"),
                 description: text("Wi-Fi \u{fffd}"),

@@ -1,16 +1,16 @@
 //! Properties of all files: written packets are read again, arbitrary and changed bytes end in frames and one error.
 
 use crate::reader::files::{Chunks, Contents, Fields, Order, Owned, drain, frame, gzip, read, zstd};
-use pathbench_trace::capture::{Frame, Interface, OpenError, Reader, writer};
+use pathbench_trace::capture::{CaptureReader, Frame, InterfaceDescription, OpenError, writer};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-fn interface() -> impl Strategy<Value = Interface> {
+fn interface() -> impl Strategy<Value = InterfaceDescription> {
     let text = || of("[a-z ]{0,40}");
     (any::<u16>(), text(), text(), any::<u32>(), text()).prop_map(
-        |(link_type, name, description, snap_length, filter)| Interface {
+        |(link_type, name, description, snap_length, filter)| InterfaceDescription {
             link_type,
             name,
             description,
@@ -20,7 +20,7 @@ fn interface() -> impl Strategy<Value = Interface> {
     )
 }
 
-fn written(interfaces: &[Interface], frames: &[Owned]) -> Vec<u8> {
+fn written(interfaces: &[InterfaceDescription], frames: &[Owned]) -> Vec<u8> {
     let mut file = Vec::new();
     writer::begin(interfaces, &mut file);
     for frame in frames {
@@ -43,7 +43,8 @@ fn files() -> Vec<Vec<u8>> {
     for number in 0..70_u8 {
         pcap = pcap.u64(0).u32(u32::from(number)).u32(90).u64(1).raw(&vec![number; number.into()]);
     }
-    let interfaces = [Interface { name: Some("eth0".to_owned()), ..Interface::default() }];
+    let interfaces =
+        [InterfaceDescription { name: Some("eth0".to_owned()), ..InterfaceDescription::default() }];
     let commented = |number: u8| Owned {
         comment: Some(vec![b'c'; number.into()]),
         ..frame(0, number.into(), 90, &vec![number; number.into()])
@@ -56,8 +57,8 @@ fn files() -> Vec<Vec<u8>> {
 
 fn check(bytes: &[u8], chunk: usize) -> Result<(), TestCaseError> {
     let contents = |reader: Result<_, OpenError>| reader.map_err(|error| error.to_string());
-    let whole = contents(Reader::open(bytes).map(drain));
-    let slow = contents(Reader::open(Chunks::of(bytes, chunk)).map(drain));
+    let whole = contents(CaptureReader::open(bytes).map(drain));
+    let slow = contents(CaptureReader::open(Chunks::of(bytes, chunk)).map(drain));
     let is_damaged = |found: &Result<Contents, String>| match found {
         Ok(contents) => contents.error.is_some(),
         Err(_) => true,
@@ -126,8 +127,8 @@ proptest! {
         chunk in 1..40_usize,
     ) {
         let mut file = file;
-        for (place, byte) in changes {
-            *place.get_mut(&mut file) = byte;
+        for (index, byte) in changes {
+            *index.get_mut(&mut file) = byte;
         }
         file.truncate(end.index(file.len() * 2));
         check(&file, chunk)?;

@@ -3,7 +3,7 @@
 use crate::live;
 use pathbench_program::exit::Failure;
 use pathbench_program::{output, signals};
-use pathbench_trace::analysis::{self, Source};
+use pathbench_trace::analysis::{self, CaptureSource};
 use pathbench_trace::capture::OpenError;
 use pathbench_trace::quic::Keylog;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,7 +25,7 @@ pub(super) type CaptureInput = Box<dyn Read>;
 /// The captures that can be read.
 #[derive(Default)]
 pub(super) struct Inputs {
-    pub(super) sources: Vec<Source<CaptureInput>>,
+    pub(super) sources: Vec<CaptureSource<CaptureInput>>,
     /// One entry per source.
     pub(super) files: Vec<PathBuf>,
     /// The name of an input that cannot be read twice: standard input, or a pipe.
@@ -68,7 +68,7 @@ fn is_standard_input(file: &Path) -> bool {
     file.as_os_str() == STANDARD_INPUT
 }
 
-pub(super) fn open(file: &Path) -> Result<Source<CaptureInput>, Failure> {
+pub(super) fn open(file: &Path) -> Result<CaptureSource<CaptureInput>, Failure> {
     let is_standard_input = is_standard_input(file);
     let name =
         if is_standard_input { "standard input".to_owned() } else { file.to_string_lossy().into_owned() };

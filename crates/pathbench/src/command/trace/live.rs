@@ -10,8 +10,8 @@ use pathbench_program::{output, signals};
 use pathbench_record::time::SharedClock;
 use pathbench_record::trace::TraceDocument;
 use pathbench_record::units::Span;
-use pathbench_trace::analysis::{Live, Parameters};
-use pathbench_trace::capture::Interface;
+use pathbench_trace::analysis::{AnalysisParameters, LiveAnalysis};
+use pathbench_trace::capture::InterfaceDescription;
 use pathbench_trace::quic::Quic;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::num::NonZeroU32;
@@ -56,15 +56,22 @@ impl Captures {
     /// Captures until the duration is over or a stop signal comes.
     pub(super) fn analyse(
         mut self,
-        parameters: &Parameters,
+        parameters: &AnalysisParameters,
         quic: Quic,
         clock: &SharedClock,
     ) -> TraceDocument {
         let interface = |(name, capture): &(String, PacketCapture)| {
             let link_type = capture.link_type();
-            (name.clone(), Interface { link_type, name: Some(name.clone()), ..Interface::default() })
+            (
+                name.clone(),
+                InterfaceDescription {
+                    link_type,
+                    name: Some(name.clone()),
+                    ..InterfaceDescription::default()
+                },
+            )
         };
-        let mut live = Live::new(self.captures.iter().map(interface).collect(), parameters, quic);
+        let mut live = LiveAnalysis::new(self.captures.iter().map(interface).collect(), parameters, quic);
         let stop = signals::stop_flag(live::restore_terminal);
         let end = self.duration.map(|duration| clock.now() + duration);
         let names: Vec<&str> = self.captures.iter().map(|(name, _)| name.as_str()).collect();

@@ -14,7 +14,7 @@ use pathbench_record::time::SharedClock;
 use pathbench_record::trace::TraceDocument;
 use pathbench_report::export::{self, ExportFormat};
 use pathbench_report::{FigureFormat, trace as report};
-use pathbench_trace::analysis::{Analysis, Parameters, analyse};
+use pathbench_trace::analysis::{Analysis, AnalysisParameters, analyse};
 use pathbench_trace::quic::Quic;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -48,7 +48,7 @@ pub(crate) struct TraceArgs {
 }
 
 pub(crate) fn trace(args: &TraceArgs, clock: &SharedClock) -> Result<Exit, Failure> {
-    let parameters = Parameters { most: args.most.get(), seed: random::seed() };
+    let parameters = AnalysisParameters { most: args.most.get(), seed: random::seed() };
     let Some(read) = read(args, &parameters, clock)? else {
         // Each file has its message.
         return Ok(Exit::BadInput);
@@ -80,7 +80,11 @@ struct Read {
 }
 
 /// `None` if no file can be read.
-fn read(args: &TraceArgs, parameters: &Parameters, clock: &SharedClock) -> Result<Option<Read>, Failure> {
+fn read(
+    args: &TraceArgs,
+    parameters: &AnalysisParameters,
+    clock: &SharedClock,
+) -> Result<Option<Read>, Failure> {
     let create = || args.out.as_deref().map_or(Ok(()), |out| create_empty(out).map_err(Failure::bad_input));
     if !args.live.live.is_empty() {
         let captures = Captures::open(&args.live)?;
@@ -124,7 +128,7 @@ fn warn(document: &TraceDocument) {
 }
 
 impl Read {
-    fn write(&self, out: &Path, parameters: &Parameters, pcapng: bool) -> Result<(), Failure> {
+    fn write(&self, out: &Path, parameters: &AnalysisParameters, pcapng: bool) -> Result<(), Failure> {
         let Self { first, captures, .. } = self;
         let document = &first.document;
         write_trace(out, document).map_err(Failure::failed)?;

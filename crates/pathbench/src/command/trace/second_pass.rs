@@ -3,7 +3,7 @@
 use super::input;
 use pathbench_program::exit::Failure;
 use pathbench_record::trace::{SequenceLine, TraceDocument};
-use pathbench_trace::analysis::{Analysis, Parameters, analyse};
+use pathbench_trace::analysis::{Analysis, AnalysisParameters, analyse};
 use pathbench_trace::extract::Extract;
 use pathbench_trace::graph::Graphs;
 use pathbench_trace::quic::Quic;
@@ -20,7 +20,7 @@ const MOST_CONNECTIONS: usize = 20;
 pub(super) fn run(
     captures: &[PathBuf],
     first: &Analysis<()>,
-    parameters: &Parameters,
+    parameters: &AnalysisParameters,
     out: Option<&Path>,
 ) -> Result<Vec<SequenceLine>, Failure> {
     let connections = select_connections(&first.document);
