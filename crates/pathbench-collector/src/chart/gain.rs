@@ -1,9 +1,10 @@
 //! Gain of a second path: goodput of a multipath transport ÷ goodput of the single-path transport of the same
 //! protocol on its best path, in the same result and pattern.
 
+use super::document::{Chart, Meta};
+use super::scene::{MOST_GROUPS, Scene};
 use super::shape::{Curve, Group, Unit, course, distributions, percent, quartiles};
 use super::table::Cell;
-use super::{Chart, MOST_GROUPS, Meta, Scene, hue};
 use crate::columns::{Dimension, Histogram};
 use crate::facts::{Bucket, GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
 use pathbench_record::transport::Transport;
@@ -24,7 +25,7 @@ const fn label(transport: Transport) -> &'static str {
 fn shown(scene: &Scene) -> Vec<(usize, &'static str, Hue)> {
     let all = GAIN_TRANSPORTS.into_iter().enumerate();
     let shown = all.filter(|(_, (multipath, _))| scene.shows(*multipath));
-    shown.map(|(index, (multipath, _))| (index, label(multipath), hue(multipath))).collect()
+    shown.map(|(index, (multipath, _))| (index, label(multipath), Hue::Transport(multipath))).collect()
 }
 
 /// All patterns of a transport.

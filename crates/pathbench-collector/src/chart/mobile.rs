@@ -1,8 +1,9 @@
 //! Section IV of the `MultipathTester` paper (De Coninck and Bonaventure, 2019): handovers and delays of mobile runs.
 
-use super::shape::{Curve, Unit, counts, distributions};
+use super::document::{Chart, Meta};
+use super::scene::Scene;
+use super::shape::{Curve, Unit, counts, distributions, percent};
 use super::table::{Cell, Table};
-use super::{Chart, Meta, Scene, hue};
 use crate::columns::Histogram;
 use crate::facts::{Bucket, PairFact, REASONS, measure};
 use pathbench_api::summary::Mode;
@@ -69,7 +70,9 @@ pub(super) fn durations(scene: &Scene, meta: Meta) -> Chart {
     }
     let curves = MULTIPATH.into_iter().zip(found).filter(|(transport, _)| scene.shows(*transport));
     let curves = curves.flat_map(|(transport, [received, sent])| {
-        let curve = |what: &str, values| Curve::new(&format!("{transport}, {what}"), hue(transport), values);
+        let curve = |what: &str, values| {
+            Curve::new(&format!("{transport}, {what}"), Hue::Transport(transport), values)
+        };
         [curve("last received", received), curve("last sent", sent).dashed()]
     });
     let meta = meta
@@ -90,7 +93,7 @@ pub(super) fn delays(scene: &Scene, meta: Meta) -> Chart {
             let Some(measure) = measure("interactive", figure) else { continue };
             let column = scene.columns.figure(measure, transport);
             let values = scene.columns.histogram(&mobile, column);
-            let curve = Curve::new(&format!("{transport}, {direction}"), hue(transport), values);
+            let curve = Curve::new(&format!("{transport}, {direction}"), Hue::Transport(transport), values);
             curves.push(if direction == "download" { curve.dashed() } else { curve });
         }
     }
@@ -155,7 +158,7 @@ pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
         table.rows.push(vec![
             Cell::text(direction.name()),
             Cell::Count(of.len() as u64),
-            Cell::Quantity(slower, super::shape::percent(slower)),
+            Cell::Quantity(slower, percent(slower)),
         ]);
         let points = points(&of);
         data.rows.extend(points.iter().map(|(mptcp, mpquic)| {

@@ -1,9 +1,10 @@
 //! The shapes of charts: cumulative distributions, quartiles of groups, counts.
 
+use super::document::{Chart, Meta};
 use super::table::{Cell, Table};
-use super::{Chart, Meta};
 use crate::columns::Histogram;
 use pathbench_record::text::{duration_ms, scaled, three_digits};
+use pathbench_record::time::rfc3339_from_unix;
 use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, Series};
 
 /// Steps of a curve; more are finer than a pixel.
@@ -203,7 +204,7 @@ pub(super) fn course(meta: Meta, unit: Unit, span: Option<(f64, f64)>, series: V
             let Some(median) = values.quantile(0.5) else { continue };
             points.push((at_s, median));
             (n, high) = (n + values.total(), high.max(median));
-            let mut cells = vec![Cell::text(name), Cell::text(super::day(at_s)), Cell::Count(values.total())];
+            let mut cells = vec![Cell::text(name), Cell::text(day(at_s)), Cell::Count(values.total())];
             cells.extend(quantile_cells(&values, unit));
             table.rows.push(cells);
         }
@@ -244,6 +245,11 @@ pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, 
 fn capitalised(word: &str) -> String {
     let mut rest = word.chars();
     rest.next().into_iter().flat_map(char::to_uppercase).chain(rest).collect()
+}
+
+/// `2026-10-25` of a Unix time in seconds.
+pub(super) fn day(at_s: f64) -> String {
+    rfc3339_from_unix(at_s as i64).chars().take(10).collect()
 }
 
 pub(super) fn percent(part: f64) -> String {

@@ -1,8 +1,9 @@
 //! Section III of the `MultipathTester` paper (De Coninck and Bonaventure, 2019): IPv4 against IPv6, and the two
 //! multipath transports in stable networks.
 
+use super::document::{Chart, Meta};
+use super::scene::Scene;
 use super::shape::{Curve, Unit, counts, distributions};
-use super::{Chart, Meta, Scene, hue};
 use crate::columns::Histogram;
 use crate::facts::{Reach, measure};
 use pathbench_api::summary::Mode;
@@ -59,7 +60,8 @@ pub(super) fn completion(scene: &Scene, meta: Meta) -> Chart {
         }
     }
     let curves = Transport::ALL.into_iter().zip(values).filter(|(transport, _)| scene.shows(*transport));
-    let curves = curves.map(|(transport, values)| Curve::new(transport.name(), hue(transport), values));
+    let curves =
+        curves.map(|(transport, values)| Curve::new(transport.name(), Hue::Transport(transport), values));
     let meta = meta
         .caption(
             "Figure 4 of the MultipathTester paper: flow completion time of the same file over IPv4 ÷ over IPv6.",

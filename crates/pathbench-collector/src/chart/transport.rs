@@ -1,8 +1,9 @@
 //! Figures by transport.
 
+use super::document::{Chart, Meta};
 use super::gain::days;
+use super::scene::{MOST_GROUPS, Scene};
 use super::shape::{Group, Unit, course, quartiles};
-use super::{Chart, MOST_GROUPS, Meta, Scene, hue};
 use crate::columns::{Dimension, Histogram};
 use crate::facts::measure;
 use pathbench_record::transport::Transport;
@@ -21,7 +22,7 @@ const PATTERNS: [(&str, &str); 4] = [
 ];
 
 fn series(scene: &Scene) -> Vec<(&'static str, Hue)> {
-    scene.transports.iter().map(|transport| (transport.name(), hue(*transport))).collect()
+    scene.transports.iter().map(|transport| (transport.name(), Hue::Transport(*transport))).collect()
 }
 
 fn group(scene: &Scene, (pattern, name): (&str, &str), figure: &str) -> Option<Group> {
@@ -100,7 +101,7 @@ pub(super) fn goodput_over_time(scene: &Scene, meta: Meta) -> Chart {
         scene.columns.for_each_period(&scene.selection, period, |row, place| values[place].add(column[row]));
         let values = values.into_iter().enumerate();
         let values = values.map(|(place, values)| (period.start_s(place), values)).collect();
-        (transport.name(), hue(*transport), values)
+        (transport.name(), Hue::Transport(*transport), values)
     };
     let words = format!("Median of each {}.", days(period.days()));
     let span = (period.start_s(0), period.start_s(period.count));

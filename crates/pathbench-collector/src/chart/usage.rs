@@ -1,9 +1,10 @@
-//! Who measures what: section II-C of the `MultipathTester` paper (De Coninck and Bonaventure, 2019).
+//! Agents, networks and results: section II-C of the `MultipathTester` paper (De Coninck and Bonaventure, 2019).
 
+use super::document::{Chart, Meta};
 use super::gain::days;
-use super::shape::{counts, percent};
+use super::scene::{MOST_GROUPS, Scene};
+use super::shape::{counts, day, percent};
 use super::table::{Cell, Table};
-use super::{Chart, MOST_GROUPS, Meta, Scene, day};
 use crate::columns::Dimension;
 use pathbench_report::plot::{Axis, Hue, Marks, Plot, Series};
 
