@@ -1,8 +1,10 @@
 //! Backup, restoration and check of a collector's data.
 
+use super::directory::{Opening, within_directory};
+use super::failure::Failure;
 use super::options::PlaceArgs;
-use super::stores::{Opening, Stores, within_directory};
-use super::{Failure, secret};
+use super::secret;
+use super::stores::Stores;
 use crate::clock::Clock;
 use crate::columns::{Columns, Filter};
 use crate::maintenance::{self, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY, Source};

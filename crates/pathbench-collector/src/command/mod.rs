@@ -1,45 +1,23 @@
 //! The command line of the collector.
 
+mod demo;
+mod directory;
+mod failure;
 mod maintenance;
 mod operator;
 pub mod options;
 mod secret;
 mod serve;
-pub(crate) mod stores;
+mod stores;
 mod tls;
+
+pub use failure::{Exit, Failure};
 
 use crate::clock::Clock;
 use options::{Action, Cli};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// Exit codes of Pathbench.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    Done = 0,
-    Failed = 1,
-    BadInput = 2,
-    HostCannot = 7,
-}
-
-#[derive(Debug)]
-pub struct Failure {
-    pub exit: Exit,
-    pub message: String,
-}
-
-impl Failure {
-    pub fn failed(message: impl Display) -> Self {
-        Self { exit: Exit::Failed, message: message.to_string() }
-    }
-
-    pub fn bad_input(message: impl Display) -> Self {
-        Self { exit: Exit::BadInput, message: message.to_string() }
-    }
-}
 
 /// Set by the first SIGINT or SIGTERM; a second one ends the process.
 fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
@@ -66,7 +44,7 @@ pub fn run(cli: &Cli, clock: &Arc<dyn Clock>, print: &mut dyn FnMut(&str)) -> Re
         Some(Action::Restore { from }) => maintenance::restore(place, from, print),
         Some(Action::Check { digests }) => maintenance::check(place, *digests, clock, print),
         Some(Action::Export { to, all }) => maintenance::export(place, to, *all, clock, print),
-        Some(Action::Demo(args)) => crate::demo::demo(place, args, clock, &stop_flag()?, print),
+        Some(Action::Demo(args)) => demo::demo(place, args, clock, &stop_flag()?, print),
         Some(Action::Openapi) => {
             let document = crate::http::openapi::document();
             print(&format!("{document:#}\n"));

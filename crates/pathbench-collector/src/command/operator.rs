@@ -1,8 +1,9 @@
 //! Tokens, servers, experiments, agents and deletions, on the collector's host.
 
+use super::directory::Opening;
+use super::failure::Failure;
 use super::options::{ExperimentAction, PlaceArgs, ServerAction, TokenArgs};
-use super::stores::{self, Opening};
-use super::{Failure, secret};
+use super::{secret, stores};
 use crate::clock::Clock;
 use crate::keys::Purpose;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};

@@ -1,8 +1,8 @@
 //! The file of the secret key.
 
-use super::Failure;
+use super::directory::{Opening, within_directory};
+use super::failure::Failure;
 use super::options::PlaceArgs;
-use super::stores::{Opening, within_directory};
 use crate::keys::Keys;
 use data_encoding::HEXLOWER;
 use ring::rand::{SecureRandom as _, SystemRandom};

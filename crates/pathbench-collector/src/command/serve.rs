@@ -1,8 +1,10 @@
 //! The collector from its start to its end.
 
+use super::directory::Opening;
+use super::failure::Failure;
 use super::options::{PlaceArgs, ServeArgs};
-use super::stores::{Opening, Stores};
-use super::{Failure, secret, tls};
+use super::stores::Stores;
+use super::{secret, tls};
 use crate::clock::Clock;
 use crate::columns::Columns;
 use crate::http::access::{Gate, SubmitAccess};

@@ -1,7 +1,9 @@
-//! The directory, the secret key, the database and the raw store that the options name.
+//! The database and the raw store that the options name.
 
+use super::directory::{Opening, within_directory};
+use super::failure::Failure;
 use super::options::PlaceArgs;
-use super::{Failure, secret};
+use super::secret;
 use crate::clock::Clock;
 use crate::maintenance::{self, DATABASE_FILE, MaintenanceError, RAW_DIRECTORY};
 use crate::raw::RawMaintenance;
@@ -11,48 +13,7 @@ use crate::store::postgres::{self, Postgres};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Database, DatabaseMaintenance};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opening {
-    /// Missing parts are created.
-    Create,
-    Existing,
-}
-
-/// A file or directory in the collector's directory, which is created for its owner alone.
-pub(super) fn within_directory(place: &PlaceArgs, name: &str, opening: Opening) -> Result<PathBuf, Failure> {
-    let directory = match &place.dir {
-        Some(path) => path.clone(),
-        None => default_directory()?,
-    };
-    let path = directory.join(name);
-    if opening == Opening::Create {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
-            let directory = directory.display();
-            Failure::failed(format!("cannot create {directory}: {error}; name another one with --dir"))
-        })?;
-    } else if !path.exists() {
-        return Err(Failure::bad_input(format!(
-            "there is no collector in {}, which lacks {name}: name its directory with --dir",
-            directory.display()
-        )));
-    }
-    Ok(path)
-}
-
-fn default_directory() -> Result<PathBuf, Failure> {
-    if rustix::process::geteuid().is_root() {
-        return Ok("/var/lib/pathbench-collector".into());
-    }
-    let data = std::env::var_os("XDG_DATA_HOME").filter(|path| Path::new(path).is_absolute());
-    let data = data.map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".local/share")));
-    let data = data.ok_or_else(|| Failure::bad_input("no home directory: name a directory with --dir"))?;
-    Ok(data.join("pathbench/collector"))
-}
 
 #[derive(Debug)]
 pub(super) struct Stores {
@@ -96,7 +57,7 @@ pub(super) fn database(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Arc<
 }
 
 /// Makes a collector that has not started yet.
-pub(crate) fn create(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
+pub(super) fn create(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
     Stores::open(place, Opening::Create, clock)?;
     secret::keys(place, Opening::Create).map(drop)
 }

@@ -1,8 +1,9 @@
 //! `/v1/admin/…`: experiments, servers, agents, tokens and deletions, for the operator.
 
-use super::App;
 use super::access::is_basic;
-use super::body::{self, blocking};
+use super::app::App;
+use super::blocking::blocking;
+use super::body;
 use super::results::{Deleted, delete};
 use crate::keys::Purpose;
 use crate::refusal::Refusal;

@@ -1,7 +1,9 @@
 //! `POST /v1/check-in`, `PUT /v1/servers/{name}` and `PUT /v1/live/{agent}`.
 
-use super::body::{self, blocking};
-use super::{App, Peer};
+use super::app::App;
+use super::blocking::blocking;
+use super::body;
+use super::server::Peer;
 use crate::keys::{Keys, Purpose};
 use crate::reader::live::MOST_AGENTS;
 use crate::refusal::Refusal;

@@ -1,16 +1,14 @@
-//! The counts of the HTTP API, and `GET /metrics`.
+//! The counts of the HTTP API.
 
-use super::App;
-use super::body::blocking;
+use super::blocking::blocking;
 use crate::clock::Clock;
-use crate::ingest::Figures;
-use crate::metrics::{CONTENT_TYPE, Durations, Exposition};
+use crate::ingest::{Figures, Writer};
+use crate::metrics::{Durations, Exposition};
+use crate::reader::Reader;
 use crate::refusal::Refusal;
 use crate::store::record::{KnownServer, records};
 use crate::store::{Database, Deletion, Document, Kind};
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
 use pathbench_api::anonymise::addresses;
 use pathbench_api::check_in::SERVER_EXPIRY_MS;
 use pathbench_api::live::EXPIRY_MS;
@@ -44,7 +42,7 @@ const LINE_CODES: [(u16, &str); 7] = [
 
 /// Why a connection was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub(super) enum Refused {
     /// As many are open as may be.
     Connections,
     /// As many are open of this client.
@@ -198,6 +196,48 @@ impl Metrics {
         *tokens.entry(if is_own { server } else { "other".to_owned() }).or_default() += 1;
     }
 
+    /// The text of `GET /metrics`.
+    pub(super) async fn text(
+        &self,
+        database: &Arc<dyn Database>,
+        clock: &dyn Clock,
+        writer: &Writer,
+        reader: &Reader,
+    ) -> String {
+        let mut exposition = Exposition::default();
+        if let Some(documents) = self.documents(database, clock).await {
+            documents.add_to(&mut exposition);
+        }
+        let figures = writer.figures();
+        add_writer(&figures, &mut exposition);
+        let panics = self.panics.load(Relaxed) + figures.panics;
+        exposition.add("pathbench_collector_panics_total", &[], panics as f64);
+        self.add_to(&mut exposition);
+        reader.add_metrics(&mut exposition);
+        exposition.text()
+    }
+
+    /// At most one query in [`DOCUMENTS_AGE`], also while the database fails or is slow; `None` then.
+    async fn documents(&self, database: &Arc<dyn Database>, clock: &dyn Clock) -> Option<Documents> {
+        let now = clock.monotonic();
+        {
+            let mut documents = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
+            match *documents {
+                Some((at, known)) if now.saturating_sub(at) < DOCUMENTS_AGE => return known,
+                _ => {
+                    // Requests until the answer get the earlier counts.
+                    let earlier = documents.and_then(|(_, known)| known);
+                    *documents = Some((now, earlier));
+                }
+            }
+        }
+        let (database, now_ms) = (Arc::clone(database), clock.unix_ms());
+        let read = blocking(move || Documents::read(database.as_ref(), now_ms));
+        let read = tokio::time::timeout(DOCUMENTS_TIME, read).await.ok().and_then(Result::ok);
+        *self.documents.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, read));
+        read
+    }
+
     fn add_to(&self, exposition: &mut Exposition) {
         let mut add = |name: &str, labels: &[&str], value: u64| {
             exposition.add(&format!("pathbench_collector_{name}"), labels, value as f64);
@@ -299,39 +339,4 @@ fn add_writer(figures: &Figures, exposition: &mut Exposition) {
         exposition.add("pathbench_collector_stored_bytes_total", &[part], bytes as f64);
     }
     exposition.add_histogram("pathbench_collector_commit_duration_seconds", &[], &figures.commit_durations);
-}
-
-/// At most one query in [`DOCUMENTS_AGE`], also while the database fails or is slow; `None` then.
-async fn counted_documents(app: &Arc<App>) -> Option<Documents> {
-    let now = app.clock.monotonic();
-    {
-        let mut documents = app.metrics.documents.lock().unwrap_or_else(PoisonError::into_inner);
-        match *documents {
-            Some((at, known)) if now.saturating_sub(at) < DOCUMENTS_AGE => return known,
-            _ => {
-                // Requests until the answer get the earlier counts.
-                let earlier = documents.and_then(|(_, known)| known);
-                *documents = Some((now, earlier));
-            }
-        }
-    }
-    let (database, now_ms) = (Arc::clone(&app.database), app.clock.unix_ms());
-    let read = blocking(move || Documents::read(database.as_ref(), now_ms));
-    let read = tokio::time::timeout(DOCUMENTS_TIME, read).await.ok().and_then(Result::ok);
-    *app.metrics.documents.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, read));
-    read
-}
-
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let mut exposition = Exposition::default();
-    if let Some(documents) = counted_documents(&app).await {
-        documents.add_to(&mut exposition);
-    }
-    let figures = app.writer.figures();
-    add_writer(&figures, &mut exposition);
-    let panics = app.metrics.panics.load(Relaxed) + figures.panics;
-    exposition.add("pathbench_collector_panics_total", &[], panics as f64);
-    app.metrics.add_to(&mut exposition);
-    app.reader.add_metrics(&mut exposition);
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], exposition.text()).into_response()
 }

@@ -1,6 +1,7 @@
 //! The OpenAPI 3.1 description of the API, made from the table of endpoints and from the types of the bodies.
 
 use super::admin;
+use super::monitoring::Status;
 use super::results::Deleted;
 use crate::reader::api;
 use crate::reader::live::Live;
@@ -216,8 +217,8 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint::get("/v1/admin/results/{id}", "admin_delete", "Delete a result")
         .method("delete", Operator)
         .json(of::<Deleted>),
-    Endpoint::get("/health", "health", "Liveness").json(of::<super::Status>),
-    Endpoint::get("/ready", "ready", "Readiness").json(of::<super::Status>),
+    Endpoint::get("/health", "health", "Liveness").json(of::<Status>),
+    Endpoint::get("/ready", "ready", "Readiness").json(of::<Status>),
     Endpoint::get("/metrics", "metrics", "Prometheus metrics").media(TEXT),
 ];
 

@@ -1,8 +1,9 @@
 //! `POST /v1/results` and the deletions of results.
 
-use super::App;
 use super::access::Gate;
-use super::body::{self, blocking};
+use super::app::App;
+use super::blocking::blocking;
+use super::body;
 use crate::ingest::{Group, NotWritten, Submitted};
 use crate::refusal::Refusal;
 use crate::store::Deletion;

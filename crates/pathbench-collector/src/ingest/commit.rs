@@ -1,6 +1,6 @@
 //! One commit: raw parts into the raw store, then one transaction for all groups.
 
-use super::{Group, Submitted};
+use super::group::{Group, Submitted};
 use crate::raw::RawStore;
 use crate::store::{Database, Inserted, NewResult, RawPlace};
 use pathbench_api::Uuid;

@@ -1,7 +1,7 @@
 //! Counters of the writer.
 
 use super::commit::Committed;
-use super::{Group, NotWritten, Written};
+use super::group::{Group, NotWritten, Written};
 use crate::metrics::{Buckets, Durations};
 use pathbench_api::problem::LineStatus;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,6 +1,6 @@
 //! The bounded queue of groups that wait for the writer.
 
-use super::{Group, NotWritten, Submitted, Written};
+use super::group::{Group, NotWritten, Submitted, Written};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;

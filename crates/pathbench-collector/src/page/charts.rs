@@ -1,12 +1,13 @@
 //! All charts, and one chart with its filter.
 
 use super::filters::{figure, form, suffix};
-use super::{Answer, Problem, Shell, problem};
+use super::shell::{Answer, Problem, Shell, problem};
 use crate::chart;
+use crate::reader::Reader;
 use crate::reader::answer::read;
 use crate::reader::query::Fields;
-use crate::reader::{Reader, View};
 use crate::refusal::Refusal;
+use crate::viewer::View;
 use axum::extract::{Path, State};
 use maud::html;
 use std::sync::Arc;

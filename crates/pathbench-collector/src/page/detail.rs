@@ -1,15 +1,16 @@
 //! One result: its tables, and its interactive report.
 
+use super::element::{table, time};
 use super::results::networks;
-use super::{Answer, Problem, Shell, problem, secure, table, time};
+use super::shell::{Answer, Problem, Shell, problem, secure};
 use crate::chart::{Cell, Table};
 use crate::reader::answer::{read, typed};
 use crate::reader::query::{kind_name, mode_name};
 use crate::reader::rows::summary;
-use crate::reader::{Reader, View, report as reports};
+use crate::reader::{Reader, report as reports};
 use crate::refusal::Refusal;
 use crate::store::StoredResult;
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use pathbench_api::Uuid;

@@ -1,12 +1,12 @@
 //! The form of a filter: a GET form, so that its result has a permanent address.
 
-use super::table;
+use super::element::table;
 use crate::chart::Chart;
 use crate::columns::Filter;
 use crate::facts::{KINDS, MODES};
+use crate::reader::Options;
 use crate::reader::query::{date, kind_name, mode_name, of_filter};
-use crate::reader::{Options, View};
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use maud::{Markup, PreEscaped, html};
 use pathbench_record::transport::Transport;
 

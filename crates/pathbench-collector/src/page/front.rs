@@ -1,14 +1,15 @@
 //! The front page: the gain of multipath, running measurements, and the main charts.
 
 use super::filters::figure;
-use super::{Answer, Shell, live, problem};
+use super::live;
+use super::shell::{Answer, Shell, problem};
 use crate::chart::table::grouped;
 use crate::chart::{Cell, Chart, FRONT};
 use crate::columns::Filter;
+use crate::reader::Reader;
 use crate::reader::answer::read;
 use crate::reader::live::Live;
-use crate::reader::{Reader, View};
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use axum::extract::State;
 use maud::{Markup, html};
 use std::sync::Arc;

@@ -1,8 +1,10 @@
 //! Running measurements. A script updates them every two seconds.
 
-use super::{Answer, Shell, problem, time};
+use super::element::time;
+use super::shell::{Answer, Shell, problem};
+use crate::reader::Reader;
 use crate::reader::answer::read;
-use crate::reader::{Reader, View};
+use crate::viewer::View;
 use axum::extract::State;
 use maud::{Markup, html};
 use pathbench_api::live::LiveReport;

@@ -1,15 +1,16 @@
 //! Search and pages of results.
 
+use super::element::time;
 use super::filters::{form, suffix};
-use super::{Answer, Shell, problem, time};
+use super::shell::{Answer, Shell, problem};
 use crate::chart::table::grouped;
+use crate::reader::Reader;
 use crate::reader::answer::read;
 use crate::reader::query::{Fields, kind_name, mode_name, of_filter};
 use crate::reader::rows::summary;
-use crate::reader::{Reader, View};
 use crate::refusal::Refusal;
 use crate::store::StoredResult;
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use axum::extract::State;
 use maud::{Markup, html};
 use pathbench_api::summary::{Best, Summary};

@@ -1,12 +1,12 @@
 //! The test servers and their load.
 
-use super::{Answer, Shell, problem};
+use super::shell::{Answer, Shell, problem};
+use crate::reader::Reader;
 use crate::reader::answer::read;
-use crate::reader::{Reader, View};
 use crate::refusal::Refusal;
 use crate::store::record::{KnownServer, records};
 use crate::store::{Document, Kind};
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use axum::extract::State;
 use maud::{Markup, html};
 use pathbench_api::anonymise::Anonymiser;

@@ -1,8 +1,9 @@
 //! Answers: blocking work with a bound, problems as JSON, headers.
 
-use super::{Reader, View};
+use super::results::Reader;
 use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
+use crate::viewer::View;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;

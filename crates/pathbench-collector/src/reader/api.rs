@@ -2,12 +2,13 @@
 
 use super::answer::{read, typed, unpack};
 use super::query::Fields;
+use super::report;
+use super::results::Reader;
 use super::rows::{self, RowWriter};
-use super::{Reader, View, report};
 use crate::chart;
 use crate::refusal::Refusal;
 use crate::store::StoredResult;
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderValue;

@@ -1,6 +1,6 @@
-//! What agents measure at this moment.
+//! The running measurements of agents.
 
-use super::Reader;
+use super::results::Reader;
 use crate::store::record::RunningAgent;
 use crate::store::{Kind, StoreError};
 use crate::viewer::Viewer;

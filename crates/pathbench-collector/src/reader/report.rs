@@ -1,7 +1,8 @@
 //! The interactive report of a result, from its raw part.
 
+use super::answer;
+use super::results::Reader;
 use super::unpacked::{UnpackError, Unpacked};
-use super::{Reader, answer};
 use crate::refusal::Refusal;
 use crate::viewer::Viewer;
 use bytes::Bytes;

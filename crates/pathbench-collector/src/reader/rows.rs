@@ -1,6 +1,7 @@
 //! Results as rows, one for each transport and pattern, for CSV and Parquet.
 
-use super::{Reader, query};
+use super::query;
+use super::results::Reader;
 use crate::chart::{Cell, Table};
 use crate::columns::Filter;
 use crate::store::{StoreError, StoredResult};

@@ -206,6 +206,15 @@ pub trait DatabaseMaintenance: Database {
     fn verify(&self) -> Result<Vec<String>, StoreError>;
 }
 
+/// Databases have signed integers only.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn unsigned(value: i64) -> u64 {
+    value.max(0).unsigned_abs()
+}
+
 /// The code in a database.
 const fn consent_code(consent: Consent) -> i64 {
     match consent {
@@ -216,7 +225,7 @@ const fn consent_code(consent: Consent) -> i64 {
 }
 
 /// An unknown code is the narrowest consent.
-const fn consent_of(code: i64) -> Consent {
+const fn consent_from_code(code: i64) -> Consent {
     match code {
         2 => Consent::Public,
         1 => Consent::Private,

@@ -12,10 +12,11 @@ use pathbench_api::name::Name;
 use pathbench_api::summary::GroupSummary;
 use pathbench_collector::chart;
 use pathbench_collector::columns::Filter;
+use pathbench_collector::http::reading_routes;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
-use pathbench_collector::reader::{View, routes};
 use pathbench_collector::store::{Database, Deletion, Kind};
+use pathbench_collector::viewer::View;
 use pathbench_collector::viewer::Viewer;
 use serde_json::{Value, json};
 use std::fs;
@@ -46,8 +47,8 @@ impl Answer {
 }
 
 fn app(demo: &Demo) -> Router {
-    let operator = routes().layer(Extension(View::OPERATOR));
-    let everybody = routes().layer(Extension(View::EVERYBODY));
+    let operator = reading_routes().layer(Extension(View::OPERATOR));
+    let everybody = reading_routes().layer(Extension(View::EVERYBODY));
     Router::new().nest("/admin", operator).merge(everybody).with_state(demo.reader.clone())
 }
 

@@ -1,14 +1,35 @@
 //! One connection, its settings and its prepared statements.
 
-use super::Options;
 use super::tls::Tls;
 use std::collections::HashMap;
+use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
 
 /// Locks of transactions that write, and of migrations: the first bytes of "pathbench".
 pub(super) const WRITE_LOCK: i64 = 0x7061_7468_6265_0001;
 pub(super) const MIGRATION_LOCK: i64 = 0x7061_7468_6265_0002;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Of this collector.
+    pub connections: usize,
+    pub connect_timeout: Duration,
+    pub statement_timeout: Duration,
+    /// Of an operation with all its statements; a server that stops to answer is given up then.
+    pub deadline: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connections: 8,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            deadline: Duration::from_secs(40),
+        }
+    }
+}
 
 /// Arguments of a query.
 pub(super) type Arguments<'a> = &'a [&'a (dyn ToSql + Sync)];

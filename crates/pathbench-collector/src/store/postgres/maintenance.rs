@@ -1,8 +1,8 @@
 //! Erasures, places and verification.
 
 use super::connection::{Arguments, Connection};
-use super::{Postgres, read, signed, unsigned};
-use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, StoreError};
+use super::{Postgres, read};
+use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, StoreError, signed, unsigned};
 use pathbench_api::Uuid;
 use tokio_postgres::Error;
 

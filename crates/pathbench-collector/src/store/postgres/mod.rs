@@ -13,38 +13,17 @@ use super::pool::Pool;
 use super::{Change, Database, Deletion, Document, Inserted, Kind, NewResult, StoreError, StoredResult};
 use address::Address;
 use connection::Connection;
+pub use connection::Options;
 use partitions::Partitions;
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::error::Error as _;
 use std::fmt;
-use std::sync::Mutex;
 use std::time::Duration;
 use tls::Tls;
 use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Error};
-
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Of this collector.
-    pub connections: usize,
-    pub connect_timeout: Duration,
-    pub statement_timeout: Duration,
-    /// Of an operation with all its statements; a server that stops to answer is given up then.
-    pub deadline: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            connections: 8,
-            connect_timeout: Duration::from_secs(5),
-            statement_timeout: Duration::from_secs(30),
-            deadline: Duration::from_secs(40),
-        }
-    }
-}
 
 /// Its methods must not be called on a thread of an async runtime, except on one for blocking calls.
 pub struct Postgres {
@@ -54,7 +33,7 @@ pub struct Postgres {
     tls: Option<Tls>,
     options: Options,
     pool: Pool<Connection>,
-    partitions: Mutex<Partitions>,
+    partitions: Partitions,
     /// Drives the connections; `None` only while this value is dropped.
     runtime: Option<Runtime>,
 }
@@ -106,7 +85,7 @@ impl Postgres {
             tls,
             options,
             pool: Pool::new(options.connections),
-            partitions: Mutex::default(),
+            partitions: Partitions::default(),
             runtime: Some(runtime),
         };
         database.migrate()?;
@@ -171,7 +150,11 @@ impl Database for Postgres {
 
     fn insert(&self, batch: &[NewResult]) -> Result<Vec<Inserted>, StoreError> {
         let Some(first) = batch.first() else { return Ok(Vec::new()) };
-        self.make_partitions(first.received_ms)?;
+        if let Some(month) = self.partitions.next_month(first.received_ms)
+            && self.call(async |connection| partitions::make_two(connection, month).await)?
+        {
+            self.partitions.set_newest(month);
+        }
         let columns = write::Columns::of(batch);
         self.call(async |connection| write::insert(connection, batch, &columns).await)
     }
@@ -226,12 +209,4 @@ impl Database for Postgres {
     fn check(&self) -> Result<(), StoreError> {
         self.call(async |connection| write::check(connection).await)
     }
-}
-
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn unsigned(value: i64) -> u64 {
-    value.max(0).unsigned_abs()
 }

@@ -1,8 +1,7 @@
 //! Queries.
 
 use super::connection::{Arguments, Connection};
-use super::{signed, unsigned};
-use crate::store::{Change, Document, Kind, RawPlace, StoredResult, consent_of};
+use crate::store::{Change, Document, Kind, RawPlace, StoredResult, consent_from_code, signed, unsigned};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::collections::HashMap;
@@ -60,7 +59,7 @@ pub(super) async fn changes_after(
             sequence,
             id,
             agent,
-            consent: consent_of(row.try_get::<_, i16>(3)?.into()),
+            consent: consent_from_code(row.try_get::<_, i16>(3)?.into()),
             received_ms: unsigned(row.try_get(4)?),
             facts: row.try_get(5)?,
         })
@@ -83,7 +82,7 @@ fn stored(row: &Row) -> Result<StoredResult, Error> {
         sequence: unsigned(row.try_get(0)?),
         id: row.try_get(1)?,
         agent: row.try_get(2)?,
-        consent: consent_of(row.try_get::<_, i16>(3)?.into()),
+        consent: consent_from_code(row.try_get::<_, i16>(3)?.into()),
         received_ms: unsigned(row.try_get(4)?),
         raw: place(row, 5)?,
         summary: row.try_get(9)?,

@@ -1,8 +1,8 @@
 //! Transactions.
 
 use super::connection::{Arguments, Connection};
-use super::{read, signed};
-use crate::store::{Deletion, Document, Inserted, Kind, NewResult, consent_code};
+use super::read;
+use crate::store::{Deletion, Document, Inserted, Kind, NewResult, consent_code, signed};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::collections::{HashMap, HashSet};

@@ -1,7 +1,9 @@
 //! Erasures, places, verification, and the copy for a backup.
 
-use super::{Sqlite, failed, failure, place, signed, unsigned, write};
-use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, StoreError};
+use super::failure::{failed, failure};
+use super::row::{place, unsigned};
+use super::{Sqlite, write};
+use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, StoreError, signed};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Row, params};
 use std::path::Path;

@@ -1,17 +1,18 @@
 //! The database in one `SQLite` file: the default, for one collector.
 
+mod failure;
 mod maintenance;
 mod migrations;
 mod read;
+mod row;
 mod write;
 
 use super::pool::Pool;
-use super::{
-    Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawPlace, StoreError, StoredResult,
-};
+use super::{Change, Database, Deletion, Document, Inserted, Kind, NewResult, StoreError, StoredResult};
+use failure::{failed, failure};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, ffi};
+use rusqlite::{Connection, OpenFlags};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -176,41 +177,4 @@ impl Database for Sqlite {
     fn check(&self) -> Result<(), StoreError> {
         self.write(write::check)
     }
-}
-
-fn failed(path: &Path, problem: impl Into<String>) -> StoreError {
-    StoreError::Failed { place: path.display().to_string(), problem: problem.into() }
-}
-
-fn failure(path: &Path, error: &rusqlite::Error) -> StoreError {
-    let place = path.display().to_string();
-    let code = error.sqlite_error().map(|error| (error.code, error.extended_code));
-    match code {
-        // The second: the index of the WAL cannot grow.
-        Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)) => StoreError::Full { place },
-        _ => StoreError::Failed { place, problem: error.to_string() },
-    }
-}
-
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    Ok(row.get::<_, i64>(column)?.max(0).unsigned_abs())
-}
-
-fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
-    row.get::<_, [u8; 16]>(column).map(Uuid::from_bytes)
-}
-
-/// A place from four columns, the first of which is `column`.
-fn place(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<RawPlace>> {
-    let Some(segment) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
-    Ok(Some(RawPlace {
-        segment,
-        offset: unsigned(row, column + 1)?,
-        bytes: unsigned(row, column + 2)?,
-        digest: Digest(row.get(column + 3)?),
-    }))
 }

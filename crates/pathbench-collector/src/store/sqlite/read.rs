@@ -1,7 +1,7 @@
 //! Queries.
 
-use super::{place, signed, unsigned, uuid};
-use crate::store::{Change, Document, Kind, StoredResult, consent_of};
+use super::row::{place, unsigned, uuid};
+use crate::store::{Change, Document, Kind, StoredResult, consent_from_code, signed};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -47,7 +47,7 @@ pub(super) fn changes_after(
             sequence,
             id,
             agent: uuid(row, 2)?,
-            consent: consent_of(row.get(3)?),
+            consent: consent_from_code(row.get(3)?),
             received_ms: unsigned(row, 4)?,
             facts: row.get(5)?,
         })
@@ -64,7 +64,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredResult> {
         sequence: unsigned(row, 0)?,
         id: uuid(row, 1)?,
         agent: uuid(row, 2)?,
-        consent: consent_of(row.get(3)?),
+        consent: consent_from_code(row.get(3)?),
         received_ms: unsigned(row, 4)?,
         raw: place(row, 5)?,
         summary: row.get(9)?,

@@ -1,7 +1,6 @@
 //! Transactions.
 
-use super::signed;
-use crate::store::{Deletion, Document, Inserted, Kind, NewResult, consent_code};
+use crate::store::{Deletion, Document, Inserted, Kind, NewResult, consent_code, signed};
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension as _, Transaction, TransactionBehavior, params,
 };

@@ -1,6 +1,6 @@
 //! The schemas of the `SQLite` file, forward only.
 
-use super::{failed, failure};
+use super::failure::{failed, failure};
 use crate::store::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;

@@ -3,10 +3,10 @@
 //! The collector runs in the lab, where the agents reach it, and accepts connections on a socket of this host as well, where
 //! a browser reaches it: a socket stays in the network namespace in which it was made.
 
+use super::failure::{Exit, Failure};
+use super::options::{DemoArgs, PlaceArgs};
+use super::stores;
 use crate::clock::Clock;
-use crate::command::options::{DemoArgs, PlaceArgs};
-use crate::command::stores;
-use crate::command::{Exit, Failure};
 use data_encoding::HEXLOWER;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -61,7 +61,7 @@ struct Demo {
     children: Vec<(&'static str, Child)>,
 }
 
-pub(crate) fn demo(
+pub(super) fn demo(
     place: &PlaceArgs,
     args: &DemoArgs,
     clock: &Arc<dyn Clock>,
