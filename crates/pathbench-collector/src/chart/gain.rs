@@ -65,14 +65,14 @@ pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
     let columns: Vec<(usize, &[Bucket])> = shown
         .iter()
         .enumerate()
-        .flat_map(|(place, (index, _, _))| {
-            patterns.clone().map(move |pattern| (place, gain_index(pattern, *index)))
+        .flat_map(|(number, (index, _, _))| {
+            patterns.clone().map(move |pattern| (number, gain_index(pattern, *index)))
         })
-        .map(|(place, index)| (place, scene.columns.gain(index)))
+        .map(|(number, index)| (number, scene.columns.gain(index)))
         .collect();
     scene.columns.for_each_member(&scene.selection, &members, |row, member| {
-        for (place, column) in &columns {
-            values[member][*place].add(column[row]);
+        for (number, column) in &columns {
+            values[member][*number].add(column[row]);
         }
     });
     let groups = members.members.iter().zip(values).map(|(member, values)| Group {
@@ -100,10 +100,10 @@ pub(super) fn over_time(scene: &Scene, meta: Meta) -> Chart {
             let column = scene.columns.gain(gain_index(pattern, index));
             scene
                 .columns
-                .for_each_period(&scene.selection, period, |row, place| values[place].add(column[row]));
+                .for_each_period(&scene.selection, period, |row, number| values[number].add(column[row]));
         }
         let values = values.into_iter().enumerate();
-        (name, hue, values.map(|(place, values)| (period.start_s(place), values)).collect())
+        (name, hue, values.map(|(number, values)| (period.start_s(number), values)).collect())
     });
     let series = series.collect();
     let words = format!("Median of each {}.", days(period.days()));

@@ -37,16 +37,16 @@ pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
         let reason = REASONS.iter().position(|reason| *reason == one.reason);
         let transport = MULTIPATH.iter().position(|transport| *transport == one.transport);
         if let (Some(reason), Some(transport)) =
-            (reason, transport.filter(|place| scene.shows(MULTIPATH[*place])))
+            (reason, transport.filter(|index| scene.shows(MULTIPATH[*index])))
         {
             found[transport][reason] += 1;
         }
     }
     let all: u64 = found.iter().flatten().sum();
-    let row = |(place, reason): (usize, &HandoverReason)| {
-        let counts = MULTIPATH.iter().zip(found).filter(|(_, counts)| counts[place] > 0);
-        let detail: Vec<String> = counts.map(|(one, counts)| format!("{one} {}", counts[place])).collect();
-        (words(*reason).to_owned(), detail.join(" · "), found.iter().map(|counts| counts[place]).sum())
+    let row = |(index, reason): (usize, &HandoverReason)| {
+        let counts = MULTIPATH.iter().zip(found).filter(|(_, counts)| counts[index] > 0);
+        let detail: Vec<String> = counts.map(|(one, counts)| format!("{one} {}", counts[index])).collect();
+        (words(*reason).to_owned(), detail.join(" · "), found.iter().map(|counts| counts[index]).sum())
     };
     let rows: Vec<(String, String, u64)> = REASONS.iter().enumerate().map(row).collect();
     let caption = "Table I of the MultipathTester paper: the state of the first path at the first byte sent on the \
@@ -63,9 +63,9 @@ pub(super) fn durations(scene: &Scene, meta: Meta) -> Chart {
     let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
     let mut found = vec![[Histogram::default(), Histogram::default()]; MULTIPATH.len()];
     for one in scene.columns.handovers(&mobile) {
-        if let Some(place) = MULTIPATH.iter().position(|transport| *transport == one.transport) {
-            found[place][0].add(one.received);
-            found[place][1].add(one.sent);
+        if let Some(index) = MULTIPATH.iter().position(|transport| *transport == one.transport) {
+            found[index][0].add(one.received);
+            found[index][1].add(one.sent);
         }
     }
     let curves = MULTIPATH.into_iter().zip(found).filter(|(transport, _)| scene.shows(*transport));

@@ -55,8 +55,8 @@ pub(super) fn reachability(scene: &Scene, meta: Meta) -> Chart {
 pub(super) fn completion(scene: &Scene, meta: Meta) -> Chart {
     let mut values = vec![Histogram::default(); Transport::ALL.len()];
     for pair in scene.columns.family_pairs(&scene.selection) {
-        if let Some(place) = Transport::ALL.iter().position(|one| *one == pair.transport) {
-            values[place].add(pair.ipv4.over(pair.ipv6));
+        if let Some(index) = Transport::ALL.iter().position(|one| *one == pair.transport) {
+            values[index].add(pair.ipv4.over(pair.ipv6));
         }
     }
     let curves = Transport::ALL.into_iter().zip(values).filter(|(transport, _)| scene.shows(*transport));

@@ -98,9 +98,9 @@ pub(super) fn goodput_over_time(scene: &Scene, meta: Meta) -> Chart {
     let of = |transport: &Transport| {
         let mut values = vec![Histogram::default(); period.count];
         let column = scene.columns.figure(measure, *transport);
-        scene.columns.for_each_period(&scene.selection, period, |row, place| values[place].add(column[row]));
+        scene.columns.for_each_period(&scene.selection, period, |row, index| values[index].add(column[row]));
         let values = values.into_iter().enumerate();
-        let values = values.map(|(place, values)| (period.start_s(place), values)).collect();
+        let values = values.map(|(index, values)| (period.start_s(index), values)).collect();
         (transport.name(), Hue::Transport(*transport), values)
     };
     let words = format!("Median of each {}.", days(period.days()));

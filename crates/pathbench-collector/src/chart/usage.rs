@@ -41,10 +41,10 @@ pub(super) fn per_day(scene: &Scene, meta: Meta) -> Chart {
     let mut table = Table::new([("day", "From"), ("results", "Results")]);
     let Some(period) = scene.period() else { return Chart::new(meta, 0, Plot::default(), table) };
     let mut results = vec![0_u64; period.count];
-    scene.columns.for_each_period(&scene.selection, period, |_, place| results[place] += 1);
+    scene.columns.for_each_period(&scene.selection, period, |_, index| results[index] += 1);
     let half = f64::from(period.length_s) / 2.0;
-    let columns = results.iter().enumerate().map(|(place, count)| {
-        let at_s = period.start_s(place);
+    let columns = results.iter().enumerate().map(|(index, count)| {
+        let at_s = period.start_s(index);
         table.rows.push(vec![Cell::text(day(at_s)), Cell::Count(*count)]);
         (at_s + half, *count as f64, format!("{}: {count}", day(at_s)))
     });

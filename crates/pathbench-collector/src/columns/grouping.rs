@@ -58,7 +58,7 @@ pub struct Members {
     /// Most results first.
     pub members: Vec<Member>,
     /// Number of a value → position in `members`.
-    places: Vec<Option<u16>>,
+    indexes: Vec<Option<u16>>,
 }
 
 /// Rows of equal length in time.
@@ -85,13 +85,13 @@ impl Period {
     }
 
     #[inline]
-    pub fn place(&self, at_s: u32) -> Option<usize> {
-        let place = (at_s.checked_sub(self.first_s)? / self.length_s) as usize;
-        (place < self.count).then_some(place)
+    pub fn index_at(&self, at_s: u32) -> Option<usize> {
+        let index = (at_s.checked_sub(self.first_s)? / self.length_s) as usize;
+        (index < self.count).then_some(index)
     }
 
-    pub fn start_s(&self, place: usize) -> f64 {
-        f64::from(self.first_s) + place as f64 * f64::from(self.length_s)
+    pub fn start_s(&self, index: usize) -> f64 {
+        f64::from(self.first_s) + index as f64 * f64::from(self.length_s)
     }
 
     pub const fn days(&self) -> u32 {
@@ -179,14 +179,14 @@ impl Columns {
         let mut chosen: Vec<(usize, u64)> = order.into_iter().zip(agents).collect();
         chosen.retain(|(_, agents)| *agents >= least_agents);
         chosen.truncate(most);
-        let mut places = vec![None; all];
-        chosen.iter().zip(0..).for_each(|((value, _), place)| places[*value] = Some(place));
+        let mut indexes = vec![None; all];
+        chosen.iter().zip(0..).for_each(|((value, _), index)| indexes[*value] = Some(index));
         let member = |(value, agents): &(usize, u64)| Member {
             name: self.name_of(dimension, *value),
             results: results[*value],
             agents: *agents,
         };
-        Members { dimension, members: chosen.iter().map(member).collect(), places }
+        Members { dimension, members: chosen.iter().map(member).collect(), indexes }
     }
 
     fn results_by_value(&self, selection: &Selection, dimension: Dimension) -> Vec<u64> {
@@ -222,12 +222,12 @@ impl Columns {
         values: &[usize],
         all: usize,
     ) -> Vec<u64> {
-        let mut places = vec![None; all];
-        values.iter().enumerate().for_each(|(place, value)| places[*value] = Some(place));
+        let mut indexes = vec![None; all];
+        values.iter().enumerate().for_each(|(index, value)| indexes[*value] = Some(index));
         let mut agents = vec![KeySet::default(); values.len()];
         self.for_each_value(selection, dimension, |row, value| {
-            if let Some(place) = places.get(value).copied().flatten() {
-                agents[place].insert(self.agent[row]);
+            if let Some(index) = indexes.get(value).copied().flatten() {
+                agents[index].insert(self.agent[row]);
             }
         });
         agents.iter().map(KeySet::count).collect()
@@ -241,8 +241,8 @@ impl Columns {
         mut visit: impl FnMut(usize, usize),
     ) {
         self.for_each_value(selection, members.dimension, |row, value| {
-            if let Some(place) = members.places.get(value).copied().flatten() {
-                visit(row, place.into());
+            if let Some(index) = members.indexes.get(value).copied().flatten() {
+                visit(row, index.into());
             }
         });
     }
@@ -255,8 +255,8 @@ impl Columns {
         mut visit: impl FnMut(usize, usize),
     ) {
         selection.for_each(|row| {
-            if let Some(place) = period.place(self.started_s[row]) {
-                visit(row, place);
+            if let Some(index) = period.index_at(self.started_s[row]) {
+                visit(row, index);
             }
         });
     }

@@ -94,9 +94,9 @@ impl<T: Copy> Rows<T> {
         pairs.filter(|(row, _)| selection.has(**row as usize)).map(|(_, item)| item)
     }
 
-    /// `places` has the new row of each kept row.
-    fn compact(&mut self, places: &[Option<u32>]) {
-        let kept = self.row.iter().map(|row| places[*row as usize]);
+    /// `new_rows` has the new row of each kept row.
+    fn compact(&mut self, new_rows: &[Option<u32>]) {
+        let kept = self.row.iter().map(|row| new_rows[*row as usize]);
         let (row, item) = kept.zip(&self.item).filter_map(|(row, item)| Some((row?, *item))).unzip();
         (self.row, self.item) = (row, item);
     }
@@ -238,13 +238,13 @@ impl Columns {
 
     fn compact(&mut self) {
         let mut next = 0;
-        let place = |deleted: &bool| {
-            let place = (!deleted).then_some(next);
+        let new_row = |deleted: &bool| {
+            let row = (!deleted).then_some(next);
             next += u32::from(!deleted);
-            place
+            row
         };
         let deleted = std::mem::take(&mut self.deleted);
-        let places: Vec<Option<u32>> = deleted.iter().map(place).collect();
+        let new_rows: Vec<Option<u32>> = deleted.iter().map(new_row).collect();
         retain(&mut self.sequence, &deleted);
         retain(&mut self.id, &deleted);
         retain(&mut self.started_s, &deleted);
@@ -260,9 +260,9 @@ impl Columns {
         retain(&mut self.public, &deleted);
         self.figures.iter_mut().chain(&mut self.gains).for_each(|column| retain(column, &deleted));
         retain(&mut self.reachability, &deleted);
-        self.handovers.compact(&places);
-        self.delay_pairs.compact(&places);
-        self.family_pairs.compact(&places);
+        self.handovers.compact(&new_rows);
+        self.delay_pairs.compact(&new_rows);
+        self.family_pairs.compact(&new_rows);
         self.deleted = vec![false; self.sequence.len()];
         self.deletions = 0;
     }

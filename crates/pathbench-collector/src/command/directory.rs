@@ -1,7 +1,7 @@
 //! The collector's directory.
 
 use super::failure::Failure;
-use super::options::PlaceArgs;
+use super::options::StorageArgs;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,12 @@ pub(super) enum Opening {
 }
 
 /// A file or directory in the collector's directory, which is created for its owner alone.
-pub(super) fn within_directory(place: &PlaceArgs, name: &str, opening: Opening) -> Result<PathBuf, Failure> {
-    let directory = match &place.dir {
+pub(super) fn within_directory(
+    storage: &StorageArgs,
+    name: &str,
+    opening: Opening,
+) -> Result<PathBuf, Failure> {
+    let directory = match &storage.dir {
         Some(path) => path.clone(),
         None => default_directory()?,
     };

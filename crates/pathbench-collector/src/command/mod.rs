@@ -32,19 +32,19 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 
 /// Runs a command line; standard output gets what `print` is called with.
 pub fn run(cli: &Cli, clock: &Arc<dyn Clock>, print: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    let place = &cli.place;
+    let storage = &cli.storage;
     match &cli.action {
-        None => serve::serve(place, &cli.serve, clock, print),
-        Some(Action::Token(args)) => operator::token(place, args, clock.as_ref(), print),
-        Some(Action::Server(action)) => operator::server(place, action, clock, print),
-        Some(Action::Experiment(action)) => operator::experiment(place, action, clock, print),
-        Some(Action::Agents) => operator::agents(place, clock, print),
-        Some(Action::Delete { id }) => operator::delete(place, *id, clock, print),
-        Some(Action::Backup { to }) => maintenance::backup(place, to, clock, print),
-        Some(Action::Restore { from }) => maintenance::restore(place, from, print),
-        Some(Action::Check { digests }) => maintenance::check(place, *digests, clock, print),
-        Some(Action::Export { to, all }) => maintenance::export(place, to, *all, clock, print),
-        Some(Action::Demo(args)) => demo::demo(place, args, clock, &stop_flag()?, print),
+        None => serve::serve(storage, &cli.serve, clock, print),
+        Some(Action::Token(args)) => operator::token(storage, args, clock.as_ref(), print),
+        Some(Action::Server(action)) => operator::server(storage, action, clock, print),
+        Some(Action::Experiment(action)) => operator::experiment(storage, action, clock, print),
+        Some(Action::Agents) => operator::agents(storage, clock, print),
+        Some(Action::Delete { id }) => operator::delete(storage, *id, clock, print),
+        Some(Action::Backup { to }) => maintenance::backup(storage, to, clock, print),
+        Some(Action::Restore { from }) => maintenance::restore(storage, from, print),
+        Some(Action::Check { digests }) => maintenance::check(storage, *digests, clock, print),
+        Some(Action::Export { to, all }) => maintenance::export(storage, to, *all, clock, print),
+        Some(Action::Demo(args)) => demo::demo(storage, args, clock, &stop_flag()?, print),
         Some(Action::Openapi) => {
             let document = crate::http::openapi::document();
             print(&format!("{document:#}\n"));

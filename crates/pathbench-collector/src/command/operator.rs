@@ -2,7 +2,7 @@
 
 use super::directory::Opening;
 use super::failure::Failure;
-use super::options::{ExperimentAction, PlaceArgs, ServerAction, TokenArgs};
+use super::options::{ExperimentAction, ServerAction, StorageArgs, TokenArgs};
 use super::{secret, stores};
 use crate::clock::Clock;
 use crate::keys::Purpose;
@@ -26,13 +26,13 @@ type Print<'a> = &'a mut dyn FnMut(&str);
 const LONGEST_FILE_BYTES: u64 = 64 << 10;
 
 pub(super) fn token(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     args: &TokenArgs,
     clock: &dyn Clock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
     let purpose = if args.admin { Purpose::Admin } else { Purpose::Submit };
-    let key = secret::keys(place, Opening::Existing)?.token_key(purpose);
+    let key = secret::keys(storage, Opening::Existing)?.token_key(purpose);
     let token = key.mint(&args.name, clock.unix_ms() / 1000, args.valid.0).map_err(Failure::bad_input)?;
     print(&format!("{token}\n"));
     Ok(())
@@ -67,18 +67,18 @@ fn ago(clock: &Arc<dyn Clock>, then_ms: u64) -> String {
 }
 
 pub(super) fn server(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     action: &ServerAction,
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let database = stores::database(place, clock)?;
+    let database = stores::database(storage, clock)?;
     match action {
         ServerAction::Add { name, address, key } => {
             if let Some(address) = address {
                 ServerName::parse(address, 4433).map_err(Failure::bad_input)?;
             }
-            let text = secret::keys(place, Opening::Existing)?.text(Purpose::Server(name));
+            let text = secret::keys(storage, Opening::Existing)?.text(Purpose::Server(name));
             if let Some(file) = key {
                 secret::write(file, &format!("{text}\n"))?;
             }
@@ -129,7 +129,7 @@ pub(super) fn server(
 }
 
 pub(super) fn experiment(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     action: &ExperimentAction,
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
@@ -137,16 +137,16 @@ pub(super) fn experiment(
     match action {
         ExperimentAction::Put { file } => {
             let experiment = read_experiment(file)?;
-            let database = stores::database(place, clock)?;
+            let database = stores::database(storage, clock)?;
             put(database.as_ref(), Kind::Experiment, &experiment.name, &experiment, clock)
         }
         ExperimentAction::Remove { name } => {
-            let outcome = stores::database(place, clock)?.delete_document(Kind::Experiment, name.as_str());
+            let outcome = stores::database(storage, clock)?.delete_document(Kind::Experiment, name.as_str());
             removed(outcome, Kind::Experiment, name)
         }
         ExperimentAction::List => {
             for (_, experiment) in
-                all::<Experiment>(stores::database(place, clock)?.as_ref(), Kind::Experiment)?
+                all::<Experiment>(stores::database(storage, clock)?.as_ref(), Kind::Experiment)?
             {
                 let kind: &str = experiment.kind.into();
                 let every = duration(Duration::from_secs(experiment.schedule.every_s.into()));
@@ -173,8 +173,8 @@ fn read_experiment(file: &Path) -> Result<Experiment, Failure> {
     }
 }
 
-pub(super) fn agents(place: &PlaceArgs, clock: &Arc<dyn Clock>, print: Print<'_>) -> Result<(), Failure> {
-    for (document, known) in all::<KnownAgent>(stores::database(place, clock)?.as_ref(), Kind::Agent)? {
+pub(super) fn agents(storage: &StorageArgs, clock: &Arc<dyn Clock>, print: Print<'_>) -> Result<(), Failure> {
+    for (document, known) in all::<KnownAgent>(stores::database(storage, clock)?.as_ref(), Kind::Agent)? {
         let check_in = known.check_in;
         let line = format!(
             "{}  {}  {}  {}  checked in {}, {} waiting",
@@ -191,12 +191,12 @@ pub(super) fn agents(place: &PlaceArgs, clock: &Arc<dyn Clock>, print: Print<'_>
 }
 
 pub(super) fn delete(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     id: Uuid,
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let deleted = stores::database(place, clock)?
+    let deleted = stores::database(storage, clock)?
         .delete(&Deletion::One(id), clock.unix_ms())
         .map_err(Failure::failed)?;
     if deleted == 0 {

@@ -2,7 +2,7 @@
 
 use super::directory::Opening;
 use super::failure::Failure;
-use super::options::{PlaceArgs, ServeArgs};
+use super::options::{ServeArgs, StorageArgs};
 use super::stores::Stores;
 use super::{secret, tls};
 use crate::clock::Clock;
@@ -37,7 +37,7 @@ const ROUNDS_PER_DAY: u32 = 24 * 60;
 const BLOCKING_THREADS: usize = 64;
 
 pub(super) fn serve(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     args: &ServeArgs,
     clock: &Arc<dyn Clock>,
     print: &mut dyn FnMut(&str),
@@ -47,9 +47,9 @@ pub(super) fn serve(
         _ => None,
     };
     raise_descriptor_limit();
-    let stores = Stores::open(place, Opening::Create, clock)?;
+    let stores = Stores::open(storage, Opening::Create, clock)?;
     let upkeep = Upkeep { database: Arc::clone(&stores.database), raw: Arc::clone(&stores.raw) };
-    let app = Arc::new(app(place, args, clock, stores)?);
+    let app = Arc::new(app(storage, args, clock, stores)?);
     let followed = follow(&app).map_err(Failure::failed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -122,8 +122,13 @@ fn follow(app: &Arc<App>) -> std::io::Result<Sender<()>> {
     Ok(stop)
 }
 
-fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stores) -> Result<App, Failure> {
-    let keys = secret::keys(place, Opening::Create)?;
+fn app(
+    storage: &StorageArgs,
+    args: &ServeArgs,
+    clock: &Arc<dyn Clock>,
+    stores: Stores,
+) -> Result<App, Failure> {
+    let keys = secret::keys(storage, Opening::Create)?;
     let (database, raw): (Arc<dyn Database>, Arc<dyn RawStore>) = (stores.database, stores.raw);
     let log = Log::new(Arc::clone(clock), crate::output::standard_error());
     let writer_log = log.clone();

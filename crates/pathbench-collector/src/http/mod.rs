@@ -136,12 +136,12 @@ async fn problem_of(response: Response) -> Response {
 
 /// A task of its own contains a panic.
 async fn contained(app: &App, request: Request<Body>, next: Next) -> Response {
-    let place = format!("{} {}", request.method(), request.uri().path());
+    let line = format!("{} {}", request.method(), request.uri().path());
     match tokio::spawn(next.run(request)).await {
         Ok(response) => response,
         Err(error) => {
             app.metrics.count_panic();
-            app.log.error("panic", json!({ "request": place, "error": error.to_string() }));
+            app.log.error("panic", json!({ "request": line, "error": error.to_string() }));
             Refusal::failed("this request failed in the collector; its log has the reason").into_response()
         }
     }

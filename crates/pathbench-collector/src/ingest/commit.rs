@@ -2,7 +2,7 @@
 
 use super::group::{Group, Submitted};
 use crate::raw::RawStore;
-use crate::store::{Database, Inserted, NewResult, RawPlace};
+use crate::store::{Database, Inserted, NewResult, RawRange};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use pathbench_api::problem::LineStatus;
@@ -38,7 +38,7 @@ enum Id {
     New(usize),
 }
 
-/// The status of a submission, or its place in the list of new results.
+/// The status of a submission, or its index in the list of new results.
 enum Slot {
     Status(LineStatus),
     New(usize),
@@ -85,9 +85,9 @@ impl Commit {
         let mut batch: Vec<NewResult> = new.iter().map(|one| one.result.clone()).collect();
         let with_raw: Vec<usize> = (0..new.len()).filter(|at| !new[*at].raw.is_empty()).collect();
         let parts: Vec<&[u8]> = with_raw.iter().map(|at| new[*at].raw.as_slice()).collect();
-        let places: Vec<RawPlace> = self.raw.append(&parts).map_err(|error| error.to_string())?;
-        for (at, place) in with_raw.into_iter().zip(places) {
-            batch[at].raw = Some(place);
+        let ranges: Vec<RawRange> = self.raw.append(&parts).map_err(|error| error.to_string())?;
+        for (at, range) in with_raw.into_iter().zip(ranges) {
+            batch[at].raw = Some(range);
         }
         // If this fails, its outcome can be unknown: the raw parts stay, and maintenance erases what no result refers
         // to.

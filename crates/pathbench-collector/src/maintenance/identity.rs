@@ -52,5 +52,5 @@ pub fn check_pair(
     if raw.identity()?.as_ref() == Some(&identity) {
         return Ok(());
     }
-    Err(MaintenanceError::OtherDatabase { place: raw.place(), identity })
+    Err(MaintenanceError::OtherDatabase { location: raw.location(), identity })
 }

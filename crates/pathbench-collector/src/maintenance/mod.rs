@@ -36,10 +36,10 @@ pub enum MaintenanceError {
     #[error("{} lacks parts of the backup: {found} of {expected} bytes in segments", path.display())]
     Incomplete { path: PathBuf, expected: u64, found: u64 },
     #[error(
-        "the raw store {place} belongs to another database: name the right ones with --dir, --database and --raw; if \
+        "the raw store {location} belongs to another database: name the right ones with --dir, --database and --raw; if \
          they belong together nevertheless, write {identity} to its {IDENTITY}"
     )]
-    OtherDatabase { place: String, identity: String },
+    OtherDatabase { location: String, identity: String },
     #[error("no collector has started with the database: name another one with --dir or --database")]
     NoCollector,
     #[error(

@@ -47,5 +47,5 @@ pub(super) async fn page(view: View) -> Answer {
                 a href="/v1/privacy" { "Privacy" } "." }
         }
     };
-    Ok(Shell::new(view, "About").at("/about").page(&content))
+    Ok(Shell::new(view, "About").with_path("/about").page(&content))
 }

@@ -71,7 +71,7 @@ pub(super) async fn index(
             }
         }
     };
-    Ok(Shell::new(view, "Charts").at("/charts").page(&content))
+    Ok(Shell::new(view, "Charts").with_path("/charts").page(&content))
 }
 
 pub(super) async fn one(
@@ -100,5 +100,5 @@ pub(super) async fn one(
             a href=(format!("{}/results{all}", view.prefix)) { "The results of this filter" }
         }
     };
-    Ok(Shell::new(view, chart.title()).at("/charts").page(&content))
+    Ok(Shell::new(view, chart.title()).with_path("/charts").page(&content))
 }

@@ -39,7 +39,7 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View, Path(tex
             None => p.notice { "The summary of this result is damaged." }
         }
     };
-    Ok(Shell::new(view, &title).at("/results").page(&content))
+    Ok(Shell::new(view, &title).with_path("/results").page(&content))
 }
 
 fn content(view: View, result: &StoredResult, summary: &Summary) -> Markup {

@@ -44,8 +44,8 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answe
 
 /// A cell of the chart's table by its column's name.
 fn cell<'a>(chart: &'a Chart, row: &'a [Cell], name: &str) -> Option<&'a Cell> {
-    let place = chart.table.columns.iter().position(|(one, _)| one == name)?;
-    row.get(place)
+    let index = chart.table.columns.iter().position(|(one, _)| one == name)?;
+    row.get(index)
 }
 
 fn verdict(gain: Option<&Chart>) -> Markup {

@@ -18,7 +18,7 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answe
         p.muted #live-note role="status" { "As of " (time(live.now_ms)) " UTC; reload to update." }
         (table(&live.running, Some(&format!("{}/v1/live", view.prefix))))
     };
-    Ok(Shell::new(view, "Running now").at("/live").with_live().page(&content))
+    Ok(Shell::new(view, "Running now").with_path("/live").with_live().page(&content))
 }
 
 /// The rows alone, for another page.

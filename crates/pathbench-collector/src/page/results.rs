@@ -29,11 +29,11 @@ pub(super) async fn page(
 ) -> Answer {
     let fields = fields.map_err(problem(view))?;
     let filter = fields.filter(view.viewer).map_err(problem(view))?;
-    let place = fields.cursor().and_then(|before| Ok((before, fields.limit(LENGTH, MOST)?)));
-    let place = place.map_err(problem(view))?;
+    let position = fields.cursor().and_then(|before| Ok((before, fields.limit(LENGTH, MOST)?)));
+    let position = position.map_err(problem(view))?;
     let of_work = filter.clone();
     let made =
-        read(&reader, move |reader| Ok((reader.page(&of_work, place)?, reader.options(of_work.viewer))));
+        read(&reader, move |reader| Ok((reader.page(&of_work, position)?, reader.options(of_work.viewer))));
     let (page, options) = made.await.map_err(problem(view))?;
     let action = format!("{}/results", view.prefix);
     let query = of_filter(&filter);
@@ -49,10 +49,10 @@ pub(super) async fn page(
             button type="submit" { "Search" }
         }
         (form(view, &filter, &options, &action))
-        p { (grouped(page.all)) @if page.all == 1 { " result" } @else { " results" } @if place.0.is_some() { "; continued" } }
+        p { (grouped(page.all)) @if page.all == 1 { " result" } @else { " results" } @if position.0.is_some() { "; continued" } }
         (list(view, &page.results))
         div.actions {
-            @if place.0.is_some() { a.button href=(format!("{action}{}", suffix(&filter))) { "Newest" } }
+            @if position.0.is_some() { a.button href=(format!("{action}{}", suffix(&filter))) { "Newest" } }
             @if let Some(next) = next { a.button rel="next" href=(next) { "Older" } }
             span.muted {
                 "Files (the newest 2,000 results): "
@@ -62,7 +62,7 @@ pub(super) async fn page(
             }
         }
     };
-    Ok(Shell::new(view, "Results").at("/results").page(&content))
+    Ok(Shell::new(view, "Results").with_path("/results").page(&content))
 }
 
 fn list(view: View, results: &[StoredResult]) -> Markup {

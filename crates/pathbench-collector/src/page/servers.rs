@@ -30,7 +30,7 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answe
         @if servers.is_empty() { p { "No test server has reported yet." } }
         @else { (table(view, &servers)) }
     };
-    Ok(Shell::new(view, "Test servers").at("/servers").page(&content))
+    Ok(Shell::new(view, "Test servers").with_path("/servers").page(&content))
 }
 
 fn servers(reader: &Reader) -> Result<Vec<Server>, Refusal> {

@@ -44,7 +44,7 @@ pub(super) struct Shell<'a> {
     view: View,
     title: &'a str,
     /// Path of the entry of the navigation.
-    place: &'static str,
+    path: &'static str,
     has_live: bool,
 }
 
@@ -58,11 +58,11 @@ const NAVIGATION: [(&str, &str); 5] = [
 
 impl<'a> Shell<'a> {
     pub(super) const fn new(view: View, title: &'a str) -> Self {
-        Self { view, title, place: "", has_live: false }
+        Self { view, title, path: "", has_live: false }
     }
 
-    pub(super) const fn at(self, place: &'static str) -> Self {
-        Self { place, ..self }
+    pub(super) const fn with_path(self, path: &'static str) -> Self {
+        Self { path, ..self }
     }
 
     pub(super) const fn with_live(self) -> Self {
@@ -91,7 +91,7 @@ impl<'a> Shell<'a> {
                         nav aria-label="Pages" {
                             @for (path, name) in NAVIGATION {
                                 a href=(format!("{prefix}{path}"))
-                                    aria-current=[(path == self.place).then_some("page")] { (name) }
+                                    aria-current=[(path == self.path).then_some("page")] { (name) }
                             }
                         }
                         @if self.view.viewer == Viewer::Operator { span.viewer { "Operator: all results" } }

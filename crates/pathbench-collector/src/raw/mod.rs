@@ -3,7 +3,7 @@
 pub mod directory;
 pub mod s3;
 
-use crate::store::RawPlace;
+use crate::store::RawRange;
 use pathbench_api::Uuid;
 use pathbench_api::submission::{id_time_ms, new_id};
 use std::fmt::Debug;
@@ -12,25 +12,25 @@ use thiserror::Error;
 
 #[derive(Debug, Error)]
 pub enum RawError {
-    #[error("the raw store at {place}: {problem}")]
-    Failed { place: String, problem: String },
-    #[error("the raw store at {place} is full: free some space")]
-    Full { place: String },
-    #[error("the raw store at {place} lacks segment {segment}")]
-    Missing { place: String, segment: String },
-    #[error("the raw store at {place} has other bytes in segment {segment} at {offset}")]
-    Damaged { place: String, segment: String, offset: u64 },
+    #[error("the raw store at {location}: {problem}")]
+    Failed { location: String, problem: String },
+    #[error("the raw store at {location} is full: free some space")]
+    Full { location: String },
+    #[error("the raw store at {location} lacks segment {segment}")]
+    Missing { location: String, segment: String },
+    #[error("the raw store at {location} has other bytes in segment {segment} at {offset}")]
+    Damaged { location: String, segment: String, offset: u64 },
 }
 
 /// All methods block.
 pub trait RawStore: Send + Sync + Debug {
-    /// Stores the parts of one batch, durably before it returns; one place for each part, in order.
-    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError>;
+    /// Stores the parts of one batch, durably before it returns; one range for each part, in order.
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawRange>, RawError>;
 
-    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError>;
+    fn read(&self, range: &RawRange) -> Result<Vec<u8>, RawError>;
 
     /// Overwrites or removes the bytes of deleted results.
-    fn erase(&self, places: &[RawPlace]) -> Result<(), RawError>;
+    fn erase(&self, ranges: &[RawRange]) -> Result<(), RawError>;
 
     fn check(&self) -> Result<(), RawError>;
 }
@@ -64,7 +64,7 @@ pub trait RawMaintenance: RawStore {
     fn copy(&self, segment: &str, to: &mut dyn Write) -> Result<(), RawError>;
 
     /// The directory, or the URL, for messages.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 
     /// The text of [`IDENTITY`].
     fn identity(&self) -> Result<Option<String>, RawError>;

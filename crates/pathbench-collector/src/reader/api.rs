@@ -134,9 +134,9 @@ fn entry(result: &StoredResult, view: View) -> ResultEntry {
 
 pub(super) async fn results(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
     let filter = fields.filter(view.viewer)?;
-    let place = (fields.cursor()?, fields.limit(RESULTS, MOST_RESULTS)?);
+    let position = (fields.cursor()?, fields.limit(RESULTS, MOST_RESULTS)?);
     let body = read(&reader, move |reader| {
-        let page = reader.page(&filter, place)?;
+        let page = reader.page(&filter, position)?;
         let results = page.results.iter().map(|one| entry(one, view)).collect();
         reader.held(json(&ResultsAnswer { all: page.all, results, next_cursor: page.next }))
     });
@@ -174,9 +174,9 @@ async fn table(
     fields: &Fields,
 ) -> Result<(chart::Table, Option<u64>), Refusal> {
     let filter = fields.filter(view.viewer)?;
-    let place = (fields.cursor()?, fields.limit(MOST_ROWS, MOST_ROWS)?);
+    let position = (fields.cursor()?, fields.limit(MOST_ROWS, MOST_ROWS)?);
     read(reader, move |reader| {
-        let (_, sequences, next) = reader.newest(&filter, place);
+        let (_, sequences, next) = reader.newest(&filter, position);
         Ok((reader.rows(filter.viewer, &sequences)?, next))
     })
     .await

@@ -33,9 +33,9 @@ impl From<UnpackError> for Refusal {
 /// The files of a result that the viewer may see.
 pub(super) fn unpacked(reader: &Reader, viewer: Viewer, id: Uuid) -> Result<Unpacked, Refusal> {
     let result = reader.result(viewer, id)?.ok_or_else(|| Refusal::not_found("no such result"))?;
-    let place =
+    let range =
         result.raw.ok_or_else(|| Refusal::not_found("the result was submitted without its raw part"))?;
-    Ok(Unpacked::of(&reader.raw.read(&place)?, viewer)?)
+    Ok(Unpacked::of(&reader.raw.read(&range)?, viewer)?)
 }
 
 /// All readers of a page share its bytes.

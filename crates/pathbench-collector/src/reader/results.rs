@@ -163,8 +163,8 @@ impl Reader {
     }
 
     /// A page of results from the newest.
-    pub fn page(&self, filter: &Filter, place: (Option<u64>, usize)) -> Result<ResultPage, StoreError> {
-        let (all, sequences, next) = self.newest(filter, place);
+    pub fn page(&self, filter: &Filter, position: (Option<u64>, usize)) -> Result<ResultPage, StoreError> {
+        let (all, sequences, next) = self.newest(filter, position);
         let may_see = |one: &StoredResult| filter.viewer.may_see(one.consent);
         let results = self.database.results(&sequences)?.into_iter().filter(may_see).collect();
         Ok(ResultPage { all, results, next })

@@ -239,9 +239,9 @@ impl Reader {
         make(directory).map_err(failed(directory))?;
         remove_days(directory, |name| !days.contains_key(name)).map_err(failed(directory))?;
         for (name, sequences) in &days {
-            let place = directory.join(name);
-            make(&place).map_err(failed(&place))?;
-            let (partial, path) = (place.join(PARTIAL), place.join(PART));
+            let partition = directory.join(name);
+            make(&partition).map_err(failed(&partition))?;
+            let (partial, path) = (partition.join(PARTIAL), partition.join(PART));
             // Of an export that was interrupted.
             let _ = fs::remove_file(&partial);
             let file = OpenOptions::new().write(true).create_new(true).mode(file_mode).open(&partial);
@@ -272,15 +272,15 @@ fn remove_days(directory: &Path, is_removed: impl Fn(&str) -> bool) -> io::Resul
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| is_day(name) && is_removed(name)) else { continue };
-        let place = directory.join(name);
+        let partition = directory.join(name);
         for file in [PARTIAL, PART] {
-            match fs::remove_file(place.join(file)) {
+            match fs::remove_file(partition.join(file)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
         // It stays with files of somebody else.
-        let _ = fs::remove_dir(&place);
+        let _ = fs::remove_dir(&partition);
     }
     Ok(())
 }

@@ -27,12 +27,12 @@ pub struct NewResult {
     pub summary: Vec<u8>,
     /// [`crate::facts`]
     pub facts: Vec<u8>,
-    pub raw: Option<RawPlace>,
+    pub raw: Option<RawRange>,
 }
 
-/// Where a raw part is.
+/// The bytes of a raw part in the raw store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawPlace {
+pub struct RawRange {
     /// Name of the segment in the raw store.
     pub segment: String,
     pub offset: u64,
@@ -45,7 +45,7 @@ pub struct RawPlace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Erasure {
     pub number: u64,
-    pub place: RawPlace,
+    pub range: RawRange,
 }
 
 /// The outcome of an insertion.
@@ -68,7 +68,7 @@ pub struct StoredResult {
     pub consent: Consent,
     pub received_ms: u64,
     pub summary: Vec<u8>,
-    pub raw: Option<RawPlace>,
+    pub raw: Option<RawRange>,
 }
 
 /// A change of the set of results. Sequence numbers grow in the order of commits, also with several collectors.
@@ -131,14 +131,14 @@ impl Kind {
 
 #[derive(Debug, Error)]
 pub enum StoreError {
-    #[error("the database at {place}: {problem}")]
-    Failed { place: String, problem: String },
-    #[error("the database at {place} is full: free some space")]
-    Full { place: String },
+    #[error("the database at {location}: {problem}")]
+    Failed { location: String, problem: String },
+    #[error("the database at {location} is full: free some space")]
+    Full { location: String },
     #[error(
-        "the database at {place} has schema {found}; this collector supports {known}: update the collector"
+        "the database at {location} has schema {found}; this collector supports {known}: update the collector"
     )]
-    Newer { place: String, found: u32, known: u32 },
+    Newer { location: String, found: u32, known: u32 },
 }
 
 /// All methods block; a handler calls them on a thread for that.
@@ -196,8 +196,8 @@ pub trait DatabaseMaintenance: Database {
     /// Up to `limit` names of segments after `name`, in order, that stored results refer to.
     fn segments_after(&self, name: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 
-    /// The places of stored results in a segment, by offset.
-    fn places(&self, segment: &str) -> Result<Vec<RawPlace>, StoreError>;
+    /// The raw parts of stored results in a segment, by offset.
+    fn ranges(&self, segment: &str) -> Result<Vec<RawRange>, StoreError>;
 
     /// Stores a document, unless there is one with its key.
     fn add_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError>;

@@ -72,7 +72,7 @@ pub fn put_record(
     now_ms: u64,
 ) -> Result<(), StoreError> {
     let failed = |error: serde_json::Error| StoreError::Failed {
-        place: format!("{} {key}", kind.name()),
+        location: format!("{} {key}", kind.name()),
         problem: error.to_string(),
     };
     let body = serde_json::to_string(record).map_err(failed)?;

@@ -99,15 +99,15 @@ fn an_erasure_in_a_bucket_brings_no_erased_part_back() {
     let open = |location| S3::new(location, Arc::new(MovedClock::default()), random);
     let parts = [part(1, 5_000), part(2, 5_000), part(3, 5_000)];
     let other = open(server.location("shared"));
-    let places = other.append(&[&parts[0], &parts[1], &parts[2]]).unwrap();
-    let of_other = places[1].clone();
+    let ranges = other.append(&[&parts[0], &parts[1], &parts[2]]).unwrap();
+    let of_other = ranges[1].clone();
     let port = before_a_put(server.port, move || other.erase(&[of_other]).unwrap());
     let url = format!("s3://results/shared?endpoint=http://127.0.0.1:{port}");
     let one = open(Location::parse(&url, credentials).unwrap());
-    one.erase(&places[..1]).unwrap();
+    one.erase(&ranges[..1]).unwrap();
     let stored = server.stored();
     assert!(!contains(&stored, &parts[0][..64]) && !contains(&stored, &parts[1][..64]));
-    assert_eq!(one.read(&places[2]).unwrap(), parts[2]);
+    assert_eq!(one.read(&ranges[2]).unwrap(), parts[2]);
 }
 
 fn postgres_with_a_bucket() {

@@ -23,7 +23,7 @@ use pathbench_collector::raw::{RawError, RawStore};
 use pathbench_collector::reader::Reader;
 use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_collector::store::{
-    Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawPlace, StoreError, StoredResult,
+    Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawRange, StoreError, StoredResult,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -53,7 +53,7 @@ impl Database for Faulty {
             gate.recv_timeout(Duration::from_secs(20)).unwrap();
         }
         if self.full.load(Ordering::SeqCst) {
-            return Err(StoreError::Full { place: "test".to_owned() });
+            return Err(StoreError::Full { location: "test".to_owned() });
         }
         self.inner.insert(batch)
     }
@@ -110,17 +110,17 @@ struct Explosive(Directory);
 const EXPLOSIVE: &[u8] = b"explosive";
 
 impl RawStore for Explosive {
-    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawRange>, RawError> {
         assert!(!parts.iter().any(|part| part.starts_with(EXPLOSIVE)), "the raw store explodes");
         self.0.append(parts)
     }
 
-    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError> {
-        self.0.read(place)
+    fn read(&self, range: &RawRange) -> Result<Vec<u8>, RawError> {
+        self.0.read(range)
     }
 
-    fn erase(&self, places: &[RawPlace]) -> Result<(), RawError> {
-        self.0.erase(places)
+    fn erase(&self, ranges: &[RawRange]) -> Result<(), RawError> {
+        self.0.erase(ranges)
     }
 
     fn check(&self) -> Result<(), RawError> {

@@ -109,8 +109,8 @@ pub(crate) fn verify(database: &dyn DatabaseMaintenance, raw: &dyn RawMaintenanc
     assert!(acknowledged.is_subset(&stored), "lost: {:?}", acknowledged.difference(&stored));
     assert!(stored.is_subset(&sent), "never sent: {:?}", stored.difference(&sent));
     for id in &acknowledged {
-        let place = database.result(*id).unwrap().unwrap().raw.unwrap();
-        assert_eq!(raw.read(&place).unwrap(), submission(*id).raw);
+        let range = database.result(*id).unwrap().unwrap().raw.unwrap();
+        assert_eq!(raw.read(&range).unwrap(), submission(*id).raw);
     }
     assert_eq!(check(database, raw, Depth::Digests).unwrap(), [""; 0]);
     acknowledged.len()

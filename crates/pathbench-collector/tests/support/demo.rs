@@ -71,8 +71,8 @@ impl Demo {
     pub fn with_clock(campaign: Campaign, results: u64, clock: Arc<dyn Clock>) -> Self {
         let (database, raw) = (Arc::new(MemoryDatabase::default()), Arc::new(MemoryRawStore::default()));
         let raw_part = packed(&golden("v1-messages"), "result/");
-        let places = raw.append(&[&raw_part]).unwrap();
-        let make = |index| new_result(&campaign.checked(index), (index % 2 == 0).then(|| places[0].clone()));
+        let ranges = raw.append(&[&raw_part]).unwrap();
+        let make = |index| new_result(&campaign.checked(index), (index % 2 == 0).then(|| ranges[0].clone()));
         let all: Vec<_> = (0..results).map(make).collect();
         database.insert(&all).unwrap();
         let columns = Arc::new(RwLock::new(Columns::default()));

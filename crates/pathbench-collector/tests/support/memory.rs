@@ -6,7 +6,7 @@ use pathbench_api::submission::Checked;
 use pathbench_collector::facts;
 use pathbench_collector::raw::{RawError, RawStore};
 use pathbench_collector::store::{
-    Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawPlace, StoreError, StoredResult,
+    Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawRange, StoreError, StoredResult,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,7 @@ fn stored(sequence: u64, one: &NewResult) -> StoredResult {
 }
 
 /// The result as the writer makes it.
-pub fn new_result(checked: &Checked, raw: Option<RawPlace>) -> NewResult {
+pub fn new_result(checked: &Checked, raw: Option<RawRange>) -> NewResult {
     let submission = &checked.submission;
     NewResult {
         id: submission.id,
@@ -179,28 +179,28 @@ impl Database for MemoryDatabase {
 pub struct MemoryRawStore(Mutex<Vec<Vec<u8>>>);
 
 impl RawStore for MemoryRawStore {
-    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawRange>, RawError> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut place = |part: &&[u8]| {
+        let mut range = |part: &&[u8]| {
             held.push(part.to_vec());
-            RawPlace {
+            RawRange {
                 segment: (held.len() - 1).to_string(),
                 offset: 0,
                 bytes: part.len() as u64,
                 digest: Digest::of(part),
             }
         };
-        Ok(parts.iter().map(&mut place).collect())
+        Ok(parts.iter().map(&mut range).collect())
     }
 
-    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError> {
+    fn read(&self, range: &RawRange) -> Result<Vec<u8>, RawError> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let part = place.segment.parse::<usize>().ok().and_then(|index| held.get(index).cloned());
-        let (place, segment) = ("memory".to_owned(), place.segment.clone());
-        part.ok_or(RawError::Missing { place, segment })
+        let part = range.segment.parse::<usize>().ok().and_then(|index| held.get(index).cloned());
+        let (location, segment) = ("memory".to_owned(), range.segment.clone());
+        part.ok_or(RawError::Missing { location, segment })
     }
 
-    fn erase(&self, _: &[RawPlace]) -> Result<(), RawError> {
+    fn erase(&self, _: &[RawRange]) -> Result<(), RawError> {
         Ok(())
     }
 

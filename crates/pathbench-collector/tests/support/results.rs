@@ -8,7 +8,7 @@ use pathbench_api::name::Name;
 use pathbench_api::submission::{Checked, SCHEMA, Submission, new_id};
 use pathbench_api::summary::{GroupSummary, Mode, Network, NetworkKind, Summary};
 use pathbench_collector::ingest::{Group, Submitted};
-use pathbench_collector::store::{NewResult, RawPlace};
+use pathbench_collector::store::{NewResult, RawRange};
 
 /// 2026-11-25
 pub(crate) const NOW_MS: u64 = 1_795_600_000_000;
@@ -35,8 +35,8 @@ pub(crate) fn result(id: Uuid, content: &str) -> NewResult {
     }
 }
 
-pub(crate) fn place(segment: &str, offset: u64, bytes: u64) -> RawPlace {
-    RawPlace { segment: segment.to_owned(), offset, bytes, digest: Digest::of(segment.as_bytes()) }
+pub(crate) fn raw_range(segment: &str, offset: u64, bytes: u64) -> RawRange {
+    RawRange { segment: segment.to_owned(), offset, bytes, digest: Digest::of(segment.as_bytes()) }
 }
 
 /// A summary of about 4 KB as JSON.

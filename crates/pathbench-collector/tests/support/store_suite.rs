@@ -1,7 +1,7 @@
 //! The behaviours of a database.
 
 use super::random;
-use super::results::{NOW_MS, id_at, place, result};
+use super::results::{NOW_MS, id_at, raw_range, result};
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
@@ -32,7 +32,7 @@ fn inserts(open: Open<'_>) {
     let database = open();
     let (a, b, c) = (id_at(NOW_MS), id_at(NOW_MS), id_at(NOW_MS));
     let mut with_raw = result(a, "a");
-    with_raw.raw = Some(place("segment", 5, 20));
+    with_raw.raw = Some(raw_range("segment", 5, 20));
     with_raw.consent = Consent::Private;
     assert_eq!(
         database.insert(&[with_raw.clone(), result(b, "b")]).unwrap(),
@@ -74,7 +74,7 @@ fn deletions(open: Open<'_>) {
         let mut new = result(*id, "x");
         new.deletion = if number < 4 { own } else { other };
         new.received_ms = NOW_MS + number;
-        new.raw = Some(place("segment", number * 10, 10));
+        new.raw = Some(raw_range("segment", number * 10, 10));
         database.insert(&[new]).unwrap();
     }
     let delete = |which: &Deletion| database.delete(which, NOW_MS).unwrap();
@@ -93,7 +93,7 @@ fn deletions(open: Open<'_>) {
         assert_eq!(database.known(&[*id]).unwrap(), [(*id, expected)]);
     }
     let erasures = database.erasures(100).unwrap();
-    let offsets: BTreeSet<u64> = erasures.iter().map(|erasure| erasure.place.offset).collect();
+    let offsets: BTreeSet<u64> = erasures.iter().map(|erasure| erasure.range.offset).collect();
     assert_eq!(offsets, BTreeSet::from([0, 10, 20, 30, 50]));
     database.erased(&[erasures[0].number, erasures[1].number]).unwrap();
     assert_eq!(database.erasures(100).unwrap(), erasures[2..]);
@@ -179,16 +179,16 @@ fn maintenance(open: Open<'_>) {
     let database = open();
     for (segment, offset) in [("b", 30), ("b", 10), ("a", 0), ("c", 5), ("b", 20)] {
         let mut new = result(id_at(NOW_MS), "x");
-        new.raw = Some(place(segment, offset, 10));
+        new.raw = Some(raw_range(segment, offset, 10));
         database.insert(&[new, result(id_at(NOW_MS), "without")]).unwrap();
     }
     assert_eq!(database.segments_after("", 2).unwrap(), ["a", "b"]);
     assert_eq!(database.segments_after("b", 2).unwrap(), ["c"]);
-    let offsets = |places: Vec<pathbench_collector::store::RawPlace>| -> Vec<u64> {
-        places.into_iter().map(|place| place.offset).collect()
+    let offsets = |ranges: Vec<pathbench_collector::store::RawRange>| -> Vec<u64> {
+        ranges.into_iter().map(|range| range.offset).collect()
     };
-    assert_eq!(offsets(database.places("b").unwrap()), [10, 20, 30]);
-    assert_eq!(offsets(database.places("d").unwrap()), [0; 0]);
+    assert_eq!(offsets(database.ranges("b").unwrap()), [10, 20, 30]);
+    assert_eq!(offsets(database.ranges("d").unwrap()), [0; 0]);
     assert_eq!(database.verify().unwrap(), [""; 0]);
 }
 
@@ -388,7 +388,7 @@ fn golden_id(number: u128) -> Uuid {
 pub(crate) fn fill_golden(database: &dyn Database) {
     for number in 1..=5_u8 {
         let mut new = result(golden_id(number.into()), &format!("golden {number}"));
-        new.raw = (number % 2 == 1).then(|| place("segment", u64::from(number), 10));
+        new.raw = (number % 2 == 1).then(|| raw_range("segment", u64::from(number), 10));
         new.consent = if number == 2 { Consent::Private } else { Consent::Public };
         database.insert(&[new]).unwrap();
     }
@@ -406,7 +406,7 @@ pub(crate) fn golden_answers(database: &dyn DatabaseMaintenance) {
     assert_eq!((second.consent, second.sequence, second.raw), (Consent::Private, 2, None));
     assert_eq!(second.summary, b"{\"content\":\"golden 2\"}");
     let fifth = database.result(golden_id(5)).unwrap().unwrap();
-    assert_eq!(fifth.raw, Some(place("segment", 5, 10)));
+    assert_eq!(fifth.raw, Some(raw_range("segment", 5, 10)));
     assert_eq!(database.insert(&[result(golden_id(3), "golden 3")]).unwrap(), [Inserted::Deleted]);
     assert_eq!(database.insert(&[result(golden_id(4), "golden 4")]).unwrap(), [Inserted::Known]);
     assert_eq!(database.erasures(10).unwrap().len(), 1);

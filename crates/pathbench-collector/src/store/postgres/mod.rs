@@ -28,7 +28,7 @@ use tokio_postgres::{Config, Error};
 /// Its methods must not be called on a thread of an async runtime, except on one for blocking calls.
 pub struct Postgres {
     /// Host and database, without the password.
-    place: String,
+    location: String,
     config: Config,
     tls: Option<Tls>,
     options: Options,
@@ -41,7 +41,7 @@ pub struct Postgres {
 impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Postgres")
-            .field("place", &self.place)
+            .field("location", &self.location)
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
@@ -64,7 +64,7 @@ enum Failure {
 impl Postgres {
     /// Connects to `postgres://…`, by TLS with `sslmode=require`, and brings the database to the newest schema.
     pub fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
-        let Address { mut config, tls, place } = Address::parse(url)?;
+        let Address { mut config, tls, location } = Address::parse(url)?;
         config
             .connect_timeout(options.connect_timeout)
             .tcp_user_timeout(options.deadline)
@@ -78,9 +78,9 @@ impl Postgres {
             .thread_name("postgres")
             .enable_all()
             .build()
-            .map_err(|error| StoreError::Failed { place: place.clone(), problem: error.to_string() })?;
+            .map_err(|error| StoreError::Failed { location: location.clone(), problem: error.to_string() })?;
         let database = Self {
-            place,
+            location,
             config,
             tls,
             options,
@@ -93,7 +93,7 @@ impl Postgres {
     }
 
     fn failed(&self, problem: impl Into<String>) -> StoreError {
-        StoreError::Failed { place: self.place.clone(), problem: problem.into() }
+        StoreError::Failed { location: self.location.clone(), problem: problem.into() }
     }
 
     fn failure(&self, failure: &Failure) -> StoreError {
@@ -104,7 +104,7 @@ impl Postgres {
             Failure::Server(error) => error,
         };
         if error.code() == Some(&SqlState::DISK_FULL) {
-            return StoreError::Full { place: self.place.clone() };
+            return StoreError::Full { location: self.location.clone() };
         }
         let detail = error.as_db_error().map(|error| error.message().to_owned());
         let cause = || error.source().map(ToString::to_string);

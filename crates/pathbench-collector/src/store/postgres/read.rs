@@ -1,7 +1,7 @@
 //! Queries.
 
 use super::connection::{Arguments, Connection};
-use crate::store::{Change, Document, Kind, RawPlace, StoredResult, consent_from_code, signed, unsigned};
+use crate::store::{Change, Document, Kind, RawRange, StoredResult, consent_from_code, signed, unsigned};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::collections::HashMap;
@@ -12,12 +12,12 @@ pub(super) fn digest(row: &Row, column: usize) -> Result<Option<Digest>, Error> 
     Ok(bytes.and_then(|bytes| bytes.try_into().ok()).map(Digest))
 }
 
-/// A place from four columns, the first of which is `column`.
-pub(super) fn place(row: &Row, column: usize) -> Result<Option<RawPlace>, Error> {
+/// The range of a raw part from four columns, the first of which is `column`.
+pub(super) fn raw_range(row: &Row, column: usize) -> Result<Option<RawRange>, Error> {
     let Some(segment) = row.try_get::<_, Option<String>>(column)? else { return Ok(None) };
     let offset = unsigned(row.try_get(column + 1)?);
     let bytes = unsigned(row.try_get(column + 2)?);
-    Ok(digest(row, column + 3)?.map(|digest| RawPlace { segment, offset, bytes, digest }))
+    Ok(digest(row, column + 3)?.map(|digest| RawRange { segment, offset, bytes, digest }))
 }
 
 const KNOWN: &str = "
@@ -84,7 +84,7 @@ fn stored(row: &Row) -> Result<StoredResult, Error> {
         agent: row.try_get(2)?,
         consent: consent_from_code(row.try_get::<_, i16>(3)?.into()),
         received_ms: unsigned(row.try_get(4)?),
-        raw: place(row, 5)?,
+        raw: raw_range(row, 5)?,
         summary: row.try_get(9)?,
     })
 }

@@ -52,10 +52,10 @@ impl<'a> Columns<'a> {
             columns.consents.push(consent_code(result.consent) as i16);
             columns.deletions.push(&result.deletion.0);
             columns.received_ms.push(signed(result.received_ms));
-            columns.raw_segments.push(raw.map(|place| place.segment.as_str()));
-            columns.raw_offsets.push(raw.map(|place| signed(place.offset)));
-            columns.raw_bytes.push(raw.map(|place| signed(place.bytes)));
-            columns.raw_digests.push(raw.map(|place| place.digest.0.as_slice()));
+            columns.raw_segments.push(raw.map(|range| range.segment.as_str()));
+            columns.raw_offsets.push(raw.map(|range| signed(range.offset)));
+            columns.raw_bytes.push(raw.map(|range| signed(range.bytes)));
+            columns.raw_digests.push(raw.map(|range| range.digest.0.as_slice()));
             columns.facts.push(&result.facts);
             columns.summaries.push(&result.summary);
         }

@@ -5,15 +5,15 @@ use rusqlite::{ErrorCode, ffi};
 use std::path::Path;
 
 pub(super) fn failed(path: &Path, problem: impl Into<String>) -> StoreError {
-    StoreError::Failed { place: path.display().to_string(), problem: problem.into() }
+    StoreError::Failed { location: path.display().to_string(), problem: problem.into() }
 }
 
 pub(super) fn failure(path: &Path, error: &rusqlite::Error) -> StoreError {
-    let place = path.display().to_string();
+    let location = path.display().to_string();
     let code = error.sqlite_error().map(|error| (error.code, error.extended_code));
     match code {
         // The second: the index of the WAL cannot grow.
-        Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)) => StoreError::Full { place },
-        _ => StoreError::Failed { place, problem: error.to_string() },
+        Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)) => StoreError::Full { location },
+        _ => StoreError::Failed { location, problem: error.to_string() },
     }
 }

@@ -1,9 +1,9 @@
-//! Erasures, places, verification, and the copy for a backup.
+//! Erasures, raw parts, verification, and the copy for a backup.
 
 use super::failure::{failed, failure};
-use super::row::{place, unsigned};
+use super::row::{raw_range, unsigned};
 use super::{Sqlite, write};
-use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, StoreError, signed};
+use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawRange, StoreError, signed};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Row, params};
 use std::path::Path;
@@ -20,7 +20,7 @@ impl DatabaseMaintenance for Sqlite {
                      ORDER BY number LIMIT ?1";
         let erasure = |row: &Row<'_>| {
             let number = unsigned(row, 0)?;
-            Ok(place(row, 1)?.map(|place| Erasure { number, place }))
+            Ok(raw_range(row, 1)?.map(|range| Erasure { number, range }))
         };
         self.read(|connection| {
             let mut statement = connection.prepare_cached(query)?;
@@ -42,12 +42,12 @@ impl DatabaseMaintenance for Sqlite {
         })
     }
 
-    fn places(&self, segment: &str) -> Result<Vec<RawPlace>, StoreError> {
+    fn ranges(&self, segment: &str) -> Result<Vec<RawRange>, StoreError> {
         let query = "SELECT raw_segment, raw_offset, raw_bytes, raw_digest FROM results
                      WHERE raw_segment = ?1 ORDER BY raw_offset";
         self.read(|connection| {
             let mut statement = connection.prepare_cached(query)?;
-            let rows = statement.query_map([segment], |row| place(row, 0))?;
+            let rows = statement.query_map([segment], |row| raw_range(row, 0))?;
             rows.filter_map(Result::transpose).collect()
         })
     }

@@ -1,6 +1,6 @@
 //! Queries.
 
-use super::row::{place, unsigned, uuid};
+use super::row::{raw_range, unsigned, uuid};
 use crate::store::{Change, Document, Kind, StoredResult, consent_from_code, signed};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
@@ -66,7 +66,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredResult> {
         agent: uuid(row, 2)?,
         consent: consent_from_code(row.get(3)?),
         received_ms: unsigned(row, 4)?,
-        raw: place(row, 5)?,
+        raw: raw_range(row, 5)?,
         summary: row.get(9)?,
     })
 }

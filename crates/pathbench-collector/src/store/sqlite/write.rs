@@ -69,10 +69,10 @@ fn insert_one(to: &mut Statements<'_>, sequence: i64, result: &NewResult) -> rus
         consent_code(result.consent),
         result.deletion.0,
         signed(result.received_ms),
-        raw.map(|place| &place.segment),
-        raw.map(|place| signed(place.offset)),
-        raw.map(|place| signed(place.bytes)),
-        raw.map(|place| place.digest.0),
+        raw.map(|range| &range.segment),
+        raw.map(|range| signed(range.offset)),
+        raw.map(|range| signed(range.bytes)),
+        raw.map(|range| range.digest.0),
         result.facts,
     ])?;
     if added == 1 {
