@@ -23,7 +23,7 @@
 //! - `page`: the pages of the dashboard: HTML from the server, readable without scripts
 //! - `raw`: the raw store: the raw parts of results, in segments
 //! - `reader`: the reading side: columns that follow the database, and the pages and files that are made of them
-//! - `refusal`: why a request has no answer: an error as a JSON problem or on a page
+//! - `refusal`: the reason why a request has no answer: an error as a JSON problem or on a page
 //! - `store`: the database: summaries, deletions, and the small documents of servers, agents and experiments
 //! - `viewer`: the reader of results: everybody, or the operator
 

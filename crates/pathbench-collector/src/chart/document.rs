@@ -1,6 +1,6 @@
 //! A chart as data: caption, plot and table.
 
-use super::table::{Table, grouped};
+use super::table::{DataTable, grouped};
 use pathbench_report::plot::{self, Marks, Plot};
 use pathbench_report::svg::Svg;
 use serde_json::{Value, json};
@@ -44,13 +44,13 @@ pub struct Chart {
     pub n: u64,
     pub plot: Plot,
     /// For reading.
-    pub table: Table,
+    pub table: DataTable,
     /// For files: all points.
-    data: Option<Table>,
+    data: Option<DataTable>,
 }
 
 impl Chart {
-    pub(super) fn new(meta: Meta, n: u64, plot: Plot, table: Table) -> Self {
+    pub(super) fn new(meta: Meta, n: u64, plot: Plot, table: DataTable) -> Self {
         let mut caption = meta.caption;
         caption.insert(0, format!("n = {} {}.", grouped(n), meta.noun));
         let axes = plot.axes.filter(|_| n > 0);
@@ -76,7 +76,7 @@ impl Chart {
         self.n = n;
     }
 
-    pub(super) fn with_data(self, data: Table) -> Self {
+    pub(super) fn with_data(self, data: DataTable) -> Self {
         Self { data: Some(data), ..self }
     }
 

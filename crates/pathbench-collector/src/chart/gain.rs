@@ -5,7 +5,7 @@ use super::document::{Chart, Meta};
 use super::scene::{MOST_GROUPS, Scene};
 use super::shape::{Curve, Group, Unit, course, distributions, percent, quartiles};
 use super::table::Cell;
-use crate::columns::{Dimension, Histogram};
+use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::{Bucket, GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
 use pathbench_record::transport::Transport;
 use pathbench_report::plot::Hue;
@@ -29,8 +29,8 @@ fn shown(scene: &Scene) -> Vec<(usize, &'static str, Hue)> {
 }
 
 /// All patterns of a transport.
-pub(super) fn histogram(scene: &Scene, transport: usize) -> Histogram {
-    let mut all = Histogram::default();
+pub(super) fn histogram(scene: &Scene, transport: usize) -> BucketHistogram {
+    let mut all = BucketHistogram::default();
     for pattern in 0..GAIN_PATTERNS.len() {
         let column = scene.columns.gain(gain_index(pattern, transport));
         scene.selection.for_each_of(column, |gain| all.add(gain));
@@ -56,11 +56,11 @@ pub(super) fn distribution(scene: &Scene, meta: Meta) -> Chart {
     chart
 }
 
-pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
+pub(super) fn quartiles_by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
     let least = scene.least_agents(dimension);
     let members = scene.columns.members(&scene.selection, dimension, (least, MOST_GROUPS));
     let shown = shown(scene);
-    let mut values = vec![vec![Histogram::default(); shown.len()]; members.members.len()];
+    let mut values = vec![vec![BucketHistogram::default(); shown.len()]; members.members.len()];
     let patterns = 0..GAIN_PATTERNS.len();
     let columns: Vec<(usize, &[Bucket])> = shown
         .iter()
@@ -77,7 +77,7 @@ pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
     });
     let groups = members.members.iter().zip(values).map(|(member, values)| Group {
         name: member.name.clone(),
-        detail: format!("n = {}", values.iter().map(Histogram::total).sum::<u64>()),
+        detail: format!("n = {}", values.iter().map(BucketHistogram::total).sum::<u64>()),
         values,
     });
     let series: Vec<(&str, Hue)> = shown.iter().map(|(_, name, hue)| (*name, *hue)).collect();
@@ -95,7 +95,7 @@ pub(super) fn over_time(scene: &Scene, meta: Meta) -> Chart {
     let meta = meta.caption(DEFINITION);
     let Some(period) = scene.period() else { return course(meta, Unit::Ratio, None, Vec::new()) };
     let series = shown(scene).into_iter().map(|(index, name, hue)| {
-        let mut values = vec![Histogram::default(); period.count];
+        let mut values = vec![BucketHistogram::default(); period.count];
         for pattern in 0..GAIN_PATTERNS.len() {
             let column = scene.columns.gain(gain_index(pattern, index));
             scene

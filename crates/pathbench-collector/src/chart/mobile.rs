@@ -3,8 +3,8 @@
 use super::document::{Chart, Meta};
 use super::scene::Scene;
 use super::shape::{Curve, Unit, counts, distributions, percent};
-use super::table::{Cell, Table};
-use crate::columns::Histogram;
+use super::table::{Cell, DataTable};
+use crate::columns::BucketHistogram;
 use crate::facts::{Bucket, PairFact, REASONS, measure};
 use pathbench_api::summary::Mode;
 use pathbench_record::direction::Direction;
@@ -61,7 +61,7 @@ pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
 
 pub(super) fn durations(scene: &Scene, meta: Meta) -> Chart {
     let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
-    let mut found = vec![[Histogram::default(), Histogram::default()]; MULTIPATH.len()];
+    let mut found = vec![[BucketHistogram::default(), BucketHistogram::default()]; MULTIPATH.len()];
     for one in scene.columns.handovers(&mobile) {
         if let Some(index) = MULTIPATH.iter().position(|transport| *transport == one.transport) {
             found[index][0].add(one.received);
@@ -108,9 +108,9 @@ pub(super) fn delays(scene: &Scene, meta: Meta) -> Chart {
 
 pub(super) fn ratio(scene: &Scene, meta: Meta) -> Chart {
     let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
-    let mut found = [Histogram::default(), Histogram::default()];
+    let mut found = [BucketHistogram::default(), BucketHistogram::default()];
     for pair in scene.columns.delay_pairs(&mobile) {
-        found[usize::from(pair.direction == Direction::Download)].add(pair.mptcp.over(pair.mpquic));
+        found[usize::from(pair.direction == Direction::Download)].add(pair.mptcp.ratio_to(pair.mpquic));
     }
     let [upload, download] = found;
     let curves = vec![
@@ -141,13 +141,13 @@ pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
     let values = || pairs.iter().flat_map(|pair| [pair.mptcp, pair.mpquic]);
     let ends = values().min().zip(values().max());
     let ends = ends.and_then(|(low, high)| low.value().zip(high.value()));
-    let mut data = Table::new([
+    let mut data = DataTable::new([
         ("direction", "Direction"),
         ("mptcp_ms", "Multipath TCP"),
         ("mpquic_ms", "Multipath QUIC"),
     ]);
     let mut table =
-        Table::new([("direction", "Direction"), ("pairs", "Pairs"), ("mptcp_slower", "mptcp slower")]);
+        DataTable::new([("direction", "Direction"), ("pairs", "Pairs"), ("mptcp_slower", "mptcp slower")]);
     let mut series = Vec::new();
     for (direction, hue) in [(Direction::Upload, Hue::Upload), (Direction::Download, Hue::Download)] {
         let of: Vec<&PairFact> = pairs.iter().copied().filter(|pair| pair.direction == direction).collect();

@@ -1,6 +1,6 @@
 //! The results that a chart is built from.
 
-use crate::columns::{Columns, Dimension, Filter, Period, Selection};
+use crate::columns::{Columns, Dimension, Filter, Period, RowSelection};
 use crate::viewer::Viewer;
 use pathbench_record::transport::Transport;
 
@@ -16,7 +16,7 @@ const MOST_PERIODS: usize = 60;
 /// The results of a filter.
 pub struct Scene<'a> {
     pub(super) columns: &'a Columns,
-    pub(super) selection: Selection,
+    pub(super) selection: RowSelection,
     pub(super) transports: Vec<Transport>,
     viewer: Viewer,
     pub(super) is_withheld: bool,

@@ -4,7 +4,7 @@
 use super::document::{Chart, Meta};
 use super::scene::Scene;
 use super::shape::{Curve, Unit, counts, distributions};
-use crate::columns::Histogram;
+use crate::columns::BucketHistogram;
 use crate::facts::{Reach, measure};
 use pathbench_api::summary::Mode;
 use pathbench_record::network::AddressFamily;
@@ -53,10 +53,10 @@ pub(super) fn reachability(scene: &Scene, meta: Meta) -> Chart {
 }
 
 pub(super) fn completion(scene: &Scene, meta: Meta) -> Chart {
-    let mut values = vec![Histogram::default(); Transport::ALL.len()];
+    let mut values = vec![BucketHistogram::default(); Transport::ALL.len()];
     for pair in scene.columns.family_pairs(&scene.selection) {
         if let Some(index) = Transport::ALL.iter().position(|one| *one == pair.transport) {
-            values[index].add(pair.ipv4.over(pair.ipv6));
+            values[index].add(pair.ipv4.ratio_to(pair.ipv6));
         }
     }
     let curves = Transport::ALL.into_iter().zip(values).filter(|(transport, _)| scene.shows(*transport));
@@ -75,13 +75,13 @@ pub(super) fn completion(scene: &Scene, meta: Meta) -> Chart {
 /// Duration, goodput and maximum delay of Multipath TCP ÷ Multipath QUIC in the same result.
 pub(super) fn ratios(scene: &Scene, meta: Meta) -> Chart {
     let of = |patterns: &[(&str, &str)], name: &str, number: usize| {
-        let mut all = Histogram::default();
+        let mut all = BucketHistogram::default();
         for measure in patterns.iter().filter_map(|(pattern, figure)| measure(pattern, figure)) {
             let [mptcp, mpquic] =
                 [Transport::Mptcp, Transport::Mpquic].map(|one| scene.columns.figure(measure, one));
             scene.selection.for_each(|row| {
                 if scene.columns.mode(row) != Mode::Mobile && mptcp[row].is_present() {
-                    all.add(mptcp[row].over(mpquic[row]));
+                    all.add(mptcp[row].ratio_to(mpquic[row]));
                 }
             });
         }

@@ -1,7 +1,7 @@
 //! Results by a dimension or by time.
 
 use super::names::{NONE, Names};
-use super::{Columns, KeySet, Selection};
+use super::{Columns, KeySet, RowSelection};
 use crate::facts::{KINDS, MODES};
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ impl Columns {
     #[inline]
     fn for_each_value(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         dimension: Dimension,
         mut visit: impl FnMut(usize, usize),
     ) {
@@ -165,7 +165,7 @@ impl Columns {
     /// The values of a dimension among the selected rows. A value of fewer than `least_agents` agents is left out.
     pub fn members(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         dimension: Dimension,
         (least_agents, most): (u64, usize),
     ) -> Members {
@@ -189,7 +189,7 @@ impl Columns {
         Members { dimension, members: chosen.iter().map(member).collect(), indexes }
     }
 
-    fn results_by_value(&self, selection: &Selection, dimension: Dimension) -> Vec<u64> {
+    fn results_by_value(&self, selection: &RowSelection, dimension: Dimension) -> Vec<u64> {
         let all = self.names_of(dimension).map_or(KINDS.len().max(MODES.len()) + 1, Names::count_numbers);
         let mut results = vec![0_u64; all];
         self.for_each_value(selection, dimension, |_, value| {
@@ -202,12 +202,12 @@ impl Columns {
     }
 
     /// Values that the selected rows have, without the absent one.
-    pub fn distinct_values(&self, selection: &Selection, dimension: Dimension) -> usize {
+    pub fn distinct_values(&self, selection: &RowSelection, dimension: Dimension) -> usize {
         self.results_by_value(selection, dimension).iter().filter(|results| **results > 0).count()
     }
 
     /// Sequence numbers of the selected rows by day of their start (days of Unix time), in order.
-    pub fn by_day(&self, selection: &Selection) -> BTreeMap<u32, Vec<u64>> {
+    pub fn by_day(&self, selection: &RowSelection) -> BTreeMap<u32, Vec<u64>> {
         let mut days: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         selection
             .for_each(|row| days.entry(self.started_s[row] / DAY_S).or_default().push(self.sequence[row]));
@@ -217,7 +217,7 @@ impl Columns {
     /// Distinct agents of each of `values`.
     fn agents_of(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         dimension: Dimension,
         values: &[usize],
         all: usize,
@@ -236,7 +236,7 @@ impl Columns {
     /// Calls `visit` with a row and the position of each of its values in `members`.
     pub fn for_each_member(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         members: &Members,
         mut visit: impl FnMut(usize, usize),
     ) {
@@ -250,7 +250,7 @@ impl Columns {
     /// Calls `visit` with a row and its period.
     pub fn for_each_period(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         period: Period,
         mut visit: impl FnMut(usize, usize),
     ) {

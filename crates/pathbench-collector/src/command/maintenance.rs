@@ -7,8 +7,8 @@ use super::secret;
 use super::stores::Stores;
 use crate::clock::Clock;
 use crate::columns::{Columns, Filter};
-use crate::maintenance::{self, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY, Source};
-use crate::reader::{self, Reader};
+use crate::maintenance::{self, BackupSource, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY};
+use crate::reader::{self, ResultReader};
 use crate::viewer::Viewer;
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) fn backup(
     // A backup without the key makes all tokens invalid.
     let secret = secret::text(&secret::path(storage, Opening::Existing)?)?;
     let stores = Stores::open(storage, Opening::Existing, clock)?;
-    let source = stores.sqlite.as_deref().map_or(Source::Postgres, Source::Sqlite);
+    let source = stores.sqlite.as_deref().map_or(BackupSource::Postgres, BackupSource::Sqlite);
     let made = maintenance::backup(source, stores.raw.as_ref(), to, clock.unix_ms())?;
     secret::write(&to.join(secret::FILE), &secret)?;
     print(&format!("{}: database, {}, secret key\n", to.display(), counted(made.segments, "segment")));
@@ -105,7 +105,7 @@ pub(super) fn export(
     let stores = Stores::open(storage, Opening::Existing, clock)?;
     let columns = Arc::new(RwLock::new(Columns::default()));
     reader::load(stores.database.as_ref(), &columns).map_err(Failure::failed)?;
-    let reader = Reader::new(stores.database, stores.raw, columns, Arc::clone(clock));
+    let reader = ResultReader::new(stores.database, stores.raw, columns, Arc::clone(clock));
     let viewer = if all { Viewer::Operator } else { Viewer::Everybody };
     let days = reader.export(&Filter::new(viewer), to).map_err(Failure::failed)?;
     print(&format!("{}: {}\n", to.display(), counted(days as u64, "day")));

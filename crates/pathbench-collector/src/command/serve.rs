@@ -12,12 +12,12 @@ use crate::http::limits::RateLimit;
 use crate::http::ready::Readiness;
 use crate::http::server::{self, Acceptance};
 use crate::http::{App, Metrics, router};
-use crate::ingest::{Options, Writer};
+use crate::ingest::{Writer, WriterOptions};
 use crate::log::Log;
 use crate::maintenance::{self, Erased, MaintenanceError};
 use crate::memory::MemoryBudget;
 use crate::raw::{RawMaintenance, RawStore};
-use crate::reader::{self, Followed, Reader};
+use crate::reader::{self, Followed, ResultReader};
 use crate::store::{Database, DatabaseMaintenance};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,11 +133,12 @@ fn app(
     let log = Log::new(Arc::clone(clock), crate::output::standard_error());
     let writer_log = log.clone();
     let report = move |line: &str| writer_log.error("writer", json!({ "error": line }));
-    let options = Options { log: Arc::new(report), clock: Arc::clone(clock), ..Options::default() };
+    let options =
+        WriterOptions { log: Arc::new(report), clock: Arc::clone(clock), ..WriterOptions::default() };
     let writer = Writer::start(Arc::clone(&database), Arc::clone(&raw), options).map_err(Failure::failed)?;
     let submit = if args.open { SubmitAccess::Open } else { SubmitAccess::Token };
     let columns = Arc::new(RwLock::new(Columns::default()));
-    let mut reader = Reader::new(Arc::clone(&database), Arc::clone(&raw), columns, Arc::clone(clock));
+    let mut reader = ResultReader::new(Arc::clone(&database), Arc::clone(&raw), columns, Arc::clone(clock));
     reader.answers = MemoryBudget::new((args.answer_memory as usize) << 20);
     Ok(App {
         database,

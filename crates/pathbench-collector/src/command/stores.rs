@@ -9,7 +9,7 @@ use crate::maintenance::{self, DATABASE_FILE, MaintenanceError, RAW_DIRECTORY};
 use crate::raw::RawMaintenance;
 use crate::raw::directory::Directory;
 use crate::raw::s3::{Location, S3};
-use crate::store::postgres::{self, Postgres};
+use crate::store::postgres::{Postgres, PostgresOptions};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Database, DatabaseMaintenance};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -41,7 +41,7 @@ impl Stores {
     fn unpaired(storage: &StorageArgs, opening: Opening, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
         if let Some(url) = &storage.database {
             let raw = raw_store(storage, opening, clock)?;
-            let database = Postgres::connect(url, postgres::Options::default()).map_err(Failure::failed)?;
+            let database = Postgres::connect(url, PostgresOptions::default()).map_err(Failure::failed)?;
             return Ok(Self { database: Arc::new(database), sqlite: None, raw });
         }
         let path = within_directory(storage, DATABASE_FILE, opening)?;

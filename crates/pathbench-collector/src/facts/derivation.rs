@@ -16,16 +16,16 @@ use pathbench_record::transport::{Transport, TransportLabel};
 use std::collections::BTreeSet;
 
 impl Facts {
-    pub fn of(summary: &Summary, consent: Consent) -> Self {
+    pub fn from_summary(summary: &Summary, consent: Consent) -> Self {
         if consent == Consent::Public {
             let mut anonymous = summary.clone();
             Anonymiser::default().summary(&mut anonymous);
-            return Self::of_summary(&anonymous);
+            return Self::derive(&anonymous);
         }
-        Self::of_summary(summary)
+        Self::derive(summary)
     }
 
-    fn of_summary(summary: &Summary) -> Self {
+    fn derive(summary: &Summary) -> Self {
         let mut facts = Self { mode: summary.mode, started_ms: summary.started_ms, ..Self::default() };
         let text = |name: &Option<Name>| name.as_ref().map_or(String::new(), ToString::to_string);
         let operators: BTreeSet<&str> =
@@ -52,8 +52,8 @@ impl Facts {
             .map(|one| Handover {
                 transport: one.transport,
                 reason: one.reason,
-                sent: Bucket::of_option(one.duration_sent_ms),
-                received: Bucket::of_option(one.duration_received_ms),
+                sent: Bucket::from_option(one.duration_sent_ms),
+                received: Bucket::from_option(one.duration_received_ms),
             })
             .collect();
         facts.delay_pairs = summary
@@ -61,8 +61,8 @@ impl Facts {
             .iter()
             .map(|one| PairFact {
                 direction: one.direction,
-                mptcp: Bucket::of(one.mptcp_ms),
-                mpquic: Bucket::of(one.mpquic_ms),
+                mptcp: Bucket::from_value(one.mptcp_ms),
+                mpquic: Bucket::from_value(one.mpquic_ms),
             })
             .collect();
         facts.family_pairs = summary
@@ -70,8 +70,8 @@ impl Facts {
             .iter()
             .map(|one| FamilyFact {
                 transport: one.transport,
-                ipv4: Bucket::of(one.ipv4_ms),
-                ipv6: Bucket::of(one.ipv6_ms),
+                ipv4: Bucket::from_value(one.ipv4_ms),
+                ipv6: Bucket::from_value(one.ipv6_ms),
             })
             .collect();
         facts
@@ -84,7 +84,7 @@ impl Facts {
             for (index, (pattern, figure)) in MEASURES.into_iter().enumerate() {
                 let values = per_variant(groups, transport, pattern, figure);
                 let values: Vec<f64> = values.into_iter().map(|(_, value)| value).collect();
-                self.figures[figure_index(index, transport)] = Bucket::of_option(median(&values));
+                self.figures[figure_index(index, transport)] = Bucket::from_option(median(&values));
             }
         }
         for (index, pattern) in GAIN_PATTERNS.into_iter().enumerate() {
@@ -96,7 +96,7 @@ impl Facts {
                 };
                 let all = per_variant(groups, multipath, pattern, "goodput_mbps").into_iter();
                 let ratios: Vec<f64> = all.filter_map(of_variant).collect();
-                self.gains[gain_index(index, number)] = Bucket::of_option(median(&ratios));
+                self.gains[gain_index(index, number)] = Bucket::from_option(median(&ratios));
             }
         }
     }
@@ -110,7 +110,7 @@ impl Facts {
             (false, Some(UnreachableBecause::Refused)) => Reach::Refused,
             (false, _) => Reach::Other,
         };
-        let known = Reach::of(self.reachability, one.transport, one.family);
+        let known = Reach::from_bits(self.reachability, one.transport, one.family);
         if known == Reach::Untested || found == Reach::Reachable {
             let shift = reach_shift(one.transport, one.family);
             self.reachability = self.reachability & !(15 << shift) | (found as u32) << shift;

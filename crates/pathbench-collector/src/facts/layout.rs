@@ -128,7 +128,7 @@ impl Reach {
     pub const ALL: [Self; 6] =
         [Self::Untested, Self::Reachable, Self::Timeout, Self::NoRoute, Self::Refused, Self::Other];
 
-    pub fn of(reachability: u32, transport: Transport, family: AddressFamily) -> Self {
+    pub fn from_bits(reachability: u32, transport: Transport, family: AddressFamily) -> Self {
         let bits = (reachability >> reach_shift(transport, family)) & 15;
         Self::ALL.get(bits as usize).copied().unwrap_or(Self::Untested)
     }

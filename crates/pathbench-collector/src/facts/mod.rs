@@ -17,7 +17,7 @@ pub use layout::{
 use pathbench_api::submission::Checked;
 
 pub fn encode(checked: &Checked) -> Vec<u8> {
-    coding::write(&Facts::of(&checked.submission.summary, checked.submission.consent))
+    coding::write(&Facts::from_summary(&checked.submission.summary, checked.submission.consent))
 }
 
 pub fn decode(bytes: &[u8]) -> Result<Facts, FactsError> {

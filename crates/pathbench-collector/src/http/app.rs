@@ -9,7 +9,7 @@ use crate::ingest::Writer;
 use crate::log::Log;
 use crate::memory::MemoryBudget;
 use crate::raw::RawStore;
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use crate::store::Database;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub struct App {
     pub database: Arc<dyn Database>,
     pub raw: Arc<dyn RawStore>,
-    pub reader: Arc<Reader>,
+    pub reader: Arc<ResultReader>,
     pub writer: Writer,
     pub clock: Arc<dyn Clock>,
     pub gate: Gate,

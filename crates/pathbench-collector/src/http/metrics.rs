@@ -4,10 +4,10 @@ use super::blocking::blocking;
 use crate::clock::Clock;
 use crate::ingest::{Figures, Writer};
 use crate::metrics::{Durations, Exposition};
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use crate::refusal::Refusal;
 use crate::store::record::{KnownServer, records};
-use crate::store::{Database, Deletion, Document, Kind};
+use crate::store::{Database, Deletion, Document, DocumentKind};
 use axum::http::StatusCode;
 use pathbench_api::anonymise::addresses;
 use pathbench_api::check_in::SERVER_EXPIRY_MS;
@@ -69,7 +69,7 @@ impl Cause {
     /// In the order of the variants.
     const LABELS: [&str; Self::Retention as usize + 1] = ["token", "operator", "retention"];
 
-    fn of(deletion: &Deletion) -> Self {
+    fn from_deletion(deletion: &Deletion) -> Self {
         match deletion {
             Deletion::One(_) => Self::Operator,
             Deletion::OneWithToken(..) | Deletion::AllWithToken(_) => Self::Token,
@@ -181,7 +181,7 @@ impl Metrics {
     }
 
     pub fn count_deleted(&self, deletion: &Deletion, results: u64) {
-        self.deleted[Cause::of(deletion) as usize].fetch_add(results, Relaxed);
+        self.deleted[Cause::from_deletion(deletion) as usize].fetch_add(results, Relaxed);
     }
 
     pub fn count_retention(&self, results: u64) {
@@ -202,7 +202,7 @@ impl Metrics {
         database: &Arc<dyn Database>,
         clock: &dyn Clock,
         writer: &Writer,
-        reader: &Reader,
+        reader: &ResultReader,
     ) -> String {
         let mut exposition = Exposition::default();
         if let Some(documents) = self.documents(database, clock).await {
@@ -284,16 +284,16 @@ impl Documents {
         let since = |age_ms: u64| now_ms.saturating_sub(age_ms);
         let count = |kind, age_ms| database.count_documents(kind, since(age_ms)).map_err(Refusal::from);
         let mut counts = Self {
-            agents: count(Kind::Agent, AGENT_AGE_MS)?,
-            live: count(Kind::Live, EXPIRY_MS)?,
+            agents: count(DocumentKind::Agent, AGENT_AGE_MS)?,
+            live: count(DocumentKind::Live, EXPIRY_MS)?,
             ..Self::default()
         };
-        let reports: Vec<(Document, KnownServer)> = records(database, Kind::ServerReport)?;
+        let reports: Vec<(Document, KnownServer)> = records(database, DocumentKind::ServerReport)?;
         let reports: BTreeMap<String, (u64, KnownServer)> = reports
             .into_iter()
             .map(|(document, known)| (document.key, (document.updated_ms, known)))
             .collect();
-        for server in database.documents(Kind::Server)? {
+        for server in database.documents(DocumentKind::Server)? {
             let count = match reports.get(&server.key) {
                 Some((at_ms, known)) if *at_ms > since(SERVER_EXPIRY_MS) => match &known.report {
                     report if report.draining => &mut counts.draining,

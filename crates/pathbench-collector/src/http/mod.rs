@@ -21,7 +21,7 @@ pub use metrics::Metrics;
 pub use server::Peer;
 
 use crate::page;
-use crate::reader::{self, Reader};
+use crate::reader::{self, ResultReader};
 use crate::refusal::{Cause, Refusal};
 use crate::viewer::View;
 use access::SubmitAccess;
@@ -38,7 +38,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Pages and the read-only API. Requests carry a [`View`] in their extensions.
-pub fn reading_routes() -> Router<Arc<Reader>> {
+pub fn reading_routes() -> Router<Arc<ResultReader>> {
     reader::routes().merge(page::routes())
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Status>, R
         return Err(Refusal::busy("the collector still loads its figures", Duration::from_secs(2)));
     }
     blocking(move || {
-        app.readiness.of(app.clock.as_ref(), || {
+        app.readiness.check(app.clock.as_ref(), || {
             app.database.check()?;
             Ok(app.raw.check()?)
         })

@@ -4,7 +4,7 @@ use super::access::Gate;
 use super::app::App;
 use super::blocking::blocking;
 use super::body;
-use crate::ingest::{Group, NotWritten, Submitted};
+use crate::ingest::{NotWritten, SubmissionGroup, Submitted};
 use crate::refusal::Refusal;
 use crate::store::Deletion;
 use axum::Json;
@@ -52,7 +52,7 @@ pub(super) async fn post(
     let retry_after = if submissions.is_empty() {
         None
     } else {
-        match write(&app, Group { submissions }).await {
+        match write(&app, SubmissionGroup { submissions }).await {
             Ok(statuses) => {
                 for (index, status) in indexes.into_iter().zip(statuses) {
                     answers[index] =
@@ -73,7 +73,7 @@ pub(super) async fn post(
     Ok(respond(answers, retry_after))
 }
 
-async fn write(app: &App, group: Group) -> Result<Vec<LineStatus>, (String, Duration)> {
+async fn write(app: &App, group: SubmissionGroup) -> Result<Vec<LineStatus>, (String, Duration)> {
     let refused = |not_written: NotWritten| match not_written {
         NotWritten::Busy { retry_after } => (not_written.to_string(), retry_after),
         // The writer's log has the reason. Clients do not get the locations of the stores.
@@ -183,7 +183,7 @@ pub(super) async fn delete_all(
 
 pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Deleted>, Refusal> {
     // A group that its client gave up can still wait: an empty group behind it is answered after its commit.
-    write(app, Group { submissions: Vec::new() })
+    write(app, SubmissionGroup { submissions: Vec::new() })
         .await
         .map_err(|(error, time)| Refusal::busy(error, time))?;
     let now_ms = app.clock.unix_ms();

@@ -1,6 +1,6 @@
 //! One commit: raw parts into the raw store, then one transaction for all groups.
 
-use super::group::{Group, Submitted};
+use super::group::{SubmissionGroup, Submitted};
 use crate::raw::RawStore;
 use crate::store::{Database, Inserted, NewResult, RawRange};
 use pathbench_api::Uuid;
@@ -53,7 +53,7 @@ fn compared(stored: Digest, submitted: Digest) -> LineStatus {
 }
 
 impl Commit {
-    pub(super) fn write(&self, groups: &[Group]) -> Committed {
+    pub(super) fn write(&self, groups: &[SubmissionGroup]) -> Committed {
         let all = || groups.iter().flat_map(|group| &group.submissions);
         let mut ids: Vec<Uuid> = all().map(|submission| submission.result.id).collect();
         ids.sort_unstable();
@@ -146,7 +146,7 @@ fn outcome(slots: &[Slot], inserted: Result<&[Inserted], &str>) -> GroupOutcome 
     statuses.map_or(GroupOutcome::Failed, GroupOutcome::Written)
 }
 
-fn failed(groups: &[Group], problem: String) -> Committed {
+fn failed(groups: &[SubmissionGroup], problem: String) -> Committed {
     let groups = groups.iter().map(|_| GroupOutcome::Failed).collect();
     Committed { groups, failure: Some(problem), summary_bytes: 0, raw_bytes: 0 }
 }

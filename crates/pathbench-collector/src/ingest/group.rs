@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The answer to a submission that was passed to the writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenGroup {
     /// One for each submission of the group, in order.
     pub statuses: Vec<LineStatus>,
 }
@@ -62,6 +62,6 @@ impl Submitted {
 
 /// A group of submissions on its way to the writer.
 #[derive(Debug)]
-pub struct Group {
+pub struct SubmissionGroup {
     pub submissions: Vec<Submitted>,
 }

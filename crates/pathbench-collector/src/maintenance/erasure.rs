@@ -1,8 +1,8 @@
 //! Erasure: of the raw parts of deleted results, and of those that no result refers to.
 
 use super::MaintenanceError;
-use crate::raw::{RawMaintenance, Segment, name_time_ms};
-use crate::store::{Database, DatabaseMaintenance, Deletion, Kind, RawRange};
+use crate::raw::{RawMaintenance, RawSegment, name_time_ms};
+use crate::store::{Database, DatabaseMaintenance, Deletion, DocumentKind, RawRange};
 use pathbench_api::digest::Digest;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -42,7 +42,8 @@ pub fn delete_old_documents(
     keep: Option<Duration>,
     now_ms: u64,
 ) -> Result<(), MaintenanceError> {
-    for (kind, keep) in [(Kind::Live, LIVE_KEPT), (Kind::Agent, keep.unwrap_or(AGENTS_KEPT))] {
+    for (kind, keep) in [(DocumentKind::Live, LIVE_KEPT), (DocumentKind::Agent, keep.unwrap_or(AGENTS_KEPT))]
+    {
         let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
         database.delete_documents(kind, now_ms.saturating_sub(keep_ms))?;
     }
@@ -88,7 +89,7 @@ pub fn erase_unreferenced(
 ) -> Result<Erased, MaintenanceError> {
     let mut erased = Erased::default();
     let before_ms = raw.sealed_before_ms();
-    for Segment { name, bytes, made_ms } in raw.segments()? {
+    for RawSegment { name, bytes, made_ms } in raw.segments()? {
         if made_ms >= before_ms {
             continue;
         }

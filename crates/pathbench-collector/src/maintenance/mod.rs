@@ -8,7 +8,7 @@ mod check;
 mod erasure;
 mod identity;
 
-pub use backup::{Backup, DATABASE_FILE, RAW_DIRECTORY, Source, backup, restore};
+pub use backup::{Backup, BackupSource, DATABASE_FILE, RAW_DIRECTORY, backup, restore};
 pub use check::{Depth, check};
 pub use erasure::{
     AGENTS_KEPT, Erased, LIVE_KEPT, delete_old_documents, erase_deleted, erase_unreferenced, retain,
@@ -49,7 +49,7 @@ pub enum MaintenanceError {
     UsePgDump,
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> MaintenanceError {
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> MaintenanceError {
     let path = path.to_owned();
     move |error| MaintenanceError::File { path, error }
 }

@@ -6,7 +6,7 @@ mod durations;
 
 pub use durations::Durations;
 
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -231,7 +231,7 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-impl Reader {
+impl ResultReader {
     /// Adds the metrics of the columns and of reading.
     pub fn add_metrics(&self, exposition: &mut Exposition) {
         let (public, all, sequence, unreadable) = {

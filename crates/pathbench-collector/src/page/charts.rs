@@ -3,7 +3,7 @@
 use super::filters::{figure, form, suffix};
 use super::shell::{Answer, Problem, Shell, problem};
 use crate::chart;
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
 use crate::reader::query::Fields;
 use crate::refusal::Refusal;
@@ -45,7 +45,7 @@ const SECTIONS: [(&str, &[&str]); 4] = [
 ];
 
 pub(super) async fn index(
-    State(reader): State<Arc<Reader>>,
+    State(reader): State<Arc<ResultReader>>,
     view: View,
     fields: Result<Fields, Refusal>,
 ) -> Answer {
@@ -75,7 +75,7 @@ pub(super) async fn index(
 }
 
 pub(super) async fn one(
-    State(reader): State<Arc<Reader>>,
+    State(reader): State<Arc<ResultReader>>,
     view: View,
     Path(name): Path<String>,
     fields: Result<Fields, Refusal>,

@@ -1,11 +1,11 @@
 //! Elements of several pages.
 
-use crate::chart::{Cell, Table};
+use crate::chart::{Cell, DataTable};
 use maud::{Markup, html};
 use pathbench_record::time::rfc3339_from_unix;
 
 /// A table in an area that the keyboard can scroll.
-pub(super) fn table(table: &Table, name: &str) -> Markup {
+pub(super) fn table(table: &DataTable, name: &str) -> Markup {
     let is_number = |index: usize| table.rows.iter().all(|row| row.get(index).is_none_or(Cell::is_number));
     html! {
         div.scroll role="group" tabindex="0" aria-label=(name) {

@@ -6,9 +6,9 @@ use super::shell::{Answer, Shell, problem};
 use crate::chart::table::grouped;
 use crate::chart::{Cell, Chart, FRONT};
 use crate::columns::Filter;
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
-use crate::reader::live::Live;
+use crate::reader::live::LiveAnswer;
 use crate::viewer::{View, Viewer};
 use axum::extract::State;
 use maud::{Markup, html};
@@ -17,10 +17,10 @@ use std::sync::Arc;
 struct Front {
     charts: Vec<Arc<Chart>>,
     usage: Option<Arc<Chart>>,
-    live: Live,
+    live: LiveAnswer,
 }
 
-pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) -> Answer {
     let filter = Filter::new(view.viewer);
     let of_work = filter.clone();
     let front = read(&reader, move |reader| {
@@ -88,7 +88,7 @@ fn tiles(view: View, front: &Front) -> Markup {
     }
 }
 
-fn running(view: View, live: &Live) -> Markup {
+fn running(view: View, live: &LiveAnswer) -> Markup {
     html! {
         @if !live.running.is_empty() {
             section {

@@ -2,7 +2,7 @@
 
 use super::element::time;
 use super::shell::{Answer, Shell, problem};
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
 use crate::viewer::View;
 use axum::extract::State;
@@ -11,7 +11,7 @@ use pathbench_api::live::LiveReport;
 use pathbench_report::quantity::rate;
 use std::sync::Arc;
 
-pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) -> Answer {
     let live = read(&reader, move |reader| Ok(reader.live(view.viewer)?)).await.map_err(problem(view))?;
     let content = html! {
         h1 { "Running now" }

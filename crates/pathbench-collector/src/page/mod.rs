@@ -12,13 +12,13 @@ mod results;
 mod servers;
 mod shell;
 
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use axum::Router;
 use axum::routing::get;
 use std::sync::Arc;
 
 /// The pages, and what they load.
-pub fn routes() -> Router<Arc<Reader>> {
+pub fn routes() -> Router<Arc<ResultReader>> {
     Router::new()
         .route("/", get(front::page))
         .route("/charts", get(charts::index))

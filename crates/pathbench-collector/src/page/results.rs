@@ -4,7 +4,7 @@ use super::element::time;
 use super::filters::{form, suffix};
 use super::shell::{Answer, Shell, problem};
 use crate::chart::table::grouped;
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
 use crate::reader::query::{Fields, kind_name, mode_name, of_filter};
 use crate::reader::rows::summary;
@@ -23,7 +23,7 @@ const LENGTH: usize = 25;
 const MOST: usize = 100;
 
 pub(super) async fn page(
-    State(reader): State<Arc<Reader>>,
+    State(reader): State<Arc<ResultReader>>,
     view: View,
     fields: Result<Fields, Refusal>,
 ) -> Answer {

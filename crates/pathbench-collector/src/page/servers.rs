@@ -1,11 +1,11 @@
 //! The test servers and their load.
 
 use super::shell::{Answer, Shell, problem};
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
 use crate::refusal::Refusal;
 use crate::store::record::{KnownServer, records};
-use crate::store::{Document, Kind};
+use crate::store::{Document, DocumentKind};
 use crate::viewer::{View, Viewer};
 use axum::extract::State;
 use maud::{Markup, html};
@@ -23,7 +23,7 @@ struct Server {
     age_ms: u64,
 }
 
-pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) -> Answer {
     let servers = read(&reader, servers).await.map_err(problem(view))?;
     let content = html! {
         h1 { "Test servers" }
@@ -33,9 +33,9 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answe
     Ok(Shell::new(view, "Test servers").with_path("/servers").page(&content))
 }
 
-fn servers(reader: &Reader) -> Result<Vec<Server>, Refusal> {
+fn servers(reader: &ResultReader) -> Result<Vec<Server>, Refusal> {
     let now_ms = reader.clock.unix_ms();
-    let reports = records(reader.database.as_ref(), Kind::ServerReport)?.into_iter();
+    let reports = records(reader.database.as_ref(), DocumentKind::ServerReport)?.into_iter();
     let of = |(document, known): (Document, KnownServer)| {
         let age_ms = now_ms.saturating_sub(document.updated_ms);
         Server { name: document.key, known, age_ms }

@@ -1,6 +1,6 @@
 //! The raw store in a directory: segments to which batches are appended.
 
-use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
+use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawSegment, RawStore, name_time_ms, new_name};
 use crate::clock::Clock;
 use crate::store::RawRange;
 use pathbench_api::bounds::RAW_BYTES;
@@ -187,7 +187,7 @@ impl RawStore for Directory {
 }
 
 impl RawMaintenance for Directory {
-    fn segments(&self) -> Result<Vec<Segment>, RawError> {
+    fn segments(&self) -> Result<Vec<RawSegment>, RawError> {
         let at = |error: io::Error| self.failure(&error);
         let mut segments = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(at)? {
@@ -196,7 +196,7 @@ impl RawMaintenance for Directory {
             let name = file_name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
             if let Some((name, made_ms)) = name.and_then(|name| Some((name, name_time_ms(name)?))) {
                 let bytes = entry.metadata().map_err(at)?.len();
-                segments.push(Segment { name: name.to_owned(), bytes, made_ms });
+                segments.push(RawSegment { name: name.to_owned(), bytes, made_ms });
             }
         }
         segments.sort_by(|a, b| a.name.cmp(&b.name));

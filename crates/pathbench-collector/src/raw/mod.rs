@@ -37,7 +37,7 @@ pub trait RawStore: Send + Sync + Debug {
 
 /// A segment as the raw store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
+pub struct RawSegment {
     pub name: String,
     pub bytes: u64,
     /// Unix time of the first append; 0 if the name holds no time.
@@ -47,10 +47,10 @@ pub struct Segment {
 /// The file, or the object, that ties a raw store to its database.
 pub const IDENTITY: &str = "store.id";
 
-/// What maintenance needs of a raw store, beside what requests need.
+/// The part of a raw store that only maintenance needs.
 pub trait RawMaintenance: RawStore {
     /// All segments, by name.
-    fn segments(&self) -> Result<Vec<Segment>, RawError>;
+    fn segments(&self) -> Result<Vec<RawSegment>, RawError>;
 
     /// Unix time before which no segment in use was begun: older ones receive no more appends, of any collector, and
     /// the results of earlier appends are in the database or given up. A clock that is set forward changes nothing for

@@ -1,6 +1,6 @@
 //! The raw store in a bucket of any S3-compatible server: one object for each batch, so collectors keep no state.
 
-use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
+use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawSegment, RawStore, name_time_ms, new_name};
 use crate::clock::Clock;
 use crate::store::RawRange;
 use pathbench_api::digest::Digest;
@@ -117,7 +117,7 @@ struct Response {
 enum Condition<'a> {
     Any,
     Absent,
-    /// It has this `ETag`.
+    /// The object has this `ETag`.
     Unchanged(&'a str),
 }
 
@@ -339,7 +339,7 @@ impl RawStore for S3 {
 }
 
 impl RawMaintenance for S3 {
-    fn segments(&self) -> Result<Vec<Segment>, RawError> {
+    fn segments(&self) -> Result<Vec<RawSegment>, RawError> {
         let mut segments = Vec::new();
         let mut continuation: Option<String> = None;
         loop {
@@ -356,7 +356,7 @@ impl RawMaintenance for S3 {
             for object in page.contents {
                 let name = object.key.strip_prefix(&self.location.prefix);
                 if let Some((name, made_ms)) = name.and_then(|name| Some((name, name_time_ms(name)?))) {
-                    segments.push(Segment { name: name.to_owned(), bytes: object.size, made_ms });
+                    segments.push(RawSegment { name: name.to_owned(), bytes: object.size, made_ms });
                 }
             }
             continuation = page.next_continuation_token.filter(|token| !token.is_empty());

@@ -15,14 +15,14 @@ pub mod rows;
 pub mod unpacked;
 
 pub use follow::{Followed, follow, load};
-pub use results::{Options, Reader, ResultPage};
+pub use results::{FilterChoices, ResultPage, ResultReader};
 
 use axum::Router;
 use axum::routing::get;
 use std::sync::Arc;
 
 /// The read-only API. Requests carry a [`View`] in their extensions.
-pub fn routes() -> Router<Arc<Reader>> {
+pub fn routes() -> Router<Arc<ResultReader>> {
     Router::new()
         .route("/v1/results", get(api::results))
         .route("/v1/results.csv", get(api::results_csv))

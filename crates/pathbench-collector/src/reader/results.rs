@@ -39,7 +39,7 @@ const ANSWER_BYTES: usize = 256 << 20;
 
 /// The sources of all answers.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ResultReader {
     pub database: Arc<dyn Database>,
     pub raw: Arc<dyn RawStore>,
     pub columns: Arc<RwLock<Columns>>,
@@ -52,12 +52,12 @@ pub struct Reader {
     pub(super) unpacking: Arc<Semaphore>,
     charts: Cache<(Filter, String), Drawn>,
     pub(super) reports: Cache<(Uuid, Viewer), Bytes>,
-    options: Cache<Viewer, Options>,
+    options: Cache<Viewer, FilterChoices>,
 }
 
 /// Values of dimensions that a viewer can choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct FilterChoices {
     pub server: Vec<String>,
     pub operator: Vec<String>,
     pub experiment: Vec<String>,
@@ -72,7 +72,7 @@ struct Drawn {
     at: Duration,
 }
 
-impl Reader {
+impl ResultReader {
     pub fn new(
         database: Arc<dyn Database>,
         raw: Arc<dyn RawStore>,
@@ -124,7 +124,7 @@ impl Reader {
         made.collect()
     }
 
-    pub fn options(&self, viewer: Viewer) -> Arc<Options> {
+    pub fn options(&self, viewer: Viewer) -> Arc<FilterChoices> {
         let now = self.clock.monotonic();
         if let Some(known) = self.options.get(&viewer, now, OPTIONS_AGE) {
             return known;
@@ -132,7 +132,7 @@ impl Reader {
         let columns = self.columns();
         let scene = Scene::new(&columns, &Filter::new(viewer));
         let names = |dimension| scene.members(dimension, MOST_OPTIONS);
-        let options = Arc::new(Options {
+        let options = Arc::new(FilterChoices {
             server: names(Dimension::Server),
             operator: names(Dimension::Operator),
             experiment: names(Dimension::Experiment),

@@ -9,11 +9,11 @@ use crate::support::s3::{Server as Bucket, credentials};
 use crate::support::{MovedClock, contains, random, within};
 use pathbench_api::problem::LineStatus::{Created, Known};
 use pathbench_api::submission::Checked;
-use pathbench_collector::ingest::{Options, Writer};
+use pathbench_collector::ingest::{Writer, WriterOptions};
 use pathbench_collector::maintenance::{check_pair, pair};
 use pathbench_collector::raw::s3::{Location, S3};
 use pathbench_collector::raw::{RawError, RawMaintenance, RawStore as _};
-use pathbench_collector::store::postgres::{self, Postgres};
+use pathbench_collector::store::postgres::{Postgres, PostgresOptions};
 use pathbench_collector::store::{Database as _, DatabaseMaintenance};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -115,7 +115,7 @@ fn postgres_with_a_bucket() {
     let clock = Arc::new(MovedClock::default());
     let url = server.database("results");
     let database: Arc<dyn DatabaseMaintenance> =
-        Arc::new(Postgres::connect(&url, postgres::Options::default()).unwrap());
+        Arc::new(Postgres::connect(&url, PostgresOptions::default()).unwrap());
     let raw: Arc<dyn RawMaintenance> = Arc::new(S3::new(bucket.location("raw"), clock.clone(), random));
     maintenance_suite::behaves(&database, &raw, &clock, &|part| contains(&bucket.stored(), part));
 }
@@ -123,9 +123,8 @@ fn postgres_with_a_bucket() {
 fn a_bucket_belongs_to_one_database() {
     let (server, bucket) = (Server::start(), Bucket::start());
     let clock = Arc::new(MovedClock::default());
-    let postgres = |name: &str| {
-        Arc::new(Postgres::connect(&server.database(name), postgres::Options::default()).unwrap())
-    };
+    let postgres =
+        |name: &str| Arc::new(Postgres::connect(&server.database(name), PostgresOptions::default()).unwrap());
     let s3 = |prefix: &str| S3::new(bucket.location(prefix), clock.clone(), random);
     let database: Arc<dyn DatabaseMaintenance> = postgres("results");
     let raw: Arc<dyn RawMaintenance> = Arc::new(s3("raw"));
@@ -141,9 +140,9 @@ fn collectors_share_a_database_and_a_bucket() {
     let bucket = Bucket::start();
     let url = server.database("shared");
     let open = || -> (Arc<Postgres>, Arc<S3>, Writer) {
-        let database = Arc::new(Postgres::connect(&url, postgres::Options::default()).unwrap());
+        let database = Arc::new(Postgres::connect(&url, PostgresOptions::default()).unwrap());
         let raw = Arc::new(S3::new(bucket.location("raw"), Arc::new(MovedClock::default()), random));
-        let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
+        let writer = Writer::start(database.clone(), raw.clone(), WriterOptions::default()).unwrap();
         (database, raw, writer)
     };
     let collectors = [open(), open()];

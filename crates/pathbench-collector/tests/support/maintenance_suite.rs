@@ -4,7 +4,7 @@ use super::results::{checked, group, id_at};
 use super::{MovedClock, random};
 use pathbench_api::Uuid;
 use pathbench_collector::clock::Clock as _;
-use pathbench_collector::ingest::{Options, Writer};
+use pathbench_collector::ingest::{Writer, WriterOptions};
 use pathbench_collector::maintenance::{
     Depth, Erased, MaintenanceError, check, check_pair, erase_deleted, erase_unreferenced, pair, retain,
 };
@@ -29,7 +29,7 @@ pub(crate) fn store(
     clock: &MovedClock,
     count: u8,
 ) -> Stored {
-    let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
+    let writer = Writer::start(database.clone(), raw.clone(), WriterOptions::default()).unwrap();
     let received_ms = clock.unix_ms();
     let submissions = (0..count).map(|number| {
         let id = id_at(received_ms);

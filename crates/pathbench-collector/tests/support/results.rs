@@ -7,7 +7,7 @@ use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
 use pathbench_api::submission::{Checked, SCHEMA, Submission, new_id};
 use pathbench_api::summary::{GroupSummary, Mode, Network, NetworkKind, Summary};
-use pathbench_collector::ingest::{Group, Submitted};
+use pathbench_collector::ingest::{SubmissionGroup, Submitted};
 use pathbench_collector::store::{NewResult, RawRange};
 
 /// 2026-11-25
@@ -105,7 +105,7 @@ pub(crate) fn checked(id: Uuid, content: &str, raw: Vec<u8>) -> Checked {
     Checked { submission, digest: Digest::of(content.as_bytes()), raw }
 }
 
-pub(crate) fn group(submissions: Vec<Checked>, received_ms: u64) -> Group {
+pub(crate) fn group(submissions: Vec<Checked>, received_ms: u64) -> SubmissionGroup {
     let submitted = submissions.into_iter().map(|checked| Submitted::new(checked, received_ms).unwrap());
-    Group { submissions: submitted.collect() }
+    SubmissionGroup { submissions: submitted.collect() }
 }

@@ -11,7 +11,7 @@ pub(super) const WRITE_LOCK: i64 = 0x7061_7468_6265_0001;
 pub(super) const MIGRATION_LOCK: i64 = 0x7061_7468_6265_0002;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct PostgresOptions {
     /// Of this collector.
     pub connections: usize,
     pub connect_timeout: Duration,
@@ -20,7 +20,7 @@ pub struct Options {
     pub deadline: Duration,
 }
 
-impl Default for Options {
+impl Default for PostgresOptions {
     fn default() -> Self {
         Self {
             connections: 8,
@@ -41,7 +41,11 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Must run on the runtime that drives the connection.
-    pub(super) async fn open(config: &Config, tls: Option<&Tls>, options: &Options) -> Result<Self, Error> {
+    pub(super) async fn open(
+        config: &Config,
+        tls: Option<&Tls>,
+        options: &PostgresOptions,
+    ) -> Result<Self, Error> {
         // The spawned task ends with the client or the server; the client reports the error.
         let client = if let Some(tls) = tls {
             let (client, connection) = config.connect(tls.clone()).await?;

@@ -2,7 +2,9 @@
 
 use super::connection::{Arguments, Connection};
 use super::{Postgres, read};
-use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawRange, StoreError, signed, unsigned};
+use crate::store::{
+    DatabaseMaintenance, Document, DocumentKind, Erasure, RawRange, StoreError, signed, unsigned,
+};
 use pathbench_api::Uuid;
 use tokio_postgres::Error;
 
@@ -44,7 +46,7 @@ impl DatabaseMaintenance for Postgres {
         })
     }
 
-    fn add_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn add_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         let query = "INSERT INTO documents VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
         let updated_ms = signed(document.updated_ms);
         self.call(async |connection| {

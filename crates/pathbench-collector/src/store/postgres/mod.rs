@@ -10,10 +10,12 @@ mod tls;
 mod write;
 
 use super::pool::Pool;
-use super::{Change, Database, Deletion, Document, Inserted, Kind, NewResult, StoreError, StoredResult};
+use super::{
+    Database, Deletion, Document, DocumentKind, Inserted, NewResult, ResultChange, StoreError, StoredResult,
+};
 use address::Address;
 use connection::Connection;
-pub use connection::Options;
+pub use connection::PostgresOptions;
 use partitions::Partitions;
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
@@ -31,7 +33,7 @@ pub struct Postgres {
     location: String,
     config: Config,
     tls: Option<Tls>,
-    options: Options,
+    options: PostgresOptions,
     pool: Pool<Connection>,
     partitions: Partitions,
     /// Drives the connections; `None` only while this value is dropped.
@@ -63,7 +65,7 @@ enum Failure {
 
 impl Postgres {
     /// Connects to `postgres://…`, by TLS with `sslmode=require`, and brings the database to the newest schema.
-    pub fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
+    pub fn connect(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
         let Address { mut config, tls, location } = Address::parse(url)?;
         config
             .connect_timeout(options.connect_timeout)
@@ -155,11 +157,11 @@ impl Database for Postgres {
         {
             self.partitions.set_newest(month);
         }
-        let columns = write::Columns::of(batch);
+        let columns = write::Columns::from_batch(batch);
         self.call(async |connection| write::insert(connection, batch, &columns).await)
     }
 
-    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<ResultChange>, StoreError> {
         self.call(async |connection| read::changes_after(connection, sequence, limit).await)
     }
 
@@ -182,27 +184,32 @@ impl Database for Postgres {
         }
     }
 
-    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError> {
+    fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError> {
         self.call(async |connection| read::document(connection, kind, key).await)
     }
 
-    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
+    fn documents_since(
+        &self,
+        kind: DocumentKind,
+        since_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
         self.call(async |connection| read::documents_since(connection, kind, since_ms, limit).await)
     }
 
-    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+    fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError> {
         self.call(async |connection| read::count_documents(connection, kind, since_ms).await)
     }
 
-    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn put_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         self.call(async |connection| write::put_document(connection, kind, document).await)
     }
 
-    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
+    fn delete_document(&self, kind: DocumentKind, key: &str) -> Result<bool, StoreError> {
         self.call(async |connection| write::delete_document(connection, kind, key).await)
     }
 
-    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+    fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError> {
         self.call(async |connection| write::delete_documents(connection, kind, before_ms).await)
     }
 

@@ -17,7 +17,7 @@ pub(super) struct Month(u64);
 
 impl Month {
     /// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
-    pub(super) fn of(unix_ms: u64) -> Self {
+    pub(super) fn from_unix_ms(unix_ms: u64) -> Self {
         let days = unix_ms / DAY_MS + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
         let year_of_era =
@@ -72,7 +72,7 @@ impl Partitions {
     /// reception. Without them the default partition takes the results, so a lock of another program (`pg_dump`) delays
     /// nothing.
     pub(super) fn next_month(&self, now_ms: u64) -> Option<Month> {
-        let month = Month::of(now_ms);
+        let month = Month::from_unix_ms(now_ms);
         let mut state = self.state();
         if state.newest >= Some(month) || now_ms < state.not_before_ms {
             return None;
@@ -139,11 +139,11 @@ mod tests {
             (4_107_542_400, "results_2100_03"),
         ] {
             let begin_ms = begin_s * 1_000;
-            let month = Month::of(begin_ms);
+            let month = Month::from_unix_ms(begin_ms);
             assert_eq!(month.table(), table);
             assert_eq!(month.begin_ms(), begin_ms);
-            assert_eq!(Month::of(begin_ms - 1).next(), month);
-            assert_eq!(Month::of(month.next().begin_ms() - 1), month);
+            assert_eq!(Month::from_unix_ms(begin_ms - 1).next(), month);
+            assert_eq!(Month::from_unix_ms(month.next().begin_ms() - 1), month);
         }
     }
 }

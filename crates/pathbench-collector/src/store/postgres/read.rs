@@ -1,7 +1,9 @@
 //! Queries.
 
 use super::connection::{Arguments, Connection};
-use crate::store::{Change, Document, Kind, RawRange, StoredResult, consent_from_code, signed, unsigned};
+use crate::store::{
+    Document, DocumentKind, RawRange, ResultChange, StoredResult, consent_from_code, signed, unsigned,
+};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::collections::HashMap;
@@ -50,12 +52,12 @@ pub(super) async fn changes_after(
     connection: &mut Connection,
     sequence: u64,
     limit: usize,
-) -> Result<Vec<Change>, Error> {
+) -> Result<Vec<ResultChange>, Error> {
     let rows = connection.query(CHANGES, &[&signed(sequence), &signed(limit as u64)]).await?;
     let change = |row: &Row| {
         let (sequence, id) = (unsigned(row.try_get(0)?), row.try_get(1)?);
-        let Some(agent) = row.try_get(2)? else { return Ok(Change::Deleted { sequence, id }) };
-        Ok(Change::Added {
+        let Some(agent) = row.try_get(2)? else { return Ok(ResultChange::Deleted { sequence, id }) };
+        Ok(ResultChange::Added {
             sequence,
             id,
             agent,
@@ -114,7 +116,7 @@ fn document_of(row: &Row) -> Result<Document, Error> {
 
 pub(super) async fn document(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     key: &str,
 ) -> Result<Option<Document>, Error> {
     let query = "SELECT key, body, updated_ms FROM documents WHERE kind = $1 AND key = $2";
@@ -124,7 +126,7 @@ pub(super) async fn document(
 
 pub(super) async fn documents_since(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     since_ms: u64,
     limit: usize,
 ) -> Result<Vec<Document>, Error> {
@@ -136,7 +138,7 @@ pub(super) async fn documents_since(
 
 pub(super) async fn count_documents(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     since_ms: u64,
 ) -> Result<u64, Error> {
     let query = "SELECT count(*) FROM documents WHERE kind = $1 AND updated_ms >= $2";

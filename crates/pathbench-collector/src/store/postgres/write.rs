@@ -2,7 +2,7 @@
 
 use super::connection::{Arguments, Connection};
 use super::read;
-use crate::store::{Deletion, Document, Inserted, Kind, NewResult, consent_code, signed};
+use crate::store::{Deletion, Document, DocumentKind, Inserted, NewResult, consent_code, signed};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::collections::{HashMap, HashSet};
@@ -42,7 +42,7 @@ pub(super) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub(super) fn of(batch: &'a [NewResult]) -> Self {
+    pub(super) fn from_batch(batch: &'a [NewResult]) -> Self {
         let mut columns = Self::default();
         for result in batch {
             let raw = result.raw.as_ref();
@@ -153,7 +153,7 @@ pub(super) async fn delete(connection: &mut Connection, which: &Deletion, now_ms
 
 pub(super) async fn put_document(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     document: &Document,
 ) -> Result<(), Error> {
     let query = "INSERT INTO documents VALUES ($1, $2, $3, $4)
@@ -165,7 +165,7 @@ pub(super) async fn put_document(
 
 pub(super) async fn delete_document(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     key: &str,
 ) -> Result<bool, Error> {
     let query = "DELETE FROM documents WHERE kind = $1 AND key = $2";
@@ -174,7 +174,7 @@ pub(super) async fn delete_document(
 
 pub(super) async fn delete_documents(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     before_ms: u64,
 ) -> Result<u64, Error> {
     let query = "DELETE FROM documents WHERE kind = $1 AND updated_ms < $2";

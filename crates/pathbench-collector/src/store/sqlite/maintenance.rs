@@ -3,7 +3,7 @@
 use super::failure::{failed, failure};
 use super::row::{raw_range, unsigned};
 use super::{Sqlite, write};
-use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawRange, StoreError, signed};
+use crate::store::{DatabaseMaintenance, Document, DocumentKind, Erasure, RawRange, StoreError, signed};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Row, params};
 use std::path::Path;
@@ -52,7 +52,7 @@ impl DatabaseMaintenance for Sqlite {
         })
     }
 
-    fn add_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn add_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         let query = "INSERT INTO documents VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
         let Document { key, body, updated_ms } = document;
         let values = params![kind.name(), key, body, signed(*updated_ms)];

@@ -8,7 +8,9 @@ mod row;
 mod write;
 
 use super::pool::Pool;
-use super::{Change, Database, Deletion, Document, Inserted, Kind, NewResult, StoreError, StoredResult};
+use super::{
+    Database, Deletion, Document, DocumentKind, Inserted, NewResult, ResultChange, StoreError, StoredResult,
+};
 use failure::{failed, failure};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
@@ -123,7 +125,7 @@ impl Database for Sqlite {
         self.write(|connection| write::insert(connection, batch))
     }
 
-    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<ResultChange>, StoreError> {
         self.read(|connection| read::changes_after(connection, sequence, limit))
     }
 
@@ -150,27 +152,32 @@ impl Database for Sqlite {
         Ok(deleted)
     }
 
-    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError> {
+    fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError> {
         self.read(|connection| read::document(connection, kind, key))
     }
 
-    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
+    fn documents_since(
+        &self,
+        kind: DocumentKind,
+        since_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
         self.read(|connection| read::documents_since(connection, kind, since_ms, limit))
     }
 
-    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+    fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError> {
         self.read(|connection| read::count_documents(connection, kind, since_ms))
     }
 
-    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn put_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         self.write(|connection| write::put_document(connection, kind, document))
     }
 
-    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
+    fn delete_document(&self, kind: DocumentKind, key: &str) -> Result<bool, StoreError> {
         self.write(|connection| write::delete_document(connection, kind, key))
     }
 
-    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+    fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError> {
         self.write(|connection| write::delete_documents(connection, kind, before_ms))
     }
 
