@@ -11,7 +11,7 @@ mod support;
 use pathbench_collector::clock::{Clock as _, RealClock};
 use pathbench_collector::facts::encode;
 use pathbench_collector::maintenance::DATABASE_FILE;
-use pathbench_collector::store::postgres::{Options, Postgres};
+use pathbench_collector::store::postgres::{Postgres, PostgresOptions};
 use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_collector::store::{Database, NewResult};
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn measure(url: Option<&str>, results: u64) {
     let place = tempfile::tempdir().unwrap();
     let clock = RealClock::default();
     match url {
-        Some(url) => fill(&Postgres::connect(url, Options::default()).unwrap(), results),
+        Some(url) => fill(&Postgres::connect(url, PostgresOptions::default()).unwrap(), results),
         None => fill(&Sqlite::open(&place.path().join(DATABASE_FILE)).unwrap(), results),
     }
     println!("{engine}: {results} results inserted in {:.0} s", clock.monotonic().as_secs_f64());

@@ -13,7 +13,8 @@ mod support {
 
 use axum::{Extension, Router};
 use pathbench_api::consent::Consent;
-use pathbench_collector::reader::{View, routes};
+use pathbench_collector::http::reading_routes;
+use pathbench_collector::viewer::View;
 use support::demo::Demo;
 use support::synthetic::Campaign;
 
@@ -28,8 +29,9 @@ async fn main() {
     demo.put_live("3", "private laptop", Consent::Private);
     demo.put_server("europe.example", "192.0.2.7:4433", 1);
     demo.put_server("asia.example", "198.51.100.7:4433", 4);
-    let operator = routes().layer(Extension(View::OPERATOR));
-    let app = Router::new().nest("/admin", operator).merge(routes().layer(Extension(View::EVERYBODY)));
+    let operator = reading_routes().layer(Extension(View::OPERATOR));
+    let app =
+        Router::new().nest("/admin", operator).merge(reading_routes().layer(Extension(View::EVERYBODY)));
     let listener = tokio::net::TcpListener::bind(address).await.unwrap();
     axum::serve(listener, app.with_state(demo.reader)).await.unwrap();
 }

@@ -16,9 +16,9 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// What a derived key is for.
+/// The use of a derived key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose<'a> {
+pub enum KeyPurpose<'a> {
     /// Tokens of the operator.
     Admin,
     /// Tokens of agents, where not everybody may submit.
@@ -33,16 +33,16 @@ impl Keys {
     }
 
     /// The text of a key file for `pathbench serve --token-key`: HMAC-SHA256 of the purpose.
-    pub fn text(&self, purpose: Purpose<'_>) -> String {
+    pub fn text(&self, purpose: KeyPurpose<'_>) -> String {
         let label = match purpose {
-            Purpose::Admin => "admin".to_owned(),
-            Purpose::Submit => "submit".to_owned(),
-            Purpose::Server(name) => format!("server/{name}"),
+            KeyPurpose::Admin => "admin".to_owned(),
+            KeyPurpose::Submit => "submit".to_owned(),
+            KeyPurpose::Server(name) => format!("server/{name}"),
         };
         HEXLOWER.encode(hmac::sign(&self.0, label.as_bytes()).as_ref())
     }
 
-    pub fn token_key(&self, purpose: Purpose<'_>) -> TokenKey {
+    pub fn token_key(&self, purpose: KeyPurpose<'_>) -> TokenKey {
         // 64 characters are never too short.
         TokenKey::from_text(&self.text(purpose)).unwrap_or_else(|error| unreachable!("{error}"))
     }

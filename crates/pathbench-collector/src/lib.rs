@@ -11,8 +11,7 @@
 //! - `columns`: dimensions and figures of all results in memory, as a struct of arrays: every filter and every
 //!   figure is a scan
 //! - `command`: the command line of the collector
-//! - `demo`: `pathbench collect demo`: a collector, two test servers and three agents in a lab, until Ctrl-C
-//! - `facts`: what the figures need of one result, in a compact form that a collector loads at its start
+//! - `facts`: the data of one result that the figures need, in a compact form that a collector loads at its start
 //! - `http`: the HTTP API
 //! - `ingest`: the writer: a bounded queue, one thread, and one durable commit for all submissions that wait
 //! - `keys`: the keys of a collector: one secret, from which the keys of tokens are derived
@@ -24,15 +23,14 @@
 //! - `page`: the pages of the dashboard: HTML from the server, readable without scripts
 //! - `raw`: the raw store: the raw parts of results, in segments
 //! - `reader`: the reading side: columns that follow the database, and the pages and files that are made of them
-//! - `refusal`: why a request has no answer: an error as a JSON problem or on a page
+//! - `refusal`: the reason why a request has no answer: an error as a JSON problem or on a page
 //! - `store`: the database: summaries, deletions, and the small documents of servers, agents and experiments
-//! - `viewer`: who reads: everybody, or the operator
+//! - `viewer`: the reader of results: everybody, or the operator
 
 pub mod chart;
 pub mod clock;
 pub mod columns;
 pub mod command;
-mod demo;
 pub mod facts;
 pub mod http;
 pub mod ingest;

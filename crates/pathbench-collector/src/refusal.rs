@@ -1,4 +1,4 @@
-//! Why a request has no answer: an error as a JSON problem or on a page.
+//! The reason why a request has no answer: an error as a JSON problem or on a page.
 
 use crate::raw::RawError;
 use crate::store::StoreError;
@@ -20,7 +20,7 @@ pub struct Refusal {
     cause: Option<String>,
 }
 
-/// What the log gets of an answer, in its extensions.
+/// The cause of an answer for the log, in its extensions.
 #[derive(Debug, Clone)]
 pub struct Cause(pub String);
 
@@ -83,7 +83,7 @@ impl Refusal {
         &self.error
     }
 
-    /// Completes an answer in any form: its headers, and what the log gets.
+    /// Completes an answer in any form: its headers, and its cause for the log.
     pub fn complete(&self, response: &mut Response) {
         if let Some(cause) = &self.cause {
             response.extensions_mut().insert(Cause(cause.clone()));

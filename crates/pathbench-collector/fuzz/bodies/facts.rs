@@ -8,7 +8,7 @@ use pathbench_collector::chart;
 use pathbench_collector::clock::RealClock;
 use pathbench_collector::columns::{Columns, Filter};
 use pathbench_collector::facts::{decode, encode};
-use pathbench_collector::reader::{Reader, load};
+use pathbench_collector::reader::{ResultReader, load};
 use pathbench_collector::store::Database;
 use pathbench_collector::viewer::Viewer;
 use std::sync::{Arc, RwLock};
@@ -33,7 +33,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let database = Arc::new(MemoryDatabase::default());
     database.insert(&[result]).expect("memory");
     let columns = Arc::new(RwLock::new(Columns::default()));
-    let reader = Reader::new(
+    let reader = ResultReader::new(
         database.clone(),
         Arc::new(MemoryRawStore::default()),
         columns,

@@ -13,12 +13,12 @@ use pathbench_collector::http::access::{Gate, SubmitAccess};
 use pathbench_collector::http::limits::RateLimit;
 use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::http::{App, Metrics, Peer, router};
-use pathbench_collector::ingest::{Options, Writer};
-use pathbench_collector::keys::{Keys, Purpose};
+use pathbench_collector::ingest::{Writer, WriterOptions};
+use pathbench_collector::keys::{KeyPurpose, Keys};
 use pathbench_collector::log::Log;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
-use pathbench_collector::reader::{Reader, load};
+use pathbench_collector::reader::{ResultReader, load};
 use pathbench_collector::store::Database;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
@@ -132,7 +132,7 @@ impl Collector {
         let (database, raw): (Arc<dyn Database>, Arc<dyn RawStore>) =
             (Arc::new(MemoryDatabase::default()), Arc::new(MemoryRawStore::default()));
         let clock: Arc<dyn Clock> = Arc::new(FixedClock);
-        let reader = Reader::new(
+        let reader = ResultReader::new(
             Arc::clone(&database),
             Arc::clone(&raw),
             Arc::new(RwLock::new(Columns::default())),
@@ -143,9 +143,9 @@ impl Collector {
             keys.token_key(purpose).mint("fuzz", NOW_MS / 1000, Duration::from_secs(3600)).expect("a token")
         };
         let name = pathbench_api::name::Name::new("nyc").expect("a name");
-        let (admin, server) = (mint(Purpose::Admin), mint(Purpose::Server(&name)));
+        let (admin, server) = (mint(KeyPurpose::Admin), mint(KeyPurpose::Server(&name)));
         let app = Arc::new(App {
-            writer: Writer::start(Arc::clone(&database), Arc::clone(&raw), Options::default())
+            writer: Writer::start(Arc::clone(&database), Arc::clone(&raw), WriterOptions::default())
                 .expect("a thread"),
             database,
             raw,

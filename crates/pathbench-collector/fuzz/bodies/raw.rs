@@ -47,7 +47,7 @@ pub(crate) fn run(bytes: &[u8]) {
         }
     }
     for viewer in [Viewer::Operator, Viewer::Everybody] {
-        let Ok(unpacked) = Unpacked::of(&raw, viewer) else { continue };
+        let Ok(unpacked) = Unpacked::from_raw(&raw, viewer) else { continue };
         let mut files = 0;
         for file in fs::read_dir(unpacked.path()).expect("a directory") {
             let file = file.expect("an entry");
@@ -60,7 +60,7 @@ pub(crate) fn run(bytes: &[u8]) {
             files += 1;
         }
         let packed = unpacked.packed().expect("packed");
-        let again = Unpacked::of(&packed, Viewer::Operator).expect("what was packed is unpacked");
+        let again = Unpacked::from_raw(&packed, Viewer::Operator).expect("what was packed is unpacked");
         assert_eq!(fs::read_dir(again.path()).expect("a directory").count(), files);
     }
 }

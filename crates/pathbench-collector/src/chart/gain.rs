@@ -1,10 +1,11 @@
 //! Gain of a second path: goodput of a multipath transport ÷ goodput of the single-path transport of the same
 //! protocol on its best path, in the same result and pattern.
 
+use super::document::{Chart, Meta};
+use super::scene::{MOST_GROUPS, Scene};
 use super::shape::{Curve, Group, Unit, course, distributions, percent, quartiles};
 use super::table::Cell;
-use super::{Chart, MOST_GROUPS, Meta, Scene, hue};
-use crate::columns::{Dimension, Histogram};
+use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::{Bucket, GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
 use pathbench_record::transport::Transport;
 use pathbench_report::plot::Hue;
@@ -24,12 +25,12 @@ const fn label(transport: Transport) -> &'static str {
 fn shown(scene: &Scene) -> Vec<(usize, &'static str, Hue)> {
     let all = GAIN_TRANSPORTS.into_iter().enumerate();
     let shown = all.filter(|(_, (multipath, _))| scene.shows(*multipath));
-    shown.map(|(index, (multipath, _))| (index, label(multipath), hue(multipath))).collect()
+    shown.map(|(index, (multipath, _))| (index, label(multipath), Hue::Transport(multipath))).collect()
 }
 
 /// All patterns of a transport.
-pub(super) fn histogram(scene: &Scene, transport: usize) -> Histogram {
-    let mut all = Histogram::default();
+pub(super) fn histogram(scene: &Scene, transport: usize) -> BucketHistogram {
+    let mut all = BucketHistogram::default();
     for pattern in 0..GAIN_PATTERNS.len() {
         let column = scene.columns.gain(gain_index(pattern, transport));
         scene.selection.for_each_of(column, |gain| all.add(gain));
@@ -55,28 +56,28 @@ pub(super) fn distribution(scene: &Scene, meta: Meta) -> Chart {
     chart
 }
 
-pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
+pub(super) fn quartiles_by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
     let least = scene.least_agents(dimension);
     let members = scene.columns.members(&scene.selection, dimension, (least, MOST_GROUPS));
     let shown = shown(scene);
-    let mut values = vec![vec![Histogram::default(); shown.len()]; members.members.len()];
+    let mut values = vec![vec![BucketHistogram::default(); shown.len()]; members.members.len()];
     let patterns = 0..GAIN_PATTERNS.len();
     let columns: Vec<(usize, &[Bucket])> = shown
         .iter()
         .enumerate()
-        .flat_map(|(place, (index, _, _))| {
-            patterns.clone().map(move |pattern| (place, gain_index(pattern, *index)))
+        .flat_map(|(number, (index, _, _))| {
+            patterns.clone().map(move |pattern| (number, gain_index(pattern, *index)))
         })
-        .map(|(place, index)| (place, scene.columns.gain(index)))
+        .map(|(number, index)| (number, scene.columns.gain(index)))
         .collect();
     scene.columns.for_each_member(&scene.selection, &members, |row, member| {
-        for (place, column) in &columns {
-            values[member][*place].add(column[row]);
+        for (number, column) in &columns {
+            values[member][*number].add(column[row]);
         }
     });
     let groups = members.members.iter().zip(values).map(|(member, values)| Group {
         name: member.name.clone(),
-        detail: format!("n = {}", values.iter().map(Histogram::total).sum::<u64>()),
+        detail: format!("n = {}", values.iter().map(BucketHistogram::total).sum::<u64>()),
         values,
     });
     let series: Vec<(&str, Hue)> = shown.iter().map(|(_, name, hue)| (*name, *hue)).collect();
@@ -94,15 +95,15 @@ pub(super) fn over_time(scene: &Scene, meta: Meta) -> Chart {
     let meta = meta.caption(DEFINITION);
     let Some(period) = scene.period() else { return course(meta, Unit::Ratio, None, Vec::new()) };
     let series = shown(scene).into_iter().map(|(index, name, hue)| {
-        let mut values = vec![Histogram::default(); period.count];
+        let mut values = vec![BucketHistogram::default(); period.count];
         for pattern in 0..GAIN_PATTERNS.len() {
             let column = scene.columns.gain(gain_index(pattern, index));
             scene
                 .columns
-                .for_each_period(&scene.selection, period, |row, place| values[place].add(column[row]));
+                .for_each_period(&scene.selection, period, |row, number| values[number].add(column[row]));
         }
         let values = values.into_iter().enumerate();
-        (name, hue, values.map(|(place, values)| (period.start_s(place), values)).collect())
+        (name, hue, values.map(|(number, values)| (period.start_s(number), values)).collect())
     });
     let series = series.collect();
     let words = format!("Median of each {}.", days(period.days()));

@@ -1,9 +1,10 @@
 //! Section IV of the `MultipathTester` paper (De Coninck and Bonaventure, 2019): handovers and delays of mobile runs.
 
-use super::shape::{Curve, Unit, counts, distributions};
-use super::table::{Cell, Table};
-use super::{Chart, Meta, Scene, hue};
-use crate::columns::Histogram;
+use super::document::{Chart, Meta};
+use super::scene::Scene;
+use super::shape::{Curve, Unit, counts, distributions, percent};
+use super::table::{Cell, DataTable};
+use crate::columns::BucketHistogram;
 use crate::facts::{Bucket, PairFact, REASONS, measure};
 use pathbench_api::summary::Mode;
 use pathbench_record::direction::Direction;
@@ -36,16 +37,16 @@ pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
         let reason = REASONS.iter().position(|reason| *reason == one.reason);
         let transport = MULTIPATH.iter().position(|transport| *transport == one.transport);
         if let (Some(reason), Some(transport)) =
-            (reason, transport.filter(|place| scene.shows(MULTIPATH[*place])))
+            (reason, transport.filter(|index| scene.shows(MULTIPATH[*index])))
         {
             found[transport][reason] += 1;
         }
     }
     let all: u64 = found.iter().flatten().sum();
-    let row = |(place, reason): (usize, &HandoverReason)| {
-        let counts = MULTIPATH.iter().zip(found).filter(|(_, counts)| counts[place] > 0);
-        let detail: Vec<String> = counts.map(|(one, counts)| format!("{one} {}", counts[place])).collect();
-        (words(*reason).to_owned(), detail.join(" · "), found.iter().map(|counts| counts[place]).sum())
+    let row = |(index, reason): (usize, &HandoverReason)| {
+        let counts = MULTIPATH.iter().zip(found).filter(|(_, counts)| counts[index] > 0);
+        let detail: Vec<String> = counts.map(|(one, counts)| format!("{one} {}", counts[index])).collect();
+        (words(*reason).to_owned(), detail.join(" · "), found.iter().map(|counts| counts[index]).sum())
     };
     let rows: Vec<(String, String, u64)> = REASONS.iter().enumerate().map(row).collect();
     let caption = "Table I of the MultipathTester paper: the state of the first path at the first byte sent on the \
@@ -60,16 +61,18 @@ pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
 
 pub(super) fn durations(scene: &Scene, meta: Meta) -> Chart {
     let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
-    let mut found = vec![[Histogram::default(), Histogram::default()]; MULTIPATH.len()];
+    let mut found = vec![[BucketHistogram::default(), BucketHistogram::default()]; MULTIPATH.len()];
     for one in scene.columns.handovers(&mobile) {
-        if let Some(place) = MULTIPATH.iter().position(|transport| *transport == one.transport) {
-            found[place][0].add(one.received);
-            found[place][1].add(one.sent);
+        if let Some(index) = MULTIPATH.iter().position(|transport| *transport == one.transport) {
+            found[index][0].add(one.received);
+            found[index][1].add(one.sent);
         }
     }
     let curves = MULTIPATH.into_iter().zip(found).filter(|(transport, _)| scene.shows(*transport));
     let curves = curves.flat_map(|(transport, [received, sent])| {
-        let curve = |what: &str, values| Curve::new(&format!("{transport}, {what}"), hue(transport), values);
+        let curve = |what: &str, values| {
+            Curve::new(&format!("{transport}, {what}"), Hue::Transport(transport), values)
+        };
         [curve("last received", received), curve("last sent", sent).dashed()]
     });
     let meta = meta
@@ -90,7 +93,7 @@ pub(super) fn delays(scene: &Scene, meta: Meta) -> Chart {
             let Some(measure) = measure("interactive", figure) else { continue };
             let column = scene.columns.figure(measure, transport);
             let values = scene.columns.histogram(&mobile, column);
-            let curve = Curve::new(&format!("{transport}, {direction}"), hue(transport), values);
+            let curve = Curve::new(&format!("{transport}, {direction}"), Hue::Transport(transport), values);
             curves.push(if direction == "download" { curve.dashed() } else { curve });
         }
     }
@@ -105,9 +108,9 @@ pub(super) fn delays(scene: &Scene, meta: Meta) -> Chart {
 
 pub(super) fn ratio(scene: &Scene, meta: Meta) -> Chart {
     let mobile = scene.columns.of_mode(&scene.selection, Mode::Mobile);
-    let mut found = [Histogram::default(), Histogram::default()];
+    let mut found = [BucketHistogram::default(), BucketHistogram::default()];
     for pair in scene.columns.delay_pairs(&mobile) {
-        found[usize::from(pair.direction == Direction::Download)].add(pair.mptcp.over(pair.mpquic));
+        found[usize::from(pair.direction == Direction::Download)].add(pair.mptcp.ratio_to(pair.mpquic));
     }
     let [upload, download] = found;
     let curves = vec![
@@ -138,13 +141,13 @@ pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
     let values = || pairs.iter().flat_map(|pair| [pair.mptcp, pair.mpquic]);
     let ends = values().min().zip(values().max());
     let ends = ends.and_then(|(low, high)| low.value().zip(high.value()));
-    let mut data = Table::new([
+    let mut data = DataTable::new([
         ("direction", "Direction"),
         ("mptcp_ms", "Multipath TCP"),
         ("mpquic_ms", "Multipath QUIC"),
     ]);
     let mut table =
-        Table::new([("direction", "Direction"), ("pairs", "Pairs"), ("mptcp_slower", "mptcp slower")]);
+        DataTable::new([("direction", "Direction"), ("pairs", "Pairs"), ("mptcp_slower", "mptcp slower")]);
     let mut series = Vec::new();
     for (direction, hue) in [(Direction::Upload, Hue::Upload), (Direction::Download, Hue::Download)] {
         let of: Vec<&PairFact> = pairs.iter().copied().filter(|pair| pair.direction == direction).collect();
@@ -155,7 +158,7 @@ pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
         table.rows.push(vec![
             Cell::text(direction.name()),
             Cell::Count(of.len() as u64),
-            Cell::Quantity(slower, super::shape::percent(slower)),
+            Cell::Quantity(slower, percent(slower)),
         ]);
         let points = points(&of);
         data.rows.extend(points.iter().map(|(mptcp, mpquic)| {

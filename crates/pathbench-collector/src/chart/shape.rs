@@ -1,9 +1,10 @@
 //! The shapes of charts: cumulative distributions, quartiles of groups, counts.
 
-use super::table::{Cell, Table};
-use super::{Chart, Meta};
-use crate::columns::Histogram;
+use super::document::{Chart, Meta};
+use super::table::{Cell, DataTable};
+use crate::columns::BucketHistogram;
 use pathbench_record::text::{duration_ms, scaled, three_digits};
+use pathbench_record::time::rfc3339_from_unix;
 use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, Series};
 
 /// Steps of a curve; more are finer than a pixel.
@@ -63,11 +64,11 @@ pub(super) struct Curve {
     pub(super) name: String,
     pub(super) hue: Hue,
     pub(super) is_dashed: bool,
-    pub(super) values: Histogram,
+    pub(super) values: BucketHistogram,
 }
 
 impl Curve {
-    pub(super) fn new(name: &str, hue: Hue, values: Histogram) -> Self {
+    pub(super) fn new(name: &str, hue: Hue, values: BucketHistogram) -> Self {
         Self { name: name.to_owned(), hue, is_dashed: false, values }
     }
 
@@ -90,7 +91,7 @@ fn quantile_columns(unit: Unit) -> impl Iterator<Item = (String, String)> {
         .map(move |(_, name, heading)| (format!("{name}{}", unit.suffix()), heading.to_owned()))
 }
 
-fn quantile_cells(values: &Histogram, unit: Unit) -> impl Iterator<Item = Cell> {
+fn quantile_cells(values: &BucketHistogram, unit: Unit) -> impl Iterator<Item = Cell> {
     QUANTILES.into_iter().map(move |(q, _, _)| unit.cell(values.quantile(q)))
 }
 
@@ -111,9 +112,10 @@ pub(super) fn distributions(meta: Meta, unit: Unit, curves: Vec<Curve>, referenc
         is_dashed: curve.is_dashed,
         marks: Marks::Line(steps(&curve.values)),
     });
-    let mut table = Table::new([("series", ""), ("n", "n")]);
+    let mut table = DataTable::new([("series", ""), ("n", "n")]);
     table.columns.extend(quantile_columns(unit));
-    let mut data = Table::new([("series", "Series"), ("value", "Value"), ("part", "Part up to the value")]);
+    let mut data =
+        DataTable::new([("series", "Series"), ("value", "Value"), ("part", "Part up to the value")]);
     data.columns[1].0 = format!("value{}", unit.suffix());
     for curve in &curves {
         let mut row = vec![Cell::text(&curve.name), Cell::Count(curve.values.total())];
@@ -131,7 +133,7 @@ pub(super) fn distributions(meta: Meta, unit: Unit, curves: Vec<Curve>, referenc
     Chart::new(meta, n, plot, table).with_data(data)
 }
 
-fn steps(values: &Histogram) -> Vec<(f64, f64)> {
+fn steps(values: &BucketHistogram) -> Vec<(f64, f64)> {
     let cumulative = values.cumulative();
     let each = cumulative.len().div_ceil(MOST_STEPS).max(1);
     let mut before = 0.0;
@@ -147,7 +149,7 @@ fn steps(values: &Histogram) -> Vec<(f64, f64)> {
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) detail: String,
-    pub(super) values: Vec<Histogram>,
+    pub(super) values: Vec<BucketHistogram>,
 }
 
 /// Medians with the middle half of the values, for each group and series.
@@ -159,11 +161,11 @@ pub(super) fn quartiles(
     reference: Option<f64>,
 ) -> Chart {
     let all = || groups.iter().flat_map(|group| &group.values);
-    let n = all().map(Histogram::total).sum();
+    let n = all().map(BucketHistogram::total).sum();
     let high = all().filter_map(|values| values.quantile(0.75)).reduce(f64::max);
     let shown: Vec<&Group> =
         groups.iter().filter(|group| group.values.iter().any(|values| values.total() > 0)).collect();
-    let mut table = Table::new([("group", what), ("series", "Transport"), ("n", "n")]);
+    let mut table = DataTable::new([("group", what), ("series", "Transport"), ("n", "n")]);
     table.columns.extend(quantile_columns(unit));
     let mut marks: Vec<Vec<Bar>> = vec![Vec::new(); series.len()];
     for (row, group) in shown.iter().enumerate() {
@@ -184,16 +186,16 @@ pub(super) fn quartiles(
     Chart::new(meta, n, Plot { axes, series: series.collect(), reference, ..Plot::default() }, table)
 }
 
-fn quartile_values(values: &Histogram) -> Option<[f64; 3]> {
+fn quartile_values(values: &BucketHistogram) -> Option<[f64; 3]> {
     Some([values.quantile(0.25)?, values.quantile(0.5)?, values.quantile(0.75)?])
 }
 
 /// Name, colour, and the values of each period with its start.
-pub(super) type Periods = (&'static str, Hue, Vec<(f64, Histogram)>);
+pub(super) type Periods = (&'static str, Hue, Vec<(f64, BucketHistogram)>);
 
 /// Medians of consecutive periods. A period without values interrupts no line: the next point continues it.
 pub(super) fn course(meta: Meta, unit: Unit, span: Option<(f64, f64)>, series: Vec<Periods>) -> Chart {
-    let mut table = Table::new([("series", "Transport"), ("day", "From"), ("n", "n")]);
+    let mut table = DataTable::new([("series", "Transport"), ("day", "From"), ("n", "n")]);
     table.columns.extend(quantile_columns(unit));
     let (mut n, mut high) = (0, 0.0_f64);
     let mut drawn = Vec::new();
@@ -203,7 +205,7 @@ pub(super) fn course(meta: Meta, unit: Unit, span: Option<(f64, f64)>, series: V
             let Some(median) = values.quantile(0.5) else { continue };
             points.push((at_s, median));
             (n, high) = (n + values.total(), high.max(median));
-            let mut cells = vec![Cell::text(name), Cell::text(super::day(at_s)), Cell::Count(values.total())];
+            let mut cells = vec![Cell::text(name), Cell::text(day(at_s)), Cell::Count(values.total())];
             cells.extend(quantile_cells(&values, unit));
             table.rows.push(cells);
         }
@@ -219,7 +221,7 @@ pub(super) fn course(meta: Meta, unit: Unit, span: Option<(f64, f64)>, series: V
 /// Counts of what the chart counts, by name, as bars with their part of `all`.
 pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, u64)]) -> Chart {
     let mut table =
-        Table::new([("name", what), (meta.noun, &capitalised(meta.noun)), ("part", "Part of all")]);
+        DataTable::new([("name", what), (meta.noun, &capitalised(meta.noun)), ("part", "Part of all")]);
     let most = rows.iter().map(|(_, _, count)| *count).max().filter(|most| *most > 0);
     let part = |count: u64| count as f64 / all.max(1) as f64;
     let bar = |(row, (_, _, count)): (usize, &(String, String, u64))| Bar {
@@ -244,6 +246,11 @@ pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, 
 fn capitalised(word: &str) -> String {
     let mut rest = word.chars();
     rest.next().into_iter().flat_map(char::to_uppercase).chain(rest).collect()
+}
+
+/// `2026-10-25` of a Unix time in seconds.
+pub(super) fn day(at_s: f64) -> String {
+    rfc3339_from_unix(at_s as i64).chars().take(10).collect()
 }
 
 pub(super) fn percent(part: f64) -> String {

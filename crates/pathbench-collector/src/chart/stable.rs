@@ -1,9 +1,10 @@
 //! Section III of the `MultipathTester` paper (De Coninck and Bonaventure, 2019): IPv4 against IPv6, and the two
 //! multipath transports in stable networks.
 
+use super::document::{Chart, Meta};
+use super::scene::Scene;
 use super::shape::{Curve, Unit, counts, distributions};
-use super::{Chart, Meta, Scene, hue};
-use crate::columns::Histogram;
+use crate::columns::BucketHistogram;
 use crate::facts::{Reach, measure};
 use pathbench_api::summary::Mode;
 use pathbench_record::network::AddressFamily;
@@ -52,14 +53,15 @@ pub(super) fn reachability(scene: &Scene, meta: Meta) -> Chart {
 }
 
 pub(super) fn completion(scene: &Scene, meta: Meta) -> Chart {
-    let mut values = vec![Histogram::default(); Transport::ALL.len()];
+    let mut values = vec![BucketHistogram::default(); Transport::ALL.len()];
     for pair in scene.columns.family_pairs(&scene.selection) {
-        if let Some(place) = Transport::ALL.iter().position(|one| *one == pair.transport) {
-            values[place].add(pair.ipv4.over(pair.ipv6));
+        if let Some(index) = Transport::ALL.iter().position(|one| *one == pair.transport) {
+            values[index].add(pair.ipv4.ratio_to(pair.ipv6));
         }
     }
     let curves = Transport::ALL.into_iter().zip(values).filter(|(transport, _)| scene.shows(*transport));
-    let curves = curves.map(|(transport, values)| Curve::new(transport.name(), hue(transport), values));
+    let curves =
+        curves.map(|(transport, values)| Curve::new(transport.name(), Hue::Transport(transport), values));
     let meta = meta
         .caption(
             "Figure 4 of the MultipathTester paper: flow completion time of the same file over IPv4 ÷ over IPv6.",
@@ -73,13 +75,13 @@ pub(super) fn completion(scene: &Scene, meta: Meta) -> Chart {
 /// Duration, goodput and maximum delay of Multipath TCP ÷ Multipath QUIC in the same result.
 pub(super) fn ratios(scene: &Scene, meta: Meta) -> Chart {
     let of = |patterns: &[(&str, &str)], name: &str, number: usize| {
-        let mut all = Histogram::default();
+        let mut all = BucketHistogram::default();
         for measure in patterns.iter().filter_map(|(pattern, figure)| measure(pattern, figure)) {
             let [mptcp, mpquic] =
                 [Transport::Mptcp, Transport::Mpquic].map(|one| scene.columns.figure(measure, one));
             scene.selection.for_each(|row| {
                 if scene.columns.mode(row) != Mode::Mobile && mptcp[row].is_present() {
-                    all.add(mptcp[row].over(mpquic[row]));
+                    all.add(mptcp[row].ratio_to(mpquic[row]));
                 }
             });
         }

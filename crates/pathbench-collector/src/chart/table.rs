@@ -87,13 +87,13 @@ pub fn csv_text(text: &str) -> String {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Table {
+pub struct DataTable {
     /// Name in files, heading in pages.
     pub columns: Vec<(String, String)>,
     pub rows: Vec<Vec<Cell>>,
 }
 
-impl Table {
+impl DataTable {
     pub fn new<const N: usize>(columns: [(&str, &str); N]) -> Self {
         let columns = columns.map(|(name, heading)| (name.to_owned(), heading.to_owned())).into();
         Self { columns, rows: Vec::new() }

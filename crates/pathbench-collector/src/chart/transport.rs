@@ -1,9 +1,10 @@
 //! Figures by transport.
 
+use super::document::{Chart, Meta};
 use super::gain::days;
+use super::scene::{MOST_GROUPS, Scene};
 use super::shape::{Group, Unit, course, quartiles};
-use super::{Chart, MOST_GROUPS, Meta, Scene, hue};
-use crate::columns::{Dimension, Histogram};
+use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::measure;
 use pathbench_record::transport::Transport;
 use pathbench_report::plot::Hue;
@@ -21,7 +22,7 @@ const PATTERNS: [(&str, &str); 4] = [
 ];
 
 fn series(scene: &Scene) -> Vec<(&'static str, Hue)> {
-    scene.transports.iter().map(|transport| (transport.name(), hue(*transport))).collect()
+    scene.transports.iter().map(|transport| (transport.name(), Hue::Transport(*transport))).collect()
 }
 
 fn group(scene: &Scene, (pattern, name): (&str, &str), figure: &str) -> Option<Group> {
@@ -29,8 +30,8 @@ fn group(scene: &Scene, (pattern, name): (&str, &str), figure: &str) -> Option<G
     let of = |transport: &Transport| {
         scene.columns.histogram(&scene.selection, scene.columns.figure(measure, *transport))
     };
-    let values: Vec<Histogram> = scene.transports.iter().map(of).collect();
-    let detail = format!("n = {}", values.iter().map(Histogram::total).sum::<u64>());
+    let values: Vec<BucketHistogram> = scene.transports.iter().map(of).collect();
+    let detail = format!("n = {}", values.iter().map(BucketHistogram::total).sum::<u64>());
     Some(Group { name: name.to_owned(), detail, values })
 }
 
@@ -74,7 +75,7 @@ pub(super) fn max_delay(scene: &Scene, meta: Meta) -> Chart {
 
 pub(super) fn max_delay_by_kind(scene: &Scene, meta: Meta) -> Chart {
     let members = scene.columns.members(&scene.selection, Dimension::Kind, (0, MOST_GROUPS));
-    let mut values = vec![vec![Histogram::default(); scene.transports.len()]; members.members.len()];
+    let mut values = vec![vec![BucketHistogram::default(); scene.transports.len()]; members.members.len()];
     let measure = measure("interactive", "delay_max_ms").unwrap_or_default();
     let columns: Vec<_> = scene.transports.iter().map(|one| scene.columns.figure(measure, *one)).collect();
     scene.columns.for_each_member(&scene.selection, &members, |row, member| {
@@ -82,7 +83,7 @@ pub(super) fn max_delay_by_kind(scene: &Scene, meta: Meta) -> Chart {
     });
     let groups = members.members.iter().zip(values).map(|(member, values)| Group {
         name: member.name.clone(),
-        detail: format!("n = {}", values.iter().map(Histogram::total).sum::<u64>()),
+        detail: format!("n = {}", values.iter().map(BucketHistogram::total).sum::<u64>()),
         values,
     });
     let words = "The larger of both directions. A result with networks of several kinds counts in each.";
@@ -95,12 +96,12 @@ pub(super) fn goodput_over_time(scene: &Scene, meta: Meta) -> Chart {
     let measure = measure("throughput-download", "goodput_mbps").unwrap_or_default();
     let Some(period) = scene.period() else { return course(meta, Unit::Mbps, None, Vec::new()) };
     let of = |transport: &Transport| {
-        let mut values = vec![Histogram::default(); period.count];
+        let mut values = vec![BucketHistogram::default(); period.count];
         let column = scene.columns.figure(measure, *transport);
-        scene.columns.for_each_period(&scene.selection, period, |row, place| values[place].add(column[row]));
+        scene.columns.for_each_period(&scene.selection, period, |row, index| values[index].add(column[row]));
         let values = values.into_iter().enumerate();
-        let values = values.map(|(place, values)| (period.start_s(place), values)).collect();
-        (transport.name(), hue(*transport), values)
+        let values = values.map(|(index, values)| (period.start_s(index), values)).collect();
+        (transport.name(), Hue::Transport(*transport), values)
     };
     let words = format!("Median of each {}.", days(period.days()));
     let span = (period.start_s(0), period.start_s(period.count));

@@ -1,9 +1,10 @@
-//! Who measures what: section II-C of the `MultipathTester` paper (De Coninck and Bonaventure, 2019).
+//! Agents, networks and results: section II-C of the `MultipathTester` paper (De Coninck and Bonaventure, 2019).
 
+use super::document::{Chart, Meta};
 use super::gain::days;
-use super::shape::{counts, percent};
-use super::table::{Cell, Table};
-use super::{Chart, MOST_GROUPS, Meta, Scene, day};
+use super::scene::{MOST_GROUPS, Scene};
+use super::shape::{counts, day, percent};
+use super::table::{Cell, DataTable};
 use crate::columns::Dimension;
 use pathbench_report::plot::{Axis, Hue, Marks, Plot, Series};
 
@@ -17,7 +18,7 @@ pub(super) fn totals(scene: &Scene, meta: Meta) -> Chart {
     let mut chart = counts(meta.caption(caption).x("results").counting("results"), "Mode", all, &rows);
     let (agents, networks) = scene.columns.distinct(&scene.selection);
     let distinct = |dimension| scene.columns.distinct_values(&scene.selection, dimension);
-    let mut table = Table::new([("name", ""), ("count", "Number"), ("part", "Part of all results")]);
+    let mut table = DataTable::new([("name", ""), ("count", "Number"), ("part", "Part of all results")]);
     for (name, count) in [
         ("results", all),
         ("agents", agents),
@@ -37,13 +38,13 @@ pub(super) fn totals(scene: &Scene, meta: Meta) -> Chart {
 }
 
 pub(super) fn per_day(scene: &Scene, meta: Meta) -> Chart {
-    let mut table = Table::new([("day", "From"), ("results", "Results")]);
+    let mut table = DataTable::new([("day", "From"), ("results", "Results")]);
     let Some(period) = scene.period() else { return Chart::new(meta, 0, Plot::default(), table) };
     let mut results = vec![0_u64; period.count];
-    scene.columns.for_each_period(&scene.selection, period, |_, place| results[place] += 1);
+    scene.columns.for_each_period(&scene.selection, period, |_, index| results[index] += 1);
     let half = f64::from(period.length_s) / 2.0;
-    let columns = results.iter().enumerate().map(|(place, count)| {
-        let at_s = period.start_s(place);
+    let columns = results.iter().enumerate().map(|(index, count)| {
+        let at_s = period.start_s(index);
         table.rows.push(vec![Cell::text(day(at_s)), Cell::Count(*count)]);
         (at_s + half, *count as f64, format!("{}: {count}", day(at_s)))
     });
@@ -57,7 +58,7 @@ pub(super) fn per_day(scene: &Scene, meta: Meta) -> Chart {
     Chart::new(meta, scene.selection.len() as u64, plot, table)
 }
 
-pub(super) fn by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
+pub(super) fn counts_by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {
     let least = scene.least_agents(dimension);
     let members = scene.columns.members(&scene.selection, dimension, (least, MOST_GROUPS));
     let rows: Vec<(String, String, u64)> = members

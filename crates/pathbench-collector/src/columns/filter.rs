@@ -50,12 +50,12 @@ impl Filter {
 
 /// A set of rows, one bit each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selection {
+pub struct RowSelection {
     words: Vec<u64>,
     count: usize,
 }
 
-impl Selection {
+impl RowSelection {
     pub const fn len(&self) -> usize {
         self.count
     }
@@ -122,20 +122,20 @@ fn wanted(number: Option<u16>) -> u16 {
 }
 
 impl Columns {
-    pub fn select(&self, filter: &Filter) -> Selection {
+    pub fn select(&self, filter: &Filter) -> RowSelection {
         let mut words = vec![0_u64; self.len().div_ceil(64)];
         let mut count = 0;
-        let passes = Passes::of(self, filter);
+        let passes = Passes::new(self, filter);
         for (index, word) in words.iter_mut().enumerate() {
             let rows = index * 64..(index * 64 + 64).min(self.len());
             *word = rows.enumerate().fold(0, |word, (bit, row)| word | u64::from(passes.row(row)) << bit);
             count += word.count_ones() as usize;
         }
-        Selection { words, count }
+        RowSelection { words, count }
     }
 
     /// The results of `selection` with this mode.
-    pub fn of_mode(&self, selection: &Selection, mode: Mode) -> Selection {
+    pub fn of_mode(&self, selection: &RowSelection, mode: Mode) -> RowSelection {
         let mut words = vec![0_u64; selection.words.len()];
         let mut count = 0;
         selection.for_each(|row| {
@@ -144,7 +144,7 @@ impl Columns {
                 count += 1;
             }
         });
-        Selection { words, count }
+        RowSelection { words, count }
     }
 }
 
@@ -166,7 +166,7 @@ struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    fn of(columns: &'a Columns, filter: &Filter) -> Self {
+    fn new(columns: &'a Columns, filter: &Filter) -> Self {
         let is_operator = filter.viewer == Viewer::Operator;
         let bits = Transport::ALL.into_iter().zip(0..).filter(|(one, _)| filter.transports.contains(one));
         let number = |names: &super::Names, wanted_name: &Option<String>| {

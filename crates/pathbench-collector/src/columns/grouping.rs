@@ -1,7 +1,7 @@
 //! Results by a dimension or by time.
 
 use super::names::{NONE, Names};
-use super::{Columns, KeySet, Selection};
+use super::{Columns, KeySet, RowSelection};
 use crate::facts::{KINDS, MODES};
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub struct Members {
     /// Most results first.
     pub members: Vec<Member>,
     /// Number of a value → position in `members`.
-    places: Vec<Option<u16>>,
+    indexes: Vec<Option<u16>>,
 }
 
 /// Rows of equal length in time.
@@ -85,13 +85,13 @@ impl Period {
     }
 
     #[inline]
-    pub fn place(&self, at_s: u32) -> Option<usize> {
-        let place = (at_s.checked_sub(self.first_s)? / self.length_s) as usize;
-        (place < self.count).then_some(place)
+    pub fn index_at(&self, at_s: u32) -> Option<usize> {
+        let index = (at_s.checked_sub(self.first_s)? / self.length_s) as usize;
+        (index < self.count).then_some(index)
     }
 
-    pub fn start_s(&self, place: usize) -> f64 {
-        f64::from(self.first_s) + place as f64 * f64::from(self.length_s)
+    pub fn start_s(&self, index: usize) -> f64 {
+        f64::from(self.first_s) + index as f64 * f64::from(self.length_s)
     }
 
     pub const fn days(&self) -> u32 {
@@ -105,7 +105,7 @@ impl Columns {
     #[inline]
     fn for_each_value(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         dimension: Dimension,
         mut visit: impl FnMut(usize, usize),
     ) {
@@ -165,7 +165,7 @@ impl Columns {
     /// The values of a dimension among the selected rows. A value of fewer than `least_agents` agents is left out.
     pub fn members(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         dimension: Dimension,
         (least_agents, most): (u64, usize),
     ) -> Members {
@@ -179,17 +179,17 @@ impl Columns {
         let mut chosen: Vec<(usize, u64)> = order.into_iter().zip(agents).collect();
         chosen.retain(|(_, agents)| *agents >= least_agents);
         chosen.truncate(most);
-        let mut places = vec![None; all];
-        chosen.iter().zip(0..).for_each(|((value, _), place)| places[*value] = Some(place));
+        let mut indexes = vec![None; all];
+        chosen.iter().zip(0..).for_each(|((value, _), index)| indexes[*value] = Some(index));
         let member = |(value, agents): &(usize, u64)| Member {
             name: self.name_of(dimension, *value),
             results: results[*value],
             agents: *agents,
         };
-        Members { dimension, members: chosen.iter().map(member).collect(), places }
+        Members { dimension, members: chosen.iter().map(member).collect(), indexes }
     }
 
-    fn results_by_value(&self, selection: &Selection, dimension: Dimension) -> Vec<u64> {
+    fn results_by_value(&self, selection: &RowSelection, dimension: Dimension) -> Vec<u64> {
         let all = self.names_of(dimension).map_or(KINDS.len().max(MODES.len()) + 1, Names::count_numbers);
         let mut results = vec![0_u64; all];
         self.for_each_value(selection, dimension, |_, value| {
@@ -202,12 +202,12 @@ impl Columns {
     }
 
     /// Values that the selected rows have, without the absent one.
-    pub fn distinct_values(&self, selection: &Selection, dimension: Dimension) -> usize {
+    pub fn distinct_values(&self, selection: &RowSelection, dimension: Dimension) -> usize {
         self.results_by_value(selection, dimension).iter().filter(|results| **results > 0).count()
     }
 
     /// Sequence numbers of the selected rows by day of their start (days of Unix time), in order.
-    pub fn by_day(&self, selection: &Selection) -> BTreeMap<u32, Vec<u64>> {
+    pub fn by_day(&self, selection: &RowSelection) -> BTreeMap<u32, Vec<u64>> {
         let mut days: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         selection
             .for_each(|row| days.entry(self.started_s[row] / DAY_S).or_default().push(self.sequence[row]));
@@ -217,17 +217,17 @@ impl Columns {
     /// Distinct agents of each of `values`.
     fn agents_of(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         dimension: Dimension,
         values: &[usize],
         all: usize,
     ) -> Vec<u64> {
-        let mut places = vec![None; all];
-        values.iter().enumerate().for_each(|(place, value)| places[*value] = Some(place));
+        let mut indexes = vec![None; all];
+        values.iter().enumerate().for_each(|(index, value)| indexes[*value] = Some(index));
         let mut agents = vec![KeySet::default(); values.len()];
         self.for_each_value(selection, dimension, |row, value| {
-            if let Some(place) = places.get(value).copied().flatten() {
-                agents[place].insert(self.agent[row]);
+            if let Some(index) = indexes.get(value).copied().flatten() {
+                agents[index].insert(self.agent[row]);
             }
         });
         agents.iter().map(KeySet::count).collect()
@@ -236,13 +236,13 @@ impl Columns {
     /// Calls `visit` with a row and the position of each of its values in `members`.
     pub fn for_each_member(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         members: &Members,
         mut visit: impl FnMut(usize, usize),
     ) {
         self.for_each_value(selection, members.dimension, |row, value| {
-            if let Some(place) = members.places.get(value).copied().flatten() {
-                visit(row, place.into());
+            if let Some(index) = members.indexes.get(value).copied().flatten() {
+                visit(row, index.into());
             }
         });
     }
@@ -250,13 +250,13 @@ impl Columns {
     /// Calls `visit` with a row and its period.
     pub fn for_each_period(
         &self,
-        selection: &Selection,
+        selection: &RowSelection,
         period: Period,
         mut visit: impl FnMut(usize, usize),
     ) {
         selection.for_each(|row| {
-            if let Some(place) = period.place(self.started_s[row]) {
-                visit(row, place);
+            if let Some(index) = period.index_at(self.started_s[row]) {
+                visit(row, index);
             }
         });
     }

@@ -10,19 +10,19 @@ const _: () = assert!(BUCKETS <= HALF);
 
 /// The distribution of a figure over results.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Histogram {
+pub struct BucketHistogram {
     /// By bucket, then by negative bucket. Absent figures are in slot 0, so that counting needs no branch.
     counts: Box<[u32; 2 * HALF]>,
 }
 
 #[expect(clippy::large_stack_arrays, reason = "32 KiB; the length of the type saves a check for each value")]
-impl Default for Histogram {
+impl Default for BucketHistogram {
     fn default() -> Self {
         Self { counts: Box::new([0; 2 * HALF]) }
     }
 }
 
-impl Histogram {
+impl BucketHistogram {
     /// Absent figures do not count.
     #[inline]
     pub fn add(&mut self, bucket: Bucket) {

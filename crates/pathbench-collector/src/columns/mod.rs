@@ -7,16 +7,16 @@ mod grouping;
 mod histogram;
 mod names;
 
-pub use filter::{Filter, Selection};
+pub use filter::{Filter, RowSelection};
 pub use grouping::{Dimension, Member, Members, Period};
-pub use histogram::Histogram;
+pub use histogram::BucketHistogram;
 pub use names::KeySet;
 use names::{Keys, Names};
 
 use crate::facts::{
     Bucket, Facts, FamilyFact, GAINS, Handover, MEASURES, PairFact, Reach, TRANSPORTS, decode,
 };
-use crate::store::Change;
+use crate::store::ResultChange;
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::summary::Mode;
@@ -89,14 +89,14 @@ impl<T: Copy> Rows<T> {
         self.item.extend(items);
     }
 
-    fn of<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = &'a T> {
+    fn selected<'a>(&'a self, selection: &'a RowSelection) -> impl Iterator<Item = &'a T> {
         let pairs = self.row.iter().zip(&self.item);
         pairs.filter(|(row, _)| selection.has(**row as usize)).map(|(_, item)| item)
     }
 
-    /// `places` has the new row of each kept row.
-    fn compact(&mut self, places: &[Option<u32>]) {
-        let kept = self.row.iter().map(|row| places[*row as usize]);
+    /// `new_rows` has the new row of each kept row.
+    fn compact(&mut self, new_rows: &[Option<u32>]) {
+        let kept = self.row.iter().map(|row| new_rows[*row as usize]);
         let (row, item) = kept.zip(&self.item).filter_map(|(row, item)| Some((row?, *item))).unzip();
         (self.row, self.item) = (row, item);
     }
@@ -167,19 +167,19 @@ impl Columns {
     }
 
     /// Applies changes in the order of their sequence numbers; those that were applied before have no effect.
-    pub fn apply(&mut self, changes: &[Change]) {
+    pub fn apply(&mut self, changes: &[ResultChange]) {
         let mut deleted = HashSet::new();
         for change in changes {
-            let (Change::Added { sequence, .. } | Change::Deleted { sequence, .. }) = change;
+            let (ResultChange::Added { sequence, .. } | ResultChange::Deleted { sequence, .. }) = change;
             if *sequence <= self.last_sequence {
                 continue;
             }
             self.last_sequence = *sequence;
             match change {
-                Change::Deleted { id, .. } => {
+                ResultChange::Deleted { id, .. } => {
                     deleted.insert(*id);
                 }
-                Change::Added { sequence, id, agent, consent, facts, .. } => match decode(facts) {
+                ResultChange::Added { sequence, id, agent, consent, facts, .. } => match decode(facts) {
                     Ok(facts) => self.add(*sequence, (*id, *agent, *consent), &facts),
                     Err(_) => self.unreadable += 1,
                 },
@@ -238,13 +238,13 @@ impl Columns {
 
     fn compact(&mut self) {
         let mut next = 0;
-        let place = |deleted: &bool| {
-            let place = (!deleted).then_some(next);
+        let new_row = |deleted: &bool| {
+            let row = (!deleted).then_some(next);
             next += u32::from(!deleted);
-            place
+            row
         };
         let deleted = std::mem::take(&mut self.deleted);
-        let places: Vec<Option<u32>> = deleted.iter().map(place).collect();
+        let new_rows: Vec<Option<u32>> = deleted.iter().map(new_row).collect();
         retain(&mut self.sequence, &deleted);
         retain(&mut self.id, &deleted);
         retain(&mut self.started_s, &deleted);
@@ -260,9 +260,9 @@ impl Columns {
         retain(&mut self.public, &deleted);
         self.figures.iter_mut().chain(&mut self.gains).for_each(|column| retain(column, &deleted));
         retain(&mut self.reachability, &deleted);
-        self.handovers.compact(&places);
-        self.delay_pairs.compact(&places);
-        self.family_pairs.compact(&places);
+        self.handovers.compact(&new_rows);
+        self.delay_pairs.compact(&new_rows);
+        self.family_pairs.compact(&new_rows);
         self.deleted = vec![false; self.sequence.len()];
         self.deletions = 0;
     }
@@ -272,7 +272,7 @@ impl Columns {
     }
 
     /// Up to `limit` sequence numbers below `before`, from the newest.
-    pub fn newest(&self, selection: &Selection, before: Option<u64>, limit: usize) -> Vec<u64> {
+    pub fn newest(&self, selection: &RowSelection, before: Option<u64>, limit: usize) -> Vec<u64> {
         let end = before.map_or(self.len(), |before| self.sequence.partition_point(|one| *one < before));
         selection.descending(end).take(limit).map(|row| self.sequence[row]).collect()
     }
@@ -287,20 +287,20 @@ impl Columns {
         &self.gains[index]
     }
 
-    pub fn handovers<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = &'a Handover> {
-        self.handovers.of(selection)
+    pub fn handovers<'a>(&'a self, selection: &'a RowSelection) -> impl Iterator<Item = &'a Handover> {
+        self.handovers.selected(selection)
     }
 
-    pub fn delay_pairs<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = &'a PairFact> {
-        self.delay_pairs.of(selection)
+    pub fn delay_pairs<'a>(&'a self, selection: &'a RowSelection) -> impl Iterator<Item = &'a PairFact> {
+        self.delay_pairs.selected(selection)
     }
 
-    pub fn family_pairs<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = &'a FamilyFact> {
-        self.family_pairs.of(selection)
+    pub fn family_pairs<'a>(&'a self, selection: &'a RowSelection) -> impl Iterator<Item = &'a FamilyFact> {
+        self.family_pairs.selected(selection)
     }
 
     pub fn reach(&self, row: usize, transport: Transport, family: AddressFamily) -> Reach {
-        Reach::of(self.reachability[row], transport, family)
+        Reach::from_bits(self.reachability[row], transport, family)
     }
 
     pub fn mode(&self, row: usize) -> Mode {
@@ -308,7 +308,7 @@ impl Columns {
     }
 
     /// Unix time of the first and the last start, in seconds.
-    pub fn span_s(&self, selection: &Selection) -> Option<(u32, u32)> {
+    pub fn span_s(&self, selection: &RowSelection) -> Option<(u32, u32)> {
         let mut span: Option<(u32, u32)> = None;
         selection.for_each_of(&self.started_s, |at| {
             span = Some(span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
@@ -317,7 +317,7 @@ impl Columns {
     }
 
     /// Numbers of distinct agents, and of distinct networks of clients.
-    pub fn distinct(&self, selection: &Selection) -> (u64, u64) {
+    pub fn distinct(&self, selection: &RowSelection) -> (u64, u64) {
         let (mut agents, mut networks) = (KeySet::default(), KeySet::default());
         selection.for_each_of(&self.agent, |agent| agents.insert(agent));
         selection
@@ -325,18 +325,18 @@ impl Columns {
         (agents.count(), networks.count())
     }
 
-    pub fn histogram(&self, selection: &Selection, column: &[Bucket]) -> Histogram {
-        let mut histogram = Histogram::default();
+    pub fn histogram(&self, selection: &RowSelection, column: &[Bucket]) -> BucketHistogram {
+        let mut histogram = BucketHistogram::default();
         selection.for_each_of(column, |bucket| histogram.add(bucket));
         histogram
     }
 
     /// The quotient of two columns, row by row.
-    pub fn ratios(&self, selection: &Selection, one: &[Bucket], other: &[Bucket]) -> Histogram {
-        let mut histogram = Histogram::default();
+    pub fn ratios(&self, selection: &RowSelection, one: &[Bucket], other: &[Bucket]) -> BucketHistogram {
+        let mut histogram = BucketHistogram::default();
         selection.for_each(|row| {
             if one[row].is_present() && other[row].is_present() {
-                histogram.add(one[row].over(other[row]));
+                histogram.add(one[row].ratio_to(other[row]));
             }
         });
         histogram

@@ -1,12 +1,14 @@
 //! Backup, restoration and check of a collector's data.
 
-use super::options::PlaceArgs;
-use super::stores::{Opening, Stores, within_directory};
-use super::{Failure, secret};
+use super::directory::{Opening, within_directory};
+use super::failure::Failure;
+use super::options::StorageArgs;
+use super::secret;
+use super::stores::Stores;
 use crate::clock::Clock;
 use crate::columns::{Columns, Filter};
-use crate::maintenance::{self, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY, Source};
-use crate::reader::{self, Reader};
+use crate::maintenance::{self, BackupSource, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY};
+use crate::reader::{self, ResultReader};
 use crate::viewer::Viewer;
 use std::fs;
 use std::path::Path;
@@ -27,30 +29,30 @@ impl From<MaintenanceError> for Failure {
 }
 
 pub(super) fn backup(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     to: &Path,
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
     // A backup without the key makes all tokens invalid.
-    let secret = secret::text(&secret::path(place, Opening::Existing)?)?;
-    let stores = Stores::open(place, Opening::Existing, clock)?;
-    let source = stores.sqlite.as_deref().map_or(Source::Postgres, Source::Sqlite);
+    let secret = secret::text(&secret::path(storage, Opening::Existing)?)?;
+    let stores = Stores::open(storage, Opening::Existing, clock)?;
+    let source = stores.sqlite.as_deref().map_or(BackupSource::Postgres, BackupSource::Sqlite);
     let made = maintenance::backup(source, stores.raw.as_ref(), to, clock.unix_ms())?;
     secret::write(&to.join(secret::FILE), &secret)?;
     print(&format!("{}: database, {}, secret key\n", to.display(), counted(made.segments, "segment")));
     Ok(())
 }
 
-pub(super) fn restore(place: &PlaceArgs, from: &Path, print: Print<'_>) -> Result<(), Failure> {
-    if place.database.is_some() || place.raw.is_some() {
+pub(super) fn restore(storage: &StorageArgs, from: &Path, print: Print<'_>) -> Result<(), Failure> {
+    if storage.database.is_some() || storage.raw.is_some() {
         return Err(Failure::bad_input(
             "restore fills a directory: use it without --database and --raw, or pg_restore",
         ));
     }
     let secret = secret::text(&from.join(secret::FILE))?;
-    let key = secret::path(place, Opening::Create)?;
-    let database = within_directory(place, DATABASE_FILE, Opening::Create)?;
+    let key = secret::path(storage, Opening::Create)?;
+    let database = within_directory(storage, DATABASE_FILE, Opening::Create)?;
     // Before the data: a start without the key would make another one.
     let is_new = !key.exists();
     if is_new {
@@ -61,7 +63,7 @@ pub(super) fn restore(place: &PlaceArgs, from: &Path, print: Print<'_>) -> Resul
             key.display()
         )));
     }
-    let raw = within_directory(place, RAW_DIRECTORY, Opening::Create)?;
+    let raw = within_directory(storage, RAW_DIRECTORY, Opening::Create)?;
     let restored = maintenance::restore(from, &database, &raw).inspect_err(|_| {
         if is_new {
             let _ = fs::remove_file(&key);
@@ -72,13 +74,13 @@ pub(super) fn restore(place: &PlaceArgs, from: &Path, print: Print<'_>) -> Resul
 }
 
 pub(super) fn check(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     digests: bool,
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let stores = Stores::open(place, Opening::Existing, clock)?;
-    let depth = if digests { Depth::Digests } else { Depth::Places };
+    let stores = Stores::open(storage, Opening::Existing, clock)?;
+    let depth = if digests { Depth::Digests } else { Depth::Ranges };
     let problems = maintenance::check(stores.database.as_ref(), stores.raw.as_ref(), depth)?;
     if problems.is_empty() {
         print("no problem found\n");
@@ -94,16 +96,16 @@ pub(super) fn check(
 }
 
 pub(super) fn export(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     to: &Path,
     all: bool,
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let stores = Stores::open(place, Opening::Existing, clock)?;
+    let stores = Stores::open(storage, Opening::Existing, clock)?;
     let columns = Arc::new(RwLock::new(Columns::default()));
     reader::load(stores.database.as_ref(), &columns).map_err(Failure::failed)?;
-    let reader = Reader::new(stores.database, stores.raw, columns, Arc::clone(clock));
+    let reader = ResultReader::new(stores.database, stores.raw, columns, Arc::clone(clock));
     let viewer = if all { Viewer::Operator } else { Viewer::Everybody };
     let days = reader.export(&Filter::new(viewer), to).map_err(Failure::failed)?;
     print(&format!("{}: {}\n", to.display(), counted(days as u64, "day")));

@@ -1,45 +1,23 @@
 //! The command line of the collector.
 
+mod demo;
+mod directory;
+mod failure;
 mod maintenance;
 mod operator;
 pub mod options;
 mod secret;
 mod serve;
-pub(crate) mod stores;
+mod stores;
 mod tls;
+
+pub use failure::{Exit, Failure};
 
 use crate::clock::Clock;
 use options::{Action, Cli};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// Exit codes of Pathbench.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    Done = 0,
-    Failed = 1,
-    BadInput = 2,
-    HostCannot = 7,
-}
-
-#[derive(Debug)]
-pub struct Failure {
-    pub exit: Exit,
-    pub message: String,
-}
-
-impl Failure {
-    pub fn failed(message: impl Display) -> Self {
-        Self { exit: Exit::Failed, message: message.to_string() }
-    }
-
-    pub fn bad_input(message: impl Display) -> Self {
-        Self { exit: Exit::BadInput, message: message.to_string() }
-    }
-}
 
 /// Set by the first SIGINT or SIGTERM; a second one ends the process.
 fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
@@ -54,19 +32,19 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 
 /// Runs a command line; standard output gets what `print` is called with.
 pub fn run(cli: &Cli, clock: &Arc<dyn Clock>, print: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    let place = &cli.place;
+    let storage = &cli.storage;
     match &cli.action {
-        None => serve::serve(place, &cli.serve, clock, print),
-        Some(Action::Token(args)) => operator::token(place, args, clock.as_ref(), print),
-        Some(Action::Server(action)) => operator::server(place, action, clock, print),
-        Some(Action::Experiment(action)) => operator::experiment(place, action, clock, print),
-        Some(Action::Agents) => operator::agents(place, clock, print),
-        Some(Action::Delete { id }) => operator::delete(place, *id, clock, print),
-        Some(Action::Backup { to }) => maintenance::backup(place, to, clock, print),
-        Some(Action::Restore { from }) => maintenance::restore(place, from, print),
-        Some(Action::Check { digests }) => maintenance::check(place, *digests, clock, print),
-        Some(Action::Export { to, all }) => maintenance::export(place, to, *all, clock, print),
-        Some(Action::Demo(args)) => crate::demo::demo(place, args, clock, &stop_flag()?, print),
+        None => serve::serve(storage, &cli.serve, clock, print),
+        Some(Action::Token(args)) => operator::token(storage, args, clock.as_ref(), print),
+        Some(Action::Server(action)) => operator::server(storage, action, clock, print),
+        Some(Action::Experiment(action)) => operator::experiment(storage, action, clock, print),
+        Some(Action::Agents) => operator::agents(storage, clock, print),
+        Some(Action::Delete { id }) => operator::delete(storage, *id, clock, print),
+        Some(Action::Backup { to }) => maintenance::backup(storage, to, clock, print),
+        Some(Action::Restore { from }) => maintenance::restore(storage, from, print),
+        Some(Action::Check { digests }) => maintenance::check(storage, *digests, clock, print),
+        Some(Action::Export { to, all }) => maintenance::export(storage, to, *all, clock, print),
+        Some(Action::Demo(args)) => demo::demo(storage, args, clock, &stop_flag()?, print),
         Some(Action::Openapi) => {
             let document = crate::http::openapi::document();
             print(&format!("{document:#}\n"));

@@ -1,12 +1,13 @@
 //! Tokens, servers, experiments, agents and deletions, on the collector's host.
 
-use super::options::{ExperimentAction, PlaceArgs, ServerAction, TokenArgs};
-use super::stores::{self, Opening};
-use super::{Failure, secret};
+use super::directory::Opening;
+use super::failure::Failure;
+use super::options::{ExperimentAction, ServerAction, StorageArgs, TokenArgs};
+use super::{secret, stores};
 use crate::clock::Clock;
-use crate::keys::Purpose;
+use crate::keys::KeyPurpose;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
-use crate::store::{Database, Deletion, Document, Kind, StoreError};
+use crate::store::{Database, Deletion, Document, DocumentKind, StoreError};
 use pathbench_api::Uuid;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
@@ -25,13 +26,13 @@ type Print<'a> = &'a mut dyn FnMut(&str);
 const LONGEST_FILE_BYTES: u64 = 64 << 10;
 
 pub(super) fn token(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     args: &TokenArgs,
     clock: &dyn Clock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let purpose = if args.admin { Purpose::Admin } else { Purpose::Submit };
-    let key = secret::keys(place, Opening::Existing)?.token_key(purpose);
+    let purpose = if args.admin { KeyPurpose::Admin } else { KeyPurpose::Submit };
+    let key = secret::keys(storage, Opening::Existing)?.token_key(purpose);
     let token = key.mint(&args.name, clock.unix_ms() / 1000, args.valid.0).map_err(Failure::bad_input)?;
     print(&format!("{token}\n"));
     Ok(())
@@ -39,7 +40,7 @@ pub(super) fn token(
 
 fn put(
     database: &dyn Database,
-    kind: Kind,
+    kind: DocumentKind,
     key: &Name,
     body: &impl Serialize,
     clock: &Arc<dyn Clock>,
@@ -47,11 +48,14 @@ fn put(
     put_record(database, kind, key.as_str(), body, clock.unix_ms()).map_err(Failure::failed)
 }
 
-fn all<T: DeserializeOwned>(database: &dyn Database, kind: Kind) -> Result<Vec<(Document, T)>, Failure> {
+fn all<T: DeserializeOwned>(
+    database: &dyn Database,
+    kind: DocumentKind,
+) -> Result<Vec<(Document, T)>, Failure> {
     records(database, kind).map_err(Failure::failed)
 }
 
-fn removed(outcome: Result<bool, StoreError>, kind: Kind, name: &Name) -> Result<(), Failure> {
+fn removed(outcome: Result<bool, StoreError>, kind: DocumentKind, name: &Name) -> Result<(), Failure> {
     match outcome {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::bad_input(format!("there is no {} `{name}`", kind.name()))),
@@ -66,24 +70,24 @@ fn ago(clock: &Arc<dyn Clock>, then_ms: u64) -> String {
 }
 
 pub(super) fn server(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     action: &ServerAction,
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let database = stores::database(place, clock)?;
+    let database = stores::database(storage, clock)?;
     match action {
         ServerAction::Add { name, address, key } => {
             if let Some(address) = address {
                 ServerName::parse(address, 4433).map_err(Failure::bad_input)?;
             }
-            let text = secret::keys(place, Opening::Existing)?.text(Purpose::Server(name));
+            let text = secret::keys(storage, Opening::Existing)?.text(KeyPurpose::Server(name));
             if let Some(file) = key {
                 secret::write(file, &format!("{text}\n"))?;
             }
             put(
                 database.as_ref(),
-                Kind::Server,
+                DocumentKind::Server,
                 name,
                 &RegisteredServer { address: address.clone() },
                 clock,
@@ -99,11 +103,11 @@ pub(super) fn server(
             Ok(())
         }
         ServerAction::Remove { name } => {
-            removed(remove_server(database.as_ref(), name.as_str()), Kind::Server, name)
+            removed(remove_server(database.as_ref(), name.as_str()), DocumentKind::Server, name)
         }
         ServerAction::List => {
-            let reports: Vec<(Document, KnownServer)> = all(database.as_ref(), Kind::ServerReport)?;
-            for (document, registered) in all::<RegisteredServer>(database.as_ref(), Kind::Server)? {
+            let reports: Vec<(Document, KnownServer)> = all(database.as_ref(), DocumentKind::ServerReport)?;
+            for (document, registered) in all::<RegisteredServer>(database.as_ref(), DocumentKind::Server)? {
                 let report = reports.iter().find(|(report, _)| report.key == document.key);
                 let line = match report {
                     None => format!(
@@ -128,7 +132,7 @@ pub(super) fn server(
 }
 
 pub(super) fn experiment(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     action: &ExperimentAction,
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
@@ -136,16 +140,17 @@ pub(super) fn experiment(
     match action {
         ExperimentAction::Put { file } => {
             let experiment = read_experiment(file)?;
-            let database = stores::database(place, clock)?;
-            put(database.as_ref(), Kind::Experiment, &experiment.name, &experiment, clock)
+            let database = stores::database(storage, clock)?;
+            put(database.as_ref(), DocumentKind::Experiment, &experiment.name, &experiment, clock)
         }
         ExperimentAction::Remove { name } => {
-            let outcome = stores::database(place, clock)?.delete_document(Kind::Experiment, name.as_str());
-            removed(outcome, Kind::Experiment, name)
+            let outcome =
+                stores::database(storage, clock)?.delete_document(DocumentKind::Experiment, name.as_str());
+            removed(outcome, DocumentKind::Experiment, name)
         }
         ExperimentAction::List => {
             for (_, experiment) in
-                all::<Experiment>(stores::database(place, clock)?.as_ref(), Kind::Experiment)?
+                all::<Experiment>(stores::database(storage, clock)?.as_ref(), DocumentKind::Experiment)?
             {
                 let kind: &str = experiment.kind.into();
                 let every = duration(Duration::from_secs(experiment.schedule.every_s.into()));
@@ -172,8 +177,10 @@ fn read_experiment(file: &Path) -> Result<Experiment, Failure> {
     }
 }
 
-pub(super) fn agents(place: &PlaceArgs, clock: &Arc<dyn Clock>, print: Print<'_>) -> Result<(), Failure> {
-    for (document, known) in all::<KnownAgent>(stores::database(place, clock)?.as_ref(), Kind::Agent)? {
+pub(super) fn agents(storage: &StorageArgs, clock: &Arc<dyn Clock>, print: Print<'_>) -> Result<(), Failure> {
+    for (document, known) in
+        all::<KnownAgent>(stores::database(storage, clock)?.as_ref(), DocumentKind::Agent)?
+    {
         let check_in = known.check_in;
         let line = format!(
             "{}  {}  {}  {}  checked in {}, {} waiting",
@@ -190,12 +197,12 @@ pub(super) fn agents(place: &PlaceArgs, clock: &Arc<dyn Clock>, print: Print<'_>
 }
 
 pub(super) fn delete(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     id: Uuid,
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let deleted = stores::database(place, clock)?
+    let deleted = stores::database(storage, clock)?
         .delete(&Deletion::One(id), clock.unix_ms())
         .map_err(Failure::failed)?;
     if deleted == 0 {

@@ -22,7 +22,7 @@ const EXIT_CODES: &str =
 )]
 pub struct Cli {
     #[command(flatten)]
-    pub place: PlaceArgs,
+    pub storage: StorageArgs,
     #[command(flatten)]
     pub serve: ServeArgs,
     #[command(subcommand)]
@@ -31,7 +31,7 @@ pub struct Cli {
 
 /// Where the collector keeps its data; the same for all subcommands.
 #[derive(Debug, Clone, Args)]
-pub struct PlaceArgs {
+pub struct StorageArgs {
     /// Directory of the database, the raw parts and the secret key [default: /var/lib/pathbench-collector for root,
     /// else pathbench/collector in `$XDG_DATA_HOME` or ~/.local/share]
     #[arg(long, global = true, value_name = "DIR", env = "PATHBENCH_COLLECTOR_DIR")]

@@ -1,8 +1,8 @@
 //! The file of the secret key.
 
-use super::Failure;
-use super::options::PlaceArgs;
-use super::stores::{Opening, within_directory};
+use super::directory::{Opening, within_directory};
+use super::failure::Failure;
+use super::options::StorageArgs;
 use crate::keys::Keys;
 use data_encoding::HEXLOWER;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 pub(super) const FILE: &str = "secret.key";
 
 /// The key; the first start makes it.
-pub(super) fn keys(place: &PlaceArgs, opening: Opening) -> Result<Keys, Failure> {
-    let path = path(place, opening)?;
+pub(super) fn keys(storage: &StorageArgs, opening: Opening) -> Result<Keys, Failure> {
+    let path = path(storage, opening)?;
     if opening == Opening::Create && !path.exists() {
         make(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
     }
@@ -24,10 +24,10 @@ pub(super) fn keys(place: &PlaceArgs, opening: Opening) -> Result<Keys, Failure>
     })
 }
 
-pub(super) fn path(place: &PlaceArgs, opening: Opening) -> Result<PathBuf, Failure> {
-    match &place.secret {
+pub(super) fn path(storage: &StorageArgs, opening: Opening) -> Result<PathBuf, Failure> {
+    match &storage.secret {
         Some(path) => Ok(path.clone()),
-        None => within_directory(place, FILE, opening),
+        None => within_directory(storage, FILE, opening),
     }
 }
 

@@ -1,8 +1,10 @@
 //! The collector from its start to its end.
 
-use super::options::{PlaceArgs, ServeArgs};
-use super::stores::{Opening, Stores};
-use super::{Failure, secret, tls};
+use super::directory::Opening;
+use super::failure::Failure;
+use super::options::{ServeArgs, StorageArgs};
+use super::stores::Stores;
+use super::{secret, tls};
 use crate::clock::Clock;
 use crate::columns::Columns;
 use crate::http::access::{Gate, SubmitAccess};
@@ -10,12 +12,12 @@ use crate::http::limits::RateLimit;
 use crate::http::ready::Readiness;
 use crate::http::server::{self, Acceptance};
 use crate::http::{App, Metrics, router};
-use crate::ingest::{Options, Writer};
+use crate::ingest::{Writer, WriterOptions};
 use crate::log::Log;
 use crate::maintenance::{self, Erased, MaintenanceError};
 use crate::memory::MemoryBudget;
 use crate::raw::{RawMaintenance, RawStore};
-use crate::reader::{self, Followed, Reader};
+use crate::reader::{self, Followed, ResultReader};
 use crate::store::{Database, DatabaseMaintenance};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +37,7 @@ const ROUNDS_PER_DAY: u32 = 24 * 60;
 const BLOCKING_THREADS: usize = 64;
 
 pub(super) fn serve(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     args: &ServeArgs,
     clock: &Arc<dyn Clock>,
     print: &mut dyn FnMut(&str),
@@ -45,9 +47,9 @@ pub(super) fn serve(
         _ => None,
     };
     raise_descriptor_limit();
-    let stores = Stores::open(place, Opening::Create, clock)?;
+    let stores = Stores::open(storage, Opening::Create, clock)?;
     let upkeep = Upkeep { database: Arc::clone(&stores.database), raw: Arc::clone(&stores.raw) };
-    let app = Arc::new(app(place, args, clock, stores)?);
+    let app = Arc::new(app(storage, args, clock, stores)?);
     let followed = follow(&app).map_err(Failure::failed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -120,17 +122,23 @@ fn follow(app: &Arc<App>) -> std::io::Result<Sender<()>> {
     Ok(stop)
 }
 
-fn app(place: &PlaceArgs, args: &ServeArgs, clock: &Arc<dyn Clock>, stores: Stores) -> Result<App, Failure> {
-    let keys = secret::keys(place, Opening::Create)?;
+fn app(
+    storage: &StorageArgs,
+    args: &ServeArgs,
+    clock: &Arc<dyn Clock>,
+    stores: Stores,
+) -> Result<App, Failure> {
+    let keys = secret::keys(storage, Opening::Create)?;
     let (database, raw): (Arc<dyn Database>, Arc<dyn RawStore>) = (stores.database, stores.raw);
     let log = Log::new(Arc::clone(clock), crate::output::standard_error());
     let writer_log = log.clone();
     let report = move |line: &str| writer_log.error("writer", json!({ "error": line }));
-    let options = Options { log: Arc::new(report), clock: Arc::clone(clock), ..Options::default() };
+    let options =
+        WriterOptions { log: Arc::new(report), clock: Arc::clone(clock), ..WriterOptions::default() };
     let writer = Writer::start(Arc::clone(&database), Arc::clone(&raw), options).map_err(Failure::failed)?;
     let submit = if args.open { SubmitAccess::Open } else { SubmitAccess::Token };
     let columns = Arc::new(RwLock::new(Columns::default()));
-    let mut reader = Reader::new(Arc::clone(&database), Arc::clone(&raw), columns, Arc::clone(clock));
+    let mut reader = ResultReader::new(Arc::clone(&database), Arc::clone(&raw), columns, Arc::clone(clock));
     reader.answers = MemoryBudget::new((args.answer_memory as usize) << 20);
     Ok(App {
         database,

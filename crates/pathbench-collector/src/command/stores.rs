@@ -1,58 +1,19 @@
-//! The directory, the secret key, the database and the raw store that the options name.
+//! The database and the raw store that the options name.
 
-use super::options::PlaceArgs;
-use super::{Failure, secret};
+use super::directory::{Opening, within_directory};
+use super::failure::Failure;
+use super::options::StorageArgs;
+use super::secret;
 use crate::clock::Clock;
 use crate::maintenance::{self, DATABASE_FILE, MaintenanceError, RAW_DIRECTORY};
 use crate::raw::RawMaintenance;
 use crate::raw::directory::Directory;
 use crate::raw::s3::{Location, S3};
-use crate::store::postgres::{self, Postgres};
+use crate::store::postgres::{Postgres, PostgresOptions};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Database, DatabaseMaintenance};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opening {
-    /// Missing parts are created.
-    Create,
-    Existing,
-}
-
-/// A file or directory in the collector's directory, which is created for its owner alone.
-pub(super) fn within_directory(place: &PlaceArgs, name: &str, opening: Opening) -> Result<PathBuf, Failure> {
-    let directory = match &place.dir {
-        Some(path) => path.clone(),
-        None => default_directory()?,
-    };
-    let path = directory.join(name);
-    if opening == Opening::Create {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
-            let directory = directory.display();
-            Failure::failed(format!("cannot create {directory}: {error}; name another one with --dir"))
-        })?;
-    } else if !path.exists() {
-        return Err(Failure::bad_input(format!(
-            "there is no collector in {}, which lacks {name}: name its directory with --dir",
-            directory.display()
-        )));
-    }
-    Ok(path)
-}
-
-fn default_directory() -> Result<PathBuf, Failure> {
-    if rustix::process::geteuid().is_root() {
-        return Ok("/var/lib/pathbench-collector".into());
-    }
-    let data = std::env::var_os("XDG_DATA_HOME").filter(|path| Path::new(path).is_absolute());
-    let data = data.map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".local/share")));
-    let data = data.ok_or_else(|| Failure::bad_input("no home directory: name a directory with --dir"))?;
-    Ok(data.join("pathbench/collector"))
-}
 
 #[derive(Debug)]
 pub(super) struct Stores {
@@ -63,8 +24,12 @@ pub(super) struct Stores {
 }
 
 impl Stores {
-    pub(super) fn open(place: &PlaceArgs, opening: Opening, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
-        let stores = Self::unpaired(place, opening, clock)?;
+    pub(super) fn open(
+        storage: &StorageArgs,
+        opening: Opening,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, Failure> {
+        let stores = Self::unpaired(storage, opening, clock)?;
         let (database, raw) = (stores.database.as_ref(), stores.raw.as_ref());
         match opening {
             Opening::Create => maintenance::pair(database, raw, random, clock.unix_ms())?,
@@ -73,22 +38,22 @@ impl Stores {
         Ok(stores)
     }
 
-    fn unpaired(place: &PlaceArgs, opening: Opening, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
-        if let Some(url) = &place.database {
-            let raw = raw_store(place, opening, clock)?;
-            let database = Postgres::connect(url, postgres::Options::default()).map_err(Failure::failed)?;
+    fn unpaired(storage: &StorageArgs, opening: Opening, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
+        if let Some(url) = &storage.database {
+            let raw = raw_store(storage, opening, clock)?;
+            let database = Postgres::connect(url, PostgresOptions::default()).map_err(Failure::failed)?;
             return Ok(Self { database: Arc::new(database), sqlite: None, raw });
         }
-        let path = within_directory(place, DATABASE_FILE, opening)?;
-        let raw = raw_store(place, opening, clock)?;
+        let path = within_directory(storage, DATABASE_FILE, opening)?;
+        let raw = raw_store(storage, opening, clock)?;
         let sqlite = Arc::new(Sqlite::open(&path).map_err(Failure::failed)?);
         Ok(Self { database: Arc::<Sqlite>::clone(&sqlite), sqlite: Some(sqlite), raw })
     }
 }
 
 /// The database of a collector alone; its raw store need not answer.
-pub(super) fn database(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Database>, Failure> {
-    let database = Stores::unpaired(place, Opening::Existing, clock)?.database;
+pub(super) fn database(storage: &StorageArgs, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Database>, Failure> {
+    let database = Stores::unpaired(storage, Opening::Existing, clock)?.database;
     match maintenance::raw_store_of(database.as_ref()).map_err(Failure::failed)? {
         Some(_) => Ok(database),
         None => Err(MaintenanceError::NoCollector.into()),
@@ -96,22 +61,22 @@ pub(super) fn database(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<Arc<
 }
 
 /// Makes a collector that has not started yet.
-pub(crate) fn create(place: &PlaceArgs, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
-    Stores::open(place, Opening::Create, clock)?;
-    secret::keys(place, Opening::Create).map(drop)
+pub(super) fn create(storage: &StorageArgs, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
+    Stores::open(storage, Opening::Create, clock)?;
+    secret::keys(storage, Opening::Create).map(drop)
 }
 
 fn raw_store(
-    place: &PlaceArgs,
+    storage: &StorageArgs,
     opening: Opening,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn RawMaintenance>, Failure> {
-    if let Some(url) = &place.raw {
+    if let Some(url) = &storage.raw {
         let environment = |name: &str| std::env::var(name).ok();
         let location = Location::parse(url, environment).map_err(Failure::bad_input)?;
         return Ok(Arc::new(S3::new(location, Arc::clone(clock), random)));
     }
-    let path = within_directory(place, RAW_DIRECTORY, opening)?;
+    let path = within_directory(storage, RAW_DIRECTORY, opening)?;
     Ok(Arc::new(Directory::open(&path, Arc::clone(clock), random).map_err(Failure::failed)?))
 }
 

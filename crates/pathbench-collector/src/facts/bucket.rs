@@ -24,7 +24,7 @@ impl Bucket {
     pub const ABSENT: Self = Self(0);
 
     /// The bucket of a finite number; absent for another.
-    pub fn of(value: f64) -> Self {
+    pub fn from_value(value: f64) -> Self {
         if !value.is_finite() {
             return Self::ABSENT;
         }
@@ -37,8 +37,8 @@ impl Bucket {
         Self(if value < 0.0 { index | SIGN } else { index })
     }
 
-    pub fn of_option(value: Option<f64>) -> Self {
-        value.map_or(Self::ABSENT, Self::of)
+    pub fn from_option(value: Option<f64>) -> Self {
+        value.map_or(Self::ABSENT, Self::from_value)
     }
 
     /// A bucket that was read; absent if it is none.
@@ -69,9 +69,9 @@ impl Bucket {
     }
 
     /// This figure divided by another; absent if either is absent or not above zero.
-    pub fn over(self, other: Self) -> Self {
+    pub fn ratio_to(self, other: Self) -> Self {
         match (self.value(), other.value()) {
-            (Some(one), Some(other)) if one > 0.0 && other > 0.0 => Self::of(one / other),
+            (Some(one), Some(other)) if one > 0.0 && other > 0.0 => Self::from_value(one / other),
             _ => Self::ABSENT,
         }
     }
@@ -90,29 +90,32 @@ mod tests {
     #[test]
     fn numbers_that_are_no_figures_have_a_bucket_or_none() {
         for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            assert_eq!(Bucket::of(odd), Bucket::ABSENT);
+            assert_eq!(Bucket::from_value(odd), Bucket::ABSENT);
         }
-        assert_eq!(Bucket::of(0.0).value(), Some(0.0));
-        assert_eq!(Bucket::of(-0.0), Bucket::of(0.0));
-        assert!(Bucket::of(1e300).index() < BUCKETS && Bucket::of(f64::MIN_POSITIVE).value() == Some(0.0));
+        assert_eq!(Bucket::from_value(0.0).value(), Some(0.0));
+        assert_eq!(Bucket::from_value(-0.0), Bucket::from_value(0.0));
+        assert!(
+            Bucket::from_value(1e300).index() < BUCKETS
+                && Bucket::from_value(f64::MIN_POSITIVE).value() == Some(0.0)
+        );
         assert_eq!(Bucket::read(u16::MAX), Bucket::ABSENT);
-        assert_eq!(Bucket::of(3.0).over(Bucket::of(0.0)), Bucket::ABSENT);
+        assert_eq!(Bucket::from_value(3.0).ratio_to(Bucket::from_value(0.0)), Bucket::ABSENT);
     }
 
     proptest::proptest! {
         #[test]
         fn a_bucket_is_at_most_1_6_percent_wide(value in 1e-5_f64..1e12, negative: bool) {
             let value = if negative { -value } else { value };
-            let bucket = Bucket::of(value);
+            let bucket = Bucket::from_value(value);
             let found = bucket.value().unwrap();
             proptest::prop_assert!((found / value - 1.0).abs() <= 0.008, "{value} became {found}");
-            proptest::prop_assert_eq!(Bucket::of(found), bucket);
+            proptest::prop_assert_eq!(Bucket::from_value(found), bucket);
             proptest::prop_assert_eq!(Bucket::read(bucket.0), bucket);
         }
 
         #[test]
         fn buckets_have_the_order_of_their_numbers(one in 0.0..1e12_f64, other in 0.0..1e12_f64) {
-            proptest::prop_assert!(one > other || Bucket::of(one) <= Bucket::of(other));
+            proptest::prop_assert!(one > other || Bucket::from_value(one) <= Bucket::from_value(other));
         }
     }
 }

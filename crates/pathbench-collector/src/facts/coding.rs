@@ -2,7 +2,10 @@
 //! facts of a result have at most a few kilobytes, usually 200 bytes.
 
 use super::bucket::Bucket;
-use super::{FactNames, Facts, FamilyFact, Handover, MOST_NETWORKS, PairFact, REASONS, reachability_bits};
+use super::layout::{
+    FactNames, Facts, FamilyFact, Handover, MODES, MOST_NETWORKS, PairFact, REASONS, reachability_bits,
+    transport_number,
+};
 use pathbench_api::bounds::{ITEMS, NAME_BYTES};
 use pathbench_api::summary::Mode;
 use pathbench_record::direction::Direction;
@@ -18,8 +21,6 @@ pub enum FactsError {
     #[error("facts of version {VERSION} end early or hold a value out of range")]
     Malformed,
 }
-
-pub const MODES: [Mode; 4] = [Mode::Stable, Mode::Mobile, Mode::Lab, Mode::Other];
 
 pub(super) fn write(facts: &Facts) -> Vec<u8> {
     let mut out = vec![VERSION, mode_number(facts.mode), facts.kinds, facts.transports];
@@ -71,12 +72,8 @@ fn write_pair(out: &mut Vec<u8>, key: u8, one: Bucket, other: Bucket) {
     out.extend(other.0.to_le_bytes());
 }
 
-pub(super) fn mode_number(mode: Mode) -> u8 {
+fn mode_number(mode: Mode) -> u8 {
     MODES.iter().position(|one| *one == mode).unwrap_or(MODES.len() - 1) as u8
-}
-
-pub(super) fn transport_number(transport: Transport) -> u8 {
-    Transport::ALL.iter().position(|one| *one == transport).unwrap_or(0) as u8
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<Facts, FactsError> {

@@ -1,6 +1,6 @@
-//! Who may do what: the credential of a request.
+//! Access by the credential of a request.
 
-use crate::keys::{Keys, Purpose};
+use crate::keys::{KeyPurpose, Keys};
 use crate::refusal::Refusal;
 use axum::http::{HeaderMap, HeaderValue, header};
 use data_encoding::BASE64;
@@ -30,7 +30,7 @@ pub fn is_basic(headers: &HeaderMap) -> bool {
     scheme.is_some_and(|value| value.len() >= 6 && value[..6].eq_ignore_ascii_case(b"basic "))
 }
 
-/// Who may submit results and check in.
+/// The clients that may submit results and check in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubmitAccess {
     /// Everybody, within the limits.
@@ -52,7 +52,7 @@ impl Gate {
         let Some(token) = credential(headers) else {
             return Err(Refusal::unauthorized(format!("this needs the operator's token: {how}")));
         };
-        match self.keys.token_key(Purpose::Admin).check(&token, now) {
+        match self.keys.token_key(KeyPurpose::Admin).check(&token, now) {
             Ok(_) => Ok(()),
             Err(refusal) => Err(Refusal::unauthorized(format!("the operator's token: {refusal}"))),
         }
@@ -68,7 +68,7 @@ impl Gate {
                  --collector-token",
             ));
         };
-        match self.keys.token_key(Purpose::Submit).check(&token, now) {
+        match self.keys.token_key(KeyPurpose::Submit).check(&token, now) {
             Ok(_) => Ok(()),
             Err(refusal) => Err(Refusal::unauthorized(format!("the token: {refusal}"))),
         }
@@ -81,7 +81,7 @@ impl Gate {
             ))
         };
         let Some(token) = credential(headers) else { return Err(refused(&"a token is missing")) };
-        match self.keys.token_key(Purpose::Server(name)).check(&token, now) {
+        match self.keys.token_key(KeyPurpose::Server(name)).check(&token, now) {
             Ok(_) => Ok(()),
             Err(refusal) => Err(refused(&refusal)),
         }

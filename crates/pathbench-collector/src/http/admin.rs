@@ -1,13 +1,14 @@
 //! `/v1/admin/…`: experiments, servers, agents, tokens and deletions, for the operator.
 
-use super::App;
 use super::access::is_basic;
-use super::body::{self, blocking};
+use super::app::App;
+use super::blocking::blocking;
+use super::body;
 use super::results::{Deleted, delete};
-use crate::keys::Purpose;
+use crate::keys::KeyPurpose;
 use crate::refusal::Refusal;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
-use crate::store::{Deletion, Document, Kind};
+use crate::store::{Deletion, Document, DocumentKind};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -45,7 +46,7 @@ pub(super) struct Experiments {
 pub(super) async fn experiments(State(app): State<Arc<App>>) -> Result<Json<Experiments>, Refusal> {
     let database = Arc::clone(&app.database);
     let found: Vec<(Document, Experiment)> =
-        blocking(move || Ok(records(database.as_ref(), Kind::Experiment)?)).await?;
+        blocking(move || Ok(records(database.as_ref(), DocumentKind::Experiment)?)).await?;
     Ok(Json(Experiments { experiments: found.into_iter().map(|(_, experiment)| experiment).collect() }))
 }
 
@@ -61,12 +62,12 @@ pub(super) async fn put_experiment(
     if let Some(problem) = experiment.problem() {
         return Err(Refusal::invalid(problem));
     }
-    put_one(&app, Kind::Experiment, name, experiment).await
+    put_one(&app, DocumentKind::Experiment, name, experiment).await
 }
 
 async fn put_one(
     app: &Arc<App>,
-    kind: Kind,
+    kind: DocumentKind,
     key: String,
     value: impl Serialize + Send + 'static,
 ) -> Result<StatusCode, Refusal> {
@@ -75,12 +76,12 @@ async fn put_one(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn remove_one(app: &Arc<App>, kind: Kind, key: String) -> Result<StatusCode, Refusal> {
+async fn remove_one(app: &Arc<App>, kind: DocumentKind, key: String) -> Result<StatusCode, Refusal> {
     let database = Arc::clone(&app.database);
     blocking(move || {
         let database = database.as_ref();
         let removed = match kind {
-            Kind::Server => remove_server(database, &key)?,
+            DocumentKind::Server => remove_server(database, &key)?,
             _ => database.delete_document(kind, &key)?,
         };
         if removed {
@@ -96,7 +97,7 @@ pub(super) async fn remove_experiment(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refusal> {
-    remove_one(&app, Kind::Experiment, name).await
+    remove_one(&app, DocumentKind::Experiment, name).await
 }
 
 /// A registered server and its last report.
@@ -120,8 +121,8 @@ pub(super) struct Servers {
 pub(super) async fn servers(State(app): State<Arc<App>>) -> Result<Json<Servers>, Refusal> {
     let database = Arc::clone(&app.database);
     blocking(move || {
-        let registered: Vec<(Document, RegisteredServer)> = records(database.as_ref(), Kind::Server)?;
-        let reports: Vec<(Document, KnownServer)> = records(database.as_ref(), Kind::ServerReport)?;
+        let registered: Vec<(Document, RegisteredServer)> = records(database.as_ref(), DocumentKind::Server)?;
+        let reports: Vec<(Document, KnownServer)> = records(database.as_ref(), DocumentKind::ServerReport)?;
         let entry = |(document, registered): (Document, RegisteredServer)| {
             let report = reports.iter().find(|(report, _)| report.key == document.key);
             ServerEntry {
@@ -161,15 +162,15 @@ pub(super) async fn put_server(
     if let Some(address) = &address {
         ServerName::parse(address, 4433).map_err(Refusal::invalid)?;
     }
-    put_one(&app, Kind::Server, name.to_string(), RegisteredServer { address }).await?;
-    Ok(Json(ServerKey { key: app.gate.keys.text(Purpose::Server(&name)) }))
+    put_one(&app, DocumentKind::Server, name.to_string(), RegisteredServer { address }).await?;
+    Ok(Json(ServerKey { key: app.gate.keys.text(KeyPurpose::Server(&name)) }))
 }
 
 pub(super) async fn delete_server(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refusal> {
-    remove_one(&app, Kind::Server, name).await
+    remove_one(&app, DocumentKind::Server, name).await
 }
 
 /// An agent that checked in.
@@ -193,7 +194,7 @@ pub(super) struct Agents {
 pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Json<Agents>, Refusal> {
     let database = Arc::clone(&app.database);
     let found: Vec<(Document, KnownAgent)> =
-        blocking(move || Ok(records(database.as_ref(), Kind::Agent)?)).await?;
+        blocking(move || Ok(records(database.as_ref(), DocumentKind::Agent)?)).await?;
     let entry = |(document, known): (Document, KnownAgent)| AgentEntry {
         id: document.key,
         name: known.check_in.name,
@@ -224,7 +225,7 @@ pub(super) struct NewTokenAnswer {
 
 pub(super) async fn token(State(app): State<Arc<App>>, body: Body) -> Result<Json<NewTokenAnswer>, Refusal> {
     let NewToken { name, valid_s } = body::json(body, &app).await?;
-    let key = app.gate.keys.token_key(Purpose::Submit);
+    let key = app.gate.keys.token_key(KeyPurpose::Submit);
     let token = key.mint(&name, app.clock.unix_ms() / 1000, Duration::from_secs(valid_s));
     Ok(Json(NewTokenAnswer { token: token.map_err(Refusal::invalid)? }))
 }

@@ -1,6 +1,7 @@
 //! Bodies of requests: bounded in bytes, in memory of all together, and in time.
 
-use super::App;
+use super::app::App;
+use super::blocking::blocking;
 use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
 use axum::body::{Body, HttpBody as _};
@@ -148,17 +149,5 @@ fn decompress(mut decoder: impl Read, name: &str, mut share: MemoryShare) -> Res
         }
         reserve(&mut bytes, count, &mut share)?;
         bytes.extend_from_slice(&buffer[..count]);
-    }
-}
-
-/// Runs `work` on a thread for blocking work.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        // The task of the request counts it and writes it to the log.
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(error) => Err(Refusal::failed(format!("this collector: {error}"))),
     }
 }

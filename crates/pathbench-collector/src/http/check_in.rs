@@ -1,14 +1,16 @@
 //! `POST /v1/check-in`, `PUT /v1/servers/{name}` and `PUT /v1/live/{agent}`.
 
-use super::body::{self, blocking};
-use super::{App, Peer};
-use crate::keys::{Keys, Purpose};
+use super::app::App;
+use super::blocking::blocking;
+use super::body;
+use super::server::Peer;
+use crate::keys::{KeyPurpose, Keys};
 use crate::reader::live::MOST_AGENTS;
 use crate::refusal::Refusal;
 use crate::store::record::{
     KnownAgent, KnownServer, RegisteredServer, RunningAgent, put_record, record, records,
 };
-use crate::store::{Database, Document, Kind};
+use crate::store::{Database, Document, DocumentKind};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
@@ -52,7 +54,7 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
     let database = app.database.as_ref();
     let experiments = experiments_of(database, &check_in.name)?;
     let token_name = check_in.agent.simple().to_string();
-    put_record(database, Kind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
+    put_record(database, DocumentKind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
     let servers = offered(database, &app.gate.keys, &token_name, &experiments, now_ms)?;
     for server in &servers {
         app.metrics.count_token(server.name.as_str());
@@ -68,7 +70,7 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
 }
 
 fn experiments_of(database: &dyn Database, agent: &Name) -> Result<Vec<Experiment>, Refusal> {
-    let all: Vec<(Document, Experiment)> = records(database, Kind::Experiment)?;
+    let all: Vec<(Document, Experiment)> = records(database, DocumentKind::Experiment)?;
     let of_agent = all.into_iter().map(|(_, experiment)| experiment);
     // An agent does not get the names of other agents.
     let own = of_agent
@@ -86,14 +88,14 @@ fn offered(
     experiments: &[Experiment],
     now_ms: u64,
 ) -> Result<Vec<OfferedServer>, Refusal> {
-    let reports: Vec<(Document, KnownServer)> = records(database, Kind::ServerReport)?;
+    let reports: Vec<(Document, KnownServer)> = records(database, DocumentKind::ServerReport)?;
     let running = reports.into_iter().filter(|(document, known)| {
         now_ms.saturating_sub(document.updated_ms) < SERVER_EXPIRY_MS && !known.report.draining
     });
     let mut servers: Vec<OfferedServer> = running
         .filter_map(|(document, known)| {
             let name = Name::new(document.key).ok()?;
-            let key = keys.token_key(Purpose::Server(&name));
+            let key = keys.token_key(KeyPurpose::Server(&name));
             let token = key.mint(token_name, now_ms / 1000, TOKEN_VALIDITY).ok()?;
             let KnownServer { address, report } = known;
             Some(OfferedServer {
@@ -138,14 +140,15 @@ pub(super) async fn report(
     }
     let database = Arc::clone(&app.database);
     blocking(move || {
-        let registered: Option<RegisteredServer> = record(database.as_ref(), Kind::Server, name.as_str())?;
+        let registered: Option<RegisteredServer> =
+            record(database.as_ref(), DocumentKind::Server, name.as_str())?;
         let Some(registered) = registered else {
             return Err(Refusal::unauthorized(format!("server {name} is not registered (any more)")));
         };
         let address = address(&registered, &report, peer)?;
         put_record(
             database.as_ref(),
-            Kind::ServerReport,
+            DocumentKind::ServerReport,
             name.as_str(),
             &KnownServer { address, report },
             now_ms,
@@ -179,19 +182,19 @@ pub(super) async fn live(
     let database = Arc::clone(&app.database);
     blocking(move || {
         let (database, key) = (database.as_ref(), agent.to_string());
-        let known: Option<KnownAgent> = record(database, Kind::Agent, &key)?;
+        let known: Option<KnownAgent> = record(database, DocumentKind::Agent, &key)?;
         let Some(KnownAgent { check_in }) = known else {
             return Err(Refusal::not_found(format!("agent {agent} is not known: check in first")));
         };
         let since_ms = now_ms.saturating_sub(EXPIRY_MS);
-        let previous = database.document(Kind::Live, &key)?;
+        let previous = database.document(DocumentKind::Live, &key)?;
         let is_running = previous.is_some_and(|document| document.updated_ms >= since_ms);
-        if !is_running && database.count_documents(Kind::Live, since_ms)? >= MOST_AGENTS as u64 {
+        if !is_running && database.count_documents(DocumentKind::Live, since_ms)? >= MOST_AGENTS as u64 {
             let wait = Duration::from_millis(EXPIRY_MS);
             return Err(Refusal::busy("too many agents report running measurements", wait));
         }
         let running = RunningAgent { consent: check_in.consent, report };
-        put_record(database, Kind::Live, &key, &running, now_ms)?;
+        put_record(database, DocumentKind::Live, &key, &running, now_ms)?;
         Ok(StatusCode::NO_CONTENT)
     })
     .await

@@ -1,22 +1,19 @@
-//! The counts of the HTTP API, and `GET /metrics`.
+//! The counts of the HTTP API.
 
-use super::App;
-use super::body::blocking;
+use super::blocking::blocking;
 use crate::clock::Clock;
-use crate::ingest::Figures;
+use crate::ingest::{Figures, Writer};
 use crate::metrics::{Durations, METRICS, PREFIX};
-use crate::reader::Reader;
+use crate::reader::ResultReader;
 use crate::refusal::Refusal;
 use crate::store::record::{KnownServer, records};
-use crate::store::{Database, Deletion, Document, Kind};
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use crate::store::{Database, Deletion, Document, DocumentKind};
+use axum::http::StatusCode;
 use pathbench_api::anonymise::addresses;
 use pathbench_api::check_in::SERVER_EXPIRY_MS;
 use pathbench_api::live::EXPIRY_MS;
 use pathbench_api::problem::LineAnswer;
-use pathbench_program::exposition::{CONTENT_TYPE, Exposition};
+use pathbench_program::exposition::Exposition;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,7 +43,7 @@ const LINE_CODES: [(u16, &str); 7] = [
 
 /// Why a connection was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub(super) enum Refused {
     /// As many are open as may be.
     Connections,
     /// As many are open of this client.
@@ -73,7 +70,7 @@ impl Cause {
     /// In the order of the variants.
     const LABELS: [&str; Self::Retention as usize + 1] = ["token", "operator", "retention"];
 
-    fn of(deletion: &Deletion) -> Self {
+    fn from_deletion(deletion: &Deletion) -> Self {
         match deletion {
             Deletion::One(_) => Self::Operator,
             Deletion::OneWithToken(..) | Deletion::AllWithToken(_) => Self::Token,
@@ -182,7 +179,7 @@ impl Metrics {
     }
 
     pub fn count_deleted(&self, deletion: &Deletion, results: u64) {
-        self.deleted[Cause::of(deletion) as usize].fetch_add(results, Relaxed);
+        self.deleted[Cause::from_deletion(deletion) as usize].fetch_add(results, Relaxed);
     }
 
     pub fn count_retention(&self, results: u64) {
@@ -195,6 +192,48 @@ impl Metrics {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let is_own = tokens.len() < MOST_SERVERS || tokens.contains_key(&server);
         *tokens.entry(if is_own { server } else { "other".to_owned() }).or_default() += 1;
+    }
+
+    /// The text of `GET /metrics`.
+    pub(super) async fn text(
+        &self,
+        database: &Arc<dyn Database>,
+        clock: &dyn Clock,
+        writer: &Writer,
+        reader: &ResultReader,
+    ) -> String {
+        let mut exposition = Exposition::new(PREFIX, &METRICS);
+        if let Some(documents) = self.documents(database, clock).await {
+            documents.add_to(&mut exposition);
+        }
+        let figures = writer.figures();
+        add_writer(&figures, &mut exposition);
+        let panics = self.panics.load(Relaxed) + figures.panics;
+        exposition.add("panics", &[], panics as f64);
+        self.add_to(&mut exposition);
+        add_reader(reader, &mut exposition);
+        exposition.text()
+    }
+
+    /// At most one query in [`DOCUMENTS_AGE`], also while the database fails or is slow; `None` then.
+    async fn documents(&self, database: &Arc<dyn Database>, clock: &dyn Clock) -> Option<Documents> {
+        let now = clock.monotonic();
+        {
+            let mut documents = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
+            match *documents {
+                Some((at, known)) if now.saturating_sub(at) < DOCUMENTS_AGE => return known,
+                _ => {
+                    // Requests until the answer get the earlier counts.
+                    let earlier = documents.and_then(|(_, known)| known);
+                    *documents = Some((now, earlier));
+                }
+            }
+        }
+        let (database, now_ms) = (Arc::clone(database), clock.unix_ms());
+        let read = blocking(move || Documents::read(database.as_ref(), now_ms));
+        let read = tokio::time::timeout(DOCUMENTS_TIME, read).await.ok().and_then(Result::ok);
+        *self.documents.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, read));
+        read
     }
 
     fn add_to(&self, exposition: &mut Exposition) {
@@ -235,16 +274,16 @@ impl Documents {
         let since = |age_ms: u64| now_ms.saturating_sub(age_ms);
         let count = |kind, age_ms| database.count_documents(kind, since(age_ms)).map_err(Refusal::from);
         let mut counts = Self {
-            agents: count(Kind::Agent, AGENT_AGE_MS)?,
-            live: count(Kind::Live, EXPIRY_MS)?,
+            agents: count(DocumentKind::Agent, AGENT_AGE_MS)?,
+            live: count(DocumentKind::Live, EXPIRY_MS)?,
             ..Self::default()
         };
-        let reports: Vec<(Document, KnownServer)> = records(database, Kind::ServerReport)?;
+        let reports: Vec<(Document, KnownServer)> = records(database, DocumentKind::ServerReport)?;
         let reports: BTreeMap<String, (u64, KnownServer)> = reports
             .into_iter()
             .map(|(document, known)| (document.key, (document.updated_ms, known)))
             .collect();
-        for server in database.documents(Kind::Server)? {
+        for server in database.documents(DocumentKind::Server)? {
             let count = match reports.get(&server.key) {
                 Some((at_ms, known)) if *at_ms > since(SERVER_EXPIRY_MS) => match &known.report {
                     report if report.draining => &mut counts.draining,
@@ -290,7 +329,7 @@ fn add_writer(figures: &Figures, exposition: &mut Exposition) {
     exposition.add_histogram("commit_duration_seconds", &[], &figures.commit_durations.0);
 }
 
-fn add_reader(reader: &Reader, exposition: &mut Exposition) {
+fn add_reader(reader: &ResultReader, exposition: &mut Exposition) {
     let (public, all, sequence, unreadable) = {
         let columns = reader.columns();
         (columns.public_results(), columns.results(), columns.last_sequence(), columns.unreadable())
@@ -300,39 +339,4 @@ fn add_reader(reader: &Reader, exposition: &mut Exposition) {
     exposition.add("follow_sequence", &[], sequence as f64);
     exposition.add("unreadable_results", &[], unreadable as f64);
     exposition.add("read_failures", &[], reader.failures.load(Relaxed) as f64);
-}
-
-/// At most one query in [`DOCUMENTS_AGE`], also while the database fails or is slow; `None` then.
-async fn counted_documents(app: &Arc<App>) -> Option<Documents> {
-    let now = app.clock.monotonic();
-    {
-        let mut documents = app.metrics.documents.lock().unwrap_or_else(PoisonError::into_inner);
-        match *documents {
-            Some((at, known)) if now.saturating_sub(at) < DOCUMENTS_AGE => return known,
-            _ => {
-                // Requests until the answer get the earlier counts.
-                let earlier = documents.and_then(|(_, known)| known);
-                *documents = Some((now, earlier));
-            }
-        }
-    }
-    let (database, now_ms) = (Arc::clone(&app.database), app.clock.unix_ms());
-    let read = blocking(move || Documents::read(database.as_ref(), now_ms));
-    let read = tokio::time::timeout(DOCUMENTS_TIME, read).await.ok().and_then(Result::ok);
-    *app.metrics.documents.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, read));
-    read
-}
-
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let mut exposition = Exposition::new(PREFIX, &METRICS);
-    if let Some(documents) = counted_documents(&app).await {
-        documents.add_to(&mut exposition);
-    }
-    let figures = app.writer.figures();
-    add_writer(&figures, &mut exposition);
-    let panics = app.metrics.panics.load(Relaxed) + figures.panics;
-    exposition.add("panics", &[], panics as f64);
-    app.metrics.add_to(&mut exposition);
-    add_reader(&app.reader, &mut exposition);
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], exposition.text()).into_response()
 }

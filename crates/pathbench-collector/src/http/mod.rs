@@ -2,10 +2,13 @@
 
 pub mod access;
 mod admin;
+mod app;
+mod blocking;
 mod body;
 pub mod check_in;
 pub mod limits;
-pub mod metrics;
+mod metrics;
+mod monitoring;
 pub mod openapi;
 mod privacy;
 pub mod ready;
@@ -13,15 +16,15 @@ mod results;
 pub mod server;
 mod write_deadline;
 
-use crate::clock::Clock;
-use crate::ingest::Writer;
-use crate::log::Log;
-use crate::memory::MemoryBudget;
-use crate::raw::RawStore;
-use crate::reader::{self, Reader, View};
+pub use app::App;
+pub use metrics::Metrics;
+pub use server::Peer;
+
+use crate::page;
+use crate::reader::{self, ResultReader};
 use crate::refusal::{Cause, Refusal};
-use crate::store::Database;
-use access::Gate;
+use crate::viewer::View;
+use access::SubmitAccess;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -29,41 +32,14 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Extension, Json, Router};
-use body::blocking;
-use limits::RateLimit;
-pub use metrics::Metrics;
-use ready::Readiness;
-use schemars::JsonSchema;
-use serde::Serialize;
+use pathbench_api::problem::Problem;
 use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-/// The client of a request.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub IpAddr);
-
-/// What all requests share.
-#[derive(Debug)]
-pub struct App {
-    pub database: Arc<dyn Database>,
-    pub raw: Arc<dyn RawStore>,
-    pub reader: Arc<Reader>,
-    pub writer: Writer,
-    pub clock: Arc<dyn Clock>,
-    pub gate: Gate,
-    pub rate: RateLimit,
-    pub memory: MemoryBudget,
-    pub metrics: Arc<Metrics>,
-    pub log: Log,
-    /// The name in the text about privacy.
-    pub operator: Option<String>,
-    pub retention: Option<Duration>,
-    /// Whether the columns have followed all changes that the database had at the start.
-    pub is_loaded: AtomicBool,
-    pub readiness: Readiness,
+/// Pages and the read-only API. Requests carry a [`View`] in their extensions.
+pub fn reading_routes() -> Router<Arc<ResultReader>> {
+    reader::routes().merge(page::routes())
 }
 
 /// All routes, behind the limits that hold for every request.
@@ -77,7 +53,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/tokens", post(admin::token))
         .route("/results/{id}", delete(admin::delete_result))
         .layer(from_fn_with_state(Arc::clone(&app), admin::only_operator));
-    let pages = |view: View| reader::routes().layer(Extension(view)).with_state(Arc::clone(&app.reader));
+    let pages = |view: View| reading_routes().layer(Extension(view)).with_state(Arc::clone(&app.reader));
     let operator = pages(View::OPERATOR).layer(from_fn_with_state(Arc::clone(&app), admin::only_operator));
     let own = Router::new()
         .route("/v1/results", post(results::post).delete(results::delete_all))
@@ -89,9 +65,9 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/openapi.json", get(async || Json(openapi::document())))
         .nest("/v1/admin", admin)
         .route("/admin", get(async || Redirect::permanent("/admin/")))
-        .route("/health", get(async || Json(Status { status: "ok" })))
-        .route("/ready", get(ready))
-        .route("/metrics", get(metrics::metrics))
+        .route("/health", get(monitoring::health))
+        .route("/ready", get(monitoring::ready))
+        .route("/metrics", get(monitoring::metrics))
         .with_state(Arc::clone(&app));
     own.merge(pages(View::EVERYBODY))
         .nest("/admin/", operator)
@@ -101,7 +77,7 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 fn not_allowed(method: &Method) -> Response {
-    let problem = pathbench_api::problem::Problem {
+    let problem = Problem {
         status: 405,
         error: format!("{method} is not possible here; /v1/openapi.json lists what is"),
         retryable: false,
@@ -148,11 +124,7 @@ async fn problem_of(response: Response) -> Response {
     let text = axum::body::to_bytes(body, MOST_BYTES).await.unwrap_or_default();
     let error = String::from_utf8_lossy(&text);
     let error = if error.is_empty() { parts.status.canonical_reason().unwrap_or_default() } else { &error };
-    let problem = pathbench_api::problem::Problem {
-        status: parts.status.as_u16(),
-        error: error.to_owned(),
-        retryable: false,
-    };
+    let problem = Problem { status: parts.status.as_u16(), error: error.to_owned(), retryable: false };
     let mut answer = (parts.status, Json(problem)).into_response();
     for name in [header::ALLOW, header::RETRY_AFTER] {
         if let Some(value) = parts.headers.get(&name) {
@@ -164,12 +136,12 @@ async fn problem_of(response: Response) -> Response {
 
 /// A task of its own contains a panic.
 async fn contained(app: &App, request: Request<Body>, next: Next) -> Response {
-    let place = format!("{} {}", request.method(), request.uri().path());
+    let line = format!("{} {}", request.method(), request.uri().path());
     match tokio::spawn(next.run(request)).await {
         Ok(response) => response,
         Err(error) => {
             app.metrics.count_panic();
-            app.log.error("panic", json!({ "request": place, "error": error.to_string() }));
+            app.log.error("panic", json!({ "request": line, "error": error.to_string() }));
             Refusal::failed("this request failed in the collector; its log has the reason").into_response()
         }
     }
@@ -190,26 +162,5 @@ fn secure(response: &mut Response) {
 }
 
 async fn privacy_text(State(app): State<Arc<App>>) -> String {
-    privacy::text(app.operator.as_deref(), app.retention, app.gate.submit == access::SubmitAccess::Open)
-}
-
-/// The state of the collector.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Status {
-    /// `ok` or `ready`
-    status: &'static str,
-}
-
-async fn ready(State(app): State<Arc<App>>) -> Result<Json<Status>, Refusal> {
-    if !app.is_loaded.load(Ordering::SeqCst) {
-        return Err(Refusal::busy("the collector still loads its figures", Duration::from_secs(2)));
-    }
-    blocking(move || {
-        app.readiness.of(app.clock.as_ref(), || {
-            app.database.check()?;
-            Ok(app.raw.check()?)
-        })
-    })
-    .await?;
-    Ok(Json(Status { status: "ready" }))
+    privacy::text(app.operator.as_deref(), app.retention, app.gate.submit == SubmitAccess::Open)
 }

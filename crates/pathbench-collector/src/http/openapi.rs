@@ -1,9 +1,10 @@
 //! The OpenAPI 3.1 description of the API, made from the table of endpoints and from the types of the bodies.
 
 use super::admin;
+use super::monitoring::Status;
 use super::results::Deleted;
 use crate::reader::api;
-use crate::reader::live::Live;
+use crate::reader::live::LiveAnswer;
 use axum::http::StatusCode;
 use pathbench_api::check_in::{CheckIn, CheckInAnswer, ServerReport};
 use pathbench_api::experiment::Experiment;
@@ -16,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
@@ -34,11 +35,11 @@ pub enum Credential {
 }
 
 /// A parameter of the query: name, JSON Schema, description.
-pub type Parameter = (&'static str, &'static str, &'static str);
+pub type QueryParameter = (&'static str, &'static str, &'static str);
 
 /// One operation of the API.
 #[derive(Clone, Copy)]
-pub struct Endpoint {
+pub struct ApiEndpoint {
     pub method: &'static str,
     /// With `{name}` for each parameter.
     pub path: &'static str,
@@ -47,7 +48,7 @@ pub struct Endpoint {
     pub credential: Credential,
     pub request: Option<(&'static str, SchemaOf)>,
     /// Lists of parameters, one after the other.
-    pub query: &'static [&'static [Parameter]],
+    pub query: &'static [&'static [QueryParameter]],
     pub success: u16,
     pub answer: Option<(&'static str, Option<SchemaOf>)>,
     /// Further statuses; each has a `Problem`.
@@ -58,7 +59,7 @@ const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 const TEXT: &str = "text/plain";
 
-impl Endpoint {
+impl ApiEndpoint {
     const fn get(path: &'static str, id: &'static str, summary: &'static str) -> Self {
         Self {
             method: "get",
@@ -94,7 +95,7 @@ impl Endpoint {
         Self { success: 204, answer: None, ..self }
     }
 
-    const fn query(self, query: &'static [&'static [Parameter]]) -> Self {
+    const fn query(self, query: &'static [&'static [QueryParameter]]) -> Self {
         Self { query, ..self }
     }
 }
@@ -104,7 +105,7 @@ const DAY: &str =
     r#"{"anyOf":[{"type":"string","format":"date"},{"type":"string","pattern":"^([0-9]{9,10})?$"}]}"#;
 
 /// Filters of the reading endpoints. Each without a value counts as absent.
-pub const FILTERS: &[Parameter] = &[
+pub const FILTERS: &[QueryParameter] = &[
     (
         "transport",
         r#"{"type":"array","items":{"type":"string","enum":["","tcp","mptcp","quic","mpquic"]}}"#,
@@ -125,100 +126,102 @@ pub const FILTERS: &[Parameter] = &[
     ("q", r#"{"type":"string","maxLength":128}"#, "Text in the names of a result"),
 ];
 
-const CURSOR: Parameter = (
+const CURSOR: QueryParameter = (
     "cursor",
     r#"{"type":"integer","minimum":0}"#,
     "`next_cursor`, or the header `x-next-cursor`, of the previous page",
 );
 
-const PAGED: &[Parameter] =
+const PAGED: &[QueryParameter] =
     &[CURSOR, ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a page; default 50, maximum 200")];
 
-const FILE: &[Parameter] =
+const FILE: &[QueryParameter] =
     &[CURSOR, ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a file; default and maximum 2000")];
 
 use Credential::{Deletion, Operator, Server, Submit};
 
 /// Every operation below `/v1`, and those for monitors.
-pub const ENDPOINTS: &[Endpoint] = &[
-    Endpoint::get(
+pub const ENDPOINTS: &[ApiEndpoint] = &[
+    ApiEndpoint::get(
         "/v1/results",
         "submit",
         "Submit results: one submission a line, of which each has its own answer",
     )
     .method("post", Submit)
-    .body(NDJSON, of::<Submission>)
-    .json(of::<BatchAnswer>),
-    Endpoint::get("/v1/results", "results", "Results, the newest first")
+    .body(NDJSON, schema_of::<Submission>)
+    .json(schema_of::<BatchAnswer>),
+    ApiEndpoint::get("/v1/results", "results", "Results, the newest first")
         .query(&[FILTERS, PAGED])
-        .json(of::<api::ResultsAnswer>),
-    Endpoint::get("/v1/results.csv", "results_csv", "Results as CSV")
+        .json(schema_of::<api::ResultsAnswer>),
+    ApiEndpoint::get("/v1/results.csv", "results_csv", "Results as CSV")
         .query(&[FILTERS, FILE])
         .media("text/csv"),
-    Endpoint::get("/v1/results.parquet", "results_parquet", "Results as Parquet")
+    ApiEndpoint::get("/v1/results.parquet", "results_parquet", "Results as Parquet")
         .query(&[FILTERS, FILE])
         .media("application/vnd.apache.parquet"),
-    Endpoint::get("/v1/results", "delete_all", "Delete all results that have this deletion token")
+    ApiEndpoint::get("/v1/results", "delete_all", "Delete all results that have this deletion token")
         .method("delete", Deletion)
-        .json(of::<Deleted>),
-    Endpoint::get("/v1/results/{id}", "result", "One result").json(of::<api::ResultEntry>),
-    Endpoint::get("/v1/results/{id}/raw", "raw", "The raw part of a result, a .tar.zst file")
+        .json(schema_of::<Deleted>),
+    ApiEndpoint::get("/v1/results/{id}", "result", "One result").json(schema_of::<api::ResultEntry>),
+    ApiEndpoint::get("/v1/results/{id}/raw", "raw", "The raw part of a result, a .tar.zst file")
         .media("application/zstd"),
-    Endpoint::get("/v1/results/{id}", "delete", "Delete one result")
+    ApiEndpoint::get("/v1/results/{id}", "delete", "Delete one result")
         .method("delete", Deletion)
-        .json(of::<Deleted>),
-    Endpoint::get("/v1/charts", "charts", "The names and titles of all charts").json(of::<api::ChartsAnswer>),
-    Endpoint::get("/v1/charts/{name}", "chart", "A chart: NAME.json, NAME.csv or NAME.svg")
+        .json(schema_of::<Deleted>),
+    ApiEndpoint::get("/v1/charts", "charts", "The names and titles of all charts")
+        .json(schema_of::<api::ChartsAnswer>),
+    ApiEndpoint::get("/v1/charts/{name}", "chart", "A chart: NAME.json, NAME.csv or NAME.svg")
         .query(&[FILTERS])
-        .json(of::<api::ChartDocument>),
-    Endpoint::get("/v1/live", "live", "Running measurements").json(of::<Live>),
-    Endpoint::get("/v1/live/{agent}", "report_live", "Report the running measurement of an agent")
+        .json(schema_of::<api::ChartDocument>),
+    ApiEndpoint::get("/v1/live", "live", "Running measurements").json(schema_of::<LiveAnswer>),
+    ApiEndpoint::get("/v1/live/{agent}", "report_live", "Report the running measurement of an agent")
         .method("put", Submit)
-        .body(JSON, of::<LiveReport>)
+        .body(JSON, schema_of::<LiveReport>)
         .empty(),
-    Endpoint::get("/v1/check-in", "check_in", "Check in: servers, tokens for them, and experiments")
+    ApiEndpoint::get("/v1/check-in", "check_in", "Check in: servers, tokens for them, and experiments")
         .method("post", Submit)
-        .body(JSON, of::<CheckIn>)
-        .json(of::<CheckInAnswer>),
-    Endpoint::get("/v1/servers/{name}", "report_server", "Report a test server and its load")
+        .body(JSON, schema_of::<CheckIn>)
+        .json(schema_of::<CheckInAnswer>),
+    ApiEndpoint::get("/v1/servers/{name}", "report_server", "Report a test server and its load")
         .method("put", Server)
-        .body(JSON, of::<ServerReport>)
+        .body(JSON, schema_of::<ServerReport>)
         .empty(),
-    Endpoint::get("/v1/privacy", "privacy", "Privacy statement: kept data, retention, readers").media(TEXT),
-    Endpoint::get("/v1/openapi.json", "openapi", "This description").media(JSON),
-    Endpoint::get("/v1/admin/experiments", "admin_experiments", "All experiments")
+    ApiEndpoint::get("/v1/privacy", "privacy", "Privacy statement: kept data, retention, readers")
+        .media(TEXT),
+    ApiEndpoint::get("/v1/openapi.json", "openapi", "This description").media(JSON),
+    ApiEndpoint::get("/v1/admin/experiments", "admin_experiments", "All experiments")
         .method("get", Operator)
-        .json(of::<admin::Experiments>),
-    Endpoint::get("/v1/admin/experiments/{name}", "put_experiment", "Make or replace an experiment")
+        .json(schema_of::<admin::Experiments>),
+    ApiEndpoint::get("/v1/admin/experiments/{name}", "put_experiment", "Make or replace an experiment")
         .method("put", Operator)
-        .body(JSON, of::<Experiment>)
+        .body(JSON, schema_of::<Experiment>)
         .empty(),
-    Endpoint::get("/v1/admin/experiments/{name}", "remove_experiment", "Remove an experiment")
+    ApiEndpoint::get("/v1/admin/experiments/{name}", "remove_experiment", "Remove an experiment")
         .method("delete", Operator)
         .empty(),
-    Endpoint::get("/v1/admin/servers", "admin_servers", "All registered test servers")
+    ApiEndpoint::get("/v1/admin/servers", "admin_servers", "All registered test servers")
         .method("get", Operator)
-        .json(of::<admin::Servers>),
-    Endpoint::get("/v1/admin/servers/{name}", "put_server", "Register a test server")
+        .json(schema_of::<admin::Servers>),
+    ApiEndpoint::get("/v1/admin/servers/{name}", "put_server", "Register a test server")
         .method("put", Operator)
-        .body(JSON, of::<admin::NewServer>)
-        .json(of::<admin::ServerKey>),
-    Endpoint::get("/v1/admin/servers/{name}", "remove_server", "Remove a test server")
+        .body(JSON, schema_of::<admin::NewServer>)
+        .json(schema_of::<admin::ServerKey>),
+    ApiEndpoint::get("/v1/admin/servers/{name}", "remove_server", "Remove a test server")
         .method("delete", Operator)
         .empty(),
-    Endpoint::get("/v1/admin/agents", "admin_agents", "All agents that checked in")
+    ApiEndpoint::get("/v1/admin/agents", "admin_agents", "All agents that checked in")
         .method("get", Operator)
-        .json(of::<admin::Agents>),
-    Endpoint::get("/v1/admin/tokens", "make_token", "Make a token for agents")
+        .json(schema_of::<admin::Agents>),
+    ApiEndpoint::get("/v1/admin/tokens", "make_token", "Make a token for agents")
         .method("post", Operator)
-        .body(JSON, of::<admin::NewToken>)
-        .json(of::<admin::NewTokenAnswer>),
-    Endpoint::get("/v1/admin/results/{id}", "admin_delete", "Delete a result")
+        .body(JSON, schema_of::<admin::NewToken>)
+        .json(schema_of::<admin::NewTokenAnswer>),
+    ApiEndpoint::get("/v1/admin/results/{id}", "admin_delete", "Delete a result")
         .method("delete", Operator)
-        .json(of::<Deleted>),
-    Endpoint::get("/health", "health", "Liveness").json(of::<super::Status>),
-    Endpoint::get("/ready", "ready", "Readiness").json(of::<super::Status>),
-    Endpoint::get("/metrics", "metrics", "Prometheus metrics").media(TEXT),
+        .json(schema_of::<Deleted>),
+    ApiEndpoint::get("/health", "health", "Liveness").json(schema_of::<Status>),
+    ApiEndpoint::get("/ready", "ready", "Readiness").json(schema_of::<Status>),
+    ApiEndpoint::get("/metrics", "metrics", "Prometheus metrics").media(TEXT),
 ];
 
 pub fn document() -> Value {
@@ -263,7 +266,7 @@ pub fn document() -> Value {
     })
 }
 
-fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Schema) -> Value {
+fn operation(endpoint: &ApiEndpoint, generator: &mut SchemaGenerator, problem: &Schema) -> Value {
     let mut parameters: Vec<Value> = endpoint
         .path
         .split('/')
@@ -307,7 +310,7 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Sch
     operation
 }
 
-fn responses(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Schema) -> Value {
+fn responses(endpoint: &ApiEndpoint, generator: &mut SchemaGenerator, problem: &Schema) -> Value {
     let reason = |status: u16| {
         StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason()).unwrap_or_default()
     };

@@ -20,7 +20,11 @@ pub struct Readiness {
 
 impl Readiness {
     /// The outcome of `check`, or of a recent one.
-    pub fn of(&self, clock: &dyn Clock, check: impl FnOnce() -> Result<(), Refusal>) -> Result<(), Refusal> {
+    pub fn check(
+        &self,
+        clock: &dyn Clock,
+        check: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         if let Some(outcome) = self.last(clock, KEPT) {
             return outcome;
         }
@@ -67,25 +71,25 @@ mod tests {
     fn one_check_answers_all_requests_of_five_seconds() {
         let (readiness, clock, failed) =
             (Readiness::default(), Seconds::default(), || Err(Refusal::failed("down")));
-        assert_eq!(readiness.of(&clock, || Ok(())), Ok(()));
+        assert_eq!(readiness.check(&clock, || Ok(())), Ok(()));
         clock.0.store(4, Ordering::SeqCst);
-        assert_eq!(readiness.of(&clock, failed), Ok(()));
+        assert_eq!(readiness.check(&clock, failed), Ok(()));
         clock.0.store(5, Ordering::SeqCst);
-        assert_eq!(readiness.of(&clock, failed), failed());
-        assert_eq!(readiness.of(&clock, || Ok(())), failed());
+        assert_eq!(readiness.check(&clock, failed), failed());
+        assert_eq!(readiness.check(&clock, || Ok(())), failed());
     }
 
     #[test]
     fn requests_during_a_check_get_the_last_outcome_and_start_none() {
         let (readiness, clock) = (Readiness::default(), Seconds::default());
-        let during = || readiness.of(&clock, || panic!("a second check at the same time"));
-        let outcome = readiness.of(&clock, || {
+        let during = || readiness.check(&clock, || panic!("a second check at the same time"));
+        let outcome = readiness.check(&clock, || {
             assert!(during().unwrap_err().error().contains("still runs"));
             Ok(())
         });
         assert_eq!(outcome, Ok(()));
         clock.0.store(10, Ordering::SeqCst);
-        let outcome = readiness.of(&clock, || {
+        let outcome = readiness.check(&clock, || {
             assert_eq!(during(), Ok(()));
             clock.0.store(90, Ordering::SeqCst);
             assert!(during().is_err());

@@ -1,9 +1,10 @@
 //! `POST /v1/results` and the deletions of results.
 
-use super::App;
 use super::access::Gate;
-use super::body::{self, blocking};
-use crate::ingest::{Group, NotWritten, Submitted};
+use super::app::App;
+use super::blocking::blocking;
+use super::body;
+use crate::ingest::{NotWritten, SubmissionGroup, Submitted};
 use crate::refusal::Refusal;
 use crate::store::Deletion;
 use axum::Json;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Bodies beyond this are parsed on a thread for blocking work.
-const PARSED_IN_PLACE_BYTES: usize = 16 << 10;
+const PARSED_INLINE_BYTES: usize = 16 << 10;
 
 /// Time for the writer; a group that it is still writing then may be stored or not: the client sends it again.
 const WRITING_TIME: Duration = Duration::from_secs(30);
@@ -40,29 +41,29 @@ pub(super) async fn post(
     let received_ms = app.clock.unix_ms();
     app.gate.submitter(&headers, received_ms / 1000)?;
     let read = body::batch(&headers, body, &app).await?;
-    let parsed = if read.bytes.len() > PARSED_IN_PLACE_BYTES {
+    let parsed = if read.bytes.len() > PARSED_INLINE_BYTES {
         let (parsed, _read) = blocking(move || Ok((parse(&read.bytes, received_ms), read))).await?;
         parsed?
     } else {
         parse(&read.bytes, received_ms)?
     };
     let Parsed { mut answers, valid } = parsed;
-    let (places, submissions): (Vec<usize>, Vec<Submitted>) = valid.into_iter().unzip();
+    let (indexes, submissions): (Vec<usize>, Vec<Submitted>) = valid.into_iter().unzip();
     let retry_after = if submissions.is_empty() {
         None
     } else {
-        match write(&app, Group { submissions }).await {
+        match write(&app, SubmissionGroup { submissions }).await {
             Ok(statuses) => {
-                for (place, status) in places.into_iter().zip(statuses) {
-                    answers[place] =
-                        LineAnswer::new(answers[place].line, answers[place].id, status, reason(status));
+                for (index, status) in indexes.into_iter().zip(statuses) {
+                    answers[index] =
+                        LineAnswer::new(answers[index].line, answers[index].id, status, reason(status));
                 }
                 None
             }
             Err(not_written) => {
                 let (error, retry_after) = not_written;
-                for place in places {
-                    answers[place].error = Some(error.clone());
+                for index in indexes {
+                    answers[index].error = Some(error.clone());
                 }
                 Some(retry_after)
             }
@@ -72,7 +73,7 @@ pub(super) async fn post(
     Ok(respond(answers, retry_after))
 }
 
-async fn write(app: &App, group: Group) -> Result<Vec<LineStatus>, (String, Duration)> {
+async fn write(app: &App, group: SubmissionGroup) -> Result<Vec<LineStatus>, (String, Duration)> {
     let refused = |not_written: NotWritten| match not_written {
         NotWritten::Busy { retry_after } => (not_written.to_string(), retry_after),
         // The writer's log has the reason. Clients do not get the locations of the stores.
@@ -182,7 +183,7 @@ pub(super) async fn delete_all(
 
 pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Deleted>, Refusal> {
     // A group that its client gave up can still wait: an empty group behind it is answered after its commit.
-    write(app, Group { submissions: Vec::new() })
+    write(app, SubmissionGroup { submissions: Vec::new() })
         .await
         .map_err(|(error, time)| Refusal::busy(error, time))?;
     let now_ms = app.clock.unix_ms();

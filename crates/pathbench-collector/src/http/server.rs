@@ -1,6 +1,5 @@
 //! The accept loop: connections within bounds, TLS, deadlines, and a graceful end.
 
-use super::Peer;
 use super::metrics::{Metrics, Refused};
 use super::write_deadline::WriteDeadline;
 use crate::log::Log;
@@ -37,6 +36,10 @@ const HEAD_BYTES: usize = 16 << 10;
 
 /// Time for requests in progress after the signal to end.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// The client of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub IpAddr);
 
 /// How connections are accepted.
 #[derive(Debug, Clone)]

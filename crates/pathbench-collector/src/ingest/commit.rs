@@ -1,8 +1,8 @@
 //! One commit: raw parts into the raw store, then one transaction for all groups.
 
-use super::{Group, Submitted};
+use super::group::{SubmissionGroup, Submitted};
 use crate::raw::RawStore;
-use crate::store::{Database, Inserted, NewResult, RawPlace};
+use crate::store::{Database, Inserted, NewResult, RawRange};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use pathbench_api::problem::LineStatus;
@@ -38,7 +38,7 @@ enum Id {
     New(usize),
 }
 
-/// The status of a submission, or its place in the list of new results.
+/// The status of a submission, or its index in the list of new results.
 enum Slot {
     Status(LineStatus),
     New(usize),
@@ -53,7 +53,7 @@ fn compared(stored: Digest, submitted: Digest) -> LineStatus {
 }
 
 impl Commit {
-    pub(super) fn write(&self, groups: &[Group]) -> Committed {
+    pub(super) fn write(&self, groups: &[SubmissionGroup]) -> Committed {
         let all = || groups.iter().flat_map(|group| &group.submissions);
         let mut ids: Vec<Uuid> = all().map(|submission| submission.result.id).collect();
         ids.sort_unstable();
@@ -85,9 +85,9 @@ impl Commit {
         let mut batch: Vec<NewResult> = new.iter().map(|one| one.result.clone()).collect();
         let with_raw: Vec<usize> = (0..new.len()).filter(|at| !new[*at].raw.is_empty()).collect();
         let parts: Vec<&[u8]> = with_raw.iter().map(|at| new[*at].raw.as_slice()).collect();
-        let places: Vec<RawPlace> = self.raw.append(&parts).map_err(|error| error.to_string())?;
-        for (at, place) in with_raw.into_iter().zip(places) {
-            batch[at].raw = Some(place);
+        let ranges: Vec<RawRange> = self.raw.append(&parts).map_err(|error| error.to_string())?;
+        for (at, range) in with_raw.into_iter().zip(ranges) {
+            batch[at].raw = Some(range);
         }
         // If this fails, its outcome can be unknown: the raw parts stay, and maintenance erases what no result refers
         // to.
@@ -146,7 +146,7 @@ fn outcome(slots: &[Slot], inserted: Result<&[Inserted], &str>) -> GroupOutcome 
     statuses.map_or(GroupOutcome::Failed, GroupOutcome::Written)
 }
 
-fn failed(groups: &[Group], problem: String) -> Committed {
+fn failed(groups: &[SubmissionGroup], problem: String) -> Committed {
     let groups = groups.iter().map(|_| GroupOutcome::Failed).collect();
     Committed { groups, failure: Some(problem), summary_bytes: 0, raw_bytes: 0 }
 }

@@ -1,7 +1,7 @@
 //! Counters of the writer.
 
 use super::commit::Committed;
-use super::{Group, NotWritten, Written};
+use super::group::{NotWritten, SubmissionGroup, WrittenGroup};
 use crate::metrics::Durations;
 use pathbench_api::problem::LineStatus;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -69,7 +69,7 @@ impl Counters {
         self.raw_bytes.fetch_add(committed.raw_bytes, Relaxed);
     }
 
-    pub(super) fn answered(&self, group: &Group, outcome: &Result<Written, NotWritten>) {
+    pub(super) fn answered(&self, group: &SubmissionGroup, outcome: &Result<WrittenGroup, NotWritten>) {
         let Ok(written) = outcome else {
             self.failed_groups.fetch_add(1, Relaxed);
             return;

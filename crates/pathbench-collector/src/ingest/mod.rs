@@ -2,18 +2,18 @@
 
 mod commit;
 mod figures;
+mod group;
 mod queue;
 
 pub use figures::Figures;
+pub use group::{NotWritten, SubmissionGroup, Submitted, WrittenGroup};
 
 use crate::clock::{Clock, RealClock};
-use crate::facts;
 use crate::raw::RawStore;
-use crate::store::{Database, NewResult};
+use crate::store::Database;
 use commit::Commit;
 use figures::Counters;
 use pathbench_api::problem::LineStatus;
-use pathbench_api::submission::Checked;
 use queue::{Queue, Waiting};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,74 +22,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The answer to a submission that was passed to the writer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// One for each submission of the group, in order.
-    pub statuses: Vec<LineStatus>,
-}
-
-/// Why a group of submissions was not stored.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotWritten {
-    /// The queue is full.
-    #[error("the collector is busy; send it again in {} s", .retry_after.as_secs().max(1))]
-    Busy { retry_after: Duration },
-    /// The database or the raw store failed.
-    #[error("the collector cannot store results now: {problem}")]
-    Failed { problem: String, retry_after: Duration },
-}
-
-/// A submission on its way to the writer, encoded: a parsed summary takes about 12 times the memory.
-#[derive(Debug, Clone)]
-pub struct Submitted {
-    /// Without the place of its raw part.
-    result: NewResult,
-    raw: Vec<u8>,
-}
-
-impl Submitted {
-    /// `received_ms` is Unix time.
-    ///
-    /// # Errors
-    /// The summary cannot be written as JSON.
-    pub fn new(checked: Checked, received_ms: u64) -> serde_json::Result<Self> {
-        let submission = &checked.submission;
-        let result = NewResult {
-            id: submission.id,
-            digest: checked.digest,
-            agent: submission.agent,
-            consent: submission.consent,
-            deletion: submission.deletion_sha256,
-            received_ms,
-            summary: serde_json::to_vec(&submission.summary)?,
-            facts: facts::encode(&checked),
-            raw: None,
-        };
-        Ok(Self { result, raw: checked.raw })
-    }
-
-    /// Its memory.
-    fn bytes(&self) -> usize {
-        let Self { result, raw } = self;
-        size_of::<Self>() + result.summary.capacity() + result.facts.capacity() + raw.capacity()
-    }
-}
-
-/// A group of submissions on its way to the writer.
-#[derive(Debug)]
-pub struct Group {
-    pub submissions: Vec<Submitted>,
-}
-
 /// The answer to one group, when it is stored durably or failed: for `await`, or `blocking_recv` on a thread.
-pub type Answer = oneshot::Receiver<Result<Written, NotWritten>>;
+pub type Answer = oneshot::Receiver<Result<WrittenGroup, NotWritten>>;
 
 /// Takes one line for the log.
-pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+pub type WriterLog = Arc<dyn Fn(&str) + Send + Sync>;
 
 #[derive(Clone)]
-pub struct Options {
+pub struct WriterOptions {
     /// Groups and bytes that may wait; more are answered with [`NotWritten::Busy`].
     pub queue_groups: usize,
     pub queue_bytes: usize,
@@ -97,12 +37,12 @@ pub struct Options {
     pub commit_submissions: usize,
     pub commit_bytes: usize,
     pub retry_after: Duration,
-    pub log: Log,
+    pub log: WriterLog,
     /// For the durations of commits.
     pub clock: Arc<dyn Clock>,
 }
 
-impl Default for Options {
+impl Default for WriterOptions {
     fn default() -> Self {
         Self {
             queue_groups: 4_096,
@@ -116,9 +56,9 @@ impl Default for Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for WriterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("WriterOptions")
             .field("queue_groups", &self.queue_groups)
             .field("queue_bytes", &self.queue_bytes)
             .field("commit_submissions", &self.commit_submissions)
@@ -139,7 +79,7 @@ pub struct Writer {
 struct Shared {
     queue: Queue,
     counters: Counters,
-    options: Options,
+    options: WriterOptions,
 }
 
 impl Writer {
@@ -148,7 +88,7 @@ impl Writer {
     pub fn start(
         database: Arc<dyn Database>,
         raw: Arc<dyn RawStore>,
-        options: Options,
+        options: WriterOptions,
     ) -> std::io::Result<Self> {
         let queue = Queue::new(options.queue_groups, options.queue_bytes);
         let shared = Arc::new(Shared { queue, counters: Counters::default(), options });
@@ -161,7 +101,7 @@ impl Writer {
     }
 
     /// Passes a group to the writer; never blocks.
-    pub fn submit(&self, group: Group) -> Result<Answer, NotWritten> {
+    pub fn submit(&self, group: SubmissionGroup) -> Result<Answer, NotWritten> {
         let (answer, receiver) = oneshot::channel();
         let accepted = self.shared.queue.push(Waiting::new(group, answer));
         if accepted {
@@ -199,7 +139,7 @@ impl Drop for Writer {
 fn write_until_stopped(shared: &Shared, commit: &Commit) {
     let options = &shared.options;
     while let Some(batch) = shared.queue.drain(options.commit_submissions, options.commit_bytes) {
-        let (groups, answers): (Vec<Group>, Vec<_>) =
+        let (groups, answers): (Vec<SubmissionGroup>, Vec<_>) =
             batch.into_iter().map(|waiting| (waiting.group, waiting.answer)).unzip();
         let outcomes = write(shared, commit, &groups);
         for ((answer, outcome), group) in answers.into_iter().zip(outcomes).zip(&groups) {
@@ -211,17 +151,25 @@ fn write_until_stopped(shared: &Shared, commit: &Commit) {
 }
 
 /// One outcome for each group. A panic is confined to the submission that causes it.
-fn write(shared: &Shared, commit: &Commit, groups: &[Group]) -> Vec<Result<Written, NotWritten>> {
+fn write(
+    shared: &Shared,
+    commit: &Commit,
+    groups: &[SubmissionGroup],
+) -> Vec<Result<WrittenGroup, NotWritten>> {
     match guarded(shared, commit, groups) {
         Some(outcomes) => outcomes,
         None => groups.iter().map(|group| write_alone(shared, commit, group)).collect(),
     }
 }
 
-fn write_alone(shared: &Shared, commit: &Commit, group: &Group) -> Result<Written, NotWritten> {
+fn write_alone(
+    shared: &Shared,
+    commit: &Commit,
+    group: &SubmissionGroup,
+) -> Result<WrittenGroup, NotWritten> {
     let mut statuses = Vec::with_capacity(group.submissions.len());
     for submission in &group.submissions {
-        let alone = Group { submissions: vec![submission.clone()] };
+        let alone = SubmissionGroup { submissions: vec![submission.clone()] };
         let outcome = guarded(shared, commit, std::slice::from_ref(&alone)).and_then(|mut one| one.pop());
         match outcome {
             Some(Ok(written)) => statuses.extend(written.statuses),
@@ -229,11 +177,15 @@ fn write_alone(shared: &Shared, commit: &Commit, group: &Group) -> Result<Writte
             None => statuses.push(LineStatus::Busy),
         }
     }
-    Ok(Written { statuses })
+    Ok(WrittenGroup { statuses })
 }
 
 /// `None`: a panic, which is counted and logged.
-fn guarded(shared: &Shared, commit: &Commit, groups: &[Group]) -> Option<Vec<Result<Written, NotWritten>>> {
+fn guarded(
+    shared: &Shared,
+    commit: &Commit,
+    groups: &[SubmissionGroup],
+) -> Option<Vec<Result<WrittenGroup, NotWritten>>> {
     // After a panic only the database and the raw store are used again; both recover from poisoned locks.
     let started = shared.options.clock.monotonic();
     let caught = catch_unwind(AssertUnwindSafe(|| commit.write(groups)));
@@ -253,7 +205,7 @@ fn guarded(shared: &Shared, commit: &Commit, groups: &[Group]) -> Option<Vec<Res
         (shared.options.log)(&format!("a commit failed: {problem}"));
     }
     let outcome = |group: commit::GroupOutcome| match group {
-        commit::GroupOutcome::Written(statuses) => Ok(Written { statuses }),
+        commit::GroupOutcome::Written(statuses) => Ok(WrittenGroup { statuses }),
         commit::GroupOutcome::Failed => Err(NotWritten::Failed {
             problem: committed.failure.clone().unwrap_or_default(),
             retry_after: shared.options.retry_after,

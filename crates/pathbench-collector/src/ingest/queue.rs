@@ -1,19 +1,22 @@
 //! The bounded queue of groups that wait for the writer.
 
-use super::{Group, NotWritten, Submitted, Written};
+use super::group::{NotWritten, SubmissionGroup, Submitted, WrittenGroup};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub(super) group: Group,
-    pub(super) answer: oneshot::Sender<Result<Written, NotWritten>>,
+    pub(super) group: SubmissionGroup,
+    pub(super) answer: oneshot::Sender<Result<WrittenGroup, NotWritten>>,
     bytes: usize,
 }
 
 impl Waiting {
-    pub(super) fn new(group: Group, answer: oneshot::Sender<Result<Written, NotWritten>>) -> Self {
+    pub(super) fn new(
+        group: SubmissionGroup,
+        answer: oneshot::Sender<Result<WrittenGroup, NotWritten>>,
+    ) -> Self {
         let bytes = group.submissions.iter().map(Submitted::bytes).sum();
         Self { group, answer, bytes }
     }

@@ -1,6 +1,6 @@
 //! Backup of an SQLite database and its raw parts to a directory, while the collector runs, and its restoration.
 
-use super::{MaintenanceError, at};
+use super::{MaintenanceError, file_error};
 use crate::raw::directory::sync_directory;
 use crate::raw::{IDENTITY, RawError, RawMaintenance};
 use crate::store::sqlite::Sqlite;
@@ -28,7 +28,7 @@ pub struct Backup {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Source<'a> {
+pub enum BackupSource<'a> {
     Sqlite(&'a Sqlite),
     Postgres,
 }
@@ -36,12 +36,12 @@ pub enum Source<'a> {
 /// Writes a backup to a new directory. The database is copied first: all its raw parts are in the segments that are
 /// copied after it.
 pub fn backup(
-    source: Source<'_>,
+    source: BackupSource<'_>,
     raw: &dyn RawMaintenance,
     target: &Path,
     now_ms: u64,
 ) -> Result<Backup, MaintenanceError> {
-    let Source::Sqlite(database) = source else { return Err(MaintenanceError::UsePgDump) };
+    let BackupSource::Sqlite(database) = source else { return Err(MaintenanceError::UsePgDump) };
     make_empty(target)?;
     let path = target.join(DATABASE_FILE);
     // Made here with its mode; SQLite accepts an empty file.
@@ -56,26 +56,26 @@ pub fn backup(
         let mut file = new_file(&path)?;
         match raw.copy(&segment.name, &mut file) {
             // Removed since the list was made.
-            Err(RawError::Missing { .. }) => fs::remove_file(&path).map_err(at(&path))?,
+            Err(RawError::Missing { .. }) => fs::remove_file(&path).map_err(file_error(&path))?,
             copied => {
                 copied?;
-                file.sync_all().map_err(at(&path))?;
+                file.sync_all().map_err(file_error(&path))?;
                 made.segments += 1;
-                made.segment_bytes += file.metadata().map_err(at(&path))?.len();
+                made.segment_bytes += file.metadata().map_err(file_error(&path))?.len();
             }
         }
     }
     if let Some(identity) = raw.identity()? {
         let path = directory.join(IDENTITY);
-        new_file(&path)?.write_all(identity.as_bytes()).map_err(at(&path))?;
+        new_file(&path)?.write_all(identity.as_bytes()).map_err(file_error(&path))?;
         sync(&path)?;
     }
-    sync_directory(&directory).map_err(at(&directory))?;
+    sync_directory(&directory).map_err(file_error(&directory))?;
     let manifest = target.join(MANIFEST);
     let mut file = new_file(&manifest)?;
     let written = serde_json::to_vec(&made).map_err(io::Error::from).and_then(|text| file.write_all(&text));
-    written.and_then(|()| file.sync_all()).map_err(at(&manifest))?;
-    sync_directory(target).map_err(at(target))?;
+    written.and_then(|()| file.sync_all()).map_err(file_error(&manifest))?;
+    sync_directory(target).map_err(file_error(target))?;
     Ok(made)
 }
 
@@ -99,8 +99,8 @@ pub fn restore(source: &Path, database: &Path, raw: &Path) -> Result<Backup, Mai
     make_empty(raw)?;
     let directory = source.join(RAW_DIRECTORY);
     let mut found = 0;
-    for entry in fs::read_dir(&directory).map_err(at(&directory))? {
-        let entry = entry.map_err(at(&directory))?;
+    for entry in fs::read_dir(&directory).map_err(file_error(&directory))? {
+        let entry = entry.map_err(file_error(&directory))?;
         let bytes = copy(&entry.path(), &raw.join(entry.file_name()))?;
         if entry.file_name() != IDENTITY {
             found += bytes;
@@ -110,38 +110,38 @@ pub fn restore(source: &Path, database: &Path, raw: &Path) -> Result<Backup, Mai
         let (path, expected) = (source.to_owned(), manifest.segment_bytes);
         return Err(MaintenanceError::Incomplete { path, expected, found });
     }
-    sync_directory(raw).map_err(at(raw))?;
+    sync_directory(raw).map_err(file_error(raw))?;
     let partial = database.with_extension("partial");
     copy(&source.join(DATABASE_FILE), &partial)?;
-    fs::rename(&partial, database).map_err(at(database))?;
+    fs::rename(&partial, database).map_err(file_error(database))?;
     let parent = database.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or_else(|| Path::new("."));
-    sync_directory(parent).map_err(at(parent))?;
+    sync_directory(parent).map_err(file_error(parent))?;
     Ok(manifest)
 }
 
 /// Only its owner reads it: private results are in it.
 fn make_empty(path: &Path) -> Result<(), MaintenanceError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(at(path))?;
-    match fs::read_dir(path).map_err(at(path))?.next() {
+    made.map_err(file_error(path))?;
+    match fs::read_dir(path).map_err(file_error(path))?.next() {
         None => Ok(()),
         Some(_) => Err(MaintenanceError::NotEmpty(path.to_owned())),
     }
 }
 
 fn new_file(path: &Path) -> Result<File, MaintenanceError> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(at(path))
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(file_error(path))
 }
 
 fn sync(path: &Path) -> Result<(), MaintenanceError> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(at(path))
+    File::open(path).and_then(|file| file.sync_all()).map_err(file_error(path))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<u64, MaintenanceError> {
-    let mut source = File::open(from).map_err(at(from))?;
+    let mut source = File::open(from).map_err(file_error(from))?;
     let mut target = new_file(to)?;
-    let bytes = io::copy(&mut source, &mut target).map_err(at(to))?;
-    target.sync_all().map_err(at(to))?;
+    let bytes = io::copy(&mut source, &mut target).map_err(file_error(to))?;
+    target.sync_all().map_err(file_error(to))?;
     Ok(bytes)
 }

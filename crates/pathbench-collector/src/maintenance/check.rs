@@ -2,7 +2,7 @@
 
 use super::MaintenanceError;
 use crate::raw::{RawError, RawMaintenance};
-use crate::store::{DatabaseMaintenance, RawPlace};
+use crate::store::{DatabaseMaintenance, RawRange};
 use std::collections::HashMap;
 
 /// Problems that are reported.
@@ -11,7 +11,7 @@ const MOST: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// Every raw part lies within its segment.
-    Places,
+    Ranges,
     /// Every raw part is read, and has its digest.
     Digests,
 }
@@ -30,16 +30,16 @@ pub fn check(
         let Some(last) = names.last() else { break };
         name.clone_from(last);
         for segment in &names {
-            let places = database.places(segment)?;
-            let mut found = misplaced(&places, held.get(segment).copied());
+            let ranges = database.ranges(segment)?;
+            let mut found = misplaced(&ranges, held.get(segment).copied());
             if !found.is_empty() {
                 // Perhaps it is newer than the list.
                 held = raw.segments()?.into_iter().map(|segment| (segment.name, segment.bytes)).collect();
-                found = misplaced(&places, held.get(segment).copied());
+                found = misplaced(&ranges, held.get(segment).copied());
             }
             problems.extend(found);
             if depth == Depth::Digests && held.contains_key(segment) {
-                problems.extend(damaged(database, raw, &places)?);
+                problems.extend(damaged(database, raw, &ranges)?);
             }
             if problems.len() >= MOST {
                 break;
@@ -51,21 +51,21 @@ pub fn check(
 }
 
 /// `bytes`: of the segment, if there is one.
-fn misplaced(places: &[RawPlace], bytes: Option<u64>) -> Vec<String> {
+fn misplaced(ranges: &[RawRange], bytes: Option<u64>) -> Vec<String> {
     let mut problems = Vec::new();
     let Some(bytes) = bytes else {
-        let missing = |place: &RawPlace| {
-            format!("segment {} is missing, with {} raw parts", place.segment, places.len())
+        let missing = |range: &RawRange| {
+            format!("segment {} is missing, with {} raw parts", range.segment, ranges.len())
         };
-        return places.first().map(missing).into_iter().collect();
+        return ranges.first().map(missing).into_iter().collect();
     };
     let mut end = 0;
-    for place in places {
-        let RawPlace { segment, offset, .. } = place;
+    for range in ranges {
+        let RawRange { segment, offset, .. } = range;
         if *offset < end {
             problems.push(format!("two raw parts overlap in segment {segment} at {offset}"));
         }
-        end = offset.saturating_add(place.bytes);
+        end = offset.saturating_add(range.bytes);
         if end > bytes {
             problems.push(format!("a raw part ends behind segment {segment}: at {end} of {bytes} bytes"));
         }
@@ -76,15 +76,15 @@ fn misplaced(places: &[RawPlace], bytes: Option<u64>) -> Vec<String> {
 fn damaged(
     database: &dyn DatabaseMaintenance,
     raw: &dyn RawMaintenance,
-    places: &[RawPlace],
+    ranges: &[RawRange],
 ) -> Result<Vec<String>, MaintenanceError> {
     let mut problems = Vec::new();
-    for place in places.iter().filter(|place| place.bytes > 0) {
-        match raw.read(place) {
+    for range in ranges.iter().filter(|range| range.bytes > 0) {
+        match raw.read(range) {
             Ok(_) => {}
             Err(error @ (RawError::Damaged { .. } | RawError::Missing { .. })) => {
                 // A deletion meanwhile erases rightly.
-                if database.places(&place.segment)?.contains(place) {
+                if database.ranges(&range.segment)?.contains(range) {
                     problems.push(error.to_string());
                 }
             }

@@ -1,8 +1,8 @@
 //! Erasure: of the raw parts of deleted results, and of those that no result refers to.
 
 use super::MaintenanceError;
-use crate::raw::{RawMaintenance, Segment, name_time_ms};
-use crate::store::{Database, DatabaseMaintenance, Deletion, Kind, RawPlace};
+use crate::raw::{RawMaintenance, RawSegment, name_time_ms};
+use crate::store::{Database, DatabaseMaintenance, Deletion, DocumentKind, RawRange};
 use pathbench_api::digest::Digest;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -42,7 +42,8 @@ pub fn delete_old_documents(
     keep: Option<Duration>,
     now_ms: u64,
 ) -> Result<(), MaintenanceError> {
-    for (kind, keep) in [(Kind::Live, LIVE_KEPT), (Kind::Agent, keep.unwrap_or(AGENTS_KEPT))] {
+    for (kind, keep) in [(DocumentKind::Live, LIVE_KEPT), (DocumentKind::Agent, keep.unwrap_or(AGENTS_KEPT))]
+    {
         let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
         database.delete_documents(kind, now_ms.saturating_sub(keep_ms))?;
     }
@@ -62,17 +63,17 @@ pub fn erase_deleted(
         if erasures.is_empty() {
             return Ok(erased);
         }
-        let mut by_segment: HashMap<&str, Vec<RawPlace>> = HashMap::new();
+        let mut by_segment: HashMap<&str, Vec<RawRange>> = HashMap::new();
         for erasure in &erasures {
-            by_segment.entry(&erasure.place.segment).or_default().push(erasure.place.clone());
+            by_segment.entry(&erasure.range.segment).or_default().push(erasure.range.clone());
         }
-        for (segment, places) in by_segment {
-            if sealed(segment) && database.places(segment)?.is_empty() {
+        for (segment, ranges) in by_segment {
+            if sealed(segment) && database.ranges(segment)?.is_empty() {
                 raw.remove(segment)?;
                 erased.segments += 1;
             } else {
-                raw.erase(&places)?;
-                erased.ranges += places.len() as u64;
+                raw.erase(&ranges)?;
+                erased.ranges += ranges.len() as u64;
             }
         }
         let numbers: Vec<u64> = erasures.iter().map(|erasure| erasure.number).collect();
@@ -88,36 +89,36 @@ pub fn erase_unreferenced(
 ) -> Result<Erased, MaintenanceError> {
     let mut erased = Erased::default();
     let before_ms = raw.sealed_before_ms();
-    for Segment { name, bytes, made_ms } in raw.segments()? {
+    for RawSegment { name, bytes, made_ms } in raw.segments()? {
         if made_ms >= before_ms {
             continue;
         }
-        let places = database.places(&name)?;
-        if places.is_empty() {
+        let ranges = database.ranges(&name)?;
+        if ranges.is_empty() {
             raw.remove(&name)?;
             erased.segments += 1;
             continue;
         }
-        let gaps = gaps(&name, bytes, &places);
+        let gaps = gaps(&name, bytes, &ranges);
         raw.erase(&gaps)?;
         erased.ranges += gaps.len() as u64;
     }
     Ok(erased)
 }
 
-/// The ranges between `places`, which are in order.
-fn gaps(segment: &str, bytes: u64, places: &[RawPlace]) -> Vec<RawPlace> {
+/// The ranges between `ranges`, which are in order.
+fn gaps(segment: &str, bytes: u64, ranges: &[RawRange]) -> Vec<RawRange> {
     let mut gaps = Vec::new();
     let mut gap = |from: u64, to: u64| {
         if from < to {
             let (segment, digest) = (segment.to_owned(), Digest([0; 32]));
-            gaps.push(RawPlace { segment, offset: from, bytes: to - from, digest });
+            gaps.push(RawRange { segment, offset: from, bytes: to - from, digest });
         }
     };
     let mut end = 0;
-    for place in places {
-        gap(end, place.offset.min(bytes));
-        end = end.max(place.offset.saturating_add(place.bytes));
+    for range in ranges {
+        gap(end, range.offset.min(bytes));
+        end = end.max(range.offset.saturating_add(range.bytes));
     }
     gap(end, bytes);
     gaps

@@ -4,14 +4,14 @@
 use super::MaintenanceError;
 use crate::raw::{Randomness, RawMaintenance, new_name};
 use crate::store::record::record;
-use crate::store::{Database, DatabaseMaintenance, Document, Kind, StoreError};
+use crate::store::{Database, DatabaseMaintenance, Document, DocumentKind, StoreError};
 use serde_json::json;
 
 const SETTING: &str = "raw-store";
 
 /// The identity of the database's raw store; `None` before the first start of its collector.
 pub fn raw_store_of(database: &dyn Database) -> Result<Option<String>, StoreError> {
-    record(database, Kind::Setting, SETTING)
+    record(database, DocumentKind::Setting, SETTING)
 }
 
 /// Ties the raw store to the database at their first start together, and refuses one of another database.
@@ -23,7 +23,10 @@ pub fn pair(
 ) -> Result<(), MaintenanceError> {
     let body = json!(new_name(now_ms, random())).to_string();
     // Collectors that start together agree on the first one.
-    database.add_document(Kind::Setting, &Document { key: SETTING.to_owned(), body, updated_ms: now_ms })?;
+    database.add_document(
+        DocumentKind::Setting,
+        &Document { key: SETTING.to_owned(), body, updated_ms: now_ms },
+    )?;
     if let Some(identity) = raw_store_of(database)?
         && raw.identity()?.is_none()
         && fits(database, raw)?
@@ -52,5 +55,5 @@ pub fn check_pair(
     if raw.identity()?.as_ref() == Some(&identity) {
         return Ok(());
     }
-    Err(MaintenanceError::OtherDatabase { place: raw.place(), identity })
+    Err(MaintenanceError::OtherDatabase { location: raw.location(), identity })
 }

@@ -8,7 +8,7 @@ mod check;
 mod erasure;
 mod identity;
 
-pub use backup::{Backup, DATABASE_FILE, RAW_DIRECTORY, Source, backup, restore};
+pub use backup::{Backup, BackupSource, DATABASE_FILE, RAW_DIRECTORY, backup, restore};
 pub use check::{Depth, check};
 pub use erasure::{
     AGENTS_KEPT, Erased, LIVE_KEPT, delete_old_documents, erase_deleted, erase_unreferenced, retain,
@@ -36,10 +36,10 @@ pub enum MaintenanceError {
     #[error("{} lacks parts of the backup: {found} of {expected} bytes in segments", path.display())]
     Incomplete { path: PathBuf, expected: u64, found: u64 },
     #[error(
-        "the raw store {place} belongs to another database: name the right ones with --dir, --database and --raw; if \
+        "the raw store {location} belongs to another database: name the right ones with --dir, --database and --raw; if \
          they belong together nevertheless, write {identity} to its {IDENTITY}"
     )]
-    OtherDatabase { place: String, identity: String },
+    OtherDatabase { location: String, identity: String },
     #[error("no collector has started with the database: name another one with --dir or --database")]
     NoCollector,
     #[error(
@@ -49,7 +49,7 @@ pub enum MaintenanceError {
     UsePgDump,
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> MaintenanceError {
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> MaintenanceError {
     let path = path.to_owned();
     move |error| MaintenanceError::File { path, error }
 }

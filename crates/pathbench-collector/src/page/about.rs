@@ -1,8 +1,8 @@
-//! What the figures mean and where they come from.
+//! The meaning of the figures and their sources.
 
-use super::{Answer, Shell};
+use super::shell::{Answer, Shell};
 use crate::chart::LEAST_AGENTS;
-use crate::reader::View;
+use crate::viewer::View;
 use maud::html;
 
 pub(super) async fn page(view: View) -> Answer {
@@ -47,5 +47,5 @@ pub(super) async fn page(view: View) -> Answer {
                 a href="/v1/privacy" { "Privacy" } "." }
         }
     };
-    Ok(Shell::new(view, "About").at("/about").page(&content))
+    Ok(Shell::new(view, "About").with_path("/about").page(&content))
 }

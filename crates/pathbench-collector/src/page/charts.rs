@@ -1,12 +1,13 @@
 //! All charts, and one chart with its filter.
 
 use super::filters::{figure, form, suffix};
-use super::{Answer, Problem, Shell, problem};
+use super::shell::{Answer, Problem, Shell, problem};
 use crate::chart;
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
 use crate::reader::query::Fields;
-use crate::reader::{Reader, View};
 use crate::refusal::Refusal;
+use crate::viewer::View;
 use axum::extract::{Path, State};
 use maud::html;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ const SECTIONS: [(&str, &[&str]); 4] = [
 ];
 
 pub(super) async fn index(
-    State(reader): State<Arc<Reader>>,
+    State(reader): State<Arc<ResultReader>>,
     view: View,
     fields: Result<Fields, Refusal>,
 ) -> Answer {
@@ -70,11 +71,11 @@ pub(super) async fn index(
             }
         }
     };
-    Ok(Shell::new(view, "Charts").at("/charts").page(&content))
+    Ok(Shell::new(view, "Charts").with_path("/charts").page(&content))
 }
 
 pub(super) async fn one(
-    State(reader): State<Arc<Reader>>,
+    State(reader): State<Arc<ResultReader>>,
     view: View,
     Path(name): Path<String>,
     fields: Result<Fields, Refusal>,
@@ -99,5 +100,5 @@ pub(super) async fn one(
             a href=(format!("{}/results{all}", view.prefix)) { "The results of this filter" }
         }
     };
-    Ok(Shell::new(view, chart.title()).at("/charts").page(&content))
+    Ok(Shell::new(view, chart.title()).with_path("/charts").page(&content))
 }

@@ -1,15 +1,16 @@
 //! One result: its tables, and its interactive report.
 
+use super::element::{table, time};
 use super::results::networks;
-use super::{Answer, Problem, Shell, problem, secure, table, time};
-use crate::chart::{Cell, Table};
+use super::shell::{Answer, Problem, Shell, problem, secure};
+use crate::chart::{Cell, DataTable};
 use crate::reader::answer::{read, typed};
 use crate::reader::query::{kind_name, mode_name};
 use crate::reader::rows::summary;
-use crate::reader::{Reader, View, report as reports};
+use crate::reader::{ResultReader, report as reports};
 use crate::refusal::Refusal;
 use crate::store::StoredResult;
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use pathbench_api::Uuid;
@@ -24,7 +25,11 @@ fn id(view: View, text: &str) -> Result<Uuid, Problem> {
     Uuid::parse_str(text).map_err(|_| Problem(view, Refusal::not_found("no such result")))
 }
 
-pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View, Path(text): Path<String>) -> Answer {
+pub(super) async fn page(
+    State(reader): State<Arc<ResultReader>>,
+    view: View,
+    Path(text): Path<String>,
+) -> Answer {
     let id = id(view, &text)?;
     let found =
         read(&reader, move |reader| Ok(reader.result(view.viewer, id)?)).await.map_err(problem(view))?;
@@ -38,7 +43,7 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View, Path(tex
             None => p.notice { "The summary of this result is damaged." }
         }
     };
-    Ok(Shell::new(view, &title).at("/results").page(&content))
+    Ok(Shell::new(view, &title).with_path("/results").page(&content))
 }
 
 fn content(view: View, result: &StoredResult, summary: &Summary) -> Markup {
@@ -78,12 +83,12 @@ fn content(view: View, result: &StoredResult, summary: &Summary) -> Markup {
     }
 }
 
-fn section(title: &str, rows: &Table) -> Markup {
+fn section(title: &str, rows: &DataTable) -> Markup {
     html! { @if !rows.rows.is_empty() { section { h2 { (title) } (table(rows, title)) } } }
 }
 
-fn headed<const N: usize>(headings: [&str; N]) -> Table {
-    Table::new(headings.map(|heading| (heading, heading)))
+fn headed<const N: usize>(headings: [&str; N]) -> DataTable {
+    DataTable::new(headings.map(|heading| (heading, heading)))
 }
 
 /// A figure in its unit, which its name ends with.
@@ -95,7 +100,7 @@ fn quantity(name: &str, value: f64) -> String {
     }
 }
 
-fn groups(groups: &[GroupSummary]) -> Table {
+fn groups(groups: &[GroupSummary]) -> DataTable {
     let mut names: Vec<&str> = Vec::new();
     for name in groups.iter().flat_map(|group| group.figures.keys()) {
         if !names.contains(&name.as_str()) {
@@ -133,7 +138,7 @@ fn heading(name: &str) -> String {
     name.replace('_', " ")
 }
 
-fn network_table(summary: &Summary) -> Table {
+fn network_table(summary: &Summary) -> DataTable {
     let mut table = headed(["Path", "Kind", "Operator", "Prefix", "Median share"]);
     for network in &summary.networks {
         let text = |name: &Option<pathbench_api::name::Name>| {
@@ -154,7 +159,7 @@ fn network_table(summary: &Summary) -> Table {
     table
 }
 
-fn reachability(summary: &Summary) -> Table {
+fn reachability(summary: &Summary) -> DataTable {
     let mut table = headed(["Transport", "IP version", "Port", "Reachable", "RTT"]);
     for one in &summary.reachability {
         let outcome = match (one.reachable, one.error_kind) {
@@ -176,7 +181,7 @@ fn reachability(summary: &Summary) -> Table {
     table
 }
 
-fn handovers(summary: &Summary) -> Table {
+fn handovers(summary: &Summary) -> DataTable {
     let mut table = headed(["Transport", "Reason", "Duration, last sent", "Duration, last received"]);
     let duration = |ms: Option<f64>| ms.map_or(Cell::Absent, |ms| Cell::Quantity(ms, duration_ms(ms)));
     for one in &summary.handovers {
@@ -197,7 +202,7 @@ fn pair(one: f64, other: f64) -> [Cell; 3] {
     [time(one), time(other), ratio]
 }
 
-fn delay_pairs(summary: &Summary) -> Table {
+fn delay_pairs(summary: &Summary) -> DataTable {
     let mut table = headed(["Direction", "mptcp", "mpquic", "mptcp ÷ mpquic"]);
     table.rows.extend(summary.delay_pairs.iter().map(|one| {
         [Cell::text(one.direction.name())].into_iter().chain(pair(one.mptcp_ms, one.mpquic_ms)).collect()
@@ -205,7 +210,7 @@ fn delay_pairs(summary: &Summary) -> Table {
     table
 }
 
-fn family_pairs(summary: &Summary) -> Table {
+fn family_pairs(summary: &Summary) -> DataTable {
     let mut table = headed(["Transport", "IPv4", "IPv6", "IPv4 ÷ IPv6"]);
     table.rows.extend(summary.family_pairs.iter().map(|one| {
         [Cell::text(one.transport.name())].into_iter().chain(pair(one.ipv4_ms, one.ipv6_ms)).collect()
@@ -215,7 +220,7 @@ fn family_pairs(summary: &Summary) -> Table {
 
 /// The report is a page of its own, with its own scripts: their hashes are in its policy.
 pub(super) async fn report(
-    State(reader): State<Arc<Reader>>,
+    State(reader): State<Arc<ResultReader>>,
     view: View,
     Path(text): Path<String>,
 ) -> Answer {

@@ -1,12 +1,12 @@
 //! The form of a filter: a GET form, so that its result has a permanent address.
 
-use super::table;
+use super::element::table;
 use crate::chart::Chart;
 use crate::columns::Filter;
 use crate::facts::{KINDS, MODES};
+use crate::reader::FilterChoices;
 use crate::reader::query::{date, kind_name, mode_name, of_filter};
-use crate::reader::{Options, View};
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use maud::{Markup, PreEscaped, html};
 use pathbench_record::transport::Transport;
 
@@ -45,7 +45,7 @@ fn select(name: &str, label: &str, chosen: Option<&str>, options: &[&str]) -> Ma
 }
 
 /// The form; `action` is the address of the page without its query.
-pub(super) fn form(view: View, filter: &Filter, options: &Options, action: &str) -> Markup {
+pub(super) fn form(view: View, filter: &Filter, options: &FilterChoices, action: &str) -> Markup {
     let texts = |all: &[String]| all.to_vec();
     let (server, operator) = (texts(&options.server), texts(&options.operator));
     let (experiment, scenario) = (texts(&options.experiment), texts(&options.scenario));

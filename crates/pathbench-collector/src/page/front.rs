@@ -1,14 +1,15 @@
 //! The front page: the gain of multipath, running measurements, and the main charts.
 
 use super::filters::figure;
-use super::{Answer, Shell, live, problem};
+use super::live;
+use super::shell::{Answer, Shell, problem};
 use crate::chart::table::grouped;
 use crate::chart::{Cell, Chart, FRONT};
 use crate::columns::Filter;
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
-use crate::reader::live::Live;
-use crate::reader::{Reader, View};
-use crate::viewer::Viewer;
+use crate::reader::live::LiveAnswer;
+use crate::viewer::{View, Viewer};
 use axum::extract::State;
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use std::sync::Arc;
 struct Front {
     charts: Vec<Arc<Chart>>,
     usage: Option<Arc<Chart>>,
-    live: Live,
+    live: LiveAnswer,
 }
 
-pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) -> Answer {
     let filter = Filter::new(view.viewer);
     let of_work = filter.clone();
     let front = read(&reader, move |reader| {
@@ -43,8 +44,8 @@ pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answe
 
 /// A cell of the chart's table by its column's name.
 fn cell<'a>(chart: &'a Chart, row: &'a [Cell], name: &str) -> Option<&'a Cell> {
-    let place = chart.table.columns.iter().position(|(one, _)| one == name)?;
-    row.get(place)
+    let index = chart.table.columns.iter().position(|(one, _)| one == name)?;
+    row.get(index)
 }
 
 fn verdict(gain: Option<&Chart>) -> Markup {
@@ -87,7 +88,7 @@ fn tiles(view: View, front: &Front) -> Markup {
     }
 }
 
-fn running(view: View, live: &Live) -> Markup {
+fn running(view: View, live: &LiveAnswer) -> Markup {
     html! {
         @if !live.running.is_empty() {
             section {

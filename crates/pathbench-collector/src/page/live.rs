@@ -1,22 +1,24 @@
 //! Running measurements. A script updates them every two seconds.
 
-use super::{Answer, Shell, problem, time};
+use super::element::time;
+use super::shell::{Answer, Shell, problem};
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
-use crate::reader::{Reader, View};
+use crate::viewer::View;
 use axum::extract::State;
 use maud::{Markup, html};
 use pathbench_api::live::LiveReport;
 use pathbench_report::quantity::rate;
 use std::sync::Arc;
 
-pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) -> Answer {
     let live = read(&reader, move |reader| Ok(reader.live(view.viewer)?)).await.map_err(problem(view))?;
     let content = html! {
         h1 { "Running now" }
         p.muted #live-note role="status" { "As of " (time(live.now_ms)) " UTC; reload to update." }
         (table(&live.running, Some(&format!("{}/v1/live", view.prefix))))
     };
-    Ok(Shell::new(view, "Running now").at("/live").with_live().page(&content))
+    Ok(Shell::new(view, "Running now").with_path("/live").with_live().page(&content))
 }
 
 /// The rows alone, for another page.

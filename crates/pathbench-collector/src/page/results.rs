@@ -1,15 +1,16 @@
 //! Search and pages of results.
 
+use super::element::time;
 use super::filters::{form, suffix};
-use super::{Answer, Shell, problem, time};
+use super::shell::{Answer, Shell, problem};
 use crate::chart::table::grouped;
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
 use crate::reader::query::{Fields, kind_name, mode_name, of_filter};
 use crate::reader::rows::summary;
-use crate::reader::{Reader, View};
 use crate::refusal::Refusal;
 use crate::store::StoredResult;
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use axum::extract::State;
 use maud::{Markup, html};
 use pathbench_api::summary::{Best, Summary};
@@ -22,17 +23,17 @@ const LENGTH: usize = 25;
 const MOST: usize = 100;
 
 pub(super) async fn page(
-    State(reader): State<Arc<Reader>>,
+    State(reader): State<Arc<ResultReader>>,
     view: View,
     fields: Result<Fields, Refusal>,
 ) -> Answer {
     let fields = fields.map_err(problem(view))?;
     let filter = fields.filter(view.viewer).map_err(problem(view))?;
-    let place = fields.cursor().and_then(|before| Ok((before, fields.limit(LENGTH, MOST)?)));
-    let place = place.map_err(problem(view))?;
+    let position = fields.cursor().and_then(|before| Ok((before, fields.limit(LENGTH, MOST)?)));
+    let position = position.map_err(problem(view))?;
     let of_work = filter.clone();
     let made =
-        read(&reader, move |reader| Ok((reader.page(&of_work, place)?, reader.options(of_work.viewer))));
+        read(&reader, move |reader| Ok((reader.page(&of_work, position)?, reader.options(of_work.viewer))));
     let (page, options) = made.await.map_err(problem(view))?;
     let action = format!("{}/results", view.prefix);
     let query = of_filter(&filter);
@@ -48,10 +49,10 @@ pub(super) async fn page(
             button type="submit" { "Search" }
         }
         (form(view, &filter, &options, &action))
-        p { (grouped(page.all)) @if page.all == 1 { " result" } @else { " results" } @if place.0.is_some() { "; continued" } }
+        p { (grouped(page.all)) @if page.all == 1 { " result" } @else { " results" } @if position.0.is_some() { "; continued" } }
         (list(view, &page.results))
         div.actions {
-            @if place.0.is_some() { a.button href=(format!("{action}{}", suffix(&filter))) { "Newest" } }
+            @if position.0.is_some() { a.button href=(format!("{action}{}", suffix(&filter))) { "Newest" } }
             @if let Some(next) = next { a.button rel="next" href=(next) { "Older" } }
             span.muted {
                 "Files (the newest 2,000 results): "
@@ -61,7 +62,7 @@ pub(super) async fn page(
             }
         }
     };
-    Ok(Shell::new(view, "Results").at("/results").page(&content))
+    Ok(Shell::new(view, "Results").with_path("/results").page(&content))
 }
 
 fn list(view: View, results: &[StoredResult]) -> Markup {

@@ -1,12 +1,12 @@
 //! The test servers and their load.
 
-use super::{Answer, Shell, problem};
+use super::shell::{Answer, Shell, problem};
+use crate::reader::ResultReader;
 use crate::reader::answer::read;
-use crate::reader::{Reader, View};
 use crate::refusal::Refusal;
 use crate::store::record::{KnownServer, records};
-use crate::store::{Document, Kind};
-use crate::viewer::Viewer;
+use crate::store::{Document, DocumentKind};
+use crate::viewer::{View, Viewer};
 use axum::extract::State;
 use maud::{Markup, html};
 use pathbench_api::anonymise::Anonymiser;
@@ -23,19 +23,19 @@ struct Server {
     age_ms: u64,
 }
 
-pub(super) async fn page(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) -> Answer {
     let servers = read(&reader, servers).await.map_err(problem(view))?;
     let content = html! {
         h1 { "Test servers" }
         @if servers.is_empty() { p { "No test server has reported yet." } }
         @else { (table(view, &servers)) }
     };
-    Ok(Shell::new(view, "Test servers").at("/servers").page(&content))
+    Ok(Shell::new(view, "Test servers").with_path("/servers").page(&content))
 }
 
-fn servers(reader: &Reader) -> Result<Vec<Server>, Refusal> {
+fn servers(reader: &ResultReader) -> Result<Vec<Server>, Refusal> {
     let now_ms = reader.clock.unix_ms();
-    let reports = records(reader.database.as_ref(), Kind::ServerReport)?.into_iter();
+    let reports = records(reader.database.as_ref(), DocumentKind::ServerReport)?.into_iter();
     let of = |(document, known): (Document, KnownServer)| {
         let age_ms = now_ms.saturating_sub(document.updated_ms);
         Server { name: document.key, known, age_ms }

@@ -1,8 +1,8 @@
 //! The raw store in a directory: segments to which batches are appended.
 
-use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
+use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawSegment, RawStore, name_time_ms, new_name};
 use crate::clock::Clock;
-use crate::store::RawPlace;
+use crate::store::RawRange;
 use pathbench_api::bounds::RAW_BYTES;
 use pathbench_api::digest::Digest;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -26,7 +26,7 @@ const VECTORS: usize = 512;
 
 const SUFFIX: &str = ".segment";
 
-/// Torn tails after a crash are harmless: places come only from the database, which is written later.
+/// Torn tails after a crash are harmless: ranges come only from the database, which is written later.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -59,10 +59,10 @@ impl Directory {
     }
 
     fn failure(&self, error: &io::Error) -> RawError {
-        let place = self.place();
+        let location = self.location();
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => RawError::Full { place },
-            _ => RawError::Failed { place, problem: error.to_string() },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => RawError::Full { location },
+            _ => RawError::Failed { location, problem: error.to_string() },
         }
     }
 
@@ -75,7 +75,7 @@ impl Directory {
     }
 
     fn missing(&self, segment: &str) -> RawError {
-        RawError::Missing { place: self.place(), segment: segment.to_owned() }
+        RawError::Missing { location: self.location(), segment: segment.to_owned() }
     }
 
     fn open_segment(&self, segment: &str, write: bool) -> Result<File, RawError> {
@@ -112,7 +112,7 @@ impl Directory {
 }
 
 impl RawStore for Directory {
-    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawRange>, RawError> {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
@@ -130,34 +130,34 @@ impl RawStore for Directory {
             }
             return Err(failure);
         }
-        let mut places = Vec::with_capacity(parts.len());
+        let mut ranges = Vec::with_capacity(parts.len());
         for (part, digest) in parts.iter().zip(digests) {
             let bytes = part.len() as u64;
-            places.push(RawPlace { segment: segment.name.clone(), offset: segment.bytes, bytes, digest });
+            ranges.push(RawRange { segment: segment.name.clone(), offset: segment.bytes, bytes, digest });
             segment.bytes += bytes;
         }
-        Ok(places)
+        Ok(ranges)
     }
 
-    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError> {
-        let file = self.open_segment(&place.segment, false)?;
+    fn read(&self, range: &RawRange) -> Result<Vec<u8>, RawError> {
+        let file = self.open_segment(&range.segment, false)?;
         let damaged = || RawError::Damaged {
-            place: self.place(),
-            segment: place.segment.clone(),
-            offset: place.offset,
+            location: self.location(),
+            segment: range.segment.clone(),
+            offset: range.offset,
         };
         let held = file.metadata().map_err(|error| self.failure(&error))?.len();
-        if place.offset.checked_add(place.bytes).is_none_or(|end| end > held) {
+        if range.offset.checked_add(range.bytes).is_none_or(|end| end > held) {
             return Err(damaged());
         }
-        let mut part = vec![0; place.bytes as usize];
-        file.read_exact_at(&mut part, place.offset).map_err(|error| self.failure(&error))?;
-        if Digest::compute(&part) == place.digest { Ok(part) } else { Err(damaged()) }
+        let mut part = vec![0; range.bytes as usize];
+        file.read_exact_at(&mut part, range.offset).map_err(|error| self.failure(&error))?;
+        if Digest::compute(&part) == range.digest { Ok(part) } else { Err(damaged()) }
     }
 
-    fn erase(&self, places: &[RawPlace]) -> Result<(), RawError> {
-        let mut sorted: Vec<&RawPlace> = places.iter().collect();
-        sorted.sort_by_key(|place| (&place.segment, place.offset));
+    fn erase(&self, ranges: &[RawRange]) -> Result<(), RawError> {
+        let mut sorted: Vec<&RawRange> = ranges.iter().collect();
+        sorted.sort_by_key(|range| (&range.segment, range.offset));
         for group in sorted.chunk_by(|a, b| a.segment == b.segment) {
             let file = match self.open_segment(&group[0].segment, true) {
                 // Removed with all its results.
@@ -165,10 +165,10 @@ impl RawStore for Directory {
                 file => file?,
             };
             let held = file.metadata().map_err(|error| self.failure(&error))?.len();
-            for place in group {
-                let end = place.offset.saturating_add(place.bytes).min(held);
-                let bytes = end.saturating_sub(place.offset);
-                erase_range(&file, place.offset, bytes).map_err(|error| self.failure(&error))?;
+            for range in group {
+                let end = range.offset.saturating_add(range.bytes).min(held);
+                let bytes = end.saturating_sub(range.offset);
+                erase_range(&file, range.offset, bytes).map_err(|error| self.failure(&error))?;
             }
             file.sync_data().map_err(|error| self.failure(&error))?;
         }
@@ -187,7 +187,7 @@ impl RawStore for Directory {
 }
 
 impl RawMaintenance for Directory {
-    fn segments(&self) -> Result<Vec<Segment>, RawError> {
+    fn segments(&self) -> Result<Vec<RawSegment>, RawError> {
         let at = |error: io::Error| self.failure(&error);
         let mut segments = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(at)? {
@@ -196,7 +196,7 @@ impl RawMaintenance for Directory {
             let name = file_name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
             if let Some((name, made_ms)) = name.and_then(|name| Some((name, name_time_ms(name)?))) {
                 let bytes = entry.metadata().map_err(at)?.len();
-                segments.push(Segment { name: name.to_owned(), bytes, made_ms });
+                segments.push(RawSegment { name: name.to_owned(), bytes, made_ms });
             }
         }
         segments.sort_by(|a, b| a.name.cmp(&b.name));
@@ -229,7 +229,7 @@ impl RawMaintenance for Directory {
         }
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.path.display().to_string()
     }
 

@@ -3,7 +3,7 @@
 pub mod directory;
 pub mod s3;
 
-use crate::store::RawPlace;
+use crate::store::RawRange;
 use pathbench_api::Uuid;
 use pathbench_api::submission::{id_time_ms, new_id};
 use std::fmt::Debug;
@@ -12,32 +12,32 @@ use thiserror::Error;
 
 #[derive(Debug, Error)]
 pub enum RawError {
-    #[error("the raw store at {place}: {problem}")]
-    Failed { place: String, problem: String },
-    #[error("the raw store at {place} is full: free some space")]
-    Full { place: String },
-    #[error("the raw store at {place} lacks segment {segment}")]
-    Missing { place: String, segment: String },
-    #[error("the raw store at {place} has other bytes in segment {segment} at {offset}")]
-    Damaged { place: String, segment: String, offset: u64 },
+    #[error("the raw store at {location}: {problem}")]
+    Failed { location: String, problem: String },
+    #[error("the raw store at {location} is full: free some space")]
+    Full { location: String },
+    #[error("the raw store at {location} lacks segment {segment}")]
+    Missing { location: String, segment: String },
+    #[error("the raw store at {location} has other bytes in segment {segment} at {offset}")]
+    Damaged { location: String, segment: String, offset: u64 },
 }
 
 /// All methods block.
 pub trait RawStore: Send + Sync + Debug {
-    /// Stores the parts of one batch, durably before it returns; one place for each part, in order.
-    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError>;
+    /// Stores the parts of one batch, durably before it returns; one range for each part, in order.
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawRange>, RawError>;
 
-    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError>;
+    fn read(&self, range: &RawRange) -> Result<Vec<u8>, RawError>;
 
     /// Overwrites or removes the bytes of deleted results.
-    fn erase(&self, places: &[RawPlace]) -> Result<(), RawError>;
+    fn erase(&self, ranges: &[RawRange]) -> Result<(), RawError>;
 
     fn check(&self) -> Result<(), RawError>;
 }
 
 /// A segment as the raw store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
+pub struct RawSegment {
     pub name: String,
     pub bytes: u64,
     /// Unix time of the first append; 0 if the name holds no time.
@@ -47,10 +47,10 @@ pub struct Segment {
 /// The file, or the object, that ties a raw store to its database.
 pub const IDENTITY: &str = "store.id";
 
-/// What maintenance needs of a raw store, beside what requests need.
+/// The part of a raw store that only maintenance needs.
 pub trait RawMaintenance: RawStore {
     /// All segments, by name.
-    fn segments(&self) -> Result<Vec<Segment>, RawError>;
+    fn segments(&self) -> Result<Vec<RawSegment>, RawError>;
 
     /// Unix time before which no segment in use was begun: older ones receive no more appends, of any collector, and
     /// the results of earlier appends are in the database or given up. A clock that is set forward changes nothing for
@@ -64,7 +64,7 @@ pub trait RawMaintenance: RawStore {
     fn copy(&self, segment: &str, to: &mut dyn Write) -> Result<(), RawError>;
 
     /// The directory, or the URL, for messages.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 
     /// The text of [`IDENTITY`].
     fn identity(&self) -> Result<Option<String>, RawError>;

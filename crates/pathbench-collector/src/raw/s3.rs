@@ -1,8 +1,8 @@
 //! The raw store in a bucket of any S3-compatible server: one object for each batch, so collectors keep no state.
 
-use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawStore, Segment, name_time_ms, new_name};
+use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawSegment, RawStore, name_time_ms, new_name};
 use crate::clock::Clock;
-use crate::store::RawPlace;
+use crate::store::RawRange;
 use pathbench_api::digest::Digest;
 use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
@@ -117,7 +117,7 @@ struct Response {
 enum Condition<'a> {
     Any,
     Absent,
-    /// It has this `ETag`.
+    /// The object has this `ETag`.
     Unchanged(&'a str),
 }
 
@@ -141,11 +141,11 @@ impl S3 {
     }
 
     fn failed(&self, problem: impl Into<String>) -> RawError {
-        RawError::Failed { place: self.place(), problem: problem.into() }
+        RawError::Failed { location: self.location(), problem: problem.into() }
     }
 
     fn missing(&self, segment: &str) -> RawError {
-        RawError::Missing { place: self.place(), segment: segment.to_owned() }
+        RawError::Missing { location: self.location(), segment: segment.to_owned() }
     }
 
     fn key(&self, segment: &str) -> Result<String, RawError> {
@@ -221,14 +221,14 @@ impl S3 {
     }
 
     /// Returns `false` if another collector changed the object meanwhile: its erased parts must not come back.
-    fn erase_in_object(&self, key: &str, places: &[&RawPlace]) -> Result<bool, RawError> {
+    fn erase_in_object(&self, key: &str, ranges: &[&RawRange]) -> Result<bool, RawError> {
         let Some(Response { mut body, etag, .. }) = self.get(key, None, LARGEST_OBJECT)? else {
             return Ok(true);
         };
         let mut changed = false;
-        for place in places {
-            let begin = usize::try_from(place.offset).unwrap_or(usize::MAX);
-            let end = begin.saturating_add(usize::try_from(place.bytes).unwrap_or(usize::MAX));
+        for range in ranges {
+            let begin = usize::try_from(range.offset).unwrap_or(usize::MAX);
+            let end = begin.saturating_add(usize::try_from(range.bytes).unwrap_or(usize::MAX));
             let (begin, end) = (begin.min(body.len()), end.min(body.len()));
             changed |= body[begin..end].iter().any(|byte| *byte != 0);
             body[begin..end].fill(0);
@@ -264,7 +264,7 @@ impl S3 {
             || code.contains("StorageFull")
             || code.contains("QuotaExceeded");
         if full {
-            return Err(RawError::Full { place: self.place() });
+            return Err(RawError::Full { location: self.location() });
         }
         let code: String = code.chars().filter(char::is_ascii_graphic).take(64).collect();
         Err(self.failed(format!("the server answers {} {code}", response.status.as_u16())))
@@ -278,7 +278,7 @@ fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
 }
 
 impl RawStore for S3 {
-    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawRange>, RawError> {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
@@ -289,34 +289,38 @@ impl RawStore for S3 {
         // A repeated PUT writes the same object: only this batch has its name.
         self.put(&self.key(&segment)?, &body, Condition::Any)?;
         let mut offset = 0;
-        let place = |part: &&[u8]| {
+        let range = |part: &&[u8]| {
             let bytes = part.len() as u64;
-            let place = RawPlace { segment: segment.clone(), offset, bytes, digest: Digest::compute(part) };
+            let range = RawRange { segment: segment.clone(), offset, bytes, digest: Digest::compute(part) };
             offset += bytes;
-            place
+            range
         };
-        Ok(parts.iter().map(place).collect())
+        Ok(parts.iter().map(range).collect())
     }
 
-    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError> {
-        let key = self.key(&place.segment)?;
-        if place.bytes == 0 {
+    fn read(&self, range: &RawRange) -> Result<Vec<u8>, RawError> {
+        let key = self.key(&range.segment)?;
+        if range.bytes == 0 {
             return Ok(Vec::new());
         }
-        let last = place.offset.saturating_add(place.bytes - 1);
-        let range = format!("bytes={}-{last}", place.offset);
+        let last = range.offset.saturating_add(range.bytes - 1);
+        let bytes = format!("bytes={}-{last}", range.offset);
         let part =
-            self.get(&key, Some(range), place.bytes)?.ok_or_else(|| self.missing(&place.segment))?.body;
-        if Digest::compute(&part) == place.digest {
+            self.get(&key, Some(bytes), range.bytes)?.ok_or_else(|| self.missing(&range.segment))?.body;
+        if Digest::compute(&part) == range.digest {
             return Ok(part);
         }
-        Err(RawError::Damaged { place: self.place(), segment: place.segment.clone(), offset: place.offset })
+        Err(RawError::Damaged {
+            location: self.location(),
+            segment: range.segment.clone(),
+            offset: range.offset,
+        })
     }
 
     /// Rewrites the object. Objects without any other result are better removed.
-    fn erase(&self, places: &[RawPlace]) -> Result<(), RawError> {
-        let mut sorted: Vec<&RawPlace> = places.iter().collect();
-        sorted.sort_by_key(|place| (&place.segment, place.offset));
+    fn erase(&self, ranges: &[RawRange]) -> Result<(), RawError> {
+        let mut sorted: Vec<&RawRange> = ranges.iter().collect();
+        sorted.sort_by_key(|range| (&range.segment, range.offset));
         for group in sorted.chunk_by(|a, b| a.segment == b.segment) {
             let key = self.key(&group[0].segment)?;
             let mut attempts = 0..ERASE_ATTEMPTS;
@@ -335,7 +339,7 @@ impl RawStore for S3 {
 }
 
 impl RawMaintenance for S3 {
-    fn segments(&self) -> Result<Vec<Segment>, RawError> {
+    fn segments(&self) -> Result<Vec<RawSegment>, RawError> {
         let mut segments = Vec::new();
         let mut continuation: Option<String> = None;
         loop {
@@ -352,7 +356,7 @@ impl RawMaintenance for S3 {
             for object in page.contents {
                 let name = object.key.strip_prefix(&self.location.prefix);
                 if let Some((name, made_ms)) = name.and_then(|name| Some((name, name_time_ms(name)?))) {
-                    segments.push(Segment { name: name.to_owned(), bytes: object.size, made_ms });
+                    segments.push(RawSegment { name: name.to_owned(), bytes: object.size, made_ms });
                 }
             }
             continuation = page.next_continuation_token.filter(|token| !token.is_empty());
@@ -379,7 +383,7 @@ impl RawMaintenance for S3 {
         to.write_all(&body).map_err(|error: io::Error| self.failed(error.to_string()))
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.location.url.clone()
     }
 

@@ -1,8 +1,9 @@
 //! Answers: blocking work with a bound, problems as JSON, headers.
 
-use super::{Reader, View};
+use super::results::ResultReader;
 use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
+use crate::viewer::View;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
@@ -33,7 +34,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-impl Reader {
+impl ResultReader {
     /// The bytes of an answer, which count against the memory of all answers; copies share them.
     pub(super) fn held(&self, bytes: Vec<u8>) -> Result<Bytes, Refusal> {
         let mut share = self.answers.share();
@@ -65,24 +66,24 @@ impl<S: Send + Sync> FromRequestParts<S> for View {
 
 /// Runs blocking work that reads columns or the database.
 pub(crate) async fn read<T: Send + 'static>(
-    reader: &Arc<Reader>,
-    work: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
+    reader: &Arc<ResultReader>,
+    work: impl FnOnce(&ResultReader) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     blocking(reader, &reader.reads, work).await
 }
 
 /// Runs blocking work that unpacks raw parts.
 pub(super) async fn unpack<T: Send + 'static>(
-    reader: &Arc<Reader>,
-    work: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
+    reader: &Arc<ResultReader>,
+    work: impl FnOnce(&ResultReader) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     blocking(reader, &reader.unpacking, work).await
 }
 
 async fn blocking<T: Send + 'static>(
-    reader: &Arc<Reader>,
+    reader: &Arc<ResultReader>,
     permits: &Arc<Semaphore>,
-    work: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
+    work: impl FnOnce(&ResultReader) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     let waiting = tokio::time::timeout(LONGEST_WAIT, Arc::clone(permits).acquire_owned()).await;
     let Ok(Ok(permit)) = waiting else {

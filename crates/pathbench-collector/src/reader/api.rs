@@ -2,12 +2,13 @@
 
 use super::answer::{read, typed, unpack};
 use super::query::Fields;
+use super::report;
+use super::results::ResultReader;
 use super::rows::{self, RowWriter};
-use super::{Reader, View, report};
 use crate::chart;
 use crate::refusal::Refusal;
 use crate::store::StoredResult;
-use crate::viewer::Viewer;
+use crate::viewer::{View, Viewer};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderValue;
@@ -103,7 +104,7 @@ pub(crate) struct ChartDocument {
 
 /// Rows with one cell for each column: text, number or null.
 #[derive(Debug, JsonSchema)]
-#[expect(dead_code, reason = "the schema of what `Table::json` makes")]
+#[expect(dead_code, reason = "the schema of what `DataTable::json` makes")]
 pub(crate) struct ChartTable {
     columns: Vec<String>,
     rows: Vec<Vec<Value>>,
@@ -131,11 +132,11 @@ fn entry(result: &StoredResult, view: View) -> ResultEntry {
     }
 }
 
-pub(super) async fn results(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
+pub(super) async fn results(State(reader): State<Arc<ResultReader>>, view: View, fields: Fields) -> Answer {
     let filter = fields.filter(view.viewer)?;
-    let place = (fields.cursor()?, fields.limit(RESULTS, MOST_RESULTS)?);
+    let position = (fields.cursor()?, fields.limit(RESULTS, MOST_RESULTS)?);
     let body = read(&reader, move |reader| {
-        let page = reader.page(&filter, place)?;
+        let page = reader.page(&filter, position)?;
         let results = page.results.iter().map(|one| entry(one, view)).collect();
         reader.held(json(&ResultsAnswer { all: page.all, results, next_cursor: page.next }))
     });
@@ -143,7 +144,7 @@ pub(super) async fn results(State(reader): State<Arc<Reader>>, view: View, field
 }
 
 pub(super) async fn result(
-    State(reader): State<Arc<Reader>>,
+    State(reader): State<Arc<ResultReader>>,
     view: View,
     Path(text): Path<String>,
 ) -> Answer {
@@ -168,26 +169,34 @@ fn file(kind: &'static str, name: &str, body: impl Into<Body>, next: Option<u64>
 
 /// The rows of one page of results, and the next cursor.
 async fn table(
-    reader: &Arc<Reader>,
+    reader: &Arc<ResultReader>,
     view: View,
     fields: &Fields,
-) -> Result<(chart::Table, Option<u64>), Refusal> {
+) -> Result<(chart::DataTable, Option<u64>), Refusal> {
     let filter = fields.filter(view.viewer)?;
-    let place = (fields.cursor()?, fields.limit(MOST_ROWS, MOST_ROWS)?);
+    let position = (fields.cursor()?, fields.limit(MOST_ROWS, MOST_ROWS)?);
     read(reader, move |reader| {
-        let (_, sequences, next) = reader.newest(&filter, place);
+        let (_, sequences, next) = reader.newest(&filter, position);
         Ok((reader.rows(filter.viewer, &sequences)?, next))
     })
     .await
 }
 
-pub(super) async fn results_csv(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
+pub(super) async fn results_csv(
+    State(reader): State<Arc<ResultReader>>,
+    view: View,
+    fields: Fields,
+) -> Answer {
     let (table, next) = table(&reader, view, &fields).await?;
     let body = read(&reader, move |reader| reader.held(table.csv().into_bytes())).await?;
     Ok(file("text/csv; charset=utf-8", "results.csv", body, next))
 }
 
-pub(super) async fn results_parquet(State(reader): State<Arc<Reader>>, view: View, fields: Fields) -> Answer {
+pub(super) async fn results_parquet(
+    State(reader): State<Arc<ResultReader>>,
+    view: View,
+    fields: Fields,
+) -> Answer {
     let (table, next) = table(&reader, view, &fields).await?;
     let body = read(&reader, move |reader| {
         let failed = |_| Refusal::internal("cannot write Parquet");
@@ -201,7 +210,11 @@ pub(super) async fn results_parquet(State(reader): State<Arc<Reader>>, view: Vie
 }
 
 /// For the operator as it was submitted; for everybody its known files in the anonymous form.
-pub(super) async fn raw(State(reader): State<Arc<Reader>>, view: View, Path(text): Path<String>) -> Answer {
+pub(super) async fn raw(
+    State(reader): State<Arc<ResultReader>>,
+    view: View,
+    Path(text): Path<String>,
+) -> Answer {
     let id = id(&text)?;
     let body = unpack(&reader, move |reader| match view.viewer {
         Viewer::Everybody => reader.held(report::unpacked(reader, view.viewer, id)?.packed()?),
@@ -222,7 +235,7 @@ pub(super) async fn charts(view: View) -> Response {
 
 /// `NAME.json`, `NAME.csv` or `NAME.svg`.
 pub(super) async fn chart(
-    State(reader): State<Arc<Reader>>,
+    State(reader): State<Arc<ResultReader>>,
     view: View,
     Path(name): Path<String>,
     fields: Fields,
@@ -250,7 +263,7 @@ pub(super) async fn chart(
     .await
 }
 
-pub(super) async fn live(State(reader): State<Arc<Reader>>, view: View) -> Answer {
+pub(super) async fn live(State(reader): State<Arc<ResultReader>>, view: View) -> Answer {
     let live = read(&reader, move |reader| Ok(reader.live(view.viewer)?)).await?;
     Ok(json_answer(json(&live)))
 }

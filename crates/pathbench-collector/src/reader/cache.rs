@@ -23,8 +23,8 @@ impl<K: Eq + Hash, V> Cache<K, V> {
     /// The value of `key` if it is younger than `age`.
     pub(super) fn get(&self, key: &K, now: Duration, age: Duration) -> Option<Arc<V>> {
         let mut entries = self.entries();
-        let place = entries.iter().position(|(one, _, _)| one == key)?;
-        let entry = entries.remove(place);
+        let index = entries.iter().position(|(one, _, _)| one == key)?;
+        let entry = entries.remove(index);
         if now.saturating_sub(entry.1) >= age {
             return None;
         }

@@ -1,8 +1,8 @@
-//! What agents measure at this moment.
+//! The running measurements of agents.
 
-use super::Reader;
+use super::results::ResultReader;
 use crate::store::record::RunningAgent;
-use crate::store::{Kind, StoreError};
+use crate::store::{DocumentKind, StoreError};
 use crate::viewer::Viewer;
 use pathbench_api::anonymise::Anonymiser;
 use pathbench_api::live::{EXPIRY_MS, LiveReport, MOST_PATHS};
@@ -17,20 +17,21 @@ const MOST_REPORTS: usize = 200;
 pub const MOST_AGENTS: usize = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Live {
+#[schemars(rename = "Live")]
+pub struct LiveAnswer {
     /// Unix time of the collector, in milliseconds.
     pub now_ms: u64,
     /// Running measurements that the viewer may see.
     pub running: Vec<LiveReport>,
 }
 
-impl Reader {
+impl ResultReader {
     /// Everybody sees measurements of agents whose results are public, in the anonymous form.
-    pub fn live(&self, viewer: Viewer) -> Result<Live, StoreError> {
+    pub fn live(&self, viewer: Viewer) -> Result<LiveAnswer, StoreError> {
         let now_ms = self.clock.unix_ms();
         let mut running = Vec::new();
         let since_ms = now_ms.saturating_sub(EXPIRY_MS);
-        for document in self.database.documents_since(Kind::Live, since_ms, MOST_AGENTS)? {
+        for document in self.database.documents_since(DocumentKind::Live, since_ms, MOST_AGENTS)? {
             let Ok(agent) = serde_json::from_str::<RunningAgent>(&document.body) else { continue };
             if agent.report.problem().is_some() || !viewer.may_see(agent.consent) {
                 continue;
@@ -40,7 +41,7 @@ impl Reader {
                 break;
             }
         }
-        Ok(Live { now_ms, running })
+        Ok(LiveAnswer { now_ms, running })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The reading side: columns that follow the database, and the pages and files that are made of them.
 //!
-//! [`routes`] serves all of it for one viewer; a server mounts it once for everybody and once, below another prefix and
-//! behind a credential, for the operator. Nothing here writes to the database.
+//! A server mounts [`routes`] once for everybody and once, below another prefix and behind a credential, for the operator.
+//! Nothing here writes to the database.
 
 pub(crate) mod answer;
 pub(crate) mod api;
@@ -10,220 +10,19 @@ mod follow;
 pub mod live;
 pub mod query;
 pub mod report;
+mod results;
 pub mod rows;
 pub mod unpacked;
 
 pub use follow::{Followed, follow, load};
+pub use results::{FilterChoices, ResultPage, ResultReader};
 
-use crate::chart::{Chart, Scene};
-use crate::clock::Clock;
-use crate::columns::{Columns, Dimension, Filter};
-use crate::memory::MemoryBudget;
-use crate::page;
-use crate::raw::RawStore;
-use crate::store::{Database, StoreError, StoredResult};
-use crate::viewer::Viewer;
 use axum::Router;
 use axum::routing::get;
-use bytes::Bytes;
-use cache::Cache;
-use pathbench_api::Uuid;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
-use tokio::sync::Semaphore;
+use std::sync::Arc;
 
-/// Requests that read columns or the database at the same time; more wait.
-const MOST_READS: usize = 16;
-
-/// Reports and raw parts that are unpacked at the same time.
-const MOST_UNPACKED: usize = 2;
-
-/// Charts are computed again after this time if there are changes.
-const CHART_AGE: Duration = Duration::from_secs(5);
-
-/// Choices of filters are collected again after this time.
-const OPTIONS_AGE: Duration = Duration::from_secs(30);
-
-/// Choices of a dimension.
-const MOST_OPTIONS: usize = 100;
-
-/// Charts and reports in memory.
-const MOST_CHARTS: usize = 64;
-const MOST_REPORTS: usize = 8;
-
-/// Memory of all answers together, unless the operator sets another.
-const ANSWER_BYTES: usize = 256 << 20;
-
-/// What requests read from.
-#[derive(Debug)]
-pub struct Reader {
-    pub database: Arc<dyn Database>,
-    pub raw: Arc<dyn RawStore>,
-    pub columns: Arc<RwLock<Columns>>,
-    pub clock: Arc<dyn Clock>,
-    /// For answers that their clients have not read yet, and for reports that are kept.
-    pub answers: MemoryBudget,
-    /// Answers with status 500 since the start.
-    pub failures: AtomicU64,
-    reads: Arc<Semaphore>,
-    unpacking: Arc<Semaphore>,
-    charts: Cache<(Filter, String), Drawn>,
-    reports: Cache<(Uuid, Viewer), Bytes>,
-    options: Cache<Viewer, Options>,
-}
-
-/// Values of dimensions that a viewer can choose.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
-    pub server: Vec<String>,
-    pub operator: Vec<String>,
-    pub experiment: Vec<String>,
-    pub scenario: Vec<String>,
-}
-
-/// A chart, and the state of the columns and the time at which it was computed.
-#[derive(Debug)]
-struct Drawn {
-    chart: Arc<Chart>,
-    sequence: u64,
-    at: Duration,
-}
-
-/// Who reads, and below which prefix the routes are; a layer puts it into the request's extensions. Without it, the
-/// viewer is everybody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
-    pub viewer: Viewer,
-    /// Without a slash at its end: `/admin`, or nothing.
-    pub prefix: &'static str,
-}
-
-impl View {
-    pub const EVERYBODY: Self = Self { viewer: Viewer::Everybody, prefix: "" };
-    pub const OPERATOR: Self = Self { viewer: Viewer::Operator, prefix: "/admin" };
-
-    /// The front page: axum serves the route `/` of a nested router at its prefix, without a slash.
-    pub const fn home(self) -> &'static str {
-        if self.prefix.is_empty() { "/" } else { self.prefix }
-    }
-}
-
-impl Reader {
-    pub fn new(
-        database: Arc<dyn Database>,
-        raw: Arc<dyn RawStore>,
-        columns: Arc<RwLock<Columns>>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        Self {
-            database,
-            raw,
-            columns,
-            clock,
-            answers: MemoryBudget::new(ANSWER_BYTES),
-            failures: AtomicU64::new(0),
-            reads: Arc::new(Semaphore::new(MOST_READS)),
-            unpacking: Arc::new(Semaphore::new(MOST_UNPACKED)),
-            charts: Cache::new(MOST_CHARTS),
-            reports: Cache::new(MOST_REPORTS),
-            options: Cache::new(2),
-        }
-    }
-
-    pub fn columns(&self) -> RwLockReadGuard<'_, Columns> {
-        self.columns.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The charts of these names; all from one scan of the filter. Unknown names are left out.
-    pub fn charts(&self, filter: &Filter, names: &[&str]) -> Vec<Arc<Chart>> {
-        let now = self.clock.monotonic();
-        let key = |name: &str| (filter.clone(), name.to_owned());
-        let columns = self.columns();
-        let sequence = columns.last_sequence();
-        let is_valid =
-            |drawn: &Arc<Drawn>| drawn.sequence == sequence || now.saturating_sub(drawn.at) < CHART_AGE;
-        let known = |name: &&str| self.charts.get(&key(name), now, Duration::MAX).filter(is_valid);
-        let known: Vec<Option<Arc<Drawn>>> = names.iter().map(known).collect();
-        if known.iter().all(Option::is_some) {
-            return known.into_iter().flatten().map(|drawn| Arc::clone(&drawn.chart)).collect();
-        }
-        let scene = Scene::new(&columns, filter);
-        let made = names.iter().zip(known).filter_map(|(name, known)| {
-            if let Some(known) = known {
-                return Some(Arc::clone(&known.chart));
-            }
-            let chart = Arc::new(scene.chart(name)?);
-            let drawn = Drawn { chart: Arc::clone(&chart), sequence, at: now };
-            self.charts.put(key(name), now, Arc::new(drawn));
-            Some(chart)
-        });
-        made.collect()
-    }
-
-    pub fn options(&self, viewer: Viewer) -> Arc<Options> {
-        let now = self.clock.monotonic();
-        if let Some(known) = self.options.get(&viewer, now, OPTIONS_AGE) {
-            return known;
-        }
-        let columns = self.columns();
-        let scene = Scene::new(&columns, &Filter::new(viewer));
-        let names = |dimension| scene.members(dimension, MOST_OPTIONS);
-        let options = Arc::new(Options {
-            server: names(Dimension::Server),
-            operator: names(Dimension::Operator),
-            experiment: names(Dimension::Experiment),
-            scenario: names(Dimension::Scenario),
-        });
-        self.options.put(viewer, now, Arc::clone(&options));
-        options
-    }
-
-    pub fn chart(&self, filter: &Filter, name: &str) -> Option<Arc<Chart>> {
-        self.charts(filter, &[name]).into_iter().next()
-    }
-
-    /// The number of results that pass the filter, the sequence numbers of a page of them from the newest, and the cursor
-    /// of the next page if there is one.
-    pub fn newest(
-        &self,
-        filter: &Filter,
-        (before, limit): (Option<u64>, usize),
-    ) -> (u64, Vec<u64>, Option<u64>) {
-        let columns = self.columns();
-        let selection = columns.select(filter);
-        let mut sequences = columns.newest(&selection, before, limit.saturating_add(1));
-        let has_next = sequences.len() > limit;
-        sequences.truncate(limit);
-        let next = sequences.last().copied().filter(|_| has_next);
-        (selection.len() as u64, sequences, next)
-    }
-
-    /// A page of results from the newest.
-    pub fn page(&self, filter: &Filter, place: (Option<u64>, usize)) -> Result<ResultPage, StoreError> {
-        let (all, sequences, next) = self.newest(filter, place);
-        let may_see = |one: &StoredResult| filter.viewer.may_see(one.consent);
-        let results = self.database.results(&sequences)?.into_iter().filter(may_see).collect();
-        Ok(ResultPage { all, results, next })
-    }
-
-    /// A result that the viewer may see.
-    pub fn result(&self, viewer: Viewer, id: Uuid) -> Result<Option<StoredResult>, StoreError> {
-        Ok(self.database.result(id)?.filter(|one| viewer.may_see(one.consent)))
-    }
-}
-
-#[derive(Debug)]
-pub struct ResultPage {
-    /// Results that pass the filter.
-    pub all: u64,
-    pub results: Vec<StoredResult>,
-    /// Sequence number before which the next page begins; absent after the last one.
-    pub next: Option<u64>,
-}
-
-/// Pages and the read-only API. Requests carry a [`View`] in their extensions.
-pub fn routes() -> Router<Arc<Reader>> {
+/// The read-only API. Requests carry a [`View`] in their extensions.
+pub fn routes() -> Router<Arc<ResultReader>> {
     Router::new()
         .route("/v1/results", get(api::results))
         .route("/v1/results.csv", get(api::results_csv))
@@ -233,5 +32,4 @@ pub fn routes() -> Router<Arc<Reader>> {
         .route("/v1/charts", get(api::charts))
         .route("/v1/charts/{file}", get(api::chart))
         .route("/v1/live", get(api::live))
-        .merge(page::routes())
 }

@@ -1,7 +1,8 @@
 //! The interactive report of a result, from its raw part.
 
+use super::answer;
+use super::results::ResultReader;
 use super::unpacked::{UnpackError, Unpacked};
-use super::{Reader, answer};
 use crate::refusal::Refusal;
 use crate::viewer::Viewer;
 use bytes::Bytes;
@@ -30,15 +31,15 @@ impl From<UnpackError> for Refusal {
 }
 
 /// The files of a result that the viewer may see.
-pub(super) fn unpacked(reader: &Reader, viewer: Viewer, id: Uuid) -> Result<Unpacked, Refusal> {
+pub(super) fn unpacked(reader: &ResultReader, viewer: Viewer, id: Uuid) -> Result<Unpacked, Refusal> {
     let result = reader.result(viewer, id)?.ok_or_else(|| Refusal::not_found("no such result"))?;
-    let place =
+    let range =
         result.raw.ok_or_else(|| Refusal::not_found("the result was submitted without its raw part"))?;
-    Ok(Unpacked::of(&reader.raw.read(&place)?, viewer)?)
+    Ok(Unpacked::from_raw(&reader.raw.read(&range)?, viewer)?)
 }
 
 /// All readers of a page share its bytes.
-pub async fn page(reader: &Arc<Reader>, viewer: Viewer, id: Uuid) -> Result<Bytes, Refusal> {
+pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Result<Bytes, Refusal> {
     let now = reader.clock.monotonic();
     if let Some(page) = reader.reports.get(&(id, viewer), now, AGE) {
         // Deleted results have no report.

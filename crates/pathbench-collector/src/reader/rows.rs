@@ -1,7 +1,8 @@
 //! Results as rows, one for each transport and pattern, for CSV and Parquet.
 
-use super::{Reader, query};
-use crate::chart::{Cell, Table};
+use super::query;
+use super::results::ResultReader;
+use crate::chart::{Cell, DataTable};
 use crate::columns::Filter;
 use crate::store::{StoreError, StoredResult};
 use crate::viewer::Viewer;
@@ -71,13 +72,13 @@ pub fn summary(result: &StoredResult, viewer: Viewer) -> Option<Summary> {
 }
 
 /// A table without rows.
-pub fn empty_table() -> Table {
+pub fn empty_table() -> DataTable {
     let columns = columns().into_iter().map(|(name, _)| (name.clone(), name)).collect();
-    Table { columns, rows: Vec::new() }
+    DataTable { columns, rows: Vec::new() }
 }
 
 /// Adds the rows of a result. An agent's id connects all its results: only the operator gets it.
-pub fn add(table: &mut Table, result: &StoredResult, viewer: Viewer) {
+pub fn add(table: &mut DataTable, result: &StoredResult, viewer: Viewer) {
     let Some(summary) = summary(result, viewer) else { return };
     let name = |name: &Option<Name>| name.as_ref().map_or(Cell::Absent, |name| Cell::text(name.as_str()));
     let of_networks = |of: fn(&pathbench_api::summary::Network) -> Option<String>| {
@@ -124,7 +125,7 @@ fn group_cells(group: &GroupSummary) -> Vec<Cell> {
 }
 
 #[derive(Debug, Error)]
-pub enum ExportError {
+pub enum ParquetExportError {
     #[error("cannot write {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("cannot write Parquet: {0}")]
@@ -160,7 +161,7 @@ impl<W: Write + Send> RowWriter<W> {
         Ok(Self { file, kinds: columns.into_iter().map(|(_, kind)| kind).collect() })
     }
 
-    pub fn write(&mut self, table: &Table) -> Result<(), ParquetError> {
+    pub fn write(&mut self, table: &DataTable) -> Result<(), ParquetError> {
         if table.rows.is_empty() {
             return Ok(());
         }
@@ -207,9 +208,9 @@ fn number(cell: &Cell) -> Option<f64> {
     if let Cell::Number(number) = cell { Some(*number) } else { None }
 }
 
-impl Reader {
+impl ResultReader {
     /// The rows of the results with these sequence numbers.
-    pub fn rows(&self, viewer: Viewer, sequences: &[u64]) -> Result<Table, StoreError> {
+    pub fn rows(&self, viewer: Viewer, sequences: &[u64]) -> Result<DataTable, StoreError> {
         let mut table = empty_table();
         for result in self.database.results(sequences)?.iter().filter(|one| viewer.may_see(one.consent)) {
             add(&mut table, result, viewer);
@@ -221,7 +222,7 @@ impl Reader {
     /// start, as `DuckDB`, Spark and `ClickHouse` read partitions; returns the number of files. Each file is complete or
     /// absent; earlier ones are replaced, and removed where a day has no results any more. The operator's files are
     /// readable by their owner only.
-    pub fn export(&self, filter: &Filter, directory: &Path) -> Result<usize, ExportError> {
+    pub fn export(&self, filter: &Filter, directory: &Path) -> Result<usize, ParquetExportError> {
         let days = {
             let columns = self.columns();
             columns.by_day(&columns.select(filter))
@@ -238,9 +239,9 @@ impl Reader {
         make(directory).map_err(failed(directory))?;
         remove_days(directory, |name| !days.contains_key(name)).map_err(failed(directory))?;
         for (name, sequences) in &days {
-            let place = directory.join(name);
-            make(&place).map_err(failed(&place))?;
-            let (partial, path) = (place.join(PARTIAL), place.join(PART));
+            let partition = directory.join(name);
+            make(&partition).map_err(failed(&partition))?;
+            let (partial, path) = (partition.join(PARTIAL), partition.join(PART));
             // Of an export that was interrupted.
             let _ = fs::remove_file(&partial);
             let file = OpenOptions::new().write(true).create_new(true).mode(file_mode).open(&partial);
@@ -260,9 +261,9 @@ impl Reader {
 const PART: &str = "part.parquet";
 const PARTIAL: &str = "part.parquet.partial";
 
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> ParquetExportError {
     let path = path.to_owned();
-    move |source| ExportError::Io { path, source }
+    move |source| ParquetExportError::Io { path, source }
 }
 
 /// Removes the files of earlier exports for some days; other files stay.
@@ -271,15 +272,15 @@ fn remove_days(directory: &Path, is_removed: impl Fn(&str) -> bool) -> io::Resul
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| is_day(name) && is_removed(name)) else { continue };
-        let place = directory.join(name);
+        let partition = directory.join(name);
         for file in [PARTIAL, PART] {
-            match fs::remove_file(place.join(file)) {
+            match fs::remove_file(partition.join(file)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
         // It stays with files of somebody else.
-        let _ = fs::remove_dir(&place);
+        let _ = fs::remove_dir(&partition);
     }
     Ok(())
 }

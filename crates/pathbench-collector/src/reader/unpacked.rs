@@ -64,7 +64,7 @@ pub struct Unpacked {
 
 impl Unpacked {
     /// The files of `raw`, a `.tar.zst` file; for everybody in the anonymous form.
-    pub fn of(raw: &[u8], viewer: Viewer) -> Result<Self, UnpackError> {
+    pub fn from_raw(raw: &[u8], viewer: Viewer) -> Result<Self, UnpackError> {
         let directory = tempfile::Builder::new().prefix("pathbench-").tempdir().map_err(UnpackError::Io)?;
         let mut unpacked = Self { directory, files: BTreeSet::new() };
         unpacked.extract(raw)?;

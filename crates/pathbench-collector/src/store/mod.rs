@@ -27,12 +27,12 @@ pub struct NewResult {
     pub summary: Vec<u8>,
     /// [`crate::facts`]
     pub facts: Vec<u8>,
-    pub raw: Option<RawPlace>,
+    pub raw: Option<RawRange>,
 }
 
-/// Where a raw part is.
+/// The bytes of a raw part in the raw store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawPlace {
+pub struct RawRange {
     /// Name of the segment in the raw store.
     pub segment: String,
     pub offset: u64,
@@ -45,7 +45,7 @@ pub struct RawPlace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Erasure {
     pub number: u64,
-    pub place: RawPlace,
+    pub range: RawRange,
 }
 
 /// The outcome of an insertion.
@@ -68,12 +68,12 @@ pub struct StoredResult {
     pub consent: Consent,
     pub received_ms: u64,
     pub summary: Vec<u8>,
-    pub raw: Option<RawPlace>,
+    pub raw: Option<RawRange>,
 }
 
 /// A change of the set of results. Sequence numbers grow in the order of commits, also with several collectors.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change {
+pub enum ResultChange {
     Added { sequence: u64, id: Uuid, agent: Uuid, consent: Consent, received_ms: u64, facts: Vec<u8> },
     Deleted { sequence: u64, id: Uuid },
 }
@@ -101,7 +101,7 @@ pub struct Document {
 
 /// The kinds of [`Document`]s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum DocumentKind {
     /// Key: name. Registered by the operator.
     Server,
     /// Key: name. The last report of a server.
@@ -116,7 +116,7 @@ pub enum Kind {
     Setting,
 }
 
-impl Kind {
+impl DocumentKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
@@ -131,14 +131,14 @@ impl Kind {
 
 #[derive(Debug, Error)]
 pub enum StoreError {
-    #[error("the database at {place}: {problem}")]
-    Failed { place: String, problem: String },
-    #[error("the database at {place} is full: free some space")]
-    Full { place: String },
+    #[error("the database at {location}: {problem}")]
+    Failed { location: String, problem: String },
+    #[error("the database at {location} is full: free some space")]
+    Full { location: String },
     #[error(
-        "the database at {place} has schema {found}; this collector supports {known}: update the collector"
+        "the database at {location} has schema {found}; this collector supports {known}: update the collector"
     )]
-    Newer { place: String, found: u32, known: u32 },
+    Newer { location: String, found: u32, known: u32 },
 }
 
 /// All methods block; a handler calls them on a thread for that.
@@ -150,7 +150,7 @@ pub trait Database: Send + Sync + Debug {
     fn insert(&self, batch: &[NewResult]) -> Result<Vec<Inserted>, StoreError>;
 
     /// Up to `limit` changes after `sequence`, in order.
-    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<ResultChange>, StoreError>;
 
     /// The results with these sequence numbers, in that order; deleted ones are left out.
     fn results(&self, sequences: &[u64]) -> Result<Vec<StoredResult>, StoreError>;
@@ -160,32 +160,37 @@ pub trait Database: Send + Sync + Debug {
     /// Deletes durably, leaves tombstones so that no repetition brings a result back, and returns the number.
     fn delete(&self, which: &Deletion, now_ms: u64) -> Result<u64, StoreError>;
 
-    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError>;
+    fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError>;
 
     /// All documents of a kind, by key.
-    fn documents(&self, kind: Kind) -> Result<Vec<Document>, StoreError> {
+    fn documents(&self, kind: DocumentKind) -> Result<Vec<Document>, StoreError> {
         self.documents_since(kind, 0, usize::MAX)
     }
 
     /// Up to `limit` documents of a kind that were written at or after this Unix time, by key.
-    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError>;
+    fn documents_since(
+        &self,
+        kind: DocumentKind,
+        since_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError>;
 
     /// The number of documents of a kind that were written at or after this Unix time.
-    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError>;
+    fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError>;
 
-    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError>;
+    fn put_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError>;
 
     /// Whether there was one.
-    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError>;
+    fn delete_document(&self, kind: DocumentKind, key: &str) -> Result<bool, StoreError>;
 
     /// Deletes the documents of a kind that were last written before this Unix time, and returns the number.
-    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError>;
+    fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError>;
 
     /// Whether the database answers and accepts writes.
     fn check(&self) -> Result<(), StoreError>;
 }
 
-/// What maintenance needs of a database, beside what requests need.
+/// The part of a database that only maintenance needs.
 pub trait DatabaseMaintenance: Database {
     /// Up to `limit` raw parts of deleted results. A deletion adds them in its transaction, so none is forgotten.
     fn erasures(&self, limit: usize) -> Result<Vec<Erasure>, StoreError>;
@@ -196,14 +201,23 @@ pub trait DatabaseMaintenance: Database {
     /// Up to `limit` names of segments after `name`, in order, that stored results refer to.
     fn segments_after(&self, name: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 
-    /// The places of stored results in a segment, by offset.
-    fn places(&self, segment: &str) -> Result<Vec<RawPlace>, StoreError>;
+    /// The raw parts of stored results in a segment, by offset.
+    fn ranges(&self, segment: &str) -> Result<Vec<RawRange>, StoreError>;
 
     /// Stores a document, unless there is one with its key.
-    fn add_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError>;
+    fn add_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError>;
 
     /// Reads the whole database and reports every inconsistency, at most 100.
     fn verify(&self) -> Result<Vec<String>, StoreError>;
+}
+
+/// Databases have signed integers only.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn unsigned(value: i64) -> u64 {
+    value.max(0).unsigned_abs()
 }
 
 /// The code in a database.
@@ -216,7 +230,7 @@ const fn consent_code(consent: Consent) -> i64 {
 }
 
 /// An unknown code is the narrowest consent.
-const fn consent_of(code: i64) -> Consent {
+const fn consent_from_code(code: i64) -> Consent {
     match code {
         2 => Consent::Public,
         1 => Consent::Private,

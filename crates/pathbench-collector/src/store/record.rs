@@ -1,6 +1,6 @@
 //! The documents of servers, agents and experiments, with their types.
 
-use super::{Database, Document, Kind, StoreError};
+use super::{Database, Document, DocumentKind, StoreError};
 use pathbench_api::check_in::{CheckIn, ServerReport};
 use pathbench_api::consent::Consent;
 use pathbench_api::live::LiveReport;
@@ -37,7 +37,7 @@ pub struct RunningAgent {
 /// All documents of a kind that can be read as `T`; others are of an older or newer version.
 pub fn records<T: DeserializeOwned>(
     database: &dyn Database,
-    kind: Kind,
+    kind: DocumentKind,
 ) -> Result<Vec<(Document, T)>, StoreError> {
     let found = database.documents(kind)?;
     let parsed = found.into_iter().filter_map(|document| {
@@ -50,7 +50,7 @@ pub fn records<T: DeserializeOwned>(
 /// One document, if it can be read as `T`.
 pub fn record<T: DeserializeOwned>(
     database: &dyn Database,
-    kind: Kind,
+    kind: DocumentKind,
     key: &str,
 ) -> Result<Option<T>, StoreError> {
     let found = database.document(kind, key)?;
@@ -59,20 +59,20 @@ pub fn record<T: DeserializeOwned>(
 
 /// Removes a test server with its last report; whether there was one.
 pub fn remove_server(database: &dyn Database, name: &str) -> Result<bool, StoreError> {
-    let was_registered = database.delete_document(Kind::Server, name)?;
-    let had_report = database.delete_document(Kind::ServerReport, name)?;
+    let was_registered = database.delete_document(DocumentKind::Server, name)?;
+    let had_report = database.delete_document(DocumentKind::ServerReport, name)?;
     Ok(was_registered || had_report)
 }
 
 pub fn put_record(
     database: &dyn Database,
-    kind: Kind,
+    kind: DocumentKind,
     key: &str,
     record: &impl Serialize,
     now_ms: u64,
 ) -> Result<(), StoreError> {
     let failed = |error: serde_json::Error| StoreError::Failed {
-        place: format!("{} {key}", kind.name()),
+        location: format!("{} {key}", kind.name()),
         problem: error.to_string(),
     };
     let body = serde_json::to_string(record).map_err(failed)?;

@@ -4,7 +4,7 @@ use crate::support::results::{NOW_MS, checked, group, id_at};
 use crate::support::{MovedClock, random};
 use pathbench_api::Uuid;
 use pathbench_api::problem::LineStatus::{Created, Known};
-use pathbench_collector::ingest::{NotWritten, Options, Writer};
+use pathbench_collector::ingest::{NotWritten, Writer, WriterOptions};
 use pathbench_collector::maintenance::{Depth, check};
 use pathbench_collector::raw::directory::Directory;
 use pathbench_collector::raw::{RawError, RawStore as _};
@@ -69,7 +69,7 @@ fn fill(directory: &Path, raw_bytes: usize, culprit: &str) {
     let database = Arc::new(Sqlite::open(&file).unwrap());
     let open = || Directory::open(&directory.join("raw"), Arc::new(MovedClock::default()), random).unwrap();
     let raw = Arc::new(open());
-    let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
+    let writer = Writer::start(database.clone(), raw.clone(), WriterOptions::default()).unwrap();
     let submit = |id: Uuid| {
         let submissions = vec![checked(id, &id.to_string(), vec![7; raw_bytes])];
         writer.submit(group(submissions, NOW_MS)).unwrap().blocking_recv().unwrap()

@@ -3,9 +3,9 @@
 use crate::support::clients::{Client, THREADS, raw_store, verify};
 use crate::support::postgres::Server;
 use crate::support::within;
-use pathbench_collector::ingest::{Options, Writer};
+use pathbench_collector::ingest::{Writer, WriterOptions};
 use pathbench_collector::store::DatabaseMaintenance;
-use pathbench_collector::store::postgres::{self, Postgres};
+use pathbench_collector::store::postgres::{Postgres, PostgresOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,9 +17,9 @@ fn a_postgres_server_crashes() {
     let work = tempfile::tempdir().unwrap();
     let url = server.database("crashes");
     let database: Arc<dyn DatabaseMaintenance> =
-        Arc::new(Postgres::connect(&url, postgres::Options::default()).unwrap());
+        Arc::new(Postgres::connect(&url, PostgresOptions::default()).unwrap());
     let raw = raw_store(work.path());
-    let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
+    let writer = Writer::start(database.clone(), raw.clone(), WriterOptions::default()).unwrap();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..THREADS {

@@ -4,7 +4,7 @@ use crate::support::postgres::Server;
 use crate::support::results::{NOW_MS, id_at, result};
 use crate::support::store_suite::{BEHAVIOURS, golden_answers};
 use crate::support::within;
-use pathbench_collector::store::postgres::{Options, Postgres};
+use pathbench_collector::store::postgres::{Postgres, PostgresOptions};
 use pathbench_collector::store::{Database as _, Inserted, StoreError};
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::Arc;
@@ -29,13 +29,13 @@ fn postgres_behaves() {
     for (name, behaviour) in BEHAVIOURS {
         println!("{name}");
         let url = server.database(name);
-        behaviour(&|| Arc::new(Postgres::connect(&url, Options::default()).unwrap()));
+        behaviour(&|| Arc::new(Postgres::connect(&url, PostgresOptions::default()).unwrap()));
     }
 }
 
 fn postgres_reconnects() {
     let mut server = Server::start();
-    let database = Postgres::connect(&server.database("restart"), Options::default()).unwrap();
+    let database = Postgres::connect(&server.database("restart"), PostgresOptions::default()).unwrap();
     let (first, second) = (id_at(NOW_MS), id_at(NOW_MS));
     database.insert(&[result(first, "1")]).unwrap();
     server.stop();
@@ -50,7 +50,7 @@ fn postgres_gives_up_a_server_that_does_not_answer() {
     let server = Server::start();
     let url = server.database("frozen");
     let short = Duration::from_secs(1);
-    let options = Options { connect_timeout: short, deadline: short, ..Options::default() };
+    let options = PostgresOptions { connect_timeout: short, deadline: short, ..PostgresOptions::default() };
     let database = Postgres::connect(&url, options).unwrap();
     // The session's process stops; the kernel still acknowledges what is sent to it.
     let session = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pathbench-collector'";
@@ -77,7 +77,7 @@ fn within_20_s<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> 
 fn postgres_reports_a_full_disk_and_a_lock() {
     let server = Server::start();
     let url = server.database("errors");
-    let options = Options { statement_timeout: Duration::from_secs(1), ..Options::default() };
+    let options = PostgresOptions { statement_timeout: Duration::from_secs(1), ..PostgresOptions::default() };
     let database = Postgres::connect(&url, options).unwrap();
     let new = || [result(id_at(NOW_MS), "x")];
     database.insert(&new()).unwrap();
@@ -120,7 +120,7 @@ fn postgres_migrates_every_released_schema() {
         let name = format!("schema{schema}");
         let url = server.database(&name);
         server.script(&name, golden);
-        golden_answers(&Postgres::connect(&url, Options::default()).unwrap());
+        golden_answers(&Postgres::connect(&url, PostgresOptions::default()).unwrap());
     }
 }
 
@@ -133,7 +133,7 @@ fn postgres_by_tls_verifies_the_server() {
     let connect = |host: &str, options: &str| {
         let port = if host.is_empty() { String::new() } else { format!(":{}", server.port()) };
         let url = format!("postgres://t@{host}{port}/encrypted?{options}");
-        Postgres::connect(&url, Options::default())
+        Postgres::connect(&url, PostgresOptions::default())
     };
     let roots = |certified: &rcgen::CertifiedKey<rcgen::KeyPair>| {
         let path = work.path().join("roots.pem");
@@ -163,7 +163,7 @@ fn postgres_by_tls_verifies_the_server() {
 }
 
 fn postgres_elsewhere_needs_a_decision_on_tls() {
-    let refused = |url: &str| Postgres::connect(url, Options::default()).unwrap_err().to_string();
+    let refused = |url: &str| Postgres::connect(url, PostgresOptions::default()).unwrap_err().to_string();
     for url in [
         "postgres://u:secret@192.0.2.1/d",
         "postgres://u:secret@192.0.2.1/d?sslmode=prefer",
@@ -179,13 +179,13 @@ fn postgres_elsewhere_needs_a_decision_on_tls() {
     let server = Server::start();
     let url = server.database("plain");
     // As with libpq, no TLS on a Unix socket.
-    Postgres::connect(&format!("{url}&sslmode=require"), Options::default()).unwrap();
+    Postgres::connect(&format!("{url}&sslmode=require"), PostgresOptions::default()).unwrap();
 }
 
 fn postgres_partitions_by_month() {
     let server = Server::start();
     let url = server.database("months");
-    let database = Postgres::connect(&url, Options::default()).unwrap();
+    let database = Postgres::connect(&url, PostgresOptions::default()).unwrap();
     // 2026-11-25; partitions of November and December.
     let (old, current) = (id_at(NOW_MS - 70 * 86_400_000), id_at(NOW_MS));
     database.insert(&[result(current, "1"), result(old, "2")]).unwrap();
@@ -208,7 +208,7 @@ fn postgres_partitions_by_month() {
 fn postgres_stores_results_while_a_dump_holds_the_table() {
     let server = Server::start();
     let url = server.database("dump");
-    let database = Postgres::connect(&url, Options::default()).unwrap();
+    let database = Postgres::connect(&url, PostgresOptions::default()).unwrap();
     let mut dump =
         server.session("dump", "BEGIN; LOCK TABLE results IN ACCESS SHARE MODE; SELECT pg_sleep(60)");
     let held = || {
@@ -228,18 +228,18 @@ fn postgres_migrates_once_for_collectors_that_start_together() {
     let url = server.database("together");
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| Postgres::connect(&url, Options::default()).unwrap());
+            scope.spawn(|| Postgres::connect(&url, PostgresOptions::default()).unwrap());
         }
     });
     assert_eq!(server.sql("together", "SELECT count(*) FROM pathbench_schema"), "1");
     server.sql("together", "INSERT INTO pathbench_schema VALUES (99)");
-    let refused = Postgres::connect(&url, Options::default()).unwrap_err();
+    let refused = Postgres::connect(&url, PostgresOptions::default()).unwrap_err();
     assert!(matches!(refused, StoreError::Newer { found: 99, .. }), "{refused}");
 }
 
 /// Writes the dump of a schema that is about to be released; an ignored test.
 pub(crate) mod golden {
-    use super::{Options, Postgres, Server};
+    use super::{Postgres, PostgresOptions, Server};
     use crate::support::store_suite::fill_golden;
     use std::path::Path;
 
@@ -248,7 +248,7 @@ pub(crate) mod golden {
     fn make_postgres_golden() {
         let server = Server::start();
         let url = server.database("golden");
-        fill_golden(&Postgres::connect(&url, Options::default()).unwrap());
+        fill_golden(&Postgres::connect(&url, PostgresOptions::default()).unwrap());
         let version = server.sql("golden", "SELECT max(version) FROM pathbench_schema");
         let golden = format!("tests/golden/schema-{version}.postgres.sql");
         std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(golden), server.dump("golden")).unwrap();

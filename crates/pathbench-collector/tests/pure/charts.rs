@@ -7,7 +7,7 @@ use pathbench_api::name::Name;
 use pathbench_api::summary::{FamilyPair, HandoverSummary, Mode, Summary};
 use pathbench_collector::chart::{Cell, Chart, Scene, all};
 use pathbench_collector::columns::{Columns, Filter};
-use pathbench_collector::store::{Change, Database};
+use pathbench_collector::store::{Database, ResultChange};
 use pathbench_collector::viewer::Viewer;
 use pathbench_record::document::HandoverReason;
 use pathbench_record::transport::Transport;
@@ -75,7 +75,7 @@ fn of_one(results: u64, change: impl Fn(u64, &mut Summary)) -> Columns {
         change(sequence, &mut checked.submission.summary);
         let one = new_result(&checked, None);
         let agent = pathbench_api::Uuid::from_u128(7);
-        Change::Added {
+        ResultChange::Added {
             sequence,
             id: one.id,
             agent,

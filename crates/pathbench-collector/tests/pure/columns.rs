@@ -7,7 +7,7 @@ use pathbench_api::consent::Consent;
 use pathbench_api::summary::{Mode, NetworkKind};
 use pathbench_collector::columns::{Columns, Dimension, Filter, Period};
 use pathbench_collector::facts::{Bucket, Facts, KINDS, MEASURES, decode, figure_index};
-use pathbench_collector::store::Change;
+use pathbench_collector::store::ResultChange;
 use pathbench_collector::viewer::Viewer;
 use pathbench_record::transport::Transport;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ struct Row {
 struct Model {
     rows: Vec<Row>,
     sequence: u64,
-    changes: Vec<Change>,
+    changes: Vec<ResultChange>,
     ids: BTreeSet<Uuid>,
 }
 
@@ -42,14 +42,21 @@ impl Model {
         let (id, agent, consent) = (one.id, one.agent, one.consent);
         self.rows.push(Row { sequence: self.sequence, id, agent, consent, facts });
         let (sequence, received_ms) = (self.sequence, one.received_ms);
-        self.changes.push(Change::Added { sequence, id, agent, consent, received_ms, facts: one.facts });
+        self.changes.push(ResultChange::Added {
+            sequence,
+            id,
+            agent,
+            consent,
+            received_ms,
+            facts: one.facts,
+        });
     }
 
     fn delete(&mut self, index: usize) {
         if !self.rows.is_empty() {
             self.sequence += 1;
             let row = self.rows.remove(index % self.rows.len());
-            self.changes.push(Change::Deleted { sequence: self.sequence, id: row.id });
+            self.changes.push(ResultChange::Deleted { sequence: self.sequence, id: row.id });
         }
     }
 
@@ -182,7 +189,7 @@ proptest! {
             }
             let mut sent: Vec<f64> =
                 rows.iter().flat_map(|row| &row.facts.handovers).filter_map(|one| one.sent.value()).collect();
-            let mut histogram = pathbench_collector::columns::Histogram::default();
+            let mut histogram = pathbench_collector::columns::BucketHistogram::default();
             columns.handovers(&selection).for_each(|one| histogram.add(one.sent));
             prop_assert_eq!(histogram.quantile(0.05), quantile(&mut sent, 0.05));
             // Pages by cursor are all results, each once, from the newest.
@@ -247,9 +254,9 @@ fn names_beyond_the_bound_are_other() {
             pathbench_api::name::Name::nearest(&format!("scenario {index}"));
         let facts = pathbench_collector::facts::encode(&checked);
         let (id, agent) = (Uuid::from_u128(u128::from(index)), template.agent);
-        Change::Added { sequence: index, id, agent, consent: Consent::Public, received_ms: 0, facts }
+        ResultChange::Added { sequence: index, id, agent, consent: Consent::Public, received_ms: 0, facts }
     };
-    let changes: Vec<Change> = (1..=4200).map(change).collect();
+    let changes: Vec<ResultChange> = (1..=4200).map(change).collect();
     columns.apply(&changes);
     let selection = columns.select(&Filter::new(Viewer::Everybody));
     let members = columns.members(&selection, Dimension::Scenario, (1, 1));
@@ -261,7 +268,7 @@ fn damaged_facts_are_counted_and_have_no_row() {
     let mut columns = Columns::default();
     let (id, agent) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let facts = vec![9, 9, 9];
-    columns.apply(&[Change::Added {
+    columns.apply(&[ResultChange::Added {
         sequence: 7,
         id,
         agent,

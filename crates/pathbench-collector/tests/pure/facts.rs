@@ -15,7 +15,7 @@ fn facts_survive_their_coding_and_are_small() {
     for index in 0..500 {
         let checked = campaign.checked(index);
         let encoded = encode(&checked);
-        let facts = Facts::of(&checked.submission.summary, checked.submission.consent);
+        let facts = Facts::from_summary(&checked.submission.summary, checked.submission.consent);
         assert_eq!(decode(&encoded).unwrap(), facts);
         bytes += encoded.len();
     }
@@ -47,13 +47,13 @@ fn a_gain_compares_the_best_paths_of_one_variant() {
         template.figures = [(Name::new("goodput_mbps").unwrap(), goodput)].into();
         summary.groups.push(template.clone());
     }
-    let facts = Facts::of(summary, Consent::Private);
+    let facts = Facts::from_summary(summary, Consent::Private);
     // The median of 60/40 and 25/10.
-    assert_eq!(facts.gains[gain_index(0, 0)], Bucket::of(2.0));
+    assert_eq!(facts.gains[gain_index(0, 0)], Bucket::from_value(2.0));
     assert_eq!(facts.gains[gain_index(0, 1)], Bucket::ABSENT);
     let bulk = measure("bulk", "goodput_mbps").unwrap();
     assert_eq!(facts.figures[figure_index(bulk, Transport::Mpquic)], Bucket::ABSENT);
-    assert_eq!(facts.figures[figure_index(bulk, Transport::Tcp)], Bucket::of(25.0));
+    assert_eq!(facts.figures[figure_index(bulk, Transport::Tcp)], Bucket::from_value(25.0));
 }
 
 #[test]
@@ -65,9 +65,9 @@ fn one_port_that_answers_is_reachable() {
     other.reachable = true;
     other.port = 6121;
     summary.reachability.push(other);
-    let found = Facts::of(&summary, Consent::Private).reachability;
-    assert_eq!(Reach::of(found, Transport::Quic, AddressFamily::Ipv4), Reach::Reachable);
-    assert_eq!(Reach::of(found, Transport::Tcp, AddressFamily::Ipv4), Reach::Untested);
+    let found = Facts::from_summary(&summary, Consent::Private).reachability;
+    assert_eq!(Reach::from_bits(found, Transport::Quic, AddressFamily::Ipv4), Reach::Reachable);
+    assert_eq!(Reach::from_bits(found, Transport::Tcp, AddressFamily::Ipv4), Reach::Untested);
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn public_names_have_the_anonymous_form() {
     for name in ["192.0.2.77", "2001:db8:1:2::3"] {
         submission.summary.server = Some(Name::new(name).unwrap());
         submission.summary.scenario = Name::new(format!("x {name}")).unwrap();
-        let public = format!("{:?}", Facts::of(&submission.summary, Consent::Public));
-        let private = format!("{:?}", Facts::of(&submission.summary, Consent::Private));
+        let public = format!("{:?}", Facts::from_summary(&submission.summary, Consent::Public));
+        let private = format!("{:?}", Facts::from_summary(&submission.summary, Consent::Private));
         assert!(private.contains(name) && !public.contains(name), "{public}");
     }
 }

@@ -12,10 +12,11 @@ use pathbench_api::name::Name;
 use pathbench_api::summary::GroupSummary;
 use pathbench_collector::chart;
 use pathbench_collector::columns::Filter;
+use pathbench_collector::http::reading_routes;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
-use pathbench_collector::reader::{View, routes};
-use pathbench_collector::store::{Database, Deletion, Kind};
+use pathbench_collector::store::{Database, Deletion, DocumentKind};
+use pathbench_collector::viewer::View;
 use pathbench_collector::viewer::Viewer;
 use serde_json::{Value, json};
 use std::fs;
@@ -46,8 +47,8 @@ impl Answer {
 }
 
 fn app(demo: &Demo) -> Router {
-    let operator = routes().layer(Extension(View::OPERATOR));
-    let everybody = routes().layer(Extension(View::EVERYBODY));
+    let operator = reading_routes().layer(Extension(View::OPERATOR));
+    let everybody = reading_routes().layer(Extension(View::EVERYBODY));
     Router::new().nest("/admin", operator).merge(everybody).with_state(demo.reader.clone())
 }
 
@@ -554,11 +555,11 @@ async fn live_reports_expire_and_private_agents_are_hidden() {
     let demo = Demo::default();
     demo.put_live("1", "public agent", Consent::Public);
     demo.put_live("2", "private agent", Consent::Private);
-    demo.put(Kind::Live, "3", "{}".to_owned());
-    let old = demo.database.document(Kind::Live, "1").unwrap().unwrap();
+    demo.put(DocumentKind::Live, "3", "{}".to_owned());
+    let old = demo.database.document(DocumentKind::Live, "1").unwrap().unwrap();
     let old =
         pathbench_collector::store::Document { key: "4".to_owned(), updated_ms: NOW_MS - 20_000, ..old };
-    demo.database.put_document(Kind::Live, &old).unwrap();
+    demo.database.put_document(DocumentKind::Live, &old).unwrap();
     let app = app(&demo);
     let names = |live: Value| -> Vec<String> {
         let running = live["running"].as_array().unwrap().clone();

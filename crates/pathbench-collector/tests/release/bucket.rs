@@ -9,11 +9,11 @@ use crate::support::s3::{Server as Bucket, credentials};
 use crate::support::{MovedClock, contains, random, within};
 use pathbench_api::problem::LineStatus::{Created, Known};
 use pathbench_api::submission::Checked;
-use pathbench_collector::ingest::{Options, Writer};
+use pathbench_collector::ingest::{Writer, WriterOptions};
 use pathbench_collector::maintenance::{check_pair, pair};
 use pathbench_collector::raw::s3::{Location, S3};
 use pathbench_collector::raw::{RawError, RawMaintenance, RawStore as _};
-use pathbench_collector::store::postgres::{self, Postgres};
+use pathbench_collector::store::postgres::{Postgres, PostgresOptions};
 use pathbench_collector::store::{Database as _, DatabaseMaintenance};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -99,15 +99,15 @@ fn an_erasure_in_a_bucket_brings_no_erased_part_back() {
     let open = |location| S3::new(location, Arc::new(MovedClock::default()), random);
     let parts = [part(1, 5_000), part(2, 5_000), part(3, 5_000)];
     let other = open(server.location("shared"));
-    let places = other.append(&[&parts[0], &parts[1], &parts[2]]).unwrap();
-    let of_other = places[1].clone();
+    let ranges = other.append(&[&parts[0], &parts[1], &parts[2]]).unwrap();
+    let of_other = ranges[1].clone();
     let port = before_a_put(server.port, move || other.erase(&[of_other]).unwrap());
     let url = format!("s3://results/shared?endpoint=http://127.0.0.1:{port}");
     let one = open(Location::parse(&url, credentials).unwrap());
-    one.erase(&places[..1]).unwrap();
+    one.erase(&ranges[..1]).unwrap();
     let stored = server.stored();
     assert!(!contains(&stored, &parts[0][..64]) && !contains(&stored, &parts[1][..64]));
-    assert_eq!(one.read(&places[2]).unwrap(), parts[2]);
+    assert_eq!(one.read(&ranges[2]).unwrap(), parts[2]);
 }
 
 fn postgres_with_a_bucket() {
@@ -115,7 +115,7 @@ fn postgres_with_a_bucket() {
     let clock = Arc::new(MovedClock::default());
     let url = server.database("results");
     let database: Arc<dyn DatabaseMaintenance> =
-        Arc::new(Postgres::connect(&url, postgres::Options::default()).unwrap());
+        Arc::new(Postgres::connect(&url, PostgresOptions::default()).unwrap());
     let raw: Arc<dyn RawMaintenance> = Arc::new(S3::new(bucket.location("raw"), clock.clone(), random));
     maintenance_suite::behaves(&database, &raw, &clock, &|part| contains(&bucket.stored(), part));
 }
@@ -123,9 +123,8 @@ fn postgres_with_a_bucket() {
 fn a_bucket_belongs_to_one_database() {
     let (server, bucket) = (Server::start(), Bucket::start());
     let clock = Arc::new(MovedClock::default());
-    let postgres = |name: &str| {
-        Arc::new(Postgres::connect(&server.database(name), postgres::Options::default()).unwrap())
-    };
+    let postgres =
+        |name: &str| Arc::new(Postgres::connect(&server.database(name), PostgresOptions::default()).unwrap());
     let s3 = |prefix: &str| S3::new(bucket.location(prefix), clock.clone(), random);
     let database: Arc<dyn DatabaseMaintenance> = postgres("results");
     let raw: Arc<dyn RawMaintenance> = Arc::new(s3("raw"));
@@ -141,9 +140,9 @@ fn collectors_share_a_database_and_a_bucket() {
     let bucket = Bucket::start();
     let url = server.database("shared");
     let open = || -> (Arc<Postgres>, Arc<S3>, Writer) {
-        let database = Arc::new(Postgres::connect(&url, postgres::Options::default()).unwrap());
+        let database = Arc::new(Postgres::connect(&url, PostgresOptions::default()).unwrap());
         let raw = Arc::new(S3::new(bucket.location("raw"), Arc::new(MovedClock::default()), random));
-        let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
+        let writer = Writer::start(database.clone(), raw.clone(), WriterOptions::default()).unwrap();
         (database, raw, writer)
     };
     let collectors = [open(), open()];

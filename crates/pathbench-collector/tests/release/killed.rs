@@ -5,7 +5,7 @@ use crate::support::clients::{Client, THREADS, raw_store, submission, verify};
 use crate::support::results::{self, NOW_MS, id_at};
 use crate::support::{random, within};
 use pathbench_api::problem::LineStatus;
-use pathbench_collector::ingest::{Options, Writer};
+use pathbench_collector::ingest::{Writer, WriterOptions};
 use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_testkit::{STAGE, program};
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -51,7 +51,7 @@ pub(crate) fn main(stage: &str) -> ExitCode {
 
 fn writer(work: &Path) -> Writer {
     let database = Arc::new(Sqlite::open(&work.join("db")).unwrap());
-    Writer::start(database, raw_store(work), Options::default()).unwrap()
+    Writer::start(database, raw_store(work), WriterOptions::default()).unwrap()
 }
 
 /// Runs until it is killed.

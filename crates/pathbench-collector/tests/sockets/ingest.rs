@@ -14,16 +14,17 @@ use pathbench_collector::http::access::{Gate, SubmitAccess};
 use pathbench_collector::http::limits::RateLimit;
 use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::http::{App, Metrics, router};
-use pathbench_collector::ingest::{Group, NotWritten, Options, Writer, Written};
+use pathbench_collector::ingest::{NotWritten, SubmissionGroup, Writer, WriterOptions, WrittenGroup};
 use pathbench_collector::keys::Keys;
 use pathbench_collector::log::Log;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::directory::Directory;
 use pathbench_collector::raw::{RawError, RawStore};
-use pathbench_collector::reader::Reader;
+use pathbench_collector::reader::ResultReader;
 use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_collector::store::{
-    Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawPlace, StoreError, StoredResult,
+    Database, Deletion, Document, DocumentKind, Inserted, NewResult, RawRange, ResultChange, StoreError,
+    StoredResult,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -53,12 +54,12 @@ impl Database for Faulty {
             gate.recv_timeout(Duration::from_secs(20)).unwrap();
         }
         if self.full.load(Ordering::SeqCst) {
-            return Err(StoreError::Full { place: "test".to_owned() });
+            return Err(StoreError::Full { location: "test".to_owned() });
         }
         self.inner.insert(batch)
     }
 
-    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<ResultChange>, StoreError> {
         self.inner.changes_after(sequence, limit)
     }
 
@@ -74,27 +75,32 @@ impl Database for Faulty {
         self.inner.delete(which, now_ms)
     }
 
-    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError> {
+    fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError> {
         self.inner.document(kind, key)
     }
 
-    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
+    fn documents_since(
+        &self,
+        kind: DocumentKind,
+        since_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
         self.inner.documents_since(kind, since_ms, limit)
     }
 
-    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+    fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError> {
         self.inner.count_documents(kind, since_ms)
     }
 
-    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn put_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         self.inner.put_document(kind, document)
     }
 
-    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
+    fn delete_document(&self, kind: DocumentKind, key: &str) -> Result<bool, StoreError> {
         self.inner.delete_document(kind, key)
     }
 
-    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+    fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError> {
         self.inner.delete_documents(kind, before_ms)
     }
 
@@ -110,17 +116,17 @@ struct Explosive(Directory);
 const EXPLOSIVE: &[u8] = b"explosive";
 
 impl RawStore for Explosive {
-    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawRange>, RawError> {
         assert!(!parts.iter().any(|part| part.starts_with(EXPLOSIVE)), "the raw store explodes");
         self.0.append(parts)
     }
 
-    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError> {
-        self.0.read(place)
+    fn read(&self, range: &RawRange) -> Result<Vec<u8>, RawError> {
+        self.0.read(range)
     }
 
-    fn erase(&self, places: &[RawPlace]) -> Result<(), RawError> {
-        self.0.erase(places)
+    fn erase(&self, ranges: &[RawRange]) -> Result<(), RawError> {
+        self.0.erase(ranges)
     }
 
     fn check(&self) -> Result<(), RawError> {
@@ -137,7 +143,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(change: impl Fn(&mut Options)) -> Self {
+    fn new(change: impl Fn(&mut WriterOptions)) -> Self {
         let work = tempfile::tempdir().unwrap();
         let inner = Sqlite::open(&work.path().join("results.sqlite")).unwrap();
         let (full, inserts, gate) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::new(None));
@@ -147,7 +153,7 @@ impl Bench {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let of_writer = Arc::clone(&log);
         let log_line = move |line: &str| of_writer.lock().unwrap().push(line.to_owned());
-        let mut options = Options { log: Arc::new(log_line), ..Options::default() };
+        let mut options = WriterOptions { log: Arc::new(log_line), ..WriterOptions::default() };
         change(&mut options);
         let writer = Writer::start(database.clone(), raw.clone(), options).unwrap();
         Self { _work: work, database, raw, log, writer }
@@ -160,16 +166,16 @@ impl Bench {
         sender
     }
 
-    fn submit(&self, submissions: Vec<Checked>) -> Result<Written, NotWritten> {
+    fn submit(&self, submissions: Vec<Checked>) -> Result<WrittenGroup, NotWritten> {
         self.writer.submit(group(submissions))?.blocking_recv().unwrap()
     }
 }
 
-fn group(submissions: Vec<Checked>) -> Group {
+fn group(submissions: Vec<Checked>) -> SubmissionGroup {
     results::group(submissions, NOW_MS)
 }
 
-fn statuses(outcome: Result<Written, NotWritten>) -> Vec<LineStatus> {
+fn statuses(outcome: Result<WrittenGroup, NotWritten>) -> Vec<LineStatus> {
     outcome.unwrap().statuses
 }
 
@@ -371,7 +377,7 @@ fn a_deletion_includes_what_waits_for_the_writer() {
     let shared: Arc<dyn Database> = database.clone();
     let columns = Arc::new(RwLock::new(Columns::default()));
     let app = Arc::new(App {
-        reader: Arc::new(Reader::new(shared.clone(), raw.clone(), columns, clock.clone())),
+        reader: Arc::new(ResultReader::new(shared.clone(), raw.clone(), columns, clock.clone())),
         database: shared,
         raw,
         writer,

@@ -72,15 +72,15 @@ fn a_segment_is_sealed_by_size_and_age() {
 #[test]
 fn a_torn_tail_harms_nothing() {
     let work = tempfile::tempdir().unwrap();
-    let place = directory(work.path()).append(&[b"whole"]).unwrap().remove(0);
-    let file = work.path().join(format!("{}.segment", place.segment));
+    let range = directory(work.path()).append(&[b"whole"]).unwrap().remove(0);
+    let file = work.path().join(format!("{}.segment", range.segment));
     let mut bytes = std::fs::read(&file).unwrap();
     bytes.extend(b"to");
     std::fs::write(&file, bytes).unwrap();
     std::fs::write(work.path().join("other file"), "x").unwrap();
     let store = directory(work.path());
     let next = store.append(&[b"next"]).unwrap().remove(0);
-    assert_eq!(store.read(&place).unwrap(), b"whole");
+    assert_eq!(store.read(&range).unwrap(), b"whole");
     assert_eq!(store.read(&next).unwrap(), b"next");
     assert_eq!(store.segments().unwrap().len(), 2);
 }

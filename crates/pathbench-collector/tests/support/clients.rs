@@ -9,7 +9,7 @@ use pathbench_collector::ingest::Writer;
 use pathbench_collector::maintenance::{Depth, check};
 use pathbench_collector::raw::RawMaintenance;
 use pathbench_collector::raw::directory::Directory;
-use pathbench_collector::store::{Change, DatabaseMaintenance};
+use pathbench_collector::store::{DatabaseMaintenance, ResultChange};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -103,14 +103,14 @@ pub(crate) fn verify(database: &dyn DatabaseMaintenance, raw: &dyn RawMaintenanc
     }
     let mut stored = BTreeSet::new();
     for change in database.changes_after(0, usize::MAX).unwrap() {
-        let Change::Added { id, .. } = change else { panic!("nothing is deleted") };
+        let ResultChange::Added { id, .. } = change else { panic!("nothing is deleted") };
         assert!(stored.insert(id), "stored twice: {id}");
     }
     assert!(acknowledged.is_subset(&stored), "lost: {:?}", acknowledged.difference(&stored));
     assert!(stored.is_subset(&sent), "never sent: {:?}", stored.difference(&sent));
     for id in &acknowledged {
-        let place = database.result(*id).unwrap().unwrap().raw.unwrap();
-        assert_eq!(raw.read(&place).unwrap(), submission(*id).raw);
+        let range = database.result(*id).unwrap().unwrap().raw.unwrap();
+        assert_eq!(raw.read(&range).unwrap(), submission(*id).raw);
     }
     assert_eq!(check(database, raw, Depth::Digests).unwrap(), [""; 0]);
     acknowledged.len()

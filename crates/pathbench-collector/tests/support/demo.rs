@@ -6,8 +6,8 @@ use pathbench_api::consent::Consent;
 use pathbench_collector::clock::Clock;
 use pathbench_collector::columns::Columns;
 use pathbench_collector::raw::RawStore;
-use pathbench_collector::reader::{Reader, load};
-use pathbench_collector::store::{Database, Document, Kind};
+use pathbench_collector::reader::{ResultReader, load};
+use pathbench_collector::store::{Database, Document, DocumentKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub fn packed(directory: &Path, prefix: &str) -> Vec<u8> {
 pub struct Demo {
     pub database: Arc<MemoryDatabase>,
     pub raw: Arc<MemoryRawStore>,
-    pub reader: Arc<Reader>,
+    pub reader: Arc<ResultReader>,
 }
 
 impl Default for Demo {
@@ -71,12 +71,12 @@ impl Demo {
     pub fn with_clock(campaign: Campaign, results: u64, clock: Arc<dyn Clock>) -> Self {
         let (database, raw) = (Arc::new(MemoryDatabase::default()), Arc::new(MemoryRawStore::default()));
         let raw_part = packed(&golden("v1-messages"), "result/");
-        let places = raw.append(&[&raw_part]).unwrap();
-        let make = |index| new_result(&campaign.checked(index), (index % 2 == 0).then(|| places[0].clone()));
+        let ranges = raw.append(&[&raw_part]).unwrap();
+        let make = |index| new_result(&campaign.checked(index), (index % 2 == 0).then(|| ranges[0].clone()));
         let all: Vec<_> = (0..results).map(make).collect();
         database.insert(&all).unwrap();
         let columns = Arc::new(RwLock::new(Columns::default()));
-        let reader = Reader::new(
+        let reader = ResultReader::new(
             Arc::clone(&database) as Arc<dyn Database>,
             Arc::clone(&raw) as Arc<dyn RawStore>,
             columns,
@@ -91,7 +91,7 @@ impl Demo {
         load(self.database.as_ref(), &self.reader.columns).unwrap();
     }
 
-    pub fn put(&self, kind: Kind, key: &str, body: String) {
+    pub fn put(&self, kind: DocumentKind, key: &str, body: String) {
         let document = Document { key: key.to_owned(), body, updated_ms: NOW_MS };
         self.database.put_document(kind, &document).unwrap();
     }
@@ -104,7 +104,11 @@ impl Demo {
             "pattern": "throughput-download", "runs_done": 3, "runs_planned": 12,
             "paths": [{ "name": "wlan0", "goodput_mbps": 48.2 }, { "name": "wwan0", "goodput_mbps": 0.61 }],
         });
-        self.put(Kind::Live, key, serde_json::json!({ "consent": consent, "report": report }).to_string());
+        self.put(
+            DocumentKind::Live,
+            key,
+            serde_json::json!({ "consent": consent, "report": report }).to_string(),
+        );
     }
 
     pub fn put_server(&self, name: &str, address: &str, tests: u32) {
@@ -113,6 +117,6 @@ impl Demo {
             "draining": false, "version": "0.1.0",
         });
         let known = serde_json::json!({ "address": address, "report": report });
-        self.put(Kind::ServerReport, name, known.to_string());
+        self.put(DocumentKind::ServerReport, name, known.to_string());
     }
 }

@@ -4,7 +4,7 @@ use super::results::{checked, group, id_at};
 use super::{MovedClock, random};
 use pathbench_api::Uuid;
 use pathbench_collector::clock::Clock as _;
-use pathbench_collector::ingest::{Options, Writer};
+use pathbench_collector::ingest::{Writer, WriterOptions};
 use pathbench_collector::maintenance::{
     Depth, Erased, MaintenanceError, check, check_pair, erase_deleted, erase_unreferenced, pair, retain,
 };
@@ -29,7 +29,7 @@ pub(crate) fn store(
     clock: &MovedClock,
     count: u8,
 ) -> Stored {
-    let writer = Writer::start(database.clone(), raw.clone(), Options::default()).unwrap();
+    let writer = Writer::start(database.clone(), raw.clone(), WriterOptions::default()).unwrap();
     let received_ms = clock.unix_ms();
     let submissions = (0..count).map(|number| {
         let id = id_at(received_ms);
@@ -99,13 +99,13 @@ pub(crate) fn behaves(
     is_in_order(&**database, &**raw);
 
     // Damage is found.
-    let place = database.places(&used[0]).unwrap().remove(0);
-    raw.erase(std::slice::from_ref(&place)).unwrap();
-    assert_eq!(check(&**database, &**raw, Depth::Places).unwrap(), [""; 0]);
+    let range = database.ranges(&used[0]).unwrap().remove(0);
+    raw.erase(std::slice::from_ref(&range)).unwrap();
+    assert_eq!(check(&**database, &**raw, Depth::Ranges).unwrap(), [""; 0]);
     let problems = check(&**database, &**raw, Depth::Digests).unwrap();
-    assert!(problems.len() == 1 && problems[0].contains(&place.segment), "{problems:?}");
-    raw.remove(&place.segment).unwrap();
-    let problems = check(&**database, &**raw, Depth::Places).unwrap();
+    assert!(problems.len() == 1 && problems[0].contains(&range.segment), "{problems:?}");
+    raw.remove(&range.segment).unwrap();
+    let problems = check(&**database, &**raw, Depth::Ranges).unwrap();
     assert!(problems[0].contains("is missing"), "{problems:?}");
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn belongs_to_one_database(
         for _ in 0..2 {
             let refused = pair(other, &**raw, random, 1).unwrap_err();
             assert!(matches!(refused, MaintenanceError::OtherDatabase { .. }), "{refused}");
-            assert!(refused.to_string().contains(&raw.place()), "{refused}");
+            assert!(refused.to_string().contains(&raw.location()), "{refused}");
         }
     };
     is_refused();

@@ -6,7 +6,8 @@ use pathbench_api::submission::Checked;
 use pathbench_collector::facts;
 use pathbench_collector::raw::{RawError, RawStore};
 use pathbench_collector::store::{
-    Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawPlace, StoreError, StoredResult,
+    Database, Deletion, Document, DocumentKind, Inserted, NewResult, RawRange, ResultChange, StoreError,
+    StoredResult,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,7 +47,7 @@ fn stored(sequence: u64, one: &NewResult) -> StoredResult {
 }
 
 /// The result as the writer makes it.
-pub fn new_result(checked: &Checked, raw: Option<RawPlace>) -> NewResult {
+pub fn new_result(checked: &Checked, raw: Option<RawRange>) -> NewResult {
     let submission = &checked.submission;
     NewResult {
         id: submission.id,
@@ -93,21 +94,22 @@ impl Database for MemoryDatabase {
         Ok(batch.iter().map(&mut insert).collect())
     }
 
-    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<ResultChange>, StoreError> {
         let tables = self.tables();
-        let added = tables.results.range(sequence + 1..).take(limit).map(|(sequence, one)| Change::Added {
-            sequence: *sequence,
-            id: one.id,
-            agent: one.agent,
-            consent: one.consent,
-            received_ms: one.received_ms,
-            facts: one.facts.clone(),
-        });
+        let added =
+            tables.results.range(sequence + 1..).take(limit).map(|(sequence, one)| ResultChange::Added {
+                sequence: *sequence,
+                id: one.id,
+                agent: one.agent,
+                consent: one.consent,
+                received_ms: one.received_ms,
+                facts: one.facts.clone(),
+            });
         let deleted = tables.deleted.range(sequence + 1..).take(limit);
-        let deleted = deleted.map(|(sequence, id)| Change::Deleted { sequence: *sequence, id: *id });
-        let mut all: Vec<Change> = added.chain(deleted).collect();
+        let deleted = deleted.map(|(sequence, id)| ResultChange::Deleted { sequence: *sequence, id: *id });
+        let mut all: Vec<ResultChange> = added.chain(deleted).collect();
         all.sort_by_key(|change| match change {
-            Change::Added { sequence, .. } | Change::Deleted { sequence, .. } => *sequence,
+            ResultChange::Added { sequence, .. } | ResultChange::Deleted { sequence, .. } => *sequence,
         });
         all.truncate(limit);
         Ok(all)
@@ -139,31 +141,36 @@ impl Database for MemoryDatabase {
         Ok(ids.len() as u64)
     }
 
-    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError> {
+    fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError> {
         Ok(self.tables().documents.get(&(kind.name(), key.to_owned())).cloned())
     }
 
-    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
+    fn documents_since(
+        &self,
+        kind: DocumentKind,
+        since_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
         let tables = self.tables();
         let of_kind = tables.documents.iter().filter(|((one, _), _)| *one == kind.name());
         let recent = of_kind.filter(|(_, document)| document.updated_ms >= since_ms);
         Ok(recent.map(|(_, document)| document.clone()).take(limit).collect())
     }
 
-    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+    fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError> {
         Ok(self.documents(kind)?.iter().filter(|one| one.updated_ms >= since_ms).count() as u64)
     }
 
-    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn put_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         self.tables().documents.insert((kind.name(), document.key.clone()), document.clone());
         Ok(())
     }
 
-    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
+    fn delete_document(&self, kind: DocumentKind, key: &str) -> Result<bool, StoreError> {
         Ok(self.tables().documents.remove(&(kind.name(), key.to_owned())).is_some())
     }
 
-    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+    fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError> {
         let documents = &mut self.tables().documents;
         let before = documents.len();
         documents.retain(|(one, _), document| *one != kind.name() || document.updated_ms >= before_ms);
@@ -179,28 +186,28 @@ impl Database for MemoryDatabase {
 pub struct MemoryRawStore(Mutex<Vec<Vec<u8>>>);
 
 impl RawStore for MemoryRawStore {
-    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawPlace>, RawError> {
+    fn append(&self, parts: &[&[u8]]) -> Result<Vec<RawRange>, RawError> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut place = |part: &&[u8]| {
+        let mut range = |part: &&[u8]| {
             held.push(part.to_vec());
-            RawPlace {
+            RawRange {
                 segment: (held.len() - 1).to_string(),
                 offset: 0,
                 bytes: part.len() as u64,
                 digest: Digest::compute(part),
             }
         };
-        Ok(parts.iter().map(&mut place).collect())
+        Ok(parts.iter().map(&mut range).collect())
     }
 
-    fn read(&self, place: &RawPlace) -> Result<Vec<u8>, RawError> {
+    fn read(&self, range: &RawRange) -> Result<Vec<u8>, RawError> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let part = place.segment.parse::<usize>().ok().and_then(|index| held.get(index).cloned());
-        let (place, segment) = ("memory".to_owned(), place.segment.clone());
-        part.ok_or(RawError::Missing { place, segment })
+        let part = range.segment.parse::<usize>().ok().and_then(|index| held.get(index).cloned());
+        let (location, segment) = ("memory".to_owned(), range.segment.clone());
+        part.ok_or(RawError::Missing { location, segment })
     }
 
-    fn erase(&self, _: &[RawPlace]) -> Result<(), RawError> {
+    fn erase(&self, _: &[RawRange]) -> Result<(), RawError> {
         Ok(())
     }
 

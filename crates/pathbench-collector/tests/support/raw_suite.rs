@@ -2,7 +2,7 @@
 
 use super::contains;
 use pathbench_collector::raw::{RawError, RawMaintenance};
-use pathbench_collector::store::RawPlace;
+use pathbench_collector::store::RawRange;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -30,26 +30,26 @@ pub(crate) fn behaves(open: &dyn Fn() -> Arc<dyn RawMaintenance>, stored: &dyn F
     let slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
     let first = store.append(&slices).unwrap();
     let second = store.append(&slices[..2]).unwrap();
-    for (place, part) in first.iter().chain(&second).zip(parts.iter().chain(&parts)) {
-        assert_eq!(&store.read(place).unwrap(), part);
-        assert_eq!(&open().read(place).unwrap(), part);
+    for (range, part) in first.iter().chain(&second).zip(parts.iter().chain(&parts)) {
+        assert_eq!(&store.read(range).unwrap(), part);
+        assert_eq!(&open().read(range).unwrap(), part);
     }
     // Places that a damaged database could name.
-    let wrong = |change: &dyn Fn(&mut RawPlace)| {
-        let mut place = first[3].clone();
-        change(&mut place);
-        store.read(&place).unwrap_err()
+    let wrong = |change: &dyn Fn(&mut RawRange)| {
+        let mut range = first[3].clone();
+        change(&mut range);
+        store.read(&range).unwrap_err()
     };
-    assert!(matches!(wrong(&|place| "../passwd".clone_into(&mut place.segment)), RawError::Missing { .. }));
+    assert!(matches!(wrong(&|range| "../passwd".clone_into(&mut range.segment)), RawError::Missing { .. }));
     let other = "019abcdef0007000800000000000000a";
-    assert!(matches!(wrong(&|place| other.clone_into(&mut place.segment)), RawError::Missing { .. }));
-    assert!(matches!(wrong(&|place| place.offset += 1), RawError::Damaged { .. }));
-    wrong(&|place| place.offset = u64::MAX - 5);
-    wrong(&|place| place.bytes = 1 << 20);
+    assert!(matches!(wrong(&|range| other.clone_into(&mut range.segment)), RawError::Missing { .. }));
+    assert!(matches!(wrong(&|range| range.offset += 1), RawError::Damaged { .. }));
+    wrong(&|range| range.offset = u64::MAX - 5);
+    wrong(&|range| range.bytes = 1 << 20);
 
     let segments = store.segments().unwrap();
     let names: BTreeSet<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
-    let used: BTreeSet<&str> = first.iter().chain(&second).map(|place| place.segment.as_str()).collect();
+    let used: BTreeSet<&str> = first.iter().chain(&second).map(|range| range.segment.as_str()).collect();
     assert_eq!(names, used);
     let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
     assert_eq!(bytes, parts.iter().chain(&parts[..2]).map(|part| part.len() as u64).sum::<u64>());

@@ -7,8 +7,8 @@ use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
 use pathbench_api::submission::{Checked, SCHEMA, Submission, new_id};
 use pathbench_api::summary::{GroupSummary, Mode, Network, NetworkKind, Summary};
-use pathbench_collector::ingest::{Group, Submitted};
-use pathbench_collector::store::{NewResult, RawPlace};
+use pathbench_collector::ingest::{SubmissionGroup, Submitted};
+use pathbench_collector::store::{NewResult, RawRange};
 
 /// 2026-11-25
 pub(crate) const NOW_MS: u64 = 1_795_600_000_000;
@@ -35,8 +35,8 @@ pub(crate) fn result(id: Uuid, content: &str) -> NewResult {
     }
 }
 
-pub(crate) fn place(segment: &str, offset: u64, bytes: u64) -> RawPlace {
-    RawPlace { segment: segment.to_owned(), offset, bytes, digest: Digest::compute(segment.as_bytes()) }
+pub(crate) fn raw_range(segment: &str, offset: u64, bytes: u64) -> RawRange {
+    RawRange { segment: segment.to_owned(), offset, bytes, digest: Digest::compute(segment.as_bytes()) }
 }
 
 /// A summary of about 4 KB as JSON.
@@ -105,7 +105,7 @@ pub(crate) fn checked(id: Uuid, content: &str, raw: Vec<u8>) -> Checked {
     Checked { submission, digest: Digest::compute(content.as_bytes()), raw }
 }
 
-pub(crate) fn group(submissions: Vec<Checked>, received_ms: u64) -> Group {
+pub(crate) fn group(submissions: Vec<Checked>, received_ms: u64) -> SubmissionGroup {
     let submitted = submissions.into_iter().map(|checked| Submitted::new(checked, received_ms).unwrap());
-    Group { submissions: submitted.collect() }
+    SubmissionGroup { submissions: submitted.collect() }
 }

@@ -1,12 +1,12 @@
 //! The behaviours of a database.
 
 use super::random;
-use super::results::{NOW_MS, id_at, place, result};
+use super::results::{NOW_MS, id_at, raw_range, result};
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
 use pathbench_collector::store::{
-    Change, Database, DatabaseMaintenance, Deletion, Document, Inserted, Kind, NewResult,
+    Database, DatabaseMaintenance, Deletion, Document, DocumentKind, Inserted, NewResult, ResultChange,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn inserts(open: Open<'_>) {
     let database = open();
     let (a, b, c) = (id_at(NOW_MS), id_at(NOW_MS), id_at(NOW_MS));
     let mut with_raw = result(a, "a");
-    with_raw.raw = Some(place("segment", 5, 20));
+    with_raw.raw = Some(raw_range("segment", 5, 20));
     with_raw.consent = Consent::Private;
     assert_eq!(
         database.insert(&[with_raw.clone(), result(b, "b")]).unwrap(),
@@ -74,7 +74,7 @@ fn deletions(open: Open<'_>) {
         let mut new = result(*id, "x");
         new.deletion = if number < 4 { own } else { other };
         new.received_ms = NOW_MS + number;
-        new.raw = Some(place("segment", number * 10, 10));
+        new.raw = Some(raw_range("segment", number * 10, 10));
         database.insert(&[new]).unwrap();
     }
     let delete = |which: &Deletion| database.delete(which, NOW_MS).unwrap();
@@ -93,16 +93,16 @@ fn deletions(open: Open<'_>) {
         assert_eq!(database.known(&[*id]).unwrap(), [(*id, expected)]);
     }
     let erasures = database.erasures(100).unwrap();
-    let offsets: BTreeSet<u64> = erasures.iter().map(|erasure| erasure.place.offset).collect();
+    let offsets: BTreeSet<u64> = erasures.iter().map(|erasure| erasure.range.offset).collect();
     assert_eq!(offsets, BTreeSet::from([0, 10, 20, 30, 50]));
     database.erased(&[erasures[0].number, erasures[1].number]).unwrap();
     assert_eq!(database.erasures(100).unwrap(), erasures[2..]);
     assert_eq!(database.erasures(1).unwrap(), erasures[2..3]);
 }
 
-fn sequence_of(change: &Change) -> u64 {
+fn sequence_of(change: &ResultChange) -> u64 {
     match change {
-        Change::Added { sequence, .. } | Change::Deleted { sequence, .. } => *sequence,
+        ResultChange::Added { sequence, .. } | ResultChange::Deleted { sequence, .. } => *sequence,
     }
 }
 
@@ -116,12 +116,12 @@ fn feed(open: Open<'_>) {
     let added: Vec<Uuid> = all
         .iter()
         .map(|change| match change {
-            Change::Added { id, facts, agent, consent, received_ms, .. } => {
+            ResultChange::Added { id, facts, agent, consent, received_ms, .. } => {
                 assert_eq!(facts, id.to_string().as_bytes());
                 assert_eq!((*agent, *consent, *received_ms), (Uuid::from_u128(7), Consent::Public, NOW_MS));
                 *id
             }
-            Change::Deleted { .. } => panic!("nothing is deleted"),
+            ResultChange::Deleted { .. } => panic!("nothing is deleted"),
         })
         .collect();
     assert_eq!(added, ids);
@@ -138,7 +138,7 @@ fn feed(open: Open<'_>) {
     }
     assert!(seen.windows(2).all(|pair| sequence_of(&pair[0]) < sequence_of(&pair[1])));
     assert_eq!(seen.len(), 11);
-    assert!(matches!(seen[9], Change::Deleted { id, .. } if id == ids[3]));
+    assert!(matches!(seen[9], ResultChange::Deleted { id, .. } if id == ids[3]));
     assert_eq!(seen, database.changes_after(0, usize::MAX).unwrap());
 }
 
@@ -150,45 +150,45 @@ fn documents(open: Open<'_>) {
         updated_ms,
     };
     let hostile = "'; DROP TABLE documents; -- \u{202e}\u{1f30d} %s \\ \"";
-    database.put_document(Kind::Server, &document("b", "{}", 1)).unwrap();
-    database.put_document(Kind::Server, &document(hostile, hostile, 2)).unwrap();
-    database.put_document(Kind::Agent, &document("b", "{\"agent\":1}", 3)).unwrap();
-    database.put_document(Kind::Server, &document("b", "{\"new\":1}", 4)).unwrap();
-    let counts = [0, 3, 5].map(|since_ms| database.count_documents(Kind::Server, since_ms).unwrap());
+    database.put_document(DocumentKind::Server, &document("b", "{}", 1)).unwrap();
+    database.put_document(DocumentKind::Server, &document(hostile, hostile, 2)).unwrap();
+    database.put_document(DocumentKind::Agent, &document("b", "{\"agent\":1}", 3)).unwrap();
+    database.put_document(DocumentKind::Server, &document("b", "{\"new\":1}", 4)).unwrap();
+    let counts = [0, 3, 5].map(|since_ms| database.count_documents(DocumentKind::Server, since_ms).unwrap());
     assert_eq!(counts, [2, 1, 0]);
     let keys = |since_ms, limit| -> Vec<String> {
-        let found = database.documents_since(Kind::Server, since_ms, limit).unwrap();
+        let found = database.documents_since(DocumentKind::Server, since_ms, limit).unwrap();
         found.into_iter().map(|document| document.key).collect()
     };
     assert_eq!((keys(3, 9), keys(0, 1)), (vec!["b".to_owned()], vec![hostile.to_owned()]));
     assert_eq!(
-        open().documents(Kind::Server).unwrap(),
+        open().documents(DocumentKind::Server).unwrap(),
         [document(hostile, hostile, 2), document("b", "{\"new\":1}", 4)]
     );
-    assert_eq!(database.document(Kind::Agent, "b").unwrap(), Some(document("b", "{\"agent\":1}", 3)));
-    assert_eq!(database.document(Kind::Live, "b").unwrap(), None);
-    assert!(database.delete_document(Kind::Server, hostile).unwrap());
-    assert!(!database.delete_document(Kind::Server, hostile).unwrap());
-    assert_eq!(database.documents(Kind::Server).unwrap().len(), 1);
-    assert_eq!(database.delete_documents(Kind::Server, 4).unwrap(), 0);
-    assert_eq!(database.delete_documents(Kind::Server, 5).unwrap(), 1);
-    assert_eq!(database.documents(Kind::Agent).unwrap().len(), 1);
+    assert_eq!(database.document(DocumentKind::Agent, "b").unwrap(), Some(document("b", "{\"agent\":1}", 3)));
+    assert_eq!(database.document(DocumentKind::Live, "b").unwrap(), None);
+    assert!(database.delete_document(DocumentKind::Server, hostile).unwrap());
+    assert!(!database.delete_document(DocumentKind::Server, hostile).unwrap());
+    assert_eq!(database.documents(DocumentKind::Server).unwrap().len(), 1);
+    assert_eq!(database.delete_documents(DocumentKind::Server, 4).unwrap(), 0);
+    assert_eq!(database.delete_documents(DocumentKind::Server, 5).unwrap(), 1);
+    assert_eq!(database.documents(DocumentKind::Agent).unwrap().len(), 1);
 }
 
 fn maintenance(open: Open<'_>) {
     let database = open();
     for (segment, offset) in [("b", 30), ("b", 10), ("a", 0), ("c", 5), ("b", 20)] {
         let mut new = result(id_at(NOW_MS), "x");
-        new.raw = Some(place(segment, offset, 10));
+        new.raw = Some(raw_range(segment, offset, 10));
         database.insert(&[new, result(id_at(NOW_MS), "without")]).unwrap();
     }
     assert_eq!(database.segments_after("", 2).unwrap(), ["a", "b"]);
     assert_eq!(database.segments_after("b", 2).unwrap(), ["c"]);
-    let offsets = |places: Vec<pathbench_collector::store::RawPlace>| -> Vec<u64> {
-        places.into_iter().map(|place| place.offset).collect()
+    let offsets = |ranges: Vec<pathbench_collector::store::RawRange>| -> Vec<u64> {
+        ranges.into_iter().map(|range| range.offset).collect()
     };
-    assert_eq!(offsets(database.places("b").unwrap()), [10, 20, 30]);
-    assert_eq!(offsets(database.places("d").unwrap()), [0; 0]);
+    assert_eq!(offsets(database.ranges("b").unwrap()), [10, 20, 30]);
+    assert_eq!(offsets(database.ranges("d").unwrap()), [0; 0]);
     assert_eq!(database.verify().unwrap(), [""; 0]);
 }
 
@@ -286,8 +286,8 @@ fn model(open: Open<'_>) {
     let mut from_feed = BTreeSet::new();
     for change in database.changes_after(0, usize::MAX).unwrap() {
         match change {
-            Change::Added { id, .. } => assert!(from_feed.insert(id)),
-            Change::Deleted { id, .. } => assert!(!from_feed.contains(&id)),
+            ResultChange::Added { id, .. } => assert!(from_feed.insert(id)),
+            ResultChange::Deleted { id, .. } => assert!(!from_feed.contains(&id)),
         }
     }
     let left: BTreeSet<Uuid> =
@@ -338,7 +338,7 @@ fn writers(open: Open<'_>) {
     let database = open();
     let mut left = BTreeSet::new();
     for change in database.changes_after(0, usize::MAX).unwrap() {
-        if let Change::Added { id, .. } = change {
+        if let ResultChange::Added { id, .. } = change {
             left.insert(id);
         }
     }
@@ -356,8 +356,8 @@ fn follow(database: &dyn DatabaseMaintenance, done: &AtomicBool) -> BTreeSet<Uui
             assert!(sequence_of(change) > cursor);
             cursor = sequence_of(change);
             match change {
-                Change::Added { id, .. } => assert!(present.insert(*id)),
-                Change::Deleted { id, .. } => drop(present.remove(id)),
+                ResultChange::Added { id, .. } => assert!(present.insert(*id)),
+                ResultChange::Deleted { id, .. } => drop(present.remove(id)),
             }
         }
         if page.is_empty() && last_round {
@@ -378,7 +378,7 @@ fn many(open: Open<'_>) {
     assert_eq!(database.delete(&Deletion::ReceivedBefore(u64::MAX), NOW_MS).unwrap(), 0);
     let changes = database.changes_after(0, usize::MAX).unwrap();
     assert_eq!(changes.len(), 12_000);
-    assert!(changes.iter().all(|change| matches!(change, Change::Deleted { .. })));
+    assert!(changes.iter().all(|change| matches!(change, ResultChange::Deleted { .. })));
 }
 
 fn golden_id(number: u128) -> Uuid {
@@ -388,13 +388,13 @@ fn golden_id(number: u128) -> Uuid {
 pub(crate) fn fill_golden(database: &dyn Database) {
     for number in 1..=5_u8 {
         let mut new = result(golden_id(number.into()), &format!("golden {number}"));
-        new.raw = (number % 2 == 1).then(|| place("segment", u64::from(number), 10));
+        new.raw = (number % 2 == 1).then(|| raw_range("segment", u64::from(number), 10));
         new.consent = if number == 2 { Consent::Private } else { Consent::Public };
         database.insert(&[new]).unwrap();
     }
     database.delete(&Deletion::One(golden_id(3)), NOW_MS).unwrap();
     let document = Document { key: "k".to_owned(), body: "{}".to_owned(), updated_ms: NOW_MS };
-    database.put_document(Kind::Experiment, &document).unwrap();
+    database.put_document(DocumentKind::Experiment, &document).unwrap();
 }
 
 /// Every released schema was filled with [`fill_golden`].
@@ -406,9 +406,9 @@ pub(crate) fn golden_answers(database: &dyn DatabaseMaintenance) {
     assert_eq!((second.consent, second.sequence, second.raw), (Consent::Private, 2, None));
     assert_eq!(second.summary, b"{\"content\":\"golden 2\"}");
     let fifth = database.result(golden_id(5)).unwrap().unwrap();
-    assert_eq!(fifth.raw, Some(place("segment", 5, 10)));
+    assert_eq!(fifth.raw, Some(raw_range("segment", 5, 10)));
     assert_eq!(database.insert(&[result(golden_id(3), "golden 3")]).unwrap(), [Inserted::Deleted]);
     assert_eq!(database.insert(&[result(golden_id(4), "golden 4")]).unwrap(), [Inserted::Known]);
     assert_eq!(database.erasures(10).unwrap().len(), 1);
-    assert_eq!(database.document(Kind::Experiment, "k").unwrap().unwrap().body, "{}");
+    assert_eq!(database.document(DocumentKind::Experiment, "k").unwrap().unwrap().body, "{}");
 }

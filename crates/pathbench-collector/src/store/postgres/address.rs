@@ -12,7 +12,7 @@ pub(super) struct Address {
     pub(super) config: Config,
     pub(super) tls: Option<Tls>,
     /// Host and database, without the password.
-    pub(super) place: String,
+    pub(super) location: String,
 }
 
 const SYNTAX: &str = "not a valid URL: \
@@ -44,25 +44,25 @@ impl Address {
             // As libpq does.
             config.ssl_mode(SslMode::Disable);
         }
-        let place = place(&config);
+        let location = location(&config);
         let tls = match config.get_ssl_mode() {
             SslMode::Require => {
-                Some(Tls::new(roots.map(Path::new)).map_err(|problem| failed(&place, &problem))?)
+                Some(Tls::new(roots.map(Path::new)).map_err(|problem| failed(&location, &problem))?)
             }
             // Also without `sslmode`.
             SslMode::Prefer if is_remote(&config) => {
                 let problem =
                     "add sslmode=require to the URL, or sslmode=disable for a connection without encryption";
-                return Err(failed(&place, problem));
+                return Err(failed(&location, problem));
             }
             _ => None,
         };
-        Ok(Self { config, tls, place })
+        Ok(Self { config, tls, location })
     }
 }
 
-fn failed(place: &str, problem: &str) -> StoreError {
-    StoreError::Failed { place: place.to_owned(), problem: problem.to_owned() }
+fn failed(location: &str, problem: &str) -> StoreError {
+    StoreError::Failed { location: location.to_owned(), problem: problem.to_owned() }
 }
 
 /// A `hostaddr` is what is connected to; the host beside it is a name for TLS.
@@ -78,7 +78,7 @@ fn is_remote(config: &Config) -> bool {
     }
 }
 
-fn place(config: &Config) -> String {
+fn location(config: &Config) -> String {
     let host = |host: &Host| match host {
         Host::Tcp(name) => name.clone(),
         Host::Unix(path) => path.display().to_string(),

@@ -1,14 +1,35 @@
 //! One connection, its settings and its prepared statements.
 
-use super::Options;
 use super::tls::Tls;
 use std::collections::HashMap;
+use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
 
 /// Locks of transactions that write, and of migrations: the first bytes of "pathbench".
 pub(super) const WRITE_LOCK: i64 = 0x7061_7468_6265_0001;
 pub(super) const MIGRATION_LOCK: i64 = 0x7061_7468_6265_0002;
+
+#[derive(Debug, Clone, Copy)]
+pub struct PostgresOptions {
+    /// Of this collector.
+    pub connections: usize,
+    pub connect_timeout: Duration,
+    pub statement_timeout: Duration,
+    /// Of an operation with all its statements; a server that stops to answer is given up then.
+    pub deadline: Duration,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self {
+            connections: 8,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            deadline: Duration::from_secs(40),
+        }
+    }
+}
 
 /// Arguments of a query.
 pub(super) type Arguments<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -20,7 +41,11 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Must run on the runtime that drives the connection.
-    pub(super) async fn open(config: &Config, tls: Option<&Tls>, options: &Options) -> Result<Self, Error> {
+    pub(super) async fn open(
+        config: &Config,
+        tls: Option<&Tls>,
+        options: &PostgresOptions,
+    ) -> Result<Self, Error> {
         // The spawned task ends with the client or the server; the client reports the error.
         let client = if let Some(tls) = tls {
             let (client, connection) = config.connect(tls.clone()).await?;

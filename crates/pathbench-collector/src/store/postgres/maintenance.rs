@@ -1,8 +1,10 @@
-//! Erasures, places and verification.
+//! Erasures, raw parts and verification.
 
 use super::connection::{Arguments, Connection};
-use super::{Postgres, read, signed, unsigned};
-use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, StoreError};
+use super::{Postgres, read};
+use crate::store::{
+    DatabaseMaintenance, Document, DocumentKind, Erasure, RawRange, StoreError, signed, unsigned,
+};
 use pathbench_api::Uuid;
 use tokio_postgres::Error;
 
@@ -14,7 +16,7 @@ impl DatabaseMaintenance for Postgres {
             let mut found = Vec::new();
             for row in connection.query(query, &[&signed(limit as u64)]).await? {
                 let number = unsigned(row.try_get(0)?);
-                found.extend(read::place(&row, 1)?.map(|place| Erasure { number, place }));
+                found.extend(read::raw_range(&row, 1)?.map(|range| Erasure { number, range }));
             }
             Ok(found)
         })
@@ -35,16 +37,16 @@ impl DatabaseMaintenance for Postgres {
         })
     }
 
-    fn places(&self, segment: &str) -> Result<Vec<RawPlace>, StoreError> {
+    fn ranges(&self, segment: &str) -> Result<Vec<RawRange>, StoreError> {
         let query = "SELECT raw_segment, raw_offset, raw_bytes, raw_digest FROM results
                      WHERE raw_segment = $1 ORDER BY raw_offset";
         self.call(async |connection| {
             let rows = connection.query(query, &[&segment]).await?;
-            rows.iter().filter_map(|row| read::place(row, 0).transpose()).collect()
+            rows.iter().filter_map(|row| read::raw_range(row, 0).transpose()).collect()
         })
     }
 
-    fn add_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn add_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         let query = "INSERT INTO documents VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
         let updated_ms = signed(document.updated_ms);
         self.call(async |connection| {

@@ -10,51 +10,32 @@ mod tls;
 mod write;
 
 use super::pool::Pool;
-use super::{Change, Database, Deletion, Document, Inserted, Kind, NewResult, StoreError, StoredResult};
+use super::{
+    Database, Deletion, Document, DocumentKind, Inserted, NewResult, ResultChange, StoreError, StoredResult,
+};
 use address::Address;
 use connection::Connection;
+pub use connection::PostgresOptions;
 use partitions::Partitions;
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::error::Error as _;
 use std::fmt;
-use std::sync::Mutex;
 use std::time::Duration;
 use tls::Tls;
 use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Error};
 
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Of this collector.
-    pub connections: usize,
-    pub connect_timeout: Duration,
-    pub statement_timeout: Duration,
-    /// Of an operation with all its statements; a server that stops to answer is given up then.
-    pub deadline: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            connections: 8,
-            connect_timeout: Duration::from_secs(5),
-            statement_timeout: Duration::from_secs(30),
-            deadline: Duration::from_secs(40),
-        }
-    }
-}
-
 /// Its methods must not be called on a thread of an async runtime, except on one for blocking calls.
 pub struct Postgres {
     /// Host and database, without the password.
-    place: String,
+    location: String,
     config: Config,
     tls: Option<Tls>,
-    options: Options,
+    options: PostgresOptions,
     pool: Pool<Connection>,
-    partitions: Mutex<Partitions>,
+    partitions: Partitions,
     /// Drives the connections; `None` only while this value is dropped.
     runtime: Option<Runtime>,
 }
@@ -62,7 +43,7 @@ pub struct Postgres {
 impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Postgres")
-            .field("place", &self.place)
+            .field("location", &self.location)
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
@@ -84,8 +65,8 @@ enum Failure {
 
 impl Postgres {
     /// Connects to `postgres://…`, by TLS with `sslmode=require`, and brings the database to the newest schema.
-    pub fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
-        let Address { mut config, tls, place } = Address::parse(url)?;
+    pub fn connect(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
+        let Address { mut config, tls, location } = Address::parse(url)?;
         config
             .connect_timeout(options.connect_timeout)
             .tcp_user_timeout(options.deadline)
@@ -99,14 +80,14 @@ impl Postgres {
             .thread_name("postgres")
             .enable_all()
             .build()
-            .map_err(|error| StoreError::Failed { place: place.clone(), problem: error.to_string() })?;
+            .map_err(|error| StoreError::Failed { location: location.clone(), problem: error.to_string() })?;
         let database = Self {
-            place,
+            location,
             config,
             tls,
             options,
             pool: Pool::new(options.connections),
-            partitions: Mutex::default(),
+            partitions: Partitions::default(),
             runtime: Some(runtime),
         };
         database.migrate()?;
@@ -114,7 +95,7 @@ impl Postgres {
     }
 
     fn failed(&self, problem: impl Into<String>) -> StoreError {
-        StoreError::Failed { place: self.place.clone(), problem: problem.into() }
+        StoreError::Failed { location: self.location.clone(), problem: problem.into() }
     }
 
     fn failure(&self, failure: &Failure) -> StoreError {
@@ -125,7 +106,7 @@ impl Postgres {
             Failure::Server(error) => error,
         };
         if error.code() == Some(&SqlState::DISK_FULL) {
-            return StoreError::Full { place: self.place.clone() };
+            return StoreError::Full { location: self.location.clone() };
         }
         let detail = error.as_db_error().map(|error| error.message().to_owned());
         let cause = || error.source().map(ToString::to_string);
@@ -171,12 +152,16 @@ impl Database for Postgres {
 
     fn insert(&self, batch: &[NewResult]) -> Result<Vec<Inserted>, StoreError> {
         let Some(first) = batch.first() else { return Ok(Vec::new()) };
-        self.make_partitions(first.received_ms)?;
-        let columns = write::Columns::of(batch);
+        if let Some(month) = self.partitions.next_month(first.received_ms)
+            && self.call(async |connection| partitions::make_two(connection, month).await)?
+        {
+            self.partitions.set_newest(month);
+        }
+        let columns = write::Columns::from_batch(batch);
         self.call(async |connection| write::insert(connection, batch, &columns).await)
     }
 
-    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<ResultChange>, StoreError> {
         self.call(async |connection| read::changes_after(connection, sequence, limit).await)
     }
 
@@ -199,39 +184,36 @@ impl Database for Postgres {
         }
     }
 
-    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError> {
+    fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError> {
         self.call(async |connection| read::document(connection, kind, key).await)
     }
 
-    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
+    fn documents_since(
+        &self,
+        kind: DocumentKind,
+        since_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
         self.call(async |connection| read::documents_since(connection, kind, since_ms, limit).await)
     }
 
-    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+    fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError> {
         self.call(async |connection| read::count_documents(connection, kind, since_ms).await)
     }
 
-    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn put_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         self.call(async |connection| write::put_document(connection, kind, document).await)
     }
 
-    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
+    fn delete_document(&self, kind: DocumentKind, key: &str) -> Result<bool, StoreError> {
         self.call(async |connection| write::delete_document(connection, kind, key).await)
     }
 
-    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+    fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError> {
         self.call(async |connection| write::delete_documents(connection, kind, before_ms).await)
     }
 
     fn check(&self) -> Result<(), StoreError> {
         self.call(async |connection| write::check(connection).await)
     }
-}
-
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn unsigned(value: i64) -> u64 {
-    value.max(0).unsigned_abs()
 }

@@ -1,10 +1,8 @@
 //! Partitions of results by month.
 
-use super::Postgres;
 use super::connection::Connection;
-use crate::store::StoreError;
 use pathbench_api::Uuid;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
@@ -13,22 +11,13 @@ const DAY_MS: u64 = 86_400_000;
 /// Time between two attempts to make a partition that another program's lock prevents.
 const PAUSE_MS: u64 = 600_000;
 
-/// What this collector knows of the partitions.
-#[derive(Debug, Default)]
-pub(super) struct Partitions {
-    /// The newest month for which it made them, or found them.
-    made: Option<Month>,
-    /// Unix time before which it does not try again.
-    not_before_ms: u64,
-}
-
 /// Months since January of year 0, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Month(u64);
 
 impl Month {
     /// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
-    pub(super) fn of(unix_ms: u64) -> Self {
+    pub(super) fn from_unix_ms(unix_ms: u64) -> Self {
         let days = unix_ms / DAY_MS + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
         let year_of_era =
@@ -63,31 +52,43 @@ impl Month {
     }
 }
 
-impl Postgres {
-    /// Makes the partitions of this month and the next: no id is more than a day ahead of its reception. Without them
-    /// the default partition takes the results, so a lock of another program (`pg_dump`) delays nothing.
-    pub(super) fn make_partitions(&self, now_ms: u64) -> Result<(), StoreError> {
-        let month = Month::of(now_ms);
-        {
-            let mut state = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
-            if state.made >= Some(month) || now_ms < state.not_before_ms {
-                return Ok(());
-            }
-            state.not_before_ms = now_ms.saturating_add(PAUSE_MS);
-        }
-        let made = self.call(async |connection| {
-            for month in [month, month.next()] {
-                if !make(connection, month).await? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        })?;
-        if made {
-            self.partitions.lock().unwrap_or_else(PoisonError::into_inner).made = Some(month);
-        }
-        Ok(())
+/// The partitions that this collector has made or found.
+#[derive(Debug, Default)]
+pub(super) struct Partitions(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    newest: Option<Month>,
+    /// Unix time before which it does not try again.
+    not_before_ms: u64,
+}
+
+impl Partitions {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The month whose partition, and that of the next one, are to be made: no id is more than a day ahead of its
+    /// reception. Without them the default partition takes the results, so a lock of another program (`pg_dump`) delays
+    /// nothing.
+    pub(super) fn next_month(&self, now_ms: u64) -> Option<Month> {
+        let month = Month::from_unix_ms(now_ms);
+        let mut state = self.state();
+        if state.newest >= Some(month) || now_ms < state.not_before_ms {
+            return None;
+        }
+        state.not_before_ms = now_ms.saturating_add(PAUSE_MS);
+        Some(month)
+    }
+
+    pub(super) fn set_newest(&self, month: Month) {
+        self.state().newest = Some(month);
+    }
+}
+
+/// Makes the partitions of a month and the next; whether they exist afterwards.
+pub(super) async fn make_two(connection: &mut Connection, month: Month) -> Result<bool, Error> {
+    Ok(make(connection, month).await? && make(connection, month.next()).await?)
 }
 
 /// Whether the partition exists afterwards.
@@ -138,11 +139,11 @@ mod tests {
             (4_107_542_400, "results_2100_03"),
         ] {
             let begin_ms = begin_s * 1_000;
-            let month = Month::of(begin_ms);
+            let month = Month::from_unix_ms(begin_ms);
             assert_eq!(month.table(), table);
             assert_eq!(month.begin_ms(), begin_ms);
-            assert_eq!(Month::of(begin_ms - 1).next(), month);
-            assert_eq!(Month::of(month.next().begin_ms() - 1), month);
+            assert_eq!(Month::from_unix_ms(begin_ms - 1).next(), month);
+            assert_eq!(Month::from_unix_ms(month.next().begin_ms() - 1), month);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Queries.
 
 use super::connection::{Arguments, Connection};
-use super::{signed, unsigned};
-use crate::store::{Change, Document, Kind, RawPlace, StoredResult, consent_of};
+use crate::store::{
+    Document, DocumentKind, RawRange, ResultChange, StoredResult, consent_from_code, signed, unsigned,
+};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::collections::HashMap;
@@ -13,12 +14,12 @@ pub(super) fn digest(row: &Row, column: usize) -> Result<Option<Digest>, Error> 
     Ok(bytes.and_then(|bytes| bytes.try_into().ok()).map(Digest))
 }
 
-/// A place from four columns, the first of which is `column`.
-pub(super) fn place(row: &Row, column: usize) -> Result<Option<RawPlace>, Error> {
+/// The range of a raw part from four columns, the first of which is `column`.
+pub(super) fn raw_range(row: &Row, column: usize) -> Result<Option<RawRange>, Error> {
     let Some(segment) = row.try_get::<_, Option<String>>(column)? else { return Ok(None) };
     let offset = unsigned(row.try_get(column + 1)?);
     let bytes = unsigned(row.try_get(column + 2)?);
-    Ok(digest(row, column + 3)?.map(|digest| RawPlace { segment, offset, bytes, digest }))
+    Ok(digest(row, column + 3)?.map(|digest| RawRange { segment, offset, bytes, digest }))
 }
 
 const KNOWN: &str = "
@@ -51,16 +52,16 @@ pub(super) async fn changes_after(
     connection: &mut Connection,
     sequence: u64,
     limit: usize,
-) -> Result<Vec<Change>, Error> {
+) -> Result<Vec<ResultChange>, Error> {
     let rows = connection.query(CHANGES, &[&signed(sequence), &signed(limit as u64)]).await?;
     let change = |row: &Row| {
         let (sequence, id) = (unsigned(row.try_get(0)?), row.try_get(1)?);
-        let Some(agent) = row.try_get(2)? else { return Ok(Change::Deleted { sequence, id }) };
-        Ok(Change::Added {
+        let Some(agent) = row.try_get(2)? else { return Ok(ResultChange::Deleted { sequence, id }) };
+        Ok(ResultChange::Added {
             sequence,
             id,
             agent,
-            consent: consent_of(row.try_get::<_, i16>(3)?.into()),
+            consent: consent_from_code(row.try_get::<_, i16>(3)?.into()),
             received_ms: unsigned(row.try_get(4)?),
             facts: row.try_get(5)?,
         })
@@ -83,9 +84,9 @@ fn stored(row: &Row) -> Result<StoredResult, Error> {
         sequence: unsigned(row.try_get(0)?),
         id: row.try_get(1)?,
         agent: row.try_get(2)?,
-        consent: consent_of(row.try_get::<_, i16>(3)?.into()),
+        consent: consent_from_code(row.try_get::<_, i16>(3)?.into()),
         received_ms: unsigned(row.try_get(4)?),
-        raw: place(row, 5)?,
+        raw: raw_range(row, 5)?,
         summary: row.try_get(9)?,
     })
 }
@@ -115,7 +116,7 @@ fn document_of(row: &Row) -> Result<Document, Error> {
 
 pub(super) async fn document(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     key: &str,
 ) -> Result<Option<Document>, Error> {
     let query = "SELECT key, body, updated_ms FROM documents WHERE kind = $1 AND key = $2";
@@ -125,7 +126,7 @@ pub(super) async fn document(
 
 pub(super) async fn documents_since(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     since_ms: u64,
     limit: usize,
 ) -> Result<Vec<Document>, Error> {
@@ -137,7 +138,7 @@ pub(super) async fn documents_since(
 
 pub(super) async fn count_documents(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     since_ms: u64,
 ) -> Result<u64, Error> {
     let query = "SELECT count(*) FROM documents WHERE kind = $1 AND updated_ms >= $2";

@@ -1,8 +1,8 @@
 //! Transactions.
 
 use super::connection::{Arguments, Connection};
-use super::{read, signed};
-use crate::store::{Deletion, Document, Inserted, Kind, NewResult, consent_code};
+use super::read;
+use crate::store::{Deletion, Document, DocumentKind, Inserted, NewResult, consent_code, signed};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::collections::{HashMap, HashSet};
@@ -42,7 +42,7 @@ pub(super) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub(super) fn of(batch: &'a [NewResult]) -> Self {
+    pub(super) fn from_batch(batch: &'a [NewResult]) -> Self {
         let mut columns = Self::default();
         for result in batch {
             let raw = result.raw.as_ref();
@@ -52,10 +52,10 @@ impl<'a> Columns<'a> {
             columns.consents.push(consent_code(result.consent) as i16);
             columns.deletions.push(&result.deletion.0);
             columns.received_ms.push(signed(result.received_ms));
-            columns.raw_segments.push(raw.map(|place| place.segment.as_str()));
-            columns.raw_offsets.push(raw.map(|place| signed(place.offset)));
-            columns.raw_bytes.push(raw.map(|place| signed(place.bytes)));
-            columns.raw_digests.push(raw.map(|place| place.digest.0.as_slice()));
+            columns.raw_segments.push(raw.map(|range| range.segment.as_str()));
+            columns.raw_offsets.push(raw.map(|range| signed(range.offset)));
+            columns.raw_bytes.push(raw.map(|range| signed(range.bytes)));
+            columns.raw_digests.push(raw.map(|range| range.digest.0.as_slice()));
             columns.facts.push(&result.facts);
             columns.summaries.push(&result.summary);
         }
@@ -153,7 +153,7 @@ pub(super) async fn delete(connection: &mut Connection, which: &Deletion, now_ms
 
 pub(super) async fn put_document(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     document: &Document,
 ) -> Result<(), Error> {
     let query = "INSERT INTO documents VALUES ($1, $2, $3, $4)
@@ -165,7 +165,7 @@ pub(super) async fn put_document(
 
 pub(super) async fn delete_document(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     key: &str,
 ) -> Result<bool, Error> {
     let query = "DELETE FROM documents WHERE kind = $1 AND key = $2";
@@ -174,7 +174,7 @@ pub(super) async fn delete_document(
 
 pub(super) async fn delete_documents(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     before_ms: u64,
 ) -> Result<u64, Error> {
     let query = "DELETE FROM documents WHERE kind = $1 AND updated_ms < $2";

@@ -1,7 +1,9 @@
-//! Erasures, places, verification, and the copy for a backup.
+//! Erasures, raw parts, verification, and the copy for a backup.
 
-use super::{Sqlite, failed, failure, place, signed, unsigned, write};
-use crate::store::{DatabaseMaintenance, Document, Erasure, Kind, RawPlace, StoreError};
+use super::failure::{failed, failure};
+use super::row::{raw_range, unsigned};
+use super::{Sqlite, write};
+use crate::store::{DatabaseMaintenance, Document, DocumentKind, Erasure, RawRange, StoreError, signed};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Row, params};
 use std::path::Path;
@@ -18,7 +20,7 @@ impl DatabaseMaintenance for Sqlite {
                      ORDER BY number LIMIT ?1";
         let erasure = |row: &Row<'_>| {
             let number = unsigned(row, 0)?;
-            Ok(place(row, 1)?.map(|place| Erasure { number, place }))
+            Ok(raw_range(row, 1)?.map(|range| Erasure { number, range }))
         };
         self.read(|connection| {
             let mut statement = connection.prepare_cached(query)?;
@@ -40,17 +42,17 @@ impl DatabaseMaintenance for Sqlite {
         })
     }
 
-    fn places(&self, segment: &str) -> Result<Vec<RawPlace>, StoreError> {
+    fn ranges(&self, segment: &str) -> Result<Vec<RawRange>, StoreError> {
         let query = "SELECT raw_segment, raw_offset, raw_bytes, raw_digest FROM results
                      WHERE raw_segment = ?1 ORDER BY raw_offset";
         self.read(|connection| {
             let mut statement = connection.prepare_cached(query)?;
-            let rows = statement.query_map([segment], |row| place(row, 0))?;
+            let rows = statement.query_map([segment], |row| raw_range(row, 0))?;
             rows.filter_map(Result::transpose).collect()
         })
     }
 
-    fn add_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn add_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         let query = "INSERT INTO documents VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
         let Document { key, body, updated_ms } = document;
         let values = params![kind.name(), key, body, signed(*updated_ms)];

@@ -1,17 +1,20 @@
 //! The database in one `SQLite` file: the default, for one collector.
 
+mod failure;
 mod maintenance;
 mod migrations;
 mod read;
+mod row;
 mod write;
 
 use super::pool::Pool;
 use super::{
-    Change, Database, Deletion, Document, Inserted, Kind, NewResult, RawPlace, StoreError, StoredResult,
+    Database, Deletion, Document, DocumentKind, Inserted, NewResult, ResultChange, StoreError, StoredResult,
 };
+use failure::{failed, failure};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, ffi};
+use rusqlite::{Connection, OpenFlags};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -122,7 +125,7 @@ impl Database for Sqlite {
         self.write(|connection| write::insert(connection, batch))
     }
 
-    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
+    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<ResultChange>, StoreError> {
         self.read(|connection| read::changes_after(connection, sequence, limit))
     }
 
@@ -149,68 +152,36 @@ impl Database for Sqlite {
         Ok(deleted)
     }
 
-    fn document(&self, kind: Kind, key: &str) -> Result<Option<Document>, StoreError> {
+    fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError> {
         self.read(|connection| read::document(connection, kind, key))
     }
 
-    fn documents_since(&self, kind: Kind, since_ms: u64, limit: usize) -> Result<Vec<Document>, StoreError> {
+    fn documents_since(
+        &self,
+        kind: DocumentKind,
+        since_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
         self.read(|connection| read::documents_since(connection, kind, since_ms, limit))
     }
 
-    fn count_documents(&self, kind: Kind, since_ms: u64) -> Result<u64, StoreError> {
+    fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError> {
         self.read(|connection| read::count_documents(connection, kind, since_ms))
     }
 
-    fn put_document(&self, kind: Kind, document: &Document) -> Result<(), StoreError> {
+    fn put_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
         self.write(|connection| write::put_document(connection, kind, document))
     }
 
-    fn delete_document(&self, kind: Kind, key: &str) -> Result<bool, StoreError> {
+    fn delete_document(&self, kind: DocumentKind, key: &str) -> Result<bool, StoreError> {
         self.write(|connection| write::delete_document(connection, kind, key))
     }
 
-    fn delete_documents(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+    fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError> {
         self.write(|connection| write::delete_documents(connection, kind, before_ms))
     }
 
     fn check(&self) -> Result<(), StoreError> {
         self.write(write::check)
     }
-}
-
-fn failed(path: &Path, problem: impl Into<String>) -> StoreError {
-    StoreError::Failed { place: path.display().to_string(), problem: problem.into() }
-}
-
-fn failure(path: &Path, error: &rusqlite::Error) -> StoreError {
-    let place = path.display().to_string();
-    let code = error.sqlite_error().map(|error| (error.code, error.extended_code));
-    match code {
-        // The second: the index of the WAL cannot grow.
-        Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)) => StoreError::Full { place },
-        _ => StoreError::Failed { place, problem: error.to_string() },
-    }
-}
-
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    Ok(row.get::<_, i64>(column)?.max(0).unsigned_abs())
-}
-
-fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
-    row.get::<_, [u8; 16]>(column).map(Uuid::from_bytes)
-}
-
-/// A place from four columns, the first of which is `column`.
-fn place(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<RawPlace>> {
-    let Some(segment) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
-    Ok(Some(RawPlace {
-        segment,
-        offset: unsigned(row, column + 1)?,
-        bytes: unsigned(row, column + 2)?,
-        digest: Digest(row.get(column + 3)?),
-    }))
 }

@@ -1,7 +1,7 @@
 //! Queries.
 
-use super::{place, signed, unsigned, uuid};
-use crate::store::{Change, Document, Kind, StoredResult, consent_of};
+use super::row::{raw_range, unsigned, uuid};
+use crate::store::{Document, DocumentKind, ResultChange, StoredResult, consent_from_code, signed};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -36,18 +36,18 @@ pub(super) fn changes_after(
     connection: &Connection,
     sequence: u64,
     limit: usize,
-) -> rusqlite::Result<Vec<Change>> {
+) -> rusqlite::Result<Vec<ResultChange>> {
     let mut statement = connection.prepare_cached(CHANGES)?;
     let change = |row: &Row<'_>| {
         let (sequence, id) = (unsigned(row, 0)?, uuid(row, 1)?);
         if row.get_ref(2)? == rusqlite::types::ValueRef::Null {
-            return Ok(Change::Deleted { sequence, id });
+            return Ok(ResultChange::Deleted { sequence, id });
         }
-        Ok(Change::Added {
+        Ok(ResultChange::Added {
             sequence,
             id,
             agent: uuid(row, 2)?,
-            consent: consent_of(row.get(3)?),
+            consent: consent_from_code(row.get(3)?),
             received_ms: unsigned(row, 4)?,
             facts: row.get(5)?,
         })
@@ -64,9 +64,9 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredResult> {
         sequence: unsigned(row, 0)?,
         id: uuid(row, 1)?,
         agent: uuid(row, 2)?,
-        consent: consent_of(row.get(3)?),
+        consent: consent_from_code(row.get(3)?),
         received_ms: unsigned(row, 4)?,
-        raw: place(row, 5)?,
+        raw: raw_range(row, 5)?,
         summary: row.get(9)?,
     })
 }
@@ -89,14 +89,18 @@ fn document_of(row: &Row<'_>) -> rusqlite::Result<Document> {
     Ok(Document { key: row.get(0)?, body: row.get(1)?, updated_ms: unsigned(row, 2)? })
 }
 
-pub(super) fn document(connection: &Connection, kind: Kind, key: &str) -> rusqlite::Result<Option<Document>> {
+pub(super) fn document(
+    connection: &Connection,
+    kind: DocumentKind,
+    key: &str,
+) -> rusqlite::Result<Option<Document>> {
     let query = "SELECT key, body, updated_ms FROM documents WHERE kind = ?1 AND key = ?2";
     connection.prepare_cached(query)?.query_row(params![kind.name(), key], document_of).optional()
 }
 
 pub(super) fn documents_since(
     connection: &Connection,
-    kind: Kind,
+    kind: DocumentKind,
     since_ms: u64,
     limit: usize,
 ) -> rusqlite::Result<Vec<Document>> {
@@ -106,7 +110,11 @@ pub(super) fn documents_since(
     connection.prepare_cached(query)?.query_map(arguments, document_of)?.collect()
 }
 
-pub(super) fn count_documents(connection: &Connection, kind: Kind, since_ms: u64) -> rusqlite::Result<u64> {
+pub(super) fn count_documents(
+    connection: &Connection,
+    kind: DocumentKind,
+    since_ms: u64,
+) -> rusqlite::Result<u64> {
     let query = "SELECT count(*) FROM documents WHERE kind = ?1 AND updated_ms >= ?2";
     let counted: rusqlite::Result<i64> =
         connection.prepare_cached(query)?.query_row((kind.name(), since_ms as i64), |row| row.get(0));

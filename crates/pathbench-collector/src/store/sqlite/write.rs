@@ -1,7 +1,6 @@
 //! Transactions.
 
-use super::signed;
-use crate::store::{Deletion, Document, Inserted, Kind, NewResult, consent_code};
+use crate::store::{Deletion, Document, DocumentKind, Inserted, NewResult, consent_code, signed};
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension as _, Transaction, TransactionBehavior, params,
 };
@@ -70,10 +69,10 @@ fn insert_one(to: &mut Statements<'_>, sequence: i64, result: &NewResult) -> rus
         consent_code(result.consent),
         result.deletion.0,
         signed(result.received_ms),
-        raw.map(|place| &place.segment),
-        raw.map(|place| signed(place.offset)),
-        raw.map(|place| signed(place.bytes)),
-        raw.map(|place| place.digest.0),
+        raw.map(|range| &range.segment),
+        raw.map(|range| signed(range.offset)),
+        raw.map(|range| signed(range.bytes)),
+        raw.map(|range| range.digest.0),
         result.facts,
     ])?;
     if added == 1 {
@@ -137,7 +136,7 @@ fn affected(transaction: &Transaction<'_>, which: &Deletion) -> rusqlite::Result
 
 pub(super) fn put_document(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     document: &Document,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(
@@ -148,14 +147,18 @@ pub(super) fn put_document(
     statement.execute(params![kind.name(), document.key, document.body, updated_ms]).map(|_| ())
 }
 
-pub(super) fn delete_document(connection: &mut Connection, kind: Kind, key: &str) -> rusqlite::Result<bool> {
+pub(super) fn delete_document(
+    connection: &mut Connection,
+    kind: DocumentKind,
+    key: &str,
+) -> rusqlite::Result<bool> {
     let mut statement = connection.prepare_cached("DELETE FROM documents WHERE kind = ?1 AND key = ?2")?;
     statement.execute(params![kind.name(), key]).map(|removed| removed > 0)
 }
 
 pub(super) fn delete_documents(
     connection: &mut Connection,
-    kind: Kind,
+    kind: DocumentKind,
     before_ms: u64,
 ) -> rusqlite::Result<u64> {
     let query = "DELETE FROM documents WHERE kind = ?1 AND updated_ms < ?2";

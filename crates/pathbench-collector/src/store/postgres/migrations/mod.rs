@@ -14,7 +14,7 @@ impl Postgres {
         let known = SCRIPTS.len() as u32;
         let found = self.call(async |connection| migrate(connection).await)?;
         if found > known {
-            return Err(StoreError::Newer { place: self.place.clone(), found, known });
+            return Err(StoreError::Newer { location: self.location.clone(), found, known });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The schemas of the `SQLite` file, forward only.
 
-use super::{failed, failure};
+use super::failure::{failed, failure};
 use crate::store::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
@@ -15,7 +15,7 @@ fn schema(connection: &Connection) -> rusqlite::Result<u32> {
 fn compare(path: &Path, found: u32) -> Result<usize, StoreError> {
     let known = SCRIPTS.len() as u32;
     if found > known {
-        return Err(StoreError::Newer { place: path.display().to_string(), found, known });
+        return Err(StoreError::Newer { location: path.display().to_string(), found, known });
     }
     Ok(found as usize)
 }

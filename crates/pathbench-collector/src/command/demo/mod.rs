@@ -3,10 +3,10 @@
 //! The collector runs in the lab, where the agents reach it, and accepts connections on a socket of this host as well, where
 //! a browser reaches it: a socket stays in the network namespace in which it was made.
 
+use super::failure::{Exit, Failure};
+use super::options::{DemoArgs, StorageArgs};
+use super::stores;
 use crate::clock::Clock;
-use crate::command::options::{DemoArgs, PlaceArgs};
-use crate::command::stores;
-use crate::command::{Exit, Failure};
 use data_encoding::HEXLOWER;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -61,15 +61,15 @@ struct Demo {
     children: Vec<(&'static str, Child)>,
 }
 
-pub(crate) fn demo(
-    place: &PlaceArgs,
+pub(super) fn demo(
+    storage: &StorageArgs,
     args: &DemoArgs,
     clock: &Arc<dyn Clock>,
     stop: &Arc<AtomicBool>,
     print: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
     let temporary;
-    let dir = if let Some(dir) = &place.dir {
+    let dir = if let Some(dir) = &storage.dir {
         dir.clone()
     } else {
         temporary = tempfile::tempdir().map_err(Failure::failed)?;
@@ -222,8 +222,8 @@ impl Demo {
     fn configure(&self, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
         let own = std::env::current_exe().map_err(Failure::failed)?;
         let dir = self.dir.join("collector");
-        let place = PlaceArgs { dir: Some(dir.clone()), database: None, raw: None, secret: None };
-        stores::create(&place, clock)?;
+        let storage = StorageArgs { dir: Some(dir.clone()), database: None, raw: None, secret: None };
+        stores::create(&storage, clock)?;
         let run = |arguments: &[&OsStr]| {
             let status = Command::new(&own)
                 .args(arguments)
@@ -239,7 +239,7 @@ impl Demo {
             }
         };
         for (server, _) in SERVERS {
-            let (key, place) = (self.dir.join(format!("{server}.key")), format!("{server}.demo:4433"));
+            let (key, address) = (self.dir.join(format!("{server}.key")), format!("{server}.demo:4433"));
             // A directory that is used again has it.
             let _ = fs::remove_file(&key);
             run(&[
@@ -247,7 +247,7 @@ impl Demo {
                 "add".as_ref(),
                 server.as_ref(),
                 "--address".as_ref(),
-                place.as_ref(),
+                address.as_ref(),
                 "--key".as_ref(),
                 key.as_os_str(),
             ])?;

@@ -1,0 +1,36 @@
+//! The state that all requests share.
+
+use super::access::Gate;
+use super::limits::RateLimit;
+use super::metrics::Metrics;
+use super::ready::Readiness;
+use crate::clock::Clock;
+use crate::ingest::Writer;
+use crate::log::Log;
+use crate::memory::MemoryBudget;
+use crate::raw::RawStore;
+use crate::reader::ResultReader;
+use crate::store::Database;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct App {
+    pub database: Arc<dyn Database>,
+    pub raw: Arc<dyn RawStore>,
+    pub reader: Arc<ResultReader>,
+    pub writer: Writer,
+    pub clock: Arc<dyn Clock>,
+    pub gate: Gate,
+    pub rate: RateLimit,
+    pub memory: MemoryBudget,
+    pub metrics: Arc<Metrics>,
+    pub log: Log,
+    /// The name in the text about privacy.
+    pub operator: Option<String>,
+    pub retention: Option<Duration>,
+    /// Whether the columns have followed all changes that the database had at the start.
+    pub is_loaded: AtomicBool,
+    pub readiness: Readiness,
+}

@@ -1,0 +1,186 @@
+//! The results that a viewer may see, as charts and pages.
+
+use super::cache::Cache;
+use crate::chart::{Chart, Scene};
+use crate::clock::Clock;
+use crate::columns::{Columns, Dimension, Filter};
+use crate::memory::MemoryBudget;
+use crate::raw::RawStore;
+use crate::store::{Database, StoreError, StoredResult};
+use crate::viewer::Viewer;
+use bytes::Bytes;
+use pathbench_api::Uuid;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Requests that read columns or the database at the same time; more wait.
+const MOST_READS: usize = 16;
+
+/// Reports and raw parts that are unpacked at the same time.
+const MOST_UNPACKED: usize = 2;
+
+/// Charts are computed again after this time if there are changes.
+const CHART_AGE: Duration = Duration::from_secs(5);
+
+/// Choices of filters are collected again after this time.
+const OPTIONS_AGE: Duration = Duration::from_secs(30);
+
+/// Choices of a dimension.
+const MOST_OPTIONS: usize = 100;
+
+/// Charts and reports in memory.
+const MOST_CHARTS: usize = 64;
+const MOST_REPORTS: usize = 8;
+
+/// Memory of all answers together, unless the operator sets another.
+const ANSWER_BYTES: usize = 256 << 20;
+
+/// The sources of all answers.
+#[derive(Debug)]
+pub struct ResultReader {
+    pub database: Arc<dyn Database>,
+    pub raw: Arc<dyn RawStore>,
+    pub columns: Arc<RwLock<Columns>>,
+    pub clock: Arc<dyn Clock>,
+    /// For answers that their clients have not read yet, and for reports that are kept.
+    pub answers: MemoryBudget,
+    /// Answers with status 500 since the start.
+    pub failures: AtomicU64,
+    pub(super) reads: Arc<Semaphore>,
+    pub(super) unpacking: Arc<Semaphore>,
+    charts: Cache<(Filter, String), Drawn>,
+    pub(super) reports: Cache<(Uuid, Viewer), Bytes>,
+    options: Cache<Viewer, FilterChoices>,
+}
+
+/// Values of dimensions that a viewer can choose.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilterChoices {
+    pub server: Vec<String>,
+    pub operator: Vec<String>,
+    pub experiment: Vec<String>,
+    pub scenario: Vec<String>,
+}
+
+/// A chart, and the state of the columns and the time at which it was computed.
+#[derive(Debug)]
+struct Drawn {
+    chart: Arc<Chart>,
+    sequence: u64,
+    at: Duration,
+}
+
+impl ResultReader {
+    pub fn new(
+        database: Arc<dyn Database>,
+        raw: Arc<dyn RawStore>,
+        columns: Arc<RwLock<Columns>>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            database,
+            raw,
+            columns,
+            clock,
+            answers: MemoryBudget::new(ANSWER_BYTES),
+            failures: AtomicU64::new(0),
+            reads: Arc::new(Semaphore::new(MOST_READS)),
+            unpacking: Arc::new(Semaphore::new(MOST_UNPACKED)),
+            charts: Cache::new(MOST_CHARTS),
+            reports: Cache::new(MOST_REPORTS),
+            options: Cache::new(2),
+        }
+    }
+
+    pub fn columns(&self) -> RwLockReadGuard<'_, Columns> {
+        self.columns.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The charts of these names; all from one scan of the filter. Unknown names are left out.
+    pub fn charts(&self, filter: &Filter, names: &[&str]) -> Vec<Arc<Chart>> {
+        let now = self.clock.monotonic();
+        let key = |name: &str| (filter.clone(), name.to_owned());
+        let columns = self.columns();
+        let sequence = columns.last_sequence();
+        let is_valid =
+            |drawn: &Arc<Drawn>| drawn.sequence == sequence || now.saturating_sub(drawn.at) < CHART_AGE;
+        let known = |name: &&str| self.charts.get(&key(name), now, Duration::MAX).filter(is_valid);
+        let known: Vec<Option<Arc<Drawn>>> = names.iter().map(known).collect();
+        if known.iter().all(Option::is_some) {
+            return known.into_iter().flatten().map(|drawn| Arc::clone(&drawn.chart)).collect();
+        }
+        let scene = Scene::new(&columns, filter);
+        let made = names.iter().zip(known).filter_map(|(name, known)| {
+            if let Some(known) = known {
+                return Some(Arc::clone(&known.chart));
+            }
+            let chart = Arc::new(scene.chart(name)?);
+            let drawn = Drawn { chart: Arc::clone(&chart), sequence, at: now };
+            self.charts.put(key(name), now, Arc::new(drawn));
+            Some(chart)
+        });
+        made.collect()
+    }
+
+    pub fn options(&self, viewer: Viewer) -> Arc<FilterChoices> {
+        let now = self.clock.monotonic();
+        if let Some(known) = self.options.get(&viewer, now, OPTIONS_AGE) {
+            return known;
+        }
+        let columns = self.columns();
+        let scene = Scene::new(&columns, &Filter::new(viewer));
+        let names = |dimension| scene.members(dimension, MOST_OPTIONS);
+        let options = Arc::new(FilterChoices {
+            server: names(Dimension::Server),
+            operator: names(Dimension::Operator),
+            experiment: names(Dimension::Experiment),
+            scenario: names(Dimension::Scenario),
+        });
+        self.options.put(viewer, now, Arc::clone(&options));
+        options
+    }
+
+    pub fn chart(&self, filter: &Filter, name: &str) -> Option<Arc<Chart>> {
+        self.charts(filter, &[name]).into_iter().next()
+    }
+
+    /// The number of results that pass the filter, the sequence numbers of a page of them from the newest, and the cursor
+    /// of the next page if there is one.
+    pub fn newest(
+        &self,
+        filter: &Filter,
+        (before, limit): (Option<u64>, usize),
+    ) -> (u64, Vec<u64>, Option<u64>) {
+        let columns = self.columns();
+        let selection = columns.select(filter);
+        let mut sequences = columns.newest(&selection, before, limit.saturating_add(1));
+        let has_next = sequences.len() > limit;
+        sequences.truncate(limit);
+        let next = sequences.last().copied().filter(|_| has_next);
+        (selection.len() as u64, sequences, next)
+    }
+
+    /// A page of results from the newest.
+    pub fn page(&self, filter: &Filter, position: (Option<u64>, usize)) -> Result<ResultPage, StoreError> {
+        let (all, sequences, next) = self.newest(filter, position);
+        let may_see = |one: &StoredResult| filter.viewer.may_see(one.consent);
+        let results = self.database.results(&sequences)?.into_iter().filter(may_see).collect();
+        Ok(ResultPage { all, results, next })
+    }
+
+    /// A result that the viewer may see.
+    pub fn result(&self, viewer: Viewer, id: Uuid) -> Result<Option<StoredResult>, StoreError> {
+        Ok(self.database.result(id)?.filter(|one| viewer.may_see(one.consent)))
+    }
+}
+
+#[derive(Debug)]
+pub struct ResultPage {
+    /// Results that pass the filter.
+    pub all: u64,
+    pub results: Vec<StoredResult>,
+    /// Sequence number before which the next page begins; absent after the last one.
+    pub next: Option<u64>,
+}
