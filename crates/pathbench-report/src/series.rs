@@ -3,15 +3,14 @@
 
 use crate::palette::{Colour, UNATTRIBUTED};
 use crate::result_set::Paths;
-use crate::view::RunData;
+use crate::run_data::{Counter, LATEST_MS, RunData, ZERO, path_curves};
 use pathbench_analysis::binning::{Bins, ByteCurve, FirstAndLast, Window};
 use pathbench_analysis::metrics::PathCurves;
 use pathbench_record::delivery::{BIN, DeliveryLine};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
 use pathbench_record::event::{EventKind, EventSource};
-use pathbench_record::sample::{PathFigures, Sample, Side};
-use pathbench_record::time::Timestamp;
+use pathbench_record::sample::{PathFigures, Side};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,9 +18,6 @@ use std::time::Duration;
 pub(crate) const MARKED_SILENCE_MS: f64 = 100.0;
 
 pub(crate) const BIN_MS: f64 = BIN.as_millis() as f64;
-
-/// Zero of the time axis, chosen so that earlier times are representable.
-pub(crate) const ZERO: Timestamp = Timestamp::from_nanos(1 << 60);
 
 /// A time axis from 0, divided into windows of equal width. The last window ends at the end of the axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -182,8 +178,6 @@ fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
     ByteCurve::of_lines(lines(), ZERO, known)
 }
 
-type Counter = fn(&PathFigures) -> u64;
-
 type Shares = Vec<(Option<String>, f64)>;
 
 /// The share of each path in the bytes of each window, 0 to 1; the shares of a window add up to 1.
@@ -207,10 +201,6 @@ fn shares(run: &RunRecord, data: &RunData, direction: Direction, grid: Grid) -> 
         _ => (None, Attribution::Unknown),
     };
     (vec![vec![(path, 1.0)]; grid.windows()], attribution)
-}
-
-pub(crate) fn path_curves<'a>(samples: impl Iterator<Item = &'a Sample>, counter: Counter) -> PathCurves {
-    PathCurves::of_samples(samples, ZERO, counter)
 }
 
 /// Shares of the paths in the growth per window; a window without growth takes the shares of its neighbour. `None` if
@@ -249,7 +239,7 @@ pub(crate) fn silences(run: &RunRecord, data: &RunData, direction: Option<Direct
         end_ms = (line.t_ms + BIN_MS).max(end_ms);
     }
     if let Some(hung_ms) = run.hung_ms.filter(|hung| !run.completed && *hung >= MARKED_SILENCE_MS) {
-        let hung_ms = hung_ms.min(crate::view::LATEST_MS);
+        let hung_ms = hung_ms.min(LATEST_MS);
         silences.push(Silence { from_ms: end_ms, to_ms: end_ms + hung_ms, fatal: true });
     }
     silences
@@ -265,6 +255,7 @@ pub(crate) fn end_ms(data: &RunData) -> f64 {
 mod tests {
     use super::*;
     use pathbench_record::event::Event;
+    use pathbench_record::sample::Sample;
 
     #[test]
     fn a_grid_has_round_windows_and_ends_at_its_limit() {

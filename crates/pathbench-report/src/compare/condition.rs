@@ -1,6 +1,5 @@
 //! Conditions under which a candidate fails: `mptcp.goodput_mbps < -5%`.
 
-use super::groups;
 use crate::list::distinct;
 use crate::result_set::ResultSet;
 use crate::view::name_of;
@@ -116,9 +115,7 @@ impl Condition {
             changes(&baseline.document.runs, &candidate.document.runs, &self.figure, self.is_relative);
         let mut judged = Vec::new();
         let has_figure = |group: &&Group| group.figures.contains_key(&self.figure);
-        for group in
-            groups(&baseline.document).into_iter().filter(|group| self.is_of(group)).filter(has_figure)
-        {
+        for group in baseline.valid_groups().filter(|group| self.is_of(group)).filter(has_figure) {
             let is_same = |change: &&Change| {
                 change.pattern == group.pattern
                     && change.label == group.label
@@ -177,7 +174,7 @@ impl Condition {
     }
 
     fn remedy(&self, baseline: &ResultSet) -> String {
-        let labels = distinct(groups(&baseline.document).into_iter().map(|group| group.label.as_str()));
+        let labels = distinct(baseline.valid_groups().map(|group| group.label.as_str()));
         match &self.label {
             Some(label) if !labels.contains(&label.as_str()) => {
                 format!("it has no `{label}`, but {}", labels.join(", "))
