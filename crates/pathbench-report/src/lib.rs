@@ -27,7 +27,9 @@
 //! - `quantity`: quantities in words: three significant digits, a unit for the magnitude, a dash for values that
 //!   are not numbers
 //! - `raster`: pictures as PNG with built-in fonts: the same bytes on every machine
+//! - `restoration`: returns of paths to service, and whether traffic came back to them
 //! - `result_set`: A result as read from files, and the order of its paths
+//! - `run_data`: the records of one run on a time axis that begins with the first byte of data
 //! - `section`: findings and tables as data, built once from results
 //! - `series`: goodput over time per path: heights from the receiver's deliveries, colours from the paths' counters
 //! - `svg`: figures as SVG
@@ -52,7 +54,9 @@ pub mod plot;
 pub mod quantity;
 #[cfg(feature = "png")]
 pub mod raster;
+mod restoration;
 mod result_set;
+mod run_data;
 mod section;
 mod series;
 pub mod svg;

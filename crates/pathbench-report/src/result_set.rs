@@ -1,11 +1,11 @@
 //! A result as read from files, and the order of its paths.
 
 use crate::list::distinct;
-use crate::narrative::Restoration;
 use crate::palette::{Colour, path_colour};
+use crate::restoration::Restoration;
 use pathbench_analysis::comparison;
 use pathbench_record::directory::{LineIndex, ReadError, ResultDirectory, RunLines};
-use pathbench_record::document::{ResultDocument, RunRecord};
+use pathbench_record::document::{Group, ResultDocument, RunRecord};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -34,6 +34,11 @@ impl ResultSet {
             comparison::complete(&mut set.document);
         }
         Ok((set, warnings))
+    }
+
+    /// The groups with a valid run.
+    pub(crate) fn valid_groups(&self) -> impl Iterator<Item = &Group> {
+        self.document.summary.groups.iter().filter(|group| group.valid > 0)
     }
 }
 

@@ -3,15 +3,14 @@
 
 use crate::palette::{Colour, UNATTRIBUTED};
 use crate::result_set::Paths;
-use crate::view::RunData;
+use crate::run_data::{Counter, LATEST_MS, RunData, ZERO, path_curves};
 use pathbench_analysis::binning::{Bins, ByteCurve, FirstAndLast, Window};
 use pathbench_analysis::metrics::PathCurves;
 use pathbench_record::delivery::{BIN, DeliveryLine};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
 use pathbench_record::event::{EventKind, EventSource};
-use pathbench_record::sample::{PathFigures, Sample, Side};
-use pathbench_record::time::Timestamp;
+use pathbench_record::sample::{PathFigures, Side};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,9 +18,6 @@ use std::time::Duration;
 pub(crate) const MARKED_SILENCE_MS: f64 = 100.0;
 
 pub(crate) const BIN_MS: f64 = BIN.as_millis() as f64;
-
-/// Zero of the time axis, chosen so that earlier times are representable.
-pub(crate) const ZERO: Timestamp = Timestamp::from_nanos(1 << 60);
 
 /// A time axis from 0, divided into windows of equal width. The last window ends at the end of the axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,7 +74,7 @@ impl Grid {
 
     pub(crate) fn bins(&self) -> Bins {
         let width = Duration::from_nanos((self.window_ms * 1e6) as u64);
-        Bins::new(Window { from: ZERO, until: ZERO.plus_ms(self.until_ms) }, width)
+        Bins::of(Window { from: ZERO, until: ZERO.plus_ms(self.until_ms) }, width)
     }
 }
 
@@ -179,10 +175,8 @@ fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
         first: exact(EventKind::FirstByte, lines().next()),
         last: exact(EventKind::LastByte, lines().next_back()),
     };
-    ByteCurve::from_lines(lines(), ZERO, known)
+    ByteCurve::of_lines(lines(), ZERO, known)
 }
-
-type Counter = fn(&PathFigures) -> u64;
 
 type Shares = Vec<(Option<String>, f64)>;
 
@@ -207,10 +201,6 @@ fn shares(run: &RunRecord, data: &RunData, direction: Direction, grid: Grid) -> 
         _ => (None, Attribution::Unknown),
     };
     (vec![vec![(path, 1.0)]; grid.windows()], attribution)
-}
-
-pub(crate) fn path_curves<'a>(samples: impl Iterator<Item = &'a Sample>, counter: Counter) -> PathCurves {
-    PathCurves::from_samples(samples, ZERO, counter)
 }
 
 /// Shares of the paths in the growth per window; a window without growth takes the shares of its neighbour. `None` if
@@ -249,7 +239,7 @@ pub(crate) fn silences(run: &RunRecord, data: &RunData, direction: Option<Direct
         end_ms = (line.t_ms + BIN_MS).max(end_ms);
     }
     if let Some(hung_ms) = run.hung_ms.filter(|hung| !run.completed && *hung >= MARKED_SILENCE_MS) {
-        let hung_ms = hung_ms.min(crate::view::LATEST_MS);
+        let hung_ms = hung_ms.min(LATEST_MS);
         silences.push(Silence { from_ms: end_ms, to_ms: end_ms + hung_ms, fatal: true });
     }
     silences
@@ -265,6 +255,7 @@ pub(crate) fn end_ms(data: &RunData) -> f64 {
 mod tests {
     use super::*;
     use pathbench_record::event::Event;
+    use pathbench_record::sample::Sample;
 
     #[test]
     fn a_grid_has_round_windows_and_ends_at_its_limit() {

@@ -1,17 +1,14 @@
 //! A result prepared for display: the lines of each run, the groups, and the representative run of each group.
 
 use crate::list::distinct;
-use crate::narrative::{Restoration, restorations};
 use crate::pattern::{Figure, Pattern, bound_mark};
 use crate::quantity::ratio;
+use crate::restoration::{Restoration, restorations};
 use crate::result_set::{LineSource, Paths, ResultSet};
-use pathbench_record::delivery::DeliveryLine;
+use crate::run_data::RunData;
 use pathbench_record::direction::Direction;
 use pathbench_record::directory::RunLines;
-use pathbench_record::document::{Distribution, Group, LinkRecord, LinkSample, RunRecord, Variant, Verdict};
-use pathbench_record::end::MessageLine;
-use pathbench_record::event::{Event, EventSource};
-use pathbench_record::sample::Sample;
+use pathbench_record::document::{Distribution, Group, LinkRecord, RunRecord, Variant, Verdict};
 use pathbench_record::summary::order_of_variants;
 use pathbench_record::transport::{Transport, TransportLabel};
 use serde_json::Value;
@@ -19,40 +16,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-/// Later times (eleven days) come from damaged records and are left out of pictures.
-pub(crate) const LATEST_MS: f64 = 1e9;
-
 /// Bytes of lines (in their files) of the runs that a view keeps.
 const KEPT_BYTES: u64 = 16 << 20;
 
 /// Runs with few lines that a view keeps.
 const KEPT_RUNS: usize = 512;
-
-/// The records of one run. Each list is sorted by time and contains only times between 0 and [`LATEST_MS`].
-#[derive(Debug, Default)]
-pub(crate) struct RunData {
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) events: Vec<Event>,
-    pub(crate) deliveries: Vec<DeliveryLine>,
-    pub(crate) messages: Vec<MessageLine>,
-    pub(crate) links: Vec<LinkSample>,
-}
-
-impl RunData {
-    pub(crate) fn of(lines: RunLines) -> Self {
-        Self {
-            samples: in_order(lines.samples, |line| line.t_ms),
-            events: in_order(lines.events, |line| line.t_ms),
-            deliveries: in_order(lines.deliveries, |line| line.t_ms),
-            messages: in_order(lines.messages, |line| line.due_ms),
-            links: in_order(lines.links, |line| line.t_ms),
-        }
-    }
-
-    pub(crate) fn scenario_events(&self) -> impl Iterator<Item = &Event> {
-        self.events.iter().filter(|event| event.source == EventSource::Scenario)
-    }
-}
 
 /// The runs used last.
 #[derive(Default)]
@@ -189,7 +157,7 @@ impl<'a> View<'a> {
         if let Some(data) = kept.get(&run.id) {
             return data;
         }
-        let data = Rc::new(RunData::of(self.set.lines.of_run_or_none(&run.id)));
+        let data = Rc::new(RunData::from_lines(self.set.lines.of_run_or_none(&run.id)));
         kept.insert(&run.id, self.set.lines.bytes(&run.id), &data);
         self.set.lines.restorations(run, || restorations(run, &data));
         data
@@ -293,15 +261,7 @@ fn held(lines: &LineSource) -> HashMap<&str, Rc<RunData>> {
     held.deliveries.iter().for_each(|one| runs.entry(&one.run).or_default().deliveries.push(one.clone()));
     held.messages.iter().for_each(|one| runs.entry(&one.run).or_default().messages.push(one.clone()));
     held.links.iter().for_each(|one| runs.entry(&one.run).or_default().links.push(one.clone()));
-    runs.into_iter().map(|(run, lines)| (run, Rc::new(RunData::of(lines)))).collect()
-}
-
-/// The lines to show, sorted by time.
-fn in_order<T>(mut lines: Vec<T>, t_ms: fn(&T) -> f64) -> Vec<T> {
-    // Also false for NaN.
-    lines.retain(|line| (-1e4..=LATEST_MS).contains(&t_ms(line)));
-    lines.sort_by(|a, b| t_ms(a).total_cmp(&t_ms(b)));
-    lines
+    runs.into_iter().map(|(run, lines)| (run, Rc::new(RunData::from_lines(lines)))).collect()
 }
 
 fn groups<'a>(set: &'a ResultSet) -> Vec<GroupView<'a>> {

@@ -1,10 +1,9 @@
 //! Conditions under which a candidate fails: `mptcp.goodput_mbps < -5%`.
 
-use super::groups;
 use crate::list::distinct;
 use crate::result_set::ResultSet;
 use crate::view::name_of;
-use pathbench_analysis::comparison::{FigureChange, changes};
+use pathbench_analysis::comparison::{Change, changes};
 use pathbench_record::document::{Group, Variant};
 use pathbench_record::statistics::FEWEST_FOR_INTERVAL;
 use pathbench_record::summary::figure_names;
@@ -116,10 +115,8 @@ impl Condition {
             changes(&baseline.document.runs, &candidate.document.runs, &self.figure, self.is_relative);
         let mut judged = Vec::new();
         let has_figure = |group: &&Group| group.figures.contains_key(&self.figure);
-        for group in
-            groups(&baseline.document).into_iter().filter(|group| self.is_of(group)).filter(has_figure)
-        {
-            let is_same = |change: &&FigureChange| {
+        for group in baseline.valid_groups().filter(|group| self.is_of(group)).filter(has_figure) {
+            let is_same = |change: &&Change| {
                 change.pattern == group.pattern
                     && change.label == group.label
                     && *change.variant == group.variant
@@ -142,7 +139,7 @@ impl Condition {
 
     fn judgement(
         &self,
-        change: &FigureChange,
+        change: &Change,
         group: String,
         sets: [&ResultSet; 2],
         number: usize,
@@ -177,7 +174,7 @@ impl Condition {
     }
 
     fn remedy(&self, baseline: &ResultSet) -> String {
-        let labels = distinct(groups(&baseline.document).into_iter().map(|group| group.label.as_str()));
+        let labels = distinct(baseline.valid_groups().map(|group| group.label.as_str()));
         match &self.label {
             Some(label) if !labels.contains(&label.as_str()) => {
                 format!("it has no `{label}`, but {}", labels.join(", "))

@@ -109,7 +109,7 @@ impl Candidate {
             result: ResultOverview::of(candidate),
             differences: differences(one, other),
             comparisons: across(&one.runs, &other.runs, &figures),
-            not_compared: not_compared(one, other),
+            not_compared: not_compared(baseline, candidate),
         }
     }
 }
@@ -165,22 +165,17 @@ fn differences(one: &ResultDocument, other: &ResultDocument) -> Vec<Difference> 
     all.map(|(name, [baseline, candidate])| Difference { name, baseline, candidate }).collect()
 }
 
-/// The groups with a valid run.
-fn groups(document: &ResultDocument) -> Vec<&Group> {
-    document.summary.groups.iter().filter(|group| group.valid > 0).collect()
-}
-
-fn not_compared(one: &ResultDocument, other: &ResultDocument) -> Vec<Uncompared> {
+fn not_compared(one: &ResultSet, other: &ResultSet) -> Vec<Uncompared> {
     let same = |a: &Group, b: &Group| a.pattern == b.pattern && a.label == b.label && a.variant == b.variant;
-    let (baseline, candidate) = (groups(one), groups(other));
-    let missing = |from: &[&Group], group: &Group| !from.iter().any(|known| same(known, group));
-    let of = |group: &Group, is_in_baseline: bool| Uncompared {
+    let missing = |from: &ResultSet, group: &Group| !from.valid_groups().any(|known| same(known, group));
+    let uncompared = |group: &Group, is_in_baseline: bool| Uncompared {
         pattern: group.pattern.clone(),
         label: group.label.clone(),
         variant: group.variant.clone(),
         is_in_baseline,
     };
-    let gone = baseline.iter().filter(|group| missing(&candidate, group)).map(|group| of(group, true));
-    let added = candidate.iter().filter(|group| missing(&baseline, group)).map(|group| of(group, false));
+    let gone = one.valid_groups().filter(|group| missing(other, group)).map(|group| uncompared(group, true));
+    let added =
+        other.valid_groups().filter(|group| missing(one, group)).map(|group| uncompared(group, false));
     gone.chain(added).collect()
 }

@@ -4,8 +4,8 @@
 //! stream is a path. The metadata has the real transport and the names of the paths.
 
 use crate::result_set::{Paths, ResultSet};
+use crate::run_data::RunData;
 use crate::series::{Grid, Series, end_ms, series};
-use crate::view::RunData;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
 use serde_json::{Map, Value, json};

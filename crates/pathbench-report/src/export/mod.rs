@@ -2,6 +2,7 @@
 //! and Flent's data files (docs/data.md).
 
 mod csv;
+mod error;
 mod flent;
 pub mod markdown;
 mod parquet;
@@ -12,18 +13,17 @@ mod trace;
 mod xplot;
 
 use crate::result_set::ResultSet;
-use crate::view::RunData;
+use crate::run_data::RunData;
 use csv::CsvWriter;
+pub use error::ExportError;
 use parquet::ParquetWriter;
 use pathbench_record::direction::Direction;
-use pathbench_record::directory::ReadError;
 use pathbench_record::document::RunRecord;
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use table::{Column, Table, tables};
-use thiserror::Error;
 pub use trace::write_trace;
 pub use xplot::write_xplot;
 
@@ -51,18 +51,6 @@ impl ExportFormat {
             Self::Flent => "flent",
         }
     }
-}
-
-#[derive(Debug, Error)]
-pub enum ExportError {
-    #[error("cannot write or read {}: {source}; is the directory writable, and the disk not full?", path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error("{place}: {problem}")]
-    Value { place: String, problem: String },
-    #[error("cannot write {}: {source}", path.display())]
-    Parquet { path: PathBuf, source: ::parquet::errors::ParquetError },
-    #[error(transparent)]
-    Lines(#[from] ReadError),
 }
 
 /// Writes `sets` in `format` to `out`, which is created if necessary, and returns the files.
@@ -133,7 +121,7 @@ fn each_run(
                 name = format!("{}-{name}", taken.len() + 1);
                 taken.insert(name.clone());
             }
-            files.extend(write(set, run, &RunData::of(set.lines.of_run(&run.id)?), &name)?);
+            files.extend(write(set, run, &RunData::from_lines(set.lines.of_run(&run.id)?), &name)?);
         }
     }
     Ok(files)

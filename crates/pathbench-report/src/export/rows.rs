@@ -1,6 +1,6 @@
 //! The rows of the tables, one at a time: what is in memory does not grow with the result.
 
-use super::ExportError;
+use super::error::ExportError;
 use super::table::{Column, Rows, Table, tables};
 use crate::result_set::ResultSet;
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! Time-sequence graphs for xplot (<http://www.xplot.org>), in the manner of tcptrace.
 
-use super::ExportError;
+use super::error::ExportError;
 use crate::section::trace::arrow;
 use pathbench_record::trace::{SequenceLine, SequenceSegment, TraceDocument};
 use std::fs::{self, File};

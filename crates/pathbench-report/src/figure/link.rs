@@ -8,7 +8,8 @@ use crate::list::distinct;
 use crate::narrative;
 use crate::palette::{ALARM, Colour, INK};
 use crate::quantity::{counted, percent, plain, rate};
-use crate::view::{GroupView, RunData, View};
+use crate::run_data::RunData;
+use crate::view::{GroupView, View};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::LinkSample;
 

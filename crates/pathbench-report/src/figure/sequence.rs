@@ -1,10 +1,9 @@
 //! Time-sequence graphs of a connection, in the manner of tcptrace: segments as vertical lines from their first to their
 //! last byte, acknowledgments as a line of steps.
 
-use super::trace::subflow_name;
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Paths, Scale, Shape, Strip, Stroke, keys};
 use crate::palette::{ALARM, Colour, HATCH, INK, path_colour};
-use crate::section::trace::{arrow, transport};
+use crate::section::trace::{subflow_name, transport_and_ends};
 use pathbench_record::trace::{SequenceLine, SequenceSegment, TracedConnection};
 use std::collections::BTreeSet;
 
@@ -48,7 +47,7 @@ pub(super) fn chart(
                 not all are drawn, retransmissions and reinjections are left out last. In the page, drag to zoom.";
     (!facets.is_empty()).then(|| Chart {
         title: format!("connection {}: time-sequence graph, {direction}", connection.id),
-        subtitle: format!("{}, {}", transport(connection), arrow(connection.client, connection.server)),
+        subtitle: transport_and_ends(connection),
         legend: legend.chain(more).collect(),
         facets,
         shared_x: Some("time since the first packet of the connection".to_owned()),

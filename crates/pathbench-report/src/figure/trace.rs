@@ -6,7 +6,7 @@ use super::{Figure, sequence};
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Scale, Strip, Stroke, keys, rate_unit, steps, window};
 use crate::palette::{Colour, INK, MUTED, UNATTRIBUTED, path_colour};
 use crate::quantity::{bytes, counted, rate};
-use crate::section::trace::{arrow, payload, transport};
+use crate::section::trace::{payload, subflow_name, transport_and_ends};
 use crate::series::{Grid, Layer};
 use crate::svg;
 use pathbench_record::trace::{
@@ -58,16 +58,6 @@ pub(crate) fn figures(document: &TraceDocument, lines: &[SequenceLine]) -> Vec<C
         ConnectionFigures { connection: connection.id, figures: drawn.collect() }
     };
     shown.into_iter().map(of_connection).collect()
-}
-
-fn subtitle(connection: &TracedConnection) -> String {
-    format!("{}, {}", transport(connection), arrow(connection.client, connection.server))
-}
-
-pub(super) fn subflow_name(connection: &TracedConnection, subflow: &TracedSubflow) -> String {
-    let noun = if connection.transport.ends_with("quic") { "path" } else { "subflow" };
-    let client = subflow.client.map_or_else(String::new, |client| format!(" {client}"));
-    format!("{noun} {}{client}", subflow.id)
 }
 
 /// The subflows with the most payload, and those without a colour of their own.
@@ -134,7 +124,7 @@ fn throughput(connection: &TracedConnection) -> Option<Chart> {
     );
     (!facets.is_empty()).then(|| Chart {
         title: format!("connection {}: throughput by subflow", connection.id),
-        subtitle: subtitle(connection),
+        subtitle: transport_and_ends(connection),
         legend: legend.chain(more).collect(),
         facets,
         shared_x: Some("time since the first packet of the connection".to_owned()),
@@ -220,7 +210,7 @@ fn sizes(connection: &TracedConnection) -> Option<Chart> {
     let left_out = (more > 0).then(|| format!("{more} further subflows are not shown."));
     Some(Chart {
         title: format!("connection {}: payload per packet", connection.id),
-        subtitle: subtitle(connection),
+        subtitle: transport_and_ends(connection),
         headings: ["upload", "download"].map(str::to_owned).into(),
         facets,
         frame,

@@ -3,8 +3,9 @@
 use super::columns::{Column, Tables};
 use crate::narrative;
 use crate::quantity::Unit;
+use crate::run_data::RunData;
 use crate::series::{self, Grid};
-use crate::view::{GroupView, RunData, View};
+use crate::view::{GroupView, View};
 use pathbench_record::direction::{Direction, LinkDirection};
 use pathbench_record::document::RunRecord;
 use pathbench_record::sample::{PathState, Sample, Side};

@@ -1,6 +1,7 @@
 //! Events in words, and the selection of events for pictures.
 
-use crate::view::{RunData, value_text};
+use crate::run_data::RunData;
+use crate::view::value_text;
 use pathbench_record::event::{Event, EventKind, EventSource};
 
 #[derive(Debug, Clone, PartialEq)]

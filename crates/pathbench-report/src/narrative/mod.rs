@@ -12,9 +12,7 @@ mod verdict;
 
 pub(crate) use event::event_sentence;
 pub(crate) use event::{ScenarioEvent, scenario_events, size_events, subflow_marks, subflow_words};
-pub(crate) use mobility::{
-    Restoration, of_group as handovers_of, of_run as handover, reason_title, restorations,
-};
+pub(crate) use mobility::{of_group as handovers_of, of_run as handover, reason_title};
 pub(crate) use reachability::{barriers, reachability, why_unreachable};
 pub use verdict::Tone;
 pub(crate) use verdict::{Verdict, encryption, encryption_of, verdicts};

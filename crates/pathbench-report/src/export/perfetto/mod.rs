@@ -5,8 +5,8 @@
 
 mod encoding;
 
+use crate::run_data::RunData;
 use crate::series::{BIN_MS, MARKED_SILENCE_MS};
-use crate::view::RunData;
 use encoding::{TraceWriter, Track};
 use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::document::{LinkSample, RunRecord};

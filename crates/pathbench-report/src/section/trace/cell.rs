@@ -2,7 +2,7 @@
 
 use crate::quantity::{NONE, Unit};
 use crate::section::content::Cell;
-use pathbench_record::trace::{CaptureRecord, Series, TracedConnection, TracedDistribution};
+use pathbench_record::trace::{CaptureRecord, Distribution, Series, TracedConnection, TracedSubflow};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -44,6 +44,17 @@ pub(crate) fn arrow(client: Option<SocketAddr>, server: Option<SocketAddr>) -> S
     format!("{} → {}", address(client), address(server))
 }
 
+/// `MPTCP, 192.0.2.1:40000 → 198.51.100.1:443`.
+pub(crate) fn transport_and_ends(connection: &TracedConnection) -> String {
+    format!("{}, {}", transport(connection), arrow(connection.client, connection.server))
+}
+
+pub(crate) fn subflow_name(connection: &TracedConnection, subflow: &TracedSubflow) -> String {
+    let noun = if connection.transport.ends_with("quic") { "path" } else { "subflow" };
+    let client = subflow.client.map_or_else(String::new, |client| format!(" {client}"));
+    format!("{noun} {}{client}", subflow.id)
+}
+
 pub(super) fn address(address: Option<impl Display>) -> String {
     address.map_or_else(|| "?".to_owned(), |address| address.to_string())
 }
@@ -64,7 +75,7 @@ pub(super) fn part(count: u64, all: u64) -> Cell {
 }
 
 /// The median of times in ms, with further quantiles below.
-pub(super) fn distribution(found: Option<&TracedDistribution>) -> Cell {
+pub(super) fn distribution(found: Option<&Distribution>) -> Cell {
     let Some(found) = found else { return Cell::absent() };
     let words = Unit::Duration.words();
     let cell = Cell::quantity(found.median, Unit::Duration);

@@ -6,8 +6,8 @@ mod connection;
 mod quic;
 mod subflows;
 
-pub(crate) use cell::{arrow, payload, transport};
-use cell::{capture_name, counted_if_any, many, part, seconds};
+pub(crate) use cell::{arrow, payload, subflow_name, transport_and_ends};
+use cell::{capture_name, counted_if_any, many, part, seconds, transport};
 
 use super::content::{Block, Cell, Finding, Items, Section};
 use crate::narrative::Tone;

@@ -1,0 +1,56 @@
+//! The records of one run on a time axis that begins with the first byte of data.
+
+use pathbench_analysis::metrics::PathCurves;
+use pathbench_record::delivery::DeliveryLine;
+use pathbench_record::directory::RunLines;
+use pathbench_record::document::LinkSample;
+use pathbench_record::end::MessageLine;
+use pathbench_record::event::{Event, EventSource};
+use pathbench_record::sample::{PathFigures, Sample};
+use pathbench_record::time::Timestamp;
+
+/// Later times (eleven days) come from damaged records and are left out of pictures.
+pub(crate) const LATEST_MS: f64 = 1e9;
+
+/// Zero of the time axis, chosen so that earlier times are representable.
+pub(crate) const ZERO: Timestamp = Timestamp::from_nanos(1 << 60);
+
+/// The records of one run. Each list is sorted by time and contains only times between 0 and [`LATEST_MS`].
+#[derive(Debug, Default)]
+pub(crate) struct RunData {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) deliveries: Vec<DeliveryLine>,
+    pub(crate) messages: Vec<MessageLine>,
+    pub(crate) links: Vec<LinkSample>,
+}
+
+impl RunData {
+    pub(crate) fn from_lines(lines: RunLines) -> Self {
+        Self {
+            samples: in_order(lines.samples, |line| line.t_ms),
+            events: in_order(lines.events, |line| line.t_ms),
+            deliveries: in_order(lines.deliveries, |line| line.t_ms),
+            messages: in_order(lines.messages, |line| line.due_ms),
+            links: in_order(lines.links, |line| line.t_ms),
+        }
+    }
+
+    pub(crate) fn scenario_events(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(|event| event.source == EventSource::Scenario)
+    }
+}
+
+pub(crate) type Counter = fn(&PathFigures) -> u64;
+
+pub(crate) fn path_curves<'a>(samples: impl Iterator<Item = &'a Sample>, counter: Counter) -> PathCurves {
+    PathCurves::of_samples(samples, ZERO, counter)
+}
+
+/// The lines to show, sorted by time.
+fn in_order<T>(mut lines: Vec<T>, t_ms: fn(&T) -> f64) -> Vec<T> {
+    // Also false for NaN.
+    lines.retain(|line| (-1e4..=LATEST_MS).contains(&t_ms(line)));
+    lines.sort_by(|a, b| t_ms(a).total_cmp(&t_ms(b)));
+    lines
+}
