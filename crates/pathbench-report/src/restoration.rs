@@ -95,7 +95,7 @@ fn first_growth(on_path: &[&Sample], side: Side, at_ms: f64) -> Option<(f64, boo
         let curves = path_curves(of_side(), counter);
         // The last sample before the return of the path, without interpolation to the next one.
         let before_ms = of_side().map(|line| line.t_ms).take_while(|t_ms| *t_ms <= at_ms).last();
-        let total = |t_ms: f64| curves.at(ZERO.plus_ms(t_ms)).values().sum::<f64>();
+        let total = |t_ms: f64| curves.values_at(ZERO.plus_ms(t_ms)).values().sum::<f64>();
         let before = before_ms.map_or(0.0, total);
         let times = of_side().map(|line| line.t_ms).filter(|t_ms| *t_ms > at_ms);
         times.into_iter().find(|t_ms| total(*t_ms) > before + CONTROL_BYTES)

@@ -44,7 +44,7 @@ impl RunData {
 pub(crate) type Counter = fn(&PathFigures) -> u64;
 
 pub(crate) fn path_curves<'a>(samples: impl Iterator<Item = &'a Sample>, counter: Counter) -> PathCurves {
-    PathCurves::of_samples(samples, ZERO, counter)
+    PathCurves::from_samples(samples, ZERO, counter)
 }
 
 /// The lines to show, sorted by time.

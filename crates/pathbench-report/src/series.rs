@@ -74,7 +74,7 @@ impl Grid {
 
     pub(crate) fn bins(&self) -> Bins {
         let width = Duration::from_nanos((self.window_ms * 1e6) as u64);
-        Bins::of(Window { from: ZERO, until: ZERO.plus_ms(self.until_ms) }, width)
+        Bins::new(Window { from: ZERO, until: ZERO.plus_ms(self.until_ms) }, width)
     }
 }
 
@@ -175,7 +175,7 @@ fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
         first: exact(EventKind::FirstByte, lines().next()),
         last: exact(EventKind::LastByte, lines().next_back()),
     };
-    ByteCurve::of_lines(lines(), ZERO, known)
+    ByteCurve::from_lines(lines(), ZERO, known)
 }
 
 type Shares = Vec<(Option<String>, f64)>;

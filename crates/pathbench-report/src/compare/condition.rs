@@ -3,7 +3,7 @@
 use crate::list::distinct;
 use crate::result_set::ResultSet;
 use crate::view::name_of;
-use pathbench_analysis::comparison::{Change, changes};
+use pathbench_analysis::comparison::{FigureChange, changes};
 use pathbench_record::document::{Group, Variant};
 use pathbench_record::statistics::FEWEST_FOR_INTERVAL;
 use pathbench_record::summary::figure_names;
@@ -34,7 +34,7 @@ pub enum ConditionSyntaxError {
     #[error(
         "`{0}` is no change; write percent of the baseline (`-5%`) or a number in the figure's unit (`+50`)"
     )]
-    Change(String),
+    FigureChange(String),
 }
 
 /// The runs cannot decide the condition.
@@ -84,7 +84,7 @@ impl FromStr for Condition {
             return Err(ConditionSyntaxError::Figure(figure.to_owned()));
         }
         let number = right.strip_suffix('%').map(str::trim_end);
-        let wrong = || ConditionSyntaxError::Change(right.to_owned());
+        let wrong = || ConditionSyntaxError::FigureChange(right.to_owned());
         let change: f64 = number.unwrap_or(right).parse().map_err(|_| wrong())?;
         if !change.is_finite() {
             return Err(wrong());
@@ -116,7 +116,7 @@ impl Condition {
         let mut judged = Vec::new();
         let has_figure = |group: &&Group| group.figures.contains_key(&self.figure);
         for group in baseline.valid_groups().filter(|group| self.is_of(group)).filter(has_figure) {
-            let is_same = |change: &&Change| {
+            let is_same = |change: &&FigureChange| {
                 change.pattern == group.pattern
                     && change.label == group.label
                     && *change.variant == group.variant
@@ -139,7 +139,7 @@ impl Condition {
 
     fn judgement(
         &self,
-        change: &Change,
+        change: &FigureChange,
         group: String,
         sets: [&ResultSet; 2],
         number: usize,

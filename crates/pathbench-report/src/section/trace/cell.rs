@@ -2,7 +2,7 @@
 
 use crate::quantity::{NONE, Unit};
 use crate::section::content::Cell;
-use pathbench_record::trace::{CaptureRecord, Distribution, Series, TracedConnection, TracedSubflow};
+use pathbench_record::trace::{CaptureRecord, TracedDistribution, Series, TracedConnection, TracedSubflow};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -75,7 +75,7 @@ pub(super) fn part(count: u64, all: u64) -> Cell {
 }
 
 /// The median of times in ms, with further quantiles below.
-pub(super) fn distribution(found: Option<&Distribution>) -> Cell {
+pub(super) fn distribution(found: Option<&TracedDistribution>) -> Cell {
     let Some(found) = found else { return Cell::absent() };
     let words = Unit::Duration.words();
     let cell = Cell::quantity(found.median, Unit::Duration);
