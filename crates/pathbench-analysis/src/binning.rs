@@ -186,6 +186,22 @@ pub struct FirstAndLast {
 /// A time interval divided into bins of one width. Bins are half-open, `t..t + width`, and start with the interval.
 /// The last bin ends with the interval, includes its end, and is 0.5 to 1.5 widths long, because rates over shorter
 /// times are noise.
+///
+/// ```rust
+/// use pathbench_analysis::binning::{Bins, ByteCurve, Window};
+/// use pathbench_record::delivery::DeliverySeries;
+/// use pathbench_record::time::Timestamp;
+/// use std::time::Duration;
+///
+/// let at = |ms: u64| Timestamp::default() + Duration::from_millis(ms);
+/// let mut series = DeliverySeries::starting_at(at(0));
+/// series.record(at(50), 1_000);
+/// series.record(at(250), 3_000);
+/// let curve = ByteCurve::from_series(&series);
+/// let bins = Bins::new(Window { from: at(0), until: at(300) }, Duration::from_millis(100));
+/// let bytes: Vec<f64> = bins.bytes(&curve).collect();
+/// assert_eq!(bytes, [1_000.0, 0.0, 3_000.0]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bins {
     stretch: Window,

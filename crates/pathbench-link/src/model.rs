@@ -251,6 +251,15 @@ impl RateModel {
 
 impl LinkModel {
     /// A copy of this model with `change` applied.
+    ///
+    /// ```rust
+    /// use pathbench_link::{LinkChange, LinkModel, RateModel};
+    ///
+    /// let change = LinkChange { rate: Some(RateModel::Constant(50_000_000)), ..LinkChange::default() };
+    /// let model = LinkModel::default().with_change(&change);
+    /// assert_eq!(model.rate_bps(), Some(50_000_000));
+    /// assert_eq!(model.mtu_bytes, LinkModel::default().mtu_bytes);
+    /// ```
     #[must_use]
     pub fn with_change(&self, change: &LinkChange) -> Self {
         let mut model = self.clone();
@@ -315,6 +324,17 @@ fn mean(steps: &RateSchedule) -> u64 {
 
 /// `limit` in bytes for packets of up to `mtu_bytes`: a time counts as the bytes that the link sends in it (at the mean
 /// rate if the rate changes), at least 64 KiB; a packet counts as a full Ethernet frame.
+///
+/// ```rust
+/// use pathbench_link::queue_bytes;
+/// use pathbench_record::units::QueueLimit;
+/// use std::time::Duration;
+///
+/// let limit = QueueLimit::Time(Duration::from_millis(100));
+/// assert_eq!(queue_bytes(limit, 50_000_000, 1_500), 625_000);
+/// assert_eq!(queue_bytes(limit, 1_000_000, 1_500), 64 << 10);
+/// assert_eq!(queue_bytes(QueueLimit::Packets(10), 50_000_000, 1_500), 15_140);
+/// ```
 pub fn queue_bytes(limit: QueueLimit, rate_bps: u64, mtu_bytes: u32) -> u64 {
     match limit {
         QueueLimit::Time(time) => {

@@ -103,6 +103,16 @@ impl RateFormat {
 }
 
 /// Reads a rate trace; without `format`, detects the format from the content.
+///
+/// ```rust
+/// use pathbench_link::trace::rate;
+///
+/// // Two opportunities of 1500 bytes within 2 ms.
+/// let model = rate(b"1\n2\n", None)?;
+/// assert_eq!(model.mean_rate_bps(), Some(12_000_000));
+/// assert!(rate(b"2\n1\n", None).unwrap_err().to_string().starts_with("line 2"));
+/// # Ok::<(), pathbench_link::trace::TraceError>(())
+/// ```
 pub fn rate(bytes: &[u8], format: Option<RateFormat>) -> Result<RateModel, TraceError> {
     let format = format.map_or_else(|| RateFormat::detect(bytes), Ok)?;
     Ok(match format {

@@ -29,6 +29,20 @@ pub struct Gap {
 ///
 /// One series covers one direction of one run, all its parallel streams together unless noted otherwise. The same type
 /// records the bytes that a *sending* application passed to its sockets (`offered`).
+///
+/// ```rust
+/// use pathbench_record::delivery::DeliverySeries;
+/// use pathbench_record::time::Timestamp;
+/// use std::time::Duration;
+///
+/// let origin = Timestamp::default();
+/// let mut series = DeliverySeries::starting_at(origin);
+/// series.record(origin + Duration::from_millis(5), 1_000);
+/// series.record(origin + Duration::from_millis(305), 500);
+/// assert_eq!((series.bytes[0], series.bytes[30]), (1_000, 500));
+/// let gap = series.gaps[0];
+/// assert_eq!(gap.until.duration_since(gap.from), Duration::from_millis(300));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliverySeries {
     /// Start of the first bin.

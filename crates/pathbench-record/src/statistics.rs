@@ -92,6 +92,15 @@ pub fn median_interval_ranks(n: usize) -> Option<[usize; 2]> {
 /// Distribution-free 95 % confidence interval of the median ([`median_interval_ranks`]).
 ///
 /// `None` for fewer than [`FEWEST_FOR_INTERVAL`] values or a value that is not finite.
+///
+/// ```rust
+/// use pathbench_record::statistics::{median, median_interval};
+///
+/// let stalls_ms = [210.0, 190.0, 230.0, 200.0, 220.0, 250.0];
+/// assert_eq!(median(&stalls_ms), Some(215.0));
+/// assert_eq!(median_interval(&stalls_ms), Some([190.0, 250.0]));
+/// assert_eq!(median_interval(&stalls_ms[1..]), None, "five values are too few");
+/// ```
 pub fn median_interval(values: &[f64]) -> Option<[f64; 2]> {
     let sorted = sorted(values)?;
     let [low, high] = median_interval_ranks(sorted.len())?;

@@ -174,6 +174,16 @@ fn fitting(scales: &[Scale], value: u64) -> Scale {
 /// Bits per second: `"50mbit"`, `"2.5gbit"`.
 ///
 /// `mbps`, `Mb` and similar units are rejected: in `tc` they are bytes per second, elsewhere bits.
+///
+/// ```rust
+/// use pathbench_record::units::Rate;
+///
+/// let rate: Rate = "2.5gbit".parse()?;
+/// assert_eq!(rate, Rate(2_500_000_000));
+/// assert_eq!(rate.to_string(), "2.5gbit");
+/// assert!("50Mb".parse::<Rate>().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(pub u64);
 

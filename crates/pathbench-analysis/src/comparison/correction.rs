@@ -5,6 +5,13 @@ const ALPHA: f64 = 0.05;
 
 /// Which hypotheses of a family can be rejected so that one false rejection among all of them has a probability of 5 % at
 /// most: Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6 (1979).
+///
+/// ```rust
+/// use pathbench_analysis::comparison::holm;
+///
+/// // 0.03 is below 5 %, but not below 5 % / 2.
+/// assert_eq!(holm(&[0.03, 0.001, 0.2]), [false, true, false]);
+/// ```
 pub fn holm(p: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));

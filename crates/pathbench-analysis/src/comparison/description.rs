@@ -29,6 +29,15 @@ pub fn cliffs_delta(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
 ///
 /// Without the division by capacity, a perfect use of a 900 and a 100 Mbit/s path would read 0.61. `None` with fewer than two
 /// paths, without traffic, or with a capacity that is not positive.
+///
+/// ```rust
+/// use pathbench_analysis::comparison::jains_index;
+///
+/// // 9 and 1 Mbit/s fill paths of 90 and 10 Mbit/s to the same degree.
+/// assert_eq!(jains_index(&[(9e6, 90e6), (1e6, 10e6)]), Some(1.0));
+/// assert_eq!(jains_index(&[(9e6, 90e6), (0.0, 10e6)]), Some(0.5));
+/// assert_eq!(jains_index(&[(9e6, 90e6)]), None, "one path");
+/// ```
 pub fn jains_index(paths: &[(f64, f64)]) -> Option<f64> {
     let usable = |(carried, capacity): &(f64, f64)| {
         carried.is_finite() && *carried >= 0.0 && capacity.is_finite() && *capacity > 0.0

@@ -26,6 +26,21 @@ pub struct Estimate {
 /// interval as in Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed. (2014), sections 3.2 and 3.3.
 ///
 /// `None` without values or with one that is not finite. Exact in O(n log n) time without a list of the averages.
+///
+/// The ratio of two goodputs in six repetitions, from the differences of their logarithms:
+///
+/// ```rust
+/// use pathbench_analysis::comparison::{MARGIN, Rule, judge, paired};
+/// use pathbench_record::document::Verdict;
+///
+/// let tcp_mbps = [40.0_f64, 42.0, 41.0, 39.0, 40.0, 43.0];
+/// let mptcp_mbps = [80.0_f64, 85.0, 81.0, 79.0, 82.0, 86.0];
+/// let differences: Vec<f64> = tcp_mbps.iter().zip(mptcp_mbps).map(|(tcp, mptcp)| (mptcp / tcp).ln()).collect();
+/// let estimate = paired(&differences).unwrap();
+/// let [low, high] = estimate.ci95.unwrap().map(f64::exp);
+/// assert!(1.9 < low && low < estimate.shift.exp() && estimate.shift.exp() < high && high < 2.1);
+/// assert_eq!(judge(&estimate, Rule::of_ratios(MARGIN)), Verdict::Different);
+/// ```
 pub fn paired(differences: &[f64]) -> Option<Estimate> {
     let sorted = sorted(differences)?;
     let n = sorted.len();

@@ -40,6 +40,16 @@ pub fn delay_of_flows(flows: &[(&[MessageRecord], Timestamp)]) -> Option<DelayRe
 /// Round-trip times of a ping: one entry per request in the order sent, `None` for a request that timed out.
 ///
 /// Lost requests are counted, not averaged: the median is over the answers. `None` without requests.
+///
+/// ```rust
+/// use pathbench_analysis::metrics::ping;
+/// use std::time::Duration;
+///
+/// let ms = Duration::from_millis;
+/// let record = ping(&[Some(ms(20)), None, Some(ms(24))]).unwrap();
+/// assert_eq!((record.sent, record.lost), (3, 1));
+/// assert_eq!(record.median_ms, Some(22.0));
+/// ```
 pub fn ping(answers: &[Option<Duration>]) -> Option<PingRecord> {
     if answers.is_empty() {
         return None;

@@ -1,6 +1,35 @@
 //! One direction of a running link. The input is packets and their arrival times, the output packets and their fates.
 //!
 //! The times of a packet depend on the model only, not on the times or the number of polls.
+//!
+//! At 12.112 Mbit/s, a packet of 1500 bytes and its Ethernet header take 1 ms:
+//!
+//! ```rust
+//! use pathbench_link::packet::{Ecn, Fate, PipePacket};
+//! use pathbench_link::pipe::Pipe;
+//! use pathbench_link::{BaseDelay, LinkModel, RateModel};
+//! use pathbench_record::time::Timestamp;
+//! use std::time::Duration;
+//!
+//! let model = LinkModel {
+//!     rate: RateModel::Constant(12_112_000),
+//!     delay: BaseDelay::Constant(Duration::from_millis(20)),
+//!     ..LinkModel::default()
+//! };
+//! let start = Timestamp::default();
+//! let mut pipe = Pipe::new(model, 1, start);
+//! for name in ["first", "second"] {
+//!     pipe.offer(start, PipePacket { ip_bytes: 1_500, segments: 1, ecn: Ecn::NotEct, payload: name });
+//! }
+//! let mut arrivals = Vec::new();
+//! while let Some(deadline) = pipe.next_deadline() {
+//!     while let Some(outcome) = pipe.poll(deadline) {
+//!         let Fate::Delivered(delivery) = outcome.fate else { panic!("this link loses no packet") };
+//!         arrivals.push((outcome.packet.payload, delivery.due.duration_since(start).as_millis()));
+//!     }
+//! }
+//! assert_eq!(arrivals, [("first", 21), ("second", 22)]);
+//! ```
 
 mod bottleneck;
 mod schedule;
@@ -79,6 +108,25 @@ impl<P> Pipe<P> {
     }
 
     /// Accepts a packet, after processing all events that are due by `now`.
+    ///
+    /// ```rust
+    /// use pathbench_link::packet::DropCause;
+    /// use pathbench_link::pipe::Pipe;
+    /// use pathbench_link::{LinkModel, RateModel};
+    /// use pathbench_record::time::Timestamp;
+    /// use pathbench_record::units::QueueLimit;
+    /// # use pathbench_link::packet::{Ecn, PipePacket};
+    /// # fn packet() -> PipePacket<()> { PipePacket { ip_bytes: 1_500, segments: 1, ecn: Ecn::NotEct, payload: () } }
+    ///
+    /// let (rate, queue) = (RateModel::Constant(1_000_000), QueueLimit::Packets(2));
+    /// let mut pipe = Pipe::new(LinkModel { rate, queue, ..LinkModel::default() }, 1, Timestamp::default());
+    /// for _ in 0..4 {
+    ///     pipe.offer(Timestamp::default(), packet());
+    /// }
+    /// // One packet is being sent, two wait, and the fourth finds the queue full.
+    /// assert_eq!(pipe.statistics().offered_packets, 4);
+    /// assert_eq!(pipe.statistics().dropped_packets[&DropCause::QueueFull], 1);
+    /// ```
     pub fn offer(&mut self, now: Timestamp, packet: PipePacket<P>) {
         let now = self.run(now, false);
         let held = self.admit(now, packet);
@@ -165,7 +213,23 @@ impl<P> Pipe<P> {
         self.followed.iter_mut().for_each(|(_, later)| later.leave_out(change));
         self.followed.retain(|(_, later)| *later != LinkChange::default());
     }
-
+    /// ```rust
+    /// use pathbench_link::LinkModel;
+    /// use pathbench_link::pipe::{Pipe, PipeCondition};
+    /// use pathbench_record::time::Timestamp;
+    /// use std::time::Duration;
+    /// # use pathbench_link::packet::{Ecn, PipePacket};
+    /// # fn packet() -> PipePacket<()> { PipePacket { ip_bytes: 1_500, segments: 1, ecn: Ecn::NotEct, payload: () } }
+    ///
+    /// let start = Timestamp::default();
+    /// let end = start + Duration::from_secs(3);
+    /// let mut pipe = Pipe::new(LinkModel::default(), 1, start);
+    /// pipe.set_condition(start, PipeCondition::Outage);
+    /// pipe.offer(start, packet());
+    /// assert!(pipe.poll(end).is_none(), "the packet waits for the end of the outage");
+    /// pipe.set_condition(end, PipeCondition::Carrying);
+    /// assert!(pipe.poll(end).is_some());
+    /// ```
     pub fn set_condition(&mut self, now: Timestamp, condition: PipeCondition) {
         let now = self.run(now, false);
         self.condition = condition;

@@ -47,6 +47,29 @@ impl ResultDirectory {
     /// Locates the lines of each run of the document, in one pass over each file of lines in bounded memory.
     ///
     /// A line that is no object with a `run` is an error here; any other broken line is one when its run is read.
+    ///
+    /// ```rust
+    /// use pathbench_record::delivery::DeliveryLine;
+    /// use pathbench_record::direction::Direction;
+    /// use pathbench_record::directory::{ResultDirectory, ResultWriter};
+    /// use pathbench_record::document::{ResultDocument, RunRecord};
+    ///
+    /// let dir = tempfile::tempdir()?;
+    /// let mut writer = ResultWriter::create(dir.path())?;
+    /// let runs = ["01-tcp-r1", "02-mptcp-r1"].map(|id| RunRecord { id: id.to_owned(), ..RunRecord::default() });
+    /// for (run, bytes) in runs.iter().zip([1_000, 2_000]) {
+    ///     let (run, direction) = (run.id.clone(), Direction::Download);
+    ///     writer.append(&[DeliveryLine { run, direction, t_ms: 0.0, bytes }])?;
+    /// }
+    /// writer.finish(&ResultDocument { runs: runs.to_vec(), ..ResultDocument::default() })?;
+    ///
+    /// let index = ResultDirectory::open(dir.path())?.index()?;
+    /// let lines = index.read("02-mptcp-r1")?;
+    /// assert_eq!(lines.deliveries.len(), 1);
+    /// assert_eq!(lines.deliveries[0].bytes, 2_000);
+    /// assert!(lines.samples.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn index(&self) -> Result<LineIndex, ReadError> {
         let ids = self.document.runs.iter().enumerate();
         let runs = ids.map(|(position, run)| (run.id.clone(), position)).collect();

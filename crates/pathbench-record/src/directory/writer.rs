@@ -84,6 +84,31 @@ impl ResultWriter {
     ///
     /// # Errors
     /// Another process writes the result, or it is none of a study, or damaged.
+    ///
+    /// # Examples
+    /// ```rust
+    /// use pathbench_record::directory::{ResultDirectory, ResultWriter, Resumed};
+    /// use pathbench_record::document::{ResultDocument, RunRecord};
+    ///
+    /// let dir = tempfile::tempdir()?;
+    /// let run = |id: &str| RunRecord { id: id.to_owned(), ..RunRecord::default() };
+    /// let mut writer = ResultWriter::create(dir.path())?;
+    /// writer.begin_runs(&ResultDocument::default())?;
+    /// writer.append_run(&run("01-tcp-r1"))?;
+    /// drop(writer); // The process ends before `finish`.
+    /// assert!(ResultDirectory::open(dir.path())?.warning.is_some());
+    ///
+    /// let Resumed::Unfinished(mut writer, Some(mut document)) = ResultWriter::resume(dir.path(), |_| true)? else {
+    ///     panic!("the study has further runs");
+    /// };
+    /// assert_eq!(document.runs.len(), 1);
+    /// writer.begin_runs(&document)?;
+    /// document.runs.push(run("02-mptcp-r1"));
+    /// writer.append_run(&document.runs[1])?;
+    /// writer.finish(&document)?;
+    /// assert_eq!(ResultDirectory::open(dir.path())?.document.runs.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn resume(dir: &Path, is_finished: impl Fn(&RunRecord) -> bool) -> Result<Resumed, ResumeError> {
         let (records, document) = match take_over(dir, is_finished)? {
             ResumableResult::Finished(document) => return Ok(Resumed::Finished(Box::new(document))),
