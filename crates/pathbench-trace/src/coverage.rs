@@ -6,6 +6,17 @@ use std::collections::VecDeque;
 const MAX_GAPS: usize = 1024;
 
 /// Half-open ranges, optimised for bytes that arrive in order.
+///
+/// ```rust
+/// use pathbench_trace::coverage::Coverage;
+///
+/// let mut captured = Coverage::default();
+/// assert_eq!(captured.add(0, 1_000), 1_000);
+/// assert_eq!(captured.add(2_000, 3_000), 1_000);
+/// // A retransmission that overlaps bytes on both sides of the gap.
+/// assert_eq!(captured.add(500, 2_500), 1_000);
+/// assert_eq!(captured.contiguous_end(), 3_000);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Coverage {
     /// The last range; empty if there is none.
