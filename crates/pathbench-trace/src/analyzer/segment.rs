@@ -52,7 +52,7 @@ impl<S: Sequence> Analyzer<S> {
             None => None,
         };
         if S::ACTIVE {
-            self.record(flow, side, frame, tcp, arrival.as_ref(), carried);
+            self.record(flow, side, frame, arrival.as_ref(), carried);
         }
         if tcp.flags & (FIN | RST) != 0 {
             self.may_close(flow, time_ns);
@@ -132,7 +132,6 @@ impl<S: Sequence> Analyzer<S> {
         flow: u32,
         side: usize,
         frame: &Frame<'_>,
-        tcp: &Tcp<'_>,
         arrival: Option<&Arrival>,
         carried: Option<Carried>,
     ) {
@@ -157,7 +156,6 @@ impl<S: Sequence> Analyzer<S> {
                 sender,
                 time_ns: frame.time_ns,
                 kind,
-                flags: tcp.flags,
                 retransmitted: arrival.map_or(0, Arrival::retransmitted),
                 range: arrival.map(|arrival| (arrival.start, arrival.end)),
                 acknowledged: peer.acknowledged,

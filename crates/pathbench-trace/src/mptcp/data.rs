@@ -65,7 +65,6 @@ pub struct Carried {
     pub start: u64,
     pub new: u64,
     pub again: u64,
-    pub again_on_same_subflow: u64,
 }
 
 impl Carried {
@@ -75,7 +74,6 @@ impl Carried {
         }
         self.new += part.new;
         self.again += part.again;
-        self.again_on_same_subflow += part.again_on_same_subflow;
     }
 }
 
@@ -155,11 +153,10 @@ impl DataLevelDirection {
         let (start, end) = (range.data, range.data.saturating_add(range.end - range.start));
         let before = self.contiguous_end();
         let new = self.coverage.add(start, end);
-        let mut carried = Carried { start, new, again: end - start - new, again_on_same_subflow: 0 };
+        let carried = Carried { start, new, again: end - start - new };
         if carried.again > 0 {
-            carried.again_on_same_subflow = self.again(subflow, start, end).min(carried.again);
             self.reinjected_bytes += carried.again;
-            self.reinjected_same_subflow_bytes += carried.again_on_same_subflow;
+            self.reinjected_same_subflow_bytes += self.again(subflow, start, end).min(carried.again);
         }
         if new > 0 {
             self.goodput.add(time_ns.saturating_sub(start_ns), new);

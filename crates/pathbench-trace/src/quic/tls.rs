@@ -54,11 +54,6 @@ impl CryptoStream {
             Some((kind, reader.take(length as usize)?))
         })
     }
-
-    /// Frees the bytes when they are of no use any more.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
 }
 
 /// Handshake types (RFC 8446, section 4).
@@ -83,7 +78,6 @@ pub struct TransportParameters {
     /// draft-ietf-quic-multipath, section 2.1.
     pub initial_max_path_id: Option<u64>,
     pub max_idle_timeout_ms: Option<u64>,
-    pub ack_delay_exponent: Option<u64>,
     /// Connection id of the server's preferred address, sequence number 1 (RFC 9000, section 5.1.1).
     pub preferred_connection_id: Option<Vec<u8>>,
 }
@@ -173,7 +167,6 @@ pub fn transport_parameters(body: &[u8]) -> Option<TransportParameters> {
         let number = || Reader(value).varint();
         match id {
             0x01 => parameters.max_idle_timeout_ms = number(),
-            0x0a => parameters.ack_delay_exponent = number(),
             // Two addresses and ports precede the connection id.
             0x0d => {
                 let mut value = Reader(value);

@@ -21,7 +21,6 @@ pub struct FlowDirection {
     pub started: bool,
     pub syn_captured: bool,
     pub fin: bool,
-    pub hop_limit: u8,
     /// Position after the highest byte captured.
     pub next: u64,
     /// Highest position that the peer has acknowledged.

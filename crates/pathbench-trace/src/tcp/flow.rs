@@ -89,7 +89,6 @@ impl Flow {
         }
         if !own.started {
             own.start(tcp.sequence, tcp.flags & SYN != 0);
-            own.hop_limit = packet.hop_limit;
         }
         if tcp.flags & (SYN | FIN | RST) != 0 {
             Self::control(&mut self.end, &mut self.handshake_ns, own, tcp.flags, time_ns);
