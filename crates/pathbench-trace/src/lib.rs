@@ -11,7 +11,8 @@
 //! The connections of a capture that is written in memory:
 //! ```rust
 //! use pathbench_trace::analysis::{AnalysisParameters, analyse, open};
-//! use pathbench_trace::capture::{Frame, InterfaceDescription, LINK_TYPE_RAW, writer};
+//! use pathbench_trace::capture::{Frame, InterfaceDescription, writer};
+//! use pathbench_trace::packet::link;
 //! use pathbench_trace::quic::Quic;
 //! use pathbench_trace::tcp::{ACK, SYN};
 //!
@@ -34,7 +35,7 @@
 //!     segment(false, 900, 101, SYN | ACK, b""),
 //!     segment(true, 101, 901, ACK, b"hello"),
 //! ];
-//! let interface = InterfaceDescription { link_type: LINK_TYPE_RAW, ..InterfaceDescription::default() };
+//! let interface = InterfaceDescription { link_type: link::RAW, ..InterfaceDescription::default() };
 //! let mut file = Vec::new();
 //! writer::begin(&[interface], &mut file);
 //! for (bytes, time_ns) in packets.iter().zip([0, 30_000_000, 31_000_000]) {

@@ -2,7 +2,7 @@ use super::InterfaceDescription;
 use super::batch::{Batch, Slots, Step};
 use super::buffer::Buffer;
 use super::damage::Damage;
-use super::pcap::{FILE_HEADER_BYTES, Header, Pcap};
+use super::pcap::{FILE_HEADER_BYTES, Header, Pcap, VERSION_MAJOR};
 use super::pcapng::{Pcapng, SECTION_START_BYTES, Scan};
 use super::source::{Compression, Source};
 use std::io::{self, Read};
@@ -78,7 +78,7 @@ enum Layout {
 /// let mut reader = CaptureReader::open(file.as_slice())?;
 /// assert_eq!(reader.interfaces()[0].link_type, 1);
 /// while let Some(batch) = reader.batch()? {
-///     for frame in batch {
+///     for frame in &batch {
 ///         assert_eq!((frame.time_ns, frame.original_length), (7_000_250_000, 60));
 ///         assert_eq!(frame.bytes, b"\xde\xad\xbe\xef");
 ///     }
@@ -114,7 +114,7 @@ impl<R: Read> CaptureReader<R> {
             let header = pcap.header(*bytes);
             interfaces.push(interface(header)?);
             buffer.consume_to(buffer.start() + FILE_HEADER_BYTES);
-            Layout::Pcap(header.pcap)
+            Layout::Pcap(pcap)
         } else if Pcapng::is_magic(*magic) {
             reads(&mut buffer, SECTION_START_BYTES)?;
             let pcapng = buffer.unread().first_chunk().and_then(|start| Pcapng::from_start(*start));
@@ -193,10 +193,9 @@ impl<R: Read> CaptureReader<R> {
 }
 
 fn interface(header: Header) -> Result<InterfaceDescription, OpenError> {
-    if !header.is_supported() {
-        let (major, minor) = header.version;
+    let Header { version: (major, minor), link_type, snap_length } = header;
+    if major != VERSION_MAJOR {
         return Err(OpenError::Version { major, minor });
     }
-    let Header { link_type, snap_length, .. } = header;
     Ok(InterfaceDescription { link_type, snap_length, ..InterfaceDescription::default() })
 }

@@ -5,6 +5,7 @@ use crate::coverage::Coverage;
 use crate::histogram::DurationHistogram;
 use crate::mptcp::options::DataSequence;
 use crate::series::Windows;
+use crate::tcp::nearest_position;
 use std::collections::VecDeque;
 
 /// Position of the first data of a connection whose keys are not in the capture: earlier data lie below.
@@ -123,10 +124,7 @@ impl DataLevelDirection {
         let near = self.contiguous_end();
         let position = match sequence {
             DataSequence::Full(full) => full.wrapping_sub(origin),
-            DataSequence::Short(short) => {
-                let distance = short.wrapping_sub((origin as u32).wrapping_add(near as u32)) as i32;
-                near.saturating_add_signed(i64::from(distance))
-            }
+            DataSequence::Short(short) => nearest_position(short.wrapping_sub(origin as u32), near),
         };
         (position.abs_diff(near) <= FARTHEST).then_some(position)
     }

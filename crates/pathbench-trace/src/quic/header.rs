@@ -131,10 +131,8 @@ pub fn parse(datagram: &[u8]) -> Option<(Header<'_>, &[u8])> {
         return Some((Header::Short { packet: datagram }, &[]));
     }
     let version = reader.u32()?;
-    let length = usize::from(reader.u8()?);
-    let destination = ConnectionId::new(reader.take(length)?)?;
-    let length = usize::from(reader.u8()?);
-    let source = ConnectionId::new(reader.take(length)?)?;
+    let destination = ConnectionId::new(reader.u8_bytes()?)?;
+    let source = ConnectionId::new(reader.u8_bytes()?)?;
     if version == 0 {
         let versions = reader.0;
         let complete = !versions.is_empty() && versions.len() % 4 == 0;

@@ -4,6 +4,7 @@ use super::connection::{Connection, PacketContext, Scratch, Signal};
 use super::frames::{QuicFrame, QuicFrames};
 use super::header::ConnectionId;
 use super::keys;
+use super::path::Path;
 
 /// Path ids with packet numbers of their own.
 const MAX_PATH_IDS: usize = 256;
@@ -93,20 +94,12 @@ impl Connection {
                     }
                 }
                 QuicFrame::PathAbandon { path, error } => {
-                    for known in self.paths.iter_mut().filter(|known| known.id.map(u64::from) == Some(path)) {
-                        known.abandoned = true;
-                    }
-                    self.signal(
-                        context,
-                        "path-abandon",
-                        Some(path),
-                        Some(format!("path {path}, error {error:#x}")),
-                    );
+                    self.paths_with_id(path).for_each(|known| known.abandoned = true);
+                    let detail = format!("path {path}, error {error:#x}");
+                    self.signal(context, "path-abandon", Some(path), Some(detail));
                 }
                 QuicFrame::PathStatus { path, backup } => {
-                    for known in self.paths.iter_mut().filter(|known| known.id.map(u64::from) == Some(path)) {
-                        known.backup = Some(backup);
-                    }
+                    self.paths_with_id(path).for_each(|known| known.backup = Some(backup));
                     let kind = if backup { "path-status-backup" } else { "path-status-available" };
                     self.signal(context, kind, Some(path), Some(format!("path {path}")));
                 }
@@ -126,6 +119,10 @@ impl Connection {
         if let Some(space) = self.spaces[context.side].get_mut(&path_id) {
             space.sent(number, context.time_ns, context.path, eliciting);
         }
+    }
+
+    fn paths_with_id(&mut self, id: u64) -> impl Iterator<Item = &mut Path> {
+        self.paths.iter_mut().filter(move |path| path.id.map(u64::from) == Some(id))
     }
 
     /// A round trip from the largest acknowledged packet (RFC 9002, section 5.1).

@@ -84,26 +84,27 @@ pub struct TransportParameters {
 
 pub fn client_hello(body: &[u8]) -> Option<Hello> {
     let mut reader = Reader(body);
-    reader.u16()?;
-    let mut hello = Hello { random: reader.take(32)?.try_into().ok()?, ..Hello::default() };
-    let session = usize::from(reader.u8()?);
-    reader.take(session)?;
-    let suites = usize::from(reader.u16()?);
-    reader.take(suites)?;
-    let compression = usize::from(reader.u8()?);
-    reader.take(compression)?;
+    let mut hello = hello_start(&mut reader)?;
+    // Cipher suites and compression methods.
+    reader.u16_bytes()?;
+    reader.u8_bytes()?;
     extensions(&mut reader, &mut hello)?;
     Some(hello)
 }
 
 pub fn server_hello(body: &[u8]) -> Option<Hello> {
     let mut reader = Reader(body);
-    reader.u16()?;
-    let mut hello = Hello { random: reader.take(32)?.try_into().ok()?, ..Hello::default() };
-    let session = usize::from(reader.u8()?);
-    reader.take(session)?;
+    let mut hello = hello_start(&mut reader)?;
     hello.cipher_suite = Some(reader.u16()?);
     Some(hello)
+}
+
+/// Version, random and session id.
+fn hello_start(reader: &mut Reader<'_>) -> Option<Hello> {
+    reader.u16()?;
+    let random = reader.take(32)?.try_into().ok()?;
+    reader.u8_bytes()?;
+    Some(Hello { random, ..Hello::default() })
 }
 
 pub fn encrypted_extensions(body: &[u8]) -> Option<Hello> {
@@ -113,12 +114,10 @@ pub fn encrypted_extensions(body: &[u8]) -> Option<Hello> {
 }
 
 fn extensions(reader: &mut Reader<'_>, hello: &mut Hello) -> Option<()> {
-    let length = usize::from(reader.u16()?);
-    let mut reader = Reader(reader.take(length)?);
+    let mut reader = Reader(reader.u16_bytes()?);
     while !reader.is_empty() {
         let kind = reader.u16()?;
-        let length = usize::from(reader.u16()?);
-        let body = reader.take(length)?;
+        let body = reader.u16_bytes()?;
         match kind {
             0 => hello.server_name = server_name(body).or(hello.server_name.take()),
             16 => hello.alpn = alpn(body).unwrap_or_default(),
@@ -135,9 +134,8 @@ fn server_name(body: &[u8]) -> Option<String> {
     let mut reader = Reader(body);
     reader.u16()?;
     let kind = reader.u8()?;
-    let length = usize::from(reader.u16()?);
-    let name = reader.take(length)?;
-    (kind == 0 && length <= 255).then(|| printable(name))
+    let name = reader.u16_bytes()?;
+    (kind == 0 && name.len() <= 255).then(|| printable(name))
 }
 
 /// RFC 7301, section 3.1.
@@ -146,8 +144,7 @@ fn alpn(body: &[u8]) -> Option<Vec<String>> {
     reader.u16()?;
     let mut names = Vec::new();
     while !reader.is_empty() && names.len() < MAX_NAMES {
-        let length = usize::from(reader.u8()?);
-        names.push(printable(reader.take(length)?));
+        names.push(printable(reader.u8_bytes()?));
     }
     Some(names)
 }
@@ -171,8 +168,7 @@ pub fn transport_parameters(body: &[u8]) -> Option<TransportParameters> {
             0x0d => {
                 let mut value = Reader(value);
                 value.take(4 + 2 + 16 + 2)?;
-                let length = usize::from(value.u8()?);
-                parameters.preferred_connection_id = Some(value.take(length)?.to_vec());
+                parameters.preferred_connection_id = Some(value.u8_bytes()?.to_vec());
             }
             0x3e => parameters.initial_max_path_id = number(),
             _ => {}

@@ -132,10 +132,7 @@ impl Flow {
         time_ns: u64,
     ) {
         if flags & SYN != 0 {
-            let step = usize::from(flags & ACK != 0);
-            if handshake[step].is_none() {
-                handshake[step] = Some(time_ns);
-            }
+            handshake[usize::from(flags & ACK != 0)].get_or_insert(time_ns);
         }
         if flags & FIN != 0 {
             own.fin = true;

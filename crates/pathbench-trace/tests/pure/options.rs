@@ -243,7 +243,6 @@ fn recorded_checksums_are_verified() {
     assert!(client.verified >= 12 && server.verified >= 1, "{} and {}", client.verified, server.verified);
     let [altered, _] = replay(usize::MAX, true);
     assert_eq!((altered.verified, altered.wrong, altered.unverifiable), (client.verified - 1, 1, 0));
-    assert!(altered.first_wrong.is_some());
     let [cut, _] = replay(100, false);
     assert_eq!(cut.wrong, 0);
     assert_eq!(cut.verified + cut.unverifiable, client.verified);
