@@ -85,7 +85,7 @@ impl Connection {
             match frame {
                 QuicFrame::Ack { path, largest, .. } => self.acknowledge(context, path, largest),
                 QuicFrame::Stream { id, offset, length, .. } => {
-                    again |= self.stream(context, id, offset, length)
+                    again |= self.stream(context, id, offset, length);
                 }
                 QuicFrame::Datagram { length } => self.new_data(context, length),
                 QuicFrame::NewConnectionId { path, id } => {
