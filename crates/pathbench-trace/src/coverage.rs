@@ -6,6 +6,17 @@ use std::collections::VecDeque;
 const MAX_GAPS: usize = 1024;
 
 /// Half-open ranges, optimised for bytes that arrive in order.
+///
+/// ```rust
+/// use pathbench_trace::coverage::Coverage;
+///
+/// let mut captured = Coverage::default();
+/// assert_eq!(captured.add(0, 1_000), 1_000);
+/// assert_eq!(captured.add(2_000, 3_000), 1_000);
+/// // A retransmission that overlaps bytes on both sides of the gap.
+/// assert_eq!(captured.add(500, 2_500), 1_000);
+/// assert_eq!(captured.contiguous_end(), 3_000);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Coverage {
     /// The last range; empty if there is none.
@@ -13,9 +24,6 @@ pub struct Coverage {
     end: u64,
     /// Ranges below the last one, in order; none touches another.
     earlier: VecDeque<(u64, u64)>,
-    /// Bytes below are no longer distinguished. 0 if nothing was forgotten.
-    floor: u64,
-    missing: u64,
 }
 
 impl Coverage {
@@ -32,7 +40,7 @@ impl Coverage {
             self.end = end;
             return end - start;
         }
-        self.add_anywhere(start.max(self.floor), end)
+        self.add_anywhere(start, end)
     }
 
     fn add_anywhere(&mut self, start: u64, end: u64) -> u64 {
@@ -74,65 +82,23 @@ impl Coverage {
         }
         if let Some(lowest) = self.earlier.pop_front() {
             let next = self.earlier.front_mut().map_or(&mut self.start, |range| &mut range.0);
-            self.missing += *next - lowest.1;
             *next = lowest.0;
         }
     }
 
-    fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
-        let last = (self.start < self.end).then_some((self.start, self.end));
-        self.earlier.iter().copied().chain(last)
-    }
-
-    /// Number of bytes from `start` to before `end` that were added, are counted as missing or are forgotten.
+    /// Number of bytes from `start` to before `end` that were added, or lie in a closed gap.
     pub fn covered(&self, start: u64, end: u64) -> u64 {
-        let forgotten = self.floor.min(end).saturating_sub(start);
         let overlap = |range: (u64, u64)| range.1.min(end).saturating_sub(range.0.max(start));
         if start >= self.start {
-            return forgotten + overlap((self.start, self.end));
+            return overlap((self.start, self.end));
         }
         let low = self.earlier.partition_point(|range| range.1 <= start);
         let earlier = self.earlier.range(low..).take_while(|range| range.0 < end);
-        forgotten + earlier.map(|range| overlap(*range)).sum::<u64>() + overlap((self.start, self.end))
+        earlier.map(|range| overlap(*range)).sum::<u64>() + overlap((self.start, self.end))
     }
 
-    /// End of the bytes without a gap, from the first byte or from the position of [`forget_before`](Self::forget_before).
+    /// End of the bytes without a gap, from the first byte on.
     pub fn contiguous_end(&self) -> u64 {
-        match self.ranges().next() {
-            Some((start, end)) if self.floor == 0 || start <= self.floor => end,
-            _ => self.floor,
-        }
-    }
-
-    /// Forgets ranges and gaps below `at`; bytes there are not new if they are added again.
-    pub fn forget_before(&mut self, at: u64) {
-        if at <= self.floor {
-            return;
-        }
-        self.floor = at;
-        let low = self.earlier.partition_point(|range| range.1 <= at);
-        self.earlier.drain(..low);
-        if let Some(first) = self.earlier.front_mut() {
-            first.0 = first.0.max(at);
-        } else if self.end <= at {
-            (self.start, self.end) = (at, at);
-        } else {
-            self.start = self.start.max(at);
-        }
-    }
-
-    /// Bytes of gaps that were closed because there were too many gaps.
-    pub fn missing(&self) -> u64 {
-        self.missing
-    }
-
-    /// The gaps, in order.
-    pub fn gaps(&self) -> impl Iterator<Item = (u64, u64)> {
-        let mut before = (self.floor > 0).then_some(self.floor);
-        self.ranges().filter_map(move |(start, end)| {
-            let gap = before.map(|before| (before, start)).filter(|gap| gap.0 < gap.1);
-            before = Some(end);
-            gap
-        })
+        self.earlier.front().map_or(self.end, |range| range.1)
     }
 }

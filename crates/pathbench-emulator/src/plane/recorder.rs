@@ -6,7 +6,8 @@ use crate::segmentation::Run;
 use pathbench_link::packet::{Delivery, Fate};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::Timestamp;
-use pathbench_trace::capture::{Frame, InterfaceDescription, LINK_TYPE_RAW, writer};
+use pathbench_trace::capture::{Frame, InterfaceDescription, writer};
+use pathbench_trace::packet::link::RAW;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -56,7 +57,7 @@ impl Recorder {
         let failed = |source| PlaneError::Capture { link: link.to_owned(), path: path.to_owned(), source };
         let mut file = CaptureFile::create(path).map_err(failed)?;
         let interfaces = LinkDirection::BOTH.map(|direction| InterfaceDescription {
-            link_type: LINK_TYPE_RAW,
+            link_type: RAW,
             name: Some(format!("{link} {}", direction.name())),
             ..InterfaceDescription::default()
         });

@@ -1,6 +1,7 @@
 //! Captures are well-formed pcapng files.
 
-use pathbench_trace::capture::{Frame, InterfaceDescription, LINK_TYPE_RAW, writer};
+use pathbench_trace::capture::{Frame, InterfaceDescription, writer};
+use pathbench_trace::packet::link::RAW;
 use proptest::prelude::*;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -20,7 +21,7 @@ fn blocks(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
 
 fn begin(names: &[&str], out: &mut Vec<u8>) {
     let interface = |name: &&str| InterfaceDescription {
-        link_type: LINK_TYPE_RAW,
+        link_type: RAW,
         name: Some((*name).to_owned()),
         ..InterfaceDescription::default()
     };

@@ -1,7 +1,7 @@
 //! Packets that arrive during the analysis, one capture per interface.
 
-use super::{AnalysisParameters, BATCH_FRAMES, Waiting, capture_record, earliest};
-use crate::analyzer::{Analyzer, AnalyzerOptions};
+use super::{BATCH_FRAMES, Waiting, capture_record, earliest};
+use crate::analyzer::{AnalysisParameters, Analyzer};
 use crate::capture::{Frame, InterfaceDescription};
 use crate::quic::Quic;
 use pathbench_record::trace::{CaptureRecord, TraceDocument};
@@ -35,16 +35,14 @@ impl LiveAnalysis {
         parameters: &AnalysisParameters,
         quic: Quic,
     ) -> Self {
-        let options =
-            AnalyzerOptions { most: parameters.most, seed: parameters.seed, captures: interfaces.len() };
         let capture =
             |(name, interface)| Capture { name, interfaces: [interface], dropped_packets: 0, damage: None };
         Self {
+            analyzer: Analyzer::new(parameters, interfaces.len(), quic, ()),
             waiting: interfaces.iter().map(|_| Waiting::default()).collect(),
             captures: interfaces.into_iter().map(capture).collect(),
             newest_ns: 0,
             pushed: 0,
-            analyzer: Analyzer::new(options, quic, ()),
         }
     }
 

@@ -2,9 +2,10 @@
 
 mod live;
 
+pub use crate::analyzer::AnalysisParameters;
 pub use live::LiveAnalysis;
 
-use crate::analyzer::{Analyzer, AnalyzerOptions, Counts, Sequence};
+use crate::analyzer::{Analyzer, Counts, Sequence};
 use crate::capture::{Batch, CaptureReader, Frame, InterfaceDescription, OpenError, link_type_name};
 use crate::quic::Quic;
 use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument};
@@ -18,15 +19,6 @@ pub struct CaptureSource<R> {
     /// As the result and messages name it.
     pub name: String,
     pub reader: CaptureReader<R>,
-}
-
-/// Parameters of an analysis.
-#[derive(Debug, Default)]
-pub struct AnalysisParameters {
-    /// Connections whose details the result has.
-    pub most: usize,
-    /// Seed of the flow table.
-    pub seed: u64,
 }
 
 /// Packets of a capture that wait for those of others: copies, because a reader's buffer is its own.
@@ -108,8 +100,7 @@ pub fn analyse<R: Read, S: Sequence>(
     quic: Quic,
     sequence: S,
 ) -> Analysis<S> {
-    let options = AnalyzerOptions { most: parameters.most, seed: parameters.seed, captures: sources.len() };
-    let mut analyzer = Analyzer::new(options, quic, sequence);
+    let mut analyzer = Analyzer::new(parameters, sources.len(), quic, sequence);
     let mut sources = sources;
     let mut damage: Vec<Option<String>> = vec![None; sources.len()];
     if let [source] = sources.as_mut_slice() {

@@ -152,17 +152,6 @@ impl<S: Sequence> Analyzer<S> {
         }
     }
 
-    /// A packet at the point of capture that had the flow first.
-    pub(super) fn first_point(
-        &mut self,
-        flow: u32,
-        frame: &Frame<'_>,
-        packet: &PacketHeaders<'_>,
-        tcp: &Tcp<'_>,
-    ) {
-        self.observe(flow, 0, frame, packet, tcp);
-    }
-
     /// A packet of a flow that another capture has already.
     pub(super) fn second_point(
         &mut self,
@@ -194,7 +183,8 @@ impl<S: Sequence> Analyzer<S> {
         self.observe(flow, 1, frame, packet, tcp);
     }
 
-    fn observe(
+    /// A packet at point 0, the first that had the flow, or at point 1.
+    pub(super) fn observe(
         &mut self,
         flow: u32,
         point: usize,

@@ -133,9 +133,7 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     fn join(&mut self, flow: u32, side: usize, join: &Join) {
-        let subflow = &mut self.flows[flow as usize];
-        let turned = subflow.turned;
-        let state = subflow.mptcp.get_or_insert_default();
+        let state = self.flows[flow as usize].mptcp.get_or_insert_default();
         match join {
             Join::Syn { backup, address_id, nonce, .. } => {
                 state.address_ids[side] = Some(*address_id);
@@ -146,27 +144,24 @@ impl<S: Sequence> Analyzer<S> {
                 state.address_ids[side] = Some(*address_id);
                 state.backup = Some(state.backup.unwrap_or(false) || *backup);
                 state.nonces[side] = Some(*nonce);
-                let sender = side ^ usize::from(turned);
-                let expected =
-                    self.join_secrets(flow, side, sender).map(|(version, responder, initiator)| {
-                        keys::join_syn_ack_hmac(version, initiator, responder)
-                    });
+                let expected = self.join_secrets(flow, side).map(|(version, responder, initiator)| {
+                    keys::join_syn_ack_hmac(version, initiator, responder)
+                });
                 self.authenticate(flow, expected.map(|expected| expected == *hmac));
             }
             Join::Ack { hmac } => {
-                let sender = side ^ usize::from(turned);
-                let expected =
-                    self.join_secrets(flow, side, sender).map(|(version, initiator, responder)| {
-                        keys::join_ack_hmac(version, initiator, responder)
-                    });
+                let expected = self.join_secrets(flow, side).map(|(version, initiator, responder)| {
+                    keys::join_ack_hmac(version, initiator, responder)
+                });
                 self.authenticate(flow, expected.map(|expected| expected == *hmac));
             }
         }
     }
 
     /// The version, and key and nonce of a join's end `side` and of its peer.
-    fn join_secrets(&self, flow: u32, side: usize, sender: usize) -> Option<(u8, Secret, Secret)> {
+    fn join_secrets(&self, flow: u32, side: usize) -> Option<(u8, Secret, Secret)> {
         let subflow = &self.flows[flow as usize];
+        let sender = subflow.connection_side(side);
         let mptcp = self.connections[subflow.connection as usize].mptcp.as_ref()?;
         let nonces = &subflow.mptcp.as_ref()?.nonces;
         let own = (mptcp.keys[sender]?, nonces[side]?);

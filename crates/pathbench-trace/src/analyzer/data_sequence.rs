@@ -1,13 +1,13 @@
 //! Data sequence signals (DSS): mappings, data acknowledgments, and connections whose handshake was not captured.
 
-use super::connection::{Connection, Kind, MptcpConnection, MptcpSubflow, Subflow};
+use super::connection::{Connection, Kind, MptcpSubflow, Subflow};
 use super::sequence::Sequence;
 use super::state::Analyzer;
 use crate::mptcp::data::FARTHEST;
 use crate::mptcp::mapping::Range;
 use crate::mptcp::options::{DataSequence, DataSequenceSignal, Mapping};
 use crate::packet::Tcp;
-use crate::tcp::FlowDirection;
+use crate::tcp::{FlowDirection, nearest_position};
 use pathbench_record::trace::HandshakeEvidence;
 
 /// Flows without a first handshake among which a data sequence number is searched.
@@ -104,7 +104,7 @@ impl<S: Sequence> Analyzer<S> {
             state.mappings[side].resolve_waiting(|range, at_ns| {
                 let carried = data.carry(ordinal, range, at_ns, *first_ns);
                 reinjected += carried.again;
-                direction.new_data(carried.new, at_ns, at_ns.saturating_sub(*first_ns));
+                direction.new_data(carried.new, at_ns, *first_ns);
             });
             state.reinjected_bytes[side] += reinjected;
         }
@@ -114,7 +114,7 @@ impl<S: Sequence> Analyzer<S> {
     pub(super) fn begin_from_join(&mut self, connection: u32, token: u32) {
         let state = &mut self.connections[connection as usize];
         state.handshake = HandshakeEvidence::Token;
-        state.mptcp = Some(Box::new(MptcpConnection::default()));
+        state.mptcp.get_or_insert_default();
         self.without_handshake(connection);
         self.learn_token(connection, 1, token);
     }
@@ -138,7 +138,7 @@ impl<S: Sequence> Analyzer<S> {
         if state.fallback.is_some() || state.mptcp.is_some() {
             return;
         }
-        state.mptcp = Some(Box::new(MptcpConnection::default()));
+        state.mptcp.get_or_insert_default();
         state.first_ns = state.first_ns.min(time_ns);
         self.without_handshake(connection);
     }
@@ -184,11 +184,10 @@ impl<S: Sequence> Analyzer<S> {
             target.handshake = HandshakeEvidence::Guessed;
         }
         let kind = if left.mptcp.is_some() { Kind::Join } else { Kind::Guessed };
-        if let Some(mptcp) = left.mptcp {
-            for (side, token) in mptcp.tokens.into_iter().enumerate() {
-                if let Some(token) = token {
-                    self.learn_token(connection, side ^ usize::from(turned), token);
-                }
+        let tokens = left.mptcp.map_or([None; 2], |mptcp| mptcp.tokens);
+        for (side, token) in tokens.into_iter().enumerate() {
+            if let Some(token) = token {
+                self.learn_token(connection, side ^ usize::from(turned), token);
             }
         }
         self.add_member(connection, flow, turned, kind);
@@ -209,10 +208,7 @@ impl MptcpSubflow {
         mapping: &Mapping,
     ) -> u64 {
         if direction.syn_captured {
-            // 32 bits, relative to the initial sequence number: the nearest position to the data so far.
-            let near = direction.next;
-            let distance = mapping.subflow_sequence.wrapping_sub(near as u32) as i32;
-            return near.saturating_add_signed(i64::from(distance));
+            return nearest_position(mapping.subflow_sequence, direction.next);
         }
         let here = direction.position(tcp.sequence);
         let origin = here.wrapping_sub(u64::from(mapping.subflow_sequence));

@@ -13,46 +13,31 @@ const ENOUGH_BYTES: u64 = 100_000;
 pub(super) fn findings(document: &TraceDocument) -> Vec<TraceFinding> {
     let mut findings = Vec::new();
     for connection in &document.connections {
+        let first = findings.len();
         add_connection(connection, &mut findings);
         for subflow in &connection.subflows {
-            add_subflow(connection, subflow, &mut findings);
-            add_comparison(connection, subflow, &mut findings);
+            let first = findings.len();
+            add_subflow(subflow, &mut findings);
+            add_comparison(subflow, &mut findings);
+            findings[first..].iter_mut().for_each(|finding| finding.subflow = Some(subflow.id));
         }
+        findings[first..].iter_mut().for_each(|finding| finding.connection = Some(connection.id));
     }
     findings
 }
 
-fn finding(
-    id: &str,
-    level: &str,
-    connection: &TracedConnection,
-    text: String,
-    filter: String,
-) -> TraceFinding {
-    TraceFinding {
-        id: id.to_owned(),
-        level: level.to_owned(),
-        connection: Some(connection.id),
-        subflow: None,
-        text,
-        filter,
-    }
+fn finding(id: &str, level: &str, text: String, filter: String) -> TraceFinding {
+    TraceFinding { id: id.to_owned(), level: level.to_owned(), connection: None, subflow: None, text, filter }
 }
 
 fn add_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding>) {
     if let Some(fallback) = &connection.fallback {
         let (level, text) = fallback_text(fallback);
-        findings.push(finding("fallback", level, connection, text.to_owned(), fallback.filter.clone()));
+        findings.push(finding("fallback", level, text.to_owned(), fallback.filter.clone()));
     }
     if let Some(wrong) = connection.checksums_wrong.filter(|wrong| *wrong > 0) {
         let text = format!("{wrong} mappings have a wrong checksum: a middlebox changed the payload");
-        findings.push(finding(
-            "checksum",
-            "error",
-            connection,
-            text,
-            format!("({}) && mptcp", connection.filter),
-        ));
+        findings.push(finding("checksum", "error", text, format!("({}) && mptcp", connection.filter)));
     }
     let one_path = connection.transport == "mptcp" && connection.subflows.len() > 1;
     for (name, direction) in [("upload", &connection.upload), ("download", &connection.download)] {
@@ -64,7 +49,7 @@ fn add_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding
                  {needed} were acknowledged before their first copy"
             );
             let filter = format!("({}) && mptcp.reinjection_of", connection.filter);
-            findings.push(finding("reinjections", "info", connection, text, filter));
+            findings.push(finding("reinjections", "info", text, filter));
         }
         if one_path && direction.data_bytes >= ENOUGH_BYTES {
             let carried = |subflow: &TracedSubflow| {
@@ -77,7 +62,7 @@ fn add_connection(connection: &TracedConnection, findings: &mut Vec<TraceFinding
             let mut useful = connection.subflows.iter().filter(useful);
             if let (Some(only), None) = (useful.next(), useful.next()) {
                 let text = format!("{name}: subflow {} carried more than 99 % of the data", only.id);
-                findings.push(finding("one-path", "warning", connection, text, only.filter.clone()));
+                findings.push(finding("one-path", "warning", text, only.filter.clone()));
             }
         }
     }
@@ -101,10 +86,9 @@ fn fallback_text(fallback: &Fallback) -> (&'static str, &'static str) {
     }
 }
 
-fn add_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
+fn add_subflow(subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
     let mut add = |id: &str, level: &str, text: String, filter: String| {
-        findings
-            .push(TraceFinding { subflow: Some(subflow.id), ..finding(id, level, connection, text, filter) });
+        findings.push(finding(id, level, text, filter));
     };
     for (name, sent) in [("upload", &subflow.upload), ("download", &subflow.download)] {
         let share = sent.retransmitted_bytes as f64 / sent.payload_bytes.max(1) as f64;
@@ -115,12 +99,8 @@ fn add_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings:
                 sent.payload_bytes,
                 100.0 * share
             );
-            add(
-                "retransmissions",
-                "info",
-                text,
-                format!("{} && tcp.analysis.retransmission", subflow.filter),
-            );
+            let filter = format!("{} && tcp.analysis.retransmission", subflow.filter);
+            add("retransmissions", "info", text, filter);
         }
         if let Some(bytes) = sent.unmapped_bytes.filter(|bytes| *bytes > 0) {
             let text = format!("{name}: {bytes} bytes of payload have no mapping");
@@ -158,21 +138,16 @@ fn add_subflow(connection: &TracedConnection, subflow: &TracedSubflow, findings:
         add("join-hmac", "error", text, format!("{} && mptcp", subflow.filter));
     }
     if let Some(reason) = &subflow.reset_reason {
-        add(
-            "reset",
-            "info",
-            format!("reset with MP_TCPRST: {reason}"),
-            format!("{} && tcp.flags.reset == 1", subflow.filter),
-        );
+        let filter = format!("{} && tcp.flags.reset == 1", subflow.filter);
+        add("reset", "info", format!("reset with MP_TCPRST: {reason}"), filter);
     }
 }
 
 /// Findings about the path between two points of capture.
-fn add_comparison(connection: &TracedConnection, subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
+fn add_comparison(subflow: &TracedSubflow, findings: &mut Vec<TraceFinding>) {
     let Some(comparison) = &subflow.comparison else { return };
     let mut add = |id: &str, level: &str, text: String, filter: String| {
-        findings
-            .push(TraceFinding { subflow: Some(subflow.id), ..finding(id, level, connection, text, filter) });
+        findings.push(finding(id, level, text, filter));
     };
     for name in &comparison.middlebox {
         let (id, level, text, condition) = match name.as_str() {

@@ -168,9 +168,10 @@ fn traced_connection(connection: Connection, mut members: Vec<Subflow>, origin_n
         reason: reason.to_owned(),
         filter: members.first().map(|member| display_filter("tcp", member.flow.ends)).unwrap_or_default(),
     });
-    result.upload = direction(&members, connection.mptcp.as_deref(), 0, multipath);
-    result.download = direction(&members, connection.mptcp.as_deref(), 1, multipath);
-    if let Some(mptcp) = connection.mptcp.filter(|_| multipath) {
+    let mptcp = connection.mptcp.filter(|_| multipath);
+    result.upload = direction(&members, mptcp.as_deref(), 0);
+    result.download = direction(&members, mptcp.as_deref(), 1);
+    if let Some(mptcp) = mptcp {
         add_data_level(&mut result, *mptcp, &members, origin_ns);
     }
     result.subflows = members.iter_mut().map(|member| subflow(member, origin_ns, multipath)).collect();
@@ -188,20 +189,13 @@ fn connection_ends(subflow: &Subflow) -> [FlowEndpoint; 2] {
 }
 
 /// The data level of the data that the connection's end `sender` sent.
-fn direction(
-    members: &[Subflow],
-    mptcp: Option<&MptcpConnection>,
-    sender: usize,
-    multipath: bool,
-) -> ConnectionDirection {
-    let sent = || {
-        members.iter().map(move |member| (member, &member.flow.directions[member.connection_side(sender)]))
-    };
+fn direction(members: &[Subflow], mptcp: Option<&MptcpConnection>, sender: usize) -> ConnectionDirection {
+    let sent = || members.iter().map(|member| &member.flow.directions[member.connection_side(sender)]);
     let mut result = ConnectionDirection {
-        payload_bytes: sent().map(|(_, direction)| direction.payload_bytes).sum(),
+        payload_bytes: sent().map(|direction| direction.payload_bytes).sum(),
         ..ConnectionDirection::default()
     };
-    if let Some(mptcp) = mptcp.filter(|_| multipath) {
+    if let Some(mptcp) = mptcp {
         let data = &mptcp.data[sender];
         // After a fallback the first subflow carries data without mappings.
         let plain: u64 =
@@ -218,17 +212,12 @@ fn direction(
         result.goodput = data.goodput.clone().into_series();
     } else {
         result.data_bytes =
-            sent().map(|(_, direction)| direction.payload_bytes - direction.retransmitted_bytes).sum();
-        result.acknowledged_bytes = Some(sent().map(|(_, direction)| direction.acknowledged_bytes()).sum());
-        let stall = members
-            .iter()
-            .map(|member| member.flow.directions[member.connection_side(sender)].stall_ns)
-            .max()
-            .unwrap_or(0);
-        result.stall_ms = Some(stall as f64 / 1e6);
-        if let Some(member) = members.first() {
-            result.goodput =
-                member.flow.directions[member.connection_side(sender)].goodput.clone().into_series();
+            sent().map(|direction| direction.payload_bytes - direction.retransmitted_bytes).sum();
+        result.acknowledged_bytes = Some(sent().map(FlowDirection::acknowledged_bytes).sum());
+        let stall_ns = sent().map(|direction| direction.stall_ns).max().unwrap_or(0);
+        result.stall_ms = Some(stall_ns as f64 / 1e6);
+        if let Some(first) = sent().next() {
+            result.goodput = first.goodput.clone().into_series();
         }
     }
     result
@@ -258,15 +247,11 @@ fn add_data_level(
     result.signals = mptcp.signals.into_iter().map(|found| signal(found, origin_ns)).collect();
 }
 
-fn end_name(side: usize) -> &'static str {
-    if side == 0 { "client" } else { "server" }
-}
-
 fn signal(signal: Signal, origin_ns: u64) -> TracedSignal {
     TracedSignal {
         at_s: seconds(origin_ns, signal.time_ns),
         kind: signal.kind.to_owned(),
-        sender: end_name(signal.side).to_owned(),
+        sender: if signal.side == 0 { "client" } else { "server" }.to_owned(),
         subflow: signal.subflow,
         address_ids: signal.address_ids,
         address: signal.address,
@@ -294,11 +279,7 @@ fn subflow(member: &mut Subflow, origin_ns: u64, multipath: bool) -> TracedSubfl
         download_rtt_ms: flow.directions[server].rtt().distribution_ms(),
         handshake_rtt_ms: flow.handshake_ns().map(|ns| ns as f64 / 1e6),
         too_big: flow.too_big.iter().map(|message| too_big(message, client, origin_ns)).collect(),
-        black_hole_above_bytes: flow
-            .directions
-            .iter()
-            .filter_map(|direction| direction.black_hole.suspicion())
-            .min(),
+        black_hole_above_bytes: flow.directions.iter().filter_map(|sent| sent.black_hole.suspicion()).min(),
         filter: display_filter("tcp", flow.ends),
         ..TracedSubflow::default()
     };

@@ -27,7 +27,7 @@ use table::FlowKey;
 
 pub use counts::Counts;
 pub use sequence::{SegmentKind, Sequence, TracedSegment};
-pub use state::{Analyzer, AnalyzerOptions};
+pub use state::{AnalysisParameters, Analyzer};
 
 /// Most live flows. When there are more, the connection that was idle for longest among some is ended.
 const LIVE_FLOWS: usize = 400_000;
@@ -46,7 +46,10 @@ impl<S: Sequence> Analyzer<S> {
             let link_type =
                 interfaces.get(frame.interface as usize).map_or(1, |interface| interface.link_type);
             match dissect(link_type, frame.bytes, frame.original_length) {
-                Dissected::Packet(packet) => self.look_up(packet, frame, &mut packets),
+                Dissected::Packet(packet) => {
+                    self.look_up(&packet);
+                    packets.push((frame, packet));
+                }
                 Dissected::Fragment(fragment) => {
                     // Packets before it come first.
                     self.stages(capture, &mut packets);
@@ -54,7 +57,7 @@ impl<S: Sequence> Analyzer<S> {
                         && let Dissected::Packet(packet) = whole.dissect()
                     {
                         let frame = Frame { bytes: &[], comment: None, ..frame };
-                        self.look_up_only(&packet);
+                        self.look_up(&packet);
                         self.stages(capture, &mut vec![(frame, packet)]);
                     }
                 }
@@ -88,18 +91,7 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     #[inline]
-    fn look_up<'a>(
-        &mut self,
-        packet: PacketHeaders<'a>,
-        frame: Frame<'a>,
-        packets: &mut Vec<(Frame<'a>, PacketHeaders<'a>)>,
-    ) {
-        self.look_up_only(&packet);
-        packets.push((frame, packet));
-    }
-
-    #[inline]
-    fn look_up_only(&mut self, packet: &PacketHeaders<'_>) {
+    fn look_up(&mut self, packet: &PacketHeaders<'_>) {
         let key = FlowKey::new(packet.source, packet.destination);
         let hash = self.table.hash(&key);
         self.table.touch(hash);
@@ -181,7 +173,7 @@ impl<S: Sequence> Analyzer<S> {
             return;
         }
         if self.several.is_some() {
-            self.first_point(flow, frame, packet, tcp);
+            self.observe(flow, 0, frame, packet, tcp);
         }
     }
 

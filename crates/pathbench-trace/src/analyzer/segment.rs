@@ -52,7 +52,7 @@ impl<S: Sequence> Analyzer<S> {
             None => None,
         };
         if S::ACTIVE {
-            self.record(flow, side, frame, tcp, arrival.as_ref(), carried);
+            self.record(flow, side, frame, arrival.as_ref(), carried);
         }
         if tcp.flags & (FIN | RST) != 0 {
             self.may_close(flow, time_ns);
@@ -73,8 +73,7 @@ impl<S: Sequence> Analyzer<S> {
         let connection = &mut self.connections[subflow.connection as usize];
         let start_ns = connection.first_ns;
         let Some(mptcp) = connection.mptcp.as_mut().filter(|_| connection.fallback.is_none()) else {
-            subflow.plain_bytes[side] += arrival.new;
-            subflow.flow.directions[side].new_data(arrival.new, time_ns, time_ns.saturating_sub(start_ns));
+            subflow.plain_data(side, arrival.new, time_ns, start_ns);
             return None;
         };
         // What the subflow carried before is a retransmission, and no matter of the data level.
@@ -87,8 +86,7 @@ impl<S: Sequence> Analyzer<S> {
         if !mptcp_option && initial && !state.dss_captured[side] && !state.dss_captured[1 - side] {
             // RFC 8684, section 3.7: data of the first subflow without a DSS are plain TCP from then on.
             connection.fallback = Some((time_ns, "no-dss"));
-            subflow.plain_bytes[side] += arrival.new;
-            subflow.flow.directions[side].new_data(arrival.new, time_ns, time_ns.saturating_sub(start_ns));
+            subflow.plain_data(side, arrival.new, time_ns, start_ns);
             return None;
         }
         let data = &mut mptcp.data[sender];
@@ -98,7 +96,7 @@ impl<S: Sequence> Analyzer<S> {
             sum.add(carried);
         });
         state.reinjected_bytes[side] += sum.again;
-        tcp_flow.directions[side].new_data(sum.new, time_ns, time_ns.saturating_sub(start_ns));
+        tcp_flow.directions[side].new_data(sum.new, time_ns, start_ns);
         Some(sum)
     }
 
@@ -132,7 +130,6 @@ impl<S: Sequence> Analyzer<S> {
         flow: u32,
         side: usize,
         frame: &Frame<'_>,
-        tcp: &Tcp<'_>,
         arrival: Option<&Arrival>,
         carried: Option<Carried>,
     ) {
@@ -157,7 +154,6 @@ impl<S: Sequence> Analyzer<S> {
                 sender,
                 time_ns: frame.time_ns,
                 kind,
-                flags: tcp.flags,
                 retransmitted: arrival.map_or(0, Arrival::retransmitted),
                 range: arrival.map(|arrival| (arrival.start, arrival.end)),
                 acknowledged: peer.acknowledged,
@@ -166,6 +162,15 @@ impl<S: Sequence> Analyzer<S> {
                     .map(|carried| (carried.start, carried.start + carried.new + carried.again)),
             },
         );
+    }
+}
+
+impl Subflow {
+    /// Data without a mapping.
+    #[inline]
+    fn plain_data(&mut self, side: usize, bytes: u64, time_ns: u64, start_ns: u64) {
+        self.plain_bytes[side] += bytes;
+        self.flow.directions[side].new_data(bytes, time_ns, start_ns);
     }
 }
 

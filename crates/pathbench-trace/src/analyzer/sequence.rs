@@ -37,7 +37,6 @@ pub struct TracedSegment {
     pub sender: usize,
     pub time_ns: u64,
     pub kind: SegmentKind,
-    pub flags: u8,
     /// Payload that its subflow had carried before.
     pub retransmitted: u64,
     /// Positions on the subflow: relative sequence numbers of 64 bits.

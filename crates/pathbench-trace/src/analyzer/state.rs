@@ -16,15 +16,13 @@ pub(super) const LINGER_NS: u64 = 3_000_000_000;
 /// The same with several captures, whose clocks may differ.
 pub(super) const LINGER_SEVERAL_NS: u64 = 30_000_000_000;
 
-/// Limits and inputs of an analysis.
+/// Parameters of an analysis.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct AnalyzerOptions {
+pub struct AnalysisParameters {
     /// Connections whose details the result has: those with the most payload.
     pub most: usize,
     /// Seed of the flow table.
     pub seed: u64,
-    /// Several captures: flows are compared between them.
-    pub captures: usize,
 }
 
 /// The analysis of one or more captures, fed in order of time.
@@ -66,11 +64,12 @@ pub(super) struct Lookup {
 }
 
 impl<S: Sequence> Analyzer<S> {
-    pub fn new(options: AnalyzerOptions, quic: Quic, sequence: S) -> Self {
+    /// Compares flows between captures if there are several.
+    pub fn new(parameters: &AnalysisParameters, captures: usize, quic: Quic, sequence: S) -> Self {
         Self {
-            table: Table::new(options.seed),
-            counts: vec![Counts::default(); options.captures.max(1)],
-            kept: Kept::new(options.most),
+            table: Table::new(parameters.seed),
+            counts: vec![Counts::default(); captures.max(1)],
+            kept: Kept::new(parameters.most),
             flows: Vec::new(),
             free_flows: Vec::new(),
             connections: Vec::new(),
@@ -86,7 +85,7 @@ impl<S: Sequence> Analyzer<S> {
             next_id: 0,
             totals: TraceTotals::default(),
             lookups: Vec::new(),
-            several: (options.captures > 1).then(Box::default),
+            several: (captures > 1).then(Box::default),
             quic,
             sequence,
         }

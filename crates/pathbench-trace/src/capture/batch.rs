@@ -90,16 +90,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl<'a> IntoIterator for Batch<'a> {
-    type Item = Frame<'a>;
-    type IntoIter = Frames<'a>;
-
-    #[inline]
-    fn into_iter(self) -> Frames<'a> {
-        self.iter()
-    }
-}
-
 impl<'a> IntoIterator for &Batch<'a> {
     type Item = Frame<'a>;
     type IntoIter = Frames<'a>;

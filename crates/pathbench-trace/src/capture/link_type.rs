@@ -1,8 +1,5 @@
 use std::borrow::Cow;
 
-/// `LINKTYPE_RAW`: IPv4 or IPv6, according to the first four bits.
-pub const LINK_TYPE_RAW: u16 = 101;
-
 /// The name of a link type without `LINKTYPE_`, in lower case; `linktype_N` for those that carry no IP packets.
 ///
 /// Source: <https://www.tcpdump.org/linktypes.html>.
@@ -18,7 +15,7 @@ pub fn link_type_name(link_type: u16) -> Cow<'static, str> {
         50 => "ppp_hdlc",
         51 => "ppp_ether",
         100 => "atm_rfc1483",
-        LINK_TYPE_RAW => "raw",
+        101 => "raw",
         104 => "c_hdlc",
         105 => "ieee802_11",
         107 => "frelay",

@@ -15,7 +15,7 @@ pub mod writer;
 
 pub use batch::{Batch, Frames};
 pub use damage::Damage;
-pub use link_type::{LINK_TYPE_RAW, link_type_name};
+pub use link_type::link_type_name;
 pub use reader::{CaptureReadError, CaptureReader, Format, OpenError};
 pub use source::Compression;
 

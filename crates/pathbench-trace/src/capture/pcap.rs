@@ -9,7 +9,7 @@ pub(super) const FILE_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
 /// Interface index, protocol, packet type and padding of the format by Alexey Kuznetsov ("modified" in Wireshark).
 const MODIFIED_BYTES: usize = 8;
-const VERSION_MAJOR: u16 = 2;
+pub(super) const VERSION_MAJOR: u16 = 2;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
@@ -26,16 +26,9 @@ pub(super) struct Pcap {
 /// The file's header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
-    pub(super) pcap: Pcap,
     pub(super) version: (u16, u16),
     pub(super) snap_length: u32,
     pub(super) link_type: u16,
-}
-
-impl Header {
-    pub(super) fn is_supported(self) -> bool {
-        self.version.0 == VERSION_MAJOR
-    }
 }
 
 impl Pcap {
@@ -54,7 +47,6 @@ impl Pcap {
     pub(super) fn header(self, bytes: [u8; FILE_HEADER_BYTES]) -> Header {
         let [_, _, _, _, a0, a1, i0, i1, .., s0, s1, s2, s3, l0, l1, l2, l3] = bytes;
         Header {
-            pcap: self,
             version: (self.order.u16([a0, a1]), self.order.u16([i0, i1])),
             snap_length: self.order.u32([s0, s1, s2, s3]),
             // The upper bits state the length of frame check sequences.

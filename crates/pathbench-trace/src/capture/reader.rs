@@ -2,7 +2,7 @@ use super::InterfaceDescription;
 use super::batch::{Batch, Slots, Step};
 use super::buffer::Buffer;
 use super::damage::Damage;
-use super::pcap::{FILE_HEADER_BYTES, Header, Pcap};
+use super::pcap::{FILE_HEADER_BYTES, Header, Pcap, VERSION_MAJOR};
 use super::pcapng::{Pcapng, SECTION_START_BYTES, Scan};
 use super::source::{Compression, Source};
 use std::io::{self, Read};
@@ -65,6 +65,26 @@ enum Layout {
 
 /// Reads a capture file from start to end: pcap (draft-ietf-opsawg-pcap) with microseconds or nanoseconds, its variant
 /// by Alexey Kuznetsov, or pcapng (draft-ietf-opsawg-pcapng), optionally compressed with gzip or zstd.
+///
+/// ```rust
+/// use pathbench_trace::capture::CaptureReader;
+///
+/// // File header of pcap: magic for microseconds, version 2.4, no snap length, Ethernet.
+/// let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 0, 1];
+/// // A packet at 7 s and 250 µs of which 4 of 60 bytes were captured.
+/// let record = [7, 250, 4, 60, u32::from_le_bytes(*b"\xde\xad\xbe\xef")];
+/// let file: Vec<u8> = header.iter().chain(&record).flat_map(|word| word.to_le_bytes()).collect();
+///
+/// let mut reader = CaptureReader::open(file.as_slice())?;
+/// assert_eq!(reader.interfaces()[0].link_type, 1);
+/// while let Some(batch) = reader.batch()? {
+///     for frame in &batch {
+///         assert_eq!((frame.time_ns, frame.original_length), (7_000_250_000, 60));
+///         assert_eq!(frame.bytes, b"\xde\xad\xbe\xef");
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CaptureReader<R> {
     buffer: Buffer<Source<R>>,
@@ -94,7 +114,7 @@ impl<R: Read> CaptureReader<R> {
             let header = pcap.header(*bytes);
             interfaces.push(interface(header)?);
             buffer.consume_to(buffer.start() + FILE_HEADER_BYTES);
-            Layout::Pcap(header.pcap)
+            Layout::Pcap(pcap)
         } else if Pcapng::is_magic(*magic) {
             reads(&mut buffer, SECTION_START_BYTES)?;
             let pcapng = buffer.unread().first_chunk().and_then(|start| Pcapng::from_start(*start));
@@ -173,10 +193,9 @@ impl<R: Read> CaptureReader<R> {
 }
 
 fn interface(header: Header) -> Result<InterfaceDescription, OpenError> {
-    if !header.is_supported() {
-        let (major, minor) = header.version;
+    let Header { version: (major, minor), link_type, snap_length } = header;
+    if major != VERSION_MAJOR {
         return Err(OpenError::Version { major, minor });
     }
-    let Header { link_type, snap_length, .. } = header;
     Ok(InterfaceDescription { link_type, snap_length, ..InterfaceDescription::default() })
 }

@@ -1,6 +1,23 @@
 //! Captures in the pcapng format (draft-ietf-opsawg-pcapng): nanoseconds, optionally a comment on each packet.
 //!
 //! This module only encodes; the caller writes the file.
+//!
+//! ```rust
+//! use pathbench_trace::capture::{CaptureReader, Frame, InterfaceDescription, writer};
+//!
+//! let interface = InterfaceDescription { link_type: 1, name: Some("eth0".to_owned()), ..Default::default() };
+//! let bytes = [0; 60].as_slice();
+//! let frame = Frame { interface: 0, time_ns: 5, original_length: 60, bytes, comment: Some(b"lost later") };
+//! let mut file = Vec::new();
+//! writer::begin(&[interface.clone()], &mut file);
+//! writer::packet(&frame, &mut file);
+//!
+//! let mut reader = CaptureReader::open(file.as_slice())?;
+//! let batch = reader.batch()?.expect("a packet");
+//! assert_eq!(batch.interfaces(), [interface]);
+//! assert_eq!(batch.iter().collect::<Vec<_>>(), [frame]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use super::pcapng::{
     BYTE_ORDER_MAGIC, COMMENT, ENHANCED_PACKET, FILTER_TEXT, INTERFACE_DESCRIPTION,

@@ -90,10 +90,6 @@ impl Matcher {
         self.waiting.iter().map(VecDeque::len).sum()
     }
 
-    pub(super) fn order_is_full(&self) -> bool {
-        self.order.is_full()
-    }
-
     pub(super) fn observe(
         &mut self,
         point: usize,

@@ -130,7 +130,7 @@ impl FlowComparison {
         {
             own.differences.record(sample);
         }
-        let receiver = own.matcher.order_is_full().then(|| 1 - (self.nearer_client() ^ side));
+        let receiver = own.matcher.order.is_full().then(|| 1 - (self.nearer_client() ^ side));
         let own = &mut self.sides[side];
         if let Some(receiver) = receiver {
             own.matcher.order.settle(receiver);
@@ -145,18 +145,18 @@ impl FlowComparison {
 
     /// Initial sequence number of an end at a point, from its SYN.
     pub fn initial_sequence(&self, side: usize, point: usize) -> Option<u32> {
-        let origin = self.sides.get(side)?.points.get(point)?.origin?;
+        let origin = self.sides[side].points[point].origin?;
         origin.syn.then_some(origin.sequence)
     }
 
     /// Hop limit of the first packet of an end at a point.
     pub fn hop_limit(&self, side: usize, point: usize) -> Option<u8> {
-        self.sides.get(side)?.points.get(point)?.hop_limit
+        self.sides[side].points[point].hop_limit
     }
 
     /// Timestamp value of the first SYN of an end at a point.
     pub fn syn_timestamp(&self, side: usize, point: usize) -> Option<u32> {
-        self.sides.get(side)?.points.get(point)?.handshake?.stamp
+        self.sides[side].points[point].handshake?.stamp
     }
 
     /// Which point is nearer to the end that sent the SYN.

@@ -1,6 +1,7 @@
 //! A direction of a flow at one point of capture.
 
 use crate::coverage::Coverage;
+use crate::tcp::nearest_position;
 
 /// Position of the initial sequence number: earlier ones, sent again, lie below.
 const BASE: u64 = 1 << 32;
@@ -59,8 +60,7 @@ impl PointState {
     /// The position nearest to the data so far.
     pub(super) fn position(&self, sequence: u32) -> u64 {
         let origin = self.origin.map_or(0, |origin| origin.sequence);
-        let distance = sequence.wrapping_sub(origin.wrapping_add(self.next as u32)) as i32;
-        self.next.saturating_add_signed(i64::from(distance))
+        nearest_position(sequence.wrapping_sub(origin), self.next)
     }
 
     /// [`position`](Self::position), unless this direction has no packet yet.

@@ -13,8 +13,6 @@ pub struct Checksums {
     pub wrong: u64,
     /// Mappings whose payload the capture does not have.
     pub unverifiable: u64,
-    /// Data sequence number of the first mapping with a wrong checksum.
-    pub first_wrong: Option<u64>,
     open: VecDeque<Open>,
     /// Subflow sequence numbers of all mappings: senders repeat a mapping on several segments.
     mapped: Coverage,
@@ -24,7 +22,6 @@ pub struct Checksums {
 
 #[derive(Debug, Clone)]
 struct Open {
-    data_sequence: u64,
     start: u64,
     length: u32,
     sum: u64,
@@ -45,14 +42,7 @@ impl Checksums {
             + u64::from(length)
             + u64::from(checksum);
         let start = self.position(subflow);
-        let mapping = Open {
-            data_sequence,
-            start,
-            length: payload,
-            sum,
-            summed: Coverage::default(),
-            missing: payload,
-        };
+        let mapping = Open { start, length: payload, sum, summed: Coverage::default(), missing: payload };
         if payload == 0 {
             // A `DATA_FIN` without data has subflow sequence number 0; hosts repeat it until it is acknowledged.
             if self.data_fin.replace(data_sequence) != Some(data_sequence) {
@@ -101,7 +91,6 @@ impl Checksums {
             self.verified += 1;
         } else {
             self.wrong += 1;
-            self.first_wrong.get_or_insert(mapping.data_sequence);
         }
     }
 }

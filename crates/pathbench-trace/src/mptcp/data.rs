@@ -5,6 +5,7 @@ use crate::coverage::Coverage;
 use crate::histogram::DurationHistogram;
 use crate::mptcp::options::DataSequence;
 use crate::series::Windows;
+use crate::tcp::nearest_position;
 use std::collections::VecDeque;
 
 /// Position of the first data of a connection whose keys are not in the capture: earlier data lie below.
@@ -65,7 +66,6 @@ pub struct Carried {
     pub start: u64,
     pub new: u64,
     pub again: u64,
-    pub again_on_same_subflow: u64,
 }
 
 impl Carried {
@@ -75,7 +75,6 @@ impl Carried {
         }
         self.new += part.new;
         self.again += part.again;
-        self.again_on_same_subflow += part.again_on_same_subflow;
     }
 }
 
@@ -125,10 +124,7 @@ impl DataLevelDirection {
         let near = self.contiguous_end();
         let position = match sequence {
             DataSequence::Full(full) => full.wrapping_sub(origin),
-            DataSequence::Short(short) => {
-                let distance = short.wrapping_sub((origin as u32).wrapping_add(near as u32)) as i32;
-                near.saturating_add_signed(i64::from(distance))
-            }
+            DataSequence::Short(short) => nearest_position(short.wrapping_sub(origin as u32), near),
         };
         (position.abs_diff(near) <= FARTHEST).then_some(position)
     }
@@ -155,11 +151,10 @@ impl DataLevelDirection {
         let (start, end) = (range.data, range.data.saturating_add(range.end - range.start));
         let before = self.contiguous_end();
         let new = self.coverage.add(start, end);
-        let mut carried = Carried { start, new, again: end - start - new, again_on_same_subflow: 0 };
+        let carried = Carried { start, new, again: end - start - new };
         if carried.again > 0 {
-            carried.again_on_same_subflow = self.again(subflow, start, end).min(carried.again);
             self.reinjected_bytes += carried.again;
-            self.reinjected_same_subflow_bytes += carried.again_on_same_subflow;
+            self.reinjected_same_subflow_bytes += self.again(subflow, start, end).min(carried.again);
         }
         if new > 0 {
             self.goodput.add(time_ns.saturating_sub(start_ns), new);

@@ -1,8 +1,6 @@
-//! Keys of a connection and values derived from them (RFC 8684, sections 3.1, 3.2, 3.4.1; version 0: RFC 6824).
+//! Keys of a connection and values derived from them (RFC 8684, sections 3.1 and 3.2; version 0: RFC 6824).
 
-use crate::packet::FlowEndpoint;
 use ring::{digest, hmac};
-use std::net::IpAddr;
 
 /// A key of `MP_CAPABLE`, in network byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,15 +58,4 @@ pub fn join_ack_hmac(
 ) -> [u8; 20] {
     let message = nonces(initiator_nonce, responder_nonce);
     left(sign(version, initiator_key, responder_key, &message).as_ref())
-}
-
-/// The HMAC of `ADD_ADDR` in version 1 (section 3.4.1). A port that the option does not have is 0.
-pub fn add_address_hmac(sender_key: Key, receiver_key: Key, address_id: u8, endpoint: FlowEndpoint) -> u64 {
-    let mut message = vec![address_id];
-    match IpAddr::from(endpoint.address) {
-        IpAddr::V4(address) => message.extend(address.octets()),
-        IpAddr::V6(address) => message.extend(address.octets()),
-    }
-    message.extend(endpoint.port.to_be_bytes());
-    right(sign(1, sender_key, receiver_key, &message).as_ref())
 }

@@ -110,6 +110,17 @@ impl RemoveAddress {
 
 /// Parses one whole option, kind and length included (RFC 8684, section 3; RFC 6824, section 3). `syn` and `ack` are
 /// flags of the segment.
+///
+/// ```rust
+/// use pathbench_trace::mptcp::options::{Join, MptcpOption, parse};
+///
+/// // MP_JOIN of a SYN: backup flag, address id 2, token, nonce.
+/// let option = [30, 12, 0x11, 2, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 7];
+/// let join = Join::Syn { backup: true, address_id: 2, token: 0xdead_beef, nonce: 7 };
+/// assert_eq!(parse(&option, true, false), MptcpOption::Join(join));
+/// // The same bytes are no MP_JOIN of the third segment.
+/// assert_eq!(parse(&option, false, true), MptcpOption::Malformed { subtype: 1, length: 12 });
+/// ```
 #[inline]
 pub fn parse(option: &[u8], syn: bool, ack: bool) -> MptcpOption {
     let subtype = option.get(2).map_or(0, |byte| byte >> 4);

@@ -1,8 +1,7 @@
 //! Signals of a connection: what its ends say about addresses, priorities and failures.
 
 use super::options::{AddAddress, MptcpOption};
-use crate::packet::Address;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Most signals that are kept for a connection.
 pub const SIGNALS: usize = 256;
@@ -57,11 +56,9 @@ impl Signal {
 }
 
 fn address(add: &AddAddress) -> String {
-    let Address(_) = add.endpoint.address;
-    let ip = IpAddr::from(add.endpoint.address);
-    match (add.endpoint.port, ip) {
-        (0, ip) => ip.to_string(),
-        (port, ip) => std::net::SocketAddr::new(ip, port).to_string(),
+    match add.endpoint.port {
+        0 => IpAddr::from(add.endpoint.address).to_string(),
+        _ => SocketAddr::from(add.endpoint).to_string(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Addresses and ports of packets.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// An IP address as 128 bits; IPv4 as IPv4-mapped IPv6 (RFC 4291, section 2.5.5.2), which no packet on a wire carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -21,12 +21,6 @@ impl Address {
 impl From<Address> for IpAddr {
     fn from(address: Address) -> Self {
         Ipv6Addr::from(address.0).to_canonical()
-    }
-}
-
-impl From<Ipv4Addr> for Address {
-    fn from(address: Ipv4Addr) -> Self {
-        Self::v4(address.octets())
     }
 }
 

@@ -43,28 +43,8 @@ fn dissect_other_payload<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
 #[inline]
 fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Reason> {
     let header = bytes.first_chunk::<20>().ok_or(Reason::Truncated)?;
-    let [
-        first,
-        traffic_class,
-        l0,
-        l1,
-        id0,
-        id1,
-        f0,
-        f1,
-        hop_limit,
-        protocol,
-        _,
-        _,
-        s0,
-        s1,
-        s2,
-        s3,
-        d0,
-        d1,
-        d2,
-        d3,
-    ] = *header;
+    let [first, traffic_class, l0, l1, id0, id1, f0, f1, hop_limit, protocol, _, _, addresses @ ..] = *header;
+    let [s0, s1, s2, s3, d0, d1, d2, d3] = addresses;
     let header_length = u32::from(first & 0x0f) * 4;
     if first >> 4 != 4 || header_length < 20 {
         return Err(Reason::Malformed);
@@ -131,9 +111,8 @@ fn ipv6(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
         length => u32::from(length),
     };
     let ip_length = 40 + length;
-    let (source, destination) = addresses.split_at(16);
-    let address = |bytes: &[u8]| bytes.first_chunk().copied().map(Address::v6).ok_or(Reason::Malformed);
-    let (source, destination) = (address(source)?, address(destination)?);
+    let ([source, destination], _) = addresses.as_chunks() else { return Err(Reason::Malformed) };
+    let (source, destination) = (Address::v6(*source), Address::v6(*destination));
     let payload = captured_payload(bytes, 40, ip_length)?;
     let congestion_experienced = v1 & 0x30 == 0x30;
     let chain = skip_extension_headers(*next_header, payload)?;

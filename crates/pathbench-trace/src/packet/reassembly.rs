@@ -130,10 +130,6 @@ enum Insertion {
 }
 
 impl Reassembly {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     pub fn discarded(&self) -> Discarded {
         self.discarded
     }

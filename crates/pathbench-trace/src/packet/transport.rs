@@ -114,10 +114,7 @@ fn icmpv6<'a>(ip: &IpPacket<'a>) -> Result<PacketHeaders<'a>, Reason> {
     if first >> 4 != 6 {
         return Err(Reason::Malformed);
     }
-    let (source, destination) = addresses.split_at(16);
-    let (Some(source), Some(destination)) = (source.first_chunk(), destination.first_chunk()) else {
-        return Err(Reason::Malformed);
-    };
+    let ([source, destination], _) = addresses.as_chunks() else { return Err(Reason::Malformed) };
     let chain = skip_extension_headers(*next_header, rest)?;
     if chain.fragment.is_some_and(|(offset, ..)| offset != 0) {
         return Err(Reason::Icmp);

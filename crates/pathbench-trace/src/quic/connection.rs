@@ -157,11 +157,11 @@ impl Connection {
     }
 
     pub(super) fn direction(&mut self, context: PacketContext) -> Option<&mut Direction> {
-        self.paths.get_mut(context.path)?.directions.get_mut(context.side)
+        Some(&mut self.paths.get_mut(context.path)?.directions[context.side])
     }
 
     pub(super) fn learn_id(&mut self, side: usize, id: ConnectionId, path: u32) {
-        let Some(ids) = self.ids.get_mut(side) else { return };
+        let ids = &mut self.ids[side];
         if ids.iter().any(|known| known.0 == id) {
             return;
         }
@@ -170,9 +170,7 @@ impl Connection {
             self.id_changes.push(IdChange { side, id: old, added: false });
         }
         ids.push((id, path));
-        if let Some(length) = self.id_length.get_mut(side) {
-            length.get_or_insert(id.len());
-        }
+        self.id_length[side].get_or_insert(id.len());
         self.id_changes.push(IdChange { side, id, added: true });
     }
 

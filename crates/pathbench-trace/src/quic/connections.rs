@@ -1,6 +1,6 @@
 //! Which UDP packet belongs to which connection.
 
-use super::connection::{CLIENT, Connection, PacketContext, SERVER, Scratch};
+use super::connection::{CLIENT, Connection, PacketContext, Scratch};
 use super::datagram::open;
 use super::header::{ConnectionId, Header, Long, LongType, is_plausible_version, parse};
 use super::keylog::Keylog;
@@ -74,10 +74,8 @@ impl Quic {
         let since_start = time_ns.saturating_sub(connection.start_ns);
         if let Some(path) = connection.paths.get_mut(path) {
             path.end_ns = path.end_ns.max(time_ns);
-            if let Some(direction) = path.directions.get_mut(side) {
-                let marked = packet.congestion_experienced;
-                direction.add(since_start, packet.ip_length, udp.payload_length, marked);
-            }
+            let marked = packet.congestion_experienced;
+            path.directions[side].add(since_start, packet.ip_length, udp.payload_length, marked);
         }
         connection.datagram(context, udp.payload, &self.keylog, &mut self.scratch);
         let changes = std::mem::take(&mut connection.id_changes);
@@ -142,7 +140,7 @@ impl Quic {
 
     /// Whether the packet has a connection id that the receiver of the flow chose.
     fn is_to(&self, id: u64, side: usize, packet: &[u8]) -> bool {
-        let ids = self.live.get(&id).and_then(|connection| connection.ids.get(1 - side));
+        let ids = self.live.get(&id).map(|connection| &connection.ids[1 - side]);
         let after = packet.get(1..).unwrap_or_default();
         ids.is_some_and(|ids| {
             ids.iter().any(|(known, _)| !known.is_empty() && after.starts_with(known.as_slice()))
@@ -303,5 +301,3 @@ impl Quic {
 fn undirected(flow: Flow) -> Flow {
     (flow.0.min(flow.1), flow.0.max(flow.1))
 }
-
-const _: () = assert!(CLIENT == 0 && SERVER == 1);

@@ -65,7 +65,7 @@ impl Connection {
     /// Of a GSO packet that was captured before its segmentation: each segment begins with the same connection id.
     fn segment_length(&self, side: usize, packet: &[u8]) -> usize {
         let whole = packet.len().max(1);
-        let id = self.id_length.get(1 - side).copied().flatten().filter(|&length| length >= MIN_REPEATED_ID);
+        let id = self.id_length[1 - side].filter(|&length| length >= MIN_REPEATED_ID);
         let Some(id) = id.filter(|_| whole > MAX_ETHERNET).and_then(|length| packet.get(1..)?.get(..length))
         else {
             return whole;
@@ -96,7 +96,7 @@ impl Connection {
             self.version = long.version;
             self.learn_id(context.side, long.source, 0);
             self.crypto_frames(context.side, space, &scratch.payload, keylog);
-        } else if self.id_length.get(context.side).is_some_and(Option::is_none) {
+        } else if self.id_length[context.side].is_none() {
             self.learn_id(context.side, long.source, 0);
         }
     }
@@ -114,17 +114,14 @@ impl Connection {
         } else {
             self.handshake.as_ref()
         };
-        let keys = keys?.get(side)?;
-        let expected = self.expected.get_mut(space)?.get_mut(side)?;
-        let number = open(keys, long, *expected, scratch)?;
+        let expected = &mut self.expected[space][side];
+        let number = open(&keys?[side], long, *expected, scratch)?;
         *expected = (*expected).max(number + 1);
         Some(())
     }
 
     fn crypto_frames(&mut self, side: usize, space: usize, payload: &[u8], keylog: &Keylog) {
-        let Some(stream) = self.crypto.get_mut(space).and_then(|streams| streams.get_mut(side)) else {
-            return;
-        };
+        let stream = &mut self.crypto[space][side];
         let mut added = false;
         for frame in QuicFrames::new(payload) {
             if let QuicFrame::Crypto { offset, data } = frame {
@@ -147,8 +144,8 @@ impl Connection {
     }
 
     fn hello(&mut self, side: usize, space: usize, hello: Hello, keylog: &Keylog) {
-        if let Some(parameters) = self.parameters.get_mut(side).filter(|_| hello.parameters.is_some()) {
-            parameters.clone_from(&hello.parameters);
+        if hello.parameters.is_some() {
+            self.parameters[side].clone_from(&hello.parameters);
         }
         match (side, space) {
             (CLIENT, _) => {

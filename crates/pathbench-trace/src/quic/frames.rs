@@ -159,8 +159,7 @@ fn stream<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<QuicFrame<'a>> {
 /// RFC 9000, section 19.15, from the sequence number on.
 fn new_connection_id<'a>(reader: &mut Reader<'a>, path: u64) -> Option<QuicFrame<'a>> {
     skip_varints(reader, 2)?;
-    let length = usize::from(reader.u8()?);
-    let id = ConnectionId::new(reader.take(length)?)?;
+    let id = ConnectionId::new(reader.u8_bytes()?)?;
     reader.take(16)?;
     Some(QuicFrame::NewConnectionId { path, id })
 }

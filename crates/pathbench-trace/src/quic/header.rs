@@ -113,6 +113,17 @@ impl Long<'_> {
 }
 
 /// Reads the first packet of a datagram, and returns the rest: coalesced packets (RFC 9000, section 12.2).
+///
+/// ```rust
+/// use pathbench_trace::quic::header::{Header, LongType, VERSION_1, parse};
+///
+/// // Initial packet: version 1, connection ids of two bytes and one byte, no token, 4 bytes of packet number and payload.
+/// let datagram = [0xc0, 0, 0, 0, 1, 2, 0xab, 0xcd, 1, 0xef, 0, 4, 1, 2, 3, 4];
+/// let Some((Header::Long(packet), rest)) = parse(&datagram) else { panic!("a long header") };
+/// assert_eq!((packet.version, packet.long_type), (VERSION_1, LongType::Initial));
+/// assert_eq!((packet.destination.to_string(), packet.source.to_string()), ("abcd".to_owned(), "ef".to_owned()));
+/// assert_eq!((packet.length, packet.number_offset, rest.len()), (16, 12, 0));
+/// ```
 pub fn parse(datagram: &[u8]) -> Option<(Header<'_>, &[u8])> {
     let mut reader = Reader(datagram);
     let first = reader.u8()?;
@@ -120,10 +131,8 @@ pub fn parse(datagram: &[u8]) -> Option<(Header<'_>, &[u8])> {
         return Some((Header::Short { packet: datagram }, &[]));
     }
     let version = reader.u32()?;
-    let length = usize::from(reader.u8()?);
-    let destination = ConnectionId::new(reader.take(length)?)?;
-    let length = usize::from(reader.u8()?);
-    let source = ConnectionId::new(reader.take(length)?)?;
+    let destination = ConnectionId::new(reader.u8_bytes()?)?;
+    let source = ConnectionId::new(reader.u8_bytes()?)?;
     if version == 0 {
         let versions = reader.0;
         let complete = !versions.is_empty() && versions.len() % 4 == 0;

@@ -57,7 +57,7 @@ impl Keylog {
         }
         let secrets = self.connections.entry(random).or_default();
         let level = if is_traffic { &mut secrets.traffic } else { &mut secrets.handshake };
-        *level.get_mut(side)? = Some(secret);
+        level[side] = Some(secret);
         Some(())
     }
 

@@ -61,6 +61,18 @@ impl<'a> Reader<'a> {
         Some(value)
     }
 
+    /// Bytes behind their length in one byte.
+    pub(crate) fn u8_bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.u8()?;
+        self.take(length.into())
+    }
+
+    /// Bytes behind their length in two bytes.
+    pub(crate) fn u16_bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.u16()?;
+        self.take(length.into())
+    }
+
     /// Bytes behind their length as a variable-length integer.
     pub(crate) fn varint_bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.varint()?).ok()?;

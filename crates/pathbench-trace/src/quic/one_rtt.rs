@@ -4,6 +4,7 @@ use super::connection::{Connection, PacketContext, Scratch, Signal};
 use super::frames::{QuicFrame, QuicFrames};
 use super::header::ConnectionId;
 use super::keys;
+use super::path::Path;
 
 /// Path ids with packet numbers of their own.
 const MAX_PATH_IDS: usize = 256;
@@ -16,7 +17,7 @@ impl Connection {
     /// Counts the packet, and reads its frames if it can be decrypted.
     pub(super) fn short(&mut self, context: PacketContext, packet: &[u8], scratch: &mut Scratch) {
         self.counts.one_rtt += 1;
-        if self.one_rtt.get(context.side).is_none_or(Option::is_none) {
+        if self.one_rtt[context.side].is_none() {
             return;
         }
         match self.decrypt(context.side, packet, scratch) {
@@ -38,11 +39,10 @@ impl Connection {
     /// Path id and packet number; the frames are in `scratch.payload`.
     fn decrypt(&mut self, side: usize, packet: &[u8], scratch: &mut Scratch) -> Option<(u32, u64)> {
         let after = packet.get(1..)?;
-        let destinations = self.ids.get(1 - side)?;
+        let destinations = &self.ids[1 - side];
         let known = destinations.iter().find(|(id, _)| after.starts_with(id.as_slice()) && !id.is_empty());
-        let length =
-            known.map_or(self.id_length.get(1 - side).copied().flatten(), |(id, _)| Some(id.len()))?;
-        let spaces = self.spaces.get(side)?;
+        let length = known.map_or(self.id_length[1 - side], |(id, _)| Some(id.len()))?;
+        let spaces = &self.spaces[side];
         let guesses: Vec<u32> = match known {
             Some(&(_, path)) => vec![path],
             None => [0]
@@ -51,7 +51,7 @@ impl Connection {
                 .take(MAX_GUESSES)
                 .collect(),
         };
-        let keys = self.one_rtt.get_mut(side)?.as_mut()?;
+        let keys = self.one_rtt[side].as_mut()?;
         let unprotected = keys.unprotect(packet, 1 + length, &mut scratch.header)?;
         let header = 1 + length + unprotected.number_length;
         let (path, number) = guesses.into_iter().find_map(|path| {
@@ -67,7 +67,7 @@ impl Connection {
     }
 
     fn is_duplicate(&mut self, side: usize, path_id: u32, number: u64) -> bool {
-        let Some(spaces) = self.spaces.get_mut(side) else { return false };
+        let spaces = &mut self.spaces[side];
         if spaces.len() < MAX_PATH_IDS || spaces.contains_key(&path_id) {
             return spaces.entry(path_id).or_default().is_duplicate(number);
         }
@@ -85,7 +85,7 @@ impl Connection {
             match frame {
                 QuicFrame::Ack { path, largest, .. } => self.acknowledge(context, path, largest),
                 QuicFrame::Stream { id, offset, length, .. } => {
-                    again |= self.stream(context, id, offset, length)
+                    again |= self.stream(context, id, offset, length);
                 }
                 QuicFrame::Datagram { length } => self.new_data(context, length),
                 QuicFrame::NewConnectionId { path, id } => {
@@ -94,20 +94,12 @@ impl Connection {
                     }
                 }
                 QuicFrame::PathAbandon { path, error } => {
-                    for known in self.paths.iter_mut().filter(|known| known.id.map(u64::from) == Some(path)) {
-                        known.abandoned = true;
-                    }
-                    self.signal(
-                        context,
-                        "path-abandon",
-                        Some(path),
-                        Some(format!("path {path}, error {error:#x}")),
-                    );
+                    self.paths_with_id(path).for_each(|known| known.abandoned = true);
+                    let detail = format!("path {path}, error {error:#x}");
+                    self.signal(context, "path-abandon", Some(path), Some(detail));
                 }
                 QuicFrame::PathStatus { path, backup } => {
-                    for known in self.paths.iter_mut().filter(|known| known.id.map(u64::from) == Some(path)) {
-                        known.backup = Some(backup);
-                    }
+                    self.paths_with_id(path).for_each(|known| known.backup = Some(backup));
                     let kind = if backup { "path-status-backup" } else { "path-status-available" };
                     self.signal(context, kind, Some(path), Some(format!("path {path}")));
                 }
@@ -124,26 +116,29 @@ impl Connection {
         if let Some(direction) = self.direction(context) {
             direction.retransmitted_packets += u64::from(again);
         }
-        if let Some(space) = self.spaces.get_mut(context.side).and_then(|spaces| spaces.get_mut(&path_id)) {
+        if let Some(space) = self.spaces[context.side].get_mut(&path_id) {
             space.sent(number, context.time_ns, context.path, eliciting);
         }
+    }
+
+    fn paths_with_id(&mut self, id: u64) -> impl Iterator<Item = &mut Path> {
+        self.paths.iter_mut().filter(move |path| path.id.map(u64::from) == Some(id))
     }
 
     /// A round trip from the largest acknowledged packet (RFC 9002, section 5.1).
     fn acknowledge(&mut self, context: PacketContext, path_id: u64, largest: u64) {
         let Ok(path_id) = u32::try_from(path_id) else { return };
         let sender = 1 - context.side;
-        let space = self.spaces.get_mut(sender).and_then(|spaces| spaces.get_mut(&path_id));
+        let space = self.spaces[sender].get_mut(&path_id);
         let Some((sent_ns, path)) = space.and_then(|space| space.acknowledged(largest)) else { return };
-        if let Some(direction) = self.paths.get_mut(path).and_then(|path| path.directions.get_mut(sender)) {
-            direction.rtt_sample(context.time_ns.saturating_sub(sent_ns));
+        if let Some(path) = self.paths.get_mut(path) {
+            path.directions[sender].rtt_sample(context.time_ns.saturating_sub(sent_ns));
         }
     }
 
     /// Whether the packet repeats bytes.
     fn stream(&mut self, context: PacketContext, id: u64, offset: u64, length: u64) -> bool {
-        let Some(streams) = self.streams.get_mut(context.side) else { return false };
-        let carried = streams.carry(id, offset, length, context.path as u16);
+        let carried = self.streams[context.side].carry(id, offset, length, context.path as u16);
         if let Some(direction) = self.direction(context) {
             direction.stream_bytes += length;
             direction.retransmitted_bytes += carried.same_path;

@@ -63,12 +63,8 @@ pub(super) fn shift(connection: &mut TracedConnection, seconds: f64) {
     }
 }
 
-fn sent_by(path: &Path, side: usize) -> Option<&Direction> {
-    path.directions.get(side)
-}
-
 fn direction(connection: &Connection, side: usize) -> ConnectionDirection {
-    let directions = || connection.paths.iter().filter_map(|path| sent_by(path, side));
+    let directions = || connection.paths.iter().map(|path| &path.directions[side]);
     let sum = |figure: fn(&Direction) -> u64| directions().map(figure).sum::<u64>();
     let mut goodput = Windows::default();
     directions().for_each(|direction| goodput.merge(&direction.goodput));
@@ -83,12 +79,8 @@ fn direction(connection: &Connection, side: usize) -> ConnectionDirection {
 }
 
 fn subflow(id: u32, path: &Path, connection: &Connection, seconds: &impl Fn(u64) -> f64) -> TracedSubflow {
-    let rtt = |side| sent_by(path, side).and_then(|direction| direction.rtt.distribution());
-    let figures = |side| {
-        sent_by(path, side)
-            .map(|direction| subflow_direction(direction, connection.counts.decrypted > 0))
-            .unwrap_or_default()
-    };
+    let rtt = |side: usize| path.directions[side].rtt.distribution();
+    let figures = |side: usize| subflow_direction(&path.directions[side], connection.counts.decrypted > 0);
     TracedSubflow {
         id,
         client: Some(path.client.into()),
@@ -156,10 +148,13 @@ fn handshake_rtt_ms(connection: &Connection) -> Option<f64> {
 
 fn quic(connection: &Connection) -> TracedQuic {
     let ids = |side: usize| -> Vec<String> {
-        let ids = connection.ids.get(side).map(Vec::as_slice).unwrap_or_default();
-        ids.iter().map(|(id, _): &(ConnectionId, u32)| id.to_string()).take(SHOWN_IDS).collect()
+        connection.ids[side]
+            .iter()
+            .map(|(id, _): &(ConnectionId, u32)| id.to_string())
+            .take(SHOWN_IDS)
+            .collect()
     };
-    let max_path_id = |side: usize| connection.parameters.get(side)?.as_ref()?.initial_max_path_id;
+    let max_path_id = |side: usize| connection.parameters[side].as_ref()?.initial_max_path_id;
     let counts = connection.counts;
     let chosen = if connection.alpn.is_empty() { &connection.offered_alpn } else { &connection.alpn };
     TracedQuic {

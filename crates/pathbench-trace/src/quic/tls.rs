@@ -54,11 +54,6 @@ impl CryptoStream {
             Some((kind, reader.take(length as usize)?))
         })
     }
-
-    /// Frees the bytes when they are of no use any more.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
 }
 
 /// Handshake types (RFC 8446, section 4).
@@ -83,33 +78,33 @@ pub struct TransportParameters {
     /// draft-ietf-quic-multipath, section 2.1.
     pub initial_max_path_id: Option<u64>,
     pub max_idle_timeout_ms: Option<u64>,
-    pub ack_delay_exponent: Option<u64>,
     /// Connection id of the server's preferred address, sequence number 1 (RFC 9000, section 5.1.1).
     pub preferred_connection_id: Option<Vec<u8>>,
 }
 
 pub fn client_hello(body: &[u8]) -> Option<Hello> {
     let mut reader = Reader(body);
-    reader.u16()?;
-    let mut hello = Hello { random: reader.take(32)?.try_into().ok()?, ..Hello::default() };
-    let session = usize::from(reader.u8()?);
-    reader.take(session)?;
-    let suites = usize::from(reader.u16()?);
-    reader.take(suites)?;
-    let compression = usize::from(reader.u8()?);
-    reader.take(compression)?;
+    let mut hello = hello_start(&mut reader)?;
+    // Cipher suites and compression methods.
+    reader.u16_bytes()?;
+    reader.u8_bytes()?;
     extensions(&mut reader, &mut hello)?;
     Some(hello)
 }
 
 pub fn server_hello(body: &[u8]) -> Option<Hello> {
     let mut reader = Reader(body);
-    reader.u16()?;
-    let mut hello = Hello { random: reader.take(32)?.try_into().ok()?, ..Hello::default() };
-    let session = usize::from(reader.u8()?);
-    reader.take(session)?;
+    let mut hello = hello_start(&mut reader)?;
     hello.cipher_suite = Some(reader.u16()?);
     Some(hello)
+}
+
+/// Version, random and session id.
+fn hello_start(reader: &mut Reader<'_>) -> Option<Hello> {
+    reader.u16()?;
+    let random = reader.take(32)?.try_into().ok()?;
+    reader.u8_bytes()?;
+    Some(Hello { random, ..Hello::default() })
 }
 
 pub fn encrypted_extensions(body: &[u8]) -> Option<Hello> {
@@ -119,12 +114,10 @@ pub fn encrypted_extensions(body: &[u8]) -> Option<Hello> {
 }
 
 fn extensions(reader: &mut Reader<'_>, hello: &mut Hello) -> Option<()> {
-    let length = usize::from(reader.u16()?);
-    let mut reader = Reader(reader.take(length)?);
+    let mut reader = Reader(reader.u16_bytes()?);
     while !reader.is_empty() {
         let kind = reader.u16()?;
-        let length = usize::from(reader.u16()?);
-        let body = reader.take(length)?;
+        let body = reader.u16_bytes()?;
         match kind {
             0 => hello.server_name = server_name(body).or(hello.server_name.take()),
             16 => hello.alpn = alpn(body).unwrap_or_default(),
@@ -141,9 +134,8 @@ fn server_name(body: &[u8]) -> Option<String> {
     let mut reader = Reader(body);
     reader.u16()?;
     let kind = reader.u8()?;
-    let length = usize::from(reader.u16()?);
-    let name = reader.take(length)?;
-    (kind == 0 && length <= 255).then(|| printable(name))
+    let name = reader.u16_bytes()?;
+    (kind == 0 && name.len() <= 255).then(|| printable(name))
 }
 
 /// RFC 7301, section 3.1.
@@ -152,8 +144,7 @@ fn alpn(body: &[u8]) -> Option<Vec<String>> {
     reader.u16()?;
     let mut names = Vec::new();
     while !reader.is_empty() && names.len() < MAX_NAMES {
-        let length = usize::from(reader.u8()?);
-        names.push(printable(reader.take(length)?));
+        names.push(printable(reader.u8_bytes()?));
     }
     Some(names)
 }
@@ -173,13 +164,11 @@ pub fn transport_parameters(body: &[u8]) -> Option<TransportParameters> {
         let number = || Reader(value).varint();
         match id {
             0x01 => parameters.max_idle_timeout_ms = number(),
-            0x0a => parameters.ack_delay_exponent = number(),
             // Two addresses and ports precede the connection id.
             0x0d => {
                 let mut value = Reader(value);
                 value.take(4 + 2 + 16 + 2)?;
-                let length = usize::from(value.u8()?);
-                parameters.preferred_connection_id = Some(value.take(length)?.to_vec());
+                parameters.preferred_connection_id = Some(value.u8_bytes()?.to_vec());
             }
             0x3e => parameters.initial_max_path_id = number(),
             _ => {}

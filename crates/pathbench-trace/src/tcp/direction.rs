@@ -1,6 +1,7 @@
 //! One direction of a TCP flow.
 
-use super::Sizes;
+use super::position::nearest_position;
+use super::sizes::Sizes;
 use crate::coverage::Coverage;
 use crate::histogram::DurationHistogram;
 use crate::series::Windows;
@@ -21,7 +22,6 @@ pub struct FlowDirection {
     pub started: bool,
     pub syn_captured: bool,
     pub fin: bool,
-    pub hop_limit: u8,
     /// Position after the highest byte captured.
     pub next: u64,
     /// Highest position that the peer has acknowledged.
@@ -114,9 +114,7 @@ impl FlowDirection {
     /// Position of a sequence number, the nearest to the highest captured.
     #[inline]
     pub fn position(&self, sequence: u32) -> u64 {
-        let near = self.next.max(self.acknowledged);
-        let distance = sequence.wrapping_sub(self.origin.wrapping_add(near as u32)) as i32;
-        near.saturating_add_signed(i64::from(distance))
+        nearest_position(sequence.wrapping_sub(self.origin), self.next.max(self.acknowledged))
     }
 
     /// Sequence number of position 0, from the SYN.
@@ -196,13 +194,13 @@ impl FlowDirection {
         true
     }
 
-    /// Accounts for data that the connection had not carried before, `since_start_ns` after its start.
+    /// Accounts for data that the connection, which started at `start_ns`, had not carried before.
     #[inline]
-    pub fn new_data(&mut self, bytes: u64, time_ns: u64, since_start_ns: u64) {
+    pub fn new_data(&mut self, bytes: u64, time_ns: u64, start_ns: u64) {
         if bytes == 0 {
             return;
         }
-        self.goodput.add(since_start_ns, bytes);
+        self.goodput.add(time_ns.saturating_sub(start_ns), bytes);
         if self.last_new_ns != 0 {
             self.stall_ns = self.stall_ns.max(time_ns.saturating_sub(self.last_new_ns));
         }

@@ -89,7 +89,6 @@ impl Flow {
         }
         if !own.started {
             own.start(tcp.sequence, tcp.flags & SYN != 0);
-            own.hop_limit = packet.hop_limit;
         }
         if tcp.flags & (SYN | FIN | RST) != 0 {
             Self::control(&mut self.end, &mut self.handshake_ns, own, tcp.flags, time_ns);
@@ -133,10 +132,7 @@ impl Flow {
         time_ns: u64,
     ) {
         if flags & SYN != 0 {
-            let step = usize::from(flags & ACK != 0);
-            if handshake[step].is_none() {
-                handshake[step] = Some(time_ns);
-            }
+            handshake[usize::from(flags & ACK != 0)].get_or_insert(time_ns);
         }
         if flags & FIN != 0 {
             own.fin = true;

@@ -2,10 +2,12 @@
 
 mod direction;
 mod flow;
+mod position;
 mod sizes;
 
 pub use direction::{Arrival, FlowDirection};
 pub use flow::{Flow, FlowEnd, TooBig};
+pub use position::nearest_position;
 pub use sizes::Sizes;
 
 /// FIN (RFC 9293, section 3.1).

@@ -3,7 +3,7 @@
 use pathbench_trace::mptcp::checksum::Checksums;
 use pathbench_trace::mptcp::keys::{self, Key};
 use pathbench_trace::mptcp::options::{DataSequence, Join, MptcpOption, parse, widen};
-use pathbench_trace::packet::{Address, FlowEndpoint};
+use pathbench_trace::packet::Address;
 use proptest::prelude::*;
 
 /// An option of `length` bytes; bytes after the fourth are 1, 2, 3, …
@@ -243,7 +243,6 @@ fn recorded_checksums_are_verified() {
     assert!(client.verified >= 12 && server.verified >= 1, "{} and {}", client.verified, server.verified);
     let [altered, _] = replay(usize::MAX, true);
     assert_eq!((altered.verified, altered.wrong, altered.unverifiable), (client.verified - 1, 1, 0));
-    assert!(altered.first_wrong.is_some());
     let [cut, _] = replay(100, false);
     assert_eq!(cut.wrong, 0);
     assert_eq!(cut.verified + cut.unverifiable, client.verified);
@@ -279,8 +278,6 @@ fn keys_of_known_hashes() {
         assert_eq!(keys::join_syn_ack_hmac(version, initiator, responder), syn_ack);
         assert_eq!(keys::join_ack_hmac(version, initiator, responder), ack);
     }
-    let endpoint = FlowEndpoint { address: Address::v4([192, 0, 2, 1]), port: 0 };
-    assert_eq!(keys::add_address_hmac(Key(1), Key(2), 7, endpoint), ADD_ADDRESS);
 }
 
 proptest! {
@@ -319,4 +316,3 @@ const HMACS: [(u8, u64, [u8; 20]); 2] = [
         [229, 197, 38, 94, 248, 119, 229, 148, 56, 188, 108, 147, 78, 161, 9, 168, 251, 24, 173, 104],
     ),
 ];
-const ADD_ADDRESS: u64 = 0xfea1_d0e2_344e_c1d5;

@@ -299,7 +299,7 @@ fn fragments_in_all_orders() {
     for v6 in [false, true] {
         let parts = fragments(v6, &udp_datagram(&content), 24);
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-            let mut reassembly = Reassembly::new();
+            let mut reassembly = Reassembly::default();
             assert_eq!(push(&mut reassembly, &parts[order[0]]), None);
             // An exact duplicate.
             assert_eq!(push(&mut reassembly, &parts[order[0]]), None);
@@ -316,7 +316,7 @@ fn extension_headers_behind_the_fragment_header_are_reassembled() {
     let original = join(&[&[6, 0, 1, 4, 0, 0, 0, 0], &tcp_segment()]);
     let first = ipv6(44, &join(&[&[60, 0, 0, 1, 0, 0, 0, 9], &original[..24]]));
     let last = ipv6(44, &join(&[&[60, 0, 0, 24, 0, 0, 0, 9], &original[24..]]));
-    let mut reassembly = Reassembly::new();
+    let mut reassembly = Reassembly::default();
     assert_eq!(push(&mut reassembly, &last), None);
     let datagram = push(&mut reassembly, &first).unwrap();
     let Dissected::Packet(packet) = datagram.dissect() else { panic!() };
@@ -330,13 +330,13 @@ fn overlapping_fragments_discard_the_datagram_and_its_later_fragments() {
     for v6 in [false, true] {
         let parts = fragments(v6, &udp_datagram(&[1; 60]), 24);
         let other = fragments(v6, &udp_datagram(&[1; 60]), 32);
-        let mut reassembly = Reassembly::new();
+        let mut reassembly = Reassembly::default();
         for part in [&parts[0], &other[0], &parts[1], &parts[2]] {
             assert_eq!(push(&mut reassembly, part), None);
         }
         assert_eq!(reassembly.discarded().overlapping, 1);
         let other = fragments(v6, &udp_datagram(&[2; 60]), 24);
-        let mut reassembly = Reassembly::new();
+        let mut reassembly = Reassembly::default();
         for part in [&parts[1], &other[1], &parts[0], &parts[2]] {
             assert_eq!(push(&mut reassembly, part), None);
         }
@@ -348,7 +348,7 @@ fn overlapping_fragments_discard_the_datagram_and_its_later_fragments() {
 fn a_snapped_fragment_ends_the_captured_bytes() {
     let content: Vec<u8> = (0..60).collect();
     let parts = fragments(false, &udp_datagram(&content), 24);
-    let mut reassembly = Reassembly::new();
+    let mut reassembly = Reassembly::default();
     push(&mut reassembly, &parts[0]);
     push(&mut reassembly, &parts[1][..30]);
     let datagram = push(&mut reassembly, &parts[2]).unwrap();
@@ -357,7 +357,7 @@ fn a_snapped_fragment_ends_the_captured_bytes() {
 
 #[test]
 fn the_oldest_datagram_is_evicted_and_incomplete_ones_time_out() {
-    let mut reassembly = Reassembly::new();
+    let mut reassembly = Reassembly::default();
     let parts = fragments(false, &udp_datagram(&[1; 60]), 64);
     for identification in 0..257 {
         let part = Fragment { identification, ..fragment(&parts[0]) };
@@ -373,7 +373,7 @@ fn the_oldest_datagram_is_evicted_and_incomplete_ones_time_out() {
 
 #[test]
 fn fragments_have_at_most_8_mib() {
-    let mut reassembly = Reassembly::new();
+    let mut reassembly = Reassembly::default();
     let bytes = vec![0; 65_528];
     let frame = ipv4(17, 0x2000, &[0; 8]);
     let part = Fragment { payload: &bytes, payload_length: 65_528, ..fragment(&frame) };
@@ -442,7 +442,7 @@ proptest! {
 
     #[test]
     fn arbitrary_fragments(parts in prop::collection::vec((0..6_u16, 1..4_usize, any::<bool>()), 0..40)) {
-        let mut reassembly = Reassembly::new();
+        let mut reassembly = Reassembly::default();
         for (offset, units, more) in parts {
             let frame = ipv4(17, offset | if more { 0x2000 } else { 0 }, &vec![0; units * 8]);
             if let Dissected::Fragment(fragment) = dissect(link::RAW, &frame, frame.len() as u32)

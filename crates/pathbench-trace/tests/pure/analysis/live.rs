@@ -3,7 +3,8 @@
 use crate::wire::{CLIENT, Capture, SECOND, Subflow, document};
 use pathbench_record::trace::TraceDocument;
 use pathbench_trace::analysis::{AnalysisParameters, LiveAnalysis};
-use pathbench_trace::capture::{CaptureReader, InterfaceDescription, LINK_TYPE_RAW};
+use pathbench_trace::capture::{CaptureReader, InterfaceDescription};
+use pathbench_trace::packet::link;
 use pathbench_trace::quic::Quic;
 
 /// Most connections with details.
@@ -34,7 +35,7 @@ fn live(names: &[&str]) -> LiveAnalysis {
         (
             name.clone(),
             InterfaceDescription {
-                link_type: LINK_TYPE_RAW,
+                link_type: link::RAW,
                 name: Some(name),
                 ..InterfaceDescription::default()
             },

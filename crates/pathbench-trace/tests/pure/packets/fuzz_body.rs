@@ -5,7 +5,7 @@ use pathbench_trace::packet::{Dissected, TransportHeader, dissect, tcp_options};
 
 /// Input: frames, each with link type (2 bytes), captured length (1) and bytes that the capture left out (1) before it.
 pub(crate) fn run(mut input: &[u8]) {
-    let mut reassembly = Reassembly::new();
+    let mut reassembly = Reassembly::default();
     let mut time_ns = 0;
     while let Some(([high, low, length, omitted], rest)) = input.split_first_chunk::<4>() {
         let (frame, rest) = rest.split_at(rest.len().min(usize::from(*length)));
