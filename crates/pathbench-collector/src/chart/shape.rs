@@ -1,8 +1,10 @@
 //! The shapes of charts: cumulative distributions, quartiles of groups, counts.
 
 use super::document::{Chart, Meta};
+use super::scene::{MOST_GROUPS, Scene};
 use super::table::{Cell, DataTable};
-use crate::columns::BucketHistogram;
+use crate::columns::{BucketHistogram, Dimension};
+use crate::facts::Bucket;
 use pathbench_record::text::{duration_ms, scaled, three_digits};
 use pathbench_record::time::rfc3339_from_unix;
 use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, Series};
@@ -56,7 +58,7 @@ impl Unit {
     }
 
     pub(super) fn cell(self, value: Option<f64>) -> Cell {
-        value.map_or(Cell::Absent, |value| Cell::Quantity(value, self.words(value)))
+        Cell::quantity(value, |value| self.words(value))
     }
 }
 
@@ -147,9 +149,31 @@ fn steps(values: &BucketHistogram) -> Vec<(f64, f64)> {
 
 /// One row of a chart of quartiles, with the values of each series.
 pub(super) struct Group {
-    pub(super) name: String,
-    pub(super) detail: String,
-    pub(super) values: Vec<BucketHistogram>,
+    name: String,
+    values: Vec<BucketHistogram>,
+}
+
+impl Group {
+    pub(super) fn new(name: &str, values: Vec<BucketHistogram>) -> Self {
+        Self { name: name.to_owned(), values }
+    }
+
+    /// One group for each value of a dimension; a series has the values of its columns.
+    pub(super) fn by_dimension(scene: &Scene, dimension: Dimension, series: &[Vec<&[Bucket]>]) -> Vec<Self> {
+        let range = (scene.least_agents(dimension), MOST_GROUPS);
+        let members = scene.columns.members(&scene.selection, dimension, range);
+        let mut values = vec![vec![BucketHistogram::default(); series.len()]; members.members.len()];
+        scene.columns.for_each_member(&scene.selection, &members, |row, member| {
+            for (values, columns) in values[member].iter_mut().zip(series) {
+                columns.iter().for_each(|column| values.add(column[row]));
+            }
+        });
+        members.members.iter().zip(values).map(|(member, values)| Self::new(&member.name, values)).collect()
+    }
+
+    fn detail(&self) -> String {
+        format!("n = {}", self.values.iter().map(BucketHistogram::total).sum::<u64>())
+    }
 }
 
 /// Medians with the middle half of the values, for each group and series.
@@ -178,7 +202,7 @@ pub(super) fn quartiles(
             table.rows.push(cells);
         }
     }
-    let rows = shown.iter().map(|group| (group.name.clone(), group.detail.clone())).collect();
+    let rows = shown.iter().map(|group| (group.name.clone(), group.detail())).collect();
     let axes = high.map(|high| (unit.axis_of_rows(high), Axis::Rows(rows)));
     let series = series.iter().zip(marks).filter(|(_, bars)| !bars.is_empty()).map(|((name, hue), bars)| {
         Series { name: (*name).to_owned(), hue: *hue, is_dashed: false, marks: Marks::Bars(bars) }
@@ -190,23 +214,34 @@ fn quartile_values(values: &BucketHistogram) -> Option<[f64; 3]> {
     Some([values.quantile(0.25)?, values.quantile(0.5)?, values.quantile(0.75)?])
 }
 
-/// Name, colour, and the values of each period with its start.
-pub(super) type Periods = (&'static str, Hue, Vec<(f64, BucketHistogram)>);
-
-/// Medians of consecutive periods. A period without values interrupts no line: the next point continues it.
-pub(super) fn course(meta: Meta, unit: Unit, span: Option<(f64, f64)>, series: Vec<Periods>) -> Chart {
+/// Medians of consecutive periods; each series has a name, a colour, and the values of its columns. A period without
+/// values interrupts no line: the next point continues it.
+pub(super) fn course(
+    scene: &Scene,
+    meta: Meta,
+    unit: Unit,
+    series: Vec<(&'static str, Hue, Vec<&[Bucket]>)>,
+) -> Chart {
     let mut table = DataTable::new([("series", "Transport"), ("day", "From"), ("n", "n")]);
     table.columns.extend(quantile_columns(unit));
+    let Some(period) = scene.period() else { return Chart::new(meta, 0, Plot::default(), table) };
+    let meta = meta.caption(&format!("Median of each {}.", days(period.days())));
     let (mut n, mut high) = (0, 0.0_f64);
     let mut drawn = Vec::new();
-    for (name, hue, periods) in series {
+    for (name, hue, columns) in series {
+        let mut values = vec![BucketHistogram::default(); period.count];
+        for column in columns {
+            scene
+                .columns
+                .for_each_period(&scene.selection, period, |row, index| values[index].add(column[row]));
+        }
         let mut points = Vec::new();
-        for (at_s, values) in periods {
-            let Some(median) = values.quantile(0.5) else { continue };
+        for (index, values) in values.iter().enumerate() {
+            let (at_s, Some(median)) = (period.start_s(index), values.quantile(0.5)) else { continue };
             points.push((at_s, median));
             (n, high) = (n + values.total(), high.max(median));
             let mut cells = vec![Cell::text(name), Cell::text(day(at_s)), Cell::Count(values.total())];
-            cells.extend(quantile_cells(&values, unit));
+            cells.extend(quantile_cells(values, unit));
             table.rows.push(cells);
         }
         if !points.is_empty() {
@@ -214,7 +249,8 @@ pub(super) fn course(meta: Meta, unit: Unit, span: Option<(f64, f64)>, series: V
             drawn.push(Series { name: name.to_owned(), hue, is_dashed: false, marks });
         }
     }
-    let axes = span.filter(|_| n > 0).map(|(first, last)| (Axis::Days(first, last), unit.axis_of_rows(high)));
+    let span = Axis::Days(period.start_s(0), period.start_s(period.count));
+    let axes = (n > 0).then(|| (span, unit.axis_of_rows(high)));
     Chart::new(meta, n, Plot { axes, series: drawn, ..Plot::default() }, table)
 }
 
@@ -246,6 +282,10 @@ pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, 
 fn capitalised(word: &str) -> String {
     let mut rest = word.chars();
     rest.next().into_iter().flat_map(char::to_uppercase).chain(rest).collect()
+}
+
+pub(super) fn days(days: u32) -> String {
+    if days == 1 { "day (UTC)".to_owned() } else { format!("{days} days (UTC)") }
 }
 
 /// `2026-10-25` of a Unix time in seconds.

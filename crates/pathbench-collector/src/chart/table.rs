@@ -1,5 +1,6 @@
 //! Tables as CSV and JSON.
 
+use pathbench_api::name::Name;
 use pathbench_record::text::is_deceptive;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -17,6 +18,15 @@ pub enum Cell {
 impl Cell {
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
+    }
+
+    pub fn from_name(name: Option<&Name>) -> Self {
+        name.map_or(Self::Absent, |name| Self::text(name.as_str()))
+    }
+
+    /// A number, and its words.
+    pub fn quantity(value: Option<f64>, words: impl Fn(f64) -> String) -> Self {
+        value.map_or(Self::Absent, |value| Self::Quantity(value, words(value)))
     }
 
     pub fn shown(&self) -> String {

@@ -1,8 +1,7 @@
 //! Figures by transport.
 
 use super::document::{Chart, Meta};
-use super::gain::days;
-use super::scene::{MOST_GROUPS, Scene};
+use super::scene::Scene;
 use super::shape::{Group, Unit, course, quartiles};
 use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::measure;
@@ -31,8 +30,7 @@ fn group(scene: &Scene, (pattern, name): (&str, &str), figure: &str) -> Option<G
         scene.columns.histogram(&scene.selection, scene.columns.figure(measure, *transport))
     };
     let values: Vec<BucketHistogram> = scene.transports.iter().map(of).collect();
-    let detail = format!("n = {}", values.iter().map(BucketHistogram::total).sum::<u64>());
-    Some(Group { name: name.to_owned(), detail, values })
+    Some(Group::new(name, values))
 }
 
 fn by_pattern(scene: &Scene, meta: Meta, unit: Unit, patterns: &[(&str, &str)], figure: &str) -> Chart {
@@ -74,36 +72,20 @@ pub(super) fn max_delay(scene: &Scene, meta: Meta) -> Chart {
 }
 
 pub(super) fn max_delay_by_kind(scene: &Scene, meta: Meta) -> Chart {
-    let members = scene.columns.members(&scene.selection, Dimension::Kind, (0, MOST_GROUPS));
-    let mut values = vec![vec![BucketHistogram::default(); scene.transports.len()]; members.members.len()];
     let measure = measure("interactive", "delay_max_ms").unwrap_or_default();
-    let columns: Vec<_> = scene.transports.iter().map(|one| scene.columns.figure(measure, *one)).collect();
-    scene.columns.for_each_member(&scene.selection, &members, |row, member| {
-        values[member].iter_mut().zip(&columns).for_each(|(values, column)| values.add(column[row]));
-    });
-    let groups = members.members.iter().zip(values).map(|(member, values)| Group {
-        name: member.name.clone(),
-        detail: format!("n = {}", values.iter().map(BucketHistogram::total).sum::<u64>()),
-        values,
-    });
+    let columns: Vec<_> =
+        scene.transports.iter().map(|one| vec![scene.columns.figure(measure, *one)]).collect();
+    let groups = Group::by_dimension(scene, Dimension::Kind, &columns);
     let words = "The larger of both directions. A result with networks of several kinds counts in each.";
     let meta = meta.caption(words).caption(BARS).x("maximum delay");
-    quartiles(meta, (Unit::Milliseconds, "Network"), &series(scene), &groups.collect::<Vec<_>>(), None)
+    quartiles(meta, (Unit::Milliseconds, "Network"), &series(scene), &groups, None)
 }
 
 pub(super) fn goodput_over_time(scene: &Scene, meta: Meta) -> Chart {
     let meta = meta.caption("Download goodput.").caption(MULTIPATH);
     let measure = measure("throughput-download", "goodput_mbps").unwrap_or_default();
-    let Some(period) = scene.period() else { return course(meta, Unit::Mbps, None, Vec::new()) };
-    let of = |transport: &Transport| {
-        let mut values = vec![BucketHistogram::default(); period.count];
-        let column = scene.columns.figure(measure, *transport);
-        scene.columns.for_each_period(&scene.selection, period, |row, index| values[index].add(column[row]));
-        let values = values.into_iter().enumerate();
-        let values = values.map(|(index, values)| (period.start_s(index), values)).collect();
-        (transport.name(), Hue::Transport(*transport), values)
-    };
-    let words = format!("Median of each {}.", days(period.days()));
-    let span = (period.start_s(0), period.start_s(period.count));
-    course(meta.caption(&words), Unit::Mbps, Some(span), scene.transports.iter().map(of).collect())
+    let series = scene.transports.iter().map(|transport| {
+        (transport.name(), Hue::Transport(*transport), vec![scene.columns.figure(measure, *transport)])
+    });
+    course(scene, meta, Unit::Mbps, series.collect())
 }

@@ -1,9 +1,8 @@
 //! Agents, networks and results: section II-C of the `MultipathTester` paper (De Coninck and Bonaventure, 2019).
 
 use super::document::{Chart, Meta};
-use super::gain::days;
 use super::scene::{MOST_GROUPS, Scene};
-use super::shape::{counts, day, percent};
+use super::shape::{counts, day, days, percent};
 use super::table::{Cell, DataTable};
 use crate::columns::Dimension;
 use pathbench_report::plot::{Axis, Hue, Marks, Plot, Series};

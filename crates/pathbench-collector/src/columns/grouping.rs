@@ -260,9 +260,4 @@ impl Columns {
             }
         });
     }
-
-    /// The agent of a row, as a number for a [`KeySet`].
-    pub fn agent_of(&self, row: usize) -> u32 {
-        self.agent[row]
-    }
 }

@@ -330,17 +330,6 @@ impl Columns {
         selection.for_each_of(column, |bucket| histogram.add(bucket));
         histogram
     }
-
-    /// The quotient of two columns, row by row.
-    pub fn ratios(&self, selection: &RowSelection, one: &[Bucket], other: &[Bucket]) -> BucketHistogram {
-        let mut histogram = BucketHistogram::default();
-        selection.for_each(|row| {
-            if one[row].is_present() && other[row].is_present() {
-                histogram.add(one[row].ratio_to(other[row]));
-            }
-        });
-        histogram
-    }
 }
 
 fn retain<T>(column: &mut Vec<T>, deleted: &[bool]) {

@@ -40,10 +40,15 @@ fn parse(text: &str) -> Option<Keys> {
     Some(Keys::new(&secret))
 }
 
+pub(super) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map(|()| bytes).map_err(|_| io::Error::other("the kernel gives no random bytes"))
+}
+
 /// Another collector may make it at the same time: the first one stays.
 fn make(path: &Path) -> io::Result<()> {
-    let mut secret = [0; 32];
-    SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("no random bytes"))?;
+    let secret: [u8; 32] = random_bytes()?;
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}", std::process::id()));
     let temporary = PathBuf::from(temporary);

@@ -12,7 +12,6 @@ use crate::raw::s3::{Location, S3};
 use crate::store::postgres::{Postgres, PostgresOptions};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Database, DatabaseMaintenance};
-use ring::rand::{SecureRandom as _, SystemRandom};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -83,7 +82,5 @@ fn raw_store(
 /// # Panics
 /// If the kernel gives no random bytes.
 fn random() -> [u8; 10] {
-    let mut bytes = [0; 10];
-    SystemRandom::new().fill(&mut bytes).unwrap_or_else(|_| panic!("the kernel gives no random bytes"));
-    bytes
+    secret::random_bytes().unwrap_or_else(|error| panic!("{error}"))
 }

@@ -107,7 +107,7 @@ impl Writer {
         if accepted {
             return Ok(receiver);
         }
-        self.shared.counters.refused();
+        self.shared.counters.count_refused();
         Err(NotWritten::Busy { retry_after: self.shared.options.retry_after })
     }
 
@@ -143,7 +143,7 @@ fn write_until_stopped(shared: &Shared, commit: &Commit) {
             batch.into_iter().map(|waiting| (waiting.group, waiting.answer)).unzip();
         let outcomes = write(shared, commit, &groups);
         for ((answer, outcome), group) in answers.into_iter().zip(outcomes).zip(&groups) {
-            shared.counters.answered(group, &outcome);
+            shared.counters.count_outcome(group, &outcome);
             // The client is gone: its repetition will find the results.
             drop(answer.send(outcome));
         }
@@ -194,13 +194,13 @@ fn guarded(
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            shared.counters.panicked();
+            shared.counters.count_panic();
             (shared.options.log)(&format!("a panic in the writer: {text}"));
             return None;
         }
     };
     let duration = shared.options.clock.monotonic().saturating_sub(started);
-    shared.counters.committed(&committed, duration);
+    shared.counters.count_commit(&committed, duration);
     if let Some(problem) = &committed.failure {
         (shared.options.log)(&format!("a commit failed: {problem}"));
     }

@@ -1,19 +1,17 @@
 //! One result: its tables, and its interactive report.
 
-use super::element::{table, time};
+use super::element::{name, table, time};
 use super::results::networks;
-use super::shell::{Answer, Problem, Shell, problem, secure};
+use super::shell::{Answer, Shell, problem, secure};
 use crate::chart::{Cell, DataTable};
 use crate::reader::answer::{read, typed};
-use crate::reader::query::{kind_name, mode_name};
+use crate::reader::query::{kind_name, mode_name, parse_id};
 use crate::reader::rows::summary;
 use crate::reader::{ResultReader, report as reports};
-use crate::refusal::Refusal;
 use crate::store::StoredResult;
 use crate::viewer::{View, Viewer};
 use axum::extract::{Path, State};
 use maud::{Markup, html};
-use pathbench_api::Uuid;
 use pathbench_api::summary::{GroupSummary, Summary};
 use pathbench_record::statistics::median;
 use pathbench_record::text::{duration_ms, three_digits};
@@ -21,20 +19,13 @@ use pathbench_report::html as report_page;
 use pathbench_report::quantity::{percent, rate};
 use std::sync::Arc;
 
-fn id(view: View, text: &str) -> Result<Uuid, Problem> {
-    Uuid::parse_str(text).map_err(|_| Problem(view, Refusal::not_found("no such result")))
-}
-
 pub(super) async fn page(
     State(reader): State<Arc<ResultReader>>,
     view: View,
     Path(text): Path<String>,
 ) -> Answer {
-    let id = id(view, &text)?;
-    let found =
-        read(&reader, move |reader| Ok(reader.result(view.viewer, id)?)).await.map_err(problem(view))?;
-    let missing = || Problem(view, Refusal::not_found("no such result"));
-    let result = found.ok_or_else(missing)?;
+    let id = parse_id(&text).map_err(problem(view))?;
+    let result = read(&reader, move |reader| reader.result(view.viewer, id)).await.map_err(problem(view))?;
     let title = format!("Result {id}");
     let content = html! {
         h1 { "Result" }
@@ -49,9 +40,6 @@ pub(super) async fn page(
 fn content(view: View, result: &StoredResult, summary: &Summary) -> Markup {
     let base = format!("{}/results/{}", view.prefix, result.id);
     let api = format!("{}/v1/results/{}", view.prefix, result.id);
-    let name = |name: &Option<pathbench_api::name::Name>| {
-        name.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)
-    };
     html! {
         p.lead { (mode_name(summary.mode)) ", " (summary.scenario) ", " (time(summary.started_ms)) " UTC" }
         div.actions {
@@ -63,9 +51,9 @@ fn content(view: View, result: &StoredResult, summary: &Summary) -> Markup {
         }
         dl {
             dt { "Id" } dd { (result.id) }
-            dt { "Server" } dd { (name(&summary.server)) }
+            dt { "Server" } dd { (name(summary.server.as_ref())) }
             dt { "Networks" } dd { (networks(summary)) }
-            dt { "Experiment" } dd { (name(&summary.experiment)) }
+            dt { "Experiment" } dd { (name(summary.experiment.as_ref())) }
             dt { "Received" } dd { (time(result.received_ms)) " UTC" }
             dt { "Linux" } dd { (summary.kernel) " " (summary.machine) }
             dt { "Pathbench" } dd { (summary.version) }
@@ -116,13 +104,13 @@ fn groups(groups: &[GroupSummary]) -> DataTable {
     let row = |group: &GroupSummary| {
         let mut row = vec![Cell::text(group.pattern.as_str()), Cell::text(group.label.as_str())];
         if has_variants {
-            row.push(group.variant.as_ref().map_or(Cell::Absent, |one| Cell::text(one.as_str())));
+            row.push(Cell::from_name(group.variant.as_ref()));
         }
         let of = |count: u32| Cell::Quantity(count.into(), format!("{count} of {}", group.runs));
         row.extend([of(group.valid), of(group.multipath_used)]);
         row.extend(names.iter().map(|name| {
             let found = group.figures.iter().find(|(one, _)| one.as_str() == *name);
-            found.map_or(Cell::Absent, |(_, value)| Cell::Quantity(*value, quantity(name, *value)))
+            Cell::quantity(found.map(|(_, value)| *value), |value| quantity(name, value))
         }));
         row
     };
@@ -141,19 +129,15 @@ fn heading(name: &str) -> String {
 fn network_table(summary: &Summary) -> DataTable {
     let mut table = headed(["Path", "Kind", "Operator", "Prefix", "Median share"]);
     for network in &summary.networks {
-        let text = |name: &Option<pathbench_api::name::Name>| {
-            name.as_ref().map_or(Cell::Absent, |name| Cell::text(name.as_str()))
-        };
         let multipath = summary.groups.iter().filter(|group| group.multipath_used > 0);
         let shares: Vec<f64> =
             multipath.filter_map(|group| group.shares.get(&network.path).copied()).collect();
-        let share = median(&shares).map_or(Cell::Absent, |part| Cell::Quantity(part, percent(part)));
         table.rows.push(vec![
             Cell::text(network.path.as_str()),
             Cell::text(kind_name(network.kind)),
-            text(&network.operator),
-            text(&network.prefix),
-            share,
+            Cell::from_name(network.operator.as_ref()),
+            Cell::from_name(network.prefix.as_ref()),
+            Cell::quantity(median(&shares), percent),
         ]);
     }
     table
@@ -175,7 +159,7 @@ fn reachability(summary: &Summary) -> DataTable {
             Cell::text(one.family.name()),
             Cell::text(one.port.to_string()),
             Cell::Text(outcome),
-            one.rtt_ms.map_or(Cell::Absent, |rtt| Cell::Quantity(rtt, duration_ms(rtt))),
+            Cell::quantity(one.rtt_ms, duration_ms),
         ]);
     }
     table
@@ -183,23 +167,20 @@ fn reachability(summary: &Summary) -> DataTable {
 
 fn handovers(summary: &Summary) -> DataTable {
     let mut table = headed(["Transport", "Reason", "Duration, last sent", "Duration, last received"]);
-    let duration = |ms: Option<f64>| ms.map_or(Cell::Absent, |ms| Cell::Quantity(ms, duration_ms(ms)));
     for one in &summary.handovers {
         table.rows.push(vec![
             Cell::text(one.transport.name()),
             Cell::text(one.reason.name().replace('-', " ")),
-            duration(one.duration_sent_ms),
-            duration(one.duration_received_ms),
+            Cell::quantity(one.duration_sent_ms, duration_ms),
+            Cell::quantity(one.duration_received_ms, duration_ms),
         ]);
     }
     table
 }
 
 fn pair(one: f64, other: f64) -> [Cell; 3] {
-    let ratio =
-        if other > 0.0 { Cell::Quantity(one / other, three_digits(one / other)) } else { Cell::Absent };
     let time = |ms| Cell::Quantity(ms, duration_ms(ms));
-    [time(one), time(other), ratio]
+    [time(one), time(other), Cell::quantity((other > 0.0).then(|| one / other), three_digits)]
 }
 
 fn delay_pairs(summary: &Summary) -> DataTable {
@@ -224,7 +205,7 @@ pub(super) async fn report(
     view: View,
     Path(text): Path<String>,
 ) -> Answer {
-    let id = id(view, &text)?;
+    let id = parse_id(&text).map_err(problem(view))?;
     let page = reports::page(&reader, view.viewer, id).await.map_err(problem(view))?;
     let mut response = typed("text/html; charset=utf-8", page);
     secure(response.headers_mut(), &format!("{}; frame-ancestors 'none'", report_page::policy()));

@@ -2,6 +2,7 @@
 
 use crate::chart::{Cell, DataTable};
 use maud::{Markup, html};
+use pathbench_api::name::Name;
 use pathbench_record::time::rfc3339_from_unix;
 
 /// A table in an area that the keyboard can scroll.
@@ -21,6 +22,10 @@ pub(super) fn table(table: &DataTable, name: &str) -> Markup {
             }
         }
     }
+}
+
+pub(super) fn name(name: Option<&Name>) -> &str {
+    name.map_or("–", Name::as_str)
 }
 
 /// `2026-10-25 14:05` of a Unix time in milliseconds.

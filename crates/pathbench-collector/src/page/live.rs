@@ -1,6 +1,6 @@
 //! Running measurements. A script updates them every two seconds.
 
-use super::element::time;
+use super::element::{name, time};
 use super::shell::{Answer, Shell, problem};
 use crate::reader::ResultReader;
 use crate::reader::answer::read;
@@ -47,14 +47,11 @@ fn table(running: &[LiveReport], address: Option<&str>) -> Markup {
 }
 
 fn row(one: &LiveReport) -> Markup {
-    let name = |name: &Option<pathbench_api::name::Name>| {
-        name.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)
-    };
     html! {
         tr {
             th scope="row" { (one.agent) }
-            td { (name(&one.experiment)) }
-            td { (name(&one.server)) }
+            td { (name(one.experiment.as_ref())) }
+            td { (name(one.server.as_ref())) }
             td {
                 (one.transport.map_or("–", |transport| transport.name()))
                 @if let Some(pattern) = &one.pattern { ", " (pattern) }

@@ -1,6 +1,6 @@
 //! Search and pages of results.
 
-use super::element::time;
+use super::element::{name, time};
 use super::filters::{form, suffix};
 use super::shell::{Answer, Shell, problem};
 use crate::chart::table::grouped;
@@ -91,7 +91,7 @@ fn row(view: View, result: &StoredResult) -> Markup {
             th scope="row" { a href=(address) { (time(summary.started_ms)) } }
             td { (mode_name(summary.mode)) }
             td { (summary.scenario) }
-            td { (summary.server.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)) }
+            td { (name(summary.server.as_ref())) }
             td.wrap { (networks(&summary)) }
             @for transport in Transport::ALL { td.n { (goodput(&summary, transport)) } }
             @if view.viewer == Viewer::Operator { td { (result.consent.name()) } }

@@ -1,7 +1,7 @@
 //! The read-only API.
 
 use super::answer::{read, typed, unpack};
-use super::query::Fields;
+use super::query::{Fields, parse_id};
 use super::report;
 use super::results::ResultReader;
 use super::rows::{self, RowWriter};
@@ -39,10 +39,6 @@ fn json_answer(body: impl Into<Body>) -> Response {
     let mut response = typed("application/json", body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
-}
-
-fn id(text: &str) -> Result<Uuid, Refusal> {
-    Uuid::parse_str(text).map_err(|_| Refusal::not_found("no such result"))
 }
 
 /// A result as the viewer may see it.
@@ -148,9 +144,8 @@ pub(super) async fn result(
     view: View,
     Path(text): Path<String>,
 ) -> Answer {
-    let id = id(&text)?;
-    let found = read(&reader, move |reader| Ok(reader.result(view.viewer, id)?)).await?;
-    let found = found.ok_or_else(|| Refusal::not_found("no such result"))?;
+    let id = parse_id(&text)?;
+    let found = read(&reader, move |reader| reader.result(view.viewer, id)).await?;
     Ok(json_answer(json(&entry(&found, view))))
 }
 
@@ -215,15 +210,10 @@ pub(super) async fn raw(
     view: View,
     Path(text): Path<String>,
 ) -> Answer {
-    let id = id(&text)?;
+    let id = parse_id(&text)?;
     let body = unpack(&reader, move |reader| match view.viewer {
         Viewer::Everybody => reader.held(report::unpacked(reader, view.viewer, id)?.packed()?),
-        Viewer::Operator => {
-            let result =
-                reader.result(view.viewer, id)?.ok_or_else(|| Refusal::not_found("no such result"))?;
-            let no_raw = || Refusal::not_found("the result was submitted without its raw part");
-            reader.held(reader.raw.read(&result.raw.ok_or_else(no_raw)?)?)
-        }
+        Viewer::Operator => reader.held(reader.raw_part(view.viewer, id)?),
     });
     Ok(file("application/zstd", &format!("{id}.tar.zst"), body.await?, None))
 }

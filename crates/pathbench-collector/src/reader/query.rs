@@ -5,6 +5,7 @@ use crate::refusal::Refusal;
 use crate::viewer::Viewer;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
+use pathbench_api::Uuid;
 use pathbench_api::summary::{Mode, NetworkKind};
 use pathbench_record::time::rfc3339_from_unix;
 use std::fmt::Write as _;
@@ -90,6 +91,11 @@ impl Fields {
             ..Filter::new(viewer)
         })
     }
+}
+
+/// The id in the path of a result.
+pub fn parse_id(text: &str) -> Result<Uuid, Refusal> {
+    Uuid::parse_str(text).map_err(|_| Refusal::not_found("no such result"))
 }
 
 pub fn kind_name(kind: NetworkKind) -> &'static str {

@@ -32,10 +32,7 @@ impl From<UnpackError> for Refusal {
 
 /// The files of a result that the viewer may see.
 pub(super) fn unpacked(reader: &ResultReader, viewer: Viewer, id: Uuid) -> Result<Unpacked, Refusal> {
-    let result = reader.result(viewer, id)?.ok_or_else(|| Refusal::not_found("no such result"))?;
-    let range =
-        result.raw.ok_or_else(|| Refusal::not_found("the result was submitted without its raw part"))?;
-    Ok(Unpacked::from_raw(&reader.raw.read(&range)?, viewer)?)
+    Ok(Unpacked::from_raw(&reader.raw_part(viewer, id)?, viewer)?)
 }
 
 /// All readers of a page share its bytes.
@@ -43,8 +40,8 @@ pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Resul
     let now = reader.clock.monotonic();
     if let Some(page) = reader.reports.get(&(id, viewer), now, AGE) {
         // Deleted results have no report.
-        let is_there = answer::read(reader, move |reader| Ok(reader.result(viewer, id)?.is_some())).await?;
-        return if is_there { Ok(Bytes::clone(&page)) } else { Err(Refusal::not_found("no such result")) };
+        return answer::read(reader, move |reader| reader.result(viewer, id).map(|_| Bytes::clone(&page)))
+            .await;
     }
     answer::unpack(reader, move |reader| {
         // Another request can have made it in the meantime.

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::columns::{Columns, Dimension, Filter};
 use crate::memory::MemoryBudget;
 use crate::raw::RawStore;
+use crate::refusal::Refusal;
 use crate::store::{Database, StoreError, StoredResult};
 use crate::viewer::Viewer;
 use bytes::Bytes;
@@ -171,8 +172,15 @@ impl ResultReader {
     }
 
     /// A result that the viewer may see.
-    pub fn result(&self, viewer: Viewer, id: Uuid) -> Result<Option<StoredResult>, StoreError> {
-        Ok(self.database.result(id)?.filter(|one| viewer.may_see(one.consent)))
+    pub fn result(&self, viewer: Viewer, id: Uuid) -> Result<StoredResult, Refusal> {
+        let found = self.database.result(id)?.filter(|one| viewer.may_see(one.consent));
+        found.ok_or_else(|| Refusal::not_found("no such result"))
+    }
+
+    /// The raw part of a result, as it was submitted.
+    pub(super) fn raw_part(&self, viewer: Viewer, id: Uuid) -> Result<Vec<u8>, Refusal> {
+        let no_raw = || Refusal::not_found("the result was submitted without its raw part");
+        Ok(self.raw.read(&self.result(viewer, id)?.raw.ok_or_else(no_raw)?)?)
     }
 }
 

@@ -14,7 +14,6 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use pathbench_api::anonymise::Anonymiser;
-use pathbench_api::name::Name;
 use pathbench_api::summary::{GroupSummary, Summary};
 use pathbench_record::summary::figure_names;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +79,6 @@ pub fn empty_table() -> DataTable {
 /// Adds the rows of a result. An agent's id connects all its results: only the operator gets it.
 pub fn add(table: &mut DataTable, result: &StoredResult, viewer: Viewer) {
     let Some(summary) = summary(result, viewer) else { return };
-    let name = |name: &Option<Name>| name.as_ref().map_or(Cell::Absent, |name| Cell::text(name.as_str()));
     let of_networks = |of: fn(&pathbench_api::summary::Network) -> Option<String>| {
         let all: BTreeSet<String> = summary.networks.iter().filter_map(of).collect();
         Cell::Text(all.into_iter().collect::<Vec<_>>().join(" + "))
@@ -97,8 +95,8 @@ pub fn add(table: &mut DataTable, result: &StoredResult, viewer: Viewer) {
         agent,
         Cell::text(query::mode_name(summary.mode)),
         Cell::text(summary.scenario.as_str()),
-        name(&summary.experiment),
-        name(&summary.server),
+        Cell::from_name(summary.experiment.as_ref()),
+        Cell::from_name(summary.server.as_ref()),
         Cell::text(summary.version.as_str()),
         Cell::text(summary.kernel.as_str()),
         Cell::text(summary.machine.as_str()),
@@ -113,7 +111,7 @@ fn group_cells(group: &GroupSummary) -> Vec<Cell> {
     let mut cells = vec![
         Cell::text(group.label.as_str()),
         Cell::text(group.pattern.as_str()),
-        group.variant.as_ref().map_or(Cell::Absent, |variant| Cell::text(variant.as_str())),
+        Cell::from_name(group.variant.as_ref()),
     ];
     let counts = [group.runs, group.valid, group.completed, group.multipath_used];
     cells.extend(counts.map(|count| Cell::Count(count.into())));

@@ -211,6 +211,21 @@ pub trait DatabaseMaintenance: Database {
     fn verify(&self) -> Result<Vec<String>, StoreError>;
 }
 
+/// A deletion of more takes several transactions, so that results can be stored between them.
+const DELETED_AT_ONCE: u64 = 5_000;
+
+/// Calls `delete`, which deletes up to [`DELETED_AT_ONCE`] results, until none is left; returns their number.
+fn delete_in_rounds(mut delete: impl FnMut() -> Result<u64, StoreError>) -> Result<u64, StoreError> {
+    let mut deleted = 0;
+    loop {
+        let now = delete()?;
+        deleted += now;
+        if now < DELETED_AT_ONCE {
+            return Ok(deleted);
+        }
+    }
+}
+
 /// Databases have signed integers only.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)

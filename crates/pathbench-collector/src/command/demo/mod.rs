@@ -5,12 +5,11 @@
 
 use super::failure::{Exit, Failure};
 use super::options::{DemoArgs, StorageArgs};
+use super::secret::random_bytes;
 use super::stores;
 use crate::clock::Clock;
 use data_encoding::HEXLOWER;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -110,11 +109,8 @@ fn pathbench() -> Result<PathBuf, Failure> {
 
 /// An agent's file, with limits for the unmetered network of the lab.
 fn configuration(agent: &str, operators: [(&str, &str); 2]) -> Result<String, Failure> {
-    let mut random = [0; 48];
-    SystemRandom::new().fill(&mut random).map_err(|_| Failure::failed("the kernel gives no random bytes"))?;
-    let [id, token] = [&random[..16], &random[16..]];
-    let id = uuid::Builder::from_random_bytes(id.try_into().map_err(Failure::failed)?).into_uuid();
-    let token = HEXLOWER.encode(token);
+    let id = uuid::Builder::from_random_bytes(random_bytes().map_err(Failure::failed)?).into_uuid();
+    let token = HEXLOWER.encode(&random_bytes::<32>().map_err(Failure::failed)?);
     let [(first, one), (second, other)] = operators;
     Ok(format!(
         "consent = \"public\"\nagent = \"{id}\"\nname = \"{agent}\"\ndeletion_token = \"{token}\"\n\n\
@@ -148,51 +144,28 @@ impl Demo {
         self.is_up = true;
         self.configure(clock)?;
         let own = std::env::current_exe().map_err(Failure::failed)?;
-        let dir = self.dir.join("collector").into_os_string();
-        let collector: [&OsStr; 9] = [
-            own.as_os_str(),
-            "--dir".as_ref(),
-            &dir,
-            "--open".as_ref(),
-            "--operator".as_ref(),
-            "the demo".as_ref(),
-            "--listen".as_ref(),
-            COLLECTOR.as_ref(),
-            "--listen-stdin".as_ref(),
-        ];
-        let socket = OwnedFd::from(listener.try_clone().map_err(Failure::failed)?);
-        self.spawn("collector", &collector, &[], socket.into())?;
+        let mut collector = self.command("collector", &own);
+        collector.arg("--dir").arg(self.dir.join("collector"));
+        collector.args(["--open", "--operator", "the demo", "--listen", COLLECTOR, "--listen-stdin"]);
+        collector.stdin(OwnedFd::from(listener.try_clone().map_err(Failure::failed)?));
+        self.spawn("collector", collector)?;
         let url = format!("http://{COLLECTOR}");
         self.start_servers(&url)?;
         self.start_agents(&url)
     }
 
     fn start_servers(&mut self, url: &str) -> Result<(), Failure> {
-        let program = self.pathbench.clone().into_os_string();
         for (server, [ipv4, ipv6]) in SERVERS {
-            let key = self.dir.join(format!("{server}.key")).into_os_string();
-            let words: [&OsStr; 13] = [
-                &program,
-                "serve".as_ref(),
-                "--quiet".as_ref(),
-                "--listen".as_ref(),
-                ipv4.as_ref(),
-                "--listen".as_ref(),
-                ipv6.as_ref(),
-                "--token-key".as_ref(),
-                &key,
-                "--collector".as_ref(),
-                url.as_ref(),
-                "--collector-name".as_ref(),
-                server.as_ref(),
-            ];
-            self.spawn(server, &words, &[], Stdio::null())?;
+            let mut serve = self.command(server, &self.pathbench);
+            serve.args(["serve", "--quiet", "--listen", ipv4, "--listen", ipv6]);
+            serve.arg("--token-key").arg(self.dir.join(format!("{server}.key")));
+            serve.args(["--collector", url, "--collector-name", server]);
+            self.spawn(server, serve)?;
         }
         Ok(())
     }
 
     fn start_agents(&mut self, url: &str) -> Result<(), Failure> {
-        let program = self.pathbench.clone().into_os_string();
         let names =
             SERVERS.map(|(server, [ipv4, ipv6])| format!("{ipv4} {server}.demo\n{ipv6} {server}.demo\n"));
         let hosts = self.write("hosts", &format!("127.0.0.1 localhost\n{}", names.concat()))?;
@@ -200,20 +173,11 @@ impl Demo {
             let home = self.dir.join(agent);
             fs::create_dir_all(&home).map_err(Failure::failed)?;
             let config = self.write(&format!("{agent}/collector.toml"), &configuration(agent, operators)?)?;
-            let words: [&OsStr; 11] = [
-                "unshare".as_ref(),
-                "--mount".as_ref(),
-                "sh".as_ref(),
-                "-c".as_ref(),
-                WITH_HOSTS.as_ref(),
-                hosts.as_os_str(),
-                &program,
-                "agent".as_ref(),
-                url.as_ref(),
-                "--config".as_ref(),
-                config.as_os_str(),
-            ];
-            self.spawn(agent, &words, &[("XDG_STATE_HOME", &home), ("HOME", &home)], Stdio::null())?;
+            let mut command = self.command(agent, Path::new("unshare"));
+            command.args(["--mount", "sh", "-c", WITH_HOSTS]).args([&hosts, &self.pathbench]);
+            command.args(["agent", url, "--config"]).arg(config);
+            command.envs([("XDG_STATE_HOME", &home), ("HOME", &home)]);
+            self.spawn(agent, command)?;
         }
         Ok(())
     }
@@ -224,15 +188,11 @@ impl Demo {
         let dir = self.dir.join("collector");
         let storage = StorageArgs { dir: Some(dir.clone()), database: None, raw: None, secret: None };
         stores::create(&storage, clock)?;
-        let run = |arguments: &[&OsStr]| {
-            let status = Command::new(&own)
-                .args(arguments)
-                .arg("--dir")
-                .arg(&dir)
-                .stdout(Stdio::null())
-                .status()
-                .map_err(Failure::failed)?;
-            if status.success() {
+        let run = |arguments: [&str; 2], configure: &dyn Fn(&mut Command)| {
+            let mut command = Command::new(&own);
+            configure(command.args(arguments));
+            let status = command.arg("--dir").arg(&dir).stdout(Stdio::null()).status();
+            if status.map_err(Failure::failed)?.success() {
                 Ok(())
             } else {
                 Err(Failure::failed("the collector's directory is not set up"))
@@ -242,46 +202,34 @@ impl Demo {
             let (key, address) = (self.dir.join(format!("{server}.key")), format!("{server}.demo:4433"));
             // A directory that is used again has it.
             let _ = fs::remove_file(&key);
-            run(&[
-                "server".as_ref(),
-                "add".as_ref(),
-                server.as_ref(),
-                "--address".as_ref(),
-                address.as_ref(),
-                "--key".as_ref(),
-                key.as_os_str(),
-            ])?;
+            run(["server", "add"], &|add| {
+                add.args([server, "--address", &address, "--key"]).arg(&key);
+            })?;
         }
         for (name, text) in EXPERIMENTS {
             let file = self.write(name, text)?;
-            run(&["experiment".as_ref(), "put".as_ref(), file.as_os_str()])?;
+            run(["experiment", "put"], &|put| {
+                put.arg(&file);
+            })?;
         }
         Ok(())
     }
 
-    /// Starts a program in a host of the lab; its messages go to a file of the demo's directory.
-    fn spawn(
-        &mut self,
-        host: &'static str,
-        words: &[&OsStr],
-        environment: &[(&str, &Path)],
-        input: Stdio,
-    ) -> Result<(), Failure> {
+    /// A program in a host of the lab.
+    fn command(&self, host: &str, program: &Path) -> Command {
+        let mut command = Command::new(&self.pathbench);
+        command.args(["lab", "exec", "--lab", &self.lab, host, "--"]).arg(program).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a program; its messages go to a file of the demo's directory.
+    fn spawn(&mut self, host: &'static str, mut command: Command) -> Result<(), Failure> {
         let file = self.dir.join(format!("{host}.log"));
         let log = fs::File::create(&file)
             .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
         let output = log.try_clone().map_err(Failure::failed)?;
-        let child = Command::new(&self.pathbench)
-            .args(["lab", "exec", "--lab", &self.lab, host, "--"])
-            .args(words)
-            .envs(environment.iter().copied())
-            // Ctrl-C is for this process, which ends the others in their order.
-            .process_group(0)
-            .stdin(input)
-            .stdout(output)
-            .stderr(log)
-            .spawn()
-            .map_err(Failure::failed)?;
+        // Ctrl-C is for this process, which ends the others in their order.
+        let child = command.process_group(0).stdout(output).stderr(log).spawn().map_err(Failure::failed)?;
         self.children.push((host, child));
         Ok(())
     }
@@ -321,11 +269,9 @@ impl Demo {
     }
 
     fn set_link(&self, interface: &str, state: &str) -> Result<(), Failure> {
-        let status = Command::new(&self.pathbench)
-            .args([
-                "lab", "exec", "--lab", &self.lab, "internet", "--", "ip", "link", "set", interface, state,
-            ])
-            .stdin(Stdio::null())
+        let status = self
+            .command("internet", Path::new("ip"))
+            .args(["link", "set", interface, state])
             .status()
             .map_err(Failure::failed)?;
         if status.success() {

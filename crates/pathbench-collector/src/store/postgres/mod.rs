@@ -12,6 +12,7 @@ mod write;
 use super::pool::Pool;
 use super::{
     Database, Deletion, Document, DocumentKind, Inserted, NewResult, ResultChange, StoreError, StoredResult,
+    delete_in_rounds,
 };
 use address::Address;
 use connection::Connection;
@@ -174,14 +175,7 @@ impl Database for Postgres {
     }
 
     fn delete(&self, which: &Deletion, now_ms: u64) -> Result<u64, StoreError> {
-        let mut deleted = 0;
-        loop {
-            let now = self.call(async |connection| write::delete(connection, which, now_ms).await)?;
-            deleted += now;
-            if now < write::DELETED_AT_ONCE {
-                return Ok(deleted);
-            }
-        }
+        delete_in_rounds(|| self.call(async |connection| write::delete(connection, which, now_ms).await))
     }
 
     fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError> {

@@ -8,9 +8,6 @@ use pathbench_api::digest::Digest;
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Error;
 
-/// A deletion of more takes several transactions, so that results can be stored between them.
-pub(super) const DELETED_AT_ONCE: u64 = 5_000;
-
 /// COPY has no ON CONFLICT.
 const INSERT: &str = "
     INSERT INTO results (sequence, id, digest, agent, consent, deletion, received_ms,

@@ -10,6 +10,7 @@ mod write;
 use super::pool::Pool;
 use super::{
     Database, Deletion, Document, DocumentKind, Inserted, NewResult, ResultChange, StoreError, StoredResult,
+    delete_in_rounds,
 };
 use failure::{failed, failure};
 use pathbench_api::Uuid;
@@ -138,14 +139,7 @@ impl Database for Sqlite {
     }
 
     fn delete(&self, which: &Deletion, now_ms: u64) -> Result<u64, StoreError> {
-        let mut deleted = 0;
-        loop {
-            let now = self.write(|connection| write::delete(connection, which, now_ms))?;
-            deleted += now;
-            if now < write::DELETED_AT_ONCE {
-                break;
-            }
-        }
+        let deleted = delete_in_rounds(|| self.write(|connection| write::delete(connection, which, now_ms)))?;
         if deleted > 0 {
             self.empty_log();
         }

@@ -1,12 +1,11 @@
 //! Transactions.
 
-use crate::store::{Deletion, Document, DocumentKind, Inserted, NewResult, consent_code, signed};
+use crate::store::{
+    DELETED_AT_ONCE, Deletion, Document, DocumentKind, Inserted, NewResult, consent_code, signed,
+};
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension as _, Transaction, TransactionBehavior, params,
 };
-
-/// A deletion of more takes several transactions, so that results can be stored between them.
-pub(super) const DELETED_AT_ONCE: u64 = 5_000;
 
 fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
