@@ -88,8 +88,3 @@ pub fn udp_segmentation() -> bool {
         crate::syscall::set_option(socket, libc::SOL_UDP, UDP_SEGMENT, &segment_bytes).is_ok()
     })
 }
-
-/// The out-of-tree implementation of multipath-tcp.org: its setting, and a kernel without upstream MPTCP.
-pub fn has_out_of_tree_mptcp() -> bool {
-    std::path::Path::new("/proc/sys/net/mptcp/mptcp_enabled").exists()
-}

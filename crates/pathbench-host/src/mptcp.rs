@@ -8,7 +8,6 @@ use crate::netlink::{GENERIC_HEADER, GenericSocket};
 use crate::netlink::{NetlinkError, family, part};
 use pathbench_record::event::EventKind;
 use pathbench_record::kernel_event::MptcpEvent;
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -73,9 +72,7 @@ impl MptcpError {
     pub fn is_host_unable(&self) -> bool {
         match self {
             Self::NoPathManager | Self::NoEvents => true,
-            Self::Netlink(error) => {
-                matches!(error.errno(), Some(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP))
-            }
+            Self::Netlink(error) => error.is_host_unable(),
         }
     }
 }

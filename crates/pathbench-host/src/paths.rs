@@ -111,13 +111,8 @@ impl HostNetwork {
             .filter(|address| !address.tentative && !address.link_scope)
             .collect();
         usable.sort_by_key(|address| (address.deprecated, address.secondary && server.is_ipv4()));
-        (!usable.is_empty()).then(|| ClientPath {
-            name: link.name.clone(),
-            interface: link.name.clone(),
-            addresses: usable.iter().map(|address| address.network.addr()).collect(),
-            mtu_bytes: Some(link.mtu),
-            ..ClientPath::default()
-        })
+        let addresses = usable.iter().map(|address| address.network.addr()).collect();
+        (!usable.is_empty()).then(|| client_path(link, addresses))
     }
 
     /// Interfaces without a path in `paths`, to label their addresses in results.
@@ -125,13 +120,7 @@ impl HostNetwork {
         let addresses = self.routable_addresses();
         let others = self.links.iter().filter(|link| !paths.iter().any(|path| path.interface == link.name));
         others
-            .map(|link| ClientPath {
-                name: link.name.clone(),
-                interface: link.name.clone(),
-                addresses: addresses.get(&link.index).cloned().unwrap_or_default(),
-                mtu_bytes: Some(link.mtu),
-                ..ClientPath::default()
-            })
+            .map(|link| client_path(link, addresses.get(&link.index).cloned().unwrap_or_default()))
             .collect()
     }
 
@@ -192,6 +181,16 @@ impl HostNetwork {
         let path =
             |local| ProbedPath { name: of.name.clone(), interface: of.interface.clone(), local, server };
         usable.into_iter().map(path).collect()
+    }
+}
+
+fn client_path(link: &NetworkInterface, addresses: Vec<IpAddr>) -> ClientPath {
+    ClientPath {
+        name: link.name.clone(),
+        interface: link.name.clone(),
+        addresses,
+        mtu_bytes: Some(link.mtu),
+        ..ClientPath::default()
     }
 }
 

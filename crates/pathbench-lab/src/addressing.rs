@@ -10,7 +10,7 @@
 //! its links (the weak host model of RFC 1122, section 3.3.4.2), and the destination of a subflow on one path may be
 //! the server's address on another path.
 
-use crate::scenario::{LinkPlan, NodeRole, TopologyPlan};
+use crate::scenario::{LinkPlan, TopologyPlan};
 use pathbench_host::netlink::{Route, RoutingRule};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::collections::{BTreeSet, VecDeque};
@@ -34,18 +34,15 @@ pub fn interfaces(topology: &TopologyPlan, node: &str, server: &str) -> Vec<Inte
     let routes_by_source = node != server && topology.node(node).is_some_and(|node| node.source_rules);
     let mut plans: Vec<InterfacePlan> = Vec::new();
     for (index, link) in topology.links.iter().enumerate() {
-        for end in 0..2 {
-            if link.ends[end].node == node {
-                let table = FIRST_SOURCE_TABLE + plans.len() as u32;
-                plans.push(InterfacePlan {
-                    link: index,
-                    interface: link.ends[end].interface.clone(),
-                    addresses: link.ends[end].addresses.clone(),
-                    routes: if routes_by_source { source_routes(link, end, table) } else { Vec::new() },
-                    rules: if routes_by_source { source_rules(link, end, table) } else { Vec::new() },
-                });
-            }
-        }
+        let Some(end) = link.end_of(node) else { continue };
+        let table = FIRST_SOURCE_TABLE + plans.len() as u32;
+        plans.push(InterfacePlan {
+            link: index,
+            interface: link.ends[end].interface.clone(),
+            addresses: link.ends[end].addresses.clone(),
+            routes: if routes_by_source { source_routes(link, end, table) } else { Vec::new() },
+            rules: if routes_by_source { source_rules(link, end, table) } else { Vec::new() },
+        });
     }
     for (link, via, destination) in remote_subnets(topology, node) {
         if let Some(plan) = plans.iter_mut().find(|plan| plan.link == link) {
@@ -76,33 +73,21 @@ fn source_routes(link: &LinkPlan, end: usize, table: u32) -> Vec<Route> {
 /// Every subnet to which `node` is not attached, with the link and next hop of the shortest path to it. For a router,
 /// also the addresses of hosts in subnets that no router reaches.
 fn remote_subnets(topology: &TopologyPlan, node: &str) -> Vec<(usize, IpAddr, IpNet)> {
-    let attached: BTreeSet<usize> = (0..topology.links.len())
-        .filter(|&link| topology.links[link].ends.iter().any(|end| end.node == node))
-        .collect();
-    let mut reached: BTreeSet<usize> = attached.clone();
+    // The nodes that are found, each with the first link to it and that link's end at `node`.
+    let mut found: Vec<(&str, usize, usize)> = Vec::new();
+    for (index, link) in topology.links.iter().enumerate() {
+        if let Some(end) = link.end_of(node) {
+            found.push((&link.ends[1 - end].node, index, end));
+        }
+    }
+    let mut reached: BTreeSet<usize> = found.iter().map(|&(_, link, _)| link).collect();
     let mut visited: BTreeSet<&str> = BTreeSet::from([node]);
-    let mut queue: VecDeque<(&str, usize, usize)> = VecDeque::new(); // node, first link, its end at `node`
-    for &link in &attached {
-        for end in 0..2 {
-            let here = &topology.links[link].ends[end];
-            let there = &topology.links[link].ends[1 - end];
-            if here.node == node && forwards(topology, &there.node) && visited.insert(&there.node) {
-                queue.push_back((&there.node, link, end));
-            }
-        }
-    }
+    let next = found.iter().copied().filter(|&(next, ..)| topology.is_router(next) && visited.insert(next));
+    let mut queue: VecDeque<_> = next.collect();
     let mut routes = Vec::new();
-    // Neighbours that do not forward, with the path to them.
-    let mut hosts: Vec<(&str, usize, usize)> = Vec::new();
-    if forwards(topology, node) {
-        for &link in &attached {
-            let here = usize::from(topology.links[link].ends[1].node == node);
-            hosts.push((&topology.links[link].ends[1 - here].node, link, here));
-        }
-    }
     while let Some((router, first_link, first_end)) = queue.pop_front() {
         for (index, link) in topology.links.iter().enumerate() {
-            let Some(end) = link.ends.iter().position(|end| end.node == router) else { continue };
+            let Some(end) = link.end_of(router) else { continue };
             if reached.insert(index) {
                 let first_hop = &topology.links[first_link].ends[1 - first_end].addresses;
                 for subnet in &link.ends[end].addresses {
@@ -112,15 +97,15 @@ fn remote_subnets(topology: &TopologyPlan, node: &str) -> Vec<(usize, IpAddr, Ip
                 }
             }
             let next = &link.ends[1 - end].node;
-            hosts.push((next, first_link, first_end));
-            if forwards(topology, next) && visited.insert(next) {
+            found.push((next, first_link, first_end));
+            if topology.is_router(next) && visited.insert(next) {
                 queue.push_back((next, first_link, first_end));
             }
         }
     }
-    if forwards(topology, node) {
-        hosts.retain(|(host, ..)| !forwards(topology, host));
-        routes.extend(through_hosts(topology, &reached, &hosts));
+    if topology.is_router(node) {
+        found.retain(|(host, ..)| !topology.is_router(host));
+        routes.extend(through_hosts(topology, &reached, &found));
     }
     routes
 }
@@ -139,7 +124,7 @@ fn through_hosts(
         }
         let first_hop = &topology.links[first_link].ends[1 - first_end].addresses;
         for (index, link) in topology.links.iter().enumerate() {
-            let Some(end) = link.ends.iter().position(|end| end.node == host) else { continue };
+            let Some(end) = link.end_of(host) else { continue };
             if !reached.contains(&index) {
                 for subnet in &link.ends[end].addresses {
                     if let Some(via) = same_family(first_hop, subnet) {
@@ -150,10 +135,6 @@ fn through_hosts(
         }
     }
     routes
-}
-
-fn forwards(topology: &TopologyPlan, node: &str) -> bool {
-    topology.nodes.iter().any(|candidate| candidate.name == node && candidate.role == NodeRole::Router)
 }
 
 fn same_family(addresses: &[IpNet], like: &IpNet) -> Option<IpAddr> {

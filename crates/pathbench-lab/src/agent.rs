@@ -266,9 +266,11 @@ impl Held {
     fn record(&self, client: &EndRecord, clock: &Arc<dyn Clock>) -> AgentNotice {
         let kept = self.server.as_ref().and_then(|(server, fingerprint)| {
             let &(transport, address) = server.addresses().first()?;
-            let single = if is_quic(transport) { Transport::Quic } else { Transport::Tcp };
-            let trust = fingerprint.filter(|_| is_quic(transport)).map(Trust::Fingerprint);
-            let server = SocketAddr::new(loopback_of(address), address.port());
+            let single = if transport.is_quic() { Transport::Quic } else { Transport::Tcp };
+            let trust = fingerprint.filter(|_| transport.is_quic()).map(Trust::Fingerprint);
+            let loopback: IpAddr =
+                if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+            let server = SocketAddr::new(loopback, address.port());
             let plan = ClientPlan {
                 security: trust.map_or(Security::Clear, Security::Tls),
                 connect_timeout: ANSWER_TIMEOUT,
@@ -278,14 +280,6 @@ impl Held {
         });
         AgentNotice::Record(Box::new(kept.unwrap_or_else(|| Err("there is no server".to_owned()))))
     }
-}
-
-const fn is_quic(transport: Transport) -> bool {
-    matches!(transport, Transport::Quic | Transport::Mpquic)
-}
-
-const fn loopback_of(address: SocketAddr) -> IpAddr {
-    if address.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) }
 }
 
 /// Runs `work` on a separate thread and sends its result, so that the agent detects a closed channel in the meantime.

@@ -99,12 +99,8 @@ fn watch(hosts: &mut [KernelEvents], sink: &Mutex<Vec<SeenEvent>>, stop: &Atomic
             let at = clock.now();
             let mut received = Vec::new();
             for host in hosts.iter_mut() {
-                let node = host.node.clone();
-                received.extend(host.receive().into_iter().map(|what| SeenEvent {
-                    at,
-                    node: node.clone(),
-                    what,
-                }));
+                let events = host.receive().into_iter();
+                received.extend(events.map(|what| SeenEvent { at, node: host.node.clone(), what }));
             }
             lock(sink).extend(received);
         } else if last_round {

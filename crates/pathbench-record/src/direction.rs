@@ -31,6 +31,12 @@ impl LinkDirection {
     pub fn selected(only: Option<Self>) -> [bool; 2] {
         Self::BOTH.map(|direction| only.is_none_or(|only| only == direction))
     }
+
+    /// The elements of `both`, which has one for each of [`BOTH`](Self::BOTH), that `only` selects.
+    pub fn select<T>(only: Option<Self>, both: [T; 2]) -> impl Iterator<Item = T> {
+        let selected = Self::selected(only);
+        both.into_iter().zip(selected).filter_map(|(one, is_selected)| is_selected.then_some(one))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

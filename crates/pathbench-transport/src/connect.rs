@@ -35,14 +35,8 @@ fn connect(
 fn connect_socket(transport: Transport, options: &ConnectOptions) -> Result<ConnectedSocket, ConnectError> {
     let remote = options.remote;
     let failed = |doing| move |source| ConnectError::Failed { remote, doing, source };
-    let socket =
-        open_socket(transport, Domain::for_address(remote), &options.socket).map_err(
-            |error| match error {
-                SetupError::Mptcp(error) => error.into(),
-                SetupError::Congestion(error) => error.into(),
-                SetupError::Failed { doing, source } => failed(doing)(source),
-            },
-        )?;
+    let socket = open_socket(transport, Domain::for_address(remote), &options.socket)
+        .map_err(|error| error.convert(|doing, source| failed(doing)(source)))?;
     if let Some(interface) = &options.interface {
         socket.bind_device(Some(interface.as_bytes())).map_err(|source| match source.raw_os_error() {
             Some(libc::ENODEV) => ConnectError::NoSuchInterface { interface: interface.clone() },

@@ -61,6 +61,20 @@ pub(crate) enum SetupError {
     Failed { doing: &'static str, source: io::Error },
 }
 
+impl SetupError {
+    /// The same error of a connection or listener, which `failed` makes of a failure of the system.
+    pub(crate) fn convert<E>(self, failed: impl FnOnce(&'static str, io::Error) -> E) -> E
+    where
+        E: From<MptcpUnavailable> + From<CongestionError>,
+    {
+        match self {
+            Self::Mptcp(error) => error.into(),
+            Self::Congestion(error) => error.into(),
+            Self::Failed { doing, source } => failed(doing, source),
+        }
+    }
+}
+
 /// A connection could not be opened.
 #[derive(Debug, Error)]
 pub enum ConnectError {
@@ -159,6 +173,35 @@ pub enum AcceptError {
     Exhausted { local: SocketAddr, source: io::Error },
     #[error("accepting on {local}: {source}")]
     Failed { local: SocketAddr, source: io::Error },
+}
+
+/// Why an established connection does not carry data.
+pub(crate) enum Failure {
+    TimedOut,
+    Reset,
+    Dead(String),
+    Failed(io::Error),
+}
+
+impl Failure {
+    /// `timeout` is the time limit of the call.
+    pub(crate) fn on_receive(self, peer: SocketAddr, timeout: Option<Duration>) -> ReceiveError {
+        match self {
+            Self::TimedOut => ReceiveError::TimedOut { peer, after: timeout.unwrap_or_default() },
+            Self::Reset => ReceiveError::Reset { peer },
+            Self::Dead(message) => ReceiveError::Dead { peer, message },
+            Self::Failed(source) => ReceiveError::Failed { peer, source },
+        }
+    }
+
+    pub(crate) fn on_send(self, peer: SocketAddr, timeout: Option<Duration>) -> SendError {
+        match self {
+            Self::TimedOut => SendError::TimedOut { peer, after: timeout.unwrap_or_default() },
+            Self::Reset => SendError::Reset { peer },
+            Self::Dead(message) => SendError::Dead { peer, message },
+            Self::Failed(source) => SendError::Failed { peer, source },
+        }
+    }
 }
 
 #[derive(Debug, Error)]

@@ -1,7 +1,7 @@
 //! Listeners for all transports.
 
 use crate::connection::Connection;
-use crate::error::{AcceptError, BindError, SetupError};
+use crate::error::{AcceptError, BindError};
 use crate::options::{ListenOptions, SocketOptions};
 use crate::quic::listener::QuicListener;
 use crate::socket::{ConnectedSocket, inet, open_socket};
@@ -107,13 +107,8 @@ impl ListeningSocket {
         let failed = |doing| move |source| BindError::Failed { address, doing, source };
         let tls = options.identity.as_ref().map(|identity| TlsAcceptor::new(identity, Arc::clone(clock)));
         let tls = tls.transpose().map_err(|error| failed("setting up TLS")(io::Error::other(error)))?;
-        let socket = open_socket(transport, Domain::for_address(address), &options.socket).map_err(
-            |error| match error {
-                SetupError::Mptcp(error) => error.into(),
-                SetupError::Congestion(error) => error.into(),
-                SetupError::Failed { doing, source } => failed(doing)(source),
-            },
-        )?;
+        let socket = open_socket(transport, Domain::for_address(address), &options.socket)
+            .map_err(|error| error.convert(|doing, source| failed(doing)(source)))?;
         if address.is_ipv6() && address.ip().is_unspecified() {
             // The default depends on net.ipv6.bindv6only.
             socket.set_only_v6(false).map_err(failed("clearing IPV6_V6ONLY"))?;

@@ -1,6 +1,6 @@
 //! The kernel's sockets of tcp and mptcp: opening, options, sending and receiving.
 
-use crate::error::{CongestionError, MptcpUnavailable, ReceiveError, SendError, SetupError};
+use crate::error::{CongestionError, Failure, MptcpUnavailable, ReceiveError, SendError, SetupError};
 use crate::kernel;
 use crate::options::SocketOptions;
 use pathbench_record::connection::InForce;
@@ -121,13 +121,6 @@ pub(crate) struct ConnectedSocket {
     send_timeout: AtomicU64,
 }
 
-enum Failure {
-    TimedOut,
-    Reset,
-    Dead(String),
-    Failed(io::Error),
-}
-
 impl ConnectedSocket {
     pub(crate) fn from_established(socket: Socket, transport: Transport) -> io::Result<Self> {
         let local = canonical(inet(&socket.local_addr()?)?);
@@ -162,12 +155,7 @@ impl ConnectedSocket {
         if self.aborted.load(Ordering::Acquire) && !matches!(result, Ok(1..)) {
             return Err(ReceiveError::Aborted { peer });
         }
-        result.map_err(|error| match failure(error) {
-            Failure::TimedOut => ReceiveError::TimedOut { peer, after: timeout.unwrap_or_default() },
-            Failure::Reset => ReceiveError::Reset { peer },
-            Failure::Dead(message) => ReceiveError::Dead { peer, message },
-            Failure::Failed(source) => ReceiveError::Failed { peer, source },
-        })
+        result.map_err(|error| failure(error).on_receive(peer, timeout))
     }
 
     pub(crate) fn send(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize, SendError> {
@@ -183,12 +171,7 @@ impl ConnectedSocket {
             if self.aborted.load(Ordering::Acquire) {
                 return SendError::Aborted { peer };
             }
-            match failure(error) {
-                Failure::TimedOut => SendError::TimedOut { peer, after: timeout.unwrap_or_default() },
-                Failure::Reset => SendError::Reset { peer },
-                Failure::Dead(message) => SendError::Dead { peer, message },
-                Failure::Failed(source) => SendError::Failed { peer, source },
-            }
+            failure(error).on_send(peer, timeout)
         })
     }
 

@@ -135,11 +135,7 @@ impl SocketTelemetry {
         if full && let Some(reading) = self.read_full_info()? {
             return Ok(reading);
         }
-        let Some(info) = self.mptcp_info()? else {
-            let reason =
-                if self.was_negotiated { FallbackReason::InMidLife } else { FallbackReason::InHandshake };
-            return self.read_tcp_info(Negotiation::FellBack { reason });
-        };
+        let Some(info) = self.mptcp_info()? else { return self.read_tcp_info(self.fallback()) };
         if full {
             self.lacks_full_info = true;
         }
@@ -197,11 +193,9 @@ impl SocketTelemetry {
     /// `MPTCP_TCPINFO` between two reads of `MPTCP_SUBFLOW_ADDRS`: `tcp_info` itself has no address.
     fn read_separate_options(&mut self, info: MptcpFigures) -> Result<Reading, TelemetryError> {
         for _ in 0..ATTEMPTS {
-            let before =
-                self.subflow_option(MPTCP_SUBFLOW_ADDRS, "MPTCP_SUBFLOW_ADDRS", SUBFLOW_ADDRS_SIZE)?;
+            let before = self.subflow_addresses()?;
             let tcp_infos = self.subflow_option(MPTCP_TCPINFO, "MPTCP_TCPINFO", TCP_INFO_CAPACITY)?;
-            let after =
-                self.subflow_option(MPTCP_SUBFLOW_ADDRS, "MPTCP_SUBFLOW_ADDRS", SUBFLOW_ADDRS_SIZE)?;
+            let after = self.subflow_addresses()?;
             if before != after || before.len() != tcp_infos.len() {
                 continue;
             }
@@ -219,6 +213,10 @@ impl SocketTelemetry {
             return Ok(Reading { listed, multipath: self.negotiation(&info), mptcp: Some(info) });
         }
         Err(TelemetryError::Unsteady)
+    }
+
+    fn subflow_addresses(&mut self) -> Result<Vec<Vec<u8>>, TelemetryError> {
+        self.subflow_option(MPTCP_SUBFLOW_ADDRS, "MPTCP_SUBFLOW_ADDRS", SUBFLOW_ADDRS_SIZE)
     }
 
     fn subflow_option(
@@ -259,11 +257,13 @@ impl SocketTelemetry {
     }
 
     fn negotiation(&self, info: &MptcpFigures) -> Negotiation {
-        match (info.fallback, self.was_negotiated) {
-            (false, _) => Negotiation::Negotiated,
-            (true, true) => Negotiation::FellBack { reason: FallbackReason::InMidLife },
-            (true, false) => Negotiation::FellBack { reason: FallbackReason::InHandshake },
-        }
+        if info.fallback { self.fallback() } else { Negotiation::Negotiated }
+    }
+
+    fn fallback(&self) -> Negotiation {
+        let reason =
+            if self.was_negotiated { FallbackReason::InMidLife } else { FallbackReason::InHandshake };
+        Negotiation::FellBack { reason }
     }
 }
 

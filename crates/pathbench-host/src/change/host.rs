@@ -5,7 +5,6 @@ use super::operation::Operation;
 use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpError, PathManager};
 use crate::netlink::{FibEntry, NetlinkError, RouteSocket};
 use crate::sysctl::{self, SysctlError};
-use rustix::io::Errno;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -27,9 +26,7 @@ impl OperationError {
     pub fn is_host_unable(&self) -> bool {
         match self {
             Self::Mptcp(error) => error.is_host_unable(),
-            Self::Netlink(error) => {
-                matches!(error.errno(), Some(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP))
-            }
+            Self::Netlink(error) => error.is_host_unable(),
             Self::Sysctl(error) => {
                 matches!(error, SysctlError::NoPermission { .. } | SysctlError::NoSuchKey { .. })
             }

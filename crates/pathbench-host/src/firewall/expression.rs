@@ -2,10 +2,10 @@
 
 use crate::netlink::message::Encoder;
 
-const NFTA_EXPR_NAME: u16 = 1;
-const NFTA_EXPR_DATA: u16 = 2;
-const NFTA_DATA_VALUE: u16 = 1;
-const NFTA_DATA_VERDICT: u16 = 2;
+pub(super) const NFTA_EXPR_NAME: u16 = 1;
+pub(super) const NFTA_EXPR_DATA: u16 = 2;
+pub(super) const NFTA_DATA_VALUE: u16 = 1;
+pub(super) const NFTA_DATA_VERDICT: u16 = 2;
 const NFTA_VERDICT_CHAIN: u16 = 2;
 /// The register of all expressions in this file except verdicts.
 pub(super) const REGISTER: u32 = 1;

@@ -7,7 +7,7 @@ use super::expression::{
 use crate::netlink::message::Encoder;
 
 /// Option kind of MPTCP (RFC 8684, section 3).
-const TCPOPT_MPTCP: u8 = 30;
+pub(super) const TCPOPT_MPTCP: u8 = 30;
 /// The subtype is the upper half of the option's third byte.
 const SUBTYPE_OFFSET: u32 = 2;
 const SUBTYPE_MASK: u8 = 0xF0;

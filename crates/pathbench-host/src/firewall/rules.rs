@@ -1,35 +1,28 @@
 //! The `nf_tables` rules of a network namespace as far as they concern MPTCP (`linux/netfilter/nf_tables.h`). The kernel
 //! reports rules with `CAP_NET_ADMIN` only.
 
-use super::ruleset::{FirewallError, number};
+use super::expression::{
+    NFT_EXTHDR_OP_TCPOPT, NFTA_DATA_VALUE, NFTA_DATA_VERDICT, NFTA_EXPR_DATA, NFTA_EXPR_NAME,
+};
+use super::middlebox::TCPOPT_MPTCP;
+use super::ruleset::{
+    FirewallError, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_RULE_CHAIN,
+    NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, number,
+};
 use crate::netlink::channel::{NetlinkChannel, NetlinkProtocol};
 use crate::netlink::message::{Attributes, NETFILTER_HEADER, NetlinkMessage, netfilter_header};
 
-/// `TCPOPT_MPTCP`, RFC 8684.
-const TCPOPT_MPTCP: u8 = 30;
-const NFTA_CHAIN_TABLE: u16 = 1;
-const NFTA_CHAIN_NAME: u16 = 3;
-const NFTA_CHAIN_HOOK: u16 = 4;
-const NFTA_CHAIN_POLICY: u16 = 5;
 const NFTA_HOOK_HOOKNUM: u16 = 1;
-const NFTA_RULE_TABLE: u16 = 1;
-const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_HANDLE: u16 = 3;
-const NFTA_RULE_EXPRESSIONS: u16 = 4;
-const NFTA_EXPR_NAME: u16 = 1;
-const NFTA_EXPR_DATA: u16 = 2;
 const NFTA_EXTHDR_DREG: u16 = 1;
 const NFTA_EXTHDR_TYPE: u16 = 2;
 const NFTA_EXTHDR_OFFSET: u16 = 3;
 const NFTA_EXTHDR_FLAGS: u16 = 5;
 const NFTA_EXTHDR_OP: u16 = 6;
 const NFTA_EXTHDR_SREG: u16 = 7;
-const NFT_EXTHDR_OP_TCPOPT: u32 = 1;
 const NFT_EXTHDR_F_PRESENT: u32 = 1;
 const NFTA_CMP_OP: u16 = 2;
 const NFTA_CMP_DATA: u16 = 3;
-const NFTA_DATA_VALUE: u16 = 1;
-const NFTA_DATA_VERDICT: u16 = 2;
 const NFTA_VERDICT_CODE: u16 = 1;
 const NFTA_IMMEDIATE_DATA: u16 = 2;
 /// `NFTA_MATCH_*` and `NFTA_TARGET_*`: an extension of iptables by name, with its structure.

@@ -16,14 +16,14 @@ pub(super) const SUBSYSTEM: u8 = libc::NFNL_SUBSYS_NFTABLES as u8;
 pub(super) const TABLE: &str = "pathbench";
 
 const NFTA_TABLE_NAME: u16 = 1;
-const NFTA_CHAIN_TABLE: u16 = 1;
-const NFTA_CHAIN_NAME: u16 = 3;
-const NFTA_CHAIN_HOOK: u16 = 4;
-const NFTA_CHAIN_POLICY: u16 = 5;
+pub(super) const NFTA_CHAIN_TABLE: u16 = 1;
+pub(super) const NFTA_CHAIN_NAME: u16 = 3;
+pub(super) const NFTA_CHAIN_HOOK: u16 = 4;
+pub(super) const NFTA_CHAIN_POLICY: u16 = 5;
 const NFTA_CHAIN_TYPE: u16 = 7;
-const NFTA_RULE_TABLE: u16 = 1;
-const NFTA_RULE_CHAIN: u16 = 2;
-const NFTA_RULE_EXPRESSIONS: u16 = 4;
+pub(super) const NFTA_RULE_TABLE: u16 = 1;
+pub(super) const NFTA_RULE_CHAIN: u16 = 2;
+pub(super) const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFTA_LIST_ELEM: u16 = 1;
 pub(super) const NFTA_OBJ_TABLE: u16 = 1;
 pub(super) const NFTA_OBJ_NAME: u16 = 2;
@@ -235,7 +235,7 @@ impl FirewallError {
     pub fn is_host_unable(&self) -> bool {
         match self {
             Self::NoNfTables | Self::NotBuilt { .. } => true,
-            Self::Netlink(error) => matches!(error.errno(), Some(Errno::PERM | Errno::ACCESS)),
+            Self::Netlink(error) => error.lacks_privilege(),
         }
     }
 

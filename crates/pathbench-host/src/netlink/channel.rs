@@ -331,6 +331,16 @@ impl NetlinkError {
         }
     }
 
+    /// Whether the request needs a privilege that this process lacks.
+    pub const fn lacks_privilege(&self) -> bool {
+        matches!(self.errno(), Some(Errno::PERM | Errno::ACCESS))
+    }
+
+    /// Whether this host lacks the privilege or a kernel feature.
+    pub const fn is_host_unable(&self) -> bool {
+        self.lacks_privilege() || matches!(self.errno(), Some(Errno::OPNOTSUPP))
+    }
+
     pub fn is_already_there(&self) -> bool {
         self.errno() == Some(Errno::EXIST)
     }

@@ -218,11 +218,7 @@ fn is_on(path: &HostPath, connection: &LiveConnection) -> bool {
 /// `None` if the kernel requires privilege for the answer.
 fn where_permitted<T>(answer: Option<Result<T, MptcpError>>) -> Result<Option<T>, MptcpError> {
     match answer {
-        Some(Err(MptcpError::Netlink(error)))
-            if matches!(error.errno(), Some(Errno::PERM | Errno::ACCESS)) =>
-        {
-            Ok(None)
-        }
+        Some(Err(MptcpError::Netlink(error))) if error.lacks_privilege() => Ok(None),
         answer => answer.transpose(),
     }
 }

@@ -142,8 +142,11 @@ fn bucket_bytes(link: &LinkPlan) -> u64 {
         .unwrap_or_default()
 }
 
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
 fn measurement(calibration: &LinkCalibration) -> LinkMeasurement {
-    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     LinkMeasurement {
         forward_bps: calibration.forward.rate_bps,
         reverse_bps: calibration.reverse.rate_bps,
@@ -160,7 +163,6 @@ fn measurement(calibration: &LinkCalibration) -> LinkMeasurement {
 
 fn one_way(probes: &ProbedDirection) -> Option<OneWayDelay> {
     let delays = probes.delays?;
-    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     Some(OneWayDelay {
         packets: probes.received,
         min_ms: milliseconds(delays.min),

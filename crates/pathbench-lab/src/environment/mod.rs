@@ -13,6 +13,7 @@ mod wire;
 pub(crate) use error::failure_at;
 pub use error::{EnvironmentError, Result};
 pub use node::NodeHandle;
+use node::agent_failure;
 pub use wire::LinkCounters;
 
 use crate::addressing;
@@ -182,7 +183,7 @@ impl Environment {
         let mut left = timeout;
         loop {
             let slice = left.min(WATCH_INTERVAL);
-            let notice = agent.next(slice).map_err(of_agent(node))?;
+            let notice = agent.next(slice).map_err(agent_failure(node))?;
             if notice.is_some() {
                 return Ok(notice);
             }
@@ -202,19 +203,19 @@ impl Environment {
         timeout: Duration,
         expect: impl FnOnce(AgentNotice) -> Option<R>,
     ) -> Result<R> {
-        self.node(node)?.agent().send(request).map_err(of_agent(node))?;
+        self.node(node)?.agent().send(request).map_err(agent_failure(node))?;
         let notice = self.next_notice(node, timeout)?;
         let answer = notice.ok_or(AgentError::Silent(timeout)).and_then(|notice| notice.into_answer(expect));
         if answer.is_err() {
             // An agent that has ended may be the cause of another agent's failure: report it first.
             self.require_agents()?;
         }
-        answer.map_err(of_agent(node))
+        answer.map_err(agent_failure(node))
     }
 
     fn require_agents(&self) -> Result {
         match self.nodes.iter().find(|node| node.agent().has_ended()) {
-            Some(node) => Err(of_agent(node.name())(AgentError::Ended)),
+            Some(node) => Err(agent_failure(node.name())(AgentError::Ended)),
             None => Ok(()),
         }
     }
@@ -279,11 +280,6 @@ impl Drop for Environment {
             wire.engine.remove(&mut self.fabric);
         }
     }
-}
-
-fn of_agent(node: &str) -> impl FnOnce(AgentError) -> EnvironmentError + use<> {
-    let node = node.to_owned();
-    move |source| EnvironmentError::Agent { node, source }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::error::{EnvironmentError, ErrorSource, Result, failure_at, refusal_at};
 use super::offload::Cap;
 use crate::addressing::InterfacePlan;
-use crate::agent::{AgentHandle, AgentLauncher};
+use crate::agent::{AgentError, AgentHandle, AgentLauncher};
 use crate::scenario::{EndpointPlan, Node, NodeRole, RoutePlan, RulesChange};
 use pathbench_host::connections;
 use pathbench_host::counters::KernelCounters;
@@ -13,7 +13,7 @@ use pathbench_host::mptcp::{
     EndpointFlags, EventStream, MptcpEndpoint, MptcpError, MptcpLimits, PathManager,
 };
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{Route, RouteSocket};
+use pathbench_host::netlink::{NetlinkError, Route, RouteSocket};
 use pathbench_host::sysctl::{self, SysctlError};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6};
 use std::process::{Child, Command};
@@ -69,9 +69,7 @@ impl NodeHandle {
         let namespace = NetNamespace::create().map_err(failure_at(&context))?;
         let written = namespace.run_in(|| write_existing(INTERFACE_SYSCTLS)).map_err(failure_at(&context))?;
         written.map_err(failure_at(&context))?;
-        let agent = launcher
-            .launch(&node.name, &namespace)
-            .map_err(|source| EnvironmentError::Agent { node: node.name.clone(), source })?;
+        let agent = launcher.launch(&node.name, &namespace).map_err(agent_failure(&node.name))?;
         let routes = RouteSocket::open_in(&namespace).map_err(failure_at(context))?;
         let endpoints = node.mptcp.endpoints.clone();
         Ok(Self { name: node.name.clone(), namespace, routes, interfaces, endpoints, rules: None, agent })
@@ -91,11 +89,7 @@ impl NodeHandle {
 
     /// A subscription to the MPTCP events of this node's kernel; `None` if the kernel has no MPTCP.
     pub fn mptcp_events(&self) -> Result<Option<EventStream>> {
-        match EventStream::subscribe_in(&self.namespace) {
-            Ok(stream) => Ok(Some(stream)),
-            Err(MptcpError::NoPathManager) => Ok(None),
-            Err(error) => Err(self.error()(error)),
-        }
+        self.present(EventStream::subscribe_in(&self.namespace))
     }
 
     /// A subscription to the changes of this node's interfaces and addresses.
@@ -129,9 +123,7 @@ impl NodeHandle {
     }
 
     pub(super) fn wait_until_ready(&self) -> Result {
-        self.agent
-            .wait_until_ready()
-            .map_err(|source| EnvironmentError::Agent { node: self.name.clone(), source })
+        self.agent.wait_until_ready().map_err(agent_failure(&self.name))
     }
 
     /// Whether all links of the node pass packets, and packets to its addresses are delivered.
@@ -212,43 +204,33 @@ impl NodeHandle {
     pub(super) fn configure_interface(&mut self, plan: &InterfacePlan) -> Result {
         let index = self.interface_index(&plan.interface)?;
         self.routes.set_up(index).map_err(self.error_for("bringing an interface up"))?;
-        self.add_addresses(index, plan)?;
+        for &prefix in &plan.addresses {
+            let added = self.routes.add_address(index, prefix);
+            self.tolerate(NetlinkError::is_already_there, added, "adding an address")?;
+        }
         for rule in &plan.rules {
-            self.routes
-                .add_rule(rule)
-                .or_else(|error| if error.is_already_there() { Ok(()) } else { Err(error) })
-                .map_err(self.error_for("adding a source rule"))?;
+            let added = self.routes.add_rule(rule);
+            self.tolerate(NetlinkError::is_already_there, added, "adding a source rule")?;
         }
-        self.add_routes(index, plan)
-    }
-
-    pub(super) fn add_addresses(&mut self, index: u32, plan: &InterfacePlan) -> Result {
-        for &prefix in &plan.addresses {
-            self.routes
-                .add_address(index, prefix)
-                .or_else(|error| if error.is_already_there() { Ok(()) } else { Err(error) })
-                .map_err(self.error_for("adding an address"))?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn remove_addresses(&mut self, index: u32, plan: &InterfacePlan) -> Result {
-        for &prefix in &plan.addresses {
-            self.routes
-                .remove_address(index, prefix)
-                .or_else(|error| if error.is_absent() { Ok(()) } else { Err(error) })
-                .map_err(self.error_for("removing an address"))?;
-        }
-        Ok(())
-    }
-
-    /// Adds the routes of `plan`. The kernel removes them when the interface goes down, so `up` adds them again.
-    pub(super) fn add_routes(&mut self, index: u32, plan: &InterfacePlan) -> Result {
+        // The kernel has removed the routes if the interface was down.
         for route in &plan.routes {
             let route = Route { interface: Some(index), ..*route };
             self.routes.replace_route(&route).map_err(self.error_for("adding a route"))?;
         }
         Ok(())
+    }
+
+    /// The result of `what`, which is no failure if the error is `harmless`.
+    fn tolerate(
+        &self,
+        harmless: fn(&NetlinkError) -> bool,
+        done: std::result::Result<(), NetlinkError>,
+        what: &str,
+    ) -> Result {
+        match done {
+            Err(error) if harmless(&error) => Ok(()),
+            done => done.map_err(self.error_for(what)),
+        }
     }
 
     fn add_hand_route(&mut self, plan: &RoutePlan) -> Result {
@@ -299,7 +281,10 @@ impl NodeHandle {
                 }
             }
         }
-        self.remove_addresses(index, &plan)?;
+        for &prefix in &plan.addresses {
+            let removed = self.routes.remove_address(index, prefix);
+            self.tolerate(NetlinkError::is_absent, removed, "removing an address")?;
+        }
         Ok(in_words(&plan))
     }
 
@@ -331,10 +316,14 @@ impl NodeHandle {
     /// `None` on a kernel without MPTCP: scenarios that run mptcp are rejected before a lab is built, and other
     /// scenarios need no path manager.
     fn path_manager(&self) -> Result<Option<PathManager>> {
-        match PathManager::open_in(&self.namespace) {
-            Ok(manager) => Ok(Some(manager)),
+        self.present(PathManager::open_in(&self.namespace))
+    }
+
+    /// `None` if the kernel has no MPTCP.
+    fn present<T>(&self, opened: std::result::Result<T, MptcpError>) -> Result<Option<T>> {
+        match opened {
             Err(MptcpError::NoPathManager) => Ok(None),
-            Err(error) => Err(self.error()(error)),
+            opened => opened.map(Some).map_err(self.error()),
         }
     }
 
@@ -372,6 +361,12 @@ impl NodeHandle {
             })
             .map_err(self.error())
     }
+}
+
+/// A failure of the agent of `node`.
+pub(super) fn agent_failure(node: &str) -> impl FnOnce(AgentError) -> EnvironmentError + use<> {
+    let node = node.to_owned();
+    move |source| EnvironmentError::Agent { node, source }
 }
 
 fn in_words(plan: &InterfacePlan) -> Vec<String> {

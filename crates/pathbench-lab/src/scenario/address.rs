@@ -54,10 +54,6 @@ fn share_subnet(one: &IpNet, other: &IpNet) -> bool {
     one.trunc() == other.trunc()
 }
 
-fn family_of(subnet: &IpNet) -> AddressFamily {
-    if subnet.addr().is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 }
-}
-
 /// The reason why a host cannot have the address.
 fn fault(subnet: &IpNet) -> Option<&'static str> {
     let has_network_address = subnet.max_prefix_len() - subnet.prefix_len() > 1;
@@ -125,12 +121,9 @@ fn usable(subnet: IpNet) -> Result<IpNet, Fault> {
 
 pub(super) fn parse_given(section: &ScenarioSection<'_>, key: &str) -> Vec<GivenAddress> {
     let texts = section.texts(key, "192.168.1.2/24").unwrap_or_default();
-    let given = texts.into_iter().filter_map(|(text, at)| match parse_subnet(text).and_then(usable) {
-        Ok(subnet) => Some(GivenAddress { subnet, at }),
-        Err((problem, remedy)) => {
-            section.ledger.wrong(&at, problem, remedy);
-            None
-        }
+    let given = texts.into_iter().filter_map(|(text, at)| {
+        let subnet = section.ledger.value(&at, parse_subnet(text).and_then(usable))?;
+        Some(GivenAddress { subnet, at })
     });
     given.collect()
 }
@@ -212,8 +205,8 @@ fn settle_link(
 }
 
 fn report_unmatched(address: &GivenAddress, peers: &[IpNet], peer: &str, ledger: &MistakeLog) {
-    let family = family_of(&address.subnet);
-    let (problem, remedy) = match peers.iter().find(|subnet| family_of(subnet) == family) {
+    let family = AddressFamily::of(address.subnet.addr());
+    let (problem, remedy) = match peers.iter().find(|subnet| AddressFamily::of(subnet.addr()) == family) {
         Some(near) => (
             format!("{} and {near} at `{peer}` are not in one subnet", address.subnet),
             format!("give both ends addresses of one subnet, {} for example", address.subnet.trunc()),

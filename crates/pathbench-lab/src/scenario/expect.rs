@@ -122,18 +122,15 @@ const KEY_REMEDY: &str =
     "write LABEL.FIELD (\"mptcp.stall_ms\"), \"median(mptcp.goodput_mbps)\", or a quotient of two medians";
 
 impl Reader<'_> {
-    fn read<T>(&self, at: &At, result: Result<T, Fault>) -> Option<T> {
-        result.map_err(|(problem, remedy)| self.root.ledger.wrong(at, problem, remedy)).ok()
-    }
-
     /// The expectation, or the reason why it is omitted; `None` for a mistake.
     fn expectation(&self, item: &Item) -> Option<Result<ExpectationPlan, String>> {
+        let ledger = self.root.ledger;
         let (value, when) = self.value_and_when(item)?;
-        let subject = self.subject().map_or_else(|fault| self.read(&self.key_at, Err(fault)), Some);
+        let subject = ledger.value(&self.key_at, self.subject());
         let value_at = At::new(value.location, &self.key_at.key);
         let kind = subject.as_ref().map(|(_, kind)| *kind);
-        let compared = kind.and_then(|kind| self.read(&value_at, comparison(value, kind)));
-        let when = self.read(&self.key_at, conditions(when))?;
+        let compared = kind.and_then(|kind| ledger.value(&value_at, comparison(value, kind)));
+        let when = ledger.value(&self.key_at, conditions(when))?;
         let ((subject, _), (comparison, target)) = (subject?, compared?);
         if let Some(removed) = self.find_removed(&subject) {
             return Some(Err(format!("{removed} does not run")));
@@ -143,7 +140,7 @@ impl Reader<'_> {
                 return Some(Err("no variant that it applies to runs".to_owned()));
             }
             let remedy = "name keys of [matrix] and values that they have there";
-            self.root.ledger.wrong(&self.item_at, "`when` fits no variant of the matrix", remedy);
+            ledger.wrong(&self.item_at, "`when` fits no variant of the matrix", remedy);
             return None;
         }
         let key = self.key.to_owned();

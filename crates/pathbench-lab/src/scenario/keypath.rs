@@ -192,9 +192,7 @@ pub(super) fn gather(tree: &mut TomlTable, ledger: &MistakeLog) {
         let fields = item.value.table().map(|table| table.flatten(&|_| false)).unwrap_or_default();
         for field in fields {
             let at = At::new(field.location, join(&path, &field.key));
-            if let Err((problem, remedy)) = set(tree, &at.key, field.item) {
-                ledger.wrong(&at, problem, remedy);
-            }
+            ledger.value(&at, set(tree, &at.key, field.item));
         }
     }
 }
@@ -244,10 +242,7 @@ impl Overrides {
         for (key, option, value) in self.options() {
             let item = Item::of_option(&value, ledger.text("", option));
             let (at, json) = (At::new(item.location, &key), item.to_json());
-            if let Err((problem, remedy)) = set(tree, &key, item) {
-                ledger.wrong(&at, problem, remedy);
-                continue;
-            }
+            let Some(()) = ledger.value(&at, set(tree, &key, item)) else { continue };
             if let Some(Item { value: TomlValue::Table(matrix), .. }) = tree.get_mut("matrix") {
                 forget(matrix, &key);
             }

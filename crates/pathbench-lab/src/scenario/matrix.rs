@@ -41,10 +41,8 @@ pub(super) fn expand(root: &ScenarioSection<'_>, base: &TomlTable) -> Vec<Matrix
         let at = At::new(field.location, section.locate(&field.key).key);
         let is_known = dimensions.iter().any(|known| known.key == field.key);
         let twice = || Err(("is given twice".to_owned(), "remove one of the two".to_owned()));
-        match if is_known { twice() } else { dimension(base, &field) } {
-            Ok(values) => dimensions.push(Dimension { key: field.key, values }),
-            Err((problem, remedy)) => root.ledger.wrong(&at, problem, remedy),
-        }
+        let values = if is_known { twice() } else { dimension(base, &field) };
+        dimensions.extend(root.ledger.value(&at, values).map(|values| Dimension { key: field.key, values }));
     }
     let count = dimensions.iter().try_fold(1_usize, |count, next| count.checked_mul(next.values.len()));
     if count.is_none_or(|count| count > MOST_VARIANTS) {

@@ -165,6 +165,11 @@ impl MistakeLog {
         }
     }
 
+    /// The value of `result`; adds a fault as a mistake.
+    pub(super) fn value<T>(&self, at: &At, result: Result<T, Fault>) -> Option<T> {
+        result.map_err(|(problem, remedy)| self.wrong(at, problem, remedy)).ok()
+    }
+
     pub(super) fn file(&self) -> String {
         self.texts.borrow()[0].file.clone()
     }

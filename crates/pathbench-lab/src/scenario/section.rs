@@ -55,13 +55,9 @@ impl<'a> ScenarioSection<'a> {
         self.ledger.wrong(&self.locate(key), problem, remedy);
     }
 
-    fn faulty<T>(&self, at: &At, result: Result<T, Fault>) -> Option<T> {
-        result.map_err(|(problem, remedy)| self.ledger.wrong(at, problem, remedy)).ok()
-    }
-
     /// The value of `key`; adds a fault to the ledger.
     pub(super) fn read<T>(&self, key: &str, value: Result<T, Fault>) -> Option<T> {
-        self.faulty(&self.locate(key), value)
+        self.ledger.value(&self.locate(key), value)
     }
 
     /// Reports given keys among `keys`, which are valid elsewhere, as `remedy` explains.
@@ -193,7 +189,7 @@ impl<'a> ScenarioSection<'a> {
         let mut found: Vec<T> = Vec::new();
         for (text, at) in texts {
             let remedy = "remove one; run.repeat says how often each runs";
-            for meant in self.faulty(&at, read(text, &at)).into_iter().flatten() {
+            for meant in self.ledger.value(&at, read(text, &at)).into_iter().flatten() {
                 if !found.contains(&meant) {
                     found.push(meant);
                 } else if meant.to_string() == pattern_name(text) || text.ends_with("@*") {

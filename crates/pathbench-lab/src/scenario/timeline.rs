@@ -14,6 +14,7 @@ use pathbench_record::network::SMALLEST_IPV6_MTU_BYTES;
 use pathbench_record::units::Span;
 use serde_json::Value as Json;
 use std::time::Duration;
+use strum::VariantNames as _;
 
 pub(super) fn read(root: &ScenarioSection<'_>, topology: &TopologyPlan, run: &RunPlan) -> Vec<EventPlan> {
     let sections = root.sections("event");
@@ -33,11 +34,7 @@ fn check_kernel(link: &LinkPlan, events: &[(&ScenarioSection<'_>, EventPlan)]) {
     let beyond = |models: &[LinkModel; 2]| models.iter().find_map(parameters::beyond_kernel);
     for (section, event) in events.iter().filter(|(_, event)| event.link == link.name) {
         let (EventAction::Set(change), None) = (&event.action, beyond(&models)) else { continue };
-        for (model, chosen) in models.iter_mut().zip(LinkDirection::selected(change.direction)) {
-            if chosen {
-                *model = model.with_change(&change.link);
-            }
-        }
+        LinkDirection::select(change.direction, models.each_mut()).for_each(|model| change.link.apply(model));
         if let Some((problem, remedy)) = beyond(&models) {
             section.wrong("action", problem, remedy);
         }
@@ -111,9 +108,6 @@ fn end(
     Some((chosen.0.name.clone(), node(chosen)))
 }
 
-const ACTIONS: [&str; 9] =
-    ["down", "up", "blackhole", "outage", "restore", "remove-address", "add-address", "set", "fade"];
-
 fn action(
     section: &ScenarioSection<'_>,
     topology: &TopologyPlan,
@@ -121,7 +115,8 @@ fn action(
 ) -> Option<EventAction> {
     section.require("action", "\"down\"");
     let change = change(section, topology, link);
-    let name = section.choice("action", &ACTIONS.map(|name| (name, name)))?;
+    let names: Vec<_> = EventAction::VARIANTS.iter().map(|name| (*name, *name)).collect();
+    let name = section.choice("action", &names)?;
     refuse_foreign(section, name);
     let action = match name {
         "down" => EventAction::Down,
@@ -197,12 +192,8 @@ fn change(section: &ScenarioSection<'_>, topology: &TopologyPlan, link: Option<&
             format!("give the path itself path_mtu = {}, icmp, clamp_mss or middlebox", link.mtu_bytes());
         section.refuse(&hop::KEYS, &problem, &remedy);
     }
-    for (model, chosen) in
-        [&link.forward, &link.reverse].into_iter().zip(LinkDirection::selected(change.direction))
-    {
-        if chosen {
-            parameters::check(&[section], &model.with_change(&change.link));
-        }
+    for model in LinkDirection::select(change.direction, [&link.forward, &link.reverse]) {
+        parameters::check(&[section], &model.with_change(&change.link));
     }
     if change.direction.is_some() {
         let remedy = "leave direction out";

@@ -216,8 +216,7 @@ pub(super) fn reaches(topology: &TopologyPlan, from: &str, to: &str) -> bool {
         if node == to {
             return true;
         }
-        let forwards = node == from || topology.node(node).is_some_and(|node| node.role == NodeRole::Router);
-        if !forwards {
+        if node != from && !topology.is_router(node) {
             continue;
         }
         for (link, end) in topology.links_of(node) {

@@ -63,20 +63,15 @@ impl ExpectationPlan {
     /// The value nearest to failing if the expectation holds, else the first value that fails.
     fn each(&self, figure: &ExpectedFigure, runs: &[&RunRecord]) -> Result<String, String> {
         let runs: Vec<_> = runs.iter().filter(|run| figure.is_of(run)).collect();
-        let mut shown: Option<(Value, &str)> = None;
-        for run in &runs {
+        let value_in = |run: &&&RunRecord| {
             let value = value_of(figure, run).ok_or_else(|| format!("absent in {}", run.id))?;
-            if !self.holds(&value) {
-                return Err(format!("{} in {}", in_words(&value), run.id));
-            }
-            if shown.as_ref().is_none_or(|(other, _)| self.is_nearer_to_failing(&value, other)) {
-                shown = Some((value, &run.id));
-            }
-        }
-        let (value, id) = shown.ok_or_else(|| format!("no valid run of {}", figure.runs_in_words()))?;
+            Ok((value, format!(" in {}", run.id)))
+        };
+        let shown = self.nearest_to_failing(runs.iter().map(value_in))?;
+        let (value, location) = shown.ok_or_else(|| format!("no valid run of {}", figure.runs_in_words()))?;
         Ok(match (runs.len(), value.is_number()) {
-            (1, _) => format!("{} in {id}", in_words(&value)),
-            (count, true) => format!("{} in {id}, the furthest of {count} runs", in_words(&value)),
+            (1, _) => format!("{}{location}", in_words(&value)),
+            (count, true) => format!("{}{location}, the furthest of {count} runs", in_words(&value)),
             (count, false) => format!("{} in all {count} runs", in_words(&value)),
         })
     }
@@ -95,21 +90,34 @@ impl ExpectationPlan {
                 variants.push(&run.variant);
             }
         }
-        let mut shown: Option<(Value, String)> = None;
-        for variant in variants {
+        let value_with = |variant: &Variant| {
             let own: Vec<_> = runs.iter().copied().filter(|run| run.variant == *variant).collect();
             let location = describe_variant(variant);
-            let value = Value::from(figure_of(&own).map_err(|why| format!("{why}{location}"))?);
-            let found = format!("{}{location}", in_words(&value));
+            let value = figure_of(&own).map_err(|why| format!("{why}{location}"))?;
+            Ok((Value::from(value), location))
+        };
+        let shown = self.nearest_to_failing(variants.into_iter().map(value_with))?;
+        let labels = || figures.iter().map(|figure| figure.runs_in_words()).collect::<Vec<_>>().join(" or ");
+        let (value, location) = shown.ok_or_else(|| format!("no valid run of {}", labels()))?;
+        Ok(format!("{}{location}", in_words(&value)))
+    }
+
+    /// The value nearest to failing, with its location. An error is the first value that fails, or is absent.
+    fn nearest_to_failing(
+        &self,
+        values: impl Iterator<Item = Result<(Value, String), String>>,
+    ) -> Result<Option<(Value, String)>, String> {
+        let mut nearest: Option<(Value, String)> = None;
+        for value in values {
+            let (value, location) = value?;
             if !self.holds(&value) {
-                return Err(found);
+                return Err(format!("{}{location}", in_words(&value)));
             }
-            if shown.as_ref().is_none_or(|(other, _)| self.is_nearer_to_failing(&value, other)) {
-                shown = Some((value, found));
+            if nearest.as_ref().is_none_or(|(other, _)| self.is_nearer_to_failing(&value, other)) {
+                nearest = Some((value, location));
             }
         }
-        let labels = || figures.iter().map(|figure| figure.runs_in_words()).collect::<Vec<_>>().join(" or ");
-        shown.map(|(_, found)| found).ok_or_else(|| format!("no valid run of {}", labels()))
+        Ok(nearest)
     }
 
     fn holds(&self, value: &Value) -> bool {

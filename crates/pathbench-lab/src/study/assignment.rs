@@ -40,13 +40,9 @@ impl RunAssignment<'_> {
         self.label.transport
     }
 
-    fn is_quic(&self) -> bool {
-        matches!(self.transport(), Transport::Quic | Transport::Mpquic)
-    }
-
     /// Whether the connection is encrypted, so that the server needs a certificate.
     pub fn is_encrypted(&self) -> bool {
-        self.is_quic() || self.plan.run.tls
+        self.transport().is_quic() || self.plan.run.tls
     }
 
     /// The client's links. The link of the first subflow is the first: the bound link, else the first in the file.
@@ -99,7 +95,7 @@ impl RunAssignment<'_> {
             }
             _ => (&run.socket.congestion, None, None),
         };
-        let congestion = if self.is_quic() { &run.quic.congestion } else { congestion };
+        let congestion = if self.transport().is_quic() { &run.quic.congestion } else { congestion };
         SocketOptions {
             congestion: congestion.clone(),
             send_buffer_bytes,
@@ -166,7 +162,7 @@ impl RunAssignment<'_> {
 
     pub fn setting(&self) -> RunSetting {
         let mut setting = setting_of(self.plan, self.pattern);
-        if self.is_quic() {
+        if self.transport().is_quic() {
             self.ask_of_quic(&mut setting.asked);
         } else if self.plan.run.tls {
             setting.asked.insert("tls".to_owned(), true.into());
@@ -225,10 +221,7 @@ fn setting_of(plan: &VariantPlan, pattern: &PatternPlan) -> RunSetting {
         server_address: None,
         pattern: pattern.name().to_owned(),
         parameters: pattern.parameters(),
-        asked: match serde_json::to_value(pattern) {
-            Ok(Value::Object(asked)) => asked,
-            _ => Map::new(),
-        },
+        asked: asked_of(pattern).unwrap_or_default(),
         paths: paths.collect(),
         other_interfaces: Vec::new(),
         far_interfaces: ends
@@ -241,6 +234,15 @@ fn setting_of(plan: &VariantPlan, pattern: &PatternPlan) -> RunSetting {
         mptcp: mptcp(topology, &run.client, &run.server, run.family),
         scheduler: run.quic.scheduler.clone(),
     }
+}
+
+/// The values of the pattern's parameters in the scenario.
+fn asked_of(pattern: &PatternPlan) -> Option<Map<String, Value>> {
+    let plan = serde_json::to_value(pattern).ok()?;
+    // The plan contains one object: its parameters, under its kind.
+    let mut asked = plan.as_object()?.values().next()?.as_object()?.clone();
+    asked.shift_remove("named_by_direction");
+    Some(asked)
 }
 
 fn mptcp(topology: &TopologyPlan, client: &str, server: &str, family: AddressFamily) -> Option<LocalSetup> {

@@ -26,7 +26,6 @@ use pathbench_record::document::{
     Variant,
 };
 use pathbench_record::time::Clock;
-use pathbench_record::transport::Transport;
 use pathbench_transport::lock;
 use progress::{Begun, ConductedRun, MemberProgress, ObserverHandle, StudyProgress};
 use serde_json::{Map, Value};
@@ -177,8 +176,7 @@ fn qlog_directory(
     scheduled: &ScheduledRun,
     id: &str,
 ) -> Result<Option<PathBuf>, WriteError> {
-    let is_quic = matches!(scheduled.label.transport, Transport::Quic | Transport::Mpquic);
-    if !is_quic || !variant.run.quic.qlog {
+    if !scheduled.label.transport.is_quic() || !variant.run.quic.qlog {
         return Ok(None);
     }
     let path = writer.path.join("qlog").join(id);

@@ -25,7 +25,7 @@ pub(crate) const HELLO_BYTES: usize = HEADER_BYTES + 280;
 pub(crate) const MOST_PACKET_BYTES: u32 = 65_535;
 
 /// `Size…` and `KernelMtu…` messages carry two sizes of IP packets in their value ([`DatagramMessage::with_sizes`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::FromRepr)]
 #[repr(u8)]
 pub enum DatagramKind {
     /// Client: requests a cookie; the text is its token. Value: time of sending, which answers return.
@@ -55,17 +55,6 @@ pub enum DatagramKind {
 }
 
 impl DatagramKind {
-    fn from_code(code: u8) -> Option<Self> {
-        use DatagramKind as K;
-        let kinds = match code {
-            1..=5 => [K::Hello, K::Welcome, K::Refused, K::Probe, K::Answer].as_slice(),
-            16..=19 => &[K::SizeProbe, K::SizeReceived, K::SizeRequest, K::SizeResponse],
-            20..=23 => &[K::ExceedsInterface, K::Busy, K::KernelMtuRequest, K::KernelMtu],
-            _ => &[K::Fill, K::Train, K::TrainEnd],
-        };
-        kinds.iter().copied().find(|kind| *kind as u8 == code)
-    }
-
     const fn may_have_text(self) -> bool {
         (self as u8) < Self::SizeProbe as u8
     }
@@ -130,7 +119,7 @@ impl DatagramMessage {
         let number = |from: usize, to: usize| {
             header[from..to].iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
         };
-        let kind = DatagramKind::from_code(header[8])?;
+        let kind = DatagramKind::from_repr(header[8])?;
         let text_bytes = number(10, 12) as usize;
         if text_bytes > MAX_TEXT_BYTES || text_bytes > 0 && !kind.may_have_text() {
             return None;

@@ -1,6 +1,6 @@
 //! The requesting ends of `ping` and `interactive`.
 
-use super::template::{MessageFault, Template};
+use super::template::{MessageFault, Template, in_turn};
 use crate::content::{Content, ContentKind};
 use crate::meter::Meter;
 use crate::protocol::{ControlFrame, FrameKind, HEADER_BYTES, MessageFrame};
@@ -280,7 +280,8 @@ impl InteractiveCore {
                 let kind = FrameKind::Acknowledge;
                 in_turn(kind, sequence, self.acknowledged)?;
                 let marks = self.marks.get_mut(sequence as usize);
-                let marks = marks.ok_or(out_of_turn(kind, sequence, self.acknowledged))?;
+                let expected = self.acknowledged;
+                let marks = marks.ok_or(MessageFault::OutOfTurn { kind, sequence, expected })?;
                 // The thread that sends may report the end of its write after the acknowledgement has arrived.
                 marks.sent.get_or_insert(now);
                 marks.acknowledged = Some(now);
@@ -296,13 +297,13 @@ impl InteractiveCore {
     }
 
     fn take_answer(&mut self, now: Timestamp, answer: &MessageFrame) -> Result<(), MessageFault> {
-        let sequence = answer.sequence;
-        in_turn(FrameKind::Answer, sequence, self.answered)?;
+        let (kind, sequence, expected) = (FrameKind::Answer, answer.sequence, self.answered);
+        in_turn(kind, sequence, expected)?;
         // The acknowledgement precedes the answer.
         if sequence >= self.acknowledged {
-            return Err(out_of_turn(FrameKind::Answer, sequence, self.answered));
+            return Err(MessageFault::OutOfTurn { kind, sequence, expected });
         }
-        self.requests.answers.check(FrameKind::Answer, answer)?;
+        self.requests.answers.check(kind, answer)?;
         if let Some(marks) = self.marks.get_mut(sequence as usize) {
             marks.answered = Some(now);
         }
@@ -378,12 +379,4 @@ impl InteractiveCore {
         let last = start + self.parameters.duration;
         self.stopped.map_or(last, |stopped| last.min(stopped)) + self.parameters.linger
     }
-}
-
-fn in_turn(kind: FrameKind, sequence: u32, expected: u32) -> Result<(), MessageFault> {
-    if sequence == expected { Ok(()) } else { Err(out_of_turn(kind, sequence, expected)) }
-}
-
-const fn out_of_turn(kind: FrameKind, sequence: u32, expected: u32) -> MessageFault {
-    MessageFault::OutOfTurn { kind, sequence, expected }
 }

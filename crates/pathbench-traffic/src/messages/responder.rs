@@ -1,6 +1,6 @@
 //! The answering end of both patterns.
 
-use super::template::{MessageFault, Template};
+use super::template::{MessageFault, Template, in_turn};
 use crate::content::{Content, ContentKind};
 use crate::meter::Meter;
 use crate::protocol::{ControlFrame, EndFrame, FrameKind};
@@ -90,10 +90,7 @@ impl MessageResponder {
             frame => return Err(MessageFault::from_unexpected(frame)),
         };
         let sequence = message.sequence;
-        if sequence != self.next {
-            let expected = self.next;
-            return Err(MessageFault::OutOfTurn { kind: FrameKind::Message, sequence, expected });
-        }
+        in_turn(FrameKind::Message, sequence, self.next)?;
         if sequence >= self.plan.most {
             return Err(MessageFault::Excess { most: self.plan.most });
         }

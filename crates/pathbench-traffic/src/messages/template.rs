@@ -32,6 +32,10 @@ impl MessageFault {
     }
 }
 
+pub(super) fn in_turn(kind: FrameKind, sequence: u32, expected: u32) -> Result<(), MessageFault> {
+    if sequence == expected { Ok(()) } else { Err(MessageFault::OutOfTurn { kind, sequence, expected }) }
+}
+
 /// Messages of one kind on one stream: their size and content.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Template {

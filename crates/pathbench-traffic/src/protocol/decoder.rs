@@ -99,7 +99,7 @@ impl Decoder {
 
     fn begin_body(&self, header: [u8; HEADER_BYTES]) -> Result<State, DecodeError> {
         let [code, flags, reserved_0, reserved_1, length @ ..] = header;
-        let kind = FrameKind::from_code(code).ok_or(DecodeError::UnknownType { code })?;
+        let kind = FrameKind::from_repr(code).ok_or(DecodeError::UnknownType { code })?;
         let (_, body, flags_known) = kind.properties();
         if reserved_0 != 0 || reserved_1 != 0 || flags & !flags_known != 0 {
             return Err(DecodeError::Reserved { kind });

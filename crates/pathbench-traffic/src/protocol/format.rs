@@ -25,20 +25,13 @@ pub const MAX_DATA_BYTES: usize = 16 * 1024 * 1024;
 macro_rules! frame_kinds {
     ($($(#[$doc:meta])* $kind:ident = $code:literal, $name:literal, $body:expr, $flags:expr;)*) => {
         /// Byte 0 of a header.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::FromRepr)]
         #[repr(u8)]
         pub enum FrameKind {
             $($(#[$doc])* $kind = $code,)*
         }
 
         impl FrameKind {
-            pub const fn from_code(code: u8) -> Option<Self> {
-                match code {
-                    $($code => Some(Self::$kind),)*
-                    _ => None,
-                }
-            }
-
             pub(crate) const fn name(self) -> &'static str {
                 self.properties().0
             }

@@ -155,8 +155,7 @@ fn admit(
 /// fallen back to one path; a single-path transport never has several.
 fn mismatch(claimed: Transport, used: &str) -> Option<String> {
     let used: Transport = used.parse().ok()?;
-    let is_quic = |transport| matches!(transport, Transport::Quic | Transport::Mpquic);
-    let is_legal = is_quic(claimed) == is_quic(used) && (claimed.is_multipath() || !used.is_multipath());
+    let is_legal = claimed.is_quic() == used.is_quic() && (claimed.is_multipath() || !used.is_multipath());
     (!is_legal).then(|| {
         format!(
             "the client declares {claimed}, but the connection is {used}: \

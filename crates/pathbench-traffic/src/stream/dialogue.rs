@@ -4,14 +4,12 @@
 use super::channel::{StreamChannel, TICK, write_frame};
 use super::error::StreamError;
 use super::state::{FirstByte, TestStream};
-use super::transfer::{first_cause, join};
 use crate::messages::{InteractiveCore, MessageResponder, PingCore, RequesterStep};
 use crate::protocol::ControlFrame;
 use pathbench_record::time::Clock;
 use pathbench_transport::{SendError, lock};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::thread;
 
 pub(super) fn ping(
     stream: &TestStream,
@@ -20,7 +18,6 @@ pub(super) fn ping(
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
-    let peer = stream.connection.peer_addr();
     on_first_byte(clock.now());
     loop {
         let now = clock.now();
@@ -30,9 +27,7 @@ pub(super) fn ping(
             RequesterStep::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
                 Ok(count) => lock(core).accepted(clock.now(), count),
                 Err(SendError::TimedOut { .. }) => {
-                    if let Some(silence) = lock(core).hung(clock.now()) {
-                        return Err(StreamError::Hung { peer, doing: "sending", silence });
-                    }
+                    stream.check_silence(lock(core).hung(clock.now()), "sending")?;
                 }
                 Err(error) => return Err(error.into()),
             },
@@ -58,14 +53,11 @@ pub(super) fn interactive(
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
-    thread::scope(|scope| {
-        let sending = thread::Builder::new()
-            .name("requests".to_owned())
-            .spawn_scoped(scope, || stream.half(|| send_requests(stream, core, clock, on_first_byte)))
-            .map_err(StreamError::Thread)?;
-        let received = stream.half(|| receive_replies(stream, core, channel));
-        first_cause(received, join(sending))
-    })?;
+    stream.run_both(
+        "requests",
+        || send_requests(stream, core, clock, on_first_byte),
+        || receive_replies(stream, core, channel),
+    )?;
     let end = ControlFrame::End(lock(core).meter.end(false));
     channel.write(&end, &mut stream.wait(clock))
 }
@@ -106,7 +98,6 @@ fn receive_replies(
     channel: &mut StreamChannel<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
-    let peer = stream.connection.peer_addr();
     loop {
         let frame = channel.next_frame_within(TICK)?;
         let now = clock.now();
@@ -121,9 +112,7 @@ fn receive_replies(
         let hung = core.hung(now);
         drop(core);
         stream.pay(clock, |pacers| &pacers.received, received)?;
-        if let Some(silence) = hung {
-            return Err(StreamError::Hung { peer, doing: "waiting for an acknowledgement", silence });
-        }
+        stream.check_silence(hung, "waiting for an acknowledgement")?;
         stream.check_deadline(now)?;
     }
 }
@@ -135,7 +124,6 @@ pub(super) fn respond(
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
-    let peer = stream.connection.peer_addr();
     let write = |frame: &[u8]| {
         let mut wait = stream.wait(clock);
         write_frame(&stream.connection, clock, frame, &mut wait).map(|()| clock.now())
@@ -151,9 +139,7 @@ pub(super) fn respond(
             stop_sent = true;
         }
         let Some(frame) = frame else {
-            if let Some(silence) = lock(core).hung(now) {
-                return Err(StreamError::Hung { peer, doing: "receiving", silence });
-            }
+            stream.check_silence(lock(core).hung(now), "receiving")?;
             continue;
         };
         on_first_byte(now);

@@ -12,9 +12,9 @@ use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, PathSample, StreamRecor
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_record::transport::Transport;
 use pathbench_transport::{Connection, ConnectionSnapshot, ReceiveError, Sampler, contain_panic, lock};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 /// Time limit of a record's transfer: enough for the largest one at 1 Mbit/s.
@@ -57,8 +57,8 @@ impl TestStream {
         if index == 0 {
             group.set_first(&connection);
         }
-        let sampler = if index == 0 || !shares_connection(plan.transport) {
-            let streams = if shares_connection(plan.transport) { 1 } else { plan.parameters.streams() };
+        let sampler = if index == 0 || !plan.transport.is_quic() {
+            let streams = if plan.transport.is_quic() { 1 } else { plan.parameters.streams() };
             let figures = match plan.side {
                 Side::Client => MAX_CLIENT_FIGURES,
                 Side::Server => MAX_SERVER_FIGURES,
@@ -85,7 +85,7 @@ impl TestStream {
     /// Preferred size of the stream's record: records with samples share a RECORD frame, so that the records of all
     /// streams together are bounded, too.
     pub(crate) fn record_bytes(&self) -> usize {
-        let sampled = if shares_connection(self.plan.transport) { 1 } else { self.plan.parameters.streams() };
+        let sampled = if self.plan.transport.is_quic() { 1 } else { self.plan.parameters.streams() };
         MAX_RECORD_BYTES / sampled.max(1) as usize
     }
 
@@ -103,13 +103,44 @@ impl TestStream {
         drop(lock(&self.member).take());
     }
 
-    /// Runs one of a stream's two threads. Its failure or panic ends the other thread, too.
-    pub(super) fn half(&self, work: impl FnOnce() -> Result<(), StreamError>) -> Result<(), StreamError> {
+    /// Runs `sending` in a thread of its own, and `receiving` in this one. The failure or panic of one ends the other.
+    pub(super) fn run_both(
+        &self,
+        name: &str,
+        sending: impl FnOnce() -> Result<(), StreamError> + Send,
+        receiving: impl FnOnce() -> Result<(), StreamError>,
+    ) -> Result<(), StreamError> {
+        thread::scope(|scope| {
+            let sender = thread::Builder::new()
+                .name(name.to_owned())
+                .spawn_scoped(scope, || self.half(sending))
+                .map_err(StreamError::Thread)?;
+            let received = self.half(receiving);
+            // A panic was contained in the thread.
+            let sent = sender.join().unwrap_or_else(|_| Err(StreamError::Panic { message: String::new() }));
+            match (received, sent) {
+                (Err(left), Err(right)) => Err(if left.is_consequence() { right } else { left }),
+                (received, sent) => received.and(sent),
+            }
+        })
+    }
+
+    fn half(&self, work: impl FnOnce() -> Result<(), StreamError>) -> Result<(), StreamError> {
         let result = contain_panic(work).unwrap_or_else(|message| Err(StreamError::Panic { message }));
         if result.is_err() {
             self.connection.abort();
         }
         result
+    }
+
+    /// The error of a silence beyond the patience, if any.
+    pub(super) fn check_silence(
+        &self,
+        silence: Option<Duration>,
+        doing: &'static str,
+    ) -> Result<(), StreamError> {
+        let peer = self.connection.peer_addr();
+        silence.map_or(Ok(()), |silence| Err(StreamError::Hung { peer, doing, silence }))
     }
 
     pub(super) fn check_deadline(&self, now: Timestamp) -> Result<(), StreamError> {
@@ -179,7 +210,7 @@ impl TestStream {
     }
 
     pub(super) fn acknowledgements(&self) -> Acknowledgements {
-        let first = shares_connection(self.plan.transport).then(|| self.group.first()).flatten();
+        let first = self.plan.transport.is_quic().then(|| self.group.first()).flatten();
         Acknowledgements::new(first.as_ref().unwrap_or(&self.connection))
     }
 
@@ -192,7 +223,7 @@ impl TestStream {
     /// Ends the sampling and completes the record. The stream that reports the figures of a shared connection first
     /// waits until the data of its group has ended, but less than the other end's patience.
     pub(crate) fn finish(&self, clock: &dyn Clock) -> EndRecord {
-        if self.index == 0 && shares_connection(self.plan.transport) {
+        if self.index == 0 && self.plan.transport.is_quic() {
             self.group.wait_for_all(self.plan.patience / 2);
         }
         // The lock is held, so that a reader of the latest sample finds either the sampler or its last sample.
@@ -272,8 +303,4 @@ impl TestStream {
         let end = if bulk.upload_bytes > 0 { confirmed } else { deliveries.last? };
         Some(end.duration_since(self.plan.started))
     }
-}
-
-const fn shares_connection(transport: Transport) -> bool {
-    matches!(transport, Transport::Quic | Transport::Mpquic)
 }

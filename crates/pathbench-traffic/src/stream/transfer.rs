@@ -11,7 +11,6 @@ use crate::throughput::{DataBlock, ReceiveCore, SendCore, SenderStep};
 use pathbench_record::time::Clock;
 use pathbench_transport::{Connection, SendError, lock};
 use std::sync::Mutex;
-use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 /// Time limit for reading the refusal of a peer that has reset the connection.
@@ -29,30 +28,12 @@ pub(super) fn exchange(
         (Some(core), None) => send(stream, core, clock, on_first_byte)
             .map_err(|error| explanation(channel, &error).unwrap_or(error)),
         (None, Some(core)) => receive(stream, core, channel, on_first_byte),
-        (Some(outgoing), Some(incoming)) => thread::scope(|scope| {
-            let sender = thread::Builder::new()
-                .name("sender".to_owned())
-                .spawn_scoped(scope, || stream.half(|| send(stream, outgoing, clock, on_first_byte)))
-                .map_err(StreamError::Thread)?;
-            let received = stream.half(|| receive(stream, incoming, channel, on_first_byte));
-            first_cause(received, join(sender))
-        }),
+        (Some(outgoing), Some(incoming)) => stream.run_both(
+            "sender",
+            || send(stream, outgoing, clock, on_first_byte),
+            || receive(stream, incoming, channel, on_first_byte),
+        ),
         (None, None) => Ok(()),
-    }
-}
-
-pub(super) fn join(half: ScopedJoinHandle<'_, Result<(), StreamError>>) -> Result<(), StreamError> {
-    // A panic was contained in the thread.
-    half.join().unwrap_or_else(|_| Err(StreamError::Panic { message: String::new() }))
-}
-
-pub(super) fn first_cause(
-    left: Result<(), StreamError>,
-    right: Result<(), StreamError>,
-) -> Result<(), StreamError> {
-    match (left, right) {
-        (Err(left), Err(right)) => Err(if left.is_consequence() { right } else { left }),
-        (left, right) => left.and(right),
     }
 }
 
@@ -113,7 +94,7 @@ fn send(
                         core.accepted(now, count);
                         step = core.next(now);
                     }
-                    Err(SendError::TimedOut { peer, .. }) => {
+                    Err(SendError::TimedOut { .. }) => {
                         now = clock.now();
                         let watch = acknowledgements.get_or_insert_with(|| stream.acknowledgements());
                         let advanced = watch.advanced();
@@ -121,9 +102,7 @@ fn send(
                         if advanced {
                             core.meter.progressed(now);
                         }
-                        if let Some(silence) = core.meter.hung(now) {
-                            return Err(StreamError::Hung { peer, doing: "sending", silence });
-                        }
+                        stream.check_silence(core.meter.hung(now), "sending")?;
                     }
                     Err(error) => return Err(error.into()),
                 }
@@ -160,7 +139,6 @@ fn receive(
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock;
-    let peer = channel.connection.peer_addr();
     channel.prepare_for_data();
     let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.received);
     lock(core).meter.progressed(clock.now());
@@ -192,8 +170,8 @@ fn receive(
             if taken.ended {
                 return Ok(());
             }
-        } else if let Some(silence) = lock(core).hung(now) {
-            return Err(StreamError::Hung { peer, doing: "receiving", silence });
+        } else {
+            stream.check_silence(lock(core).hung(now), "receiving")?;
         }
         stream.check_deadline(now)?;
     }

@@ -146,7 +146,7 @@ impl QuicConnection {
     }
 
     pub(crate) fn in_force(&self, core: &Core) -> InForce {
-        let buffers = self.sockets().open.first().and_then(|(_, socket)| socket.buffers().ok());
+        let buffers = lock(&self.sockets).open.first().and_then(|(_, socket)| socket.buffers().ok());
         let (send_buffer_bytes, receive_buffer_bytes) = buffers.unwrap_or_default();
         InForce {
             protocol: self.transport(core).name().to_owned(),
@@ -178,23 +178,15 @@ impl QuicConnection {
     pub(crate) fn adopt(&self, core: &mut Core, id: StreamId) -> Arc<StreamSignals> {
         core.adopt(id);
         let signals = Arc::<StreamSignals>::default();
-        self.signals().insert(id, Arc::clone(&signals));
+        lock(&self.signals).insert(id, Arc::clone(&signals));
         signals
     }
 
     pub(crate) fn release(&self, id: StreamId) {
         let mut core = self.lock();
         core.release(id);
-        self.signals().remove(&id);
+        lock(&self.signals).remove(&id);
         self.leave(core);
-    }
-
-    fn signals(&self) -> MutexGuard<'_, HashMap<StreamId, Arc<StreamSignals>>> {
-        lock(&self.signals)
-    }
-
-    fn sockets(&self) -> MutexGuard<'_, Sockets> {
-        lock(&self.sockets)
     }
 
     /// Removes a user. The last one at a client waits up to [`LINGER`] for the end of the connection.
@@ -242,7 +234,7 @@ impl QuicConnection {
         let _span = self.span.enter();
         let now = self.endpoint.now();
         core.close_when_useless(now, self.endpoint.is_closing());
-        let mut driver = TurnDriver { connection: self, sockets: self.sockets() };
+        let mut driver = TurnDriver { connection: self, sockets: lock(&self.sockets) };
         let more = core.turn(&mut driver, now, turn);
         if std::mem::take(&mut driver.sockets.changed) {
             let sockets = driver.sockets.open.iter().map(|(_, socket)| Arc::clone(socket)).collect();
@@ -262,12 +254,12 @@ impl QuicConnection {
         for wakeup in wakeups {
             match wakeup {
                 Wakeup::Reader(id) => {
-                    if let Some(signals) = self.signals().get(&id) {
+                    if let Some(signals) = lock(&self.signals).get(&id) {
                         signals.readable.notify_all();
                     }
                 }
                 Wakeup::Writer(id) => {
-                    if let Some(signals) = self.signals().get(&id) {
+                    if let Some(signals) = lock(&self.signals).get(&id) {
                         signals.writable.notify_all();
                     }
                 }

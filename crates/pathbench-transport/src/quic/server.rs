@@ -11,7 +11,7 @@ use pathbench_mpquic::{Core, Instruments, LocalSocket, Start};
 use pathbench_record::network::Client;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Concurrent handshakes above which a client must first prove its address (Retry; RFC 9000, section 8.1.2).
 const HANDSHAKES: usize = 64;
@@ -99,7 +99,7 @@ impl QuicServer {
     }
 
     pub(crate) fn offer(&self, connection: &Arc<QuicConnection>, core: &mut Core, id: StreamId) {
-        let mut waiting = self.lock_waiting();
+        let mut waiting = lock(&self.waiting);
         if waiting.end.is_some() || waiting.streams.len() >= WAITING_STREAMS {
             drop(waiting);
             return core.refuse(id);
@@ -112,7 +112,7 @@ impl QuicServer {
     /// Waits for a stream that a peer opens.
     /// Errors: `Closed` after [`QuicServer::close`], `Dead` after [`QuicServer::fail`].
     pub(crate) fn accept(&self, local: SocketAddr) -> Result<QuicStream, AcceptError> {
-        let mut waiting = self.lock_waiting();
+        let mut waiting = lock(&self.waiting);
         loop {
             match &waiting.end {
                 None => {}
@@ -139,7 +139,7 @@ impl QuicServer {
     }
 
     fn end(&self, end: End) {
-        let mut waiting = self.lock_waiting();
+        let mut waiting = lock(&self.waiting);
         waiting.end.get_or_insert(end);
         let refused = std::mem::take(&mut waiting.streams);
         drop(waiting);
@@ -147,9 +147,5 @@ impl QuicServer {
         for stream in refused {
             stream.abort();
         }
-    }
-
-    fn lock_waiting(&self) -> MutexGuard<'_, Waiting> {
-        lock(&self.waiting)
     }
 }

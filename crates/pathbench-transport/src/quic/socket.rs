@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 /// Default size of a socket's buffers, before the kernel doubles it: a full socket must not stall the other paths.
 const BUFFER_BYTES: u64 = 4 << 20;
@@ -132,7 +132,7 @@ impl QuicSocket {
 
     /// Whether batches are waiting until the socket is writable.
     pub(crate) fn has_queued(&self) -> bool {
-        !self.queue().batches.is_empty()
+        !lock(&self.queue).batches.is_empty()
     }
 
     /// Sends datagrams. Those that do not fit into the socket's buffer are kept for [`QuicSocket::flush`]; those that the
@@ -141,7 +141,7 @@ impl QuicSocket {
         let segment_bytes = transmit.segment_size.unwrap_or(contents.len()).max(1);
         let source = if self.connected { None } else { transmit.src_ip };
         let ecn = transmit.ecn.and_then(udp_ecn);
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         let segments = self.gso.segments_of(segment_bytes).min(self.state.max_gso_segments().get());
         for piece in contents.chunks(segments * segment_bytes) {
             let sent = queue.batches.is_empty()
@@ -176,7 +176,7 @@ impl QuicSocket {
     }
 
     pub(crate) fn flush(&self) {
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         while let Some(batch) = queue.batches.pop_front() {
             if !self.send_now(
                 batch.destination,
@@ -244,10 +244,6 @@ impl QuicSocket {
             }
         }
         Ok(count)
-    }
-
-    fn queue(&self) -> MutexGuard<'_, SendQueue> {
-        lock(&self.queue)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A bidirectional stream as a connection: blocking calls with a time limit.
 
 use super::connection::{QuicConnection, StreamSignals, wait};
-use crate::error::{ReceiveError, SendError};
+use crate::error::{Failure, ReceiveError, SendError};
 use crate::telemetry::ConnectionSnapshot;
 use bytes::Bytes;
 use noq_proto::{ConnectionError, StreamId};
@@ -41,12 +41,6 @@ enum Waiting {
     Write,
 }
 
-enum Ending {
-    Reset,
-    Dead(String),
-    Failed(io::Error),
-}
-
 impl QuicStream {
     pub(crate) fn adopt(connection: Arc<QuicConnection>, core: &mut Core, id: StreamId) -> Self {
         let signals = connection.adopt(core, id);
@@ -81,17 +75,11 @@ impl QuicStream {
                 Read::Blocked => {}
             }
             if let Some(reason) = core.ended() {
-                return Err(match classify_end(reason) {
-                    Ending::Reset => ReceiveError::Reset { peer },
-                    Ending::Dead(message) => ReceiveError::Dead { peer, message },
-                    Ending::Failed(source) => ReceiveError::Failed { peer, source },
-                });
+                return Err(classify_end(reason).on_receive(peer, timeout));
             }
             core = match self.wait(core, Waiting::Read, deadline) {
                 Ok(core) => core,
-                Err(TimedOut) => {
-                    return Err(ReceiveError::TimedOut { peer, after: timeout.unwrap_or_default() });
-                }
+                Err(TimedOut) => return Err(Failure::TimedOut.on_receive(peer, timeout)),
             };
         }
     }
@@ -107,11 +95,7 @@ impl QuicStream {
                 return Err(SendError::Aborted { peer });
             }
             if let Some(reason) = core.ended() {
-                return Err(match classify_end(reason) {
-                    Ending::Reset => SendError::Reset { peer },
-                    Ending::Dead(message) => SendError::Dead { peer, message },
-                    Ending::Failed(source) => SendError::Failed { peer, source },
-                });
+                return Err(classify_end(reason).on_send(peer, timeout));
             }
             let rest = bytes.get(taken..).unwrap_or_default();
             let count = core.write(self.id, rest, &mut piece).map_err(|_| SendError::Reset { peer })?;
@@ -133,9 +117,7 @@ impl QuicStream {
             core = match self.wait(core, Waiting::Write, deadline) {
                 Ok(core) => core,
                 Err(TimedOut) if taken > 0 => return Ok(taken),
-                Err(TimedOut) => {
-                    return Err(SendError::TimedOut { peer, after: timeout.unwrap_or_default() });
-                }
+                Err(TimedOut) => return Err(Failure::TimedOut.on_send(peer, timeout)),
             };
         }
     }
@@ -228,17 +210,17 @@ impl QuicStream {
 
 struct TimedOut;
 
-fn classify_end(reason: &ConnectionError) -> Ending {
+fn classify_end(reason: &ConnectionError) -> Failure {
     match reason {
         ConnectionError::ApplicationClosed(_)
         | ConnectionError::ConnectionClosed(_)
         | ConnectionError::Reset
-        | ConnectionError::LocallyClosed => Ending::Reset,
+        | ConnectionError::LocallyClosed => Failure::Reset,
         ConnectionError::TimedOut => {
             let silence = duration(IDLE_TIMEOUT);
-            Ending::Dead(format!("nothing received for {silence} (QUIC idle timeout)"))
+            Failure::Dead(format!("nothing received for {silence} (QUIC idle timeout)"))
         }
-        other => Ending::Failed(io::Error::other(other.to_string())),
+        other => Failure::Failed(io::Error::other(other.to_string())),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The protocol state is locked only for computations, never while a thread waits for the socket.
 
 use crate::containment::lock;
-use crate::error::{ReceiveError, SendError};
+use crate::error::{Failure, ReceiveError, SendError};
 use crate::socket::ConnectedSocket;
 use pathbench_record::time::Clock;
 use std::io::{self, Read as _, Write as _};
@@ -103,8 +103,7 @@ impl TlsLayer {
             if let Some(deadline) = deadline.filter(|_| has_read)
                 && self.clock.now() >= deadline
             {
-                let after = timeout.unwrap_or_default();
-                return Err(ReceiveError::TimedOut { peer: socket.peer, after });
+                return Err(Failure::TimedOut.on_receive(socket.peer, timeout));
             }
             if received.refill(socket, timeout)? == 0 {
                 return Ok(0);
@@ -137,9 +136,8 @@ impl TlsLayer {
             }
             // A peer that accepts one record after the other does not extend the timeout.
             if !flushed || (taken > 0 && deadline.is_some_and(|deadline| self.clock.now() >= deadline)) {
-                let after = timeout.unwrap_or_default();
-                let nothing = SendError::TimedOut { peer: socket.peer, after };
-                return if taken > 0 { Ok(taken) } else { Err(nothing) };
+                let nothing = || Failure::TimedOut.on_send(socket.peer, timeout);
+                return if taken > 0 { Ok(taken) } else { Err(nothing()) };
             }
         }
     }

@@ -50,10 +50,8 @@ impl WireEngine for EmulatedWire {
         direction: Option<LinkDirection>,
     ) -> Result {
         let plane = plane_of(fabric, link)?;
-        for (direction, chosen) in LinkDirection::BOTH.into_iter().zip(LinkDirection::selected(direction)) {
-            if chosen {
-                plane.change(self.number, direction, change.clone()).map_err(of_link(link))?;
-            }
+        for direction in LinkDirection::select(direction, LinkDirection::BOTH) {
+            plane.change(self.number, direction, change.clone()).map_err(of_link(link))?;
         }
         Ok(())
     }

@@ -62,12 +62,8 @@ impl Wire {
         direction: Option<LinkDirection>,
     ) -> Result {
         self.engine.refresh(fabric, &mut self.link)?;
-        let [forward, reverse] = LinkDirection::selected(direction);
-        for (model, chosen) in [(&mut self.link.forward, forward), (&mut self.link.reverse, reverse)] {
-            if chosen {
-                change.apply(model);
-            }
-        }
+        let models = [&mut self.link.forward, &mut self.link.reverse];
+        LinkDirection::select(direction, models).for_each(|model| change.apply(model));
         self.engine.change(fabric, &self.link, change, direction)
     }
 

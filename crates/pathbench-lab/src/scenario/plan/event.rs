@@ -19,7 +19,8 @@ pub struct EventPlan {
     pub action: EventAction,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum EventAction {
     /// The node's interface goes down.
     Down,
@@ -43,18 +44,8 @@ pub enum EventAction {
 
 impl EventAction {
     /// As in the scenario file and in `events.jsonl`.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Down => "down",
-            Self::Up => "up",
-            Self::Blackhole => "blackhole",
-            Self::Outage => "outage",
-            Self::Restore => "restore",
-            Self::RemoveAddress => "remove-address",
-            Self::AddAddress => "add-address",
-            Self::Set(_) => "set",
-            Self::Fade(_) => "fade",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 
     pub fn detail(&self) -> Map<String, Value> {

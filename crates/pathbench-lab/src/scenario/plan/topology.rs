@@ -22,6 +22,10 @@ impl TopologyPlan {
         self.nodes.iter().find(|node| node.name == name)
     }
 
+    pub fn is_router(&self, name: &str) -> bool {
+        self.node(name).is_some_and(|node| node.role == NodeRole::Router)
+    }
+
     pub fn link(&self, name: &str) -> Option<&LinkPlan> {
         self.links.iter().find(|link| link.name == name)
     }

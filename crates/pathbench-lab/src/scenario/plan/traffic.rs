@@ -16,7 +16,6 @@ pub struct RunPlan {
     /// Each transport, with the path to which it is bound, if any; `tcp@*` is already expanded.
     pub labels: Vec<TransportLabel>,
     /// Each transport runs each pattern. At least one pattern; names are unique.
-    #[serde(with = "exact_patterns")]
     pub patterns: Vec<PatternPlan>,
     /// The host that opens connections.
     pub client: String,
@@ -50,8 +49,7 @@ pub struct SocketPlan {
     pub patience: Duration,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PatternPlan {
     /// Small requests, one after the other.
     Ping(PingParameters),
@@ -102,7 +100,6 @@ impl PatternPlan {
 pub struct ThroughputPlan {
     pub direction: DataDirection,
     /// Whether the pattern is one of the suite's two, whose names contain their direction.
-    #[serde(skip)]
     pub named_by_direction: bool,
     /// Sending time, warm-up included; `None` if the run ends by bytes.
     #[serde(
@@ -172,49 +169,6 @@ pub struct QuicPlan {
     pub congestion: Option<String>,
     /// Whether each run writes a qlog of its connection to the result directory.
     pub qlog: bool,
-}
-
-/// Patterns with their kind and all of their fields; in results they have neither.
-mod exact_patterns {
-    use super::{BulkParameters, InteractiveParameters, PatternPlan, PingParameters, ThroughputPlan};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize, Deserialize)]
-    enum Exact {
-        Ping(PingParameters),
-        Bulk(BulkParameters),
-        Throughput { named_by_direction: bool, plan: ThroughputPlan },
-        Interactive(InteractiveParameters),
-    }
-
-    pub(super) fn serialize<S: Serializer>(
-        patterns: &[PatternPlan],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(patterns.iter().cloned().map(|pattern| match pattern {
-            PatternPlan::Ping(ping) => Exact::Ping(ping),
-            PatternPlan::Bulk(bulk) => Exact::Bulk(bulk),
-            PatternPlan::Throughput(plan) => {
-                Exact::Throughput { named_by_direction: plan.named_by_direction, plan }
-            }
-            PatternPlan::Interactive(interactive) => Exact::Interactive(interactive),
-        }))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<PatternPlan>, D::Error> {
-        let patterns = Vec::<Exact>::deserialize(deserializer)?;
-        let plan = |pattern| match pattern {
-            Exact::Ping(ping) => PatternPlan::Ping(ping),
-            Exact::Bulk(bulk) => PatternPlan::Bulk(bulk),
-            Exact::Throughput { named_by_direction, plan } => {
-                PatternPlan::Throughput(ThroughputPlan { named_by_direction, ..plan })
-            }
-            Exact::Interactive(interactive) => PatternPlan::Interactive(interactive),
-        };
-        Ok(patterns.into_iter().map(plan).collect())
-    }
 }
 
 mod optional_milliseconds {
