@@ -3,7 +3,7 @@
 use super::selection::{Selection, chosen};
 use super::spread::{self, Spread, repetitions};
 use crate::carriage::capacity_mbps;
-use crate::chart::{Anchor, Chart, Facet, Frame, Key, Label, Mark, Place, Point, Scale, Shape, Strip};
+use crate::chart::{Anchor, Chart, Coordinate, Facet, Frame, Key, Label, Mark, Point, Scale, Shape, Strip};
 use crate::chart::{TextStyle, keys, rate_unit, window};
 use crate::narrative;
 use crate::palette::{ALARM, INK, MUTED, UNATTRIBUTED};
@@ -253,6 +253,7 @@ fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Ve
 }
 
 pub(super) fn corner(text: String, right: bool, colour: crate::palette::Colour) -> Mark {
-    let (x, anchor) = if right { (Place::High(0.0), Anchor::End) } else { (Place::Low(0.0), Anchor::Start) };
-    Mark::Label(Label::new(text, (x, Place::High(4.0)), TextStyle::new(10.0, colour).anchored(anchor)))
+    let (x, anchor) =
+        if right { (Coordinate::High(0.0), Anchor::End) } else { (Coordinate::Low(0.0), Anchor::Start) };
+    Mark::Label(Label::new(text, (x, Coordinate::High(4.0)), TextStyle::new(10.0, colour).anchored(anchor)))
 }

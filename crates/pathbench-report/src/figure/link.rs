@@ -3,7 +3,9 @@
 use super::goodput::corner;
 use super::selection::{Selection, left_out, paragraph};
 use super::spread::{self, Spread, repetitions};
-use crate::chart::{Chart, Facet, Frame, Key, Mark, Place, Scale, Strip, Stroke, keys, rate_unit, steps};
+use crate::chart::{
+    Chart, Coordinate, Facet, Frame, Key, Mark, Scale, Strip, Stroke, keys, rate_unit, steps,
+};
 use crate::list::distinct;
 use crate::narrative;
 use crate::palette::{ALARM, Colour, INK};
@@ -128,7 +130,7 @@ fn of_link<'a>(data: &'a RunData, wanted: (&str, LinkDirection)) -> impl Iterato
 
 /// Delivered rate and queue of the valid runs.
 fn spreads(view: &View, group: &GroupView, link: (&str, LinkDirection), end_ms: f64) -> (Spread, Spread) {
-    let (mut delivered, mut queue) = (Spread::until(end_ms), Spread::until(end_ms));
+    let (mut delivered, mut queue) = (Spread::covering(end_ms), Spread::covering(end_ms));
     for run in repetitions(group) {
         for one in stretches(of_link(&view.data(run), link)) {
             delivered.add_held(one.from_ms, one.until_ms, one.delivered_mbps);
@@ -157,10 +159,10 @@ fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Sca
     let mut below = vec![area("queue", of(&|one| one.queue_kb), colour.pale())];
     below.extend(course.queue.lines("spread over the valid runs", INK));
     below.extend(stretches.iter().filter(|one| one.dropped > 0).map(|one| {
-        let packets = counted(u32::try_from(one.dropped).unwrap_or(u32::MAX), "packet");
+        let packets = counted(one.dropped, "packet");
         let tooltip = format!("{packets} dropped");
         let stroke = Stroke::solid(ALARM, 1.4);
-        Mark::Tick { x: one.until_ms, y: Place::High(11.0), half: 3.0, stroke, tooltip }
+        Mark::Tick { x: one.until_ms, y: Coordinate::High(11.0), half: 3.0, stroke, tooltip }
     }));
     let empty = stretches.is_empty().then(|| "no sample".to_owned());
     let strips = vec![

@@ -1,12 +1,12 @@
 //! Figures of the analysis of captures: throughput of each subflow over time with the goodput of the connection, and
 //! the payload of packets as histograms.
 
-use super::packet_sizes::columns;
+use super::packet_sizes::histogram;
 use super::{Figure, sequence};
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Scale, Strip, Stroke, keys, rate_unit, steps, window};
 use crate::palette::{Colour, INK, MUTED, UNATTRIBUTED, path_colour};
 use crate::quantity::{bytes, counted, rate};
-use crate::section::trace::{payload, subflow_name, transport_and_ends};
+use crate::section::trace::{largest_connections, payload, subflow_name, transport_and_ends};
 use crate::series::{Grid, Layer};
 use crate::svg;
 use pathbench_record::trace::{
@@ -20,8 +20,6 @@ const MOST_SUBFLOWS: usize = 8;
 /// Segments, and acknowledgments, in the time-sequence graphs of a page.
 const MOST_DRAWN: usize = 40_000;
 const PLOT_HEIGHT: f64 = 170.0;
-const HISTOGRAM_HEIGHT: f64 = 72.0;
-const BAR: f64 = 5.0;
 /// A direction with less of the payload has no plot over time.
 const SMALL_PART: f64 = 0.01;
 
@@ -34,10 +32,7 @@ pub(crate) struct ConnectionFigures {
 
 /// The figures of the connections with the most payload.
 pub(crate) fn figures(document: &TraceDocument, lines: &[SequenceLine]) -> Vec<ConnectionFigures> {
-    let mut shown: Vec<&TracedConnection> = document.connections.iter().collect();
-    shown.sort_by_key(|one| std::cmp::Reverse(payload(one)));
-    shown.truncate(MOST_CONNECTIONS);
-    shown.sort_by_key(|one| one.id);
+    let shown = largest_connections(document, MOST_CONNECTIONS);
     let graphs = lines.iter().filter(|line| shown.iter().any(|one| one.id == line.connection)).count();
     let most = MOST_DRAWN / graphs.max(1);
     let of_connection = |connection: &TracedConnection| {
@@ -187,20 +182,11 @@ fn sizes(connection: &TracedConnection) -> Option<Chart> {
     let facet = |subflow: &TracedSubflow, index: usize| {
         let figures = DIRECTIONS[index].1(subflow);
         let sizes = figures.segment_sizes.iter().map(|size| (size.bytes, size.packets));
-        let bars = columns(sizes, (&lengths, frame.plot_width()), BAR);
-        let empty = bars.is_empty().then(|| "no payload".to_owned());
         let colour = path_colour(subflow.id as usize);
-        let strip = Strip {
-            empty,
-            ..Strip::new(
-                HISTOGRAM_HEIGHT,
-                counts.clone(),
-                vec![Mark::Columns { columns: bars, width: BAR, colour }],
-            )
-        };
+        let strip = histogram(sizes, (&lengths, &counts, frame.plot_width()), colour, "no payload");
         let title = if index == 0 { subflow_name(connection, subflow) } else { String::new() };
         let packets: u64 = figures.segment_sizes.iter().map(|size| size.packets).fold(0, u64::saturating_add);
-        let packets = counted(u32::try_from(packets).unwrap_or(u32::MAX), "packet");
+        let packets = counted(packets, "packet");
         let words = format!("{packets} with payload, {}", bytes(figures.payload_bytes));
         Facet { remarks: vec![(MUTED, words)], ..Facet::new(title, lengths.clone(), vec![strip]) }
     };

@@ -74,7 +74,7 @@ pub(crate) struct Items<T> {
 }
 
 impl<T> Items<T> {
-    pub(crate) fn of(items: impl IntoIterator<Item = T>) -> Self {
+    pub(crate) fn new(items: impl IntoIterator<Item = T>) -> Self {
         let items: Vec<T> = items.into_iter().collect();
         let rows = items.iter().map(|_| Row::default()).collect();
         Self { items, table: Table { columns: Vec::new(), rows } }
@@ -206,7 +206,7 @@ impl Cell {
         Self::new(Value::Share { rank: view.paths.rank(path), part })
     }
 
-    pub(crate) fn below(mut self, line: impl Into<String>) -> Self {
+    pub(crate) fn with_line(mut self, line: impl Into<String>) -> Self {
         let line = line.into();
         self.below.extend((!line.is_empty()).then_some(line));
         self
