@@ -32,21 +32,14 @@ impl Colour {
 
     /// The value of a CSS property in a page: a reference to the colour's custom property.
     pub(crate) fn in_page(self) -> String {
-        let of_pair = |(name, light, _): &(String, Self, Self)| {
-            if *light == self {
-                Some(format!("var(--{name})"))
-            } else {
-                let part = ((1.0 - PALE) * 100.0).round();
-                let pale = || format!("color-mix(in srgb,var(--{name}) {part}%,var(--{}))", COMMON[0].0);
-                (light.pale() == self).then(pale)
-            }
+        let pairs = pairs();
+        let exact = pairs.iter().find(|pair| pair.1 == self).map(|pair| format!("var(--{})", pair.0));
+        let pale = || {
+            let (name, ..) = pairs.iter().find(|pair| pair.1.pale() == self)?;
+            let part = ((1.0 - PALE) * 100.0).round();
+            Some(format!("color-mix(in srgb,var(--{name}) {part}%,var(--{}))", COMMON[0].0))
         };
-        let exact = pairs().into_iter().find(|pair| pair.1 == self);
-        exact
-            .iter()
-            .find_map(of_pair)
-            .or_else(|| pairs().iter().find_map(of_pair))
-            .unwrap_or_else(|| self.to_string())
+        exact.or_else(pale).unwrap_or_else(|| self.to_string())
     }
 }
 

@@ -23,7 +23,7 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use table::{Column, ExportTable, tables};
+use table::{Column, tables};
 pub use trace::write_trace;
 pub use xplot::write_xplot;
 
@@ -70,7 +70,8 @@ pub fn write(
             .iter()
             .map(|table| {
                 let path = out.join(format!("{}.{}", table.name, format.name()));
-                write_table(table, sets, &names, format, &path).map(|()| path)
+                let each = |sink: &mut rows::Sink| rows::each_row(table, sets, &names, sink);
+                write_rows(&table.columns, format, &path, each).map(|()| path)
             })
             .collect(),
         ExportFormat::Markdown => {
@@ -126,16 +127,6 @@ fn each_run(
         }
     }
     Ok(files)
-}
-
-fn write_table(
-    table: &ExportTable,
-    sets: &[ResultSet],
-    names: &[String],
-    format: ExportFormat,
-    path: &Path,
-) -> Result<(), ResultExportError> {
-    write_rows(&table.columns, format, path, |sink| rows::each_row(table, sets, names, sink))
 }
 
 /// Writes the rows that `each` passes to its sink, as Parquet or as CSV.

@@ -53,8 +53,7 @@ pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Chart> {
     let peak = courses.iter().map(|one| peak_mbps(one).max(one.delivered.high())).fold(0.0, f64::max);
     let queue = courses.iter().map(|one| one.queue.high()).fold(most(&courses, |one| one.queue_kb), f64::max);
     let spreads = courses.iter().flat_map(|one| [&one.delivered, &one.queue]);
-    let groups: Vec<&GroupView> = view.groups.iter().collect();
-    let (key, sentence) = spread::explained(spreads, &groups).unzip();
+    let (key, sentence) = spread::explained(spreads, &view.groups).unzip();
     let axes = (
         Scale::time(most(&courses, |one| one.until_ms), frame.plot_width()),
         Scale::linear(peak, 2, rate_unit(peak)),

@@ -60,7 +60,7 @@ pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
         };
         directions.iter().copied().enumerate().zip(spreads).map(of).collect::<Vec<_>>()
     };
-    let (key, sentence) = spread::explained(spreads.iter().flatten(), &groups).unzip();
+    let (key, sentence) = spread::explained(spreads.iter().flatten(), groups.iter().copied()).unzip();
     let legend = [(Key::Point(Shape::Dot, MUTED), "one message".to_owned())].into_iter().chain(keys([
         (
             Key::Point(Shape::Triangle, ALARM),

@@ -65,9 +65,8 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
     let facets = shown.iter().zip(traces.iter().zip(&spreads));
     let facets = facets.map(|(one, (trace, spreads))| facet(view, *one, selection, (trace, spreads), &axes));
     let facets = facets.collect();
-    let groups: Vec<&GroupView> = shown.iter().map(|(group, _)| *group).collect();
     let drawn = spreads.iter().flatten().flat_map(BTreeMap::values);
-    let (key, sentence) = spread::explained(drawn, &groups).unzip();
+    let (key, sentence) = spread::explained(drawn, shown.iter().map(|(group, _)| *group)).unzip();
     let names = view.paths.names.iter();
     let names =
         names.filter(|name| traces.iter().flat_map(|trace| &trace.paths).any(|one| one.name == **name));

@@ -2,6 +2,7 @@
 
 use crate::chart::Chart;
 use crate::narrative;
+use crate::pattern::Pattern;
 use crate::quantity::counted;
 use crate::view::{GroupView, View, name_of, variant_text};
 use pathbench_record::direction::Direction;
@@ -16,12 +17,13 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    pub(crate) fn has_pattern(&self, group: &GroupView) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| pattern == group.pattern.name)
+    pub(crate) fn has_pattern(&self, pattern: Pattern) -> bool {
+        self.pattern.as_ref().is_none_or(|wanted| wanted == pattern.name)
     }
 
     pub(super) fn has(&self, group: &GroupView) -> bool {
-        self.has_pattern(group) && self.variant.as_ref().is_none_or(|variant| variant == group.variant)
+        self.has_pattern(group.pattern)
+            && self.variant.as_ref().is_none_or(|variant| variant == group.variant)
     }
 
     pub(crate) fn runs<'a>(

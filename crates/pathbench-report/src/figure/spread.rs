@@ -92,12 +92,12 @@ const fn dots(colour: Colour) -> Stroke {
 }
 
 /// The entry of the legend and the sentence of the caption; none if no spread is drawn.
-pub(super) fn explained<'a>(
-    all: impl Iterator<Item = &'a Spread>,
-    groups: &[&GroupView],
+pub(super) fn explained<'a, 'g>(
+    all: impl IntoIterator<Item = &'a Spread>,
+    groups: impl IntoIterator<Item = &'g GroupView<'g>>,
 ) -> Option<((Key, String), String)> {
     let drawn = all.into_iter().find(|one| one.is_drawn())?;
-    let most = groups.iter().map(|group| group.valid_runs().count()).max().unwrap_or_default();
+    let most = groups.into_iter().map(|group| group.valid_runs().count()).max().unwrap_or_default();
     let runs = if most > MOST_RUNS {
         format!("{} of each label", counted(MOST_RUNS, "valid run"))
     } else {

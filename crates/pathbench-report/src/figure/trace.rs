@@ -10,7 +10,8 @@ use crate::section::trace::{largest_connections, payload, subflow_name, transpor
 use crate::series::{Grid, Layer};
 use crate::svg;
 use pathbench_record::trace::{
-    SequenceLine, Series, SubflowDirection, TraceDocument, TracedConnection, TracedSubflow,
+    ConnectionDirection, SequenceLine, Series, SubflowDirection, TraceDocument, TracedConnection,
+    TracedSubflow,
 };
 
 /// Connections with figures.
@@ -37,16 +38,11 @@ pub(crate) fn figures(document: &TraceDocument, lines: &[SequenceLine]) -> Vec<C
     let most = MOST_DRAWN / graphs.max(1);
     let of_connection = |connection: &TracedConnection| {
         let charts = [("throughput", throughput(connection)), ("segment-sizes", sizes(connection))];
-        let total = payload(connection).max(1) as f64;
-        let directions = [
-            ("upload", "sequence-upload", &connection.upload),
-            ("download", "sequence-download", &connection.download),
-        ];
-        let directions =
-            directions.into_iter().filter(|one| one.2.payload_bytes as f64 / total >= SMALL_PART);
-        let sequences = directions
-            .map(|(direction, name, _)| (name, sequence::chart(connection, lines, direction, most)));
-        let drawn = charts.into_iter().chain(sequences).filter_map(|(name, chart)| {
+        let charts = charts.map(|(name, chart)| (name.to_owned(), chart)).into_iter();
+        let sequences = directions(connection).map(|((name, _), _)| {
+            (format!("sequence-{name}"), sequence::chart(connection, lines, name, most))
+        });
+        let drawn = charts.chain(sequences).filter_map(|(name, chart)| {
             let (chart, name) = (chart?, format!("connection-{}-{name}", connection.id));
             Some(Figure { name, pattern: None, svg: svg::draw(&chart), caption: chart.caption })
         });
@@ -70,12 +66,18 @@ type Of = fn(&TracedSubflow) -> &SubflowDirection;
 
 const DIRECTIONS: [(&str, Of); 2] = [("upload", |one| &one.upload), ("download", |one| &one.download)];
 
+/// The directions with a plot over time.
+fn directions(
+    connection: &TracedConnection,
+) -> impl Iterator<Item = ((&'static str, Of), &ConnectionDirection)> {
+    let total = payload(connection).max(1) as f64;
+    let both = DIRECTIONS.into_iter().zip([&connection.upload, &connection.download]);
+    both.filter(move |(_, data)| data.payload_bytes as f64 / total >= SMALL_PART)
+}
+
 fn throughput(connection: &TracedConnection) -> Option<Chart> {
     let (shown, others) = ranked(connection);
-    let total = payload(connection).max(1) as f64;
-    let directions = DIRECTIONS.into_iter().zip([&connection.upload, &connection.download]);
-    let directions: Vec<_> =
-        directions.filter(|(_, data)| data.payload_bytes as f64 / total >= SMALL_PART).collect();
+    let directions: Vec<_> = directions(connection).collect();
     let all = connection.subflows.iter().flat_map(|one| [&one.upload.throughput, &one.download.throughput]);
     let window_ms = all.filter(|series| !series.bytes.is_empty()).map(|series| series.window_s * 1e3);
     let window_ms = window_ms.fold(0.0, f64::max);

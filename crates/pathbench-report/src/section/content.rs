@@ -1,7 +1,7 @@
 //! Blocks of a section: findings, tables and their cells.
 
 use crate::narrative::Tone;
-use crate::quantity::{NONE, Unit};
+use crate::quantity::{NONE, Unit, bounds};
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::{Distribution, Variant};
 
@@ -210,6 +210,15 @@ impl Cell {
         let line = line.into();
         self.below.extend((!line.is_empty()).then_some(line));
         self
+    }
+
+    /// The bounds of a median, and the lines below the value.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let bounds = match &self.value {
+            Value::Median { found, unit, .. } => bounds(found, unit.words()),
+            _ => String::new(),
+        };
+        Some(bounds).filter(|bounds| !bounds.is_empty()).into_iter().chain(self.below.iter().cloned())
     }
 
     pub(crate) fn bad(self, is_bad: bool) -> Self {

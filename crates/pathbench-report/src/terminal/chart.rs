@@ -54,7 +54,7 @@ pub(super) fn write_goodput(page: &mut Page, view: &View) {
 }
 
 fn write_stacks(page: &mut Page, view: &View, selection: &Selection, left: usize) -> usize {
-    let of_pattern = view.groups.iter().filter(|group| selection.has_pattern(group));
+    let of_pattern = view.groups.iter().filter(|group| selection.has_pattern(group.pattern));
     let runs = of_pattern.filter_map(GroupView::representative);
     let end_ms = runs.map(|run| series::end_ms(&view.data(run))).fold(0.0, f64::max);
     let cells = (page.style.width - left - 1).min(200).min((end_ms / SHORTEST_MS) as usize);

@@ -2,7 +2,6 @@
 
 use super::page::{Ink, Line, PATHS, Page, clean, fitted, with_units_held};
 use crate::narrative::Tone;
-use crate::quantity::bounds;
 use crate::section::{Cell, Column, Row, Table, Value};
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
@@ -82,20 +81,11 @@ fn add(drawn: &mut comfy_table::Table, row: &Row, shown: &[usize]) {
     let cells = cells.map(|(position, cell)| {
         let (ink, text) = value(cell, position == 0);
         let mark = if position == 0 { String::from(ROW_MARK) } else { String::new() };
-        let lines = std::iter::once(format!("{mark}{text}")).chain(lines_below(cell));
+        let lines =
+            std::iter::once(format!("{mark}{text}")).chain(cell.lines().map(|line| fitted(&line, 48)));
         inked(&lines.map(|line| with_units_held(&line)).collect::<Vec<_>>().join("\n"), ink)
     });
     drawn.add_row(cells.collect::<Vec<_>>());
-}
-
-fn lines_below(cell: &Cell) -> Vec<String> {
-    let of_median = match &cell.value {
-        Value::Median { found, unit, .. } => {
-            Some(bounds(found, unit.words())).filter(|text| !text.is_empty())
-        }
-        _ => None,
-    };
-    of_median.into_iter().chain(cell.below.iter().map(|line| fitted(line, 48))).collect()
 }
 
 fn value(cell: &Cell, is_first: bool) -> (Ink, String) {

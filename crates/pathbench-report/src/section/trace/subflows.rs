@@ -17,21 +17,17 @@ struct Row<'a> {
 }
 
 fn directions<'a>(connection: &'a TracedConnection, subflow: &'a TracedSubflow) -> [Row<'a>; 2] {
-    let upload = Row {
+    let of_directions = [
+        ("upload", &subflow.upload, &connection.upload, &subflow.upload_rtt_ms),
+        ("download", &subflow.download, &connection.download, &subflow.download_rtt_ms),
+    ];
+    of_directions.map(|(direction, figures, data, rtt)| Row {
         subflow,
-        direction: "upload",
-        figures: &subflow.upload,
-        data: &connection.upload,
-        rtt: distribution(subflow.upload_rtt_ms.as_ref()),
-    };
-    let download = Row {
-        subflow,
-        direction: "download",
-        figures: &subflow.download,
-        data: &connection.download,
-        rtt: distribution(subflow.download_rtt_ms.as_ref()),
-    };
-    [upload, download]
+        direction,
+        figures,
+        data,
+        rtt: distribution(rtt.as_ref()),
+    })
 }
 
 pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
