@@ -10,7 +10,7 @@ use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{FigureFormat, ResultSet, write};
 use std::path::PathBuf;
 
-fn main() -> Result<(), pathbench_report::WriteError> {
+fn main() -> Result<(), pathbench_report::ReportWriteError> {
     let out = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "/tmp/pathbench-synthetic".to_owned()));
     let only = std::env::args().nth(2).unwrap_or_default();
     let gallery: [(&str, ResultSet); 15] = [

@@ -1,5 +1,6 @@
 //! The command line that repeats a result, from its document alone.
 
+use crate::view::value_text;
 use pathbench_record::document::{ResultDocument, StudyRecord};
 use pathbench_record::text::is_deceptive;
 use pathbench_record::units::Span;
@@ -81,18 +82,15 @@ fn option(key: &str, value: &Value) -> Vec<String> {
     let own = OPTIONS.iter().find(|(known, _)| *known == key).map(|(_, option)| *option);
     let name = own.or_else(|| key.starts_with("--").then_some(key));
     let Some(name) = name else { return vec!["--set".to_owned(), format!("{key}={}", toml(value))] };
-    let (name, text) = (name.to_owned(), |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    });
+    let name = name.to_owned();
     match value {
         Value::Bool(true) => vec![name],
         Value::Bool(false) | Value::Null => Vec::new(),
         Value::Array(values) if name == "--transports" => {
-            vec![name, values.iter().map(text).collect::<Vec<_>>().join(",")]
+            vec![name, values.iter().map(value_text).collect::<Vec<_>>().join(",")]
         }
-        Value::Array(values) => values.iter().flat_map(|value| [name.clone(), text(value)]).collect(),
-        value => vec![name, text(value)],
+        Value::Array(values) => values.iter().flat_map(|value| [name.clone(), value_text(value)]).collect(),
+        value => vec![name, value_text(value)],
     }
 }
 

@@ -64,7 +64,7 @@ pub mod terminal;
 pub mod trace;
 mod view;
 
-pub use compare::{ComparedResults, Condition};
+pub use compare::{ComparedResults, FailureCondition};
 pub use figure::{Figure, figures};
-pub use output::{FigureFormat, PNG_AVAILABLE, WriteError, Written, write};
+pub use output::{FigureFormat, PNG_AVAILABLE, ReportFiles, ReportWriteError, write};
 pub use result_set::{LineSource, ResultSet};

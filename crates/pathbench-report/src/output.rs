@@ -20,13 +20,13 @@ pub enum FigureFormat {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct ReportFiles {
     pub html: PathBuf,
     pub figures: Vec<PathBuf>,
 }
 
 #[derive(Debug, Error)]
-pub enum WriteError {
+pub enum ReportWriteError {
     #[error("cannot write {}: {source}; is the directory writable, and the disk not full?", path.display())]
     File { path: PathBuf, source: io::Error },
     /// The lines of a run cannot be read; nothing was written.
@@ -51,14 +51,14 @@ pub enum WriteError {
 /// `timeline-bulk.svg`. With several results each name is prefixed with the result's number and name.
 ///
 /// # Errors
-/// [`WriteError`], naming the file.
-pub fn write(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<Written, WriteError> {
+/// [`ReportWriteError`], naming the file.
+pub fn write(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<ReportFiles, ReportWriteError> {
     if format == FigureFormat::SvgAndPng && !PNG_AVAILABLE {
-        return Err(WriteError::NoRasteriser);
+        return Err(ReportWriteError::NoRasteriser);
     }
     let (page, figures) = html::page(sets);
     if let Some(error) = sets.iter().find_map(|set| set.lines.failure()) {
-        return Err(WriteError::Lines(error));
+        return Err(ReportWriteError::Lines(error));
     }
     write_page(&page, figures.iter().flatten(), out, format)
 }
@@ -69,14 +69,14 @@ pub(crate) fn write_page<'a>(
     figures: impl Iterator<Item = &'a Figure>,
     out: &Path,
     format: FigureFormat,
-) -> Result<Written, WriteError> {
+) -> Result<ReportFiles, ReportWriteError> {
     if format == FigureFormat::SvgAndPng && !PNG_AVAILABLE {
-        return Err(WriteError::NoRasteriser);
+        return Err(ReportWriteError::NoRasteriser);
     }
     let store = |path: &Path, bytes: &[u8]| {
-        fs::write(path, bytes).map_err(|source| WriteError::File { path: path.to_owned(), source })
+        fs::write(path, bytes).map_err(|source| ReportWriteError::File { path: path.to_owned(), source })
     };
-    fs::create_dir_all(out).map_err(|source| WriteError::File { path: out.to_owned(), source })?;
+    fs::create_dir_all(out).map_err(|source| ReportWriteError::File { path: out.to_owned(), source })?;
     let html = out.join("report.html");
     store(&html, page.as_bytes())?;
     let mut written = Vec::new();
@@ -91,5 +91,5 @@ pub(crate) fn write_page<'a>(
             written.push(png);
         }
     }
-    Ok(Written { html, figures: written })
+    Ok(ReportFiles { html, figures: written })
 }

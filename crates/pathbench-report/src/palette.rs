@@ -14,7 +14,7 @@ pub(crate) struct Colour(pub(crate) u8, pub(crate) u8, pub(crate) u8);
 const PALE: f64 = 0.7;
 
 impl Colour {
-    pub(crate) const fn of(rgb: u32) -> Self {
+    pub(crate) const fn from_rgb(rgb: u32) -> Self {
         Self((rgb >> 16) as u8, (rgb >> 8) as u8, rgb as u8)
     }
 
@@ -32,64 +32,57 @@ impl Colour {
 
     /// The value of a CSS property in a page: a reference to the colour's custom property.
     pub(crate) fn in_page(self) -> String {
-        let of_pair = |(name, light, _): &(String, Self, Self)| {
-            if *light == self {
-                Some(format!("var(--{name})"))
-            } else {
-                let part = ((1.0 - PALE) * 100.0).round();
-                let pale = || format!("color-mix(in srgb,var(--{name}) {part}%,var(--{}))", COMMON[0].0);
-                (light.pale() == self).then(pale)
-            }
+        let pairs = pairs();
+        let exact = pairs.iter().find(|pair| pair.1 == self).map(|pair| format!("var(--{})", pair.0));
+        let pale = || {
+            let (name, ..) = pairs.iter().find(|pair| pair.1.pale() == self)?;
+            let part = ((1.0 - PALE) * 100.0).round();
+            Some(format!("color-mix(in srgb,var(--{name}) {part}%,var(--{}))", COMMON[0].0))
         };
-        let exact = pairs().into_iter().find(|pair| pair.1 == self);
-        exact
-            .iter()
-            .find_map(of_pair)
-            .or_else(|| pairs().iter().find_map(of_pair))
-            .unwrap_or_else(|| self.to_string())
+        exact.or_else(pale).unwrap_or_else(|| self.to_string())
     }
 }
 
-pub(crate) const INK: Colour = Colour::of(0x1f_24_2b);
-pub(crate) const MUTED: Colour = Colour::of(0x5b_65_70);
-pub(crate) const GRID: Colour = Colour::of(0xe6_e9_ed);
-pub(crate) const FRAME: Colour = Colour::of(0x87_8f_98);
-pub(crate) const PAPER: Colour = Colour::of(0xff_ff_ff);
-pub(crate) const STALL: Colour = Colour::of(0xf4_f0_eb);
-pub(crate) const HATCH: Colour = Colour::of(0x8a_7a_66);
-pub(crate) const ALARM: Colour = Colour::of(0xa8_2a_1e);
-pub(crate) const UNATTRIBUTED: Colour = Colour::of(0x85_8d_96);
+pub(crate) const INK: Colour = Colour::from_rgb(0x1f_24_2b);
+pub(crate) const MUTED: Colour = Colour::from_rgb(0x5b_65_70);
+pub(crate) const GRID: Colour = Colour::from_rgb(0xe6_e9_ed);
+pub(crate) const FRAME: Colour = Colour::from_rgb(0x87_8f_98);
+pub(crate) const PAPER: Colour = Colour::from_rgb(0xff_ff_ff);
+pub(crate) const STALL: Colour = Colour::from_rgb(0xf4_f0_eb);
+pub(crate) const HATCH: Colour = Colour::from_rgb(0x8a_7a_66);
+pub(crate) const ALARM: Colour = Colour::from_rgb(0xa8_2a_1e);
+pub(crate) const UNATTRIBUTED: Colour = Colour::from_rgb(0x85_8d_96);
 
 /// Name of the custom property, and the colour on light and on dark paper.
 type Named = (&'static str, Colour, Colour);
 
 const COMMON: [Named; 13] = [
-    ("paper", PAPER, Colour::of(0x16_19_1d)),
-    ("ink", INK, Colour::of(0xe4_e8_ec)),
-    ("muted", MUTED, Colour::of(0xa3_ad_b8)),
-    ("soft", Colour::of(0xf5_f7_f9), Colour::of(0x1f_24_29)),
-    ("line", Colour::of(0xdf_e3_e8), Colour::of(0x33_3a_42)),
-    ("good", Colour::of(0x00_73_4f), Colour::of(0x4c_c7_9d)),
-    ("mixed", Colour::of(0x8a_5a_00), Colour::of(0xe0_b0_50)),
-    ("bad", ALARM, Colour::of(0xf0_8a_7d)),
-    ("grid", GRID, Colour::of(0x2a_30_37)),
-    ("frame", FRAME, Colour::of(0x6b_75_80)),
-    ("stall", STALL, Colour::of(0x2b_27_22)),
-    ("hatch", HATCH, Colour::of(0x9a_8a_74)),
-    ("unattributed", UNATTRIBUTED, Colour::of(0x83_8d_98)),
+    ("paper", PAPER, Colour::from_rgb(0x16_19_1d)),
+    ("ink", INK, Colour::from_rgb(0xe4_e8_ec)),
+    ("muted", MUTED, Colour::from_rgb(0xa3_ad_b8)),
+    ("soft", Colour::from_rgb(0xf5_f7_f9), Colour::from_rgb(0x1f_24_29)),
+    ("line", Colour::from_rgb(0xdf_e3_e8), Colour::from_rgb(0x33_3a_42)),
+    ("good", Colour::from_rgb(0x00_73_4f), Colour::from_rgb(0x4c_c7_9d)),
+    ("mixed", Colour::from_rgb(0x8a_5a_00), Colour::from_rgb(0xe0_b0_50)),
+    ("bad", ALARM, Colour::from_rgb(0xf0_8a_7d)),
+    ("grid", GRID, Colour::from_rgb(0x2a_30_37)),
+    ("frame", FRAME, Colour::from_rgb(0x6b_75_80)),
+    ("stall", STALL, Colour::from_rgb(0x2b_27_22)),
+    ("hatch", HATCH, Colour::from_rgb(0x9a_8a_74)),
+    ("unattributed", UNATTRIBUTED, Colour::from_rgb(0x83_8d_98)),
 ];
 
 /// The hues of Okabe and Ito, which colour-blind readers can distinguish, dark enough for light paper; then violet and
 /// olive.
 const PATHS: [(Colour, Colour); 8] = [
-    (Colour::of(0x00_72_b2), Colour::of(0x4a_a8_e8)),
-    (Colour::of(0xc7_78_00), Colour::of(0xf0_a8_3a)),
-    (Colour::of(0x00_93_6b), Colour::of(0x2f_bf_94)),
-    (Colour::of(0xbd_5f_97), Colour::of(0xe0_8f_bd)),
-    (Colour::of(0x2b_8f_c7), Colour::of(0x8a_d0_fa)),
-    (Colour::of(0xb8_4a_00), Colour::of(0xe8_74_3a)),
-    (Colour::of(0x6f_55_b5), Colour::of(0xa8_93_e8)),
-    (Colour::of(0x6b_73_00), Colour::of(0xb3_bd_3f)),
+    (Colour::from_rgb(0x00_72_b2), Colour::from_rgb(0x4a_a8_e8)),
+    (Colour::from_rgb(0xc7_78_00), Colour::from_rgb(0xf0_a8_3a)),
+    (Colour::from_rgb(0x00_93_6b), Colour::from_rgb(0x2f_bf_94)),
+    (Colour::from_rgb(0xbd_5f_97), Colour::from_rgb(0xe0_8f_bd)),
+    (Colour::from_rgb(0x2b_8f_c7), Colour::from_rgb(0x8a_d0_fa)),
+    (Colour::from_rgb(0xb8_4a_00), Colour::from_rgb(0xe8_74_3a)),
+    (Colour::from_rgb(0x6f_55_b5), Colour::from_rgb(0xa8_93_e8)),
+    (Colour::from_rgb(0x6b_73_00), Colour::from_rgb(0xb3_bd_3f)),
 ];
 
 pub(crate) const UPLOAD: Colour = PATHS[0].0;
@@ -99,10 +92,10 @@ pub(crate) const DOWNLOAD: Colour = PATHS[5].0;
 /// differ in lightness, so that they are distinguishable in print without colour and for every kind of
 /// colour-blindness.
 const TRANSPORTS: [(Transport, Colour, Colour); 4] = [
-    (Transport::Tcp, Colour::of(0x27_7a_b3), Colour::of(0x3a_7c_c0)),
-    (Transport::Mptcp, Colour::of(0x00_32_66), Colour::of(0xc4_e6_ff)),
-    (Transport::Quic, Colour::of(0xc2_88_00), Colour::of(0xcc_84_26)),
-    (Transport::Mpquic, Colour::of(0x8a_35_00), Colour::of(0xf0_b2_7c)),
+    (Transport::Tcp, Colour::from_rgb(0x27_7a_b3), Colour::from_rgb(0x3a_7c_c0)),
+    (Transport::Mptcp, Colour::from_rgb(0x00_32_66), Colour::from_rgb(0xc4_e6_ff)),
+    (Transport::Quic, Colour::from_rgb(0xc2_88_00), Colour::from_rgb(0xcc_84_26)),
+    (Transport::Mpquic, Colour::from_rgb(0x8a_35_00), Colour::from_rgb(0xf0_b2_7c)),
 ];
 
 /// Paths beyond this number have the colours of the first ones again.
@@ -120,7 +113,7 @@ pub(crate) fn path_colour(index: usize) -> Colour {
 fn path_pair(index: usize) -> (Colour, Colour) {
     let (light, dark) = PATHS[index % PATHS.len()];
     let part = 0.3 * ((index / PATHS.len()) % 3) as f64;
-    (light.mixed(INK, part), dark.mixed(Colour::of(0xff_ff_ff), part))
+    (light.mixed(INK, part), dark.mixed(Colour::from_rgb(0xff_ff_ff), part))
 }
 
 fn pairs() -> Vec<(String, Colour, Colour)> {

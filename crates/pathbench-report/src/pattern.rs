@@ -29,7 +29,7 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    const fn of(
+    const fn new(
         name: &'static str,
         title: &'static str,
         unit: Unit,
@@ -44,38 +44,38 @@ impl Figure {
 }
 
 pub(crate) const GOODPUT: Figure =
-    Figure::of("goodput_mbps", "goodput", Unit::Rate, |run| run.goodput_mbps).compared("Goodput", "");
-pub(crate) const DIP: Figure = Figure::of("dip", "dip", Unit::Percent, |run| run.dip);
-const STALL: Figure = Figure::of("stall_ms", "longest stall", Unit::Duration, |run| run.stall_ms).compared(
+    Figure::new("goodput_mbps", "goodput", Unit::Rate, |run| run.goodput_mbps).compared("Goodput", "");
+pub(crate) const DIP: Figure = Figure::new("dip", "dip", Unit::Percent, |run| run.dip);
+const STALL: Figure = Figure::new("stall_ms", "longest stall", Unit::Duration, |run| run.stall_ms).compared(
     "Longest stall",
     "Stall: the longest time the receiving application got no byte while data was outstanding.",
 );
-const RECOVERY: Figure = Figure::of("recovery_ms", "recovery", Unit::Duration, |run| run.recovery_ms).compared(
+const RECOVERY: Figure = Figure::new("recovery_ms", "recovery", Unit::Duration, |run| run.recovery_ms).compared(
     "Recovery after the first event",
     "Recovery: from the first event to the first 100 ms window from which goodput stays at 90 % of what the surviving \
      paths give.",
 );
-const PING: Figure = Figure::of("ping_ms", "round trip", Unit::Duration, |run| run.ping.as_ref()?.median_ms)
+const PING: Figure = Figure::new("ping_ms", "round trip", Unit::Duration, |run| run.ping.as_ref()?.median_ms)
     .compared(
         "Round trip of a small request",
         "Round trip: the median of a run's requests that were answered.",
     );
-const FCT: Figure = Figure::of("fct_ms", "FCT", Unit::Duration, |run| run.fct_ms).compared(
+const FCT: Figure = Figure::new("fct_ms", "FCT", Unit::Duration, |run| run.fct_ms).compared(
     "Flow completion time",
     "Flow completion time (FCT): from before the connection is opened to the last byte received and found right.",
 );
-const HANDSHAKE: Figure = Figure::of("handshake_ms", "handshake", Unit::Duration, |run| run.handshake_ms);
+const HANDSHAKE: Figure = Figure::new("handshake_ms", "handshake", Unit::Duration, |run| run.handshake_ms);
 const DELAY_P50: Figure =
-    Figure::of("delay_p50_ms", "median delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.p50))
+    Figure::new("delay_p50_ms", "median delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.p50))
         .compared("Delay, median", "");
 const DELAY_P95: Figure =
-    Figure::of("delay_p95_ms", "p95 delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.p95)).compared(
+    Figure::new("delay_p95_ms", "p95 delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.p95)).compared(
         "Delay, 95th percentile",
         "Delay: from the moment a message is due to its acknowledgement; a message never acknowledged counts with the \
          time to the end of the run, and ≥ marks what rests on such messages.",
     );
 const DELAY_MAX: Figure =
-    Figure::of("delay_max_ms", "max delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.max))
+    Figure::new("delay_max_ms", "max delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.max))
         .compared("Delay, slowest", "");
 
 /// `≥ ` if a figure of `delay` is a lower bound because it falls on unacknowledged messages.
@@ -114,6 +114,11 @@ impl<'a> Pattern<'a> {
             Kind::Throughput => &[GOODPUT, DIP, STALL, RECOVERY],
             Kind::Interactive => &[DELAY_P95, DELAY_P50, DELAY_MAX],
         }
+    }
+
+    /// The figure of a name in the record.
+    pub(crate) fn figure(&self, name: &str) -> Option<&'static Figure> {
+        self.figures().iter().find(|figure| figure.name == name)
     }
 
     pub(crate) const fn main(&self) -> Figure {

@@ -2,10 +2,10 @@
 //! courses over days.
 
 use crate::chart::{
-    Anchor, Chart, Column, Facet, Frame, Key, Label, Mark, Place, Point, Row, Scale, Shape, Strip, Stroke,
-    TextStyle, rate_unit,
+    Chart, Column, Coordinate, Facet, Frame, Key, Label, Mark, Point, Row, Scale, Shape, Strip, Stroke,
+    rate_unit,
 };
-use crate::palette::{self, Colour, INK, MUTED};
+use crate::palette::{self, Colour, INK};
 use crate::svg::{self, Svg};
 use pathbench_record::time::rfc3339_from_unix;
 use pathbench_record::transport::Transport;
@@ -116,7 +116,7 @@ pub struct Bar {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
+pub struct PlotSeries {
     /// In the legend unless it is empty.
     pub name: String,
     pub hue: Hue,
@@ -133,7 +133,7 @@ pub struct Plot {
     pub axes: Option<(Axis, Axis)>,
     pub x_title: String,
     pub y_title: String,
-    pub series: Vec<Series>,
+    pub series: Vec<PlotSeries>,
     /// A vertical line at this value.
     pub reference: Option<f64>,
     /// A diagonal from corner to corner.
@@ -192,7 +192,7 @@ fn chart(plot: &Plot) -> Chart {
         let stroke = Stroke { colour: INK, width: 1.0, dash: Some((4.0, 3.0)) };
         marks.push(Mark::line("", vec![(x.low, y_scale.low), (x.high, y_scale.high)], stroke));
     }
-    marks.extend(corners(&plot.corners));
+    marks.extend(Label::in_corners(&plot.corners[0], &plot.corners[1]));
     let mut bars_of_row = vec![0; rows];
     for series in &plot.series {
         if !series.name.is_empty() {
@@ -211,25 +211,16 @@ fn joined(title: &str, unit: &str) -> String {
     }
 }
 
-fn corners([upper_left, lower_right]: &[String; 2]) -> [Mark; 2] {
-    let style = TextStyle::new(10.0, MUTED);
-    let label = |text: &str, at, anchor| Mark::Label(Label::new(text, at, style.anchored(anchor)));
-    [
-        label(upper_left, (Place::Low(6.0), Place::High(-13.0)), Anchor::Start),
-        label(lower_right, (Place::High(-6.0), Place::Low(7.0)), Anchor::End),
-    ]
-}
-
-fn stroke(series: &Series) -> Stroke {
+fn stroke(series: &PlotSeries) -> Stroke {
     let dash = series.is_dashed.then_some((6.0, 3.0));
     Stroke { colour: series.hue.colour(), width: 2.2, dash }
 }
 
-fn shape(series: &Series) -> Shape {
+fn shape(series: &PlotSeries) -> Shape {
     if series.is_dashed { Shape::Ring } else { Shape::Dot }
 }
 
-fn key(series: &Series) -> Key {
+fn key(series: &PlotSeries) -> Key {
     match &series.marks {
         Marks::Line(_) | Marks::Course(_) => Key::Line(stroke(series)),
         Marks::Points(_) => Key::Point(shape(series), series.hue.colour()),
@@ -237,7 +228,7 @@ fn key(series: &Series) -> Key {
     }
 }
 
-fn bars_per_row(series: &[Series], rows: usize) -> Vec<usize> {
+fn bars_per_row(series: &[PlotSeries], rows: usize) -> Vec<usize> {
     let mut counts = vec![0; rows];
     for one in series {
         if let Marks::Bars(bars) = &one.marks {
@@ -251,7 +242,7 @@ fn bars_per_row(series: &[Series], rows: usize) -> Vec<usize> {
     counts
 }
 
-fn series_marks(series: &Series, width: f64, rows: (&mut [usize], &[usize], f64)) -> Vec<Mark> {
+fn series_marks(series: &PlotSeries, width: f64, rows: (&mut [usize], &[usize], f64)) -> Vec<Mark> {
     let colour = series.hue.colour();
     let dots = |points: &[(f64, f64)], radius| {
         let points = points.iter().map(|(x, y)| Point { x: *x, y: *y, tooltip: String::new() });
@@ -280,27 +271,27 @@ fn series_marks(series: &Series, width: f64, rows: (&mut [usize], &[usize], f64)
 
 /// The bars of a row are below one another.
 fn bar_marks(
-    series: &Series,
+    series: &PlotSeries,
     bars: &[Bar],
     (drawn, all, row_height): (&mut [usize], &[usize], f64),
 ) -> Vec<Mark> {
     let colour = series.hue.colour();
     let of_bar = |bar: &Bar| {
-        let (Some(place), Some(count)) = (drawn.get_mut(bar.row), all.get(bar.row)) else {
+        let (Some(index), Some(count)) = (drawn.get_mut(bar.row), all.get(bar.row)) else {
             return Vec::new();
         };
-        let y = bar.row as f64 + (*place as f64 + 0.5 + 0.15) / (*count as f64 + 0.3);
-        *place += 1;
+        let y = bar.row as f64 + (*index as f64 + 0.5 + 0.15) / (*count as f64 + 0.3);
+        *index += 1;
         let height = (row_height / (*count as f64 + 0.3) - 2.0).min(14.0);
         let tint = if bar.typical.is_some() { colour.pale() } else { colour };
         let (name, tooltip) = (series.name.clone(), bar.text.clone());
         let (from, to) = (bar.from, bar.to);
         let mut marks = vec![Mark::Bar { series: name, from, to, y, height, colour: tint, tooltip }];
         if let Some(x) = bar.typical {
-            let (stroke, y) = (Stroke::solid(colour, 3.0), Place::Data(y, 0.0));
+            let (stroke, y) = (Stroke::solid(colour, 3.0), Coordinate::Data(y, 0.0));
             marks.push(Mark::Tick { x, y, half: height / 2.0 + 1.0, stroke, tooltip: String::new() });
         }
-        marks.push(Label::value(bar.text.clone(), (Place::High(8.0), Place::Data(y, 4.0))));
+        marks.push(Label::value(bar.text.clone(), (Coordinate::High(8.0), Coordinate::Data(y, 4.0))));
         marks
     };
     bars.iter().flat_map(of_bar).collect()
@@ -311,7 +302,7 @@ mod tests {
     use super::*;
 
     fn plot(axes: (Axis, Axis), marks: Marks) -> Plot {
-        let series = Series { name: "<b>".to_owned(), hue: Hue::Upload, is_dashed: true, marks };
+        let series = PlotSeries { name: "<b>".to_owned(), hue: Hue::Upload, is_dashed: true, marks };
         Plot { title: "<i>".to_owned(), axes: Some(axes), series: vec![series], ..Plot::default() }
     }
 

@@ -112,7 +112,7 @@ impl BoundsKind {
 }
 
 impl Bounds {
-    pub fn of(found: &Distribution) -> Option<Self> {
+    pub fn from_distribution(found: &Distribution) -> Option<Self> {
         let (kind, [low, high]) = match found.ci95 {
             Some(interval) => (BoundsKind::Interval, interval),
             None => (BoundsKind::Range, [found.min, found.max]),
@@ -124,7 +124,7 @@ impl Bounds {
 /// `range 190–230`, `95 % CI 190–230`: the bounds of a median, without a unit if the median has the same one. Empty
 /// without bounds.
 pub fn bounds(found: &Distribution, show: fn(f64) -> String) -> String {
-    let Some(Bounds { kind, low, high }) = Bounds::of(found) else { return String::new() };
+    let Some(Bounds { kind, low, high }) = Bounds::from_distribution(found) else { return String::new() };
     let (range, median) = (range(low, high, show), show(found.median));
     let numbers = match (range.rsplit_once(' '), median.rsplit_once(' ')) {
         _ if range == median => return String::new(),
@@ -167,7 +167,13 @@ pub fn spread(values: &[f64], show: fn(f64) -> String) -> Option<String> {
     Some(with_bounds(&distribution(values)?, show))
 }
 
+/// Facts in one text whose lines break between facts only.
+pub(crate) fn joined_facts(facts: &[String]) -> String {
+    facts.iter().map(|fact| fact.replace(' ', "\u{a0}")).collect::<Vec<_>>().join(" · ")
+}
+
 /// `1 run`, `3 runs`.
-pub fn counted(count: u32, noun: &str) -> String {
+pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

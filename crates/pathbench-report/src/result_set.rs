@@ -36,6 +36,12 @@ impl ResultSet {
         Ok((set, warnings))
     }
 
+    /// The directory, or the scenario's name of a result in memory.
+    pub(crate) fn location(&self) -> String {
+        let directory = self.directory.as_ref().map(|path| path.display().to_string());
+        directory.unwrap_or_else(|| self.document.scenario.name.clone())
+    }
+
     /// The groups with a valid run.
     pub(crate) fn valid_groups(&self) -> impl Iterator<Item = &Group> {
         self.document.summary.groups.iter().filter(|group| group.valid > 0)
@@ -63,11 +69,11 @@ impl LineSource {
         match &self.index {
             Some(index) => index.read(run),
             None => Ok(RunLines {
-                samples: of(&self.held.samples, |line| line.run == run),
-                events: of(&self.held.events, |line| line.run == run),
-                deliveries: of(&self.held.deliveries, |line| line.run == run),
-                messages: of(&self.held.messages, |line| line.run == run),
-                links: of(&self.held.links, |line| line.run == run),
+                samples: lines_of(&self.held.samples, |line| line.run == run),
+                events: lines_of(&self.held.events, |line| line.run == run),
+                deliveries: lines_of(&self.held.deliveries, |line| line.run == run),
+                messages: lines_of(&self.held.messages, |line| line.run == run),
+                links: lines_of(&self.held.links, |line| line.run == run),
             }),
         }
     }
@@ -110,7 +116,7 @@ impl LineSource {
     }
 }
 
-fn of<T: Clone>(lines: &[T], is_of_run: impl Fn(&T) -> bool) -> Vec<T> {
+fn lines_of<T: Clone>(lines: &[T], is_of_run: impl Fn(&T) -> bool) -> Vec<T> {
     lines.iter().filter(|line| is_of_run(line)).cloned().collect()
 }
 
@@ -122,7 +128,7 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// Links in the order of the scenario, then paths that only runs name.
-    pub(crate) fn of(sets: &[&ResultSet]) -> Self {
+    pub(crate) fn from_sets(sets: &[&ResultSet]) -> Self {
         let links = sets.iter().flat_map(|set| {
             let links = &set.document.links;
             links.iter().filter(|link| !links.iter().any(|one| is_part(&link.name, &one.name)))

@@ -271,14 +271,9 @@ mod tests {
     }
 
     fn sample(t_ms: f64, path: &str, bytes_received: u64) -> Sample {
-        let text = format!(
-            r#"{{"run":"r","t_ms":{t_ms},"host":"server","side":"server","stream":0,"path":"{path}","subflow":1,
-            "local":"10.0.0.2:1","remote":"10.0.0.1:1","state":"open","bytes_sent":0,"bytes_acked":0,
-            "bytes_received":{bytes_received},"retransmitted_bytes":0,"retransmitted_segments":0,"srtt_ms":1.0,
-            "rttvar_ms":1.0,"rto_ms":200.0,"backoff":0,"cwnd_bytes":0,"in_flight_bytes":0,"not_sent_bytes":0,
-            "mss_bytes":1448,"pmtu_bytes":1500,"since_last_sent_ms":0,"since_last_received_ms":0}}"#
-        );
-        serde_json::from_str(&text).expect("a sample")
+        let address = ([10, 0, 0, 1], 1).into();
+        let figures = PathFigures { bytes_received, ..PathFigures::between(address, address) };
+        pathbench_testkit::sample(t_ms, Side::Server, path, figures)
     }
 
     fn delivery(t_ms: f64, bytes: u64) -> DeliveryLine {
@@ -296,14 +291,6 @@ mod tests {
             due_ms: None,
             detail: serde_json::Map::new(),
         }
-    }
-
-    fn run() -> RunRecord {
-        let text = r#"{"id":"r","variant":{},"transport":"mptcp","label":"mptcp","pattern":"throughput","repetition":1,
-            "valid":true,"completed":true,"encrypted":false,"delivered_bytes":0,"duration_ms":0.0,"multipath":{"requested":true,
-            "negotiated":true,"used":true,"reason":"","paths_used":2},"paths":[],"directions":[],
-            "parameters":{"asked":{},"in_force":{}}}"#;
-        serde_json::from_str(text).expect("a run")
     }
 
     #[test]
@@ -326,7 +313,7 @@ mod tests {
             events: vec![down],
             ..RunData::default()
         };
-        let found = series(&run(), &data, None, Grid::covering(200.0, 10), &Paths::default());
+        let found = series(&RunRecord::default(), &data, None, Grid::covering(200.0, 10), &Paths::default());
         assert_eq!(found.attribution, Attribution::Receiver);
         let shape: Vec<(Option<&str>, Vec<f64>)> =
             found.paths.iter().map(|one| (one.path.as_deref(), one.values.clone())).collect();
@@ -351,7 +338,7 @@ mod tests {
                 deliveries: deliveries.clone(),
                 ..RunData::default()
             };
-            let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default());
+            let found = series(&RunRecord::default(), &data, None, Grid::covering(1000.0, 10), &Paths::default());
             let widths = found.grid.bins().windows().map(Window::length_ms);
             let bytes: f64 = found.total_mbps().iter().zip(widths).map(|(mbps, ms)| mbps * ms / 8e-3).sum();
             let delivered: u64 = deliveries.iter().map(|line| line.bytes).sum();
@@ -368,7 +355,8 @@ mod tests {
             .map(|bin| delivery(f64::from(bin) * 10.0 - 3.0, if bin == 0 { 875_000 } else { 1_250_000 }))
             .collect();
         let data = RunData { deliveries: deliveries.clone(), ..RunData::default() };
-        let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default()).total_mbps();
+        let found = series(&RunRecord::default(), &data, None, Grid::covering(1000.0, 10), &Paths::default())
+            .total_mbps();
         assert_eq!(found.len(), 10);
         assert!(found.iter().all(|mbps| (mbps - 1000.0).abs() < 1e-6), "{found:?}");
     }
@@ -379,7 +367,9 @@ mod tests {
         let last = event(155.0, EventSource::Observer, "last-byte");
         let data = RunData { deliveries: deliveries.to_vec(), events: vec![last], ..RunData::default() };
         assert!((end_ms(&data) - 155.0).abs() < 1e-9);
-        let found = series(&run(), &data, None, Grid::covering(5000.0, 400), &Paths::default()).total_mbps();
+        let found =
+            series(&RunRecord::default(), &data, None, Grid::covering(5000.0, 400), &Paths::default())
+                .total_mbps();
         assert!(found.len() == 2 && (found[0] - 0.1).abs() < 1e-9, "{found:?}");
         assert!((found[1] - 10.0 / 55.0).abs() < 1e-9, "{found:?}");
     }
@@ -388,7 +378,7 @@ mod tests {
     fn silences_are_found_between_bins_and_before_giving_up() {
         let deliveries = [delivery(0.0, 1), delivery(110.0, 1), delivery(200.0, 1)];
         let data = RunData { deliveries: deliveries.to_vec(), ..RunData::default() };
-        let dead = RunRecord { completed: false, hung_ms: Some(5000.0), ..run() };
+        let dead = RunRecord { completed: false, hung_ms: Some(5000.0), ..RunRecord::default() };
         let found: Vec<(f64, f64, bool)> =
             silences(&dead, &data, None).iter().map(|one| (one.from_ms, one.to_ms, one.fatal)).collect();
         assert_eq!(found, [(10.0, 110.0, false), (210.0, 5210.0, true)]);

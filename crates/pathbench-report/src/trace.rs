@@ -1,7 +1,7 @@
 //! Files of the analysis of packet captures.
 
 use crate::html;
-use crate::output::{FigureFormat, WriteError, Written, write_page};
+use crate::output::{FigureFormat, ReportFiles, ReportWriteError, write_page};
 use pathbench_record::trace::{SequenceLine, TraceDocument};
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use std::path::Path;
 /// of `sequence.jsonl`, `connection-N-sequence-upload` and `connection-N-sequence-download`.
 ///
 /// # Errors
-/// [`WriteError`], naming the file.
+/// [`ReportWriteError`], naming the file.
 pub fn write(
     document: &TraceDocument,
     lines: &[SequenceLine],
     out: &Path,
     format: FigureFormat,
-) -> Result<Written, WriteError> {
+) -> Result<ReportFiles, ReportWriteError> {
     let (page, figures) = html::trace::page(document, lines);
     write_page(&page, figures.iter(), out, format)
 }

@@ -1,19 +1,18 @@
 //! A result prepared for display: the lines of each run, the groups, and the representative run of each group.
 
 use crate::list::distinct;
-use crate::pattern::{Figure, Pattern, bound_mark};
+use crate::pattern::{Figure, Kind, Pattern, bound_mark};
 use crate::quantity::ratio;
 use crate::restoration::{Restoration, restorations};
-use crate::result_set::{LineSource, Paths, ResultSet};
+use crate::result_set::{Paths, ResultSet};
 use crate::run_data::RunData;
 use pathbench_record::direction::Direction;
-use pathbench_record::directory::RunLines;
 use pathbench_record::document::{Distribution, Group, LinkRecord, RunRecord, Variant, Verdict};
 use pathbench_record::summary::order_of_variants;
 use pathbench_record::transport::{Transport, TransportLabel};
 use serde_json::Value;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// Bytes of lines (in their files) of the runs that a view keeps.
@@ -32,8 +31,8 @@ struct Kept {
 
 impl Kept {
     fn get(&mut self, run: &str) -> Option<Rc<RunData>> {
-        let place = self.runs.iter().rposition(|(id, ..)| id == run)?;
-        let found = self.runs.remove(place)?;
+        let index = self.runs.iter().rposition(|(id, ..)| id == run)?;
+        let found = self.runs.remove(index)?;
         let data = Rc::clone(&found.2);
         self.runs.push_back(found);
         Some(data)
@@ -103,6 +102,17 @@ impl<'a> GroupView<'a> {
         self.valid_runs().filter(|run| run.completed).count() as u32
     }
 
+    /// Of the valid runs: lost and all pings, or messages without acknowledgement and all messages.
+    pub(crate) fn lost_and_all(&self) -> (u32, u32) {
+        let of_run = |run: &RunRecord| match self.pattern.kind {
+            Kind::Ping => run.ping.as_ref().map(|ping| (ping.lost, ping.sent)),
+            Kind::Interactive => run.delay_ms.as_ref().map(|delay| (delay.unacknowledged, delay.messages)),
+            Kind::Throughput | Kind::Bulk => None,
+        };
+        let counts = self.valid_runs().filter_map(of_run);
+        counts.fold((0, 0), |sums, (lost, all)| (lost.saturating_add(sums.0), all.saturating_add(sums.1)))
+    }
+
     /// The run that represents the group: the valid run whose main figure (bytes delivered if a run has none) is the
     /// median, the lower one of two. If no run is valid, the first run.
     pub(crate) fn representative(&self) -> Option<&'a RunRecord> {
@@ -129,30 +139,25 @@ pub(crate) struct View<'a> {
     pub(crate) paths: Paths,
     pub(crate) groups: Vec<GroupView<'a>>,
     kept: RefCell<Kept>,
-    /// The runs of a result in memory.
-    held: HashMap<&'a str, Rc<RunData>>,
 }
 
 impl<'a> View<'a> {
     pub(crate) fn new(set: &'a ResultSet) -> Self {
-        Self::with_paths(set, Paths::of(&[set]))
+        Self::with_paths(set, Paths::from_sets(&[set]))
     }
 
     pub(crate) fn with_paths(set: &'a ResultSet, paths: Paths) -> Self {
-        Self { set, paths, groups: groups(set), kept: RefCell::default(), held: held(&set.lines) }
+        Self { set, paths, groups: groups(set), kept: RefCell::default() }
     }
 
     /// One of each result. They share the path colours.
     pub(crate) fn of_all(sets: &'a [ResultSet]) -> Vec<Self> {
-        let paths = Paths::of(&sets.iter().collect::<Vec<_>>());
+        let paths = Paths::from_sets(&sets.iter().collect::<Vec<_>>());
         sets.iter().map(|set| Self::with_paths(set, paths.clone())).collect()
     }
 
     /// The lines of the run. They are read again if many other runs were used since.
     pub(crate) fn data(&self, run: &RunRecord) -> Rc<RunData> {
-        if let Some(data) = self.held.get(run.id.as_str()) {
-            return Rc::clone(data);
-        }
         let mut kept = self.kept.borrow_mut();
         if let Some(data) = kept.get(&run.id) {
             return data;
@@ -173,8 +178,7 @@ impl<'a> View<'a> {
         &self,
         run: &'b RunRecord,
     ) -> impl Iterator<Item = &'a LinkRecord> + use<'a, 'b> {
-        let links = self.set.document.links.iter();
-        links.filter(|link| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value)))
+        self.set.document.links.iter().filter(|link| is_of_variant(link, run))
     }
 
     pub(crate) fn variants(&self) -> Vec<&'a Variant> {
@@ -253,15 +257,9 @@ impl<'a> View<'a> {
     }
 }
 
-fn held(lines: &LineSource) -> HashMap<&str, Rc<RunData>> {
-    let mut runs: HashMap<&str, RunLines> = HashMap::new();
-    let held = &lines.held;
-    held.samples.iter().for_each(|one| runs.entry(&one.run).or_default().samples.push(one.clone()));
-    held.events.iter().for_each(|one| runs.entry(&one.run).or_default().events.push(one.clone()));
-    held.deliveries.iter().for_each(|one| runs.entry(&one.run).or_default().deliveries.push(one.clone()));
-    held.messages.iter().for_each(|one| runs.entry(&one.run).or_default().messages.push(one.clone()));
-    held.links.iter().for_each(|one| runs.entry(&one.run).or_default().links.push(one.clone()));
-    runs.into_iter().map(|(run, lines)| (run, Rc::new(RunData::from_lines(lines)))).collect()
+/// Whether the link has its parameters in the variant of `run`.
+pub(crate) fn is_of_variant(link: &LinkRecord, run: &RunRecord) -> bool {
+    link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value))
 }
 
 fn groups<'a>(set: &'a ResultSet) -> Vec<GroupView<'a>> {

@@ -10,7 +10,7 @@ use pathbench_api::summary::Mode;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::HandoverReason;
 use pathbench_record::transport::Transport;
-use pathbench_report::plot::{Axis, Hue, Marks, Plot, Series};
+use pathbench_report::plot::{Axis, Hue, Marks, Plot, PlotSeries};
 use std::collections::BTreeSet;
 
 const MULTIPATH: [Transport; 2] = [Transport::Mptcp, Transport::Mpquic];
@@ -165,7 +165,7 @@ pub(super) fn scatter(scene: &Scene, meta: Meta) -> Chart {
             vec![Cell::text(direction.name()), Cell::Number(*mptcp), Cell::Number(*mpquic)]
         }));
         let is_dashed = direction == Direction::Download;
-        series.push(Series {
+        series.push(PlotSeries {
             name: direction.name().to_owned(),
             hue,
             is_dashed,

@@ -7,7 +7,7 @@ use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::Bucket;
 use pathbench_record::text::{duration_ms, scaled, three_digits};
 use pathbench_record::time::rfc3339_from_unix;
-use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, Series};
+use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, PlotSeries};
 
 /// Steps of a curve; more are finer than a pixel.
 const MOST_STEPS: usize = 150;
@@ -108,7 +108,7 @@ pub(super) fn distributions(meta: Meta, unit: Unit, curves: Vec<Curve>, referenc
     let edge = if unit == Unit::SignedMilliseconds { 0.03 } else { 0.002 };
     let axes = ends(edge, f64::min).zip(ends(1.0 - edge, f64::max));
     let axes = axes.map(|(low, high)| (unit.axis(low, high), Axis::Part));
-    let series = curves.iter().map(|curve| Series {
+    let series = curves.iter().map(|curve| PlotSeries {
         name: format!("{} (n = {})", curve.name, curve.values.total()),
         hue: curve.hue,
         is_dashed: curve.is_dashed,
@@ -205,7 +205,7 @@ pub(super) fn quartiles(
     let rows = shown.iter().map(|group| (group.name.clone(), group.detail())).collect();
     let axes = high.map(|high| (unit.axis_of_rows(high), Axis::Rows(rows)));
     let series = series.iter().zip(marks).filter(|(_, bars)| !bars.is_empty()).map(|((name, hue), bars)| {
-        Series { name: (*name).to_owned(), hue: *hue, is_dashed: false, marks: Marks::Bars(bars) }
+        PlotSeries { name: (*name).to_owned(), hue: *hue, is_dashed: false, marks: Marks::Bars(bars) }
     });
     Chart::new(meta, n, Plot { axes, series: series.collect(), reference, ..Plot::default() }, table)
 }
@@ -246,7 +246,7 @@ pub(super) fn course(
         }
         if !points.is_empty() {
             let marks = Marks::Course(points);
-            drawn.push(Series { name: name.to_owned(), hue, is_dashed: false, marks });
+            drawn.push(PlotSeries { name: name.to_owned(), hue, is_dashed: false, marks });
         }
     }
     let span = Axis::Days(period.start_s(0), period.start_s(period.count));
@@ -274,7 +274,7 @@ pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, 
     let names = rows.iter().map(|(name, detail, _)| (name.clone(), detail.clone())).collect();
     let axes = most.map(|most| (Axis::Count(most as f64), Axis::Rows(names)));
     let marks = Marks::Bars(rows.iter().enumerate().map(bar).collect());
-    let series = vec![Series { name: String::new(), hue: Hue::Number(0), is_dashed: false, marks }];
+    let series = vec![PlotSeries { name: String::new(), hue: Hue::Number(0), is_dashed: false, marks }];
     let n = rows.iter().map(|(_, _, count)| count).sum();
     Chart::new(meta, n, Plot { axes, series, ..Plot::default() }, table)
 }

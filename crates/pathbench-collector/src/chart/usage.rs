@@ -5,7 +5,7 @@ use super::scene::{MOST_GROUPS, Scene};
 use super::shape::{counts, day, days, percent};
 use super::table::{Cell, DataTable};
 use crate::columns::Dimension;
-use pathbench_report::plot::{Axis, Hue, Marks, Plot, Series};
+use pathbench_report::plot::{Axis, Hue, Marks, Plot, PlotSeries};
 
 pub(super) fn totals(scene: &Scene, meta: Meta) -> Chart {
     let members = scene.columns.members(&scene.selection, Dimension::Mode, (0, MOST_GROUPS));
@@ -50,7 +50,7 @@ pub(super) fn per_day(scene: &Scene, meta: Meta) -> Chart {
     let marks = Marks::Columns(columns.collect(), 0.8 / period.count as f64);
     let most = results.iter().max().copied().unwrap_or_default();
     let axes = (Axis::Days(period.start_s(0), period.start_s(period.count)), Axis::Count(most as f64));
-    let series = vec![Series { name: String::new(), hue: Hue::Number(0), is_dashed: false, marks }];
+    let series = vec![PlotSeries { name: String::new(), hue: Hue::Number(0), is_dashed: false, marks }];
     let meta =
         meta.caption(&format!("Results that began in each {}.", days(period.days()))).counting("results");
     let plot = Plot { axes: Some(axes), series, y_title: "results".to_owned(), ..Plot::default() };

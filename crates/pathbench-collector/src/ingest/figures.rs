@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Totals since the start, and the queue now.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Figures {
     /// Groups that were stored.
     pub groups: u64,

@@ -6,7 +6,7 @@ mod scale;
 pub(crate) use scale::{Row, Scale, rate_unit, time_unit, window};
 
 use crate::narrative::ScenarioEvent;
-use crate::palette::{Colour, INK};
+use crate::palette::{Colour, INK, MUTED};
 use crate::quantity::BoundsKind;
 use crate::series::{Grid, Layer};
 use crate::view::View;
@@ -36,7 +36,7 @@ pub(crate) struct Chart {
 
 impl Chart {
     /// Titled with the scenario's name, followed by `what`, and with its description.
-    pub(crate) fn of(view: &View, what: &str) -> Self {
+    pub(crate) fn from_view(view: &View, what: &str) -> Self {
         let scenario = &view.set.document.scenario;
         let title = format!("{}{what}", scenario.name);
         Self { title, subtitle: scenario.description.clone(), ..Self::default() }
@@ -135,7 +135,7 @@ pub(crate) enum Shape {
 /// A coordinate: a value of the scale, or a distance in pixels from an end of the axis; `Data` is shifted by its second
 /// number, in pixels.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum Coordinate {
     Data(f64, f64),
     Low(f64),
     High(f64),
@@ -173,18 +173,28 @@ impl TextStyle {
 #[derive(Debug, Clone)]
 pub(crate) struct Label {
     pub(crate) text: String,
-    pub(crate) at: (Place, Place),
+    pub(crate) at: (Coordinate, Coordinate),
     pub(crate) style: TextStyle,
     pub(crate) limit: f64,
 }
 
 impl Label {
-    pub(crate) fn new(text: impl Into<String>, at: (Place, Place), style: TextStyle) -> Self {
+    pub(crate) fn new(text: impl Into<String>, at: (Coordinate, Coordinate), style: TextStyle) -> Self {
         Self { text: text.into(), at, style, limit: f64::MAX }
     }
 
+    /// Labels at the top left and the bottom right.
+    pub(crate) fn in_corners(upper_left: &str, lower_right: &str) -> [Mark; 2] {
+        let style = TextStyle::new(10.0, MUTED);
+        let label = |text: &str, at, anchor| Mark::Label(Self::new(text, at, style.anchored(anchor)));
+        [
+            label(upper_left, (Coordinate::Low(6.0), Coordinate::High(-13.0)), Anchor::Start),
+            label(lower_right, (Coordinate::High(-6.0), Coordinate::Low(7.0)), Anchor::End),
+        ]
+    }
+
     /// The value of a row.
-    pub(crate) fn value(text: String, at: (Place, Place)) -> Mark {
+    pub(crate) fn value(text: String, at: (Coordinate, Coordinate)) -> Mark {
         Mark::Label(Self::new(text, at, TextStyle::new(11.0, INK).bold()))
     }
 }
@@ -263,7 +273,7 @@ pub(crate) enum Mark {
     },
     Tick {
         x: f64,
-        y: Place,
+        y: Coordinate,
         half: f64,
         stroke: Stroke,
         tooltip: String,

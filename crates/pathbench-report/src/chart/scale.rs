@@ -58,12 +58,12 @@ fn sane(highest: f64) -> f64 {
 }
 
 impl Scale {
-    fn between(low: f64, high: f64, ticks: impl Iterator<Item = (f64, Option<String>)>) -> Self {
+    fn with_ticks(low: f64, high: f64, ticks: impl Iterator<Item = (f64, Option<String>)>) -> Self {
         Self { low, high, ticks: ticks.collect(), ..Self::default() }
     }
 
     fn logarithmic(low: f64, high: f64, ticks: impl Iterator<Item = (f64, Option<String>)>) -> Self {
-        Self { is_logarithmic: true, ..Self::between(low, high, ticks) }
+        Self { is_logarithmic: true, ..Self::with_ticks(low, high, ticks) }
     }
 
     /// From 0 to a round value of at least `highest`, with numbers in `unit` (name, factor).
@@ -75,7 +75,7 @@ impl Scale {
             (tick * unit.1, Some(steps.number(tick)))
         });
         let high = (steps.count as f64 * steps.step).max(highest) * unit.1;
-        Self { title: unit.0.to_owned(), ..Self::between(0.0, high, ticks) }
+        Self { title: unit.0.to_owned(), ..Self::with_ticks(0.0, high, ticks) }
     }
 
     /// From 0 to exactly `end_ms`; ticks only at round values.
@@ -84,7 +84,7 @@ impl Scale {
         let scale = Self::linear(end_ms, (plot_width / 70.0) as usize, unit);
         let high = if end_ms.is_finite() && end_ms > 0.0 { end_ms } else { scale.high };
         let ticks = scale.ticks.into_iter().filter(|(tick, _)| *tick <= high * 1.000_001);
-        Self { title: scale.title, ..Self::between(0.0, high, ticks) }
+        Self { title: scale.title, ..Self::with_ticks(0.0, high, ticks) }
     }
 
     pub(crate) fn sizes(largest: f64) -> Self {
@@ -97,12 +97,12 @@ impl Scale {
         let ticks = (0..=steps as u32).map(|index| f64::from(index) * step);
         let ticks = ticks.map(|tick| (tick, Some(format!("{tick:.0}"))));
         // Space above the largest value for lines that are drawn side by side.
-        Self::between(0.0, (steps * step).max(largest) * 1.05, ticks)
+        Self::with_ticks(0.0, (steps * step).max(largest) * 1.05, ticks)
     }
 
     pub(crate) fn parts(shown: &[f64]) -> Self {
         let ticks = shown.iter().map(|part| (*part, Some(format!("{:.0} %", part * 100.0))));
-        Self::between(0.0, 1.0, ticks)
+        Self::with_ticks(0.0, 1.0, ticks)
     }
 
     pub(crate) fn rows(rows: impl IntoIterator<Item = Row>) -> Self {
@@ -131,7 +131,7 @@ impl Scale {
             (tick * factor, Some(format!("{sign}{} {unit}", steps.number(tick.abs()))))
         });
         let end = |index: i32| f64::from(index) * steps.step * factor;
-        Self::between(end(first), end(last), ticks)
+        Self::with_ticks(end(first), end(last), ticks)
     }
 
     /// Positive milliseconds between round values: 1, 2 or 5 times a power of ten.
@@ -170,20 +170,19 @@ impl Scale {
 
     /// Lengths of IP packets; the shortest TCP packet has 40 bytes.
     pub(crate) fn lengths(longest: u32) -> Self {
-        const KNOWN: [u32; 8] = [52, 100, 256, 576, 1500, 4096, 9000, 65_535];
-        let high = [1700.0, 10_400.0].into_iter().find(|end| f64::from(longest) < *end).unwrap_or(72_000.0);
-        let known = KNOWN.into_iter().filter(|length| f64::from(*length) < high);
-        let ticks = known.map(|length| (f64::from(length), Some(length.to_string())));
-        Self::logarithmic(36.0, high, ticks)
+        Self::of_packets(longest, (36.0, 1700.0), &[52, 100, 256, 576, 1500, 4096, 9000, 65_535])
     }
 
     /// Payloads of packets, from one byte.
     pub(crate) fn payloads(longest: u32) -> Self {
-        const KNOWN: [u32; 7] = [1, 10, 100, 536, 1460, 9000, 65_535];
-        let high = [1800.0, 10_400.0].into_iter().find(|end| f64::from(longest) < *end).unwrap_or(72_000.0);
-        let known = KNOWN.into_iter().filter(|length| f64::from(*length) < high);
-        let ticks = known.map(|length| (f64::from(length), Some(length.to_string())));
-        Self::logarithmic(0.8, high, ticks)
+        Self::of_packets(longest, (0.8, 1800.0), &[1, 10, 100, 536, 1460, 9000, 65_535])
+    }
+
+    /// From `low` to an end for Ethernet's packets (`ethernet`), jumbo frames or GSO packets.
+    fn of_packets(longest: u32, (low, ethernet): (f64, f64), known: &[u32]) -> Self {
+        let high = [ethernet, 10_400.0].into_iter().find(|end| f64::from(longest) < *end).unwrap_or(72_000.0);
+        let known = known.iter().filter(|length| f64::from(**length) < high);
+        Self::logarithmic(low, high, known.map(|length| (f64::from(*length), Some(length.to_string()))))
     }
 
     /// Counts up to a power of ten; a count of 1 is slightly above the axis.

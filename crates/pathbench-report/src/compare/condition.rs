@@ -15,7 +15,7 @@ use thiserror::Error;
 /// figure's change is beyond CHANGE: results of different sessions differ more than the runs of one, and a median alone
 /// would fail every other comparison of equals.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Condition {
+pub struct FailureCondition {
     text: String,
     label: Option<String>,
     figure: String,
@@ -72,7 +72,7 @@ pub struct Judgement {
     pub holds: bool,
 }
 
-impl FromStr for Condition {
+impl FromStr for FailureCondition {
     type Err = ConditionSyntaxError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -100,7 +100,7 @@ impl FromStr for Condition {
     }
 }
 
-impl Condition {
+impl FailureCondition {
     /// Applies the condition to each group with the figure; result `number` is the candidate.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Condition {
         if judged.is_empty() {
             return Err(ConditionError::NoRuns {
                 condition: self.text.clone(),
-                baseline: place(baseline),
+                baseline: baseline.location(),
                 remedy: self.remedy(baseline),
             });
         }
@@ -166,7 +166,7 @@ impl Condition {
     }
 
     fn too_few(&self, group: String, runs: usize, set: &ResultSet) -> ConditionError {
-        ConditionError::TooFew { condition: self.text.clone(), group, runs, result: place(set) }
+        ConditionError::TooFew { condition: self.text.clone(), group, runs, result: set.location() }
     }
 
     fn is_of(&self, group: &Group) -> bool {
@@ -184,12 +184,6 @@ impl Condition {
     }
 }
 
-fn place(set: &ResultSet) -> String {
-    set.directory
-        .as_ref()
-        .map_or_else(|| set.document.scenario.name.clone(), |path| path.display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,7 +195,7 @@ mod tests {
             ("mptcp.goodput_mbps<-5 %", Some("mptcp"), "goodput_mbps", true, -0.05, true),
             ("tcp@eth0.100.stall_ms > +50", Some("tcp@eth0.100"), "stall_ms", false, 50.0, false),
         ] {
-            let read: Condition = text.parse().unwrap();
+            let read: FailureCondition = text.parse().unwrap();
             assert_eq!((read.label.as_deref(), read.figure.as_str()), (label, figure), "{text}");
             assert_eq!(
                 (read.is_below, read.change, read.is_relative),
@@ -222,7 +216,7 @@ mod tests {
             ("goodput_mbps < ", "no change"),
             ("goodput_mbps <= -5%", "`= -5%` is no change"),
         ] {
-            let error = text.parse::<Condition>().unwrap_err().to_string();
+            let error = text.parse::<FailureCondition>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
     }

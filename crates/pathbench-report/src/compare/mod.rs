@@ -3,7 +3,7 @@
 mod condition;
 mod section;
 
-pub use condition::Condition;
+pub use condition::FailureCondition;
 pub(crate) use section::{headline, sections};
 
 use crate::list::distinct;
@@ -73,12 +73,12 @@ pub struct Uncompared {
 
 impl ComparedResults {
     /// Compares each of `sets` with the first.
-    pub fn of(sets: &[&ResultSet]) -> Option<Self> {
+    pub fn from_sets(sets: &[&ResultSet]) -> Option<Self> {
         let (baseline, candidates) = sets.split_first()?;
         Some(Self {
             schema: SCHEMA,
-            baseline: ResultOverview::of(baseline),
-            candidates: candidates.iter().map(|one| Candidate::of(baseline, one)).collect(),
+            baseline: ResultOverview::from_set(baseline),
+            candidates: candidates.iter().map(|one| Candidate::new(baseline, one)).collect(),
             conditions: Vec::new(),
         })
     }
@@ -87,7 +87,11 @@ impl ComparedResults {
     ///
     /// # Errors
     /// A condition that the runs cannot decide.
-    pub fn judged(mut self, sets: &[&ResultSet], conditions: &[Condition]) -> Result<Self, ConditionError> {
+    pub fn judged(
+        mut self,
+        sets: &[&ResultSet],
+        conditions: &[FailureCondition],
+    ) -> Result<Self, ConditionError> {
         for condition in conditions {
             for (index, candidate) in sets.iter().enumerate().skip(1) {
                 self.conditions.extend(condition.judge(sets[0], candidate, index + 1)?);
@@ -103,10 +107,10 @@ impl ComparedResults {
 }
 
 impl Candidate {
-    fn of(baseline: &ResultSet, candidate: &ResultSet) -> Self {
+    fn new(baseline: &ResultSet, candidate: &ResultSet) -> Self {
         let (one, other) = (&baseline.document, &candidate.document);
         Self {
-            result: ResultOverview::of(candidate),
+            result: ResultOverview::from_set(candidate),
             differences: differences(one, other),
             comparisons: across(&one.runs, &other.runs, &figures),
             not_compared: not_compared(baseline, candidate),
@@ -115,7 +119,7 @@ impl Candidate {
 }
 
 impl ResultOverview {
-    fn of(set: &ResultSet) -> Self {
+    fn from_set(set: &ResultSet) -> Self {
         let document = &set.document;
         let warm_up = document.runs.iter().filter(|run| run.warm_up).count();
         let invalid = document.runs.iter().filter(|run| !run.valid && !run.warm_up).count();
@@ -145,7 +149,7 @@ fn differences(one: &ResultDocument, other: &ResultDocument) -> Vec<Difference> 
     };
     let keys = distinct(one.scenario.overrides.keys().chain(other.scenario.overrides.keys()));
     let overrides = keys.into_iter().map(|key| (key.clone(), [value(one, key), value(other, key)]));
-    let text = |document: &ResultDocument| counted(document.scenario.text.lines().count() as u32, "line");
+    let text = |document: &ResultDocument| counted(document.scenario.text.lines().count(), "line");
     let texts = (one.scenario.text != other.scenario.text)
         .then(|| ("text of the scenario".to_owned(), [text(one), text(other)]));
     let fields = [

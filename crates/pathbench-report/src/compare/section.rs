@@ -1,8 +1,9 @@
 //! The comparison of results as findings and tables.
 
 use super::{Candidate, ComparedResults, Judgement, ResultOverview};
+use crate::list::distinct;
 use crate::narrative::Tone;
-use crate::pattern::{Figure, Pattern};
+use crate::pattern::Pattern;
 use crate::quantity::{Unit, counted};
 use crate::result_set::ResultSet;
 use crate::section::{Cell, Finding, Items, Section, comparisons};
@@ -34,7 +35,7 @@ pub(crate) fn sections(compared: &ComparedResults, sets: &[&ResultSet]) -> Vec<S
 pub(crate) fn headline(compared: &ComparedResults) -> Finding {
     let failed = compared.conditions.iter().filter(|one| one.holds).count() as u32;
     if failed > 0 {
-        let all = counted(compared.conditions.len() as u32, "judgement");
+        let all = counted(compared.conditions.len(), "judgement");
         return Finding::new(Tone::Bad, "failed", format!("in {failed} of {all}"));
     }
     let all: Vec<&Comparison> = compared.candidates.iter().flat_map(|one| &one.comparisons).collect();
@@ -42,7 +43,7 @@ pub(crate) fn headline(compared: &ComparedResults) -> Finding {
     let (different, same) = (count(Verdict::Different), count(Verdict::Same));
     let text = format!(
         "{}: {different} different, {same} the same, {} undecided",
-        counted(all.len() as u32, "comparison"),
+        counted(all.len(), "comparison"),
         all.len() - different - same
     );
     let subject = if compared.conditions.is_empty() { "" } else { "passed" };
@@ -51,12 +52,9 @@ pub(crate) fn headline(compared: &ComparedResults) -> Finding {
 }
 
 fn judgement(one: &Judgement, compared: &ComparedResults) -> Finding {
-    let unit = Pattern::named(&one.pattern).figures().iter().find(|known| known.name == one.figure);
-    let show = |value: f64| match unit.map(|figure| figure.unit) {
-        _ if one.is_relative => signed(value, |part| format!("{:.1} %", part * 100.0)),
-        Some(unit) => signed(value, unit.words()),
-        None => signed(value, Unit::Duration.words()),
-    };
+    let unit = Pattern::named(&one.pattern).figure(&one.figure).map_or(Unit::Duration, |figure| figure.unit);
+    let words = if one.is_relative { |part| format!("{:.1} %", part * 100.0) } else { unit.words() };
+    let show = |value: f64| signed(value, words);
     let several = compared.candidates.len() > 1;
     let of = if several { format!("{}. ", one.result) } else { String::new() };
     let group = name_of(&one.label, Some(&one.pattern), &one.variant);
@@ -74,7 +72,7 @@ fn signed(value: f64, show: fn(f64) -> String) -> String {
 fn results(compared: &ComparedResults) -> Option<Section> {
     let all = std::iter::once(&compared.baseline).chain(compared.candidates.iter().map(|one| &one.result));
     let rows: Vec<(usize, &ResultOverview)> = all.enumerate().collect();
-    Items::of(rows)
+    Items::new(rows)
         .words("result", |(index, one)| Cell::text(format!("{}. {}", index + 1, one.scenario)))
         .words("started", |(_, one)| Cell::text(one.started.clone()))
         .words("Linux", |(_, one)| Cell::text(one.kernel.clone()))
@@ -82,7 +80,7 @@ fn results(compared: &ComparedResults) -> Option<Section> {
             let left_out = [(one.invalid, "invalid"), (one.warm_up, "warm-up")];
             let cell = Cell::text(one.runs.to_string());
             left_out.into_iter().filter(|(count, _)| *count > 0).fold(cell, |cell, (count, name)| {
-                cell.below(format!("{count} {name}")).bad(name == "invalid")
+                cell.with_line(format!("{count} {name}")).bad(name == "invalid")
             })
         })
         .section("Results", "1. is the baseline; invalid and warm-up runs are not used")
@@ -112,20 +110,22 @@ fn not_compared(candidate: &Candidate, number: usize) -> Option<Section> {
 }
 
 fn figures(candidate: &Candidate, number: usize, baseline: &ResultSet, set: &ResultSet) -> Option<Section> {
-    let patterns = crate::list::distinct(candidate.comparisons.iter().map(|one| one.pattern.as_str()));
+    let patterns = distinct(candidate.comparisons.iter().map(|one| one.pattern.as_str()));
     let several = patterns.len() > 1;
     let median = |set: &ResultSet, one: &Comparison, side: &ComparedRuns| {
-        let (figure, found) = (figure(one), distribution(set, one, side));
-        Cell::median(found.as_ref(), figure.map_or(Unit::Duration, |known| known.unit), "")
+        let unit = comparisons::figure(one).map_or(Unit::Duration, |known| known.unit);
+        Cell::median(distribution(set, one, side), unit, "")
     };
-    let mut rows = Items::of(&candidate.comparisons)
+    let mut rows = Items::new(&candidate.comparisons)
         .words("transport", |one| Cell::text(&one.candidate.label))
-        .words("figure", |one| Cell::text(figure(one).map_or(one.figure.as_str(), |known| known.title)))
+        .words("figure", |one| {
+            Cell::text(comparisons::figure(one).map_or(one.figure.as_str(), |known| known.title))
+        })
         .words("1.", |one| median(baseline, one, &one.baseline))
         .words(format!("{number}."), |one| median(set, one, &one.candidate))
         .words("effect", |one| {
             let (effect, interval) = comparisons::effect(one);
-            Cell::text(effect).below(interval.unwrap_or_default())
+            Cell::text(effect).with_line(interval.unwrap_or_default())
         })
         .words("verdict", |one| Cell::text(comparisons::verdict(one)).toned(comparisons::tone(one)));
     rows = rows.each(|row, one| {
@@ -136,14 +136,10 @@ fn figures(candidate: &Candidate, number: usize, baseline: &ResultSet, set: &Res
     rows.section(format!("{number}. compared with 1."), REMARK)
 }
 
-fn figure(one: &Comparison) -> Option<&'static Figure> {
-    Pattern::named(&one.pattern).figures().iter().find(|known| known.name == one.figure)
-}
-
-fn distribution(set: &ResultSet, one: &Comparison, side: &ComparedRuns) -> Option<Distribution> {
+fn distribution<'a>(set: &'a ResultSet, one: &Comparison, side: &ComparedRuns) -> Option<&'a Distribution> {
     let mut groups = set.document.summary.groups.iter();
     let group = groups.find(|group| {
         group.pattern == one.pattern && group.label == side.label && group.variant == side.variant
     })?;
-    group.figures.get(&one.figure).cloned()
+    group.figures.get(&one.figure)
 }

@@ -2,17 +2,25 @@
 
 use pathbench_record::directory::ReadError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 #[derive(Debug, Error)]
-pub enum ExportError {
+pub enum ResultExportError {
     #[error("cannot write or read {}: {source}; is the directory writable, and the disk not full?", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{place}: {problem}")]
-    Value { place: String, problem: String },
+    #[error("{location}: {problem}")]
+    Value { location: String, problem: String },
     #[error("cannot write {}: {source}", path.display())]
     Parquet { path: PathBuf, source: parquet::errors::ParquetError },
     #[error(transparent)]
     Lines(#[from] ReadError),
+}
+
+impl ResultExportError {
+    /// Adds the file to an error of reading or writing.
+    pub(super) fn in_file(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::File { path: path.clone(), source }
+    }
 }

@@ -16,7 +16,7 @@ const MOST_WINDOWS: usize = 2000;
 /// The data file of one direction; `None` without a delivery in that direction.
 pub(super) fn file(set: &ResultSet, run: &RunRecord, data: &RunData, direction: Direction) -> Option<Value> {
     let grid = Grid::covering(end_ms(data), MOST_WINDOWS);
-    let goodput = series(run, data, Some(direction), grid, &Paths::of(&[set]));
+    let goodput = series(run, data, Some(direction), grid, &Paths::from_sets(&[set]));
     if goodput.paths.is_empty() {
         return None;
     }

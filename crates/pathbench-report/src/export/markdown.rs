@@ -1,9 +1,8 @@
 //! The summary's findings and tables as Markdown, for an issue or a document.
 
 use crate::compare::{self, ComparedResults};
-use crate::quantity::bounds;
 use crate::result_set::ResultSet;
-use crate::section::{self, Block, Cell, Finding, Section, Table, Value, findings, mtu};
+use crate::section::{self, Block, Cell, Finding, Section, Table, findings, mtu};
 use crate::view::View;
 use pathbench_record::text;
 
@@ -84,12 +83,7 @@ fn of_table(table: &Table) -> String {
 }
 
 fn of_cell(cell: &Cell) -> String {
-    let bounds = match &cell.value {
-        Value::Median { found, unit, .. } => bounds(found, unit.words()),
-        _ => String::new(),
-    };
-    let bounds = Some(bounds).filter(|bounds| !bounds.is_empty());
-    let lines = [cell.value.shown()].into_iter().chain(bounds).chain(cell.below.iter().cloned());
+    let lines = [cell.value.shown()].into_iter().chain(cell.lines());
     lines.map(|line| escaped(&line)).collect::<Vec<_>>().join("<br>")
 }
 

@@ -15,7 +15,7 @@ mod xplot;
 use crate::result_set::ResultSet;
 use crate::run_data::RunData;
 use csv::CsvWriter;
-pub use error::ExportError;
+pub use error::ResultExportError;
 use parquet::ParquetWriter;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
@@ -23,7 +23,7 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use table::{Column, Table, tables};
+use table::{Column, tables};
 pub use trace::write_trace;
 pub use xplot::write_xplot;
 
@@ -56,12 +56,13 @@ impl ExportFormat {
 /// Writes `sets` in `format` to `out`, which is created if necessary, and returns the files.
 ///
 /// # Errors
-/// [`ExportError`], naming the file; of a value that does not fit its column, also the line.
-pub fn write(sets: &[ResultSet], format: ExportFormat, out: &Path) -> Result<Vec<PathBuf>, ExportError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| ExportError::File { path, source }
-    };
+/// [`ResultExportError`], naming the file; of a value that does not fit its column, also the line.
+pub fn write(
+    sets: &[ResultSet],
+    format: ExportFormat,
+    out: &Path,
+) -> Result<Vec<PathBuf>, ResultExportError> {
+    let failed = ResultExportError::in_file;
     fs::create_dir_all(out).map_err(failed(out))?;
     let names = rows::names(sets);
     match format {
@@ -69,7 +70,8 @@ pub fn write(sets: &[ResultSet], format: ExportFormat, out: &Path) -> Result<Vec
             .iter()
             .map(|table| {
                 let path = out.join(format!("{}.{}", table.name, format.name()));
-                write_table(table, sets, &names, format, &path).map(|()| path)
+                let each = |sink: &mut rows::Sink| rows::each_row(table, sets, &names, sink);
+                write_rows(&table.columns, format, &path, each).map(|()| path)
             })
             .collect(),
         ExportFormat::Markdown => {
@@ -104,8 +106,8 @@ pub fn write(sets: &[ResultSet], format: ExportFormat, out: &Path) -> Result<Vec
 fn each_run(
     sets: &[ResultSet],
     names: &[String],
-    write: impl Fn(&ResultSet, &RunRecord, &RunData, &str) -> Result<Vec<PathBuf>, ExportError>,
-) -> Result<Vec<PathBuf>, ExportError> {
+    write: impl Fn(&ResultSet, &RunRecord, &RunData, &str) -> Result<Vec<PathBuf>, ResultExportError>,
+) -> Result<Vec<PathBuf>, ResultExportError> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut taken = HashSet::new();
     for (set, result) in sets.iter().zip(names) {
@@ -127,32 +129,22 @@ fn each_run(
     Ok(files)
 }
 
-fn write_table(
-    table: &Table,
-    sets: &[ResultSet],
-    names: &[String],
-    format: ExportFormat,
-    path: &Path,
-) -> Result<(), ExportError> {
-    write_rows(&table.columns, format, path, |sink| rows::each_row(table, sets, names, sink))
-}
-
 /// Writes the rows that `each` passes to its sink, as Parquet or as CSV.
 fn write_rows(
     columns: &[Column],
     format: ExportFormat,
     path: &Path,
-    each: impl FnOnce(&mut rows::Sink) -> Result<(), ExportError>,
-) -> Result<(), ExportError> {
-    let failed = |source| ExportError::File { path: path.to_owned(), source };
-    let not_parquet = |source| ExportError::Parquet { path: path.to_owned(), source };
-    let file = BufWriter::new(File::create(path).map_err(failed)?);
+    each: impl FnOnce(&mut rows::Sink) -> Result<(), ResultExportError>,
+) -> Result<(), ResultExportError> {
+    let failed = ResultExportError::in_file(path);
+    let not_parquet = |source| ResultExportError::Parquet { path: path.to_owned(), source };
+    let file = BufWriter::new(File::create(path).map_err(&failed)?);
     if format == ExportFormat::Parquet {
         let mut writer = ParquetWriter::new(file, columns).map_err(not_parquet)?;
         each(&mut |cells| writer.row(cells).map_err(not_parquet))?;
         return writer.finish().map_err(not_parquet);
     }
-    let mut writer = CsvWriter::new(file, columns).map_err(failed)?;
-    each(&mut |cells| writer.row(cells).map_err(failed))?;
+    let mut writer = CsvWriter::new(file, columns).map_err(&failed)?;
+    each(&mut |cells| writer.row(cells).map_err(&failed))?;
     writer.finish().map_err(failed)
 }

@@ -1,8 +1,10 @@
 //! Tables as Parquet: flat, a null for each absent value, row groups of bounded size.
 
-use super::table::{Column, Kind};
+use super::table::{Column, ColumnType};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
-use parquet::column::writer::ColumnWriter;
+use parquet::column::writer::ColumnWriter::{
+    BoolColumnWriter, ByteArrayColumnWriter, DoubleColumnWriter, Int64ColumnWriter,
+};
 use parquet::data_type::ByteArray;
 use parquet::errors::Result;
 use parquet::file::properties::WriterProperties;
@@ -40,7 +42,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         let fields = columns.iter().map(|column| Ok(Arc::new(field(column)?))).collect::<Result<Vec<_>>>()?;
         let schema = Type::group_type_builder("schema").with_fields(fields).build()?;
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(WriterProperties::new()))?;
-        Ok(Self { file, columns: columns.iter().map(Buffer::of).collect(), rows: 0 })
+        Ok(Self { file, columns: columns.iter().map(Buffer::new).collect(), rows: 0 })
     }
 
     pub(super) fn row(&mut self, cells: &[Value]) -> Result<()> {
@@ -55,21 +57,19 @@ impl<W: Write + Send> ParquetWriter<W> {
             let Some(mut column) = group.next_column()? else { break };
             let levels = buffer.levels.as_deref();
             match (column.untyped(), &buffer.values) {
-                (ColumnWriter::BoolColumnWriter(writer), Values::Booleans(values)) => {
-                    writer.write_batch(values, levels, None)?;
+                (BoolColumnWriter(writer), Values::Booleans(all)) => writer.write_batch(all, levels, None)?,
+                (Int64ColumnWriter(writer), Values::Integers(all)) => {
+                    writer.write_batch(all, levels, None)?
                 }
-                (ColumnWriter::Int64ColumnWriter(writer), Values::Integers(values)) => {
-                    writer.write_batch(values, levels, None)?;
+                (DoubleColumnWriter(writer), Values::Numbers(all)) => {
+                    writer.write_batch(all, levels, None)?
                 }
-                (ColumnWriter::DoubleColumnWriter(writer), Values::Numbers(values)) => {
-                    writer.write_batch(values, levels, None)?;
+                (ByteArrayColumnWriter(writer), Values::Texts(all)) => {
+                    writer.write_batch(all, levels, None)?
                 }
-                (ColumnWriter::ByteArrayColumnWriter(writer), Values::Texts(values)) => {
-                    writer.write_batch(values, levels, None)?;
-                }
-                // `field` and `Buffer::of` choose the same types.
-                _ => {}
-            }
+                // `field` and `Buffer::new` choose the same types.
+                _ => 0,
+            };
             column.close()?;
             buffer.clear();
         }
@@ -88,11 +88,11 @@ impl<W: Write + Send> ParquetWriter<W> {
 
 fn field(column: &Column) -> Result<Type> {
     let (physical, logical) = match column.kind {
-        Kind::Boolean => (Physical::BOOLEAN, None),
-        Kind::Integer => (Physical::INT64, None),
-        Kind::Unsigned => (Physical::INT64, Some(LogicalType::integer(64, false))),
-        Kind::Number => (Physical::DOUBLE, None),
-        Kind::Text | Kind::Json => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnType::Boolean => (Physical::BOOLEAN, None),
+        ColumnType::Integer => (Physical::INT64, None),
+        ColumnType::Unsigned => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        ColumnType::Number => (Physical::DOUBLE, None),
+        ColumnType::Text | ColumnType::Json => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
     let repetition = if column.is_nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     let builder = Type::primitive_type_builder(&column.name, physical);
@@ -100,12 +100,12 @@ fn field(column: &Column) -> Result<Type> {
 }
 
 impl Buffer {
-    fn of(column: &Column) -> Self {
+    fn new(column: &Column) -> Self {
         let values = match column.kind {
-            Kind::Boolean => Values::Booleans(Vec::new()),
-            Kind::Integer | Kind::Unsigned => Values::Integers(Vec::new()),
-            Kind::Number => Values::Numbers(Vec::new()),
-            Kind::Text | Kind::Json => Values::Texts(Vec::new()),
+            ColumnType::Boolean => Values::Booleans(Vec::new()),
+            ColumnType::Integer | ColumnType::Unsigned => Values::Integers(Vec::new()),
+            ColumnType::Number => Values::Numbers(Vec::new()),
+            ColumnType::Text | ColumnType::Json => Values::Texts(Vec::new()),
         };
         Self { values, levels: column.is_nullable.then(Vec::new) }
     }

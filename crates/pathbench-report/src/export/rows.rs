@@ -1,7 +1,7 @@
 //! The rows of the tables, one at a time: what is in memory does not grow with the result.
 
-use super::error::ExportError;
-use super::table::{Column, Rows, Table, tables};
+use super::error::ResultExportError;
+use super::table::{Column, ExportTable, Rows, tables};
 use crate::result_set::ResultSet;
 use serde_json::{Map, Value, json};
 use std::fs::File;
@@ -9,15 +9,15 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 /// Takes the cells of a row, in the order of the columns; null where there is no value.
-pub(super) type Sink<'a> = dyn FnMut(&[Value]) -> Result<(), ExportError> + 'a;
+pub(super) type Sink<'a> = dyn FnMut(&[Value]) -> Result<(), ResultExportError> + 'a;
 
 /// Passes every row of `table` to `sink`.
 pub(super) fn each_row(
-    table: &Table,
+    table: &ExportTable,
     sets: &[ResultSet],
     names: &[String],
     sink: &mut Sink,
-) -> Result<(), ExportError> {
+) -> Result<(), ResultExportError> {
     if table.rows == Rows::Columns {
         return tables().iter().filter(|one| one.name != table.name).try_for_each(|one| {
             one.columns.iter().try_for_each(|column| {
@@ -35,15 +35,20 @@ pub(super) fn each_row(
     })
 }
 
-fn of_document(table: &Table, set: &ResultSet, name: &str, sink: &mut Sink) -> Result<(), ExportError> {
+fn of_document(
+    table: &ExportTable,
+    set: &ResultSet,
+    name: &str,
+    sink: &mut Sink,
+) -> Result<(), ResultExportError> {
     let document = &set.document;
-    let place = format!("run.json of {name}");
+    let location = format!("run.json of {name}");
     let mut give = |mut row: Value, keys: &[(&str, Value)]| {
         row["result"] = name.into();
         for (key, value) in keys {
             row[key] = value.clone();
         }
-        pass(&table.columns, row, &place, sink)
+        pass(&table.columns, row, &location, sink)
     };
     match table.rows {
         Rows::Runs => document.runs.iter().try_for_each(|run| give(json!(run), &[])),
@@ -79,9 +84,15 @@ fn items(list: Value) -> impl Iterator<Item = Value> {
 }
 
 /// The lines of a file that exists; an incomplete last line is left out, as by the reader.
-fn lines(table: &Table, set: &ResultSet, name: &str, file: &str, sink: &mut Sink) -> Result<(), ExportError> {
+fn lines(
+    table: &ExportTable,
+    set: &ResultSet,
+    name: &str,
+    file: &str,
+    sink: &mut Sink,
+) -> Result<(), ResultExportError> {
     let Some(path) = set.directory.as_ref().map(|directory| directory.join(file)) else { return Ok(()) };
-    let failed = |source| ExportError::File { path: path.clone(), source };
+    let failed = ResultExportError::in_file(&path);
     let mut reader = match File::open(&path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -90,31 +101,38 @@ fn lines(table: &Table, set: &ResultSet, name: &str, file: &str, sink: &mut Sink
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
-        if reader.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+        if reader.read_until(b'\n', &mut line).map_err(&failed)? == 0 {
             break;
         }
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let place = || format!("{}:{number}", path.display());
+        let location = || format!("{}:{number}", path.display());
         match serde_json::from_slice::<Map<String, Value>>(&line) {
             Ok(mut row) => {
                 row.insert("result".to_owned(), name.into());
-                pass(&table.columns, Value::Object(row), &place(), sink)?;
+                pass(&table.columns, Value::Object(row), &location(), sink)?;
             }
             Err(_) if line.last() != Some(&b'\n') => break,
-            Err(error) => return Err(ExportError::Value { place: place(), problem: error.to_string() }),
+            Err(error) => {
+                return Err(ResultExportError::Value { location: location(), problem: error.to_string() });
+            }
         }
     }
     Ok(())
 }
 
 /// Passes the cells of `row` to `sink`.
-pub(super) fn pass(columns: &[Column], row: Value, place: &str, sink: &mut Sink) -> Result<(), ExportError> {
+pub(super) fn pass(
+    columns: &[Column],
+    row: Value,
+    location: &str,
+    sink: &mut Sink,
+) -> Result<(), ResultExportError> {
     let Value::Object(row) = row else { return Ok(()) };
     let cell = |column: &Column| {
-        column.value(&row).ok_or_else(|| ExportError::Value {
-            place: place.to_owned(),
+        column.value(&row).ok_or_else(|| ResultExportError::Value {
+            location: location.to_owned(),
             problem: format!("`{}` is not a value of type {}", column.name, column.kind.name()),
         })
     };

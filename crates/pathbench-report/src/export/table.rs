@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnType {
     Boolean,
     /// 64 bits, signed.
     Integer,
@@ -19,7 +19,7 @@ pub enum Kind {
     Json,
 }
 
-impl Kind {
+impl ColumnType {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Boolean => "boolean",
@@ -36,29 +36,29 @@ impl Kind {
 pub struct Column {
     /// The field's name; of a field within another object `OBJECT_FIELD`.
     pub name: String,
-    pub kind: Kind,
+    pub kind: ColumnType,
     pub is_nullable: bool,
     pub meaning: String,
     /// The keys that lead to the value from the row's object.
-    place: Vec<String>,
+    key_path: Vec<String>,
 }
 
 impl Column {
     /// A column that is no field of the row's type.
     pub(super) fn key(name: &str, meaning: &str) -> Self {
-        let place = vec![name.to_owned()];
+        let key_path = vec![name.to_owned()];
         Self {
             name: name.to_owned(),
-            kind: Kind::Text,
+            kind: ColumnType::Text,
             is_nullable: false,
             meaning: meaning.to_owned(),
-            place,
+            key_path,
         }
     }
 
     /// The value in `row`; null if it is absent. `None` if it is of another type.
     pub(super) fn value(&self, row: &Map<String, Value>) -> Option<Value> {
-        let mut keys = self.place.iter();
+        let mut keys = self.key_path.iter();
         let mut found = keys.next().and_then(|key| row.get(key));
         for key in keys {
             found = found.and_then(|value| match value {
@@ -70,12 +70,12 @@ impl Column {
             return self.is_nullable.then_some(Value::Null);
         };
         match self.kind {
-            Kind::Boolean => value.as_bool().map(Value::Bool),
-            Kind::Integer => value.as_i64().map(Value::from),
-            Kind::Unsigned => value.as_u64().map(Value::from),
-            Kind::Number => value.as_f64().map(Value::from),
-            Kind::Text => value.as_str().map(Value::from),
-            Kind::Json => Some(Value::String(value.to_string())),
+            ColumnType::Boolean => value.as_bool().map(Value::Bool),
+            ColumnType::Integer => value.as_i64().map(Value::from),
+            ColumnType::Unsigned => value.as_u64().map(Value::from),
+            ColumnType::Number => value.as_f64().map(Value::from),
+            ColumnType::Text => value.as_str().map(Value::from),
+            ColumnType::Json => Some(Value::String(value.to_string())),
         }
     }
 }
@@ -97,7 +97,7 @@ pub(super) enum Rows {
 }
 
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct ExportTable {
     /// Also the name of its file.
     pub name: &'static str,
     pub columns: Vec<Column>,
@@ -105,11 +105,14 @@ pub struct Table {
 }
 
 /// Every table, in a fixed order.
-pub fn tables() -> Vec<Table> {
+pub fn tables() -> Vec<ExportTable> {
     let run = FileSchema::named("run").map_or(Value::Null, |file| file.schema());
     let result = || Column::key("result", "The result's name: its directory's.");
-    let of_type =
-        |name, rows, keys: Vec<Column>, of: &str| Table { name, columns: of_fields(&run, of, keys), rows };
+    let of_type = |name, rows, keys: Vec<Column>, of: &str| ExportTable {
+        name,
+        columns: of_fields(&run, of, keys),
+        rows,
+    };
     let of_run = || vec![result(), Column::key("run", "The run's `id`.")];
     let mut tables = vec![of_type("runs", Rows::Runs, vec![result()], "RunRecord")];
     for (name, of) in [
@@ -125,7 +128,7 @@ pub fn tables() -> Vec<Table> {
         let meaning = run["$defs"]["Group"]["properties"][name]["description"].as_str().unwrap_or_default();
         Column::key(name, meaning)
     };
-    let variant = Column { kind: Kind::Json, ..group("variant") };
+    let variant = Column { kind: ColumnType::Json, ..group("variant") };
     let figure = Column::key("figure", "The figure's name.");
     let keys = vec![result(), variant, group("label"), group("pattern"), figure];
     tables.push(of_type("figures", Rows::Figures, keys, "Distribution"));
@@ -135,8 +138,8 @@ pub fn tables() -> Vec<Table> {
     for file in pathbench_record::schema::FILES.into_iter().filter(|file| file.name != "run") {
         let schema = file.schema();
         let mut columns = vec![result()];
-        Fields { schema: &schema, columns: &mut columns }.of(&schema, "", &[], false);
-        tables.push(Table { name: file.name, columns, rows: Rows::Lines(file.file) });
+        Fields { schema: &schema, columns: &mut columns }.add_object(&schema, "", &[], false);
+        tables.push(ExportTable { name: file.name, columns, rows: Rows::Lines(file.file) });
     }
     let described = [
         ("table", "The table."),
@@ -146,15 +149,15 @@ pub fn tables() -> Vec<Table> {
     ];
     let mut columns: Vec<Column> =
         described.into_iter().map(|(name, meaning)| Column::key(name, meaning)).collect();
-    columns.push(Column { kind: Kind::Boolean, ..Column::key("nullable", "Whether it can be null.") });
-    tables.push(Table { name: "columns", columns, rows: Rows::Columns });
+    columns.push(Column { kind: ColumnType::Boolean, ..Column::key("nullable", "Whether it can be null.") });
+    tables.push(ExportTable { name: "columns", columns, rows: Rows::Columns });
     tables
 }
 
 /// The columns of the type `of` in the definitions of `schema`, after `keys`.
 pub(super) fn of_fields(schema: &Value, of: &str, keys: Vec<Column>) -> Vec<Column> {
     let mut columns = keys;
-    Fields { schema, columns: &mut columns }.of(&schema["$defs"][of], "", &[], false);
+    Fields { schema, columns: &mut columns }.add_object(&schema["$defs"][of], "", &[], false);
     columns
 }
 
@@ -166,31 +169,36 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     /// Adds the fields of an object, except lists of objects, which are tables of their own or stay in `run.json`.
-    fn of(&mut self, object: &Value, prefix: &str, place: &[String], is_nullable: bool) {
+    fn add_object(&mut self, object: &Value, prefix: &str, key_path: &[String], is_nullable: bool) {
         let required = object["required"].as_array();
         let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
         for (name, property) in object["properties"].as_object().into_iter().flatten() {
             let field = self.resolved(property);
             let is_nullable = is_nullable || !is_required(name) || field["type"].is_array();
-            let place: Vec<String> = place.iter().cloned().chain([name.clone()]).collect();
+            let key_path: Vec<String> = key_path.iter().cloned().chain([name.clone()]).collect();
             let name = format!("{prefix}{name}");
             if field.get("properties").is_some() {
-                self.of(&field, &format!("{name}_"), &place, is_nullable);
+                self.add_object(&field, &format!("{name}_"), &key_path, is_nullable);
                 continue;
             }
             let meaning = property["description"].as_str().unwrap_or_default();
-            let column =
-                |name, kind, place| Column { name, kind, is_nullable, meaning: meaning.to_owned(), place };
+            let column = |name, kind, key_path| Column {
+                name,
+                kind,
+                is_nullable,
+                meaning: meaning.to_owned(),
+                key_path,
+            };
             match kind(&field) {
-                Some(kind) => self.columns.push(column(name, kind, place)),
+                Some(kind) => self.columns.push(column(name, kind, key_path)),
                 None if field["maxItems"] == 2 && field["items"]["type"] == "number" => {
                     for (index, end) in ["low", "high"].into_iter().enumerate() {
-                        let place = place.iter().cloned().chain([index.to_string()]).collect();
-                        self.columns.push(column(format!("{name}_{end}"), Kind::Number, place));
+                        let key_path = key_path.iter().cloned().chain([index.to_string()]).collect();
+                        self.columns.push(column(format!("{name}_{end}"), ColumnType::Number, key_path));
                     }
                 }
                 None if self.resolved(&field["items"]).get("properties").is_some() => {}
-                None => self.columns.push(column(name, Kind::Json, place)),
+                None => self.columns.push(column(name, ColumnType::Json, key_path)),
             }
         }
     }
@@ -203,15 +211,15 @@ impl Fields<'_> {
 }
 
 /// The type of a scalar.
-fn kind(field: &Value) -> Option<Kind> {
+fn kind(field: &Value) -> Option<ColumnType> {
     let name = field["type"].as_str().or_else(|| field["type"].as_array()?.first()?.as_str());
     match name {
-        Some("boolean") => Some(Kind::Boolean),
-        Some("integer") if field["minimum"] == 0 => Some(Kind::Unsigned),
-        Some("integer") => Some(Kind::Integer),
-        Some("number") => Some(Kind::Number),
-        Some("string") => Some(Kind::Text),
-        None if field.get("oneOf").is_some() => Some(Kind::Text),
+        Some("boolean") => Some(ColumnType::Boolean),
+        Some("integer") if field["minimum"] == 0 => Some(ColumnType::Unsigned),
+        Some("integer") => Some(ColumnType::Integer),
+        Some("number") => Some(ColumnType::Number),
+        Some("string") => Some(ColumnType::Text),
+        None if field.get("oneOf").is_some() => Some(ColumnType::Text),
         _ => None,
     }
 }

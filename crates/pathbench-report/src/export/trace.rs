@@ -1,8 +1,8 @@
 //! The connections and the subflows of captures as tables. Columns are the fields of `trace.json`.
 
 use super::rows::pass;
-use super::table::{Column, Kind, of_fields};
-use super::{ExportError, ExportFormat, write_rows};
+use super::table::{Column, ColumnType, of_fields};
+use super::{ExportFormat, ResultExportError, write_rows};
 use pathbench_record::schema::TRACE;
 use pathbench_record::trace::TraceDocument;
 use serde_json::json;
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 /// Writes the tables `connections` and `subflows` as CSV or Parquet into the existing directory `out`.
 ///
 /// # Errors
-/// [`ExportError`], naming the file.
+/// [`ResultExportError`], naming the file.
 pub fn write_trace(
     document: &TraceDocument,
     format: ExportFormat,
     out: &Path,
-) -> Result<Vec<PathBuf>, ExportError> {
+) -> Result<Vec<PathBuf>, ResultExportError> {
     let schema = TRACE.schema();
     let path = |name: &str| out.join(format!("{name}.{}", format.name()));
     let (connections, subflows) = (path("connections"), path("subflows"));
@@ -26,7 +26,7 @@ pub fn write_trace(
         each.try_for_each(|one| pass(&columns, json!(one), "trace.json", sink))
     })?;
     let mut connection = Column::key("connection", "The connection's `id`.");
-    connection.kind = Kind::Unsigned;
+    connection.kind = ColumnType::Unsigned;
     let columns = of_fields(&schema, "TracedSubflow", vec![connection]);
     write_rows(&columns, format, &subflows, |sink| {
         let each =

@@ -1,6 +1,6 @@
 //! Time-sequence graphs for xplot (<http://www.xplot.org>), in the manner of tcptrace.
 
-use super::error::ExportError;
+use super::error::ResultExportError;
 use crate::section::trace::arrow;
 use pathbench_record::trace::{SequenceLine, SequenceSegment, TraceDocument};
 use std::fs::{self, File};
@@ -15,16 +15,13 @@ const SUBFLOWS: [&str; 6] = ["white", "blue", "orange", "magenta", "purple", "pi
 /// necessary.
 ///
 /// # Errors
-/// [`ExportError`], naming the file.
+/// [`ResultExportError`], naming the file.
 pub fn write_xplot(
     document: &TraceDocument,
     lines: &[SequenceLine],
     out: &Path,
-) -> Result<Vec<PathBuf>, ExportError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| ExportError::File { path, source }
-    };
+) -> Result<Vec<PathBuf>, ResultExportError> {
+    let failed = ResultExportError::in_file;
     fs::create_dir_all(out).map_err(failed(out))?;
     let graphs = lines.iter().filter(|line| matches!(line.direction.as_str(), "upload" | "download"));
     graphs

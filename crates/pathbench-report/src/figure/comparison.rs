@@ -3,7 +3,7 @@
 
 use super::selection::{encrypted, left_out, paragraph};
 use crate::chart::{
-    Chart, Facet, Frame, Key, Label, Mark, Place, Point, Row, Scale, Shape, Strip, Stroke, TextStyle,
+    Chart, Coordinate, Facet, Frame, Key, Label, Mark, Point, Row, Scale, Shape, Strip, Stroke, TextStyle,
     bounds_keys, rate_unit, time_unit,
 };
 use crate::palette::{ALARM, Colour, INK, MUTED, transport_colour};
@@ -116,7 +116,7 @@ fn chart<'a>(view: &'a View<'a>, what: &str, columns: Vec<Column>, mut lines: Ve
         facets: columns.iter().zip(&groups).map(facet).collect(),
         frame,
         empty: if all == 0 { "There is no run to show." } else { "No valid run has figures." },
-        ..Chart::of(view, what)
+        ..Chart::from_view(view, what)
     }
 }
 
@@ -138,7 +138,7 @@ fn scale<'a>(column: &Column, groups: impl Iterator<Item = &'a GroupView<'a>>, w
 }
 
 fn bounds(column: &Column, group: &GroupView) -> Option<Bounds> {
-    Bounds::of(&distribution(&group.values(&column.figure))?)
+    Bounds::from_distribution(&distribution(&group.values(&column.figure))?)
 }
 
 fn marks(view: &View, column: &Column, group: &GroupView, y: f64, width: f64) -> Vec<Mark> {
@@ -146,7 +146,7 @@ fn marks(view: &View, column: &Column, group: &GroupView, y: f64, width: f64) ->
     let words = column.figure.unit.words();
     let Some(typical) = statistics::median(&values) else {
         let (text, colour) = absence(column, group);
-        let at = (Place::Low(6.0), Place::Data(y, 3.8));
+        let at = (Coordinate::Low(6.0), Coordinate::Data(y, 3.8));
         let limit = width + VALUE_WIDTH;
         return vec![Mark::Label(Label { limit, ..Label::new(text, at, TextStyle::new(10.5, colour)) })];
     };
@@ -166,9 +166,9 @@ fn marks(view: &View, column: &Column, group: &GroupView, y: f64, width: f64) ->
     }
     let stroke = Stroke::solid(colour, 2.5);
     let tooltip = String::new();
-    marks.push(Mark::Tick { x: typical, y: Place::Data(y, 0.0), half: 10.0, stroke, tooltip });
+    marks.push(Mark::Tick { x: typical, y: Coordinate::Data(y, 0.0), half: 10.0, stroke, tooltip });
     let text = format!("{}{}", group.bound_mark(column.figure.name), words(typical));
-    let at = (Place::High(10.0), Place::Data(y, 4.0));
+    let at = (Coordinate::High(10.0), Coordinate::Data(y, 4.0));
     marks.push(Label::value(text, at));
     marks
 }
@@ -206,7 +206,7 @@ fn caption(view: &View, columns: &[Column], more: usize) -> String {
     let mut sentences = vec!["Only runs in a valid environment are shown."];
     sentences.extend(columns.iter().map(|one| one.meaning.as_str()));
     let invalid = view.set.document.runs.iter().filter(|run| !run.valid).count();
-    let left_out_runs = format!("{} left out as not valid.", counted(invalid as u32, "run"));
+    let left_out_runs = format!("{} left out as not valid.", counted(invalid, "run"));
     let (encrypted, more) = (encrypted(view), left_out(more, "row"));
     sentences.extend([&*encrypted, if invalid > 0 { &left_out_runs } else { "" }, &*more]);
     paragraph(&sentences)

@@ -3,7 +3,7 @@
 use super::selection::{Selection, chosen};
 use super::spread::{self, Spread, repetitions};
 use crate::carriage::capacity_mbps;
-use crate::chart::{Anchor, Chart, Facet, Frame, Key, Label, Mark, Place, Point, Scale, Shape, Strip};
+use crate::chart::{Anchor, Chart, Coordinate, Facet, Frame, Key, Label, Mark, Point, Scale, Shape, Strip};
 use crate::chart::{TextStyle, keys, rate_unit, window};
 use crate::narrative;
 use crate::palette::{ALARM, INK, MUTED, UNATTRIBUTED};
@@ -26,7 +26,7 @@ const MOST_WINDOWS: usize = 400;
 /// The chart of the selected groups. The scales cover the runs of all variants, so that charts of different variants
 /// are comparable.
 pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
-    let of_pattern = || view.groups.iter().filter(|group| selection.has_pattern(group));
+    let of_pattern = || view.groups.iter().filter(|group| selection.has_pattern(group.pattern));
     let representatives = || of_pattern().filter_map(GroupView::representative).map(|run| view.data(run));
     let end_ms = representatives().map(|data| series::end_ms(&data)).fold(0.0, f64::max);
     let grid = Grid::covering(end_ms, MOST_WINDOWS);
@@ -59,8 +59,7 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
             facet(view, (group, run), selection, (series, spread, lanes), &axes)
         })
         .collect();
-    let groups: Vec<&GroupView> = shown.iter().map(|(group, _)| *group).collect();
-    let (key, sentence) = spread::explained(spreads.iter(), &groups).unzip();
+    let (key, sentence) = spread::explained(&spreads, shown.iter().map(|(group, _)| *group)).unzip();
     let direction = match selection.direction {
         Some(direction) => format!(", {}", direction.name()),
         None => String::new(),
@@ -240,8 +239,7 @@ fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Ve
     if let Some(more @ 1..) = groups.len().checked_sub(MOST_FACETS) {
         paragraphs.push(format!("{more} more panels are not shown; the report's table has them."));
     }
-    let is_wanted = |name: &str| selection.pattern.as_ref().is_none_or(|wanted| wanted == name);
-    let main = view.patterns().into_iter().find(|pattern| is_wanted(pattern.name));
+    let main = view.patterns().into_iter().find(|pattern| selection.has_pattern(*pattern));
     paragraphs.push(format!(
         "Height: bytes delivered to the receiving application per {}. {split}{} Each panel is one run, the one of \
          median {}.",
@@ -253,6 +251,7 @@ fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Ve
 }
 
 pub(super) fn corner(text: String, right: bool, colour: crate::palette::Colour) -> Mark {
-    let (x, anchor) = if right { (Place::High(0.0), Anchor::End) } else { (Place::Low(0.0), Anchor::Start) };
-    Mark::Label(Label::new(text, (x, Place::High(4.0)), TextStyle::new(10.0, colour).anchored(anchor)))
+    let (x, anchor) =
+        if right { (Coordinate::High(0.0), Anchor::End) } else { (Coordinate::Low(0.0), Anchor::Start) };
+    Mark::Label(Label::new(text, (x, Coordinate::High(4.0)), TextStyle::new(10.0, colour).anchored(anchor)))
 }

@@ -3,7 +3,9 @@
 use super::goodput::corner;
 use super::selection::{Selection, left_out, paragraph};
 use super::spread::{self, Spread, repetitions};
-use crate::chart::{Chart, Facet, Frame, Key, Mark, Place, Scale, Strip, Stroke, keys, rate_unit, steps};
+use crate::chart::{
+    Chart, Coordinate, Facet, Frame, Key, Mark, Scale, Strip, Stroke, keys, rate_unit, steps,
+};
 use crate::list::distinct;
 use crate::narrative;
 use crate::palette::{ALARM, Colour, INK};
@@ -51,8 +53,7 @@ pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Chart> {
     let peak = courses.iter().map(|one| peak_mbps(one).max(one.delivered.high())).fold(0.0, f64::max);
     let queue = courses.iter().map(|one| one.queue.high()).fold(most(&courses, |one| one.queue_kb), f64::max);
     let spreads = courses.iter().flat_map(|one| [&one.delivered, &one.queue]);
-    let groups: Vec<&GroupView> = view.groups.iter().collect();
-    let (key, sentence) = spread::explained(spreads, &groups).unzip();
+    let (key, sentence) = spread::explained(spreads, &view.groups).unzip();
     let axes = (
         Scale::time(most(&courses, |one| one.until_ms), frame.plot_width()),
         Scale::linear(peak, 2, rate_unit(peak)),
@@ -128,7 +129,7 @@ fn of_link<'a>(data: &'a RunData, wanted: (&str, LinkDirection)) -> impl Iterato
 
 /// Delivered rate and queue of the valid runs.
 fn spreads(view: &View, group: &GroupView, link: (&str, LinkDirection), end_ms: f64) -> (Spread, Spread) {
-    let (mut delivered, mut queue) = (Spread::until(end_ms), Spread::until(end_ms));
+    let (mut delivered, mut queue) = (Spread::covering(end_ms), Spread::covering(end_ms));
     for run in repetitions(group) {
         for one in stretches(of_link(&view.data(run), link)) {
             delivered.add_held(one.from_ms, one.until_ms, one.delivered_mbps);
@@ -157,10 +158,10 @@ fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Sca
     let mut below = vec![area("queue", of(&|one| one.queue_kb), colour.pale())];
     below.extend(course.queue.lines("spread over the valid runs", INK));
     below.extend(stretches.iter().filter(|one| one.dropped > 0).map(|one| {
-        let packets = counted(u32::try_from(one.dropped).unwrap_or(u32::MAX), "packet");
+        let packets = counted(one.dropped, "packet");
         let tooltip = format!("{packets} dropped");
         let stroke = Stroke::solid(ALARM, 1.4);
-        Mark::Tick { x: one.until_ms, y: Place::High(11.0), half: 3.0, stroke, tooltip }
+        Mark::Tick { x: one.until_ms, y: Coordinate::High(11.0), half: 3.0, stroke, tooltip }
     }));
     let empty = stretches.is_empty().then(|| "no sample".to_owned());
     let strips = vec![

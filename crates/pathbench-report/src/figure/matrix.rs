@@ -2,7 +2,7 @@
 
 use super::selection::{left_out, paragraph};
 use crate::chart::{
-    Chart, Facet, Frame, Key, Label, Mark, Place, Row, Scale, Strip, TextStyle, bounds_keys, rate_unit,
+    Chart, Coordinate, Facet, Frame, Key, Label, Mark, Row, Scale, Strip, TextStyle, bounds_keys, rate_unit,
 };
 use crate::narrative::diagnosis;
 use crate::palette::{ALARM, INK, MUTED, UNATTRIBUTED};
@@ -46,13 +46,13 @@ pub(crate) fn matrix_of(view: &View, pattern: Pattern) -> Option<Chart> {
         groups.iter().any(|group| shares(group).get(name.as_str()).is_some_and(|share| *share > 0.0))
     });
     let paths = names.map(|name| (Key::Fill(view.paths.colour(name)), name.clone()));
-    let bounds = bounds_keys(figures().filter_map(Bounds::of).map(|bounds| bounds.kind), INK);
+    let bounds = bounds_keys(figures().filter_map(Bounds::from_distribution).map(|bounds| bounds.kind), INK);
     Some(Chart {
         legend: paths.chain(bounds).collect(),
         facets: vec![Facet::new("", scale, vec![strip])],
         frame,
         caption: vec![caption(remarks, all - groups.len())],
-        ..Chart::of(view, &format!(": goodput in every variant{of_pattern}"))
+        ..Chart::from_view(view, &format!(": goodput in every variant{of_pattern}"))
     })
 }
 
@@ -75,10 +75,10 @@ fn row(view: &View, group: &GroupView, y: f64) -> Vec<Mark> {
     let mut marks = Vec::new();
     if let Some(found) = group.figure(GOODPUT.name) {
         marks.extend(bars(view, group, found.median, y));
-        if let Some(Bounds { kind, low, high }) = Bounds::of(found) {
+        if let Some(Bounds { kind, low, high }) = Bounds::from_distribution(found) {
             marks.push(Mark::Bounds { kind, low, high, y, shift: 0.0, colour: INK });
         }
-        let at = (Place::High(8.0), Place::Data(y, 4.0));
+        let at = (Coordinate::High(8.0), Coordinate::Data(y, 4.0));
         marks.push(Label::value((GOODPUT.unit.words())(found.median), at));
     } else {
         let text = match (group.valid(), group.completed()) {
@@ -86,13 +86,13 @@ fn row(view: &View, group: &GroupView, y: f64) -> Vec<Mark> {
             (valid, completed) if completed < valid => "did not complete",
             _ => "nothing arrived",
         };
-        let at = (Place::Low(6.0), Place::Data(y, 3.8));
+        let at = (Coordinate::Low(6.0), Coordinate::Data(y, 3.8));
         marks.push(Mark::Label(Label::new(text, at, TextStyle::new(10.5, ALARM))));
     }
     let findings = diagnosis::findings(group);
     let texts = findings.iter().map(|one| format!("{}: {}", one.path, diagnosis::title(one.kind)));
     let colour = if findings.iter().any(diagnosis::Finding::is_trouble) { ALARM } else { MUTED };
-    let at = (Place::High(8.0 + VALUE), Place::Data(y, 3.8));
+    let at = (Coordinate::High(8.0 + VALUE), Coordinate::Data(y, 3.8));
     let remark = Label::new(texts.collect::<Vec<_>>().join("; "), at, TextStyle::new(10.0, colour));
     marks.push(Mark::Label(Label { limit: REMARK - 8.0, ..remark }));
     marks

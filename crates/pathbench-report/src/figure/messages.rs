@@ -3,7 +3,7 @@
 use super::selection::{Selection, chosen, encrypted, left_out, paragraph};
 use super::spread::{self, Spread, repetitions};
 use crate::chart::{
-    Anchor, Chart, Facet, Frame, Key, Label, Mark, Place, Point, Scale, Shape, Strip, Stroke, TextStyle,
+    Anchor, Chart, Coordinate, Facet, Frame, Key, Label, Mark, Point, Scale, Shape, Strip, Stroke, TextStyle,
     cumulative, keys,
 };
 use crate::narrative;
@@ -60,7 +60,7 @@ pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
         };
         directions.iter().copied().enumerate().zip(spreads).map(of).collect::<Vec<_>>()
     };
-    let (key, sentence) = spread::explained(spreads.iter().flatten(), &groups).unzip();
+    let (key, sentence) = spread::explained(spreads.iter().flatten(), groups.iter().copied()).unzip();
     let legend = [(Key::Point(Shape::Dot, MUTED), "one message".to_owned())].into_iter().chain(keys([
         (
             Key::Point(Shape::Triangle, ALARM),
@@ -86,7 +86,7 @@ pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
 
 /// The delays of all messages of the valid runs, by direction.
 fn spreads(view: &View, group: &GroupView, directions: &[Direction], end_ms: f64) -> Vec<Spread> {
-    let mut spreads: Vec<Spread> = directions.iter().map(|_| Spread::until(end_ms)).collect();
+    let mut spreads: Vec<Spread> = directions.iter().map(|_| Spread::covering(end_ms)).collect();
     for run in repetitions(group) {
         let data = view.data(run);
         for (spread, direction) in spreads.iter_mut().zip(directions) {
@@ -279,7 +279,7 @@ pub(crate) fn distribution_of(view: &View, pattern: Pattern) -> Chart {
             &groups,
             all().any(|line| line.answered_ms.len() < line.all),
         )],
-        ..Chart::of(view, &format!(": {what}, distribution"))
+        ..Chart::from_view(view, &format!(": {what}, distribution"))
     }
 }
 
@@ -295,7 +295,7 @@ fn marks(line: &Line, end: f64) -> Vec<Mark> {
     let mut marks = vec![Mark::line(&line.name, points, line.stroke)];
     if answered < all {
         let never = format!("{} never", all - answered);
-        let at = (Place::High(-8.0), Place::Data(part, 12.0));
+        let at = (Coordinate::High(-8.0), Coordinate::Data(part, 12.0));
         let label = Label::new(&*never, at, TextStyle::new(10.0, INK).anchored(Anchor::End));
         let point = Point { x: end, y: part, tooltip: never };
         marks.push(Mark::points(&line.name, (Shape::Triangle, ALARM, 4.5), [point]));
@@ -313,7 +313,7 @@ fn distribution_caption(view: &View, pattern: Pattern, groups: &[&GroupView], lo
         }
     };
     let triangles = "A line that ends at a triangle lacks those that were never answered.";
-    let runs = counted(groups.iter().map(|group| group.valid()).sum(), "valid run");
+    let runs = counted(groups.iter().map(|group| group.valid()).sum::<u32>(), "valid run");
     let all = format!("All of {runs} together, label by label.");
     let more = left_out(groups.len().saturating_sub(MOST_LINES), "label");
     paragraph(&[height, if lossy { triangles } else { "" }, &all, &more, &encrypted(view)])

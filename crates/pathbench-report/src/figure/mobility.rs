@@ -4,8 +4,7 @@
 use super::messages::strokes;
 use super::selection::{encrypted, paragraph};
 use crate::chart::{
-    Anchor, Chart, Facet, Frame, Key, Label, Mark, Place, Point, Scale, Shape, Strip, Stroke, TextStyle,
-    cumulative, keys,
+    Chart, Facet, Frame, Key, Label, Mark, Point, Scale, Shape, Strip, Stroke, cumulative, keys,
 };
 use crate::narrative;
 use crate::palette::{self, INK, MUTED};
@@ -43,7 +42,7 @@ pub(crate) fn mobility_of(view: &View, pattern: Pattern) -> Option<Chart> {
         frame: Frame::of_columns(2),
         empty: "There is nothing to show.",
         caption: caption(view, &groups),
-        ..Chart::of(view, ": handovers, and the slowest message of each run")
+        ..Chart::from_view(view, ": handovers, and the slowest message of each run")
     })
 }
 
@@ -117,22 +116,13 @@ fn delays(members: &[(&GroupView, Stroke)]) -> Option<Facet> {
 
 type Pairs = [Vec<[f64; 2]>; 2];
 
-fn corners(upper_left: &str, lower_right: &str) -> [Mark; 2] {
-    let style = TextStyle::new(10.0, MUTED);
-    let label = |text: &str, at, anchor| Mark::Label(Label::new(text, at, style.anchored(anchor)));
-    [
-        label(upper_left, (Place::Low(6.0), Place::High(-13.0)), Anchor::Start),
-        label(lower_right, (Place::High(-6.0), Place::Low(7.0)), Anchor::End),
-    ]
-}
-
 fn scatter(pairs: &Pairs) -> Option<Facet> {
     let mut x = Scale::logarithmic_ms(pairs.iter().flatten().flatten().copied());
     let y = x.clone();
     x.title.push_str("mptcp, same repetition (logarithmic)");
     let diagonal = Stroke { colour: INK, width: 1.0, dash: Some((4.0, 3.0)) };
     let mut marks = vec![Mark::line("", vec![(x.low, x.low), (x.high, x.high)], diagonal)];
-    marks.extend(corners("mpquic slower", "mptcp slower"));
+    marks.extend(Label::in_corners("mpquic slower", "mptcp slower"));
     let looks = [("upload", Shape::Dot, UPLOAD), ("download", Shape::Ring, DOWNLOAD)];
     for (pairs, (series, shape, stroke)) in pairs.iter().zip(looks) {
         let point = |[mptcp, mpquic]: &[f64; 2]| Point {
@@ -154,14 +144,14 @@ fn ratios(pairs: &Pairs) -> Option<Facet> {
     let all: Vec<Curve> = pairs.iter().zip([("upload", UPLOAD), ("download", DOWNLOAD)]).map(of).collect();
     let mut x = Scale::ratio(values(&all));
     x.title.push_str("ratio of the same repetition (logarithmic)");
-    let marks = [vertical(1.0)].into_iter().chain(corners("mptcp faster", "mpquic faster"));
+    let marks = [vertical(1.0)].into_iter().chain(Label::in_corners("mptcp faster", "mpquic faster"));
     curves("Slowest message, mptcp ÷ mpquic", all, x, marks.collect())
 }
 
 fn caption(view: &View, groups: &[&GroupView]) -> Vec<String> {
     let handovers: usize = groups.iter().map(|group| narrative::handovers_of(group).len()).sum();
     let runs: u32 = groups.iter().filter(|group| group.is_multipath()).map(|group| group.valid()).sum();
-    let (handovers, runs) = (counted(handovers as u32, "handover"), counted(runs, "valid run"));
+    let (handovers, runs) = (counted(handovers, "handover"), counted(runs, "valid run"));
     let counts = format!("{handovers} in {runs} over several paths.");
     let height = "Height: the part of all runs (or handovers) up to the value below.";
     let duration = "Duration: full line by the last packet received on the first path, dotted by the last sent; left of zero \

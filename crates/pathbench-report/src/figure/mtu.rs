@@ -39,9 +39,9 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
     let all = selection.runs(view).count();
     let shown: Vec<(&GroupView, &RunRecord)> = selection.runs(view).take(MOST_FACETS).collect();
     let traces: Vec<Trace> =
-        shown.iter().map(|(_, run)| Trace::of(run, &view.data(run), grid, &view.paths)).collect();
+        shown.iter().map(|(_, run)| Trace::new(run, &view.data(run), grid, &view.paths)).collect();
     let of_others = |(group, _): &(&GroupView, &RunRecord)| -> Vec<Trace> {
-        let trace = |run| Trace::of(run, &view.data(run), grid, &view.paths);
+        let trace = |run| Trace::new(run, &view.data(run), grid, &view.paths);
         repetitions(group).into_iter().map(trace).collect()
     };
     let others: Vec<Vec<Trace>> = shown.iter().map(of_others).collect();
@@ -65,9 +65,8 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
     let facets = shown.iter().zip(traces.iter().zip(&spreads));
     let facets = facets.map(|(one, (trace, spreads))| facet(view, *one, selection, (trace, spreads), &axes));
     let facets = facets.collect();
-    let groups: Vec<&GroupView> = shown.iter().map(|(group, _)| *group).collect();
     let drawn = spreads.iter().flatten().flat_map(BTreeMap::values);
-    let (key, sentence) = spread::explained(drawn, &groups).unzip();
+    let (key, sentence) = spread::explained(drawn, shown.iter().map(|(group, _)| *group)).unzip();
     let names = view.paths.names.iter();
     let names =
         names.filter(|name| traces.iter().flat_map(|trace| &trace.paths).any(|one| one.name == **name));
@@ -294,7 +293,7 @@ fn is_telling(run: &RunRecord, data: &RunData) -> bool {
 }
 
 impl Trace {
-    fn of(run: &RunRecord, data: &RunData, grid: Grid, paths: &Paths) -> Self {
+    fn new(run: &RunRecord, data: &RunData, grid: Grid, paths: &Paths) -> Self {
         let grid = grid.ending_at(series::end_ms(data));
         let samples = of_sender(run, data);
         let of_run = run.paths.iter().map(|path| path.name.as_str());
@@ -394,25 +393,18 @@ fn size_steps<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<(f64, Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_record::sample::PathFigures;
 
     fn sample(t_ms: f64, subflow: u32, mss_bytes: u32, state: PathState) -> Sample {
         let address = SocketAddr::from(([10, 0, 0, 1], 5201));
-        Sample {
-            run: "r".to_owned(),
-            t_ms,
-            host: "client".to_owned(),
-            side: Side::Client,
-            stream: 0,
-            path: "wlan".to_owned(),
-            figures: PathFigures {
-                subflow,
-                state,
-                mss_bytes,
-                pmtu_bytes: mss_bytes + 52,
-                ..PathFigures::new(address, address)
-            },
-        }
+        let pmtu_bytes = mss_bytes + 52;
+        let figures =
+            PathFigures { subflow, state, mss_bytes, pmtu_bytes, ..PathFigures::new(address, address) };
+        pathbench_testkit::sample(t_ms, Side::Client, "wlan", figures)
+    }
+
+    fn sizes_of(samples: &[Sample]) -> Vec<(u32, Option<u32>)> {
+        let steps = size_steps(samples.iter()).into_iter();
+        steps.map(|(t_ms, sizes)| (t_ms as u32, sizes.map(|sizes| sizes.mss_bytes))).collect()
     }
 
     #[test]
@@ -425,40 +417,28 @@ mod tests {
             sample(300.0, 1, 1448, Closed),
             sample(400.0, 2, 1400, Open),
         ];
-        let found: Vec<_> = size_steps(samples.iter())
-            .into_iter()
-            .map(|(t, sizes)| (t as u32, sizes.map(|s| s.mss_bytes)))
-            .collect();
-        assert_eq!(found, [(0, Some(8948)), (200, Some(1448)), (300, None), (400, Some(1400))]);
+        assert_eq!(sizes_of(&samples), [(0, Some(8948)), (200, Some(1448)), (300, None), (400, Some(1400))]);
     }
 
     #[test]
     fn a_change_in_the_first_milliseconds_is_shown() {
         let samples = [(-3.0, 536), (-2.0, 8948), (8.0, 1448)]
             .map(|(t_ms, mss_bytes)| sample(t_ms, 1, mss_bytes, PathState::Open));
-        let found: Vec<_> = size_steps(samples.iter())
-            .into_iter()
-            .map(|(t, sizes)| (t as u32, sizes.map(|sizes| sizes.mss_bytes)))
-            .collect();
-        assert_eq!(found, [(0, Some(8948)), (8, Some(1448))]);
+        assert_eq!(sizes_of(&samples), [(0, Some(8948)), (8, Some(1448))]);
     }
 
     #[test]
     fn the_usual_growth_of_a_quic_path_is_not_shown() {
         let run = RunRecord::default();
         let is_shown = |sizes: &[u32]| {
-            let samples: Vec<Sample> = sizes
-                .iter()
-                .enumerate()
-                .map(|(index, mss)| {
-                    let mut sample = sample(index as f64 * 100.0, 1, *mss, PathState::Open);
-                    if *mss > 9000 {
-                        sample.figures.pmtu_bytes = 65_535;
-                    }
-                    sample
-                })
-                .collect();
-            is_telling(&run, &RunData { samples: samples.clone(), ..RunData::default() })
+            let samples = sizes.iter().enumerate().map(|(index, mss)| {
+                let mut sample = sample(index as f64 * 100.0, 1, *mss, PathState::Open);
+                if *mss > 9000 {
+                    sample.figures.pmtu_bytes = 65_535;
+                }
+                sample
+            });
+            is_telling(&run, &RunData { samples: samples.collect(), ..RunData::default() })
         };
         assert!(!is_shown(&[1200, 1389, 1452, 1452]));
         assert!(!is_shown(&[1448, 1428, 1448]));

@@ -4,7 +4,7 @@
 use super::selection::{Selection, left_out, paragraph};
 use crate::carriage::{self, Carriage, Stage};
 use crate::chart::{Chart, Column, Facet, Frame, Mark, Scale, Strip};
-use crate::palette::MUTED;
+use crate::palette::{Colour, MUTED};
 use crate::quantity::{bytes, counted, percent};
 use crate::view::View;
 use pathbench_record::direction::Direction;
@@ -47,15 +47,10 @@ pub(crate) fn packet_sizes_of(view: &View, selection: &Selection) -> Option<Char
     let frame = Frame { shared_y: true, ..Frame::of_columns(if hops { 2 } else { 1 }) };
     let facet = |row: &Row, stage: Option<Stage>, otherwise: &str, is_first: bool| {
         let colour = view.paths.colour(row.carriage.path);
-        let columns = stage.map(|stage| {
-            let sizes = stage.sizes.iter().map(|(length, packets)| (*length, *packets));
-            columns(sizes, (&lengths, frame.plot_width()), BAR)
-        });
-        let columns = columns.unwrap_or_default();
+        let sizes =
+            stage.into_iter().flat_map(|stage| stage.sizes).map(|(length, packets)| (*length, *packets));
         let empty = if stage.is_none() { otherwise } else { "no packet" };
-        let empty = columns.is_empty().then(|| empty.to_owned());
-        let marks = vec![Mark::Columns { columns, width: BAR, colour }];
-        let strip = Strip { empty, ..Strip::new(PLOT_HEIGHT, counts.clone(), marks) };
+        let strip = histogram(sizes, (&lengths, &counts, frame.plot_width()), colour, empty);
         let title = if is_first { row.name.clone() } else { String::new() };
         Facet {
             facts: if is_first { vec![row.run.to_owned()] } else { Vec::new() },
@@ -94,19 +89,28 @@ fn numbers(stage: &Stage) -> String {
         return format!("{}: no packet", stage.link);
     }
     let mtu = stage.mtu_bytes.map_or(String::new(), |bytes| format!(" (MTU {bytes})"));
-    let counted = counted(u32::try_from(packets).unwrap_or(u32::MAX), "packet");
+    let counted = counted(packets, "packet");
     let parts = stage.by_bytes().into_iter().take(3).enumerate();
     let parts = parts.filter(|(index, (_, part))| *index == 0 || *part >= 0.005);
     let parts: Vec<String> = parts.map(|(_, (size, part))| format!("{size}: {}", percent(part))).collect();
     format!("{}{mtu}: {counted}, {}; {}", stage.link, bytes(stage.bytes()), parts.join(", "))
 }
 
-/// Bars of lengths with their packets on a scale of this width in pixels. Lengths within a bar's width share one bar.
-pub(super) fn columns(
+/// Bars of packets by their length, or the text `empty`.
+pub(super) fn histogram(
     sizes: impl Iterator<Item = (u32, u64)>,
-    (lengths, plot_width): (&Scale, f64),
-    bar_width: f64,
-) -> Vec<Column> {
+    (lengths, counts, plot_width): (&Scale, &Scale, f64),
+    colour: Colour,
+    empty: &str,
+) -> Strip {
+    let columns = columns(sizes, lengths, plot_width);
+    let empty = columns.is_empty().then(|| empty.to_owned());
+    let marks = vec![Mark::Columns { columns, width: BAR, colour }];
+    Strip { empty, ..Strip::new(PLOT_HEIGHT, counts.clone(), marks) }
+}
+
+/// Lengths within a bar's width share one bar.
+fn columns(sizes: impl Iterator<Item = (u32, u64)>, lengths: &Scale, plot_width: f64) -> Vec<Column> {
     #[derive(Default)]
     struct Bar {
         packets: u64,
@@ -118,8 +122,8 @@ pub(super) fn columns(
     let mut bars: BTreeMap<i64, Bar> = BTreeMap::new();
     for (length, packets) in sizes.filter(|(_, packets)| *packets > 0) {
         let bytes = f64::from(length) * packets as f64;
-        let place = (lengths.part(f64::from(length)) * plot_width / (bar_width + 1.0)).floor() as i64;
-        let bar = bars.entry(place).or_default();
+        let slot = (lengths.part(f64::from(length)) * plot_width / (BAR + 1.0)).floor() as i64;
+        let bar = bars.entry(slot).or_default();
         bar.packets = bar.packets.saturating_add(packets);
         bar.bytes += bytes;
         bar.lengths += 1;
@@ -128,7 +132,7 @@ pub(super) fn columns(
         }
     }
     let column = |bar: Bar| {
-        let packets = counted(u32::try_from(bar.packets).unwrap_or(u32::MAX), "packet");
+        let packets = counted(bar.packets, "packet");
         let tooltip = match bar.lengths {
             1 => format!("{packets} of {} bytes", bar.length),
             many => format!("{packets} of {many} lengths about {} bytes", bar.length),
@@ -144,7 +148,7 @@ fn caption(missed: u64, more: usize) -> Vec<String> {
                 packets count as the segments they become. Height: packets of this length (logarithmic). Percentages: \
                 part of the bytes in packets of a length. Directions that carried acknowledgements only are left out. \
                 Each row is one run, the one of median goodput.";
-    let packets = counted(u32::try_from(missed).unwrap_or(u32::MAX), "packet");
+    let packets = counted(missed, "packet");
     let missing = format!("{packets} crossed and could not be counted, since the machine was too busy.");
     vec![paragraph(&[text, if missed > 0 { &missing } else { "" }, &left_out(more, "row")])]
 }

@@ -2,6 +2,7 @@
 
 use crate::chart::Chart;
 use crate::narrative;
+use crate::pattern::Pattern;
 use crate::quantity::counted;
 use crate::view::{GroupView, View, name_of, variant_text};
 use pathbench_record::direction::Direction;
@@ -16,12 +17,13 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    pub(crate) fn has_pattern(&self, group: &GroupView) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| pattern == group.pattern.name)
+    pub(crate) fn has_pattern(&self, pattern: Pattern) -> bool {
+        self.pattern.as_ref().is_none_or(|wanted| wanted == pattern.name)
     }
 
     pub(super) fn has(&self, group: &GroupView) -> bool {
-        self.has_pattern(group) && self.variant.as_ref().is_none_or(|variant| variant == group.variant)
+        self.has_pattern(group.pattern)
+            && self.variant.as_ref().is_none_or(|variant| variant == group.variant)
     }
 
     pub(crate) fn runs<'a>(
@@ -44,7 +46,7 @@ impl Selection {
     /// A chart with title and subtitle: `failover, bulk: goodput by path`.
     pub(super) fn chart(&self, view: &View, what: &str) -> Chart {
         let pattern = self.pattern.as_ref().map_or(String::new(), |pattern| format!(", {pattern}"));
-        let mut chart = Chart::of(view, &format!("{pattern}: {what}"));
+        let mut chart = Chart::from_view(view, &format!("{pattern}: {what}"));
         if let Some(variant) = self.variant.as_ref().filter(|variant| !variant.is_empty()) {
             chart.subtitle = format!("{} · {}", variant_text(variant), chart.subtitle);
         }
@@ -65,7 +67,7 @@ pub(super) fn chosen(group: &GroupView, run: &RunRecord) -> String {
 /// `3 more rows not shown.`, or nothing.
 pub(super) fn left_out(count: usize, noun: &str) -> String {
     let noun = format!("more {noun}");
-    if count > 0 { format!("{} not shown.", counted(count as u32, &noun)) } else { String::new() }
+    if count > 0 { format!("{} not shown.", counted(count, &noun)) } else { String::new() }
 }
 
 /// The encrypted labels, where the labels differ in encryption.

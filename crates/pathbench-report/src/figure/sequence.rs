@@ -93,7 +93,7 @@ struct Graph<'a> {
 }
 
 impl Graph<'_> {
-    fn at(&self, at_s: f64, position: u64) -> (f64, f64) {
+    fn point(&self, at_s: f64, position: u64) -> (f64, f64) {
         ((at_s - self.start_s) * 1e3, position.saturating_sub(self.base) as f64)
     }
 
@@ -111,13 +111,13 @@ impl Graph<'_> {
             let own = plain.iter().chain(&dotted);
             let own = own.filter(|one| one.subflow.or(self.line.subflow) == carrier);
             let id = carrier.unwrap_or_default();
-            let runs = own.map(|one| vec![self.at(one.at_s, one.start), self.at(one.at_s, one.end)]);
+            let runs = own.map(|one| vec![self.point(one.at_s, one.start), self.point(one.at_s, one.end)]);
             let stroke = Stroke::solid(path_colour(id as usize), 1.5);
             Paths { series: format!("subflow {id}"), stroke, runs: runs.collect() }
         });
         let dots = DOTS.iter().map(|(kind, words, colour, width)| {
             let own = dotted.iter().filter(|one| one.kind == *kind);
-            let runs = own.map(|one| vec![self.at(one.at_s, one.end); 2]);
+            let runs = own.map(|one| vec![self.point(one.at_s, one.end); 2]);
             Paths {
                 series: (*words).to_owned(),
                 stroke: Stroke::solid(*colour, *width),
@@ -138,7 +138,7 @@ impl Graph<'_> {
         let step = step(all.len(), most);
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (at_s, position) in all.iter().step_by(step) {
-            let (x, y) = self.at(*at_s, *position);
+            let (x, y) = self.point(*at_s, *position);
             points.extend(points.last().map(|(_, before)| (x, *before)));
             points.push((x, y));
         }

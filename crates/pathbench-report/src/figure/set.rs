@@ -109,8 +109,7 @@ impl FigureSet<'_, '_> {
 
     fn variants(&self, most: usize, selection: &Selection) -> Vec<Selection> {
         let variants = self.view.variants();
-        let is_wanted = |name: &str| selection.pattern.as_ref().is_none_or(|one| one == name);
-        let panels = self.view.groups.iter().filter(|group| is_wanted(group.pattern.name));
+        let panels = self.view.groups.iter().filter(|group| selection.has_pattern(group.pattern));
         if variants.len() < 2 || panels.count() <= most {
             return vec![selection.clone()];
         }

@@ -28,7 +28,7 @@ impl Spread {
         Self { grid, windows: vec![None; grid.windows()] }
     }
 
-    pub(super) fn until(end_ms: f64) -> Self {
+    pub(super) fn covering(end_ms: f64) -> Self {
         Self::new(Grid::covering(end_ms, MOST_WINDOWS))
     }
 
@@ -92,14 +92,14 @@ const fn dots(colour: Colour) -> Stroke {
 }
 
 /// The entry of the legend and the sentence of the caption; none if no spread is drawn.
-pub(super) fn explained<'a>(
-    all: impl Iterator<Item = &'a Spread>,
-    groups: &[&GroupView],
+pub(super) fn explained<'a, 'g>(
+    all: impl IntoIterator<Item = &'a Spread>,
+    groups: impl IntoIterator<Item = &'g GroupView<'g>>,
 ) -> Option<((Key, String), String)> {
     let drawn = all.into_iter().find(|one| one.is_drawn())?;
-    let most = groups.iter().map(|group| group.valid_runs().count()).max().unwrap_or_default();
+    let most = groups.into_iter().map(|group| group.valid_runs().count()).max().unwrap_or_default();
     let runs = if most > MOST_RUNS {
-        format!("{} of each label", counted(MOST_RUNS as u32, "valid run"))
+        format!("{} of each label", counted(MOST_RUNS, "valid run"))
     } else {
         "the valid runs of each label".to_owned()
     };

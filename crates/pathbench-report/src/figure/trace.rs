@@ -1,16 +1,17 @@
 //! Figures of the analysis of captures: throughput of each subflow over time with the goodput of the connection, and
 //! the payload of packets as histograms.
 
-use super::packet_sizes::columns;
+use super::packet_sizes::histogram;
 use super::{Figure, sequence};
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Scale, Strip, Stroke, keys, rate_unit, steps, window};
 use crate::palette::{Colour, INK, MUTED, UNATTRIBUTED, path_colour};
 use crate::quantity::{bytes, counted, rate};
-use crate::section::trace::{payload, subflow_name, transport_and_ends};
+use crate::section::trace::{largest_connections, payload, subflow_name, transport_and_ends};
 use crate::series::{Grid, Layer};
 use crate::svg;
 use pathbench_record::trace::{
-    SequenceLine, Series, SubflowDirection, TraceDocument, TracedConnection, TracedSubflow,
+    ConnectionDirection, SequenceLine, Series, SubflowDirection, TraceDocument, TracedConnection,
+    TracedSubflow,
 };
 
 /// Connections with figures.
@@ -20,8 +21,6 @@ const MOST_SUBFLOWS: usize = 8;
 /// Segments, and acknowledgments, in the time-sequence graphs of a page.
 const MOST_DRAWN: usize = 40_000;
 const PLOT_HEIGHT: f64 = 170.0;
-const HISTOGRAM_HEIGHT: f64 = 72.0;
-const BAR: f64 = 5.0;
 /// A direction with less of the payload has no plot over time.
 const SMALL_PART: f64 = 0.01;
 
@@ -34,24 +33,16 @@ pub(crate) struct ConnectionFigures {
 
 /// The figures of the connections with the most payload.
 pub(crate) fn figures(document: &TraceDocument, lines: &[SequenceLine]) -> Vec<ConnectionFigures> {
-    let mut shown: Vec<&TracedConnection> = document.connections.iter().collect();
-    shown.sort_by_key(|one| std::cmp::Reverse(payload(one)));
-    shown.truncate(MOST_CONNECTIONS);
-    shown.sort_by_key(|one| one.id);
+    let shown = largest_connections(document, MOST_CONNECTIONS);
     let graphs = lines.iter().filter(|line| shown.iter().any(|one| one.id == line.connection)).count();
     let most = MOST_DRAWN / graphs.max(1);
     let of_connection = |connection: &TracedConnection| {
         let charts = [("throughput", throughput(connection)), ("segment-sizes", sizes(connection))];
-        let total = payload(connection).max(1) as f64;
-        let directions = [
-            ("upload", "sequence-upload", &connection.upload),
-            ("download", "sequence-download", &connection.download),
-        ];
-        let directions =
-            directions.into_iter().filter(|one| one.2.payload_bytes as f64 / total >= SMALL_PART);
-        let sequences = directions
-            .map(|(direction, name, _)| (name, sequence::chart(connection, lines, direction, most)));
-        let drawn = charts.into_iter().chain(sequences).filter_map(|(name, chart)| {
+        let charts = charts.map(|(name, chart)| (name.to_owned(), chart)).into_iter();
+        let sequences = directions(connection).map(|((name, _), _)| {
+            (format!("sequence-{name}"), sequence::chart(connection, lines, name, most))
+        });
+        let drawn = charts.chain(sequences).filter_map(|(name, chart)| {
             let (chart, name) = (chart?, format!("connection-{}-{name}", connection.id));
             Some(Figure { name, pattern: None, svg: svg::draw(&chart), caption: chart.caption })
         });
@@ -75,12 +66,18 @@ type Of = fn(&TracedSubflow) -> &SubflowDirection;
 
 const DIRECTIONS: [(&str, Of); 2] = [("upload", |one| &one.upload), ("download", |one| &one.download)];
 
+/// The directions with a plot over time.
+fn directions(
+    connection: &TracedConnection,
+) -> impl Iterator<Item = ((&'static str, Of), &ConnectionDirection)> {
+    let total = payload(connection).max(1) as f64;
+    let both = DIRECTIONS.into_iter().zip([&connection.upload, &connection.download]);
+    both.filter(move |(_, data)| data.payload_bytes as f64 / total >= SMALL_PART)
+}
+
 fn throughput(connection: &TracedConnection) -> Option<Chart> {
     let (shown, others) = ranked(connection);
-    let total = payload(connection).max(1) as f64;
-    let directions = DIRECTIONS.into_iter().zip([&connection.upload, &connection.download]);
-    let directions: Vec<_> =
-        directions.filter(|(_, data)| data.payload_bytes as f64 / total >= SMALL_PART).collect();
+    let directions: Vec<_> = directions(connection).collect();
     let all = connection.subflows.iter().flat_map(|one| [&one.upload.throughput, &one.download.throughput]);
     let window_ms = all.filter(|series| !series.bytes.is_empty()).map(|series| series.window_s * 1e3);
     let window_ms = window_ms.fold(0.0, f64::max);
@@ -187,20 +184,11 @@ fn sizes(connection: &TracedConnection) -> Option<Chart> {
     let facet = |subflow: &TracedSubflow, index: usize| {
         let figures = DIRECTIONS[index].1(subflow);
         let sizes = figures.segment_sizes.iter().map(|size| (size.bytes, size.packets));
-        let bars = columns(sizes, (&lengths, frame.plot_width()), BAR);
-        let empty = bars.is_empty().then(|| "no payload".to_owned());
         let colour = path_colour(subflow.id as usize);
-        let strip = Strip {
-            empty,
-            ..Strip::new(
-                HISTOGRAM_HEIGHT,
-                counts.clone(),
-                vec![Mark::Columns { columns: bars, width: BAR, colour }],
-            )
-        };
+        let strip = histogram(sizes, (&lengths, &counts, frame.plot_width()), colour, "no payload");
         let title = if index == 0 { subflow_name(connection, subflow) } else { String::new() };
         let packets: u64 = figures.segment_sizes.iter().map(|size| size.packets).fold(0, u64::saturating_add);
-        let packets = counted(u32::try_from(packets).unwrap_or(u32::MAX), "packet");
+        let packets = counted(packets, "packet");
         let words = format!("{packets} with payload, {}", bytes(figures.payload_bytes));
         Facet { remarks: vec![(MUTED, words)], ..Facet::new(title, lengths.clone(), vec![strip]) }
     };

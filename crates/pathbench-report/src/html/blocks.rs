@@ -2,7 +2,7 @@
 
 use crate::narrative::Tone;
 use crate::palette::{PATH_COLOURS, path_colour};
-use crate::quantity::{bounds, percent};
+use crate::quantity::percent;
 use crate::section::{Block, Cell, Column, Finding, Row, Section, Table, Value};
 use maud::{Markup, html};
 
@@ -133,11 +133,7 @@ fn cell_content(cell: &Cell) -> Markup {
             (_, Some(tone)) => { span.(tone.name()) { (prose(&text)) } }
             (_, None) => { (prose(&text)) }
         }
-        @if let Value::Median { found, unit, .. } = &cell.value {
-            @let bounds = bounds(found, unit.words());
-            @if !bounds.is_empty() { small { (bounds) } }
-        }
-        @for line in &cell.below { small { (line) } }
+        @for line in cell.lines() { small { (line) } }
     }
 }
 

@@ -26,17 +26,12 @@ const EXPLORER_CSS: &str = include_str!("../../assets/explorer.css");
 pub(super) const SCRIPTS: [&str; 2] = [CHARTS, EXPLORER];
 pub(super) const STYLES: [&str; 2] = [CHARTS_CSS, EXPLORER_CSS];
 
-/// The scripts of the page, for its end: the data blocks precede them.
-pub(super) fn scripts() -> Markup {
-    html! { @for script in SCRIPTS { script { (PreEscaped(script)) } } }
-}
-
-/// The place of the panels and their data; empty without a run.
+/// The section of the panels with their data; empty without a run.
 pub(super) fn panels(view: &View) -> Markup {
     if view.groups.iter().all(|group| group.runs.is_empty()) {
         return html! {};
     }
-    let payload = Payload::of(view);
+    let payload = Payload::new(view);
     let all = payload.index["all_runs"].as_u64().unwrap_or_default() as usize;
     html! {
         section.explorer {

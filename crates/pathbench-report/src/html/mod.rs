@@ -33,7 +33,7 @@ pub fn style_sheet() -> &'static str {
 
 /// The content security policy of every page, for servers that send it as a header as well.
 pub fn policy() -> String {
-    policy::text(&explorer::SCRIPTS, &[CSS.as_str(), explorer::STYLES[0], explorer::STYLES[1]])
+    policy::text(&explorer::SCRIPTS, &styles())
 }
 
 /// The self-contained page for one or several results. Everything that comes from a result is escaped.
@@ -49,12 +49,33 @@ pub fn page(sets: &[ResultSet]) -> (String, Vec<Vec<Figure>>) {
     let figures = figure::of_views(&views);
     let names: Vec<&str> = sets.iter().map(|set| set.document.scenario.name.as_str()).collect();
     let title = if names.is_empty() { "No result".to_owned() } else { names.join(", ") };
-    let styles = [CSS.as_str(), explorer::STYLES[0], explorer::STYLES[1]];
+    let content = html! {
+        @if views.is_empty() {
+            h1 { "No result" }
+            p { "There is nothing to report." }
+        }
+        @if views.len() > 1 {
+            (across(&views))
+        }
+        @for (index, ((view, panels), figures)) in views.iter().zip(&panels).zip(&figures).enumerate() {
+            (result(view, panels, figures, (views.len() > 1).then_some(index + 1)))
+        }
+        (PreEscaped(DEFINITIONS))
+    };
+    (whole(&title, &content, &explorer::SCRIPTS, &styles()), figures)
+}
+
+fn styles() -> [&'static str; 3] {
+    [CSS.as_str(), explorer::STYLES[0], explorer::STYLES[1]]
+}
+
+/// A page with `content`. The scripts are at its end: the data blocks precede them.
+fn whole(title: &str, content: &Markup, scripts: &[&str], styles: &[&str]) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
             head {
-                (policy::meta(&explorer::SCRIPTS, &styles))
+                (policy::meta(scripts, styles))
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="generator" content="Pathbench";
@@ -63,24 +84,12 @@ pub fn page(sets: &[ResultSet]) -> (String, Vec<Vec<Figure>>) {
             }
             body {
                 a.skip href="#content" { "Skip to the results" }
-                main #content tabindex="-1" {
-                    @if views.is_empty() {
-                        h1 { "No result" }
-                        p { "There is nothing to report." }
-                    }
-                    @if views.len() > 1 {
-                        (across(&views))
-                    }
-                    @for (index, ((view, panels), figures)) in views.iter().zip(&panels).zip(&figures).enumerate() {
-                        (result(view, panels, figures, (views.len() > 1).then_some(index + 1)))
-                    }
-                    (PreEscaped(DEFINITIONS))
-                }
-                (explorer::scripts())
+                main #content tabindex="-1" { (content) }
+                @for script in scripts { script { (PreEscaped(script)) } }
             }
         }
     };
-    (harmless(markup.into_string()), figures)
+    harmless(markup.into_string())
 }
 
 /// Removes control characters and characters that change the reading direction. The report itself writes none; in a
@@ -185,7 +194,7 @@ fn facts(view: &View) -> Markup {
     html! {
         p.facts {
             @if document.mtu.is_none() || !document.runs.is_empty() {
-                span { (counted(document.runs.len() as u32, "run")) }
+                span { (counted(document.runs.len(), "run")) }
             }
             @if invalid > 0 { span.bad { (invalid) " not valid" } }
             @if !patterns.is_empty() {
@@ -212,7 +221,7 @@ fn across(views: &[View]) -> Markup {
                     @if let Some(directory) = &view.set.directory { " " span.muted { (directory.display()) } }
                 }
             } }
-            @if let Some(compared) = ComparedResults::of(&sets) {
+            @if let Some(compared) = ComparedResults::from_sets(&sets) {
                 section.findings { (blocks::findings(&[compare::headline(&compared)], false)) }
                 (sections(compare::sections(&compared, &sets)))
             }

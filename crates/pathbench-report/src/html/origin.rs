@@ -4,7 +4,7 @@ use super::blocks::table;
 use crate::command;
 use crate::list::distinct;
 use crate::quantity::{bytes, counted};
-use crate::section::{Block, Cell, Items};
+use crate::section::{Cell, Items};
 use crate::view::{View, override_text};
 use maud::{Markup, html};
 use pathbench_record::document::ResultDocument;
@@ -71,15 +71,13 @@ pub(super) fn hosts(view: &View) -> Markup {
     if !is_lab {
         rows.extend(server(document));
     }
-    let rows = Items::of(rows.into_iter().filter(|(_, value)| !value.is_empty()))
+    let rows = Items::new(rows.into_iter().filter(|(_, value)| !value.is_empty()))
         .words("property", |(name, _)| Cell::text(*name))
         .words("value", |(_, value)| Cell::text(&**value));
     html! {
         section {
             h2 { "Hosts" }
-            @for block in rows.section("Hosts", "").iter().flat_map(|one| &one.blocks) {
-                @if let Block::Table(one) = block { (table(one, "Hosts")) }
-            }
+            (table(&rows.table, "Hosts"))
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::series::{self, Grid};
 use crate::view::{GroupView, View};
 use pathbench_record::direction::{Direction, LinkDirection};
 use pathbench_record::document::RunRecord;
+use pathbench_record::end::MessageLine;
 use pathbench_record::sample::{PathState, Sample, Side};
 use pathbench_record::statistics;
 use pathbench_record::text::printable;
@@ -38,7 +39,7 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    pub(super) fn of(view: &View) -> Self {
+    pub(super) fn new(view: &View) -> Self {
         let members = members(view);
         let shown = &members[..members.len().min(MOST_RUNS)];
         let windows = (ALL_WINDOWS / shown.len().max(1)).clamp(FEWEST_WINDOWS, MOST_WINDOWS);
@@ -53,7 +54,7 @@ impl Payload {
             if bytes < MOST_BYTES {
                 let samples = samples(view, member.run, &data);
                 let length = samples["zlib"].as_str().map_or(0, str::len);
-                // Later, shorter ones do not take the place of one that is too long: order decides.
+                // Later, shorter ones do not replace one that is too long: order decides.
                 bytes += length;
                 if bytes <= MOST_BYTES {
                     plain["full"] = json!(true);
@@ -185,8 +186,8 @@ fn rounded_time(t_ms: f64) -> f64 {
     (t_ms * 100.0).round() / 100.0
 }
 
-/// A path's place in `index.paths`; −1 for bytes without a known path.
-fn place(view: &View, path: Option<&str>) -> i64 {
+/// A path's index in `index.paths`; −1 for bytes without a known path.
+fn path_index(view: &View, path: Option<&str>) -> i64 {
     path.map(|name| view.paths.rank(name))
         .filter(|rank| *rank < view.paths.names.len())
         .map_or(-1, |rank| rank as i64)
@@ -196,14 +197,14 @@ fn goodput(view: &View, run: &RunRecord, data: &RunData, grid: Grid) -> Value {
     let found = series::series(run, data, None, grid, &view.paths);
     let layers = found.paths.iter().map(|layer| {
         let values: Vec<f64> = layer.values.iter().copied().map(rounded).collect();
-        json!({ "path": place(view, layer.path.as_deref()), "mbps": values })
+        json!({ "path": path_index(view, layer.path.as_deref()), "mbps": values })
     });
     json!({ "window_ms": grid.window_ms, "end_ms": rounded_time(grid.until_ms()), "layers": layers.collect::<Vec<_>>() })
 }
 
 fn events(view: &View, data: &RunData) -> Vec<Value> {
     let of_scenario = narrative::scenario_events(data).into_iter().map(|event| {
-        let path = place(view, event.path.as_deref());
+        let path = path_index(view, event.path.as_deref());
         (event.t_ms, json!([rounded_time(event.t_ms), "event", path, text(&event.label)]))
     });
     let of_paths = narrative::subflow_marks(data).into_iter().map(|(t_ms, opened, event)| {
@@ -211,7 +212,7 @@ fn events(view: &View, data: &RunData) -> Vec<Value> {
         let words = narrative::subflow_words(event, opened);
         let label = name.map_or_else(|| words.to_owned(), |name| format!("{name}: {words}"));
         let kind = if opened { "opened" } else { "closed" };
-        (t_ms, json!([rounded_time(t_ms), kind, place(view, name), text(&label)]))
+        (t_ms, json!([rounded_time(t_ms), kind, path_index(view, name), text(&label)]))
     });
     let mut all: Vec<(f64, Value)> = of_scenario.chain(of_paths).filter(|(t_ms, _)| *t_ms >= 0.0).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -222,7 +223,7 @@ fn samples(view: &View, run: &RunRecord, data: &RunData) -> Value {
     let mut tables = Tables::default();
     let grid = Grid::split(series::end_ms(data), MOST_FINE_WINDOWS);
     for layer in series::series(run, data, None, grid, &view.paths).paths {
-        let about = json!({ "kind": "goodput", "path": place(view, layer.path.as_deref()),
+        let about = json!({ "kind": "goodput", "path": path_index(view, layer.path.as_deref()),
             "window_ms": grid.window_ms, "end_ms": rounded_time(grid.until_ms()) });
         tables.add(about, vec![("mbps", Column::Gauge(layer.values))]);
     }
@@ -309,18 +310,17 @@ fn add_paths(view: &View, data: &RunData, tables: &mut Tables) {
     for sample in &data.samples {
         paths.entry((sample.path.as_str(), sample.side)).or_default().add(sample);
     }
-    let placed = paths.into_iter().map(|((name, side), rows)| (place(view, Some(name)), side, rows));
-    let mut placed: Vec<(i64, Side, PathRows)> = placed.collect();
-    placed.sort_by_key(|(path, side, _)| (*path, *side));
-    for (path, side, rows) in placed {
+    let paths = paths.into_iter().map(|((name, side), rows)| (path_index(view, Some(name)), side, rows));
+    let mut paths: Vec<(i64, Side, PathRows)> = paths.collect();
+    paths.sort_by_key(|(path, side, _)| (*path, *side));
+    for (path, side, rows) in paths {
         let kept = kept(rows.t_ms.len());
         let mut columns = vec![("t_ms", Column::Time(picked(&rows.t_ms, kept)))];
         for (name, values) in GAUGES.into_iter().zip(&rows.gauges) {
             columns.push((name, Column::Gauge(picked(values, kept))));
         }
         for (name, values) in COUNTS.into_iter().zip(&rows.counts) {
-            let sums = values.chunks(kept).map(|some| some.iter().copied().fold(0, u64::saturating_add));
-            columns.push((name, Column::Count(sums.collect())));
+            columns.push((name, Column::Count(summed(values, kept))));
         }
         tables.add(json!({ "kind": "path", "path": path, "side": side }), columns);
     }
@@ -335,29 +335,24 @@ fn picked<T: Copy>(values: &[T], kept: usize) -> Vec<T> {
     values.chunks(kept).filter_map(|some| some.last()).copied().collect()
 }
 
+fn summed(values: &[u64], kept: usize) -> Vec<u64> {
+    values.chunks(kept).map(|some| some.iter().copied().fold(0, u64::saturating_add)).collect()
+}
+
 fn add_messages(data: &RunData, tables: &mut Tables) {
     for direction in Direction::BOTH {
         for unacknowledged in [false, true] {
-            let is_wanted =
-                |line: &(f64, f64, Direction, bool)| line.2 == direction && line.3 == unacknowledged;
-            let all = data
-                .messages
-                .iter()
-                .map(|line| (line.due_ms, line.delay_ms, line.direction, line.unacknowledged));
-            let rows: Vec<_> = all.filter(is_wanted).filter(|line| line.0 >= 0.0).collect();
-            // Of neighbours, the slowest message is kept.
-            let slowest = |some: &[(f64, f64, Direction, bool)]| {
-                some.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
+            let is_wanted = |line: &&MessageLine| {
+                line.direction == direction && line.unacknowledged == unacknowledged && line.due_ms >= 0.0
             };
-            let rows: Vec<_> = rows.chunks(kept(rows.len())).filter_map(slowest).collect();
+            let rows: Vec<&MessageLine> = data.messages.iter().filter(is_wanted).collect();
+            // Of neighbours, the slowest message is kept.
+            let slowest = rows
+                .chunks(kept(rows.len()))
+                .filter_map(|some| some.iter().max_by(|a, b| a.delay_ms.total_cmp(&b.delay_ms)));
+            let (due, delays) = slowest.map(|line| (line.due_ms, line.delay_ms)).unzip();
             let about = json!({ "kind": "delay", "direction": direction, "unacknowledged": unacknowledged });
-            tables.add(
-                about,
-                vec![
-                    ("t_ms", Column::Time(rows.iter().map(|line| line.0).collect())),
-                    ("delay_ms", Column::Gauge(rows.iter().map(|line| line.1).collect())),
-                ],
-            );
+            tables.add(about, vec![("t_ms", Column::Time(due)), ("delay_ms", Column::Gauge(delays))]);
         }
     }
 }
@@ -381,14 +376,13 @@ fn add_links(view: &View, data: &RunData, tables: &mut Tables) {
     }
     for ((link, forward), rows) in links {
         let kept = kept(rows.t_ms.len());
-        let dropped = rows.dropped.chunks(kept).map(|some| some.iter().copied().fold(0, u64::saturating_add));
-        let about = json!({ "kind": "link", "link": text(link), "path": place(view, Some(link)), "forward": forward });
+        let about = json!({ "kind": "link", "link": text(link), "path": path_index(view, Some(link)), "forward": forward });
         tables.add(
             about,
             vec![
                 ("t_ms", Column::Time(picked(&rows.t_ms, kept))),
                 ("queue_bytes", Column::Gauge(picked(&rows.queue_bytes, kept))),
-                ("dropped_packets", Column::Count(dropped.collect())),
+                ("dropped_packets", Column::Count(summed(&rows.dropped, kept))),
             ],
         );
     }

@@ -2,7 +2,7 @@
 
 use super::blocks::{blocks, mark, table};
 use crate::quantity::counted;
-use crate::section::{self, Block, Cell, Items, Value};
+use crate::section::{self, Cell, Items, Value};
 use crate::view::{GroupView, View};
 use maud::{Markup, html};
 use pathbench_record::document::RunRecord;
@@ -27,7 +27,7 @@ pub(super) fn runs(view: &View) -> Markup {
             p.muted {
                 @if listed.is_empty() { "In the order in which they ran." }
                 @else {
-                    "In full: the " (counted(shown.len() as u32, "run")) " that represent their group or had trouble, in \
+                    "In full: the " (counted(shown.len(), "run")) " that represent their group or had trouble, in \
                      the order in which they ran."
                 }
             }
@@ -60,18 +60,15 @@ fn in_full<'a>(view: &View<'a>) -> BTreeSet<&'a str> {
 
 fn list(listed: &[&RunRecord], several: bool) -> Markup {
     let shown = &listed[..listed.len().min(MOST_ROWS)];
-    let rows = Items::of(shown)
+    let rows = Items::new(shown)
         .words("run", |run| Cell::text(&*run.id))
         .words("completed", |run| Cell::new(Value::Sign(run.valid && run.completed)))
         .words("result", |run| Cell::text(section::run::in_short(run, several)));
-    let found = rows.section("Other runs", "");
     html! {
         details {
-            summary { (counted(listed.len() as u32, "other run")) " in short" }
+            summary { (counted(listed.len(), "other run")) " in short" }
             div.inside {
-                @for block in found.iter().flat_map(|one| &one.blocks) {
-                    @if let Block::Table(one) = block { (table(one, "Other runs")) }
-                }
+                (table(&rows.table, "Other runs"))
                 @if listed.len() > shown.len() {
                     p.muted { (listed.len() - shown.len()) " more are in " code { "run.json" } "." }
                 }

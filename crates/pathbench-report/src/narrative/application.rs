@@ -5,14 +5,14 @@ use super::verdict::Tone;
 use crate::pattern::Kind;
 use crate::quantity::{bytes, counted, duration, percent, plain, rate, with_bounds};
 use crate::view::{GroupView, View};
-use pathbench_record::document::{DelayRecord, RunRecord};
+use pathbench_record::document::RunRecord;
 use pathbench_record::end::MessageLine;
 use serde_json::Value;
 
 /// Users notice a longer delay (limit of one-way delay in ITU-T G.114).
 const NOTICED_MS: f64 = 400.0;
 
-pub(super) fn through(view: &View, group: &GroupView) -> Option<(Tone, String)> {
+pub(super) fn headline(view: &View, group: &GroupView) -> Option<(Tone, String)> {
     match group.pattern.kind {
         Kind::Ping => ping(group),
         Kind::Bulk => bulk(view, group),
@@ -22,9 +22,7 @@ pub(super) fn through(view: &View, group: &GroupView) -> Option<(Tone, String)> 
 }
 
 fn ping(group: &GroupView) -> Option<(Tone, String)> {
-    let records = || group.valid_runs().filter_map(|run| run.ping.as_ref());
-    let (sent, lost) = records()
-        .fold((0_u32, 0_u32), |(s, l), one| (s.saturating_add(one.sent), l.saturating_add(one.lost)));
+    let (lost, sent) = group.lost_and_all();
     if sent == 0 {
         return None;
     }
@@ -55,11 +53,9 @@ fn bulk(view: &View, group: &GroupView) -> Option<(Tone, String)> {
 }
 
 fn interactive(group: &GroupView) -> Option<(Tone, String)> {
-    let records = || group.valid_runs().filter_map(|run| run.delay_ms.as_ref());
     let (p50, p95, max) =
         (group.figure("delay_p50_ms")?, group.figure("delay_p95_ms")?, group.figure("delay_max_ms")?);
-    let sum = |of: fn(&DelayRecord) -> u32| records().map(of).fold(0, u32::saturating_add);
-    let (messages, unacknowledged) = (sum(|one| one.messages), sum(|one| one.unacknowledged));
+    let (unacknowledged, messages) = group.lost_and_all();
     if unacknowledged == 0 {
         let tone = if max.median > NOTICED_MS { Tone::Mixed } else { Tone::Good };
         let text = format!(
@@ -99,19 +95,15 @@ pub(super) fn details(view: &View, group: &GroupView) -> Vec<String> {
 
 fn directions(group: &GroupView) -> Option<String> {
     let run = group.representative()?;
-    let parts: Vec<String> = run
-        .directions
-        .iter()
-        .filter_map(|one| Some((one.direction.name(), one.delay_ms.as_ref()?)))
-        .map(|(name, delay)| {
-            let unacknowledged = if delay.unacknowledged > 0 {
-                format!(", {} unacknowledged", delay.unacknowledged)
-            } else {
-                String::new()
-            };
-            format!("{name} p95 {}, slowest {}{unacknowledged}", duration(delay.p95), duration(delay.max))
-        })
-        .collect();
+    let parts = run.directions.iter().filter_map(|one| {
+        let (name, delay) = (one.direction.name(), one.delay_ms.as_ref()?);
+        let unacknowledged = match delay.unacknowledged {
+            0 => String::new(),
+            count => format!(", {count} unacknowledged"),
+        };
+        Some(format!("{name} p95 {}, slowest {}{unacknowledged}", duration(delay.p95), duration(delay.max)))
+    });
+    let parts: Vec<String> = parts.collect();
     (parts.len() > 1).then(|| format!("by direction, in {}: {}", run.id, parts.join("; ")))
 }
 

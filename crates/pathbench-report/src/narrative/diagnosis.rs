@@ -70,8 +70,8 @@ impl<'a> Finding<'a> {
     pub(crate) fn of_runs(&self) -> String {
         match (self.runs.len(), self.of) {
             (1, 1) => "the only run".to_owned(),
-            (found, of) if found == of => format!("all {}", counted(of as u32, "run")),
-            (found, of) => format!("{found} of {}", counted(of as u32, "run")),
+            (found, of) if found == of => format!("all {}", counted(of, "run")),
+            (found, of) => format!("{found} of {}", counted(of, "run")),
         }
     }
 

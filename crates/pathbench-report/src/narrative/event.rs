@@ -12,7 +12,7 @@ pub(crate) struct ScenarioEvent {
 }
 
 impl ScenarioEvent {
-    fn of(event: &Event) -> Self {
+    fn from_event(event: &Event) -> Self {
         Self { t_ms: event.t_ms, label: event_label(event), path: event.path.clone() }
     }
 }
@@ -27,7 +27,7 @@ pub(crate) fn scenario_events(data: &RunData) -> Vec<ScenarioEvent> {
     if shown.is_empty() {
         shown = of(EventSource::Link).filter(|event| !is_link_local(event)).take(MOST_CHANGES).collect();
     }
-    shown.into_iter().map(ScenarioEvent::of).collect()
+    shown.into_iter().map(ScenarioEvent::from_event).collect()
 }
 
 /// Events that can change packet sizes: those of the scenario, and QUIC's detection of an MTU black hole.
@@ -36,7 +36,7 @@ pub(crate) fn size_events(data: &RunData) -> Vec<ScenarioEvent> {
         let of_quic = event.source == EventSource::Quic && event.kind == EventKind::MtuBlackHole;
         event.t_ms >= 0.0 && (event.source == EventSource::Scenario || of_quic)
     };
-    data.events.iter().filter(is_shown).take(MOST_CHANGES).map(ScenarioEvent::of).collect()
+    data.events.iter().filter(is_shown).take(MOST_CHANGES).map(ScenarioEvent::from_event).collect()
 }
 
 /// Whether a change concerns only a link-local IPv6 address. The kernel adds one to every interface about a second

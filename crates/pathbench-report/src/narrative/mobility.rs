@@ -85,7 +85,7 @@ pub(super) fn details(group: &GroupView) -> Vec<String> {
         parts.push(format!("packets still arrived over {} for {spread}", first.from));
     }
     if abrupt > 0 {
-        parts.push(format!("abrupt in {abrupt} of {}", counted(handovers.len() as u32, "handover")));
+        parts.push(format!("abrupt in {abrupt} of {}", counted(handovers.len(), "handover")));
     }
     if !parts.is_empty() {
         sentences.push(parts.join("; "));
@@ -123,7 +123,7 @@ fn sentence(all: &[Restoration], is_quic: bool) -> Option<String> {
         (Some(spread), Some(reason)) => Some(format!(
             "traffic was back on {path} {spread} after {event}{by} in {} of {}; elsewhere {reason}",
             after.len(),
-            counted(all.len() as u32, "run"),
+            counted(all.len(), "run"),
         )),
         (None, reason) => Some(format!(
             "traffic did not return to {path} in the {} after {event}: {}",

@@ -83,7 +83,7 @@ pub(crate) fn story(view: &View, group: &GroupView) -> Story {
 fn touched(group: &GroupView) -> Option<String> {
     let touched: Vec<&RunRecord> = group.valid_runs().filter(|run| !run.touched_by.is_empty()).collect();
     let first = touched.first()?.touched_by.first()?;
-    let runs = counted(touched.len() as u32, "run");
+    let runs = counted(touched.len(), "run");
     Some(format!("the network changed during {runs}: {first}; the figures of these runs include the effect"))
 }
 
@@ -100,7 +100,7 @@ fn finding(view: &View, group: &GroupView) -> (Tone, String) {
     if completed < valid {
         return (Tone::Bad, incomplete(group, valid, completed));
     }
-    let (tone, text) = application::through(view, group).unwrap_or_else(|| through(view, group));
+    let (tone, text) = application::headline(view, group).unwrap_or_else(|| goodput_headline(view, group));
     // If multipath was negotiated, the scheduler may send a pattern's few messages over one path.
     let failed = |run: &&RunRecord| {
         let good = run.multipath.used || (group.pattern.is_of_messages() && run.multipath.negotiated);
@@ -137,7 +137,7 @@ fn incomplete(group: &GroupView, valid: u32, completed: u32) -> String {
     format!("did not complete{runs}{}", error.map_or(String::new(), |error| format!(": {error}")))
 }
 
-fn through(view: &View, group: &GroupView) -> (Tone, String) {
+fn goodput_headline(view: &View, group: &GroupView) -> (Tone, String) {
     let goodput = group.median("goodput_mbps").map(rate);
     let at = goodput.as_ref().map_or(String::new(), |rate| format!(" at {rate}"));
     let Some(impact) = group.valid_runs().find_map(|run| run.impacts.first()) else {

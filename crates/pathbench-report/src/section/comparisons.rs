@@ -47,8 +47,8 @@ fn finding(one: &Comparison, several_patterns: bool) -> Finding {
     Finding::new(tone(one), candidate, format!("{effect} ({interval}{pairs}): {}", verdict(one)))
 }
 
-fn figure(one: &Comparison) -> Option<&'static Figure> {
-    Pattern::named(&one.pattern).figures().iter().find(|known| known.name == one.figure)
+pub(crate) fn figure(one: &Comparison) -> Option<&'static Figure> {
+    Pattern::named(&one.pattern).figure(&one.figure)
 }
 
 /// The ratio or difference, and its interval.

@@ -1,7 +1,7 @@
 //! Blocks of a section: findings, tables and their cells.
 
 use crate::narrative::Tone;
-use crate::quantity::{NONE, Unit};
+use crate::quantity::{NONE, Unit, bounds};
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::{Distribution, Variant};
 
@@ -74,7 +74,7 @@ pub(crate) struct Items<T> {
 }
 
 impl<T> Items<T> {
-    pub(crate) fn of(items: impl IntoIterator<Item = T>) -> Self {
+    pub(crate) fn new(items: impl IntoIterator<Item = T>) -> Self {
         let items: Vec<T> = items.into_iter().collect();
         let rows = items.iter().map(|_| Row::default()).collect();
         Self { items, table: Table { columns: Vec::new(), rows } }
@@ -206,10 +206,19 @@ impl Cell {
         Self::new(Value::Share { rank: view.paths.rank(path), part })
     }
 
-    pub(crate) fn below(mut self, line: impl Into<String>) -> Self {
+    pub(crate) fn with_line(mut self, line: impl Into<String>) -> Self {
         let line = line.into();
         self.below.extend((!line.is_empty()).then_some(line));
         self
+    }
+
+    /// The bounds of a median, and the lines below the value.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let bounds = match &self.value {
+            Value::Median { found, unit, .. } => bounds(found, unit.words()),
+            _ => String::new(),
+        };
+        Some(bounds).filter(|bounds| !bounds.is_empty()).into_iter().chain(self.below.iter().cloned())
     }
 
     pub(crate) fn bad(self, is_bad: bool) -> Self {

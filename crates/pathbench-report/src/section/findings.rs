@@ -1,6 +1,6 @@
 //! Findings: the stories of all labels, whether multipath was used, diagnoses, notes, invalid runs.
 
-use super::content::{Finding, Section};
+use super::content::{Finding, Section, label_of};
 use crate::list::{distinct, grouped};
 use crate::narrative::{self, Tone, Verdict, diagnosis};
 use crate::quantity::counted;
@@ -54,7 +54,7 @@ pub(crate) fn diagnoses(view: &View) -> Option<Section> {
     let findings = all.iter().map(|(group, one)| {
         let tone = if one.is_trouble() { Tone::Bad } else { Tone::Neutral };
         let repetitions = one.repetitions().map_or(String::new(), |which| format!(" {which}"));
-        let name = crate::view::name_of(group.label, group.said_pattern(), &Variant::new());
+        let name = label_of(group);
         let variant = variant_text(group.variant);
         let variant = if variant.is_empty() { variant } else { format!(" ({variant})") };
         // Findings that differ only in numbers share their signs and remedy.
@@ -87,7 +87,7 @@ fn note(all: &[(&RunRecord, &String)]) -> String {
     let of = match all.len() {
         1 => first.id.clone(),
         many if all.iter().all(|one| one.1 == text) => format!("{many} runs"),
-        many => format!("{}; much the same in {}", first.id, counted(many as u32 - 1, "other run")),
+        many => format!("{}; much the same in {}", first.id, counted(many - 1, "other run")),
     };
     format!("{text} ({of})")
 }

@@ -6,7 +6,7 @@ use crate::list::distinct;
 use crate::narrative::{self, Tone};
 use crate::quantity::{NONE, Unit, bit_rate, bytes, duration, each_direction, percent, plain, with_one_unit};
 use crate::result_set::is_part;
-use crate::view::{View, variant_text};
+use crate::view::{View, is_of_variant, variant_text};
 use pathbench_record::document::{
     DirectionFigures, EmulatedDirection, LinkMeasurement, LinkRecord, OneWayDelay, RunRecord,
 };
@@ -16,13 +16,13 @@ const MOST_SIZES: usize = 6;
 pub(crate) fn links(view: &View, all: bool) -> Option<Section> {
     let links = if all { view.set.document.links.iter().collect() } else { shown_links(view) };
     let remark = "requested → measured: medians over the runs; rates count Ethernet frames without preamble and checksum";
-    Items::of(links)
+    Items::new(links)
         .words("in tolerance", |one| match (&one.measured, deviations(view, one).is_empty()) {
-            (None, _) => Cell::text("?").below("not measured"),
+            (None, _) => Cell::text("?").with_line("not measured"),
             (Some(_), is_good) => Cell::new(Value::Sign(is_good)),
         })
         .with_hidden_title()
-        .words("link", |one| Cell::path(view, &one.name).below(variant_text(&one.variant)))
+        .words("link", |one| Cell::path(view, &one.name).with_line(variant_text(&one.variant)))
         .words("between", |one| Cell::text(one.ends.join(" – ")))
         .in_report_only()
         .words("rate → / ←", |one| {
@@ -85,9 +85,7 @@ fn is_plain_part(link: &LinkRecord, all: &[LinkRecord]) -> bool {
 
 /// Each deviation of a link from its tolerance in any run, once.
 fn deviations(view: &View, link: &LinkRecord) -> Vec<String> {
-    let is_same =
-        |run: &&RunRecord| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value));
-    let runs = view.set.document.runs.iter().filter(is_same);
+    let runs = view.set.document.runs.iter().filter(|run| is_of_variant(link, run));
     let measured = runs.flat_map(|run| &run.links);
     let deviating = measured.filter(|one| one.name == link.name && !one.within_tolerance);
     let mut found = distinct(deviating.flat_map(|one| match one.deviations.as_slice() {
@@ -136,7 +134,7 @@ fn measured_rates(measured: &LinkMeasurement) -> Option<String> {
 
 pub(super) fn emulated(view: &View, run: &RunRecord) -> Option<Section> {
     let emulated = run.links.iter().filter_map(|link| Some((&link.name, link.emulation.as_ref()?)));
-    Items::of(emulated.flat_map(|(link, one)| [(link, "→", &one.forward), (link, "←", &one.reverse)]))
+    Items::new(emulated.flat_map(|(link, one)| [(link, "→", &one.forward), (link, "←", &one.reverse)]))
         .words("link", |(link, ..)| Cell::path(view, link))
         .words("direction", |(_, arrow, _)| Cell::text(*arrow))
         .number("packets in", |(.., one)| Cell::count(one.offered_packets))
@@ -178,7 +176,7 @@ fn otherwise(one: &EmulatedDirection) -> String {
 
 pub(super) fn packets(view: &View, run: &RunRecord) -> Option<Section> {
     let carriages = carriage::carriages(view, run);
-    Items::of(carriages.iter().flat_map(|one| one.stages().map(move |stage| (one, stage))))
+    Items::new(carriages.iter().flat_map(|one| one.stages().map(move |stage| (one, stage))))
         .words("path", |(one, _)| Cell::path(view, one.path))
         .words("direction", |(one, _)| Cell::text(one.direction.name()))
         .words("link", |(_, stage)| Cell::text(stage.link))
@@ -202,7 +200,7 @@ fn sizes(stage: &Stage) -> String {
 }
 
 pub(super) fn probes(view: &View, run: &RunRecord) -> Option<Section> {
-    Items::of(&run.probes)
+    Items::new(&run.probes)
         .words("path", |one| Cell::path(view, &one.path))
         .words("answered", |one| Cell::text(format!("{} of {} probes", one.answered, one.sent)))
         .number("RTT, median", |one| Cell::quantity(one.p50_ms, Unit::Duration))
@@ -212,18 +210,16 @@ pub(super) fn probes(view: &View, run: &RunRecord) -> Option<Section> {
 }
 
 pub(super) fn routers(run: &RunRecord) -> Option<Section> {
-    Items::of(&run.routers)
+    Items::new(&run.routers)
         .words("router", |one| Cell::text(&*one.name))
         .words("too big messages", |one| Cell::text(&*one.icmp))
         .number("sent", |one| Cell::count(one.too_big_sent))
         .number("suppressed", |one| Cell::count(one.too_big_suppressed).bad(one.too_big_suppressed > 0))
         .words("MSS of SYNs", |one| Cell::text(if one.clamp_mss { "clamped" } else { "left alone" }))
-        .number(
-            "SYNs rewritten",
-            |one| {
-                if one.clamp_mss { Cell::count(one.clamped_syns) } else { Cell::absent() }
-            },
-        )
+        .number("SYNs rewritten", |one| {
+            let rewritten = one.clamp_mss.then_some(one.clamped_syns);
+            rewritten.map_or_else(Cell::absent, Cell::count)
+        })
         .words("middlebox: packets treated", |one| {
             let treated = one.middlebox.iter().map(|(name, packets)| format!("{name}: {packets}"));
             let treated: Vec<_> = treated.collect();
@@ -233,13 +229,13 @@ pub(super) fn routers(run: &RunRecord) -> Option<Section> {
 }
 
 pub(crate) fn servers(view: &View) -> Option<Section> {
-    Items::of(&view.set.document.servers)
+    Items::new(&view.set.document.servers)
         .words("chosen", |one| match (one.chosen, &one.error) {
             (false, None) => Cell::text("·"),
             (is_chosen, _) => Cell::new(Value::Sign(is_chosen)),
         })
         .with_hidden_title()
-        .words("server", |one| Cell::text(&*one.address).below(one.name.clone().unwrap_or_default()))
+        .words("server", |one| Cell::text(&*one.address).with_line(one.name.clone().unwrap_or_default()))
         .number("median ping", |one| match one.ping_ms {
             None => Cell::text("no answer"),
             found => Cell::quantity(found, Unit::Duration),
@@ -261,7 +257,7 @@ pub(crate) fn reachability(view: &View, all: bool) -> Option<Section> {
         return None;
     }
     let details = if all {
-        let rows = Items::of(found)
+        let rows = Items::new(found)
             .words("transport", |one| Cell::text(one.transport.name()))
             .words("IP", |one| Cell::text(one.family.name()))
             .number("port", |one| Cell::count(one.port))

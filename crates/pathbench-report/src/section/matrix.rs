@@ -28,7 +28,7 @@ pub(crate) fn matrix(view: &View, pattern: Pattern) -> Option<Section> {
         };
         items.extend((0..paths.len().max(1)).map(row));
     }
-    let mut rows = Items::of(items);
+    let mut rows = Items::new(items);
     for key in keys {
         rows = rows.words(short_key(key), |one| {
             let value = one.group.variant.get(key).filter(|_| one.is_first);

@@ -11,7 +11,7 @@ pub(crate) fn sections(record: &MtuRecord) -> Vec<Section> {
         let none = vec![Finding::new(Tone::Bad, "", "No path was examined.")];
         return vec![Section::new(title, "", vec![Block::Findings(none)])];
     }
-    let rows = Items::of(record.paths.iter().enumerate().flat_map(|(rank, path)| rows(rank, path)))
+    let rows = Items::new(record.paths.iter().enumerate().flat_map(|(rank, path)| rows(rank, path)))
         .words("path", |row| row[0].clone())
         .words("direction", |row| row[1].clone())
         .with_hidden_title()
@@ -47,8 +47,8 @@ fn rows(rank: usize, path: &PathMtu) -> Vec<[Cell; 4]> {
     let mut rows = vec![direction("up", &path.upload), direction("down", &path.download)];
     rows.extend(path.kernel.iter().flat_map(|kernel| kernel_rows(kernel, path)));
     let interface = if path.interface == path.name { String::new() } else { path.interface.clone() };
-    let name = Cell::new(Value::Path { name: path.name.clone(), rank }).below(path.local.clone());
-    rows[0][0] = name.below(format!("→ {}", path.remote)).below(interface);
+    let name = Cell::new(Value::Path { name: path.name.clone(), rank }).with_line(path.local.clone());
+    rows[0][0] = name.with_line(format!("→ {}", path.remote)).with_line(interface);
     rows
 }
 

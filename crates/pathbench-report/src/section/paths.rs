@@ -21,7 +21,7 @@ pub(crate) fn carried<'a>(view: &'a View<'a>, all: bool) -> Option<Section> {
             Carried { label, variant: group.variant, path, share: share.unwrap_or(path.share), evenness }
         })
     };
-    let rows = Items::of(view.groups.iter().filter(is_shown).flat_map(of_group))
+    let rows = Items::new(view.groups.iter().filter(is_shown).flat_map(of_group))
         .grouped(|one| one.variant)
         .words("transport", |one| Cell::text(&*one.label));
     let mut rows = path_columns(view, rows);
@@ -50,16 +50,16 @@ pub(super) fn path_columns<'a>(view: &View, rows: Items<Carried<'a>>) -> Items<C
         control.map_or(String::new(), |control| format!("control {}", bytes(control)))
     };
     rows.words("path", |Carried { path, .. }| {
-        Cell::path(view, &path.name).below(if is_backup(path) { "backup" } else { "" })
+        Cell::path(view, &path.name).with_line(if is_backup(path) { "backup" } else { "" })
     })
     .words("share", |one| Cell::share(view, &one.path.name, one.share))
-    .number("arrived", |one| Cell::bytes(one.path.bytes_delivered).below(control(one.path)))
+    .number("arrived", |one| Cell::bytes(one.path.bytes_delivered).with_line(control(one.path)))
     .number("sent", |one| Cell::bytes(one.path.bytes_sent))
     .in_report_only()
     .number("retr", |one| resent(one.path))
     .number("retransmitted", |Carried { path, .. }| {
         let lost = path.lost_bytes.map_or(String::new(), |lost| format!("{} lost", bytes(lost)));
-        Cell::bytes(path.retransmitted_bytes).below(lost)
+        Cell::bytes(path.retransmitted_bytes).with_line(lost)
     })
     .in_report_only()
     .number("control", |one| Cell::bytes(one.path.control_bytes))
@@ -96,7 +96,7 @@ pub(crate) fn handovers(view: &View) -> Option<Section> {
     });
     let remark = "how often and why the second path came into use; how long after its first data the last packet \
                   came over the first path";
-    let mut section = Items::of(all)
+    let mut section = Items::new(all)
         .grouped(|(variant, ..)| variant)
         .words("transport", |(_, one, _)| Cell::text(&*one.label))
         .words("from → to", |(.., all)| match all.first() {
@@ -120,9 +120,9 @@ pub(crate) fn handovers(view: &View) -> Option<Section> {
         let ratios = summary.max_delay_ratios.iter();
         ratios.map(move |(direction, ratios)| (&summary.variant, direction, ratios))
     });
-    let ratios = Items::of(ratios)
+    let ratios = Items::new(ratios)
         .words("slowest message, mptcp ÷ mpquic", |(variant, direction, _)| {
-            Cell::text(direction.as_str()).below(variant_text(variant))
+            Cell::text(direction.as_str()).with_line(variant_text(variant))
         })
         .number("repetitions", |(.., ratios)| Cell::count(ratios.len() as u64))
         .words("median", |(.., ratios)| Cell::median(distribution(ratios).as_ref(), Unit::Ratio, ""))

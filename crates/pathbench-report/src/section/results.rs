@@ -6,7 +6,7 @@ use crate::narrative;
 use crate::pattern::{DIP, Figure, Kind, Pattern};
 use crate::quantity::{Unit, distribution};
 use crate::view::{GroupView, View, variant_text};
-use pathbench_record::document::{RunRecord, Variant};
+use pathbench_record::document::Variant;
 
 const BOUNDS: &str = "median of the valid runs; below it its 95 % CI, or the range of fewer than 6 runs";
 
@@ -24,7 +24,7 @@ pub(crate) fn of_pattern(view: &View, pattern: Pattern) -> Option<Section> {
             || view.of_pattern(pattern).any(|group| group.figure(figure.name).is_some())
     };
     let figures: Vec<&Figure> = pattern.figures().iter().filter(has).collect();
-    let mut rows = Items::of(view.of_pattern(pattern))
+    let mut rows = Items::new(view.of_pattern(pattern))
         .grouped(|group| group.variant)
         .words("transport", |group| Cell::text(group.label))
         .words("done", |group| done(group))
@@ -45,7 +45,7 @@ fn done(group: &GroupView) -> Cell {
     let (valid, completed) = (group.valid(), group.completed());
     let invalid = group.runs.len() as u32 - valid;
     let below = if invalid > 0 { format!("{invalid} invalid") } else { String::new() };
-    Cell::text(format!("{completed} of {valid}")).below(below).bad(completed < valid || valid == 0)
+    Cell::text(format!("{completed} of {valid}")).with_line(below).bad(completed < valid || valid == 0)
 }
 
 fn multipath(group: &GroupView) -> Cell {
@@ -69,16 +69,10 @@ const fn lost_title(pattern: Pattern) -> &'static str {
 }
 
 fn lost(group: &GroupView) -> Option<Cell> {
-    let sum = |of: &dyn Fn(&RunRecord) -> Option<(u32, u32)>| {
-        let sums = group.valid_runs().filter_map(of);
-        let (lost, all) =
-            sums.fold((0_u32, 0_u32), |(lost, all), (l, a)| (lost.saturating_add(l), all.saturating_add(a)));
-        (lost > 0).then(|| Cell::text(format!("{lost} of {all}")).bad(true))
-    };
     match group.pattern.kind {
-        Kind::Ping => sum(&|run| run.ping.as_ref().map(|ping| (ping.lost, ping.sent))),
-        Kind::Interactive => {
-            sum(&|run| run.delay_ms.as_ref().map(|delay| (delay.unacknowledged, delay.messages)))
+        Kind::Ping | Kind::Interactive => {
+            let (lost, all) = group.lost_and_all();
+            (lost > 0).then(|| Cell::text(format!("{lost} of {all}")).bad(true))
         }
         Kind::Throughput | Kind::Bulk => {
             let failed = group.valid_runs().filter(|run| !run.completed);
@@ -93,7 +87,7 @@ pub(crate) fn overview(view: &View) -> Option<Section> {
     if patterns.len() < 2 {
         return None;
     }
-    let mut rows = Items::of(view.labels())
+    let mut rows = Items::new(view.labels())
         .grouped(|(variant, _)| variant)
         .words("transport", |(_, label)| Cell::text(*label));
     for pattern in patterns {
@@ -109,8 +103,8 @@ pub(super) fn main_cell(group: &GroupView) -> Cell {
     let (valid, completed) = (group.valid(), group.completed());
     let cell = figure_cell(group, &group.pattern.main());
     match (valid, completed) {
-        (0, _) => cell.below("not valid").bad(true),
-        _ if completed < valid => cell.below(format!("{completed} of {valid} done")).bad(true),
+        (0, _) => cell.with_line("not valid").bad(true),
+        _ if completed < valid => cell.with_line(format!("{completed} of {valid} done")).bad(true),
         _ => cell,
     }
 }
@@ -142,8 +136,8 @@ fn of_figure<'a>(views: &'a [View<'a>], pattern: Pattern, figure: &Figure) -> It
     let find = |view: &'a View<'a>, (variant, label): &(&Variant, &str)| {
         view.of_pattern(pattern).find(|group| group.variant == *variant && group.label == *label)
     };
-    let mut rows = Items::of(labels)
-        .words("transport", |(variant, label)| Cell::text(*label).below(variant_text(variant)));
+    let mut rows = Items::new(labels)
+        .words("transport", |(variant, label)| Cell::text(*label).with_line(variant_text(variant)));
     for (index, view) in views.iter().enumerate() {
         let title = format!("{}. {}", index + 1, view.set.document.scenario.name);
         rows = rows.words(title, |label| {

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 const MOST_EVENTS: usize = 200;
 
 pub(crate) fn sections(view: &View, run: &RunRecord) -> Vec<Section> {
-    let paths = Items::of(run.paths.iter().map(|path| Carried {
+    let paths = Items::new(run.paths.iter().map(|path| Carried {
         label: String::new(),
         variant: &run.variant,
         path,
@@ -131,7 +131,7 @@ fn directions(run: &RunRecord) -> Option<Section> {
     if run.directions.len() < 2 {
         return None;
     }
-    let mut rows = Items::of(&run.directions)
+    let mut rows = Items::new(&run.directions)
         .words("direction", |one| Cell::text(one.direction.name()))
         .number("goodput", |one| Cell::quantity(one.goodput_mbps, Unit::Rate))
         .number("delivered", |one| Cell::bytes(one.delivered_bytes))
@@ -159,7 +159,7 @@ fn bounded(delay: &DelayRecord, figure: &str, ms: f64) -> Cell {
 }
 
 fn impacts(run: &RunRecord) -> Option<Section> {
-    Items::of(&run.impacts)
+    Items::new(&run.impacts)
         .words("event", |one| Cell::text(format!("{} {}", one.kind, one.path.as_deref().unwrap_or_default())))
         .words("direction", |one| Cell::text(one.direction.name()))
         .number("at", |one| Cell::quantity(one.at_ms, Unit::Duration))
@@ -174,7 +174,7 @@ fn impacts(run: &RunRecord) -> Option<Section> {
 /// A row for each path of a phase; the first row has the values of the whole phase.
 fn phases(view: &View, run: &RunRecord) -> Option<Section> {
     let once = |index: &usize, cell: Cell| if *index == 0 { cell } else { Cell::text("") };
-    Items::of(run.phases.iter().flat_map(|phase| (0..phase.shares.len().max(1)).map(move |at| (phase, at))))
+    Items::new(run.phases.iter().flat_map(|phase| (0..phase.shares.len().max(1)).map(move |at| (phase, at))))
         .words("phase", |(one, index)| once(index, Cell::text(&*one.name)))
         .words("direction", |(one, index)| once(index, Cell::text(one.direction.name())))
         .number("from", |(one, index)| once(index, Cell::quantity(one.from_ms, Unit::Duration)))
@@ -194,7 +194,7 @@ fn events(view: &View, run: &RunRecord) -> Option<Section> {
     let data = view.data(run);
     let events = &data.events;
     let remark = format!("The first {MOST_EVENTS} of {} events; all are in `events.jsonl`.", events.len());
-    Items::of(events.iter().take(MOST_EVENTS))
+    Items::new(events.iter().take(MOST_EVENTS))
         .number("at", |one| Cell::text(format!("{:.1} ms", one.t_ms)))
         .number("due", |one| Cell::text(one.due_ms.map_or(String::new(), |due| format!("{due:.0} ms"))))
         .words("source", |one| Cell::text(source(one)))
@@ -222,7 +222,7 @@ fn source(event: &Event) -> &'static str {
 }
 
 fn parameters(title: &str, all: &Map<String, Json>) -> Option<Section> {
-    Items::of(all)
+    Items::new(all)
         .words("key", |(key, _)| Cell::text(format!("`{key}`")))
         .words("value", |(_, value)| Cell::text(value_text(value)))
         .section(title, "")
@@ -234,7 +234,7 @@ fn counters(run: &RunRecord) -> Option<Section> {
         let count = run.counters.get(&side).and_then(|side| side.get(name));
         count.map_or_else(Cell::absent, |count| Cell::text(count.to_string()))
     };
-    Items::of(names)
+    Items::new(names)
         .words("counter", |name| Cell::text(format!("`{name}`")))
         .number("client", |name| value(Side::Client, name))
         .number("server", |name| value(Side::Server, name))

@@ -59,7 +59,7 @@ fn example() -> Option<Block> {
     };
     let outcome = apply(&[subflow("A", 8960), subflow("B", 1460)])?;
     let two = |mbps: f64| Cell::text(format!("{mbps:.2}"));
-    let mut rows = Items::of(rules(&outcome))
+    let mut rows = Items::new(rules(&outcome))
         .words("worked example: 50 ms, 20 segments; Mbit/s", |rule| rule.name.clone());
     for (index, one) in outcome.subflows.iter().enumerate() {
         rows = rows.number(format!("{} ({})", one.path, one.mss_bytes), |rule| two(rule.mbps[index]));
@@ -95,7 +95,7 @@ fn rules(outcome: &UnifiedMss) -> Vec<Rule> {
         let is_chosen = outcome.chosen_mss_bytes == one.mss_bytes;
         let name = Cell::text(format!("{} on all", one.mss_bytes));
         Rule {
-            name: name.below(if is_chosen { "the rule's choice" } else { "" }),
+            name: name.with_line(if is_chosen { "the rule's choice" } else { "" }),
             mss_bytes: Some(one.mss_bytes),
             mbps: one.subflows_mbps.clone(),
             total_mbps: one.total_mbps,
@@ -125,7 +125,7 @@ fn of_run(run: &RunRecord, outcome: &UnifiedMss) -> Table {
     };
     let rate = |mbps: f64| Cell::quantity(mbps, Unit::Rate);
     let mut rows =
-        Items::of(rules(outcome).into_iter().chain([measured])).words("MSS", |rule| rule.name.clone());
+        Items::new(rules(outcome).into_iter().chain([measured])).words("MSS", |rule| rule.name.clone());
     for (index, one) in outcome.subflows.iter().enumerate() {
         let (path, mss, rtt) = (&one.path, one.mss_bytes, duration(one.srtt_ms));
         let title = format!("{path}: MSS {mss}, RTT {rtt}, {:.0} segments", one.window_segments);

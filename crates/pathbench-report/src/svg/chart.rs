@@ -92,12 +92,12 @@ fn draw_facets(svg: &mut Svg, chart: &Chart, top: f64) -> f64 {
     y += if chart.headings.is_empty() { 0.0 } else { 16.0 };
     let rows: Vec<&[Facet]> = chart.facets.chunks(frame.columns).collect();
     for (index, row) in rows.iter().enumerate() {
-        let above = row.iter().map(|facet| above(facet, width)).fold(0.0, f64::max);
+        let above = row.iter().map(|facet| height_above_plot(facet, width)).fold(0.0, f64::max);
         let is_last = index + 1 == rows.len();
         let mut height = 0.0_f64;
         for (column, facet) in row.iter().enumerate() {
             let has_next = rows.get(index + 1).is_some_and(|next| next.len() > column);
-            let place = FacetPlace {
+            let layout = FacetLayout {
                 x: frame.plot_x(column),
                 top: y,
                 plot_top: y + above,
@@ -107,7 +107,7 @@ fn draw_facets(svg: &mut Svg, chart: &Chart, top: f64) -> f64 {
                 x_numbers: chart.shared_x.is_none() || !has_next,
                 x_title: chart.shared_x.is_none(),
             };
-            height = height.max(place.draw(svg, facet));
+            height = height.max(layout.draw(svg, facet));
         }
         y += above + height;
         y += match &chart.shared_x {
@@ -126,13 +126,13 @@ fn draw_facets(svg: &mut Svg, chart: &Chart, top: f64) -> f64 {
     y
 }
 
-fn above(facet: &Facet, width: f64) -> f64 {
+fn height_above_plot(facet: &Facet, width: f64) -> f64 {
     let title = if facet.title.is_empty() && facet.facts.is_empty() { 4.0 } else { TITLE };
     let (_, rows) = event_rows(&facet.events, &facet.x, width);
     title + facet.remarks.len() as f64 * REMARK + rows as f64 * EVENT_ROW
 }
 
-struct FacetPlace {
+struct FacetLayout {
     x: f64,
     top: f64,
     plot_top: f64,
@@ -143,7 +143,7 @@ struct FacetPlace {
     x_title: bool,
 }
 
-impl FacetPlace {
+impl FacetLayout {
     fn draw(&self, svg: &mut Svg, facet: &Facet) -> f64 {
         self.draw_title(svg, facet);
         let mut y = self.plot_top;

@@ -48,7 +48,7 @@ impl Svg {
         Self { width, height: 0.0, title, description, shapes: String::new(), body: None }
     }
 
-    /// What is drawn from now on, below `y`, is the caption.
+    /// Shapes drawn from now on, below `y`, are the caption.
     pub(crate) fn begin_caption(&mut self, y: f64) {
         self.body = Some((self.shapes.len(), y));
     }
@@ -323,7 +323,7 @@ fn with_custom_properties(shapes: &str) -> String {
         let (Some(hex), Some(after)) = (colour.get(..6), colour.get(6..)) else { break };
         replaced.push_str(&before[..before.len() - 1]);
         let name = known.entry(hex).or_insert_with(|| {
-            let rgb = u32::from_str_radix(hex, 16).map(Colour::of);
+            let rgb = u32::from_str_radix(hex, 16).map(Colour::from_rgb);
             rgb.map_or_else(|_| format!("#{hex}"), Colour::in_page)
         });
         replaced.push_str(name);

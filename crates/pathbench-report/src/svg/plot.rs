@@ -2,7 +2,7 @@
 
 use super::lettering;
 use super::picture::{Area, Svg};
-use crate::chart::{Anchor, Column, Mark, Paths, Place, Point, Scale, Strip, Stroke, TextStyle, WIDTH};
+use crate::chart::{Anchor, Column, Coordinate, Mark, Paths, Point, Scale, Strip, Stroke, TextStyle, WIDTH};
 use crate::palette::{Colour, FRAME, GRID, HATCH, INK, MUTED, PAPER, STALL};
 
 /// Free space at the left and right edge of a chart.
@@ -24,20 +24,20 @@ impl Plot<'_> {
         self.area.bottom() - self.y.part(value) * self.area.height
     }
 
-    fn at(&self, (x, y): (Place, Place)) -> (f64, f64) {
+    fn point(&self, (x, y): (Coordinate, Coordinate)) -> (f64, f64) {
         let x = match x {
-            Place::Data(value, shift) => self.x(value) + shift,
-            Place::Low(pixels) => self.area.x + pixels,
-            Place::High(pixels) => self.area.right() + pixels,
+            Coordinate::Data(value, shift) => self.x(value) + shift,
+            Coordinate::Low(pixels) => self.area.x + pixels,
+            Coordinate::High(pixels) => self.area.right() + pixels,
         };
         (x, self.height_of(y))
     }
 
-    fn height_of(&self, y: Place) -> f64 {
+    fn height_of(&self, y: Coordinate) -> f64 {
         match y {
-            Place::Data(value, shift) => self.y(value) + shift,
-            Place::Low(pixels) => self.area.bottom() - pixels,
-            Place::High(pixels) => self.area.y - pixels,
+            Coordinate::Data(value, shift) => self.y(value) + shift,
+            Coordinate::Low(pixels) => self.area.bottom() - pixels,
+            Coordinate::High(pixels) => self.area.y - pixels,
         }
     }
 
@@ -158,7 +158,7 @@ impl Plot<'_> {
             }
             Mark::Paths(all) => self.draw_paths(svg, all),
             Mark::Label(label) => {
-                svg.text_within(self.at(label.at), label.style, &label.text, label.limit);
+                svg.text_within(self.point(label.at), label.style, &label.text, label.limit);
             }
             Mark::Ends { x, ends } => self.draw_ends(svg, *x, ends),
         }
@@ -254,23 +254,23 @@ impl Plot<'_> {
             let (area, text) = (bar(column.x, column.y), lettering::width(&column.label, 10.5));
             // Centred over the bar, otherwise aligned to its left or right edge, otherwise slightly to the left.
             let aside = (text - width) / 2.0;
-            let place = [0.0, -aside, aside, -aside - 16.0].into_iter().find_map(|shift| {
+            let label_area = [0.0, -aside, aside, -aside - 16.0].into_iter().find_map(|shift| {
                 let x = area.x + width / 2.0 + shift;
                 let x = x.clamp(self.area.x + text / 2.0, self.area.right() + 10.0 - text / 2.0);
-                let place =
+                let label_area =
                     Area { x: x - text / 2.0 - 2.0, y: area.y - 14.0, width: text + 4.0, height: 12.0 };
                 // In front of a higher bar, the label would seem to belong to the higher bar.
                 let hides = |other: &Column| {
                     let other_bar = bar(other.x, other.y);
-                    other.y > column.y && other_bar.right() > place.x && other_bar.x < place.right()
+                    other.y > column.y && other_bar.right() > label_area.x && other_bar.x < label_area.right()
                 };
-                let free = taken.iter().all(|one| is_apart(one, &place));
-                (free && !columns.iter().any(hides)).then_some(place)
+                let free = taken.iter().all(|one| is_apart(one, &label_area));
+                (free && !columns.iter().any(hides)).then_some(label_area)
             });
-            if let Some(place) = place {
+            if let Some(label_area) = label_area {
                 let style = TextStyle::new(10.5, INK).bold().anchored(Anchor::Middle);
-                svg.text((place.x + place.width / 2.0, area.y - 4.0), style, &column.label);
-                taken.push(place);
+                svg.text((label_area.x + label_area.width / 2.0, area.y - 4.0), style, &column.label);
+                taken.push(label_area);
             }
         }
     }

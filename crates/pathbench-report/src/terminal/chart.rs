@@ -54,7 +54,7 @@ pub(super) fn write_goodput(page: &mut Page, view: &View) {
 }
 
 fn write_stacks(page: &mut Page, view: &View, selection: &Selection, left: usize) -> usize {
-    let of_pattern = view.groups.iter().filter(|group| selection.has_pattern(group));
+    let of_pattern = view.groups.iter().filter(|group| selection.has_pattern(group.pattern));
     let runs = of_pattern.filter_map(GroupView::representative);
     let end_ms = runs.map(|run| series::end_ms(&view.data(run))).fold(0.0, f64::max);
     let cells = (page.style.width - left - 1).min(200).min((end_ms / SHORTEST_MS) as usize);
@@ -76,12 +76,12 @@ fn write_stacks(page: &mut Page, view: &View, selection: &Selection, left: usize
     page.heading(&format!("Timeline{}", of.collect::<String>()), &remark);
     let common = shown.windows(2).all(|pair| same_columns(&pair[0].1, &pair[1].1, whole));
     for (index, (name, events, series)) in shown.iter().enumerate() {
-        let line = Line::of(Ink::Strong, &format!("  {}", fitted(name, left - 4))).padded_to(left);
+        let line = Line::new(Ink::Strong, &format!("  {}", fitted(name, left - 4))).padded_to(left);
         page.line(line.add(Ink::Plain, &spark(&series.total_mbps(), peak)));
         for layer in series.paths.iter().filter(|_| series.paths.len() > 1) {
             let ink = layer.path.as_ref().map_or(Ink::Dim, |path| Ink::Path(view.paths.rank(path)));
             let name = fitted(layer.path.as_deref().unwrap_or("?"), left.saturating_sub(6));
-            let line = Line::of(ink, &format!("    {name}")).padded_to(left);
+            let line = Line::new(ink, &format!("    {name}")).padded_to(left);
             page.line(line.add(ink, &spark(&layer.values, peak)));
         }
         if !common || index + 1 == shown.len() {
@@ -118,7 +118,7 @@ pub(super) fn write_delays(page: &mut Page, view: &View) {
     let span = range(fastest, slowest, duration);
     page.heading("Delay", &format!("slowest per {}, {span} (log scale){never}", duration(grid.window_ms)));
     for ((group, _), data) in shown.iter().zip(&data) {
-        page.line(Line::of(Ink::Strong, &format!("  {}", fitted(&group.name(), left - 4))));
+        page.line(Line::new(Ink::Strong, &format!("  {}", fitted(&group.name(), left - 4))));
         for direction in Direction::BOTH {
             let mut cells = vec![(0.0_f64, false); grid.windows()];
             let lines = || data.messages.iter().filter(|line| line.direction == direction);
@@ -128,7 +128,7 @@ pub(super) fn write_delays(page: &mut Page, view: &View) {
             }
             if lines().next().is_some() {
                 let text: String = cells.iter().map(|one| delay_cell(*one, fastest, slowest)).collect();
-                let line = Line::of(Ink::Plain, &format!("    {}", direction.name())).padded_to(left);
+                let line = Line::new(Ink::Plain, &format!("    {}", direction.name())).padded_to(left);
                 page.line(line.add(Ink::Plain, &text));
             }
         }

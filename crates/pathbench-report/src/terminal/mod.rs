@@ -10,7 +10,7 @@ mod table;
 use crate::compare::{self, ComparedResults};
 use crate::list::distinct;
 use crate::narrative::{self, path_mtu};
-use crate::quantity::{counted, duration};
+use crate::quantity::{counted, duration, joined_facts};
 use crate::result_set::ResultSet;
 use crate::section::{self, Block, Finding, Section, findings, mtu as mtu_sections};
 use crate::view::{View, override_text};
@@ -61,7 +61,7 @@ pub fn mtu_change(change: &MtuChange, style: Style) -> String {
         (Some(from), Some(to)) if to < from => Ink::Warn,
         _ => Ink::Good,
     };
-    let line = Line::of(Ink::Dim, &format!("  {:>8}  ", duration(change.t_ms)));
+    let line = Line::new(Ink::Dim, &format!("  {:>8}  ", duration(change.t_ms)));
     page.line(line.add(ink, &path_mtu::change(change)));
     page.text
 }
@@ -106,7 +106,7 @@ pub fn comparison(compared: &ComparedResults, sets: &[ResultSet], style: Style) 
 fn write_question(page: &mut Page, view: &View) {
     let document = &view.set.document;
     let scenario = &document.scenario;
-    let start = Line::of(Ink::Strong, &fitted(&scenario.name, 40)).add(Ink::Plain, "  ");
+    let start = Line::new(Ink::Strong, &fitted(&scenario.name, 40)).add(Ink::Plain, "  ");
     page.paragraph(start, Ink::Plain, &scenario.description);
     let mut parts = Vec::new();
     match (view.patterns().as_slice(), document.runs.first()) {
@@ -123,16 +123,14 @@ fn write_question(page: &mut Page, view: &View) {
     }
     // An examination of path MTUs has no runs and no seed.
     if document.mtu.is_none() || !document.runs.is_empty() {
-        parts.push(counted(document.runs.len() as u32, "run"));
+        parts.push(counted(document.runs.len(), "run"));
         parts.push(format!("seed {}", document.seed));
     }
     if !document.host.kernel.is_empty() {
         parts.push(format!("Linux {}", document.host.kernel));
     }
     parts.extend(scenario.overrides.iter().map(|(key, value)| override_text(key, value)));
-    // Lines break between parts only.
-    let parts: Vec<String> = parts.iter().map(|part| part.replace(' ', "\u{a0}")).collect();
-    page.paragraph(Line::default(), Ink::Dim, &parts.join(" · "));
+    page.paragraph(Line::default(), Ink::Dim, &joined_facts(&parts));
 }
 
 fn write_sections(page: &mut Page, sections: impl IntoIterator<Item = Section>) {
@@ -142,7 +140,7 @@ fn write_sections(page: &mut Page, sections: impl IntoIterator<Item = Section>) 
             match block {
                 Block::Findings(findings) => write_findings(page, findings),
                 Block::Table(one) => table::write(page, one),
-                Block::Text(text) => page.paragraph(Line::of(Ink::Plain, "  "), Ink::Plain, text),
+                Block::Text(text) => page.paragraph(Line::new(Ink::Plain, "  "), Ink::Plain, text),
                 Block::Commands(commands) => write_commands(page, commands),
                 Block::Evidence(all) => write_evidence(page, all),
             }
@@ -155,12 +153,12 @@ fn write_findings(page: &mut Page, findings: &[Finding]) {
     let shown: Vec<&Finding> =
         findings.iter().filter(|one| !many || one.tone != narrative::Tone::Good).collect();
     for one in shown.iter().take(MOST_FINDINGS) {
-        let start = Line::of(Ink::Plain, "  ").add(Ink::of(one.tone), one.tone.sign());
+        let start = Line::new(Ink::Plain, "  ").add(Ink::from_tone(one.tone), one.tone.sign());
         let text = format!("{} {}", one.subject, one.text);
         page.paragraph(start.add(Ink::Plain, " "), Ink::Plain, text.trim_start());
         // The table of results has the first detail.
         for detail in one.details.iter().skip(1) {
-            page.paragraph(Line::of(Ink::Plain, "    "), Ink::Dim, detail);
+            page.paragraph(Line::new(Ink::Plain, "    "), Ink::Dim, detail);
         }
     }
     if shown.len() > MOST_FINDINGS {
@@ -168,16 +166,16 @@ fn write_findings(page: &mut Page, findings: &[Finding]) {
     } else if shown.len() < findings.len() {
         let others = findings.len() - shown.len();
         let text = format!("  {others} of {} without trouble; their figures are above", findings.len());
-        page.line(Line::of(Ink::Dim, &text));
+        page.line(Line::new(Ink::Dim, &text));
     }
 }
 
 fn write_commands(page: &mut Page, commands: &[(bool, String, String)]) {
     for (done, command, undo) in commands {
         let (sign, ink) = if *done { ("✓", Ink::Good) } else { ("·", Ink::Dim) };
-        page.copyable(Line::of(Ink::Plain, "  ").add(ink, sign).add(Ink::Plain, " "), command);
+        page.copyable(Line::new(Ink::Plain, "  ").add(ink, sign).add(Ink::Plain, " "), command);
         if !undo.is_empty() {
-            page.copyable(Line::of(Ink::Dim, "      undo: "), undo);
+            page.copyable(Line::new(Ink::Dim, "      undo: "), undo);
         }
     }
 }
@@ -186,7 +184,7 @@ fn write_evidence(page: &mut Page, all: &[(Finding, String)]) {
     for (finding, filter) in all.iter().take(MOST_EVIDENCE) {
         write_findings(page, std::slice::from_ref(finding));
         if !filter.is_empty() {
-            page.copyable(Line::of(Ink::Dim, "    filter: "), filter);
+            page.copyable(Line::new(Ink::Dim, "    filter: "), filter);
         }
     }
     if all.len() > MOST_EVIDENCE {
@@ -199,7 +197,7 @@ fn write_files(page: &mut Page, set: &ResultSet) {
     page.text.push('\n');
     let report = directory.join("report.html");
     if report.is_file() {
-        page.copyable(Line::of(Ink::Plain, "Report   "), &report.display().to_string());
+        page.copyable(Line::new(Ink::Plain, "Report   "), &report.display().to_string());
     }
-    page.copyable(Line::of(Ink::Plain, "Results  "), &directory.display().to_string());
+    page.copyable(Line::new(Ink::Plain, "Results  "), &directory.display().to_string());
 }

@@ -40,13 +40,13 @@ fn write_blocks(page: &mut Page, group: &NoticeGroup<'_>) {
             page.line(Line::default());
         }
         page.paragraph(
-            Line::of(Ink::of(group.tone), &format!("  {}  ", notice.name)),
+            Line::new(Ink::from_tone(group.tone), &format!("  {}  ", notice.name)),
             Ink::Plain,
             notice.found,
         );
-        page.paragraph(Line::of(Ink::Plain, "    "), Ink::Plain, notice.meaning);
+        page.paragraph(Line::new(Ink::Plain, "    "), Ink::Plain, notice.meaning);
         for step in notice.remedy {
-            page.copyable(Line::of(Ink::Plain, "      "), step);
+            page.copyable(Line::new(Ink::Plain, "      "), step);
         }
     }
 }
@@ -54,7 +54,8 @@ fn write_blocks(page: &mut Page, group: &NoticeGroup<'_>) {
 fn write_list(page: &mut Page, group: &NoticeGroup<'_>) {
     let width = group.notices.iter().map(|notice| columns(&notice.name)).max().unwrap_or(0);
     for notice in &group.notices {
-        let start = Line::of(Ink::Plain, "  ").add(Ink::of(group.tone), &notice.name).padded_to(width + 4);
+        let start =
+            Line::new(Ink::Plain, "  ").add(Ink::from_tone(group.tone), &notice.name).padded_to(width + 4);
         page.paragraph(start, Ink::Plain, notice.found);
         for step in notice.remedy {
             page.paragraph(Line::default().padded_to(width + 4), Ink::Dim, step);

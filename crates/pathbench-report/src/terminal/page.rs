@@ -26,7 +26,7 @@ pub(super) enum Ink {
 }
 
 impl Ink {
-    pub(super) const fn of(tone: Tone) -> Self {
+    pub(super) const fn from_tone(tone: Tone) -> Self {
         match tone {
             Tone::Good => Self::Good,
             Tone::Mixed => Self::Warn,
@@ -106,7 +106,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn of(ink: Ink, text: &str) -> Self {
+    pub(super) fn new(ink: Ink, text: &str) -> Self {
         Self::default().add(ink, text)
     }
 
@@ -168,7 +168,7 @@ impl Page {
 
     pub(super) fn heading(&mut self, title: &str, remark: &str) {
         self.text.push('\n');
-        self.paragraph(Line::of(Ink::Strong, title).add(Ink::Plain, "  "), Ink::Dim, remark);
+        self.paragraph(Line::new(Ink::Strong, title).add(Ink::Plain, "  "), Ink::Dim, remark);
     }
 
     /// `text` after `start`, wrapped at spaces; further lines are indented to the start of the text. Lines do not
@@ -184,7 +184,7 @@ impl Page {
     }
 
     pub(super) fn more(&mut self, count: usize) {
-        self.line(Line::of(Ink::Dim, &format!("  … and {count} more, in the report")));
+        self.line(Line::new(Ink::Dim, &format!("  … and {count} more, in the report")));
     }
 
     /// `text` after `start`, never truncated or wrapped, so that it can be copied.

@@ -2,7 +2,6 @@
 
 use super::page::{Ink, Line, PATHS, Page, clean, fitted, with_units_held};
 use crate::narrative::Tone;
-use crate::quantity::bounds;
 use crate::section::{Cell, Column, Row, Table, Value};
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
@@ -38,8 +37,8 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     for row in table.rows.iter().take(MOST_ROWS) {
         add(&mut drawn, row, &shown);
     }
-    for (place, index) in shown.iter().enumerate() {
-        if let Some(column) = drawn.column_mut(place) {
+    for (position, index) in shown.iter().enumerate() {
+        if let Some(column) = drawn.column_mut(position) {
             column.set_padding((0, 2));
             if table.columns[*index].is_number {
                 column.set_cell_alignment(CellAlignment::Right);
@@ -62,7 +61,7 @@ fn write_lines(page: &mut Page, text: &str, rows: &[Row]) {
             row = rows.next();
             let next = row.map_or("", |row| row.group.as_str());
             if next != group && !next.is_empty() {
-                page.paragraph(Line::of(Ink::Plain, "  "), Ink::Strong, next);
+                page.paragraph(Line::new(Ink::Plain, "  "), Ink::Strong, next);
             }
             group = next;
         }
@@ -73,29 +72,20 @@ fn write_lines(page: &mut Page, text: &str, rows: &[Row]) {
 
 fn write_notes(page: &mut Page, row: Option<&Row>) {
     for (tone, note) in row.iter().flat_map(|row| &row.notes) {
-        page.paragraph(Line::of(Ink::Plain, "      "), Ink::of(*tone), note);
+        page.paragraph(Line::new(Ink::Plain, "      "), Ink::from_tone(*tone), note);
     }
 }
 
 fn add(drawn: &mut comfy_table::Table, row: &Row, shown: &[usize]) {
     let cells = shown.iter().filter_map(|index| row.cells.get(*index)).enumerate();
-    let cells = cells.map(|(place, cell)| {
-        let (ink, text) = value(cell, place == 0);
-        let mark = if place == 0 { String::from(ROW_MARK) } else { String::new() };
-        let lines = std::iter::once(format!("{mark}{text}")).chain(below(cell));
+    let cells = cells.map(|(position, cell)| {
+        let (ink, text) = value(cell, position == 0);
+        let mark = if position == 0 { String::from(ROW_MARK) } else { String::new() };
+        let lines =
+            std::iter::once(format!("{mark}{text}")).chain(cell.lines().map(|line| fitted(&line, 48)));
         inked(&lines.map(|line| with_units_held(&line)).collect::<Vec<_>>().join("\n"), ink)
     });
     drawn.add_row(cells.collect::<Vec<_>>());
-}
-
-fn below(cell: &Cell) -> Vec<String> {
-    let of_median = match &cell.value {
-        Value::Median { found, unit, .. } => {
-            Some(bounds(found, unit.words())).filter(|text| !text.is_empty())
-        }
-        _ => None,
-    };
-    of_median.into_iter().chain(cell.below.iter().map(|line| fitted(line, 48))).collect()
 }
 
 fn value(cell: &Cell, is_first: bool) -> (Ink, String) {
@@ -106,8 +96,8 @@ fn value(cell: &Cell, is_first: bool) -> (Ink, String) {
         Value::Share { rank, part } => {
             return (Ink::Path(*rank), format!("{} {text:>5}", bar(*part)));
         }
-        Value::Sign(is_good) => Ink::of(if *is_good { Tone::Good } else { Tone::Bad }),
-        _ => cell.tone.map_or(if is_first { Ink::Strong } else { Ink::Plain }, Ink::of),
+        Value::Sign(is_good) => Ink::from_tone(if *is_good { Tone::Good } else { Tone::Bad }),
+        _ => cell.tone.map_or(if is_first { Ink::Strong } else { Ink::Plain }, Ink::from_tone),
     };
     (ink, if is_first { fitted(&text, 32) } else { text })
 }

@@ -4,18 +4,18 @@ use crate::synthetic;
 use pathbench_record::directory::{ResultDirectory, ResultWriter};
 use pathbench_record::end::MessageLine;
 use pathbench_report::terminal::{Style, summary};
-use pathbench_report::{FigureFormat, ResultSet, WriteError, Written};
+use pathbench_report::{FigureFormat, ReportFiles, ReportWriteError, ResultSet};
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-fn write(sets: &[ResultSet], out: &Path) -> Result<Written, WriteError> {
+fn write(sets: &[ResultSet], out: &Path) -> Result<ReportFiles, ReportWriteError> {
     pathbench_report::write(sets, out, FigureFormat::SvgAndPng)
 }
 
-fn names(written: &Written) -> Vec<String> {
+fn names(written: &ReportFiles) -> Vec<String> {
     let names = written.figures.iter().filter_map(|path| path.file_name());
     names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
@@ -202,7 +202,7 @@ fn a_broken_line_stops_the_report() -> Outcome {
     let place = out.path().join("report");
     let error = write(std::slice::from_ref(&read), &place).expect_err("a line is broken");
     assert!(
-        matches!(error, WriteError::Lines(_)) && error.to_string().contains("samples.jsonl:3: "),
+        matches!(error, ReportWriteError::Lines(_)) && error.to_string().contains("samples.jsonl:3: "),
         "{error}"
     );
     assert!(!place.exists());

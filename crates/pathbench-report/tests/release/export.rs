@@ -3,7 +3,7 @@
 use crate::results::{changed, crates, golden};
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::ResultSet;
-use pathbench_report::export::{ExportError, ExportFormat, write};
+use pathbench_report::export::{ExportFormat, ResultExportError, write};
 use pathbench_testkit::{program, test_tools};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn exported(results: &[PathBuf], out: &Path) -> Result<(), ExportError> {
+fn exported(results: &[PathBuf], out: &Path) -> Result<(), ResultExportError> {
     let open = |path: &PathBuf| ResultSet::read(ResultDirectory::open(path).unwrap()).unwrap().0;
     let sets: Vec<ResultSet> = results.iter().map(open).collect();
     ExportFormat::ALL.into_iter().try_for_each(|format| write(&sets, format, out).map(drop))

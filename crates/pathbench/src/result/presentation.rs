@@ -5,7 +5,7 @@ use pathbench_program::exit::Failure;
 use pathbench_program::output;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::terminal::Style;
-use pathbench_report::{FigureFormat, ResultSet, WriteError};
+use pathbench_report::{FigureFormat, ReportWriteError, ResultSet};
 use std::path::Path;
 
 /// Width without a terminal.
@@ -46,11 +46,11 @@ pub(crate) fn write_as(sets: &[ResultSet], out: &Path, format: FigureFormat) -> 
     pathbench_report::write(sets, out, format).map(drop).map_err(failure_from_write)
 }
 
-pub(crate) fn failure_from_write(error: WriteError) -> Failure {
+pub(crate) fn failure_from_write(error: ReportWriteError) -> Failure {
     // Which errors there are depends on the features.
-    if matches!(error, WriteError::NoRasteriser) {
+    if matches!(error, ReportWriteError::NoRasteriser) {
         Failure::host_cannot(error)
-    } else if matches!(error, WriteError::Lines(_)) {
+    } else if matches!(error, ReportWriteError::Lines(_)) {
         Failure::bad_input(error)
     } else {
         Failure::failed(error)

@@ -21,32 +21,32 @@ pub(super) fn write(run: &RunRecord, data: &RunData, file: &mut impl Write) -> i
     let mut out = TraceWriter::new(file, start_ms(data));
     let application = format!("application: {} {} ({})", run.label, run.pattern, run.id);
     let process = out.process(&application)?;
-    for (direction, lines) in by(&data.deliveries, |line| line.direction) {
+    for (direction, lines) in group_by_key(&data.deliveries, |line| line.direction) {
         goodput(&mut out, process, direction.name(), &lines)?;
     }
-    for (direction, lines) in by(&data.messages, |line| line.direction) {
+    for (direction, lines) in group_by_key(&data.messages, |line| line.direction) {
         delays(&mut out, process, direction.name(), &lines)?;
     }
-    for (path, samples) in by(&data.samples, |sample| sample.path.clone()) {
+    for (path, samples) in group_by_key(&data.samples, |sample| sample.path.clone()) {
         let process = out.process(&format!("path: {path}"))?;
         let key = |sample: &&Sample| (sample.side, sample.stream, sample.figures.subflow);
-        for ((side, stream, subflow), samples) in by(samples, key) {
+        for ((side, stream, subflow), samples) in group_by_key(samples, key) {
             let side = if side == Side::Client { "client" } else { "server" };
             let group = out.group(process, &format!("{side}, stream {stream}, subflow {subflow}"))?;
             path_figures(&mut out, group, &samples)?;
         }
         outages(&mut out, process, data.events.iter().filter(|event| event.path.as_ref() == Some(&path)))?;
     }
-    for (link, samples) in by(&data.links, |sample| sample.link.clone()) {
+    for (link, samples) in group_by_key(&data.links, |sample| sample.link.clone()) {
         let process = out.process(&format!("link: {link}"))?;
-        for (direction, samples) in by(samples, |sample| sample.direction) {
+        for (direction, samples) in group_by_key(samples, |sample| sample.direction) {
             let group = out.group(process, direction.name())?;
             link_figures(&mut out, group, &samples)?;
         }
     }
     if !data.events.is_empty() {
         let process = out.process("events")?;
-        for (source, events) in by(&data.events, |event| source_name(event.source)) {
+        for (source, events) in group_by_key(&data.events, |event| source_name(event.source)) {
             let track = out.track(process, source)?;
             for event in events {
                 instant(&mut out, track, event)?;
@@ -66,7 +66,7 @@ fn start_ms(data: &RunData) -> f64 {
 }
 
 /// The items of each key, in the order of the keys.
-fn by<T, K: Ord>(items: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> BTreeMap<K, Vec<T>> {
+fn group_by_key<T, K: Ord>(items: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> BTreeMap<K, Vec<T>> {
     let mut groups: BTreeMap<K, Vec<T>> = BTreeMap::new();
     for item in items {
         groups.entry(key(&item)).or_default().push(item);

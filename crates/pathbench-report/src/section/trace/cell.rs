@@ -2,7 +2,10 @@
 
 use crate::quantity::{NONE, Unit};
 use crate::section::content::Cell;
-use pathbench_record::trace::{CaptureRecord, TracedDistribution, Series, TracedConnection, TracedSubflow};
+use pathbench_record::trace::{
+    CaptureRecord, Series, TraceDocument, TracedConnection, TracedDistribution, TracedSubflow,
+};
+use std::cmp::Reverse;
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -15,15 +18,20 @@ pub(super) fn capture_name(index: u32, captures: &[CaptureRecord]) -> String {
 
 /// A column of zeros is left out.
 pub(super) fn counted_if_any(count: u64) -> Cell {
-    if count == 0 { Cell::absent() } else { Cell::count(count) }
+    positive(count).map_or_else(Cell::absent, Cell::count)
 }
 
-pub(super) fn many(count: u64, noun: &str) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some(format!("1 {noun}")),
-        count => Some(format!("{count} {noun}s")),
-    }
+pub(super) fn positive(count: u64) -> Option<u64> {
+    (count > 0).then_some(count)
+}
+
+/// The connections with the most payload, in the order of their numbers.
+pub(crate) fn largest_connections(document: &TraceDocument, most: usize) -> Vec<&TracedConnection> {
+    let mut largest: Vec<&TracedConnection> = document.connections.iter().collect();
+    largest.sort_by_key(|one| Reverse(payload(one)));
+    largest.truncate(most);
+    largest.sort_by_key(|one| one.id);
+    largest
 }
 
 pub(crate) fn transport(connection: &TracedConnection) -> String {
@@ -41,7 +49,7 @@ pub(crate) fn payload(connection: &TracedConnection) -> u64 {
 }
 
 pub(crate) fn arrow(client: Option<SocketAddr>, server: Option<SocketAddr>) -> String {
-    format!("{} → {}", address(client), address(server))
+    format!("{} → {}", known(client), known(server))
 }
 
 /// `MPTCP, 192.0.2.1:40000 → 198.51.100.1:443`.
@@ -55,8 +63,18 @@ pub(crate) fn subflow_name(connection: &TracedConnection, subflow: &TracedSubflo
     format!("{noun} {}{client}", subflow.id)
 }
 
-pub(super) fn address(address: Option<impl Display>) -> String {
-    address.map_or_else(|| "?".to_owned(), |address| address.to_string())
+fn known(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "?".to_owned(), |value| value.to_string())
+}
+
+/// A property of client and server: `MSS 1460 / ?`. `None` if it is not known of either.
+pub(super) fn of_both(
+    name: &str,
+    client: Option<impl Display>,
+    server: Option<impl Display>,
+) -> Option<String> {
+    let is_known = client.is_some() || server.is_some();
+    is_known.then(|| format!("{name} {} / {}", known(client), known(server)))
 }
 
 /// A time of the capture.
@@ -82,7 +100,7 @@ pub(super) fn distribution(found: Option<&TracedDistribution>) -> Cell {
     if found.count < 2 {
         return cell;
     }
-    cell.below(format!("p95 {}", words(found.p95))).below(format!("max {}", words(found.max)))
+    cell.with_line(format!("p95 {}", words(found.p95))).with_line(format!("max {}", words(found.max)))
 }
 
 pub(super) fn sum(series: &Series) -> u64 {

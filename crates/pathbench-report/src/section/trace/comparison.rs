@@ -24,7 +24,7 @@ pub(super) fn section(connection: &TracedConnection, captures: &[CaptureRecord])
             Row { subflow, compared, direction: "download", figures: &compared.download },
         ]
     });
-    Items::of(rows)
+    Items::new(rows)
         .words("direction", |row| Cell::text(row.direction))
         .with_hidden_title()
         .number("sent", |row| Cell::bytes(row.figures.sent_bytes))
@@ -45,7 +45,7 @@ pub(super) fn section(connection: &TracedConnection, captures: &[CaptureRecord])
 fn changed(count: u64, of: u64) -> Cell {
     let percent = part(count, of).value;
     let cell = Cell::bytes(count);
-    if count == 0 { cell } else { cell.below(percent.shown()) }
+    if count == 0 { cell } else { cell.with_line(percent.shown()) }
 }
 
 fn notes(compared: &SubflowComparison, captures: &[CaptureRecord]) -> Vec<(Tone, String)> {

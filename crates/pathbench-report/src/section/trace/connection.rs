@@ -1,11 +1,11 @@
 //! One connection: its handshake, its data level, its signals.
 
-use super::cell::{arrow, distribution, seconds, time, transport};
+use super::cell::{arrow, distribution, of_both, seconds, time, transport};
 use super::quic;
 use super::{comparison, subflows};
 use crate::narrative::Tone;
-use crate::quantity::Unit;
-use crate::section::content::{Block, Cell, Finding, Items, Section};
+use crate::quantity::{Unit, joined_facts};
+use crate::section::content::{Block, Cell, Finding, Items, Section, Table};
 use pathbench_record::text::duration_s;
 use pathbench_record::trace::{
     CaptureRecord, ConnectionDirection, HandshakeEvidence, TracedConnection, TracedSignal,
@@ -24,7 +24,7 @@ pub(super) fn sections(
     // Long IPv6 addresses are wrapped in the remark of the terminal.
     let (title, remark) =
         if in_terminal { (title, ends) } else { (format!("{title}  {ends}"), String::new()) };
-    let mut blocks = vec![Block::Text(facts(connection).join(" · "))];
+    let mut blocks = vec![Block::Text(joined_facts(&facts(connection)))];
     let findings = findings(connection);
     if !findings.is_empty() {
         blocks.push(Block::Findings(findings));
@@ -49,14 +49,7 @@ fn facts(connection: &TracedConnection) -> Vec<String> {
     ];
     let is_multipath_tcp = connection.transport == "mptcp";
     facts.extend(connection.version.as_ref().map(|version| format!("version {version}")));
-    if connection.client_token.is_some() || connection.server_token.is_some() {
-        let token = |token: &Option<String>| token.clone().unwrap_or_else(|| "?".to_owned());
-        facts.push(format!(
-            "tokens {} / {}",
-            token(&connection.client_token),
-            token(&connection.server_token)
-        ));
-    }
+    facts.extend(of_both("tokens", connection.client_token.as_ref(), connection.server_token.as_ref()));
     let handshake = match connection.handshake {
         HandshakeEvidence::Captured => "handshake captured",
         HandshakeEvidence::Token => "began before the capture; subflows grouped by the token of a join",
@@ -74,8 +67,7 @@ fn facts(connection: &TracedConnection) -> Vec<String> {
         }));
     }
     facts.extend(connection.quic.iter().flat_map(quic::facts));
-    // Lines break between facts only.
-    facts.into_iter().map(|fact| fact.replace(' ', "\u{a0}")).collect()
+    facts
 }
 
 fn findings(connection: &TracedConnection) -> Vec<Finding> {
@@ -101,13 +93,13 @@ fn findings(connection: &TracedConnection) -> Vec<Finding> {
 }
 
 /// The data level; none for QUIC without keys.
-fn data_level(connection: &TracedConnection) -> Option<crate::section::content::Table> {
+fn data_level(connection: &TracedConnection) -> Option<Table> {
     let both = [("upload", &connection.upload), ("download", &connection.download)];
     if both.iter().all(|(_, one)| one.data_bytes == 0) {
         return None;
     }
     let duration_s = connection.duration_s;
-    let rows = Items::of(both)
+    let rows = Items::new(both)
         .words("data", |(name, _)| Cell::text(*name))
         .number("bytes", |(_, one)| Cell::bytes(one.data_bytes))
         .number("goodput", |(_, one)| {
@@ -132,15 +124,15 @@ fn reinjected(direction: &ConnectionDirection) -> Cell {
     let part = |bytes: Option<u64>, words: &str| {
         bytes.map_or(String::new(), |bytes| format!("{words} {}", crate::quantity::bytes(bytes)))
     };
-    cell.below(part(direction.reinjected_same_subflow_bytes, "same"))
-        .below(part(direction.reinjected_needed_bytes, "needed"))
+    cell.with_line(part(direction.reinjected_same_subflow_bytes, "same"))
+        .with_line(part(direction.reinjected_needed_bytes, "needed"))
 }
 
 fn signals(connection: &TracedConnection, most: usize) -> Option<Section> {
     let shown = connection.signals.iter().take(most);
     let more = connection.signals.len().saturating_sub(most);
     let remark = if more > 0 { format!("{more} further signals are in trace.json") } else { String::new() };
-    Items::of(shown)
+    Items::new(shown)
         .number("time", |one| seconds(one.at_s))
         .words("signal", |one| Cell::text(&*one.kind))
         .words("sender", |one| Cell::text(&*one.sender))

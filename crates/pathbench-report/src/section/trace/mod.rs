@@ -6,16 +6,16 @@ mod connection;
 mod quic;
 mod subflows;
 
-pub(crate) use cell::{arrow, payload, subflow_name, transport_and_ends};
-use cell::{capture_name, counted_if_any, many, part, seconds, transport};
+pub(crate) use cell::{arrow, largest_connections, payload, subflow_name, transport_and_ends};
+use cell::{capture_name, counted_if_any, part, positive, seconds, transport};
 
 use super::content::{Block, Cell, Finding, Items, Section};
 use crate::narrative::Tone;
-use crate::quantity::{Unit, bytes};
+use crate::quantity::{Unit, bytes, counted};
 use pathbench_record::text::duration_s;
 use pathbench_record::trace::{
-    CaptureRecord, ConnectionDirection, SubflowDirection, TraceDocument, TraceFinding, TraceTotals,
-    TracedConnection, TracedSubflow,
+    CaptureRecord, ConnectionDirection, SubflowDirection, TraceDocument, TraceFinding, TracedConnection,
+    TracedSubflow,
 };
 
 /// Connections with details in the terminal.
@@ -23,11 +23,8 @@ const MOST_DETAILED: usize = 5;
 
 /// The sections of the terminal.
 pub(crate) fn summary(document: &TraceDocument) -> Vec<Section> {
-    let mut detailed: Vec<&TracedConnection> = document.connections.iter().collect();
-    detailed.sort_by_key(|one| std::cmp::Reverse(payload(one)));
-    detailed.truncate(MOST_DETAILED);
-    detailed.sort_by_key(|one| one.id);
-    let details = detailed.into_iter().flat_map(|one| connection::sections(one, &document.captures, true));
+    let detailed = largest_connections(document, MOST_DETAILED).into_iter();
+    let details = detailed.flat_map(|one| connection::sections(one, &document.captures, true));
     let all = [Some(captures(document)), Some(totals(document)), connections(document)];
     all.into_iter().flatten().chain(details).chain(findings(document)).collect()
 }
@@ -45,7 +42,7 @@ pub(crate) fn of_connection(connection: &TracedConnection, captures: &[CaptureRe
 
 fn captures(document: &TraceDocument) -> Section {
     let rows = document.captures.iter().enumerate();
-    let table = Items::of(rows)
+    let table = Items::new(rows)
         .words("format", |(_, one)| {
             Cell::text(
                 std::iter::once(&one.format).chain(&one.compression).cloned().collect::<Vec<_>>().join(", "),
@@ -77,43 +74,38 @@ fn interfaces(capture: &CaptureRecord) -> Cell {
         None => one.link_type.clone(),
     });
     let first = words.next().map_or_else(Cell::absent, Cell::text);
-    let cell = words.by_ref().take(MOST - 1).fold(first, Cell::below);
+    let cell = words.by_ref().take(MOST - 1).fold(first, Cell::with_line);
     let more = capture.interfaces.len().saturating_sub(MOST);
-    cell.below(if more > 0 { format!("and {more} more") } else { String::new() })
+    cell.with_line(if more > 0 { format!("and {more} more") } else { String::new() })
 }
 
 fn totals(document: &TraceDocument) -> Section {
-    let TraceTotals {
-        tcp_connections,
-        mptcp_connections,
-        mptcp_subflows,
-        quic_connections,
-        other_udp_flows,
-        payload_bytes,
-        discarded,
-    } = document.totals;
+    let totals = &document.totals;
+    let many = |count: u64, noun: &str| positive(count).map(|count| counted(count, noun));
     let parts = [
-        many(mptcp_connections, "MPTCP connection").map(|text| {
-            let subflows = many(mptcp_subflows, "subflow").unwrap_or_else(|| "no subflow".to_owned());
+        many(totals.mptcp_connections, "MPTCP connection").map(|text| {
+            let subflows = many(totals.mptcp_subflows, "subflow").unwrap_or_else(|| "no subflow".to_owned());
             format!("{text} with {subflows}")
         }),
-        many(tcp_connections, "TCP connection"),
-        many(quic_connections, "QUIC connection"),
-        many(other_udp_flows, "other UDP flow"),
-        Some(format!("{} of payload", bytes(payload_bytes))),
+        many(totals.tcp_connections, "TCP connection"),
+        many(totals.quic_connections, "QUIC connection"),
+        many(totals.other_udp_flows, "other UDP flow"),
+        Some(format!("{} of payload", bytes(totals.payload_bytes))),
     ];
     let mut found: Vec<String> = parts.into_iter().flatten().collect();
     if found.len() == 1 {
         found.insert(0, "no TCP, MPTCP or QUIC connection".to_owned());
     }
     let mut blocks = vec![Block::Text(found.join(", "))];
-    if discarded > 0 {
+    if totals.discarded > 0 {
         let text = format!(
-            "The memory limits of the analysis were reached: it discarded the state of {discarded} flows or packets."
+            "The memory limits of the analysis were reached: it discarded the state of {} flows or packets.",
+            totals.discarded
         );
         blocks.push(Block::Findings(vec![Finding::new(Tone::Mixed, "", text)]));
     }
-    let flows = tcp_connections.saturating_add(mptcp_connections).saturating_add(quic_connections);
+    let flows = [totals.tcp_connections, totals.mptcp_connections, totals.quic_connections];
+    let flows = flows.into_iter().fold(0, u64::saturating_add);
     let left_out = flows.saturating_sub(document.connections.len() as u64);
     if left_out > 0 {
         let text = format!(
@@ -130,7 +122,7 @@ fn connections(document: &TraceDocument) -> Option<Section> {
     if document.connections.len() < 2 {
         return None;
     }
-    Items::of(&document.connections)
+    Items::new(&document.connections)
         .number("start", |one| seconds(one.start_s))
         .number("duration", |one| Cell::quantity(one.duration_s * 1e3, Unit::Duration))
         .number("upload", |one| Cell::bytes(data(one, &one.upload, |subflow| &subflow.upload)))

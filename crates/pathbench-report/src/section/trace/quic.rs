@@ -1,5 +1,6 @@
 //! Facts about a QUIC connection.
 
+use super::cell::of_both;
 use crate::quantity::duration;
 use pathbench_record::trace::TracedQuic;
 
@@ -32,14 +33,7 @@ pub(super) fn facts(quic: &TracedQuic) -> Vec<String> {
     facts.extend(undecrypted.map(|count| format!("{count} packets not decrypted")));
     let updates = quic.key_updates.filter(|count| *count > 0);
     facts.extend(updates.map(|count| format!("{count} key updates")));
-    if quic.client_max_path_id.is_some() || quic.server_max_path_id.is_some() {
-        let id = |id: Option<u64>| id.map_or_else(|| "?".to_owned(), |id| id.to_string());
-        facts.push(format!(
-            "initial_max_path_id {} / {}",
-            id(quic.client_max_path_id),
-            id(quic.server_max_path_id)
-        ));
-    }
+    facts.extend(of_both("initial_max_path_id", quic.client_max_path_id, quic.server_max_path_id));
     for (end, ids) in [("client", &quic.client_connection_ids), ("server", &quic.server_connection_ids)] {
         if !ids.is_empty() {
             let shown: Vec<&str> = ids.iter().take(MOST_IDS).map(String::as_str).collect();

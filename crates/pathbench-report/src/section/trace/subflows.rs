@@ -1,8 +1,8 @@
 //! The subflows of a connection, a row per direction.
 
-use super::cell::{arrow, distribution, part, sum, time};
+use super::cell::{arrow, counted_if_any, distribution, of_both, part, positive, sum, time};
 use crate::narrative::Tone;
-use crate::quantity::{Unit, bytes, duration};
+use crate::quantity::{Unit, bytes, counted, duration, joined_facts};
 use crate::section::content::{Cell, Items, Section, Value};
 use pathbench_record::trace::{
     ConnectionDirection, SubflowDirection, TooBigMessage, TracedConnection, TracedSubflow,
@@ -17,21 +17,17 @@ struct Row<'a> {
 }
 
 fn directions<'a>(connection: &'a TracedConnection, subflow: &'a TracedSubflow) -> [Row<'a>; 2] {
-    let upload = Row {
+    let of_directions = [
+        ("upload", &subflow.upload, &connection.upload, &subflow.upload_rtt_ms),
+        ("download", &subflow.download, &connection.download, &subflow.download_rtt_ms),
+    ];
+    of_directions.map(|(direction, figures, data, rtt)| Row {
         subflow,
-        direction: "upload",
-        figures: &subflow.upload,
-        data: &connection.upload,
-        rtt: distribution(subflow.upload_rtt_ms.as_ref()),
-    };
-    let download = Row {
-        subflow,
-        direction: "download",
-        figures: &subflow.download,
-        data: &connection.download,
-        rtt: distribution(subflow.download_rtt_ms.as_ref()),
-    };
-    [upload, download]
+        direction,
+        figures,
+        data,
+        rtt: distribution(rtt.as_ref()),
+    })
 }
 
 pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
@@ -45,7 +41,7 @@ pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
         && (connection.upload.data_bytes > 0 || connection.download.data_bytes > 0);
     let remark =
         if has_shares { "share: of the data of the connection, first carried by the subflow" } else { "" };
-    Items::of(rows)
+    Items::new(rows)
         .words("direction", |row| Cell::text(row.direction))
         .with_hidden_title()
         .number("packets", |row| Cell::count(row.figures.packets))
@@ -61,19 +57,19 @@ pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
         .number("RTT", |row| row.rtt.clone())
         .number("largest IP packet", |row| Cell::size(row.figures.largest_ip_bytes))
         .in_report_only()
-        .number("out of order", |row| Cell::bytes(some(row.figures.out_of_order_bytes)))
+        .number("out of order", |row| Cell::bytes(positive(row.figures.out_of_order_bytes)))
         .in_report_only()
-        .number("not captured", |row| Cell::bytes(some(row.figures.missing_bytes)))
+        .number("not captured", |row| Cell::bytes(positive(row.figures.missing_bytes)))
         .in_report_only()
-        .number("unmapped", |row| Cell::bytes(row.figures.unmapped_bytes.and_then(some)))
+        .number("unmapped", |row| Cell::bytes(row.figures.unmapped_bytes.and_then(positive)))
         .in_report_only()
-        .number("SACK blocks", |row| counted(row.figures.sack_blocks))
+        .number("SACK blocks", |row| counted_if_any(row.figures.sack_blocks))
         .in_report_only()
-        .number("duplicate ACKs", |row| counted(row.figures.duplicate_acks))
+        .number("duplicate ACKs", |row| counted_if_any(row.figures.duplicate_acks))
         .in_report_only()
-        .number("zero windows", |row| counted(row.figures.zero_windows))
+        .number("zero windows", |row| counted_if_any(row.figures.zero_windows))
         .in_report_only()
-        .number("CE", |row| counted(row.figures.congestion_experienced_packets))
+        .number("CE", |row| counted_if_any(row.figures.congestion_experienced_packets))
         .each(|row, item| {
             row.group = heading(connection, item.subflow);
             if item.direction == "download" {
@@ -82,15 +78,6 @@ pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
         })
         .without_empty_columns()
         .section(title, remark)
-}
-
-/// A column of zeros is left out.
-fn counted(count: u64) -> Cell {
-    some(count).map_or_else(Cell::absent, Cell::count)
-}
-
-fn some(count: u64) -> Option<u64> {
-    (count > 0).then_some(count)
 }
 
 /// Part of the connection's data that this subflow carried first.
@@ -105,7 +92,7 @@ fn share(row: &Row) -> Cell {
 fn sent_again(count: u64, of: u64) -> Cell {
     match part(count, of).value {
         Value::Absent => Cell::absent(),
-        percent => Cell::bytes(count).below(percent.shown()),
+        percent => Cell::bytes(count).with_line(percent.shown()),
     }
 }
 
@@ -122,7 +109,6 @@ fn heading(connection: &TracedConnection, subflow: &TracedSubflow) -> String {
 }
 
 fn notes(subflow: &TracedSubflow) -> Vec<(Tone, String)> {
-    let either = |one: Option<String>| one.unwrap_or_else(|| "?".to_owned());
     let mut facts = vec![format!("{} to {}", time(subflow.start_s), time(subflow.end_s))];
     let reset = subflow.reset_reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
     facts.push(match subflow.end.as_str() {
@@ -133,27 +119,11 @@ fn notes(subflow: &TracedSubflow) -> Vec<(Tone, String)> {
         other => other.to_owned(),
     });
     facts.extend(subflow.handshake_rtt_ms.map(|ms| format!("handshake RTT {}", duration(ms))));
-    if subflow.client_mss.is_some() || subflow.server_mss.is_some() {
-        let mss = |mss: Option<u16>| either(mss.map(|mss| mss.to_string()));
-        facts.push(format!("MSS {} / {}", mss(subflow.client_mss), mss(subflow.server_mss)));
-    }
-    if subflow.client_address_id.is_some() || subflow.server_address_id.is_some() {
-        let id = |id: Option<u8>| either(id.map(|id| id.to_string()));
-        facts.push(format!(
-            "address ids {} / {}",
-            id(subflow.client_address_id),
-            id(subflow.server_address_id)
-        ));
-    }
-    facts.extend(
-        subflow.authenticated.map(
-            |right| {
-                if right { "HMACs verified".to_owned() } else { "wrong HMAC".to_owned() }
-            },
-        ),
-    );
-    let facts: Vec<String> = facts.into_iter().map(|fact| fact.replace(' ', "\u{a0}")).collect();
-    let mut notes = vec![(Tone::Neutral, facts.join(" · "))];
+    facts.extend(of_both("MSS", subflow.client_mss, subflow.server_mss));
+    facts.extend(of_both("address ids", subflow.client_address_id, subflow.server_address_id));
+    let hmac = subflow.authenticated.map(|right| if right { "HMACs verified" } else { "wrong HMAC" });
+    facts.extend(hmac.map(str::to_owned));
+    let mut notes = vec![(Tone::Neutral, joined_facts(&facts))];
     notes.extend(subflow.black_hole_above_bytes.map(|size| {
         (Tone::Bad, format!("IP packets above {size} bytes were never acknowledged, smaller ones were"))
     }));
@@ -169,10 +139,9 @@ fn notes(subflow: &TracedSubflow) -> Vec<(Tone, String)> {
 
 fn too_big(messages: &[TooBigMessage]) -> Option<String> {
     let first = messages.first()?;
-    let count = messages.len();
     Some(format!(
-        "ICMP packet too big: {count} {}, first at {}: {} packet of {} bytes, MTU {}",
-        if count == 1 { "message" } else { "messages" },
+        "ICMP packet too big: {}, first at {}: {} packet of {} bytes, MTU {}",
+        counted(messages.len(), "message"),
         time(first.at_s),
         first.direction,
         first.packet_bytes,

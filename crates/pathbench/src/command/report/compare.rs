@@ -5,7 +5,7 @@ use clap::Args;
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
 use pathbench_report::export::markdown;
-use pathbench_report::{ComparedResults, Condition, ResultSet, terminal};
+use pathbench_report::{ComparedResults, FailureCondition, ResultSet, terminal};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) struct CompareArgs {
     /// End with exit code 8 if the whole 95 % confidence interval of a change is beyond the given one, as in
     /// `goodput_mbps < -5%` or `mptcp.stall_ms > +50`; repeatable
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true, requires = "reference")]
-    fail_if: Vec<Condition>,
+    fail_if: Vec<FailureCondition>,
     /// Write the comparison as Markdown into FILE (`-`: standard output, instead of the summary)
     #[arg(long, value_name = "FILE", requires = "reference")]
     summary: Option<PathBuf>,
@@ -44,7 +44,8 @@ impl CompareArgs {
         if sets.len() < 2 {
             return Err(Failure::bad_input("--compare needs two results or more: the baseline first"));
         }
-        let compared = ComparedResults::of(&sets).map(|compared| compared.judged(&sets, &self.fail_if));
+        let compared =
+            ComparedResults::from_sets(&sets).map(|compared| compared.judged(&sets, &self.fail_if));
         compared.transpose().map_err(|error| Failure::bad_input(format_args!("--fail-if {error}")))
     }
 

@@ -5,7 +5,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
 use pathbench_report::ResultSet;
-use pathbench_report::export::{self, ExportError, ExportFormat};
+use pathbench_report::export::{self, ExportFormat, ResultExportError};
 use std::path::Path;
 
 /// The subdirectory of a result, or of a comparison, for its exports.
@@ -32,7 +32,7 @@ pub(super) fn export(
     let mut text = String::new();
     for format in formats {
         let files = export::write(sets, *format, &directory).map_err(|error| match error {
-            ExportError::Value { .. } | ExportError::Lines(_) => Failure::bad_input(error),
+            ResultExportError::Value { .. } | ResultExportError::Lines(_) => Failure::bad_input(error),
             _ => Failure::failed(error),
         })?;
         text.extend(files.iter().map(|file| format!("{}\n", file.display())));
