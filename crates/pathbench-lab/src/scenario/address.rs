@@ -205,8 +205,8 @@ fn settle_link(
 }
 
 fn report_unmatched(address: &GivenAddress, peers: &[IpNet], peer: &str, ledger: &MistakeLog) {
-    let family = AddressFamily::of(address.subnet.addr());
-    let (problem, remedy) = match peers.iter().find(|subnet| AddressFamily::of(subnet.addr()) == family) {
+    let family = AddressFamily::from_address(address.subnet.addr());
+    let (problem, remedy) = match peers.iter().find(|subnet| AddressFamily::from_address(subnet.addr()) == family) {
         Some(near) => (
             format!("{} and {near} at `{peer}` are not in one subnet", address.subnet),
             format!("give both ends addresses of one subnet, {} for example", address.subnet.trunc()),
