@@ -8,12 +8,13 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use pathbench_collector::clock::{Clock as _, RealClock};
 use pathbench_collector::facts::encode;
 use pathbench_collector::maintenance::DATABASE_FILE;
 use pathbench_collector::store::postgres::{Postgres, PostgresOptions};
 use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_collector::store::{Database, NewResult};
+use pathbench_program::clock::RealClock;
+use pathbench_record::time::Clock as _;
 use std::time::Duration;
 use support::process::Collector;
 use support::synthetic::{Campaign, FIRST_MS};
@@ -44,24 +45,27 @@ fn main() {
 fn measure(url: Option<&str>, results: u64) {
     let engine = if url.is_some() { "postgres" } else { "sqlite" };
     let place = tempfile::tempdir().unwrap();
-    let clock = RealClock::default();
+    let (clock, inserting) = (RealClock, RealClock.now());
     match url {
         Some(url) => fill(&Postgres::connect(url, PostgresOptions::default()).unwrap(), results),
         None => fill(&Sqlite::open(&place.path().join(DATABASE_FILE)).unwrap(), results),
     }
-    println!("{engine}: {results} results inserted in {:.0} s", clock.monotonic().as_secs_f64());
+    println!(
+        "{engine}: {results} results inserted in {:.0} s",
+        clock.now().duration_since(inserting).as_secs_f64()
+    );
     let mut options = vec!["--open", "--rate-limit", "0"];
     if let Some(url) = url {
         options.extend(["--database", url]);
     }
-    let started = clock.monotonic();
+    let started = clock.now();
     let collector = Collector::start_in(place.path(), &options);
     while collector.get("/ready").status != 200 {
         std::thread::sleep(Duration::from_millis(20));
     }
     let status = std::fs::read_to_string(format!("/proc/{}/status", collector.pid())).unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim().to_owned();
-    let ready = clock.monotonic().saturating_sub(started);
+    let ready = clock.now().duration_since(started);
     println!("{engine}: ready after {:.1} s, {resident} resident", ready.as_secs_f64());
     requests(&collector, engine);
 }
@@ -111,14 +115,14 @@ fn requests(collector: &Collector, engine: &str) {
         ("page of results", &|round| format!("/results?operator=Telia+Lab&since={}", day(round))),
         ("search", &|round| format!("/results?search=o%27hara&since={}", day(round))),
     ];
-    let clock = RealClock::default();
+    let clock = RealClock;
     let mut all = Vec::new();
     let mut by_kind: Vec<Vec<f64>> = vec![Vec::new(); kinds.len()];
     for round in 0..ROUNDS {
         for ((_, path), times) in kinds.iter().zip(&mut by_kind) {
-            let started = clock.monotonic();
+            let started = clock.now();
             let answer = collector.get(&path(round as u64));
-            let ms = clock.monotonic().saturating_sub(started).as_secs_f64() * 1e3;
+            let ms = clock.now().duration_since(started).as_secs_f64() * 1e3;
             assert_eq!(answer.status, 200, "{}", answer.text());
             times.push(ms);
             all.push(ms);

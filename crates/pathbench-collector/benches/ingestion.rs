@@ -11,7 +11,8 @@
 mod support;
 
 use pathbench_api::submission::new_id;
-use pathbench_collector::clock::{Clock as _, RealClock};
+use pathbench_program::clock::RealClock;
+use pathbench_record::time::{Clock as _, WallClock as _};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -105,7 +106,7 @@ fn client(
     stop: &AtomicBool,
     stored: &AtomicU64,
 ) -> Vec<f64> {
-    let clock = RealClock::default();
+    let clock = RealClock;
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut times = Vec::new();
@@ -113,7 +114,7 @@ fn client(
     while !stop.load(Ordering::Relaxed) {
         let body = template.body(batch, clock.unix_ms());
         let head = format!("POST /v1/results HTTP/1.1\r\nHost: b\r\nContent-Length: {}\r\n\r\n", body.len());
-        let begun = clock.monotonic();
+        let begun = clock.now();
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(&body).unwrap();
         let mut length = 0;
@@ -131,7 +132,7 @@ fn client(
         let created = text.matches("\"code\":201").count();
         assert!(created == batch, "{text}");
         stored.fetch_add(created as u64, Ordering::Relaxed);
-        times.push(clock.monotonic().saturating_sub(begun).as_secs_f64() * 1e3);
+        times.push(clock.now().duration_since(begun).as_secs_f64() * 1e3);
     }
     times
 }
@@ -144,7 +145,7 @@ fn round(place: &Path, database: Option<&str>, arguments: &Arguments, template: 
     let collector = Collector::start_in(place, &options);
     let (stop, stored) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let times = Arc::new(Mutex::new(Vec::new()));
-    let clock = RealClock::default();
+    let (clock, begun) = (RealClock, RealClock.now());
     let clients: Vec<_> = (0..arguments.clients)
         .map(|_| {
             let (address, template, batch) = (collector.address(), Arc::clone(template), arguments.batch);
@@ -160,7 +161,7 @@ fn round(place: &Path, database: Option<&str>, arguments: &Arguments, template: 
     for client in clients {
         client.join().unwrap();
     }
-    let (seconds, stored) = (clock.monotonic().as_secs_f64(), stored.load(Ordering::Relaxed));
+    let (seconds, stored) = (clock.now().duration_since(begun).as_secs_f64(), stored.load(Ordering::Relaxed));
     let mut times = times.lock().unwrap().clone();
     times.sort_by(f64::total_cmp);
     let quantile = |p: f64| times[((times.len() - 1) as f64 * p) as usize];
@@ -178,16 +179,16 @@ fn disk() {
     let place = tempfile::tempdir().unwrap();
     let mut file = File::create(place.path().join("file")).unwrap();
     let group = vec![7_u8; RAW_BYTES * 32];
-    let clock = RealClock::default();
+    let (clock, begun) = (RealClock, RealClock.now());
     let mut parts = 0_u32;
-    while clock.monotonic() < Duration::from_secs(1) {
+    while clock.now().duration_since(begun) < Duration::from_secs(1) {
         file.write_all(&group).unwrap();
         file.sync_data().unwrap();
         parts += 32;
     }
     println!(
         "disk      {:6.0} raw parts/s, appended and synced 32 at a time",
-        f64::from(parts) / clock.monotonic().as_secs_f64()
+        f64::from(parts) / clock.now().duration_since(begun).as_secs_f64()
     );
 }
 

@@ -7,7 +7,6 @@
 //!
 //! # Modules
 //! - `chart`: the charts, as data: title, caption, plot and table
-//! - `clock`: the real clocks
 //! - `columns`: dimensions and figures of all results in memory, as a struct of arrays: every filter and every
 //!   figure is a scan
 //! - `command`: the command line of the collector
@@ -18,8 +17,7 @@
 //! - `log`: the log: one JSON object per line on standard error
 //! - `maintenance`: maintenance of the stored results: retention, erasure of deleted raw parts, checks, backup
 //! - `memory`: bounds of the memory that clients can take
-//! - `metrics`: metrics in the text format of Prometheus (version 0.0.4)
-//! - `output`: standard input, output and error
+//! - `metrics`: every metric, with its labels
 //! - `page`: the pages of the dashboard: HTML from the server, readable without scripts
 //! - `raw`: the raw store: the raw parts of results, in segments
 //! - `reader`: the reading side: columns that follow the database, and the pages and files that are made of them
@@ -28,7 +26,6 @@
 //! - `viewer`: the reader of results: everybody, or the operator
 
 pub mod chart;
-pub mod clock;
 pub mod columns;
 pub mod command;
 pub mod facts;
@@ -39,7 +36,6 @@ pub mod log;
 pub mod maintenance;
 pub mod memory;
 pub mod metrics;
-pub mod output;
 pub mod page;
 pub mod raw;
 pub mod reader;

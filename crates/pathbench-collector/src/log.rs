@@ -1,6 +1,6 @@
 //! The log: one JSON object per line on standard error.
 
-use crate::clock::Clock;
+use pathbench_record::time::SharedClock;
 use pathbench_record::time::rfc3339_from_unix;
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -11,7 +11,7 @@ type Sink = Box<dyn Write + Send>;
 
 #[derive(Clone)]
 pub struct Log {
-    clock: Arc<dyn Clock>,
+    clock: SharedClock,
     sink: Arc<Mutex<Sink>>,
 }
 
@@ -22,7 +22,7 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    pub fn new(clock: Arc<dyn Clock>, sink: impl Write + Send + 'static) -> Self {
+    pub fn new(clock: SharedClock, sink: impl Write + Send + 'static) -> Self {
         Self { clock, sink: Arc::new(Mutex::new(Box::new(sink))) }
     }
 

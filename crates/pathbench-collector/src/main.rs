@@ -1,30 +1,25 @@
 //! `pathbench-collector`, which `pathbench collect` starts.
 
 use clap::Parser as _;
-use pathbench_collector::clock::{Clock, RealClock};
-use pathbench_collector::command::{self, Exit, options::Cli};
-use pathbench_collector::output;
-use pathbench_record::text::printable;
-use std::io::Write as _;
+use pathbench_collector::command::{self, options::Cli};
+use pathbench_program::clock::RealClock;
+use pathbench_program::exit::Exit;
+use pathbench_program::output;
+use pathbench_record::time::SharedClock;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(message) => {
-            let _ = message.print();
-            return if message.use_stderr() { Exit::BadInput as u8 } else { 0 }.into();
-        }
+    let clock: SharedClock = Arc::new(RealClock);
+    // The collector goes on without its standard output.
+    let mut print = |text: &str| drop(output::print(text));
+    let ended = match Cli::try_parse() {
+        Ok(cli) => command::run(&cli, &clock, &mut print).map(|()| Exit::Done),
+        Err(message) => output::print_usage(&message),
     };
-    let clock: Arc<dyn Clock> = Arc::new(RealClock::default());
-    match command::run(&cli, &clock, &mut output::print) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let lines: Vec<String> =
-                failure.message.lines().map(|line| printable(line, usize::MAX)).collect();
-            let _ = writeln!(output::standard_error(), "pathbench collect: {}", lines.join("\n  "));
-            ExitCode::from(failure.exit as u8)
-        }
-    }
+    let exit = ended.unwrap_or_else(|failure| {
+        output::report_failure("pathbench collect", &failure);
+        failure.exit
+    });
+    exit.into()
 }

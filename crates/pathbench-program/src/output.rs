@@ -41,12 +41,12 @@ pub fn note(lines: impl Display) {
 }
 
 /// Prints a failure on standard error, with further lines indented. A closed standard output needs no message.
-pub fn report_failure(failure: &Failure) {
+pub fn report_failure(program: &str, failure: &Failure) {
     if failure.exit == Exit::OutputClosed {
         return;
     }
     let mut lines = failure.message.lines();
-    note(format_args!("pathbench: {}", lines.next().unwrap_or("failed")));
+    note(format_args!("{program}: {}", lines.next().unwrap_or("failed")));
     lines.for_each(|line| note(format_args!("  {line}")));
 }
 

@@ -51,16 +51,21 @@ pub fn stop_flag(before_exit: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
 pub fn stop_on_signal(before_exit: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&stop);
+    on_stop_signal(move || set.store(true, Ordering::Relaxed), before_exit);
+    stop
+}
+
+/// From now on calls `act` for each stop signal; at the second one calls `before_exit` and exits.
+pub fn on_stop_signal(act: impl Fn() + Send + 'static, before_exit: impl Fn() + Send + 'static) {
     let mut first = None;
     on_signal(move || {
         let now = RealClock.now();
-        set.store(true, Ordering::Relaxed);
+        act();
         if now.duration_since(*first.get_or_insert(now)) > SAME_KEYSTROKE {
             before_exit();
             std::process::exit(INTERRUPTED);
         }
     });
-    stop
 }
 
 /// From now on calls `act` for each stop signal, on a separate thread.

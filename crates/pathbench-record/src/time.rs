@@ -79,6 +79,10 @@ pub trait WallClock: Clock {
     /// The time since the Unix epoch, for dates in results; never used to measure a duration.
     fn since_epoch(&self) -> Duration;
 
+    fn unix_ms(&self) -> u64 {
+        u64::try_from(self.since_epoch().as_millis()).unwrap_or(u64::MAX)
+    }
+
     fn unix_seconds(&self) -> u64 {
         self.since_epoch().as_secs()
     }

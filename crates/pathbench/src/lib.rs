@@ -61,7 +61,7 @@ pub fn run_command_line(clock: &SharedClock) -> Exit {
     match ended {
         Ok(exit) => exit,
         Err(failure) => {
-            output::report_failure(&failure);
+            output::report_failure("pathbench", &failure);
             failure.exit
         }
     }

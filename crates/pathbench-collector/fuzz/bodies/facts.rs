@@ -5,12 +5,12 @@ use super::memory::{MemoryDatabase, MemoryRawStore, new_result};
 use super::{NOW_MS, SUBMISSION};
 use pathbench_api::submission::Submission;
 use pathbench_collector::chart;
-use pathbench_collector::clock::RealClock;
 use pathbench_collector::columns::{Columns, Filter};
 use pathbench_collector::facts::{decode, encode};
 use pathbench_collector::reader::{ResultReader, load};
 use pathbench_collector::store::Database;
 use pathbench_collector::viewer::Viewer;
+use pathbench_program::clock::RealClock;
 use std::sync::{Arc, RwLock};
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -37,7 +37,7 @@ pub(crate) fn run(bytes: &[u8]) {
         database.clone(),
         Arc::new(MemoryRawStore::default()),
         columns,
-        Arc::new(RealClock::default()),
+        Arc::new(RealClock),
     );
     load(database.as_ref(), &reader.columns).expect("memory");
     let filter = Filter::new(Viewer::Operator);

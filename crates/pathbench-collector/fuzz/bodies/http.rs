@@ -7,7 +7,6 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};
 use pathbench_api::problem::Problem;
-use pathbench_collector::clock::Clock;
 use pathbench_collector::columns::Columns;
 use pathbench_collector::http::access::{Gate, SubmitAccess};
 use pathbench_collector::http::limits::RateLimit;
@@ -20,6 +19,8 @@ use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
 use pathbench_collector::reader::{ResultReader, load};
 use pathbench_collector::store::Database;
+use pathbench_record::time::SharedClock;
+use pathbench_testkit::FixedClock;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -81,20 +82,6 @@ const QUERY: [&str; 16] = [
     "since=4294967295",
 ];
 
-/// Nobody can move it.
-#[derive(Debug)]
-struct FixedClock;
-
-impl Clock for FixedClock {
-    fn unix_ms(&self) -> u64 {
-        NOW_MS
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::from_secs(100)
-    }
-}
-
 struct Collector {
     app: Arc<App>,
     router: Router,
@@ -131,7 +118,7 @@ impl Collector {
         }));
         let (database, raw): (Arc<dyn Database>, Arc<dyn RawStore>) =
             (Arc::new(MemoryDatabase::default()), Arc::new(MemoryRawStore::default()));
-        let clock: Arc<dyn Clock> = Arc::new(FixedClock);
+        let clock: SharedClock = Arc::new(FixedClock::from_unix(NOW_MS / 1_000));
         let reader = ResultReader::new(
             Arc::clone(&database),
             Arc::clone(&raw),

@@ -1,7 +1,7 @@
 //! The collector's directory.
 
-use super::failure::Failure;
 use super::options::StorageArgs;
+use pathbench_program::exit::Failure;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,15 @@
 //! Backup, restoration and check of a collector's data.
 
 use super::directory::{Opening, within_directory};
-use super::failure::Failure;
 use super::options::StorageArgs;
 use super::secret;
 use super::stores::Stores;
-use crate::clock::Clock;
 use crate::columns::{Columns, Filter};
 use crate::maintenance::{self, BackupSource, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY};
 use crate::reader::{self, ResultReader};
 use crate::viewer::Viewer;
+use pathbench_program::exit::Failure;
+use pathbench_record::time::SharedClock;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
@@ -31,7 +31,7 @@ impl From<MaintenanceError> for Failure {
 pub(super) fn backup(
     storage: &StorageArgs,
     to: &Path,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
     // A backup without the key makes all tokens invalid.
@@ -76,7 +76,7 @@ pub(super) fn restore(storage: &StorageArgs, from: &Path, print: Print<'_>) -> R
 pub(super) fn check(
     storage: &StorageArgs,
     digests: bool,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
     let stores = Stores::open(storage, Opening::Existing, clock)?;
@@ -99,7 +99,7 @@ pub(super) fn export(
     storage: &StorageArgs,
     to: &Path,
     all: bool,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
     let stores = Stores::open(storage, Opening::Existing, clock)?;

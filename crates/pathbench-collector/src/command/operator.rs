@@ -1,23 +1,22 @@
 //! Tokens, servers, experiments, agents and deletions, on the collector's host.
 
 use super::directory::Opening;
-use super::failure::Failure;
 use super::options::{ExperimentAction, ServerAction, StorageArgs, TokenArgs};
 use super::{secret, stores};
-use crate::clock::Clock;
 use crate::keys::KeyPurpose;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
 use crate::store::{Database, Deletion, Document, DocumentKind, StoreError};
 use pathbench_api::Uuid;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
+use pathbench_program::exit::Failure;
 use pathbench_record::network::ServerName;
 use pathbench_record::text::{duration, printable};
+use pathbench_record::time::{SharedClock, WallClock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 type Print<'a> = &'a mut dyn FnMut(&str);
@@ -28,7 +27,7 @@ const LONGEST_FILE_BYTES: u64 = 64 << 10;
 pub(super) fn token(
     storage: &StorageArgs,
     args: &TokenArgs,
-    clock: &dyn Clock,
+    clock: &dyn WallClock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
     let purpose = if args.admin { KeyPurpose::Admin } else { KeyPurpose::Submit };
@@ -43,7 +42,7 @@ fn put(
     kind: DocumentKind,
     key: &Name,
     body: &impl Serialize,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
 ) -> Result<(), Failure> {
     put_record(database, kind, key.as_str(), body, clock.unix_ms()).map_err(Failure::failed)
 }
@@ -64,7 +63,7 @@ fn removed(outcome: Result<bool, StoreError>, kind: DocumentKind, name: &Name) -
 }
 
 /// Time since `then_ms`, in words.
-fn ago(clock: &Arc<dyn Clock>, then_ms: u64) -> String {
+fn ago(clock: &SharedClock, then_ms: u64) -> String {
     let time = Duration::from_millis(clock.unix_ms().saturating_sub(then_ms));
     format!("{} ago", duration(Duration::from_secs(time.as_secs())))
 }
@@ -72,7 +71,7 @@ fn ago(clock: &Arc<dyn Clock>, then_ms: u64) -> String {
 pub(super) fn server(
     storage: &StorageArgs,
     action: &ServerAction,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
     let database = stores::database(storage, clock)?;
@@ -134,7 +133,7 @@ pub(super) fn server(
 pub(super) fn experiment(
     storage: &StorageArgs,
     action: &ExperimentAction,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
     match action {
@@ -177,7 +176,7 @@ fn read_experiment(file: &Path) -> Result<Experiment, Failure> {
     }
 }
 
-pub(super) fn agents(storage: &StorageArgs, clock: &Arc<dyn Clock>, print: Print<'_>) -> Result<(), Failure> {
+pub(super) fn agents(storage: &StorageArgs, clock: &SharedClock, print: Print<'_>) -> Result<(), Failure> {
     for (document, known) in
         all::<KnownAgent>(stores::database(storage, clock)?.as_ref(), DocumentKind::Agent)?
     {
@@ -199,7 +198,7 @@ pub(super) fn agents(storage: &StorageArgs, clock: &Arc<dyn Clock>, print: Print
 pub(super) fn delete(
     storage: &StorageArgs,
     id: Uuid,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
     let deleted = stores::database(storage, clock)?

@@ -1,11 +1,11 @@
 //! The file of the secret key.
 
 use super::directory::{Opening, within_directory};
-use super::failure::Failure;
 use super::options::StorageArgs;
 use crate::keys::Keys;
 use data_encoding::HEXLOWER;
-use ring::rand::{SecureRandom as _, SystemRandom};
+use pathbench_program::exit::Failure;
+use pathbench_program::random;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -40,15 +40,9 @@ fn parse(text: &str) -> Option<Keys> {
     Some(Keys::new(&secret))
 }
 
-pub(super) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map(|()| bytes).map_err(|_| io::Error::other("the kernel gives no random bytes"))
-}
-
 /// Another collector may make it at the same time: the first one stays.
 fn make(path: &Path) -> io::Result<()> {
-    let secret: [u8; 32] = random_bytes()?;
+    let secret: [u8; 32] = random::bytes();
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}", std::process::id()));
     let temporary = PathBuf::from(temporary);

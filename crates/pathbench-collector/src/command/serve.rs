@@ -1,11 +1,9 @@
 //! The collector from its start to its end.
 
 use super::directory::Opening;
-use super::failure::Failure;
 use super::options::{ServeArgs, StorageArgs};
 use super::stores::Stores;
 use super::{secret, tls};
-use crate::clock::Clock;
 use crate::columns::Columns;
 use crate::http::access::{Gate, SubmitAccess};
 use crate::http::limits::RateLimit;
@@ -19,13 +17,17 @@ use crate::memory::MemoryBudget;
 use crate::raw::{RawMaintenance, RawStore};
 use crate::reader::{self, Followed, ResultReader};
 use crate::store::{Database, DatabaseMaintenance};
+use pathbench_program::exit::Failure;
+use pathbench_program::{output, signals};
+use pathbench_record::time::SharedClock;
 use serde_json::json;
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
+use std::{io, net};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Interval of the deletion of old results and of deleted raw parts.
@@ -39,7 +41,7 @@ const BLOCKING_THREADS: usize = 64;
 pub(super) fn serve(
     storage: &StorageArgs,
     args: &ServeArgs,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
     print: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
     let acceptor = match (&args.cert, &args.key) {
@@ -63,7 +65,8 @@ pub(super) fn serve(
             .map_err(|error| Failure::failed(format!("listening on {}: {error}", args.listen)))?;
         let address = listener.local_addr().map_err(Failure::failed)?;
         let (stop, stopping) = watch::channel(false);
-        stop_on_signal(stop)?;
+        // Without a receiver the collector has ended.
+        signals::on_stop_signal(move || _ = stop.send(true), || {});
         print(&format!(
             "Collector  {scheme}://{address}/\nAgents     pathbench agent {scheme}://{address}\n"
         ));
@@ -104,7 +107,7 @@ pub(super) fn serve(
 }
 
 /// Starts the thread that keeps the figures up to date; it ends when the returned channel is dropped.
-fn follow(app: &Arc<App>) -> std::io::Result<Sender<()>> {
+fn follow(app: &Arc<App>) -> io::Result<Sender<()>> {
     let (stop, stopped) = channel();
     let (reader, app) = (Arc::clone(&app.reader), Arc::downgrade(app));
     std::thread::Builder::new().name("follow".to_owned()).spawn(move || {
@@ -122,15 +125,10 @@ fn follow(app: &Arc<App>) -> std::io::Result<Sender<()>> {
     Ok(stop)
 }
 
-fn app(
-    storage: &StorageArgs,
-    args: &ServeArgs,
-    clock: &Arc<dyn Clock>,
-    stores: Stores,
-) -> Result<App, Failure> {
+fn app(storage: &StorageArgs, args: &ServeArgs, clock: &SharedClock, stores: Stores) -> Result<App, Failure> {
     let keys = secret::keys(storage, Opening::Create)?;
     let (database, raw): (Arc<dyn Database>, Arc<dyn RawStore>) = (stores.database, stores.raw);
-    let log = Log::new(Arc::clone(clock), crate::output::standard_error());
+    let log = Log::new(Arc::clone(clock), output::stderr());
     let writer_log = log.clone();
     let report = move |line: &str| writer_log.error("writer", json!({ "error": line }));
     let options =
@@ -158,35 +156,20 @@ fn app(
     })
 }
 
+/// A listening socket that a parent passed.
+fn standard_input() -> io::Result<net::TcpListener> {
+    let listener = net::TcpListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    listener.local_addr()?;
+    Ok(listener)
+}
+
 /// The listening socket that is standard input.
 fn further_listener() -> Result<TcpListener, Failure> {
     let wrong =
         |error| Failure::bad_input(format!("--listen-stdin: standard input is no listening socket: {error}"));
-    let socket = crate::output::standard_input().map_err(wrong)?;
+    let socket = standard_input().map_err(wrong)?;
     socket.set_nonblocking(true).map_err(wrong)?;
     TcpListener::from_std(socket).map_err(wrong)
-}
-
-/// The first SIGTERM or SIGINT ends the collector gracefully; a second one ends it at once.
-fn stop_on_signal(stop: watch::Sender<bool>) -> Result<(), Failure> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
-    tokio::spawn(async move {
-        let mut is_second = false;
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            if is_second {
-                std::process::exit(130);
-            }
-            is_second = true;
-            // Without a receiver the collector has ended.
-            let _ = stop.send(true);
-        }
-    });
-    Ok(())
 }
 
 /// Retention, old live reports and agents, and the erasure of deleted raw parts.

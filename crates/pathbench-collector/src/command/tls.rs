@@ -1,6 +1,6 @@
 //! TLS from certificate files.
 
-use super::failure::Failure;
+use pathbench_program::exit::Failure;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;

@@ -4,13 +4,13 @@ use super::access::Gate;
 use super::limits::RateLimit;
 use super::metrics::Metrics;
 use super::ready::Readiness;
-use crate::clock::Clock;
 use crate::ingest::Writer;
 use crate::log::Log;
 use crate::memory::MemoryBudget;
 use crate::raw::RawStore;
 use crate::reader::ResultReader;
 use crate::store::Database;
+use pathbench_record::time::SharedClock;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct App {
     pub raw: Arc<dyn RawStore>,
     pub reader: Arc<ResultReader>,
     pub writer: Writer,
-    pub clock: Arc<dyn Clock>,
+    pub clock: SharedClock,
     pub gate: Gate,
     pub rate: RateLimit,
     pub memory: MemoryBudget,

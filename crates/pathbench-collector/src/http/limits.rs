@@ -1,6 +1,7 @@
 //! The bound of requests per client and time.
 
 use pathbench_record::network::Client;
+use pathbench_record::time::Timestamp;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +22,7 @@ pub struct RateLimit {
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     tokens: f64,
-    at: Duration,
+    at: Timestamp,
 }
 
 impl RateLimit {
@@ -31,7 +32,7 @@ impl RateLimit {
     }
 
     /// Takes a request of `address` at the monotonic time `now`, or returns the time until the next one.
-    pub fn take(&self, address: IpAddr, now: Duration) -> Result<(), Duration> {
+    pub fn take(&self, address: IpAddr, now: Timestamp) -> Result<(), Duration> {
         if self.rate == 0.0 {
             return Ok(());
         }
@@ -56,8 +57,8 @@ impl RateLimit {
 }
 
 impl Bucket {
-    fn filled(&self, now: Duration, rate: f64, burst: f64) -> f64 {
-        (self.tokens + now.saturating_sub(self.at).as_secs_f64() * rate).min(burst)
+    fn filled(&self, now: Timestamp, rate: f64, burst: f64) -> f64 {
+        (self.tokens + now.duration_since(self.at).as_secs_f64() * rate).min(burst)
     }
 }
 
@@ -65,7 +66,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    const SECOND: Duration = Duration::from_secs(1);
+    const SECOND: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
     #[test]
     fn a_client_has_a_burst_and_then_its_rate() {

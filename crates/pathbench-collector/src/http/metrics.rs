@@ -1,7 +1,6 @@
 //! The counts of the HTTP API.
 
 use super::blocking::blocking;
-use crate::clock::Clock;
 use crate::ingest::{Figures, Writer};
 use crate::metrics::{Durations, METRICS, PREFIX};
 use crate::reader::ResultReader;
@@ -14,6 +13,7 @@ use pathbench_api::check_in::SERVER_EXPIRY_MS;
 use pathbench_api::live::EXPIRY_MS;
 use pathbench_api::problem::LineAnswer;
 use pathbench_program::exposition::Exposition;
+use pathbench_record::time::{Timestamp, WallClock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,7 +94,7 @@ pub struct Metrics {
     follow_errors: AtomicU64,
     deleted: [AtomicU64; Cause::LABELS.len()],
     tokens: Mutex<BTreeMap<String, u64>>,
-    documents: Mutex<Option<(Duration, Option<Documents>)>>,
+    documents: Mutex<Option<(Timestamp, Option<Documents>)>>,
 }
 
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ struct Documents {
 }
 
 impl Metrics {
-    pub fn new(clock: &dyn Clock) -> Self {
+    pub fn new(clock: &dyn WallClock) -> Self {
         Self {
             start_ms: clock.unix_ms(),
             routes: Mutex::default(),
@@ -198,7 +198,7 @@ impl Metrics {
     pub(super) async fn text(
         &self,
         database: &Arc<dyn Database>,
-        clock: &dyn Clock,
+        clock: &dyn WallClock,
         writer: &Writer,
         reader: &ResultReader,
     ) -> String {
@@ -216,12 +216,12 @@ impl Metrics {
     }
 
     /// At most one query in [`DOCUMENTS_AGE`], also while the database fails or is slow; `None` then.
-    async fn documents(&self, database: &Arc<dyn Database>, clock: &dyn Clock) -> Option<Documents> {
-        let now = clock.monotonic();
+    async fn documents(&self, database: &Arc<dyn Database>, clock: &dyn WallClock) -> Option<Documents> {
+        let now = clock.now();
         {
             let mut documents = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
             match *documents {
-                Some((at, known)) if now.saturating_sub(at) < DOCUMENTS_AGE => return known,
+                Some((at, known)) if now.duration_since(at) < DOCUMENTS_AGE => return known,
                 _ => {
                     // Requests until the answer get the earlier counts.
                     let earlier = documents.and_then(|(_, known)| known);

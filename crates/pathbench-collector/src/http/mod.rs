@@ -87,7 +87,7 @@ fn not_allowed(method: &Method) -> Response {
 
 /// The rate of a client, panics, counts, and headers of every answer.
 async fn guard(State(app): State<Arc<App>>, request: Request<Body>, next: Next) -> Response {
-    let started = app.clock.monotonic();
+    let started = app.clock.now();
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
     let route = request.extensions().get::<MatchedPath>().cloned();
     let limited = app.rate.take(peer, started).err();
@@ -106,7 +106,7 @@ async fn guard(State(app): State<Arc<App>>, request: Request<Body>, next: Next) 
         response = problem_of(response).await;
     }
     let route = route.as_ref().map_or("other", MatchedPath::as_str);
-    let duration = app.clock.monotonic().saturating_sub(started);
+    let duration = app.clock.now().duration_since(started);
     app.metrics.count_request(route, response.status(), duration, limited.is_some());
     secure(&mut response);
     response

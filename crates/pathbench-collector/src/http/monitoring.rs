@@ -2,12 +2,12 @@
 
 use super::app::App;
 use super::blocking::blocking;
-use pathbench_program::exposition::CONTENT_TYPE;
 use crate::refusal::Refusal;
 use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use pathbench_program::exposition::CONTENT_TYPE;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! `GET /ready`: one check of both stores at a time, for all clients.
 
-use crate::clock::Clock;
 use crate::refusal::Refusal;
+use pathbench_record::time::{Timestamp, WallClock};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ const KEPT_DURING_CHECK: Duration = Duration::from_secs(30);
 pub struct Readiness {
     running: Mutex<()>,
     /// With its monotonic time.
-    last: Mutex<Option<(Duration, Result<(), Refusal>)>>,
+    last: Mutex<Option<(Timestamp, Result<(), Refusal>)>>,
 }
 
 impl Readiness {
     /// The outcome of `check`, or of a recent one.
     pub fn check(
         &self,
-        clock: &dyn Clock,
+        clock: &dyn WallClock,
         check: impl FnOnce() -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         if let Some(outcome) = self.last(clock, KEPT) {
@@ -38,32 +38,36 @@ impl Readiness {
             }
         };
         let outcome = check();
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((clock.monotonic(), outcome.clone()));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((clock.now(), outcome.clone()));
         outcome
     }
 
-    fn last(&self, clock: &dyn Clock, most: Duration) -> Option<Result<(), Refusal>> {
+    fn last(&self, clock: &dyn WallClock, most: Duration) -> Option<Result<(), Refusal>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        last.filter(|(at, _)| clock.monotonic().saturating_sub(*at) < most).map(|(_, outcome)| outcome)
+        last.filter(|(at, _)| clock.now().duration_since(*at) < most).map(|(_, outcome)| outcome)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbench_record::time::Clock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[derive(Debug, Default)]
     struct Seconds(AtomicU64);
 
     impl Clock for Seconds {
-        fn unix_ms(&self) -> u64 {
-            0
+        fn now(&self) -> Timestamp {
+            Timestamp::from_nanos(self.0.load(Ordering::SeqCst) * 1_000_000_000)
         }
 
-        fn monotonic(&self) -> Duration {
-            Duration::from_secs(self.0.load(Ordering::SeqCst))
+        fn sleep_until(&self, _: Timestamp) {}
+    }
+
+    impl WallClock for Seconds {
+        fn since_epoch(&self) -> Duration {
+            Duration::ZERO
         }
     }
 

@@ -8,12 +8,13 @@ mod queue;
 pub use figures::Figures;
 pub use group::{NotWritten, SubmissionGroup, Submitted, WrittenGroup};
 
-use crate::clock::{Clock, RealClock};
 use crate::raw::RawStore;
 use crate::store::Database;
 use commit::Commit;
 use figures::Counters;
 use pathbench_api::problem::LineStatus;
+use pathbench_program::clock::RealClock;
+use pathbench_record::time::SharedClock;
 use queue::{Queue, Waiting};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,7 +40,7 @@ pub struct WriterOptions {
     pub retry_after: Duration,
     pub log: WriterLog,
     /// For the durations of commits.
-    pub clock: Arc<dyn Clock>,
+    pub clock: SharedClock,
 }
 
 impl Default for WriterOptions {
@@ -51,7 +52,7 @@ impl Default for WriterOptions {
             commit_bytes: 32 << 20,
             retry_after: Duration::from_secs(2),
             log: Arc::new(|_| ()),
-            clock: Arc::new(RealClock::default()),
+            clock: Arc::new(RealClock),
         }
     }
 }
@@ -187,7 +188,7 @@ fn guarded(
     groups: &[SubmissionGroup],
 ) -> Option<Vec<Result<WrittenGroup, NotWritten>>> {
     // After a panic only the database and the raw store are used again; both recover from poisoned locks.
-    let started = shared.options.clock.monotonic();
+    let started = shared.options.clock.now();
     let caught = catch_unwind(AssertUnwindSafe(|| commit.write(groups)));
     let committed = match caught {
         Ok(committed) => committed,
@@ -199,7 +200,7 @@ fn guarded(
             return None;
         }
     };
-    let duration = shared.options.clock.monotonic().saturating_sub(started);
+    let duration = shared.options.clock.now().duration_since(started);
     shared.counters.count_commit(&committed, duration);
     if let Some(problem) = &committed.failure {
         (shared.options.log)(&format!("a commit failed: {problem}"));

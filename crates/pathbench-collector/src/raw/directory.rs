@@ -1,17 +1,17 @@
 //! The raw store in a directory: segments to which batches are appended.
 
 use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawSegment, RawStore, name_time_ms, new_name};
-use crate::clock::Clock;
 use crate::store::RawRange;
 use pathbench_api::bounds::RAW_BYTES;
 use pathbench_api::digest::Digest;
+use pathbench_record::time::SharedClock;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
@@ -30,7 +30,7 @@ const SUFFIX: &str = ".segment";
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    clock: Arc<dyn Clock>,
+    clock: SharedClock,
     random: Randomness,
     current: Mutex<Option<Current>>,
 }
@@ -46,7 +46,7 @@ struct Current {
 
 impl Directory {
     /// Opens the directory, or creates it.
-    pub fn open(path: &Path, clock: Arc<dyn Clock>, random: Randomness) -> Result<Self, RawError> {
+    pub fn open(path: &Path, clock: SharedClock, random: Randomness) -> Result<Self, RawError> {
         let store = Self { path: path.to_owned(), clock, random, current: Mutex::new(None) };
         // Private results are in it.
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);

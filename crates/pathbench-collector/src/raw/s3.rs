@@ -1,14 +1,13 @@
 //! The raw store in a bucket of any S3-compatible server: one object for each batch, so collectors keep no state.
 
 use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawSegment, RawStore, name_time_ms, new_name};
-use crate::clock::Clock;
 use crate::store::RawRange;
 use pathbench_api::digest::Digest;
+use pathbench_record::time::SharedClock;
 use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thiserror::Error;
@@ -99,7 +98,7 @@ impl fmt::Debug for Location {
 #[derive(Debug)]
 pub struct S3 {
     location: Location,
-    clock: Arc<dyn Clock>,
+    clock: SharedClock,
     random: Randomness,
     agent: ureq::Agent,
     /// Unix time of the newest object of this collector.
@@ -130,7 +129,7 @@ enum Request<'a> {
 }
 
 impl S3 {
-    pub fn new(location: Location, clock: Arc<dyn Clock>, random: Randomness) -> Self {
+    pub fn new(location: Location, clock: SharedClock, random: Randomness) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(ATTEMPT_TIMEOUT))
             .timeout_connect(Some(CONNECT_TIMEOUT))

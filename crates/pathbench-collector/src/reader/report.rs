@@ -37,7 +37,7 @@ pub(super) fn unpacked(reader: &ResultReader, viewer: Viewer, id: Uuid) -> Resul
 
 /// All readers of a page share its bytes.
 pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Result<Bytes, Refusal> {
-    let now = reader.clock.monotonic();
+    let now = reader.clock.now();
     if let Some(page) = reader.reports.get(&(id, viewer), now, AGE) {
         // Deleted results have no report.
         return answer::read(reader, move |reader| reader.result(viewer, id).map(|_| Bytes::clone(&page)))

@@ -2,7 +2,6 @@
 
 use super::cache::Cache;
 use crate::chart::{Chart, Scene};
-use crate::clock::Clock;
 use crate::columns::{Columns, Dimension, Filter};
 use crate::memory::MemoryBudget;
 use crate::raw::RawStore;
@@ -11,6 +10,7 @@ use crate::store::{Database, StoreError, StoredResult};
 use crate::viewer::Viewer;
 use bytes::Bytes;
 use pathbench_api::Uuid;
+use pathbench_record::time::{SharedClock, Timestamp};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct ResultReader {
     pub database: Arc<dyn Database>,
     pub raw: Arc<dyn RawStore>,
     pub columns: Arc<RwLock<Columns>>,
-    pub clock: Arc<dyn Clock>,
+    pub clock: SharedClock,
     /// For answers that their clients have not read yet, and for reports that are kept.
     pub answers: MemoryBudget,
     /// Answers with status 500 since the start.
@@ -70,7 +70,7 @@ pub struct FilterChoices {
 struct Drawn {
     chart: Arc<Chart>,
     sequence: u64,
-    at: Duration,
+    at: Timestamp,
 }
 
 impl ResultReader {
@@ -78,7 +78,7 @@ impl ResultReader {
         database: Arc<dyn Database>,
         raw: Arc<dyn RawStore>,
         columns: Arc<RwLock<Columns>>,
-        clock: Arc<dyn Clock>,
+        clock: SharedClock,
     ) -> Self {
         Self {
             database,
@@ -101,12 +101,12 @@ impl ResultReader {
 
     /// The charts of these names; all from one scan of the filter. Unknown names are left out.
     pub fn charts(&self, filter: &Filter, names: &[&str]) -> Vec<Arc<Chart>> {
-        let now = self.clock.monotonic();
+        let now = self.clock.now();
         let key = |name: &str| (filter.clone(), name.to_owned());
         let columns = self.columns();
         let sequence = columns.last_sequence();
         let is_valid =
-            |drawn: &Arc<Drawn>| drawn.sequence == sequence || now.saturating_sub(drawn.at) < CHART_AGE;
+            |drawn: &Arc<Drawn>| drawn.sequence == sequence || now.duration_since(drawn.at) < CHART_AGE;
         let known = |name: &&str| self.charts.get(&key(name), now, Duration::MAX).filter(is_valid);
         let known: Vec<Option<Arc<Drawn>>> = names.iter().map(known).collect();
         if known.iter().all(Option::is_some) {
@@ -126,7 +126,7 @@ impl ResultReader {
     }
 
     pub fn options(&self, viewer: Viewer) -> Arc<FilterChoices> {
-        let now = self.clock.monotonic();
+        let now = self.clock.now();
         if let Some(known) = self.options.get(&viewer, now, OPTIONS_AGE) {
             return known;
         }

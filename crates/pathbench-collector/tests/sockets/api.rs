@@ -5,6 +5,8 @@ use crate::support::within;
 use pathbench_api::Uuid;
 use pathbench_api::submission::Submission;
 use pathbench_api::token::TokenKey;
+use pathbench_program::clock::RealClock;
+use pathbench_record::time::WallClock as _;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -258,7 +260,7 @@ fn live_reports_are_bounded_and_old_ones_are_deleted() {
 }
 
 fn unix_seconds() -> u64 {
-    pathbench_collector::clock::Clock::unix_ms(&pathbench_collector::clock::RealClock::default()) / 1000
+    RealClock.unix_ms() / 1000
 }
 
 #[test]

@@ -8,7 +8,6 @@ use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use pathbench_api::problem::LineStatus::{self, Conflict, Created, Deleted, Known};
 use pathbench_api::submission::Checked;
-use pathbench_collector::clock::Clock;
 use pathbench_collector::columns::Columns;
 use pathbench_collector::http::access::{Gate, SubmitAccess};
 use pathbench_collector::http::limits::RateLimit;
@@ -26,6 +25,7 @@ use pathbench_collector::store::{
     Database, Deletion, Document, DocumentKind, Inserted, NewResult, RawRange, ResultChange, StoreError,
     StoredResult,
 };
+use pathbench_record::time::SharedClock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, RwLock};
@@ -373,7 +373,7 @@ fn a_deletion_includes_what_waits_for_the_writer() {
     let id = waiting.submission.id;
     let answers = [new_result(), waiting].map(|one| bench.writer.submit(group(vec![one])).unwrap());
     let Bench { database, raw, writer, .. } = bench;
-    let clock: Arc<dyn Clock> = Arc::new(MovedClock::default());
+    let clock: SharedClock = Arc::new(MovedClock::default());
     let shared: Arc<dyn Database> = database.clone();
     let columns = Arc::new(RwLock::new(Columns::default()));
     let app = Arc::new(App {

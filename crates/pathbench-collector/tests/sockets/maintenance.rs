@@ -2,7 +2,6 @@
 
 use crate::support::maintenance_suite::{behaves, belongs_to_one_database, is_in_order, store};
 use crate::support::{MovedClock, contains, random};
-use pathbench_collector::clock::Clock as _;
 use pathbench_collector::maintenance::{
     BackupSource, DATABASE_FILE, MaintenanceError, RAW_DIRECTORY, backup, check_pair, pair, restore,
 };
@@ -10,6 +9,7 @@ use pathbench_collector::raw::RawMaintenance;
 use pathbench_collector::raw::directory::Directory;
 use pathbench_collector::store::sqlite::Sqlite;
 use pathbench_collector::store::{Database as _, DatabaseMaintenance};
+use pathbench_record::time::WallClock as _;
 use std::path::Path;
 use std::sync::Arc;
 

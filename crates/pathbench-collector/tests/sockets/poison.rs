@@ -10,6 +10,8 @@ use pathbench_api::name::Name;
 use pathbench_api::submission::Submission;
 use pathbench_collector::chart;
 use pathbench_collector::reader::query::encoded;
+use pathbench_program::clock::RealClock;
+use pathbench_record::time::WallClock as _;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -150,7 +152,7 @@ fn server(collector: &Collector, admin: &str, poison: &str) {
         .send();
     assert_eq!(made.status, 200, "{}", made.text());
     let key = pathbench_api::token::TokenKey::from_text(made.json()["key"].as_str().unwrap()).unwrap();
-    let now = pathbench_collector::clock::Clock::unix_ms(&pathbench_collector::clock::RealClock::default());
+    let now = RealClock.unix_ms();
     let token = key.mint("server", now / 1000, Duration::from_secs(60)).unwrap();
     let report = json!({
         "address": "192.0.2.99:4433", "transports": ["tcp"], "tests": 0, "max_tests": 2, "draining": false,

@@ -3,11 +3,11 @@
 use super::memory::{MemoryDatabase, MemoryRawStore, new_result};
 use super::synthetic::{Campaign, FIRST_MS};
 use pathbench_api::consent::Consent;
-use pathbench_collector::clock::Clock;
 use pathbench_collector::columns::Columns;
 use pathbench_collector::raw::RawStore;
 use pathbench_collector::reader::{ResultReader, load};
 use pathbench_collector::store::{Database, Document, DocumentKind};
+use pathbench_record::time::{Clock, SharedClock, Timestamp, WallClock};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -26,12 +26,20 @@ impl ManualClock {
 pub const NOW_MS: u64 = FIRST_MS + 50 * 86_400_000;
 
 impl Clock for ManualClock {
-    fn unix_ms(&self) -> u64 {
-        NOW_MS
+    fn now(&self) -> Timestamp {
+        Timestamp::default() + *self.0.lock().unwrap()
     }
 
-    fn monotonic(&self) -> Duration {
-        *self.0.lock().unwrap()
+    /// # Panics
+    /// Always: only the test moves the clock.
+    fn sleep_until(&self, deadline: Timestamp) {
+        panic!("a sleep until {deadline:?}");
+    }
+}
+
+impl WallClock for ManualClock {
+    fn since_epoch(&self) -> Duration {
+        Duration::from_millis(NOW_MS)
     }
 }
 
@@ -68,7 +76,7 @@ impl Demo {
         Self::with_clock(campaign, results, Arc::new(ManualClock::default()))
     }
 
-    pub fn with_clock(campaign: Campaign, results: u64, clock: Arc<dyn Clock>) -> Self {
+    pub fn with_clock(campaign: Campaign, results: u64, clock: SharedClock) -> Self {
         let (database, raw) = (Arc::new(MemoryDatabase::default()), Arc::new(MemoryRawStore::default()));
         let raw_part = packed(&golden("v1-messages"), "result/");
         let ranges = raw.append(&[&raw_part]).unwrap();

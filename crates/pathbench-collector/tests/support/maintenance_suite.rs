@@ -3,7 +3,6 @@
 use super::results::{checked, group, id_at};
 use super::{MovedClock, random};
 use pathbench_api::Uuid;
-use pathbench_collector::clock::Clock as _;
 use pathbench_collector::ingest::{Writer, WriterOptions};
 use pathbench_collector::maintenance::{
     Depth, Erased, MaintenanceError, check, check_pair, erase_deleted, erase_unreferenced, pair, retain,
@@ -11,6 +10,7 @@ use pathbench_collector::maintenance::{
 use pathbench_collector::raw::RawMaintenance;
 use pathbench_collector::raw::directory::SEALED_AFTER;
 use pathbench_collector::store::{DatabaseMaintenance, Deletion};
+use pathbench_record::time::WallClock as _;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -17,7 +17,8 @@ pub(crate) mod s3;
 pub(crate) mod store_suite;
 pub(crate) mod synthetic;
 
-use pathbench_collector::clock::{Clock, RealClock};
+use pathbench_program::clock::RealClock;
+use pathbench_record::time::{Clock, Timestamp, WallClock};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,12 +37,18 @@ impl MovedClock {
 }
 
 impl Clock for MovedClock {
-    fn unix_ms(&self) -> u64 {
-        self.real.unix_ms() + self.ahead_ms.load(Ordering::SeqCst)
+    fn now(&self) -> Timestamp {
+        self.real.now()
     }
 
-    fn monotonic(&self) -> Duration {
-        self.real.monotonic()
+    fn sleep_until(&self, deadline: Timestamp) {
+        self.real.sleep_until(deadline);
+    }
+}
+
+impl WallClock for MovedClock {
+    fn since_epoch(&self) -> Duration {
+        self.real.since_epoch() + Duration::from_millis(self.ahead_ms.load(Ordering::SeqCst))
     }
 }
 
@@ -58,8 +65,8 @@ pub(crate) fn contains(bytes: &[u8], part: &[u8]) -> bool {
 
 /// Repeats `task` until it returns something, for at most `patience`.
 pub(crate) fn within<T>(patience: Duration, mut task: impl FnMut() -> Option<T>) -> Option<T> {
-    let clock = RealClock::default();
-    while clock.monotonic() < patience {
+    let (clock, begun) = (RealClock, RealClock.now());
+    while clock.now().duration_since(begun) < patience {
         if let Some(value) = task() {
             return Some(value);
         }

@@ -206,16 +206,17 @@ fn settle_link(
 
 fn report_unmatched(address: &GivenAddress, peers: &[IpNet], peer: &str, ledger: &MistakeLog) {
     let family = AddressFamily::from_address(address.subnet.addr());
-    let (problem, remedy) = match peers.iter().find(|subnet| AddressFamily::from_address(subnet.addr()) == family) {
-        Some(near) => (
-            format!("{} and {near} at `{peer}` are not in one subnet", address.subnet),
-            format!("give both ends addresses of one subnet, {} for example", address.subnet.trunc()),
-        ),
-        None => (
-            format!("{} has no counterpart: `{peer}` has no {} address", address.subnet, family.name()),
-            "give both ends addresses of the same IP version".to_owned(),
-        ),
-    };
+    let (problem, remedy) =
+        match peers.iter().find(|subnet| AddressFamily::from_address(subnet.addr()) == family) {
+            Some(near) => (
+                format!("{} and {near} at `{peer}` are not in one subnet", address.subnet),
+                format!("give both ends addresses of one subnet, {} for example", address.subnet.trunc()),
+            ),
+            None => (
+                format!("{} has no counterpart: `{peer}` has no {} address", address.subnet, family.name()),
+                "give both ends addresses of the same IP version".to_owned(),
+            ),
+        };
     ledger.wrong(&address.at, problem, remedy);
 }
 

@@ -3,12 +3,12 @@
 //! The collector runs in the lab, where the agents reach it, and accepts connections on a socket of this host as well, where
 //! a browser reaches it: a socket stays in the network namespace in which it was made.
 
-use super::failure::{Exit, Failure};
 use super::options::{DemoArgs, StorageArgs};
-use super::secret::random_bytes;
 use super::stores;
-use crate::clock::Clock;
 use data_encoding::HEXLOWER;
+use pathbench_program::exit::{Exit, Failure};
+use pathbench_program::random;
+use pathbench_record::time::SharedClock;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::net::TcpListener;
@@ -63,7 +63,7 @@ struct Demo {
 pub(super) fn demo(
     storage: &StorageArgs,
     args: &DemoArgs,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
     stop: &Arc<AtomicBool>,
     print: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
@@ -108,17 +108,17 @@ fn pathbench() -> Result<PathBuf, Failure> {
 }
 
 /// An agent's file, with limits for the unmetered network of the lab.
-fn configuration(agent: &str, operators: [(&str, &str); 2]) -> Result<String, Failure> {
-    let id = uuid::Builder::from_random_bytes(random_bytes().map_err(Failure::failed)?).into_uuid();
-    let token = HEXLOWER.encode(&random_bytes::<32>().map_err(Failure::failed)?);
+fn configuration(agent: &str, operators: [(&str, &str); 2]) -> String {
+    let id = uuid::Builder::from_random_bytes(random::bytes()).into_uuid();
+    let token = HEXLOWER.encode(&random::bytes::<32>());
     let [(first, one), (second, other)] = operators;
-    Ok(format!(
+    format!(
         "consent = \"public\"\nagent = \"{id}\"\nname = \"{agent}\"\ndeletion_token = \"{token}\"\n\n\
          [limits]\nmonth = \"10000GB\"\nexecution = \"100GB\"\nday = \"1000GB\"\nexecutions_per_day = 10000\n\
          shortest_interval = \"10s\"\nmetered = true\nservers = [\"10.20.0.0/16\", \"fd20::/16\"]\n\n\
          [operators]\n{first} = \"{one}\"\n{second} = \"{other}\"\n\n\
          [kinds]\n{first} = \"wifi\"\nlte = \"cellular\"\n"
-    ))
+    )
 }
 
 impl Demo {
@@ -128,7 +128,7 @@ impl Demo {
         Ok(file)
     }
 
-    fn start(&mut self, listener: &TcpListener, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
+    fn start(&mut self, listener: &TcpListener, clock: &SharedClock) -> Result<(), Failure> {
         let scenario = self.write("campaign.toml", SCENARIO)?;
         let up = Command::new(&self.pathbench)
             .args(["lab", "up", "--name", &self.lab])
@@ -172,7 +172,7 @@ impl Demo {
         for (agent, operators) in AGENTS.into_iter().zip(OPERATORS) {
             let home = self.dir.join(agent);
             fs::create_dir_all(&home).map_err(Failure::failed)?;
-            let config = self.write(&format!("{agent}/collector.toml"), &configuration(agent, operators)?)?;
+            let config = self.write(&format!("{agent}/collector.toml"), &configuration(agent, operators))?;
             let mut command = self.command(agent, Path::new("unshare"));
             command.args(["--mount", "sh", "-c", WITH_HOSTS]).args([&hosts, &self.pathbench]);
             command.args(["agent", url, "--config"]).arg(config);
@@ -183,7 +183,7 @@ impl Demo {
     }
 
     /// Registers servers and experiments, before the collector starts.
-    fn configure(&self, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
+    fn configure(&self, clock: &SharedClock) -> Result<(), Failure> {
         let own = std::env::current_exe().map_err(Failure::failed)?;
         let dir = self.dir.join("collector");
         let storage = StorageArgs { dir: Some(dir.clone()), database: None, raw: None, secret: None };

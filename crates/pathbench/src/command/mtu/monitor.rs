@@ -365,7 +365,7 @@ impl<'a> Monitor<'a> {
         match corrected.failure {
             Some(failure) if failure.exit == Exit::HostCannot => Err(failure),
             Some(failure) => {
-                output::report_failure(&failure);
+                output::report_failure("pathbench", &failure);
                 Ok(())
             }
             None => Ok(()),

@@ -58,7 +58,7 @@ pub(super) fn open_all(files: &[PathBuf]) -> Result<Inputs, Failure> {
                 inputs.sources.push(source);
                 inputs.files.push(file.clone());
             }
-            Err(failure) => output::report_failure(&failure),
+            Err(failure) => output::report_failure("pathbench", &failure),
         }
     }
     Ok(inputs)
