@@ -138,7 +138,6 @@ pub(super) struct MptcpConnection {
     pub(super) checksum: [bool; 2],
     pub(super) data: [DataLevelDirection; 2],
     pub(super) signals: Vec<Signal>,
-    pub(super) signals_omitted: u64,
 }
 
 impl MptcpConnection {
@@ -152,13 +151,8 @@ impl MptcpConnection {
                 && kept.subflow == signal.subflow
                 && kept.address == signal.address
         };
-        if self.signals.iter().rev().take(8).any(same) {
-            return;
-        }
-        if self.signals.len() < SIGNALS {
+        if self.signals.len() < SIGNALS && !self.signals.iter().rev().take(8).any(same) {
             self.signals.push(signal);
-        } else {
-            self.signals_omitted += 1;
         }
     }
 }
