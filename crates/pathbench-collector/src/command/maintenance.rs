@@ -9,12 +9,19 @@ use crate::clock::Clock;
 use crate::columns::{Columns, Filter};
 use crate::maintenance::{self, BackupSource, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY};
 use crate::reader::{self, ResultReader};
+use crate::store::StoreError;
 use crate::viewer::Viewer;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 
 type Print<'a> = &'a mut dyn FnMut(&str);
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::failed(error)
+    }
+}
 
 impl From<MaintenanceError> for Failure {
     fn from(error: MaintenanceError) -> Self {
@@ -104,7 +111,7 @@ pub(super) fn export(
 ) -> Result<(), Failure> {
     let stores = Stores::open(storage, Opening::Existing, clock)?;
     let columns = Arc::new(RwLock::new(Columns::default()));
-    reader::load(stores.database.as_ref(), &columns).map_err(Failure::failed)?;
+    reader::load(stores.database.as_ref(), &columns)?;
     let reader = ResultReader::new(stores.database, stores.raw, columns, Arc::clone(clock));
     let viewer = if all { Viewer::Operator } else { Viewer::Everybody };
     let days = reader.export(&Filter::new(viewer), to).map_err(Failure::failed)?;

@@ -7,14 +7,12 @@ use super::{secret, stores};
 use crate::clock::Clock;
 use crate::keys::KeyPurpose;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
-use crate::store::{Database, Deletion, Document, DocumentKind, StoreError};
+use crate::store::{Deletion, Document, DocumentKind};
 use pathbench_api::Uuid;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
 use pathbench_record::network::ServerName;
 use pathbench_record::text::{duration, printable};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,29 +36,8 @@ pub(super) fn token(
     Ok(())
 }
 
-fn put(
-    database: &dyn Database,
-    kind: DocumentKind,
-    key: &Name,
-    body: &impl Serialize,
-    clock: &Arc<dyn Clock>,
-) -> Result<(), Failure> {
-    put_record(database, kind, key.as_str(), body, clock.unix_ms()).map_err(Failure::failed)
-}
-
-fn all<T: DeserializeOwned>(
-    database: &dyn Database,
-    kind: DocumentKind,
-) -> Result<Vec<(Document, T)>, Failure> {
-    records(database, kind).map_err(Failure::failed)
-}
-
-fn removed(outcome: Result<bool, StoreError>, kind: DocumentKind, name: &Name) -> Result<(), Failure> {
-    match outcome {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Failure::bad_input(format!("there is no {} `{name}`", kind.name()))),
-        Err(error) => Err(Failure::failed(error)),
-    }
+fn expect_removed(was_there: bool, kind: DocumentKind, name: &Name) -> Result<(), Failure> {
+    if was_there { Ok(()) } else { Err(Failure::bad_input(format!("there is no {} `{name}`", kind.name()))) }
 }
 
 /// Time since `then_ms`, in words.
@@ -85,13 +62,9 @@ pub(super) fn server(
             if let Some(file) = key {
                 secret::write(file, &format!("{text}\n"))?;
             }
-            put(
-                database.as_ref(),
-                DocumentKind::Server,
-                name,
-                &RegisteredServer { address: address.clone() },
-                clock,
-            )?;
+            let server = RegisteredServer { address: address.clone() };
+            let now_ms = clock.unix_ms();
+            put_record(database.as_ref(), DocumentKind::Server, name.as_str(), &server, now_ms)?;
             match key {
                 None => print(&format!("{text}\n")),
                 Some(file) => print(&format!(
@@ -103,11 +76,14 @@ pub(super) fn server(
             Ok(())
         }
         ServerAction::Remove { name } => {
-            removed(remove_server(database.as_ref(), name.as_str()), DocumentKind::Server, name)
+            expect_removed(remove_server(database.as_ref(), name.as_str())?, DocumentKind::Server, name)
         }
         ServerAction::List => {
-            let reports: Vec<(Document, KnownServer)> = all(database.as_ref(), DocumentKind::ServerReport)?;
-            for (document, registered) in all::<RegisteredServer>(database.as_ref(), DocumentKind::Server)? {
+            let reports: Vec<(Document, KnownServer)> =
+                records(database.as_ref(), DocumentKind::ServerReport)?;
+            let servers: Vec<(Document, RegisteredServer)> =
+                records(database.as_ref(), DocumentKind::Server)?;
+            for (document, registered) in servers {
                 let report = reports.iter().find(|(report, _)| report.key == document.key);
                 let line = match report {
                     None => format!(
@@ -141,17 +117,20 @@ pub(super) fn experiment(
         ExperimentAction::Put { file } => {
             let experiment = read_experiment(file)?;
             let database = stores::database(storage, clock)?;
-            put(database.as_ref(), DocumentKind::Experiment, &experiment.name, &experiment, clock)
+            let (name, now_ms) = (experiment.name.as_str(), clock.unix_ms());
+            put_record(database.as_ref(), DocumentKind::Experiment, name, &experiment, now_ms)?;
+            Ok(())
         }
         ExperimentAction::Remove { name } => {
-            let outcome =
-                stores::database(storage, clock)?.delete_document(DocumentKind::Experiment, name.as_str());
-            removed(outcome, DocumentKind::Experiment, name)
+            let database = stores::database(storage, clock)?;
+            let was_there = database.delete_document(DocumentKind::Experiment, name.as_str())?;
+            expect_removed(was_there, DocumentKind::Experiment, name)
         }
         ExperimentAction::List => {
-            for (_, experiment) in
-                all::<Experiment>(stores::database(storage, clock)?.as_ref(), DocumentKind::Experiment)?
-            {
+            let database = stores::database(storage, clock)?;
+            let experiments: Vec<(Document, Experiment)> =
+                records(database.as_ref(), DocumentKind::Experiment)?;
+            for (_, experiment) in experiments {
                 let kind: &str = experiment.kind.into();
                 let every = duration(Duration::from_secs(experiment.schedule.every_s.into()));
                 let line = format!("{}  {kind}  every {every}  {}", experiment.name, experiment.description);
@@ -178,9 +157,9 @@ fn read_experiment(file: &Path) -> Result<Experiment, Failure> {
 }
 
 pub(super) fn agents(storage: &StorageArgs, clock: &Arc<dyn Clock>, print: Print<'_>) -> Result<(), Failure> {
-    for (document, known) in
-        all::<KnownAgent>(stores::database(storage, clock)?.as_ref(), DocumentKind::Agent)?
-    {
+    let database = stores::database(storage, clock)?;
+    let agents: Vec<(Document, KnownAgent)> = records(database.as_ref(), DocumentKind::Agent)?;
+    for (document, known) in agents {
         let check_in = known.check_in;
         let line = format!(
             "{}  {}  {}  {}  checked in {}, {} waiting",
@@ -202,9 +181,7 @@ pub(super) fn delete(
     clock: &Arc<dyn Clock>,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let deleted = stores::database(storage, clock)?
-        .delete(&Deletion::One(id), clock.unix_ms())
-        .map_err(Failure::failed)?;
+    let deleted = stores::database(storage, clock)?.delete(&Deletion::One(id), clock.unix_ms())?;
     if deleted == 0 {
         return Err(Failure::bad_input(format!("there is no result {id}")));
     }

@@ -204,12 +204,11 @@ fn guarded(
     if let Some(problem) = &committed.failure {
         (shared.options.log)(&format!("a commit failed: {problem}"));
     }
-    let outcome = |group: commit::GroupOutcome| match group {
-        commit::GroupOutcome::Written(statuses) => Ok(WrittenGroup { statuses }),
-        commit::GroupOutcome::Failed => Err(NotWritten::Failed {
+    let outcome = |statuses: Option<Vec<LineStatus>>| {
+        statuses.map(|statuses| WrittenGroup { statuses }).ok_or_else(|| NotWritten::Failed {
             problem: committed.failure.clone().unwrap_or_default(),
             retry_after: shared.options.retry_after,
-        }),
+        })
     };
     Some(committed.groups.into_iter().map(outcome).collect())
 }

@@ -46,9 +46,6 @@ fn select(name: &str, label: &str, chosen: Option<&str>, options: &[&str]) -> Ma
 
 /// The form; `action` is the address of the page without its query.
 pub(super) fn form(view: View, filter: &Filter, options: &FilterChoices, action: &str) -> Markup {
-    let texts = |all: &[String]| all.to_vec();
-    let (server, operator) = (texts(&options.server), texts(&options.operator));
-    let (experiment, scenario) = (texts(&options.experiment), texts(&options.scenario));
     let choice = |name: &str, label: &str, chosen: &Option<String>, all: &[String]| {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         select(name, label, chosen.as_deref(), &all)
@@ -68,12 +65,12 @@ pub(super) fn form(view: View, filter: &Filter, options: &FilterChoices, action:
                             (transport.name())
                         } }
                     }
-                    (choice("server", "Server", &filter.server, &server))
+                    (choice("server", "Server", &filter.server, &options.server))
                     (select("network", "Network", filter.kind.map(kind_name), &KINDS.map(kind_name)))
-                    (choice("operator", "Operator", &filter.operator, &operator))
+                    (choice("operator", "Operator", &filter.operator, &options.operator))
                     (select("mode", "Mode", filter.mode.map(mode_name), &MODES.map(mode_name)))
-                    (choice("experiment", "Experiment", &filter.experiment, &experiment))
-                    (choice("scenario", "Scenario", &filter.scenario, &scenario))
+                    (choice("experiment", "Experiment", &filter.experiment, &options.experiment))
+                    (choice("scenario", "Scenario", &filter.scenario, &options.scenario))
                     label { "Since" input type="date" name="since" value=[filter.since_s.map(date)]; }
                     label { "Until" input type="date" name="until" value=[filter.until_s.map(date)]; }
                     label { "Text in names"
