@@ -7,7 +7,7 @@ use super::secret;
 use super::stores::Stores;
 use crate::clock::Clock;
 use crate::columns::{Columns, Filter};
-use crate::maintenance::{self, BackupSource, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY};
+use crate::maintenance::{self, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY};
 use crate::reader::{self, ResultReader};
 use crate::store::StoreError;
 use crate::viewer::Viewer;
@@ -44,8 +44,7 @@ pub(super) fn backup(
     // A backup without the key makes all tokens invalid.
     let secret = secret::text(&secret::path(storage, Opening::Existing)?)?;
     let stores = Stores::open(storage, Opening::Existing, clock)?;
-    let source = stores.sqlite.as_deref().map_or(BackupSource::Postgres, BackupSource::Sqlite);
-    let made = maintenance::backup(source, stores.raw.as_ref(), to, clock.unix_ms())?;
+    let made = maintenance::backup(stores.sqlite.as_deref(), stores.raw.as_ref(), to, clock.unix_ms())?;
     secret::write(&to.join(secret::FILE), &secret)?;
     print(&format!("{}: database, {}, secret key\n", to.display(), counted(made.segments, "segment")));
     Ok(())

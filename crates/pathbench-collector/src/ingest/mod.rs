@@ -15,7 +15,6 @@ use commit::Commit;
 use figures::Counters;
 use pathbench_api::problem::LineStatus;
 use queue::{Queue, Waiting};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -56,26 +55,12 @@ impl Default for WriterOptions {
     }
 }
 
-impl fmt::Debug for WriterOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriterOptions")
-            .field("queue_groups", &self.queue_groups)
-            .field("queue_bytes", &self.queue_bytes)
-            .field("commit_submissions", &self.commit_submissions)
-            .field("commit_bytes", &self.commit_bytes)
-            .field("retry_after", &self.retry_after)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The writer. Dropping it stores what waits, and ends its thread.
-#[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug)]
 struct Shared {
     queue: Queue,
     counters: Counters,

@@ -5,7 +5,7 @@ use crate::chart::Chart;
 use crate::columns::Filter;
 use crate::facts::{KINDS, MODES};
 use crate::reader::FilterChoices;
-use crate::reader::query::{date, kind_name, mode_name, of_filter};
+use crate::reader::query::{date, kind_name, mode_name, names_of_filter, of_filter};
 use crate::viewer::{View, Viewer};
 use maud::{Markup, PreEscaped, html};
 use pathbench_record::transport::Transport;
@@ -16,15 +16,9 @@ pub(super) fn words(filter: &Filter) -> Vec<String> {
     if !filter.transports.is_empty() {
         words.push(filter.transports.iter().map(|one| one.name()).collect::<Vec<_>>().join(" or "));
     }
+    words.extend(names_of_filter(filter).map(|(name, value)| format!("{name} {value}")));
     let mut add =
         |name: &str, value: Option<String>| words.extend(value.map(|value| format!("{name} {value}")));
-    add("server", filter.server.clone());
-    add("network", filter.kind.map(|kind| kind_name(kind).to_owned()));
-    add("operator", filter.operator.clone());
-    add("experiment", filter.experiment.clone());
-    add("scenario", filter.scenario.clone());
-    add("mode", filter.mode.map(|mode| mode_name(mode).to_owned()));
-    add("agent", filter.agent.map(|agent| agent.to_string()));
     add("since", filter.since_s.map(date));
     add("until", filter.until_s.map(date));
     add("text", filter.text.clone());
