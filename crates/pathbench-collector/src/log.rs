@@ -3,7 +3,6 @@
 use pathbench_record::time::SharedClock;
 use pathbench_record::time::rfc3339_from_unix;
 use serde_json::{Map, Value, json};
-use std::fmt;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,12 +12,6 @@ type Sink = Box<dyn Write + Send>;
 pub struct Log {
     clock: SharedClock,
     sink: Arc<Mutex<Sink>>,
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Log")
-    }
 }
 
 impl Log {

@@ -25,7 +25,7 @@ pub struct Refusal {
 pub struct Cause(pub String);
 
 impl Refusal {
-    fn new(status: StatusCode, error: impl Display) -> Self {
+    pub fn new(status: StatusCode, error: impl Display) -> Self {
         Self { status, error: error.to_string(), retry_after: None, asks: false, cause: None }
     }
 

@@ -17,7 +17,7 @@ pub use document::Chart;
 pub use scene::{LEAST_AGENTS, Scene};
 pub use table::{Cell, DataTable};
 
-use crate::columns::Dimension;
+use crate::columns::Dimension::{Kind, Operator, Server};
 use document::Meta;
 use pathbench_report::plot::Plot;
 
@@ -36,15 +36,9 @@ const fn entry(name: &'static str, title: &'static str, build: fn(&Scene, Meta) 
 
 const CHARTS: [Entry; 24] = [
     entry("gain", "Gain of multipath", gain::distribution),
-    entry("gain-by-network", "Gain by kind of network", |scene, meta| {
-        gain::quartiles_by(scene, meta, Dimension::Kind)
-    }),
-    entry("gain-by-operator", "Gain by operator", |scene, meta| {
-        gain::quartiles_by(scene, meta, Dimension::Operator)
-    }),
-    entry("gain-by-server", "Gain by server", |scene, meta| {
-        gain::quartiles_by(scene, meta, Dimension::Server)
-    }),
+    entry("gain-by-network", "Gain by kind of network", |scene, meta| gain::quartiles_by(scene, meta, Kind)),
+    entry("gain-by-operator", "Gain by operator", |scene, meta| gain::quartiles_by(scene, meta, Operator)),
+    entry("gain-by-server", "Gain by server", |scene, meta| gain::quartiles_by(scene, meta, Server)),
     entry("gain-over-time", "Gain over time", gain::over_time),
     entry("goodput", "Goodput by transport", transport::goodput),
     entry("goodput-over-time", "Goodput over time", transport::goodput_over_time),
@@ -62,14 +56,10 @@ const CHARTS: [Entry; 24] = [
     entry("max-delay-scatter", "Maximum delay, mpquic against mptcp", mobile::scatter),
     entry("usage", "Usage", usage::totals),
     entry("usage-per-day", "Results per day", usage::per_day),
-    entry("usage-by-server", "Results by server", |scene, meta| {
-        usage::counts_by(scene, meta, Dimension::Server)
-    }),
-    entry("usage-by-operator", "Results by operator", |scene, meta| {
-        usage::counts_by(scene, meta, Dimension::Operator)
-    }),
+    entry("usage-by-server", "Results by server", |scene, meta| usage::counts_by(scene, meta, Server)),
+    entry("usage-by-operator", "Results by operator", |scene, meta| usage::counts_by(scene, meta, Operator)),
     entry("usage-by-network", "Results by kind of network", |scene, meta| {
-        usage::counts_by(scene, meta, Dimension::Kind)
+        usage::counts_by(scene, meta, Kind)
     }),
 ];
 

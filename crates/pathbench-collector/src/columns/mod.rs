@@ -39,7 +39,7 @@ struct DimensionNames {
     kernel: Names,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Columns {
     names: DimensionNames,
     agents: Keys<Uuid>,
@@ -59,8 +59,8 @@ pub struct Columns {
     transports: Vec<u8>,
     public: Vec<bool>,
     deleted: Vec<bool>,
-    figures: Vec<Vec<Bucket>>,
-    gains: Vec<Vec<Bucket>>,
+    figures: BucketColumns<{ MEASURES.len() * TRANSPORTS }>,
+    gains: BucketColumns<GAINS>,
     reachability: Vec<u32>,
     handovers: Rows<Handover>,
     delay_pairs: Rows<PairFact>,
@@ -102,37 +102,19 @@ impl<T: Copy> Rows<T> {
     }
 }
 
-impl Default for Columns {
+/// The columns of all figures, or of all gains.
+#[derive(Debug, Clone)]
+struct BucketColumns<const N: usize>(Vec<Vec<Bucket>>);
+
+impl<const N: usize> Default for BucketColumns<N> {
     fn default() -> Self {
-        Self {
-            names: DimensionNames::default(),
-            agents: Keys::default(),
-            networks: Keys::default(),
-            sequence: Vec::new(),
-            id: Vec::new(),
-            started_s: Vec::new(),
-            agent: Vec::new(),
-            network: Vec::new(),
-            server: Vec::new(),
-            experiment: Vec::new(),
-            scenario: Vec::new(),
-            kernel: Vec::new(),
-            operator: Vec::new(),
-            mode: Vec::new(),
-            kinds: Vec::new(),
-            transports: Vec::new(),
-            public: Vec::new(),
-            deleted: Vec::new(),
-            figures: vec![Vec::new(); MEASURES.len() * TRANSPORTS],
-            gains: vec![Vec::new(); GAINS],
-            reachability: Vec::new(),
-            handovers: Rows::default(),
-            delay_pairs: Rows::default(),
-            family_pairs: Rows::default(),
-            deletions: 0,
-            last_sequence: 0,
-            unreadable: 0,
-        }
+        Self(vec![Vec::new(); N])
+    }
+}
+
+impl<const N: usize> BucketColumns<N> {
+    fn add(&mut self, row: [Bucket; N]) {
+        self.0.iter_mut().zip(row).for_each(|(column, bucket)| column.push(bucket));
     }
 }
 
@@ -215,8 +197,8 @@ impl Columns {
         self.transports.push(facts.transports);
         self.public.push(consent == Consent::Public);
         self.deleted.push(false);
-        self.figures.iter_mut().zip(facts.figures).for_each(|(column, bucket)| column.push(bucket));
-        self.gains.iter_mut().zip(facts.gains).for_each(|(column, bucket)| column.push(bucket));
+        self.figures.add(facts.figures);
+        self.gains.add(facts.gains);
         self.reachability.push(facts.reachability);
         self.handovers.add(row, &facts.handovers);
         self.delay_pairs.add(row, &facts.delay_pairs);
@@ -258,7 +240,7 @@ impl Columns {
         retain(&mut self.kinds, &deleted);
         retain(&mut self.transports, &deleted);
         retain(&mut self.public, &deleted);
-        self.figures.iter_mut().chain(&mut self.gains).for_each(|column| retain(column, &deleted));
+        self.figures.0.iter_mut().chain(&mut self.gains.0).for_each(|column| retain(column, &deleted));
         retain(&mut self.reachability, &deleted);
         self.handovers.compact(&new_rows);
         self.delay_pairs.compact(&new_rows);
@@ -279,12 +261,12 @@ impl Columns {
 
     /// A column of figures.
     pub fn figure(&self, measure: usize, transport: Transport) -> &[Bucket] {
-        &self.figures[crate::facts::figure_index(measure, transport)]
+        &self.figures.0[crate::facts::figure_index(measure, transport)]
     }
 
     /// A column of gains, by [`crate::facts::gain_index`].
     pub fn gain(&self, index: usize) -> &[Bucket] {
-        &self.gains[index]
+        &self.gains.0[index]
     }
 
     pub fn handovers<'a>(&'a self, selection: &'a RowSelection) -> impl Iterator<Item = &'a Handover> {

@@ -5,8 +5,9 @@ use super::options::StorageArgs;
 use super::secret;
 use super::stores::Stores;
 use crate::columns::{Columns, Filter};
-use crate::maintenance::{self, BackupSource, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY};
+use crate::maintenance::{self, DATABASE_FILE, Depth, MaintenanceError, RAW_DIRECTORY};
 use crate::reader::{self, ResultReader};
+use crate::store::StoreError;
 use crate::viewer::Viewer;
 use pathbench_program::exit::Failure;
 use pathbench_record::time::SharedClock;
@@ -15,6 +16,12 @@ use std::path::Path;
 use std::sync::{Arc, RwLock};
 
 type Print<'a> = &'a mut dyn FnMut(&str);
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::failed(error)
+    }
+}
 
 impl From<MaintenanceError> for Failure {
     fn from(error: MaintenanceError) -> Self {
@@ -37,8 +44,7 @@ pub(super) fn backup(
     // A backup without the key makes all tokens invalid.
     let secret = secret::text(&secret::path(storage, Opening::Existing)?)?;
     let stores = Stores::open(storage, Opening::Existing, clock)?;
-    let source = stores.sqlite.as_deref().map_or(BackupSource::Postgres, BackupSource::Sqlite);
-    let made = maintenance::backup(source, stores.raw.as_ref(), to, clock.unix_ms())?;
+    let made = maintenance::backup(stores.sqlite.as_deref(), stores.raw.as_ref(), to, clock.unix_ms())?;
     secret::write(&to.join(secret::FILE), &secret)?;
     print(&format!("{}: database, {}, secret key\n", to.display(), counted(made.segments, "segment")));
     Ok(())
@@ -104,7 +110,7 @@ pub(super) fn export(
 ) -> Result<(), Failure> {
     let stores = Stores::open(storage, Opening::Existing, clock)?;
     let columns = Arc::new(RwLock::new(Columns::default()));
-    reader::load(stores.database.as_ref(), &columns).map_err(Failure::failed)?;
+    reader::load(stores.database.as_ref(), &columns)?;
     let reader = ResultReader::new(stores.database, stores.raw, columns, Arc::clone(clock));
     let viewer = if all { Viewer::Operator } else { Viewer::Everybody };
     let days = reader.export(&Filter::new(viewer), to).map_err(Failure::failed)?;

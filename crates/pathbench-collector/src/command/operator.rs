@@ -5,7 +5,7 @@ use super::options::{ExperimentAction, ServerAction, StorageArgs, TokenArgs};
 use super::{secret, stores};
 use crate::keys::KeyPurpose;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
-use crate::store::{Database, Deletion, Document, DocumentKind, StoreError};
+use crate::store::{Deletion, Document, DocumentKind};
 use pathbench_api::Uuid;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
@@ -13,8 +13,6 @@ use pathbench_program::exit::Failure;
 use pathbench_record::network::ServerName;
 use pathbench_record::text::{duration, printable};
 use pathbench_record::time::{SharedClock, WallClock};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -37,29 +35,8 @@ pub(super) fn token(
     Ok(())
 }
 
-fn put(
-    database: &dyn Database,
-    kind: DocumentKind,
-    key: &Name,
-    body: &impl Serialize,
-    clock: &SharedClock,
-) -> Result<(), Failure> {
-    put_record(database, kind, key.as_str(), body, clock.unix_ms()).map_err(Failure::failed)
-}
-
-fn all<T: DeserializeOwned>(
-    database: &dyn Database,
-    kind: DocumentKind,
-) -> Result<Vec<(Document, T)>, Failure> {
-    records(database, kind).map_err(Failure::failed)
-}
-
-fn removed(outcome: Result<bool, StoreError>, kind: DocumentKind, name: &Name) -> Result<(), Failure> {
-    match outcome {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Failure::bad_input(format!("there is no {} `{name}`", kind.name()))),
-        Err(error) => Err(Failure::failed(error)),
-    }
+fn expect_removed(was_there: bool, kind: DocumentKind, name: &Name) -> Result<(), Failure> {
+    if was_there { Ok(()) } else { Err(Failure::bad_input(format!("there is no {} `{name}`", kind.name()))) }
 }
 
 /// Time since `then_ms`, in words.
@@ -84,13 +61,9 @@ pub(super) fn server(
             if let Some(file) = key {
                 secret::write(file, &format!("{text}\n"))?;
             }
-            put(
-                database.as_ref(),
-                DocumentKind::Server,
-                name,
-                &RegisteredServer { address: address.clone() },
-                clock,
-            )?;
+            let server = RegisteredServer { address: address.clone() };
+            let now_ms = clock.unix_ms();
+            put_record(database.as_ref(), DocumentKind::Server, name.as_str(), &server, now_ms)?;
             match key {
                 None => print(&format!("{text}\n")),
                 Some(file) => print(&format!(
@@ -102,11 +75,14 @@ pub(super) fn server(
             Ok(())
         }
         ServerAction::Remove { name } => {
-            removed(remove_server(database.as_ref(), name.as_str()), DocumentKind::Server, name)
+            expect_removed(remove_server(database.as_ref(), name.as_str())?, DocumentKind::Server, name)
         }
         ServerAction::List => {
-            let reports: Vec<(Document, KnownServer)> = all(database.as_ref(), DocumentKind::ServerReport)?;
-            for (document, registered) in all::<RegisteredServer>(database.as_ref(), DocumentKind::Server)? {
+            let reports: Vec<(Document, KnownServer)> =
+                records(database.as_ref(), DocumentKind::ServerReport)?;
+            let servers: Vec<(Document, RegisteredServer)> =
+                records(database.as_ref(), DocumentKind::Server)?;
+            for (document, registered) in servers {
                 let report = reports.iter().find(|(report, _)| report.key == document.key);
                 let line = match report {
                     None => format!(
@@ -140,17 +116,20 @@ pub(super) fn experiment(
         ExperimentAction::Put { file } => {
             let experiment = read_experiment(file)?;
             let database = stores::database(storage, clock)?;
-            put(database.as_ref(), DocumentKind::Experiment, &experiment.name, &experiment, clock)
+            let (name, now_ms) = (experiment.name.as_str(), clock.unix_ms());
+            put_record(database.as_ref(), DocumentKind::Experiment, name, &experiment, now_ms)?;
+            Ok(())
         }
         ExperimentAction::Remove { name } => {
-            let outcome =
-                stores::database(storage, clock)?.delete_document(DocumentKind::Experiment, name.as_str());
-            removed(outcome, DocumentKind::Experiment, name)
+            let database = stores::database(storage, clock)?;
+            let was_there = database.delete_document(DocumentKind::Experiment, name.as_str())?;
+            expect_removed(was_there, DocumentKind::Experiment, name)
         }
         ExperimentAction::List => {
-            for (_, experiment) in
-                all::<Experiment>(stores::database(storage, clock)?.as_ref(), DocumentKind::Experiment)?
-            {
+            let database = stores::database(storage, clock)?;
+            let experiments: Vec<(Document, Experiment)> =
+                records(database.as_ref(), DocumentKind::Experiment)?;
+            for (_, experiment) in experiments {
                 let kind: &str = experiment.kind.into();
                 let every = duration(Duration::from_secs(experiment.schedule.every_s.into()));
                 let line = format!("{}  {kind}  every {every}  {}", experiment.name, experiment.description);
@@ -177,9 +156,9 @@ fn read_experiment(file: &Path) -> Result<Experiment, Failure> {
 }
 
 pub(super) fn agents(storage: &StorageArgs, clock: &SharedClock, print: Print<'_>) -> Result<(), Failure> {
-    for (document, known) in
-        all::<KnownAgent>(stores::database(storage, clock)?.as_ref(), DocumentKind::Agent)?
-    {
+    let database = stores::database(storage, clock)?;
+    let agents: Vec<(Document, KnownAgent)> = records(database.as_ref(), DocumentKind::Agent)?;
+    for (document, known) in agents {
         let check_in = known.check_in;
         let line = format!(
             "{}  {}  {}  {}  checked in {}, {} waiting",
@@ -201,9 +180,7 @@ pub(super) fn delete(
     clock: &SharedClock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let deleted = stores::database(storage, clock)?
-        .delete(&Deletion::One(id), clock.unix_ms())
-        .map_err(Failure::failed)?;
+    let deleted = stores::database(storage, clock)?.delete(&Deletion::One(id), clock.unix_ms())?;
     if deleted == 0 {
         return Err(Failure::bad_input(format!("there is no result {id}")));
     }

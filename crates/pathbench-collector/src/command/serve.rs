@@ -8,7 +8,7 @@ use crate::columns::Columns;
 use crate::http::access::{Gate, SubmitAccess};
 use crate::http::limits::RateLimit;
 use crate::http::ready::Readiness;
-use crate::http::server::{self, Acceptance};
+use crate::http::server::{self, Acceptance, Service};
 use crate::http::{App, Metrics, router};
 use crate::ingest::{Writer, WriterOptions};
 use crate::log::Log;
@@ -77,22 +77,18 @@ pub(super) fn serve(
             max_connections_per_client: args.max_connections_per_client as usize,
             trusted_proxies: args.trusted_proxy.clone(),
         };
-        let log = app.log.clone();
+        let service = Service {
+            tls: acceptor,
+            router: router(Arc::clone(&app)),
+            acceptance: Arc::new(acceptance),
+            stopping,
+            log: app.log.clone(),
+            metrics: Arc::clone(&app.metrics),
+        };
         if args.listen_stdin {
-            let (router, tls) = (router(Arc::clone(&app)), acceptor.clone());
-            let further = further_listener()?;
-            tokio::spawn(server::serve(
-                further,
-                tls,
-                router,
-                acceptance.clone(),
-                stopping.clone(),
-                log.clone(),
-                Arc::clone(&app.metrics),
-            ));
+            tokio::spawn(server::serve(further_listener()?, service.clone()));
         }
-        let (router, metrics) = (router(Arc::clone(&app)), Arc::clone(&app.metrics));
-        server::serve(listener, acceptor, router, acceptance, stopping, log, metrics).await;
+        server::serve(listener, service).await;
         Ok(())
     });
     // Blocking work ends by the deadlines of the stores.

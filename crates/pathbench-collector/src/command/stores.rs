@@ -41,12 +41,12 @@ impl Stores {
     fn unpaired(storage: &StorageArgs, opening: Opening, clock: &SharedClock) -> Result<Self, Failure> {
         if let Some(url) = &storage.database {
             let raw = raw_store(storage, opening, clock)?;
-            let database = Postgres::connect(url, PostgresOptions::default()).map_err(Failure::failed)?;
+            let database = Postgres::connect(url, PostgresOptions::default())?;
             return Ok(Self { database: Arc::new(database), sqlite: None, raw });
         }
         let path = within_directory(storage, DATABASE_FILE, opening)?;
         let raw = raw_store(storage, opening, clock)?;
-        let sqlite = Arc::new(Sqlite::open(&path).map_err(Failure::failed)?);
+        let sqlite = Arc::new(Sqlite::open(&path)?);
         Ok(Self { database: Arc::<Sqlite>::clone(&sqlite), sqlite: Some(sqlite), raw })
     }
 }
@@ -54,7 +54,7 @@ impl Stores {
 /// The database of a collector alone; its raw store need not answer.
 pub(super) fn database(storage: &StorageArgs, clock: &SharedClock) -> Result<Arc<dyn Database>, Failure> {
     let database = Stores::unpaired(storage, Opening::Existing, clock)?.database;
-    match maintenance::raw_store_of(database.as_ref()).map_err(Failure::failed)? {
+    match maintenance::raw_store_of(database.as_ref())? {
         Some(_) => Ok(database),
         None => Err(MaintenanceError::NoCollector.into()),
     }

@@ -2,7 +2,6 @@
 
 use super::access::is_basic;
 use super::app::App;
-use super::blocking::blocking;
 use super::body;
 use super::results::{Deleted, delete};
 use crate::keys::KeyPurpose;
@@ -44,9 +43,8 @@ pub(super) struct Experiments {
 }
 
 pub(super) async fn experiments(State(app): State<Arc<App>>) -> Result<Json<Experiments>, Refusal> {
-    let database = Arc::clone(&app.database);
     let found: Vec<(Document, Experiment)> =
-        blocking(move || Ok(records(database.as_ref(), DocumentKind::Experiment)?)).await?;
+        app.with_database(|database| Ok(records(database, DocumentKind::Experiment)?)).await?;
     Ok(Json(Experiments { experiments: found.into_iter().map(|(_, experiment)| experiment).collect() }))
 }
 
@@ -71,15 +69,13 @@ async fn put_one(
     key: String,
     value: impl Serialize + Send + 'static,
 ) -> Result<StatusCode, Refusal> {
-    let (database, now_ms) = (Arc::clone(&app.database), app.clock.unix_ms());
-    blocking(move || Ok(put_record(database.as_ref(), kind, &key, &value, now_ms)?)).await?;
+    let now_ms = app.clock.unix_ms();
+    app.with_database(move |database| Ok(put_record(database, kind, &key, &value, now_ms)?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn remove_one(app: &Arc<App>, kind: DocumentKind, key: String) -> Result<StatusCode, Refusal> {
-    let database = Arc::clone(&app.database);
-    blocking(move || {
-        let database = database.as_ref();
+    app.with_database(move |database| {
         let removed = match kind {
             DocumentKind::Server => remove_server(database, &key)?,
             _ => database.delete_document(kind, &key)?,
@@ -119,10 +115,9 @@ pub(super) struct Servers {
 }
 
 pub(super) async fn servers(State(app): State<Arc<App>>) -> Result<Json<Servers>, Refusal> {
-    let database = Arc::clone(&app.database);
-    blocking(move || {
-        let registered: Vec<(Document, RegisteredServer)> = records(database.as_ref(), DocumentKind::Server)?;
-        let reports: Vec<(Document, KnownServer)> = records(database.as_ref(), DocumentKind::ServerReport)?;
+    app.with_database(|database| {
+        let registered: Vec<(Document, RegisteredServer)> = records(database, DocumentKind::Server)?;
+        let reports: Vec<(Document, KnownServer)> = records(database, DocumentKind::ServerReport)?;
         let entry = |(document, registered): (Document, RegisteredServer)| {
             let report = reports.iter().find(|(report, _)| report.key == document.key);
             ServerEntry {
@@ -192,9 +187,8 @@ pub(super) struct Agents {
 }
 
 pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Json<Agents>, Refusal> {
-    let database = Arc::clone(&app.database);
     let found: Vec<(Document, KnownAgent)> =
-        blocking(move || Ok(records(database.as_ref(), DocumentKind::Agent)?)).await?;
+        app.with_database(|database| Ok(records(database, DocumentKind::Agent)?)).await?;
     let entry = |(document, known): (Document, KnownAgent)| AgentEntry {
         id: document.key,
         name: known.check_in.name,

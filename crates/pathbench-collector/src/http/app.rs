@@ -1,6 +1,7 @@
 //! The state that all requests share.
 
 use super::access::Gate;
+use super::blocking::blocking;
 use super::limits::RateLimit;
 use super::metrics::Metrics;
 use super::ready::Readiness;
@@ -9,13 +10,13 @@ use crate::log::Log;
 use crate::memory::MemoryBudget;
 use crate::raw::RawStore;
 use crate::reader::ResultReader;
+use crate::refusal::Refusal;
 use crate::store::Database;
 use pathbench_record::time::SharedClock;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-#[derive(Debug)]
 pub struct App {
     pub database: Arc<dyn Database>,
     pub raw: Arc<dyn RawStore>,
@@ -33,4 +34,15 @@ pub struct App {
     /// Whether the columns have followed all changes that the database had at the start.
     pub is_loaded: AtomicBool,
     pub readiness: Readiness,
+}
+
+impl App {
+    /// Runs `work` on the database, on a thread for blocking work.
+    pub(super) async fn with_database<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Database) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let database = Arc::clone(&self.database);
+        blocking(move || work(database.as_ref())).await
+    }
 }

@@ -6,6 +6,7 @@ use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
 use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, header};
+use flate2::read::MultiGzDecoder;
 use pathbench_api::bounds::{BATCH_BYTES, BODY_BYTES};
 use serde::de::DeserializeOwned;
 use std::future::poll_fn;
@@ -33,31 +34,12 @@ const BUSY: Duration = Duration::from_secs(2);
 pub(super) async fn batch(headers: &HeaderMap, body: Body, app: &App) -> Result<ReadBody, Refusal> {
     let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
     let read = whole(body, BATCH_BYTES, app).await?;
+    let share = app.memory.share();
     match encoding.as_deref() {
         None | Some(b"identity") => Ok(read),
-        Some(b"zstd") => {
-            let share = app.memory.share();
-            blocking(move || {
-                let decoder =
-                    zstd::stream::read::Decoder::new(read.bytes.as_slice()).and_then(|mut decoder| {
-                        // A window of 8 MiB, as RFC 8878 section 3.1.1.1.2 recommends to support.
-                        decoder.window_log_max(23)?;
-                        Ok(decoder)
-                    });
-                decompress(
-                    decoder.map_err(|error| Refusal::bad_request(format!("zstd: {error}")))?,
-                    "zstd",
-                    share,
-                )
-            })
-            .await
-        }
+        Some(b"zstd") => blocking(move || decompress(zstd_decoder(&read.bytes)?, "zstd", share)).await,
         Some(b"gzip") => {
-            let share = app.memory.share();
-            blocking(move || {
-                decompress(flate2::read::MultiGzDecoder::new(read.bytes.as_slice()), "gzip", share)
-            })
-            .await
+            blocking(move || decompress(MultiGzDecoder::new(read.bytes.as_slice()), "gzip", share)).await
         }
         Some(other) => {
             let other: String = String::from_utf8_lossy(other).chars().take(20).collect();
@@ -66,6 +48,14 @@ pub(super) async fn batch(headers: &HeaderMap, body: Body, app: &App) -> Result<
             )))
         }
     }
+}
+
+fn zstd_decoder(bytes: &[u8]) -> Result<impl Read, Refusal> {
+    let failed = |error| Refusal::bad_request(format!("zstd: {error}"));
+    let mut decoder = zstd::stream::read::Decoder::new(bytes).map_err(failed)?;
+    // A window of 8 MiB, as RFC 8878 section 3.1.1.1.2 recommends to support.
+    decoder.window_log_max(23).map_err(failed)?;
+    Ok(decoder)
 }
 
 /// Any other body: JSON of at most 64 KiB.

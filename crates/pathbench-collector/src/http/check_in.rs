@@ -138,16 +138,14 @@ pub(super) async fn report(
             "`quic_ports` has at most 8 entries, and `fingerprint` 64 hexadecimal digits",
         ));
     }
-    let database = Arc::clone(&app.database);
-    blocking(move || {
-        let registered: Option<RegisteredServer> =
-            record(database.as_ref(), DocumentKind::Server, name.as_str())?;
+    app.with_database(move |database| {
+        let registered: Option<RegisteredServer> = record(database, DocumentKind::Server, name.as_str())?;
         let Some(registered) = registered else {
             return Err(Refusal::unauthorized(format!("server {name} is not registered (any more)")));
         };
         let address = address(&registered, &report, peer)?;
         put_record(
-            database.as_ref(),
+            database,
             DocumentKind::ServerReport,
             name.as_str(),
             &KnownServer { address, report },
@@ -179,9 +177,8 @@ pub(super) async fn live(
     if let Some(problem) = report.problem() {
         return Err(Refusal::invalid(problem));
     }
-    let database = Arc::clone(&app.database);
-    blocking(move || {
-        let (database, key) = (database.as_ref(), agent.to_string());
+    app.with_database(move |database| {
+        let key = agent.to_string();
         let known: Option<KnownAgent> = record(database, DocumentKind::Agent, &key)?;
         let Some(KnownAgent { check_in }) = known else {
             return Err(Refusal::not_found(format!("agent {agent} is not known: check in first")));

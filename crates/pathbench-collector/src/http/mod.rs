@@ -32,7 +32,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Extension, Json, Router};
-use pathbench_api::problem::Problem;
 use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -76,13 +75,9 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(from_fn_with_state(app, guard))
 }
 
-fn not_allowed(method: &Method) -> Response {
-    let problem = Problem {
-        status: 405,
-        error: format!("{method} is not possible here; /v1/openapi.json lists what is"),
-        retryable: false,
-    };
-    (StatusCode::METHOD_NOT_ALLOWED, Json(problem)).into_response()
+fn not_allowed(method: &Method) -> Refusal {
+    let error = format!("{method} is not possible here; /v1/openapi.json lists what is");
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error)
 }
 
 /// The rate of a client, panics, counts, and headers of every answer.
@@ -124,8 +119,7 @@ async fn problem_of(response: Response) -> Response {
     let text = axum::body::to_bytes(body, MOST_BYTES).await.unwrap_or_default();
     let error = String::from_utf8_lossy(&text);
     let error = if error.is_empty() { parts.status.canonical_reason().unwrap_or_default() } else { &error };
-    let problem = Problem { status: parts.status.as_u16(), error: error.to_owned(), retryable: false };
-    let mut answer = (parts.status, Json(problem)).into_response();
+    let mut answer = Refusal::new(parts.status, error).into_response();
     for name in [header::ALLOW, header::RETRY_AFTER] {
         if let Some(value) = parts.headers.get(&name) {
             answer.headers_mut().insert(name, value.clone());

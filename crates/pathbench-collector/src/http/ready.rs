@@ -11,20 +11,18 @@ const KEPT: Duration = Duration::from_secs(5);
 /// An outcome answers requests while the next check runs: a check of an unreachable S3 store takes 91 s.
 const KEPT_DURING_CHECK: Duration = Duration::from_secs(30);
 
+type Outcome = Result<(), Refusal>;
+
 #[derive(Debug, Default)]
 pub struct Readiness {
     running: Mutex<()>,
     /// With its monotonic time.
-    last: Mutex<Option<(Timestamp, Result<(), Refusal>)>>,
+    last: Mutex<Option<(Timestamp, Outcome)>>,
 }
 
 impl Readiness {
     /// The outcome of `check`, or of a recent one.
-    pub fn check(
-        &self,
-        clock: &dyn WallClock,
-        check: impl FnOnce() -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
+    pub fn check(&self, clock: &dyn WallClock, check: impl FnOnce() -> Outcome) -> Outcome {
         if let Some(outcome) = self.last(clock, KEPT) {
             return outcome;
         }
@@ -42,7 +40,7 @@ impl Readiness {
         outcome
     }
 
-    fn last(&self, clock: &dyn WallClock, most: Duration) -> Option<Result<(), Refusal>> {
+    fn last(&self, clock: &dyn WallClock, most: Duration) -> Option<Outcome> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         last.filter(|(at, _)| clock.now().duration_since(*at) < most).map(|(_, outcome)| outcome)
     }

@@ -41,8 +41,20 @@ const GRACE: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 
-/// How connections are accepted.
-#[derive(Debug, Clone)]
+/// The parts that all connections share.
+#[derive(Clone)]
+pub struct Service {
+    pub tls: Option<TlsAcceptor>,
+    pub router: Router,
+    pub acceptance: Arc<Acceptance>,
+    /// Becomes true at the end.
+    pub stopping: watch::Receiver<bool>,
+    pub log: Log,
+    pub metrics: Arc<Metrics>,
+}
+
+/// The bounds of connections, and their proxies.
+#[derive(Debug)]
 pub struct Acceptance {
     pub max_connections: usize,
     /// Of one client, an IPv4 address or an IPv6 /64.
@@ -99,45 +111,35 @@ impl Drop for Slot {
     }
 }
 
-/// Serves until `stopping` becomes true; then it ends the requests in progress.
-pub async fn serve(
-    listener: TcpListener,
-    tls: Option<TlsAcceptor>,
-    router: Router,
-    acceptance: Acceptance,
-    mut stopping: watch::Receiver<bool>,
-    log: Log,
-    metrics: Arc<Metrics>,
-) {
+/// Serves until the end; then it ends the requests in progress.
+pub async fn serve(listener: TcpListener, mut service: Service) {
     let (all, by_client) = (AtomicUsize::new(0), Mutex::default());
-    let connections = Arc::new(Connections { metrics: Arc::clone(&metrics), all, by_client });
-    let acceptance = Arc::new(acceptance);
+    let connections = Arc::new(Connections { metrics: Arc::clone(&service.metrics), all, by_client });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stopping.wait_for(|stopping| *stopping) => break,
+            _ = service.stopping.wait_for(|stopping| *stopping) => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // EMFILE is the most likely error.
-                log.error("accept", json!({ "error": error.to_string() }));
+                service.log.error("accept", json!({ "error": error.to_string() }));
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        let slot = match connections.slot(peer.ip(), &acceptance) {
+        let slot = match connections.slot(peer.ip(), &service.acceptance) {
             Ok(slot) => slot,
             Err(reason) => {
-                metrics.count_refused(reason);
+                service.metrics.count_refused(reason);
                 continue;
             }
         };
-        let (tls, router, stopping) = (tls.clone(), router.clone(), stopping.clone());
-        let (acceptance, metrics) = (Arc::clone(&acceptance), Arc::clone(&metrics));
+        let service = service.clone();
         tokio::spawn(async move {
             // An error of a connection is its client's alone.
-            let _ = connection(stream, tls, router, peer, &acceptance, stopping, metrics).await;
+            let _ = connection(stream, peer, service).await;
             drop(slot);
         });
     }
@@ -150,39 +152,24 @@ pub async fn serve(
     let _ = tokio::time::timeout(GRACE, idle).await;
 }
 
-async fn connection(
-    stream: TcpStream,
-    tls: Option<TlsAcceptor>,
-    router: Router,
-    peer: SocketAddr,
-    acceptance: &Acceptance,
-    stopping: watch::Receiver<bool>,
-    metrics: Arc<Metrics>,
-) -> io::Result<()> {
+async fn connection(stream: TcpStream, peer: SocketAddr, service: Service) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    match tls {
-        None => requests(stream, router, peer, acceptance, stopping, metrics).await,
-        Some(tls) => {
-            let shaken = tokio::time::timeout(HEAD_TIME, tls.accept(stream)).await;
-            let shaken = shaken.unwrap_or_else(|elapsed| Err(elapsed.into()));
-            let stream = shaken.inspect_err(|_| metrics.count_refused(Refused::Tls))?;
-            requests(stream, router, peer, acceptance, stopping, metrics).await
-        }
-    }
+    let Some(tls) = service.tls.clone() else { return requests(stream, peer, service).await };
+    let shaken = tokio::time::timeout(HEAD_TIME, tls.accept(stream)).await;
+    let shaken = shaken.unwrap_or_else(|elapsed| Err(elapsed.into()));
+    let stream = shaken.inspect_err(|_| service.metrics.count_refused(Refused::Tls))?;
+    requests(stream, peer, service).await
 }
 
 async fn requests(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
     peer: SocketAddr,
-    acceptance: &Acceptance,
-    mut stopping: watch::Receiver<bool>,
-    metrics: Arc<Metrics>,
+    service: Service,
 ) -> io::Result<()> {
+    let Service { router, acceptance, mut stopping, metrics, .. } = service;
     let stream = WriteDeadline::new(stream, Arc::clone(&metrics));
-    let proxies = acceptance.trusted_proxies.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        let client = client_address(peer.ip(), request.headers(), &proxies);
+        let client = client_address(peer.ip(), request.headers(), &acceptance.trusted_proxies);
         request.extensions_mut().insert(Peer(client));
         let (router, metrics) = (router.clone(), Arc::clone(&metrics));
         async move {

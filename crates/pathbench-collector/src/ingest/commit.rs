@@ -15,18 +15,12 @@ pub(super) struct Commit {
 }
 
 pub(super) struct Committed {
-    /// One for each group, in order.
-    pub(super) groups: Vec<GroupOutcome>,
+    /// For each group, in order, the status of each submission; `None` if the commit failed.
+    pub(super) groups: Vec<Option<Vec<LineStatus>>>,
     pub(super) failure: Option<String>,
     /// Of created results.
     pub(super) summary_bytes: u64,
     pub(super) raw_bytes: u64,
-}
-
-pub(super) enum GroupOutcome {
-    /// One status for each submission, in order.
-    Written(Vec<LineStatus>),
-    Failed,
 }
 
 /// The state of an id in this commit.
@@ -120,7 +114,7 @@ fn slot<'a>(ids: &mut HashMap<Uuid, Id>, new: &mut Vec<&'a Submitted>, submissio
     }
 }
 
-fn outcome(slots: &[Slot], inserted: Result<&[Inserted], &str>) -> GroupOutcome {
+fn outcome(slots: &[Slot], inserted: Result<&[Inserted], &str>) -> Option<Vec<LineStatus>> {
     let status = |slot: &Slot| match (slot, inserted) {
         (Slot::Status(status), _) => Some(*status),
         (_, Err(_)) => None,
@@ -142,11 +136,9 @@ fn outcome(slots: &[Slot], inserted: Result<&[Inserted], &str>) -> GroupOutcome 
             Inserted::Deleted => LineStatus::Deleted,
         }),
     };
-    let statuses: Option<Vec<LineStatus>> = slots.iter().map(status).collect();
-    statuses.map_or(GroupOutcome::Failed, GroupOutcome::Written)
+    slots.iter().map(status).collect()
 }
 
 fn failed(groups: &[SubmissionGroup], problem: String) -> Committed {
-    let groups = groups.iter().map(|_| GroupOutcome::Failed).collect();
-    Committed { groups, failure: Some(problem), summary_bytes: 0, raw_bytes: 0 }
+    Committed { groups: vec![None; groups.len()], failure: Some(problem), summary_bytes: 0, raw_bytes: 0 }
 }

@@ -16,7 +16,6 @@ use pathbench_api::problem::LineStatus;
 use pathbench_program::clock::RealClock;
 use pathbench_record::time::SharedClock;
 use queue::{Queue, Waiting};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -57,26 +56,12 @@ impl Default for WriterOptions {
     }
 }
 
-impl fmt::Debug for WriterOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriterOptions")
-            .field("queue_groups", &self.queue_groups)
-            .field("queue_bytes", &self.queue_bytes)
-            .field("commit_submissions", &self.commit_submissions)
-            .field("commit_bytes", &self.commit_bytes)
-            .field("retry_after", &self.retry_after)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The writer. Dropping it stores what waits, and ends its thread.
-#[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug)]
 struct Shared {
     queue: Queue,
     counters: Counters,
@@ -205,12 +190,11 @@ fn guarded(
     if let Some(problem) = &committed.failure {
         (shared.options.log)(&format!("a commit failed: {problem}"));
     }
-    let outcome = |group: commit::GroupOutcome| match group {
-        commit::GroupOutcome::Written(statuses) => Ok(WrittenGroup { statuses }),
-        commit::GroupOutcome::Failed => Err(NotWritten::Failed {
+    let outcome = |statuses: Option<Vec<LineStatus>>| {
+        statuses.map(|statuses| WrittenGroup { statuses }).ok_or_else(|| NotWritten::Failed {
             problem: committed.failure.clone().unwrap_or_default(),
             retry_after: shared.options.retry_after,
-        }),
+        })
     };
     Some(committed.groups.into_iter().map(outcome).collect())
 }

@@ -27,21 +27,15 @@ pub struct Backup {
     pub segment_bytes: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub enum BackupSource<'a> {
-    Sqlite(&'a Sqlite),
-    Postgres,
-}
-
 /// Writes a backup to a new directory. The database is copied first: all its raw parts are in the segments that are
-/// copied after it.
+/// copied after it. `None`: the database is in PostgreSQL.
 pub fn backup(
-    source: BackupSource<'_>,
+    database: Option<&Sqlite>,
     raw: &dyn RawMaintenance,
     target: &Path,
     now_ms: u64,
 ) -> Result<Backup, MaintenanceError> {
-    let BackupSource::Sqlite(database) = source else { return Err(MaintenanceError::UsePgDump) };
+    let database = database.ok_or(MaintenanceError::UsePgDump)?;
     make_empty(target)?;
     let path = target.join(DATABASE_FILE);
     // Made here with its mode; SQLite accepts an empty file.

@@ -8,7 +8,7 @@ mod check;
 mod erasure;
 mod identity;
 
-pub use backup::{Backup, BackupSource, DATABASE_FILE, RAW_DIRECTORY, backup, restore};
+pub use backup::{Backup, DATABASE_FILE, RAW_DIRECTORY, backup, restore};
 pub use check::{Depth, check};
 pub use erasure::{
     AGENTS_KEPT, Erased, LIVE_KEPT, delete_old_documents, erase_deleted, erase_unreferenced, retain,

@@ -5,7 +5,7 @@ use crate::chart::Chart;
 use crate::columns::Filter;
 use crate::facts::{KINDS, MODES};
 use crate::reader::FilterChoices;
-use crate::reader::query::{date, kind_name, mode_name, of_filter};
+use crate::reader::query::{date, kind_name, mode_name, names_of_filter, of_filter};
 use crate::viewer::{View, Viewer};
 use maud::{Markup, PreEscaped, html};
 use pathbench_record::transport::Transport;
@@ -16,15 +16,9 @@ pub(super) fn words(filter: &Filter) -> Vec<String> {
     if !filter.transports.is_empty() {
         words.push(filter.transports.iter().map(|one| one.name()).collect::<Vec<_>>().join(" or "));
     }
+    words.extend(names_of_filter(filter).map(|(name, value)| format!("{name} {value}")));
     let mut add =
         |name: &str, value: Option<String>| words.extend(value.map(|value| format!("{name} {value}")));
-    add("server", filter.server.clone());
-    add("network", filter.kind.map(|kind| kind_name(kind).to_owned()));
-    add("operator", filter.operator.clone());
-    add("experiment", filter.experiment.clone());
-    add("scenario", filter.scenario.clone());
-    add("mode", filter.mode.map(|mode| mode_name(mode).to_owned()));
-    add("agent", filter.agent.map(|agent| agent.to_string()));
     add("since", filter.since_s.map(date));
     add("until", filter.until_s.map(date));
     add("text", filter.text.clone());
@@ -46,9 +40,6 @@ fn select(name: &str, label: &str, chosen: Option<&str>, options: &[&str]) -> Ma
 
 /// The form; `action` is the address of the page without its query.
 pub(super) fn form(view: View, filter: &Filter, options: &FilterChoices, action: &str) -> Markup {
-    let texts = |all: &[String]| all.to_vec();
-    let (server, operator) = (texts(&options.server), texts(&options.operator));
-    let (experiment, scenario) = (texts(&options.experiment), texts(&options.scenario));
     let choice = |name: &str, label: &str, chosen: &Option<String>, all: &[String]| {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         select(name, label, chosen.as_deref(), &all)
@@ -68,12 +59,12 @@ pub(super) fn form(view: View, filter: &Filter, options: &FilterChoices, action:
                             (transport.name())
                         } }
                     }
-                    (choice("server", "Server", &filter.server, &server))
+                    (choice("server", "Server", &filter.server, &options.server))
                     (select("network", "Network", filter.kind.map(kind_name), &KINDS.map(kind_name)))
-                    (choice("operator", "Operator", &filter.operator, &operator))
+                    (choice("operator", "Operator", &filter.operator, &options.operator))
                     (select("mode", "Mode", filter.mode.map(mode_name), &MODES.map(mode_name)))
-                    (choice("experiment", "Experiment", &filter.experiment, &experiment))
-                    (choice("scenario", "Scenario", &filter.scenario, &scenario))
+                    (choice("experiment", "Experiment", &filter.experiment, &options.experiment))
+                    (choice("scenario", "Scenario", &filter.scenario, &options.scenario))
                     label { "Since" input type="date" name="since" value=[filter.since_s.map(date)]; }
                     label { "Until" input type="date" name="until" value=[filter.until_s.map(date)]; }
                     label { "Text in names"

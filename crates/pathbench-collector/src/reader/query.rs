@@ -146,20 +146,28 @@ pub fn date(at_s: u32) -> String {
     rfc3339_from_unix(at_s.into()).chars().take(10).collect()
 }
 
+/// The names in a filter, as fields of its query string.
+pub fn names_of_filter(filter: &Filter) -> impl Iterator<Item = (&'static str, String)> {
+    let fields = [
+        ("server", filter.server.clone()),
+        ("network", filter.kind.map(|kind| kind_name(kind).to_owned())),
+        ("operator", filter.operator.clone()),
+        ("experiment", filter.experiment.clone()),
+        ("scenario", filter.scenario.clone()),
+        ("mode", filter.mode.map(|mode| mode_name(mode).to_owned())),
+        ("agent", filter.agent.map(|agent| agent.to_string())),
+    ];
+    fields.into_iter().filter_map(|(name, value)| Some((name, value?)))
+}
+
 /// The query string of a filter, without `?`; the same filter has the same string.
 pub fn of_filter(filter: &Filter) -> String {
     let mut fields: Vec<(&str, String)> =
         filter.transports.iter().map(|one| ("transport", one.name().to_owned())).collect();
+    fields.extend(names_of_filter(filter));
     let mut add = |name: &'static str, value: Option<String>| {
         fields.extend(value.map(|value| (name, value)));
     };
-    add("server", filter.server.clone());
-    add("network", filter.kind.map(|kind| kind_name(kind).to_owned()));
-    add("operator", filter.operator.clone());
-    add("experiment", filter.experiment.clone());
-    add("scenario", filter.scenario.clone());
-    add("mode", filter.mode.map(|mode| mode_name(mode).to_owned()));
-    add("agent", filter.agent.map(|agent| agent.to_string()));
     add("since", filter.since_s.map(|at| if at.is_multiple_of(86_400) { date(at) } else { at.to_string() }));
     let is_day_end = |at: u32| at % 86_400 == 86_399;
     add("until", filter.until_s.map(|at| if is_day_end(at) { date(at) } else { at.to_string() }));

@@ -3,7 +3,7 @@
 use crate::support::maintenance_suite::{behaves, belongs_to_one_database, is_in_order, store};
 use crate::support::{MovedClock, contains, random};
 use pathbench_collector::maintenance::{
-    BackupSource, DATABASE_FILE, MaintenanceError, RAW_DIRECTORY, backup, check_pair, pair, restore,
+    DATABASE_FILE, MaintenanceError, RAW_DIRECTORY, backup, check_pair, pair, restore,
 };
 use pathbench_collector::raw::RawMaintenance;
 use pathbench_collector::raw::directory::Directory;
@@ -67,11 +67,11 @@ fn a_backup_of_a_running_collector_is_complete() {
     let target = work.path().join("backup");
     let during = std::thread::scope(|scope| {
         let storing = scope.spawn(|| store(&database, &raw, &clock, 200));
-        let made = backup(BackupSource::Sqlite(&original), &*raw, &target, clock.unix_ms()).unwrap();
+        let made = backup(Some(&original), &*raw, &target, clock.unix_ms()).unwrap();
         assert_eq!(made.segments, 1);
         storing.join().unwrap()
     });
-    let again = backup(BackupSource::Sqlite(&original), &*raw, &target, 0).unwrap_err();
+    let again = backup(Some(&original), &*raw, &target, 0).unwrap_err();
     assert!(matches!(again, MaintenanceError::NotEmpty(_)), "{again}");
 
     let (file, directory) = (work.path().join("restored/db"), work.path().join("restored/raw"));
@@ -100,6 +100,6 @@ fn a_backup_of_a_running_collector_is_complete() {
     assert!(target.join(DATABASE_FILE).exists());
     let refused = restore(&target, &file, &work.path().join("r3")).unwrap_err();
     assert!(matches!(refused, MaintenanceError::NoBackup(_)), "{refused}");
-    let postgres = backup(BackupSource::Postgres, &*raw, &work.path().join("b2"), 0).unwrap_err();
+    let postgres = backup(None, &*raw, &work.path().join("b2"), 0).unwrap_err();
     assert!(postgres.to_string().contains("pg_dump"));
 }
