@@ -230,13 +230,11 @@ fn key(series: &PlotSeries) -> Key {
 
 fn bars_per_row(series: &[PlotSeries], rows: usize) -> Vec<usize> {
     let mut counts = vec![0; rows];
-    for one in series {
-        if let Marks::Bars(bars) = &one.marks {
-            for bar in bars {
-                if let Some(count) = counts.get_mut(bar.row) {
-                    *count += 1;
-                }
-            }
+    let bars =
+        series.iter().flat_map(|one| if let Marks::Bars(bars) = &one.marks { bars.as_slice() } else { &[] });
+    for bar in bars {
+        if let Some(count) = counts.get_mut(bar.row) {
+            *count += 1;
         }
     }
     counts

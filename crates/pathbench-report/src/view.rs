@@ -4,15 +4,16 @@ use crate::list::distinct;
 use crate::pattern::{Figure, Kind, Pattern, bound_mark};
 use crate::quantity::ratio;
 use crate::restoration::{Restoration, restorations};
-use crate::result_set::{Paths, ResultSet};
+use crate::result_set::{LineSource, Paths, ResultSet};
 use crate::run_data::RunData;
 use pathbench_record::direction::Direction;
+use pathbench_record::directory::RunLines;
 use pathbench_record::document::{Distribution, Group, LinkRecord, RunRecord, Variant, Verdict};
 use pathbench_record::summary::order_of_variants;
 use pathbench_record::transport::{Transport, TransportLabel};
 use serde_json::Value;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
 /// Bytes of lines (in their files) of the runs that a view keeps.
@@ -139,6 +140,8 @@ pub(crate) struct View<'a> {
     pub(crate) paths: Paths,
     pub(crate) groups: Vec<GroupView<'a>>,
     kept: RefCell<Kept>,
+    /// The runs of a result in memory.
+    held: HashMap<&'a str, Rc<RunData>>,
 }
 
 impl<'a> View<'a> {
@@ -147,7 +150,7 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn with_paths(set: &'a ResultSet, paths: Paths) -> Self {
-        Self { set, paths, groups: groups(set), kept: RefCell::default() }
+        Self { set, paths, groups: groups(set), kept: RefCell::default(), held: held(&set.lines) }
     }
 
     /// One of each result. They share the path colours.
@@ -158,6 +161,9 @@ impl<'a> View<'a> {
 
     /// The lines of the run. They are read again if many other runs were used since.
     pub(crate) fn data(&self, run: &RunRecord) -> Rc<RunData> {
+        if let Some(data) = self.held.get(run.id.as_str()) {
+            return Rc::clone(data);
+        }
         let mut kept = self.kept.borrow_mut();
         if let Some(data) = kept.get(&run.id) {
             return data;
@@ -255,6 +261,17 @@ impl<'a> View<'a> {
         let recorded = runs.flat_map(|run| &run.directions).map(|one| one.direction);
         recorded.collect::<BTreeSet<Direction>>().into_iter().collect()
     }
+}
+
+fn held(lines: &LineSource) -> HashMap<&str, Rc<RunData>> {
+    let mut runs: HashMap<&str, RunLines> = HashMap::new();
+    let held = &lines.held;
+    held.samples.iter().for_each(|one| runs.entry(&one.run).or_default().samples.push(one.clone()));
+    held.events.iter().for_each(|one| runs.entry(&one.run).or_default().events.push(one.clone()));
+    held.deliveries.iter().for_each(|one| runs.entry(&one.run).or_default().deliveries.push(one.clone()));
+    held.messages.iter().for_each(|one| runs.entry(&one.run).or_default().messages.push(one.clone()));
+    held.links.iter().for_each(|one| runs.entry(&one.run).or_default().links.push(one.clone()));
+    runs.into_iter().map(|(run, lines)| (run, Rc::new(RunData::from_lines(lines)))).collect()
 }
 
 /// Whether the link has its parameters in the variant of `run`.

@@ -116,10 +116,8 @@ impl Scale {
 
     /// Milliseconds of either sign; includes zero.
     pub(crate) fn signed_ms(values: impl Iterator<Item = f64>) -> Self {
-        let (low, high) = values
-            .filter(|value| value.is_finite())
-            .map(|value| value.clamp(-1e9, 1e9))
-            .fold((0.0_f64, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+        let finite = values.filter(|value| value.is_finite()).map(|value| value.clamp(-1e9, 1e9));
+        let (low, high) = finite.fold((0.0_f64, 0.0_f64), |(low, high), one| (low.min(one), high.max(one)));
         let (unit, factor) = time_unit(high.max(-low));
         let steps = Steps::holding(sane((high - low) / factor), 6);
         let (first, last) =

@@ -60,10 +60,7 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
         })
         .collect();
     let (key, sentence) = spread::explained(&spreads, shown.iter().map(|(group, _)| *group)).unzip();
-    let direction = match selection.direction {
-        Some(direction) => format!(", {}", direction.name()),
-        None => String::new(),
-    };
+    let direction = selection.direction.map_or(String::new(), |one| format!(", {}", one.name()));
     Chart {
         legend: legend(view, &shown, &all, selection).into_iter().chain(key).collect(),
         caption: caption(view, selection, &all, grid).into_iter().chain(sentence).collect(),

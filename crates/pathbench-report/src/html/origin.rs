@@ -59,14 +59,9 @@ pub(super) fn scenario(view: &View) -> Markup {
 pub(super) fn hosts(view: &View) -> Markup {
     let document = &view.set.document;
     let is_lab = document.scenario.origin != "command line";
-    let mut rows = vec![(
-        "Ends of the connections",
-        if is_lab {
-            "client and server are network namespaces of this host".to_owned()
-        } else {
-            "this host is the client".to_owned()
-        },
-    )];
+    let of_lab = "client and server are network namespaces of this host";
+    let ends = if is_lab { of_lab } else { "this host is the client" };
+    let mut rows = vec![("Ends of the connections", ends.to_owned())];
     rows.extend(client(document));
     if !is_lab {
         rows.extend(server(document));

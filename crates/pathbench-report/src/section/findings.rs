@@ -111,17 +111,12 @@ pub(crate) fn left_out(view: &View) -> Option<Section> {
     let runs = &view.set.document.runs;
     let (warm_up, invalid): (Vec<&RunRecord>, Vec<&RunRecord>) =
         runs.iter().filter(|run| !run.valid).partition(|run| run.warm_up);
-    let remark = match (warm_up.len() as u32, invalid.len() as u32) {
-        (0, invalid) => {
-            format!("{} not valid: the environment was not as asked for", counted(invalid, "run"))
-        }
-        (warm_up, 0) => format!("{} by request", counted(warm_up, "warm-up run")),
-        (warm_up, invalid) => format!(
-            "{} by request; {} not valid: the environment was not as asked for",
-            counted(warm_up, "warm-up run"),
-            counted(invalid, "run")
-        ),
-    };
+    let (left_out, not_valid) = (counted(warm_up.len(), "warm-up run"), counted(invalid.len(), "run"));
+    let remarks = [
+        (!warm_up.is_empty()).then(|| format!("{left_out} by request")),
+        (!invalid.is_empty()).then(|| format!("{not_valid} not valid: the environment was not as asked for")),
+    ];
+    let remark = remarks.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let warm_up = reasons(&warm_up, Tone::Neutral);
     let findings = reasons(&invalid, Tone::Bad).into_iter().chain(warm_up).collect();
     Section::of_findings("Runs that do not count", remark, findings)

@@ -83,47 +83,34 @@ fn sentence(text: &str) -> String {
 }
 
 fn findings(run: &RunRecord) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    let mut add = |tone, subject: &str, text: String| findings.push(Finding::new(tone, subject, text));
-    for reason in &run.invalid_because {
-        add(Tone::Bad, "Not valid:", reason.clone());
-    }
-    if let Some(error) = &run.error {
-        add(Tone::Bad, "Error:", error.clone());
-    }
+    let bad = |subject: &str, text: &str| Finding::new(Tone::Bad, subject, text);
+    let neutral = |subject: &str, text: String| Finding::new(Tone::Neutral, subject, text);
+    let mut findings: Vec<Finding> = run.invalid_because.iter().map(|one| bad("Not valid:", one)).collect();
+    findings.extend(run.error.iter().map(|error| bad("Error:", error)));
     if run.multipath.requested {
         let total = run.multipath.subflows_total;
         let total = total.map_or(String::new(), |total| format!(" Subflows ever opened: {total}."));
         let (tone, used) = if run.multipath.used { (Tone::Good, "used") } else { (Tone::Bad, "not used") };
-        add(tone, &format!("Multipath {used}:"), sentence(&run.multipath.reason) + &total);
+        let text = sentence(&run.multipath.reason) + &total;
+        findings.push(Finding::new(tone, format!("Multipath {used}:"), text));
     }
-    if let Some(server) = &run.server {
-        add(Tone::Neutral, "Server:", server.clone());
-    }
-    if run.encrypted {
-        add(Tone::Neutral, "Encrypted:", narrative::encryption_of(run));
-    }
-    if let Some(handshake) = run.handshake_ms {
-        add(Tone::Neutral, "Handshake:", duration(handshake));
-    }
-    if let Some(handover) = &run.handover {
-        add(Tone::Neutral, "Handover:", sentence(&narrative::handover(handover)));
-    }
-    for change in &run.touched_by {
-        add(Tone::Bad, "The network changed by itself:", sentence(change));
-    }
-    for note in &run.notes {
-        add(Tone::Neutral, "", note.clone());
-    }
-    for link in run.links.iter().filter(|link| !link.within_tolerance) {
-        add(Tone::Bad, &format!("Link {} out of tolerance:", link.name), link.deviations.join("; "));
-    }
-    for one in &run.diagnoses {
+    findings.extend(run.server.iter().map(|server| neutral("Server:", server.clone())));
+    findings.extend(run.encrypted.then(|| neutral("Encrypted:", narrative::encryption_of(run))));
+    findings.extend(run.handshake_ms.map(|ms| neutral("Handshake:", duration(ms))));
+    findings.extend(run.handover.iter().map(|one| neutral("Handover:", sentence(&narrative::handover(one)))));
+    findings.extend(run.touched_by.iter().map(|one| bad("The network changed by itself:", &sentence(one))));
+    findings.extend(run.notes.iter().map(|note| neutral("", note.clone())));
+    let deviating = run.links.iter().filter(|link| !link.within_tolerance);
+    findings.extend(
+        deviating.map(|one| bad(&format!("Link {} out of tolerance:", one.name), &one.deviations.join("; "))),
+    );
+    findings.extend(run.diagnoses.iter().map(|one| {
         let tone = if diagnosis::is_trouble(one) { Tone::Bad } else { Tone::Neutral };
         let side = if one.side == Side::Server { " (server's data)" } else { "" };
         let remedy = if one.remedy.is_empty() { String::new() } else { format!(" Remedy: {}", one.remedy) };
-        add(tone, &format!("{}{side}:", diagnosis::finding(one)), sentence(&one.because) + &remedy);
-    }
+        let subject = format!("{}{side}:", diagnosis::finding(one));
+        Finding::new(tone, subject, sentence(&one.because) + &remedy)
+    }));
     findings
 }
 

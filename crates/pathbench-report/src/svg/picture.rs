@@ -105,11 +105,8 @@ impl Svg {
     }
 
     fn segments(&mut self, lines: &[[(f64, f64); 2]], stroke: Stroke) {
-        let path: Vec<String> = lines
-            .iter()
-            .map(|[from, to]| [from.0, from.1, to.0, to.1].map(number))
-            .map(|[x1, y1, x2, y2]| format!("M{x1} {y1}L{x2} {y2}"))
-            .collect();
+        let numbers = lines.iter().map(|[from, to]| [from.0, from.1, to.0, to.1].map(number));
+        let path: Vec<String> = numbers.map(|[x1, y1, x2, y2]| format!("M{x1} {y1}L{x2} {y2}")).collect();
         if !path.is_empty() {
             let path = path.concat();
             self.element("path", &format!(" d=\"{path}\" fill=\"none\"{stroke}"), "");

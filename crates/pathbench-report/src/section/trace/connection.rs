@@ -47,7 +47,6 @@ fn facts(connection: &TracedConnection) -> Vec<String> {
         format!("start {}", time(connection.start_s)),
         format!("duration {}", duration_s(connection.duration_s)),
     ];
-    let is_multipath_tcp = connection.transport == "mptcp";
     facts.extend(connection.version.as_ref().map(|version| format!("version {version}")));
     facts.extend(of_both("tokens", connection.client_token.as_ref(), connection.server_token.as_ref()));
     let handshake = match connection.handshake {
@@ -59,13 +58,11 @@ fn facts(connection: &TracedConnection) -> Vec<String> {
         HandshakeEvidence::Missing => "began before the capture",
     };
     facts.push(handshake.to_owned());
-    if is_multipath_tcp {
-        facts.extend(connection.checksums.map(|on| {
-            let verified = connection.checksums_verified.filter(|_| on);
-            let verified = verified.map_or(String::new(), |count| format!(", {count} mappings verified"));
-            format!("DSS checksums {}{verified}", if on { "on" } else { "off" })
-        }));
-    }
+    facts.extend(connection.checksums.filter(|_| connection.transport == "mptcp").map(|on| {
+        let verified = connection.checksums_verified.filter(|_| on);
+        let verified = verified.map_or(String::new(), |count| format!(", {count} mappings verified"));
+        format!("DSS checksums {}{verified}", if on { "on" } else { "off" })
+    }));
     facts.extend(connection.quic.iter().flat_map(quic::facts));
     facts
 }
