@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 usage or bad input; 3 server unreachable; \
 4 server refused; 5 an expectation of the scenario did not hold; 6 a requested multipath transport fell back or \
-used one path only; 7 this host lacks a feature or privilege; 130 stopped at once by a second signal; 141 standard \
+used one path only; 7 this host lacks a feature or privilege; 8 a condition of report --fail-if holds; 130 stopped at once by a second signal; 141 standard \
 output was closed (a broken pipe).";
 
 #[derive(Debug, Parser)]
