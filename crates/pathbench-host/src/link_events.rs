@@ -101,7 +101,9 @@ impl LinkEventStream {
                 events.push(LinkEvent { index: 0, name: None, change: LinkChange::Overrun });
             }
         })?;
-        events.iter().for_each(|event| tracing::info!(?event, "link event"));
+        for event in &events {
+            tracing::info!(?event, "link event");
+        }
         Ok(events)
     }
 }

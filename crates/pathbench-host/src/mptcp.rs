@@ -358,7 +358,9 @@ impl EventStream {
                 events.push(MptcpEvent { kind: EventKind::Overrun, ..MptcpEvent::default() });
             }
         })?;
-        events.iter().for_each(|event| tracing::info!(?event, "MPTCP event"));
+        for event in &events {
+            tracing::info!(?event, "MPTCP event");
+        }
         Ok(events)
     }
 }
