@@ -165,7 +165,9 @@ impl Group {
         let mut values = vec![vec![BucketHistogram::default(); series.len()]; members.members.len()];
         scene.columns.for_each_member(&scene.selection, &members, |row, member| {
             for (values, columns) in values[member].iter_mut().zip(series) {
-                columns.iter().for_each(|column| values.add(column[row]));
+                for column in columns {
+                    values.add(column[row]);
+                }
             }
         });
         members.members.iter().zip(values).map(|(member, values)| Self::new(&member.name, values)).collect()
