@@ -67,15 +67,6 @@ impl Chart {
         Self { name: meta.name, n, plot, table, data: None }
     }
 
-    /// Of a chart whose values are counted several times.
-    pub(super) fn set_n(&mut self, n: u64) {
-        let words = |n| format!("n = {} ", grouped(n));
-        if let Some(caption) = self.plot.caption.first_mut() {
-            *caption = caption.replacen(&words(self.n), &words(n), 1);
-        }
-        self.n = n;
-    }
-
     pub(super) fn with_data(self, data: DataTable) -> Self {
         Self { data: Some(data), ..self }
     }

@@ -54,7 +54,7 @@ pub(super) fn reasons(scene: &Scene, meta: Meta) -> Chart {
     counts(
         meta.caption(caption).x("handovers").counting("handovers"),
         "Reason",
-        all,
+        (all, all),
         if all > 0 { &rows } else { &[] },
     )
 }

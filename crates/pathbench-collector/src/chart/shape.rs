@@ -165,7 +165,9 @@ impl Group {
         let mut values = vec![vec![BucketHistogram::default(); series.len()]; members.members.len()];
         scene.columns.for_each_member(&scene.selection, &members, |row, member| {
             for (values, columns) in values[member].iter_mut().zip(series) {
-                columns.iter().for_each(|column| values.add(column[row]));
+                for column in columns {
+                    values.add(column[row]);
+                }
             }
         });
         members.members.iter().zip(values).map(|(member, values)| Self::new(&member.name, values)).collect()
@@ -254,8 +256,8 @@ pub(super) fn course(
     Chart::new(meta, n, Plot { axes, series: drawn, ..Plot::default() }, table)
 }
 
-/// Counts of what the chart counts, by name, as bars with their part of `all`.
-pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, u64)]) -> Chart {
+/// Counts by name, as bars with their part of `all`; the chart is of `n` items.
+pub(super) fn counts(meta: Meta, what: &str, (n, all): (u64, u64), rows: &[(String, String, u64)]) -> Chart {
     let mut table =
         DataTable::new([("name", what), (meta.noun, &capitalised(meta.noun)), ("part", "Part of all")]);
     let most = rows.iter().map(|(_, _, count)| *count).max().filter(|most| *most > 0);
@@ -275,7 +277,6 @@ pub(super) fn counts(meta: Meta, what: &str, all: u64, rows: &[(String, String, 
     let axes = most.map(|most| (Axis::Count(most as f64), Axis::Rows(names)));
     let marks = Marks::Bars(rows.iter().enumerate().map(bar).collect());
     let series = vec![PlotSeries { name: String::new(), hue: Hue::Number(0), is_dashed: false, marks }];
-    let n = rows.iter().map(|(_, _, count)| count).sum();
     Chart::new(meta, n, Plot { axes, series, ..Plot::default() }, table)
 }
 

@@ -46,10 +46,8 @@ pub(super) fn reachability(scene: &Scene, meta: Meta) -> Chart {
     let rows = if dual > 0 { &rows[..] } else { &[] };
     let words = "As in section III of the MultipathTester paper: results that tried QUIC over both IP versions; one port \
                  that answers is enough.";
-    let mut chart = counts(meta.caption(words).x("results").counting("results"), "Outcome", dual, rows);
     // The rows overlap: their sum is no number of results.
-    chart.set_n(dual);
-    chart
+    counts(meta.caption(words).x("results").counting("results"), "Outcome", (dual, dual), rows)
 }
 
 pub(super) fn completion(scene: &Scene, meta: Meta) -> Chart {

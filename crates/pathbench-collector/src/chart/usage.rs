@@ -14,7 +14,7 @@ pub(super) fn totals(scene: &Scene, meta: Meta) -> Chart {
         members.members.iter().map(|one| (one.name.clone(), String::new(), one.results)).collect();
     let caption = "As in section II-C of the MultipathTester paper. Stable: pathbench test; mobile: pathbench roam. \
                    Networks: distinct /24 and /48 prefixes of clients in public results.";
-    let mut chart = counts(meta.caption(caption).x("results").counting("results"), "Mode", all, &rows);
+    let mut chart = counts(meta.caption(caption).x("results").counting("results"), "Mode", (all, all), &rows);
     let (agents, networks) = scene.columns.distinct(&scene.selection);
     let distinct = |dimension| scene.columns.distinct_values(&scene.selection, dimension);
     let mut table = DataTable::new([("name", ""), ("count", "Number"), ("part", "Part of all results")]);
@@ -70,5 +70,7 @@ pub(super) fn counts_by(scene: &Scene, meta: Meta, dimension: Dimension) -> Char
         Dimension::Server => meta,
         _ => meta.caption("A result with several networks counts in each."),
     };
-    counts(meta.x("results").counting("results"), dimension.name(), scene.selection.len() as u64, &rows)
+    let n = rows.iter().map(|(_, _, count)| count).sum();
+    let meta = meta.x("results").counting("results");
+    counts(meta, dimension.name(), (n, scene.selection.len() as u64), &rows)
 }

@@ -15,7 +15,7 @@ use crate::log::Log;
 use crate::maintenance::{self, Erased, MaintenanceError};
 use crate::memory::MemoryBudget;
 use crate::raw::{RawMaintenance, RawStore};
-use crate::reader::{self, Followed, ResultReader};
+use crate::reader::{self, ResultReader};
 use crate::store::{Database, DatabaseMaintenance};
 use pathbench_program::exit::Failure;
 use pathbench_program::{output, signals};
@@ -110,8 +110,8 @@ fn follow(app: &Arc<App>) -> io::Result<Sender<()>> {
         reader::follow(reader.database.as_ref(), &reader.columns, &stopped, |followed| {
             let Some(app) = app.upgrade() else { return };
             match followed {
-                Followed::Applied(_) => app.is_loaded.store(true, Ordering::SeqCst),
-                Followed::Failed(error) => {
+                Ok(_) => app.is_loaded.store(true, Ordering::SeqCst),
+                Err(error) => {
                     app.metrics.count_follow_error();
                     app.log.error("follow", json!({ "error": error.to_string() }));
                 }

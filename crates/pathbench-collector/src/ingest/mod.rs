@@ -25,9 +25,6 @@ use tokio::sync::oneshot;
 /// The answer to one group, when it is stored durably or failed: for `await`, or `blocking_recv` on a thread.
 pub type Answer = oneshot::Receiver<Result<WrittenGroup, NotWritten>>;
 
-/// Takes one line for the log.
-pub type WriterLog = Arc<dyn Fn(&str) + Send + Sync>;
-
 #[derive(Clone)]
 pub struct WriterOptions {
     /// Groups and bytes that may wait; more are answered with [`NotWritten::Busy`].
@@ -37,7 +34,8 @@ pub struct WriterOptions {
     pub commit_submissions: usize,
     pub commit_bytes: usize,
     pub retry_after: Duration,
-    pub log: WriterLog,
+    /// Takes one line for the log.
+    pub log: Arc<dyn Fn(&str) + Send + Sync>,
     /// For the durations of commits.
     pub clock: SharedClock,
 }

@@ -17,11 +17,9 @@ pub(super) fn words(filter: &Filter) -> Vec<String> {
         words.push(filter.transports.iter().map(|one| one.name()).collect::<Vec<_>>().join(" or "));
     }
     words.extend(names_of_filter(filter).map(|(name, value)| format!("{name} {value}")));
-    let mut add =
-        |name: &str, value: Option<String>| words.extend(value.map(|value| format!("{name} {value}")));
-    add("since", filter.since_s.map(date));
-    add("until", filter.until_s.map(date));
-    add("text", filter.text.clone());
+    words.extend(filter.since_s.map(|since_s| format!("since {}", date(since_s))));
+    words.extend(filter.until_s.map(|until_s| format!("until {}", date(until_s))));
+    words.extend(filter.text.as_ref().map(|text| format!("text {text}")));
     words
 }
 

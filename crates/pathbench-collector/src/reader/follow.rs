@@ -12,14 +12,6 @@ const BATCH: usize = 2_000;
 /// Interval of queries without changes, and after an error.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The state of the columns after a query, for logs and metrics.
-#[derive(Debug)]
-pub enum Followed {
-    /// Number of changes that were applied.
-    Applied(usize),
-    Failed(StoreError),
-}
-
 /// Applies all changes that the database has; returns their number.
 pub fn load(database: &dyn Database, columns: &RwLock<Columns>) -> Result<usize, StoreError> {
     let mut applied = 0;
@@ -34,15 +26,16 @@ pub fn load(database: &dyn Database, columns: &RwLock<Columns>) -> Result<usize,
     }
 }
 
-/// Applies changes until `stop` is closed or gets a message. It blocks: give it a thread.
+/// Applies changes until `stop` is closed or gets a message; `report` gets the result of each query. It blocks: give it
+/// a thread.
 pub fn follow(
     database: &dyn Database,
     columns: &RwLock<Columns>,
     stop: &Receiver<()>,
-    mut report: impl FnMut(Followed),
+    mut report: impl FnMut(Result<usize, StoreError>),
 ) {
     loop {
-        report(load(database, columns).map_or_else(Followed::Failed, Followed::Applied));
+        report(load(database, columns));
         if stop.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
             return;
         }

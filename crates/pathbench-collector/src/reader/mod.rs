@@ -14,7 +14,7 @@ mod results;
 pub mod rows;
 pub mod unpacked;
 
-pub use follow::{Followed, follow, load};
+pub use follow::{follow, load};
 pub use results::{FilterChoices, ResultPage, ResultReader};
 
 use axum::Router;

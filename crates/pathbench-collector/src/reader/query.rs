@@ -165,13 +165,10 @@ pub fn of_filter(filter: &Filter) -> String {
     let mut fields: Vec<(&str, String)> =
         filter.transports.iter().map(|one| ("transport", one.name().to_owned())).collect();
     fields.extend(names_of_filter(filter));
-    let mut add = |name: &'static str, value: Option<String>| {
-        fields.extend(value.map(|value| (name, value)));
-    };
-    add("since", filter.since_s.map(|at| if at.is_multiple_of(86_400) { date(at) } else { at.to_string() }));
-    let is_day_end = |at: u32| at % 86_400 == 86_399;
-    add("until", filter.until_s.map(|at| if is_day_end(at) { date(at) } else { at.to_string() }));
-    add("q", filter.text.clone());
+    let end = |at: u32, of_day: u32| if at % 86_400 == of_day { date(at) } else { at.to_string() };
+    fields.extend(filter.since_s.map(|at| ("since", end(at, 0))));
+    fields.extend(filter.until_s.map(|at| ("until", end(at, 86_399))));
+    fields.extend(filter.text.clone().map(|text| ("q", text)));
     let fields: Vec<String> =
         fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     fields.join("&")
