@@ -238,7 +238,6 @@ fn key_of(line: &str) -> String {
 
 /// The corrected line and its fault, if both are clear.
 fn guess_fault(line: &str, text: &str) -> Option<(String, Fault)> {
-    let fault = |problem: String, remedy: String| (problem, remedy);
     let code = line.split('#').next().unwrap_or(line).trim();
     let Some((key, value)) = code.split_once('=') else {
         let name = code.strip_prefix('[')?.trim_matches(['[', ']']);
@@ -250,27 +249,27 @@ fn guess_fault(line: &str, text: &str) -> Option<(String, Fault)> {
         if LISTS.contains(&name) && code != list && text.contains(&list) {
             return Some((
                 list.clone(),
-                fault(format!("there are several {list}"), format!("write {list} here too")),
+                (format!("there are several {list}"), format!("write {list} here too")),
             ));
         }
         let closed = if code.starts_with("[[") { list } else { format!("[{name}]") };
         let problem = "the heading has no closing bracket".to_owned();
-        return (code != closed).then(|| (closed.clone(), fault(problem, format!("write {closed}"))));
+        return (code != closed).then(|| (closed.clone(), (problem, format!("write {closed}"))));
     };
     let (key, value) = (key.trim(), value.trim());
     let bare = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if !key.is_empty() && !key.contains(['"', '\'']) && !key.chars().all(bare) {
         let remedy = format!("write it as \"{key}\"");
-        return Some((format!("\"{key}\" = {value}"), fault("the key needs quotes".to_owned(), remedy)));
+        return Some((format!("\"{key}\" = {value}"), ("the key needs quotes".to_owned(), remedy)));
     }
     let is_word = |c: char| c.is_ascii_alphanumeric() || "._:/%+-".contains(c);
     if value.is_empty() {
         let remedy = "give it one, or remove the key".to_owned();
-        return Some((String::new(), fault("the key has no value".to_owned(), remedy)));
+        return Some((String::new(), ("the key has no value".to_owned(), remedy)));
     }
     if !value.chars().all(is_word) || DeValue::parse(value).is_ok() {
         return None;
     }
     let remedy = format!("write it as \"{value}\"");
-    Some((format!("{key} = \"{value}\""), fault(format!("`{value}` has no quotes"), remedy)))
+    Some((format!("{key} = \"{value}\""), (format!("`{value}` has no quotes"), remedy)))
 }

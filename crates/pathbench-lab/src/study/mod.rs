@@ -159,11 +159,9 @@ impl Study<'_> {
         };
         let run = run::RunExecution {
             assignment,
-            repetition: scheduled.repetition,
             options,
             emulation: &emulation,
             lateness_tolerance: plan.lateness_tolerance,
-            clock,
         };
         Ok(run.conduct(&self.listener)?)
     }

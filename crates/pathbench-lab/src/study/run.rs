@@ -14,12 +14,11 @@ use pathbench_host::counters::KernelCounters;
 use pathbench_record::document::RunLink;
 use pathbench_record::end::EndRecord;
 use pathbench_record::sample::Side;
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::ClientOutcome;
 use pathbench_transport::CertificateFingerprint;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -32,11 +31,9 @@ const STOP_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) struct RunExecution<'a> {
     pub(super) assignment: RunAssignment<'a>,
-    pub(super) repetition: u32,
     pub(super) options: &'a StudyOptions,
     pub(super) emulation: &'a Emulation,
     pub(super) lateness_tolerance: Duration,
-    pub(super) clock: &'a Arc<dyn Clock>,
 }
 
 struct Serving {
@@ -72,8 +69,9 @@ impl LiveEvents<'_, '_> {
         if notifications.is_empty() && executed.is_none() {
             return;
         }
-        let RunExecution { assignment, repetition, .. } = self.run;
-        let evidence = Evidence::new(assignment.id.clone(), self.setting, assignment.label, *repetition);
+        let RunExecution { assignment, emulation, .. } = self.run;
+        let repetition = emulation.repetition;
+        let evidence = Evidence::new(assignment.id.clone(), self.setting, assignment.label, repetition);
         let (executed_now, seen) = (executed.iter().cloned().collect(), notifications.clone());
         let evidence = Evidence { executed: executed_now, notifications: seen, ..evidence };
         let events = LinesSoFar::from_evidence(&evidence, origin).events;
@@ -119,7 +117,7 @@ impl RunExecution<'_> {
 
     fn failed_run(&self, error: &EnvironmentError, links: Vec<RunLink>) -> ConductedRun {
         let failure = Some(error.to_string());
-        let traffic = Traffic { failure, ended: self.clock.now(), ..Traffic::default() };
+        let traffic = Traffic { failure, ended: self.emulation.clock.now(), ..Traffic::default() };
         let setting = self.assignment.setting();
         let evidence = self.evidence(&setting, traffic, links, Vec::new());
         ConductedRun { assembled: assemble(&evidence), link_samples: Vec::new(), origin: evidence.origin() }
@@ -139,7 +137,7 @@ impl RunExecution<'_> {
         listener.notify(|observer| observer.on_connecting(&self.assignment.id, &setting.paths));
         let server = self.start_server(environment)?;
         let kernels = environment.nodes().iter().map(KernelEvents::open).collect::<Result<_, _>>()?;
-        let watch = KernelWatch::start(kernels, self.clock);
+        let watch = KernelWatch::start(kernels, &self.emulation.clock);
         let before = self.read_counters(environment)?;
         let routers = environment.routers()?;
         environment.restart_links(self.plan().run.packet_sizes)?;
@@ -185,7 +183,7 @@ impl RunExecution<'_> {
             invalid_because: invalid_because.collect(),
             links,
             executed,
-            ..Evidence::new(id.clone(), setting, label, self.repetition)
+            ..Evidence::new(id.clone(), setting, label, self.emulation.repetition)
         };
         let Some(outcome) = outcome else { return evidence };
         Evidence {
@@ -219,7 +217,7 @@ impl RunExecution<'_> {
         if let Err(error) = self.follow(environment, server, &mut traffic, live) {
             traffic.failure = Some(error.to_string());
         }
-        traffic.ended = self.clock.now();
+        traffic.ended = self.emulation.clock.now();
         traffic
     }
 
@@ -241,9 +239,9 @@ impl RunExecution<'_> {
         let mut due: Option<Timestamp> = None;
         let mut pending = self.plan().events.iter();
         let mut next = pending.next();
-        let begun = self.clock.now();
+        let begun = self.emulation.clock.now();
         while traffic.outcome.is_none() && traffic.failure.is_none() {
-            let now = self.clock.now();
+            let now = self.emulation.clock.now();
             if self.options.stop.load(Ordering::Relaxed) {
                 traffic.failure = Some(STOPPED_BY_USER.to_owned());
             } else if longest.is_some_and(|longest| now.duration_since(begun) > longest + CONNECT_TIMEOUT) {
@@ -284,13 +282,13 @@ impl RunExecution<'_> {
         traffic: &mut Traffic,
         live: &LiveEvents<'_, '_>,
     ) {
-        self.clock.sleep_until(due);
+        self.emulation.clock.sleep_until(due);
         let path = self.plan().topology.path_of(&event.link);
         match environment.apply(event) {
             Ok(detail) => {
                 let executed = ExecutedEvent {
                     due,
-                    at: self.clock.now(),
+                    at: self.emulation.clock.now(),
                     node: event.node.clone(),
                     link: path.to_owned(),
                     kind: event.action.name().into(),
@@ -309,11 +307,8 @@ impl RunExecution<'_> {
         environment: &Environment,
     ) -> Result<BTreeMap<Side, KernelCounters>, EnvironmentError> {
         let run = &self.plan().run;
-        let mut counters = BTreeMap::new();
-        for (side, host) in [(Side::Client, &run.client), (Side::Server, &run.server)] {
-            counters.insert(side, environment.node(host)?.mib()?);
-        }
-        Ok(counters)
+        let counters = |host| environment.node(host)?.mib();
+        Ok(BTreeMap::from([(Side::Client, counters(&run.client)?), (Side::Server, counters(&run.server)?)]))
     }
 
     /// The server's record, as received by the client over the connection, else requested from the server.

@@ -171,26 +171,23 @@ pub struct QuicPlan {
     pub qlog: bool,
 }
 
+/// An absent duration has no field.
 mod optional_milliseconds {
     use pathbench_record::units::milliseconds;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde::{Deserializer, Serializer};
     use std::time::Duration;
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(transparent)]
-    struct Milliseconds(#[serde(with = "milliseconds")] Duration);
 
     #[allow(clippy::ref_option, reason = "serde calls it with a reference to the field")]
     pub(super) fn serialize<S: Serializer>(
         value: &Option<Duration>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        value.map(Milliseconds).serialize(serializer)
+        milliseconds::serialize(&value.unwrap_or_default(), serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {
-        Ok(Option::<Milliseconds>::deserialize(deserializer)?.map(|Milliseconds(duration)| duration))
+        milliseconds::deserialize(deserializer).map(Some)
     }
 }
