@@ -272,7 +272,7 @@ mod tests {
 
     fn sample(t_ms: f64, path: &str, bytes_received: u64) -> Sample {
         let address = ([10, 0, 0, 1], 1).into();
-        let figures = PathFigures { bytes_received, ..PathFigures::between(address, address) };
+        let figures = PathFigures { bytes_received, ..PathFigures::new(address, address) };
         pathbench_testkit::sample(t_ms, Side::Server, path, figures)
     }
 

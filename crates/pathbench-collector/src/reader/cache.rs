@@ -55,7 +55,8 @@ mod tests {
     #[test]
     fn the_least_recently_used_entry_goes_and_old_ones_expire() {
         let cache = Cache::new(2);
-        let (at, age) = (|seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000), Duration::from_secs(5));
+        let (at, age) =
+            (|seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000), Duration::from_secs(5));
         cache.put("a", at(0), Arc::new(1));
         cache.put("b", at(1), Arc::new(2));
         assert_eq!(cache.get(&"a", at(1), age).as_deref(), Some(&1));

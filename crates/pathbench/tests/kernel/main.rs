@@ -7,6 +7,7 @@ mod check_server;
 mod command_line;
 mod compare;
 mod crash;
+mod diagnostics;
 mod features;
 mod inside;
 mod lab_keep;
