@@ -21,7 +21,7 @@ use axum::Router;
 use axum::routing::get;
 use std::sync::Arc;
 
-/// The read-only API. Requests carry a [`View`] in their extensions.
+/// The read-only API. Requests carry a [`crate::viewer::View`] in their extensions.
 pub fn routes() -> Router<Arc<ResultReader>> {
     Router::new()
         .route("/v1/results", get(api::results))

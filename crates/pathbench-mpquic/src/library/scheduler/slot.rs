@@ -143,7 +143,7 @@ impl Slot {
         self.resumed.is_some_and(|at| now.saturating_duration_since(at) < timeout * RECOVERY_TIMEOUTS)
     }
 
-    /// When the path will be [`Slot::stalled`] if nothing is acknowledged.
+    /// When the path will be [`Slot::is_stalled`] if nothing is acknowledged.
     pub(super) fn stalled_at(&self) -> Option<Instant> {
         let timeout = self.seen.retransmission_timeout()?;
         (self.data_in_flight_bytes > 0).then_some(self.progress? + timeout)
