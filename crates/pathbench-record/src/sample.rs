@@ -1,6 +1,6 @@
 //! One line of `samples.jsonl`: the transport's state of a path at one time.
 
-use crate::directory::Fields;
+use crate::directory::{Fields, text_fields};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::net::SocketAddr;
@@ -25,6 +25,8 @@ pub enum PathState {
     /// Closed (QUIC: abandoned by either end), with its last figures.
     Closed,
 }
+
+text_fields!(Side, PathState);
 
 /// Declares [`PathFigures`], and beside it [`FlatSample`] with the same fields.
 macro_rules! path_figures {

@@ -48,4 +48,4 @@ pub use trace::{read_sequences, read_trace, write_sequences, write_trace};
 pub use writer::{
     CreateError, ResultWriter, Resumed, create_empty, create_new_beside, default_directory_name,
 };
-pub(crate) use written::Fields;
+pub(crate) use written::{Field, Fields, text_fields};

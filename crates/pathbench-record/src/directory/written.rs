@@ -2,10 +2,8 @@
 //! They are read in a fraction of the time of `serde_json`, which reads all other lines and words their errors.
 
 use crate::direction::Direction;
-use crate::sample::{PathState, Side};
-use serde::Deserialize;
-use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use std::net::SocketAddr;
 
 /// The fields of a line from left to right.
@@ -53,6 +51,13 @@ impl<'a> Fields<'a> {
         let length = rest.iter().position(|&byte| matches!(byte, b'"' | b'\\' | ..b' '))?;
         self.rest = rest[length..].strip_prefix(b"\"")?;
         std::str::from_utf8(&rest[..length]).ok()
+    }
+
+    /// A value that is written as a text.
+    #[inline]
+    pub(crate) fn text_value<T: DeserializeOwned>(&mut self) -> Option<T> {
+        let text: StrDeserializer<Error> = self.text()?.into_deserializer();
+        T::deserialize(text).ok()
     }
 
     /// Digits without a leading zero, as JSON demands of the integer part of a number.
@@ -132,19 +137,19 @@ impl Field for bool {
     }
 }
 
-macro_rules! texts {
+macro_rules! text_fields {
     ($($type:ty),*) => {
-        $(impl Field for $type {
+        $(impl $crate::directory::Field for $type {
             #[inline]
-            fn value(fields: &mut Fields) -> Option<Self> {
-                let text: StrDeserializer<Error> = fields.text()?.into_deserializer();
-                Self::deserialize(text).ok()
+            fn value(fields: &mut $crate::directory::Fields) -> Option<Self> {
+                fields.text_value()
             }
         })*
     };
 }
+pub(crate) use text_fields;
 
-texts!(String, SocketAddr, Side, PathState, Direction);
+text_fields!(String, SocketAddr, Direction);
 
 #[cfg(test)]
 mod tests {

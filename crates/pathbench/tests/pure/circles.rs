@@ -1,5 +1,6 @@
 //! The modules of a crate use each other without circles, so that each can be understood and changed with those below it.
-//! A child that uses its parent's items, whose parent uses the child's, is a circle, too; `mod` and re-exports are no use.
+//! A child that uses its parent's items, whose parent uses the child's, is a circle, too. `mod` and re-exports are no use;
+//! who uses a re-exported item uses the module that has it.
 
 use crate::sources::{Source, is_for_tests, sources};
 use proc_macro2::{TokenStream, TokenTree};
@@ -8,6 +9,9 @@ use syn::visit::{self, Visit};
 
 /// Module → the modules that it uses, by their paths in the crate.
 type Uses = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
+
+/// Module and name of a re-export → the path of the item, perhaps another re-export.
+type Exports = BTreeMap<(Vec<String>, String), Vec<String>>;
 
 #[test]
 fn modules_use_each_other_without_circles() {
@@ -35,29 +39,38 @@ fn arrows_are_found_in_uses_paths_and_macros() {
     let sources = [
         source(
             &["a"],
-            "pub use b::B; mod b; use crate::c::{d::D, E}; #[cfg(test)] mod tests { use crate::f::F; }",
+            "pub use b::B; mod b; use crate::c::{d::D, E, G}; #[cfg(test)] mod tests { use crate::f::F; }",
         ),
         source(&["a", "b"], "fn b() { super::f(crate::c::E); }"),
-        source(&["c"], "fn c() -> String { format!(\"{}\", crate::a::b::N) }"),
-        source(&["c", "d"], ""),
-        source(&["f"], ""),
+        source(
+            &["c"],
+            "pub(crate) use crate::f::F as G; fn c() -> String { format!(\"{}\", crate::a::b::N) }",
+        ),
+        source(&["c", "d"], "use crate::a::B;"),
+        source(&["f"], "pub use crate::c::G; use G as H;"),
     ];
     let found: Vec<String> = uses(&sources)
         .iter()
         .flat_map(|(from, all)| all.iter().map(move |to| format!("{} {}", from.join("::"), to.join("::"))))
         .collect();
-    assert_eq!(found, ["a c", "a c::d", "a::b a", "a::b c", "c a::b"]);
-    assert_eq!(circles(&uses(&sources)).len(), 4, "a, a::b, c");
+    assert_eq!(found, ["a c", "a c::d", "a f", "a::b a", "a::b c", "c a::b", "c::d a::b"]);
+    assert_eq!(circles(&uses(&sources)).len(), 6, "a, a::b, c, c::d");
 }
 
 fn uses(sources: &[Source]) -> Uses {
     let modules: BTreeSet<Vec<String>> = sources.iter().map(|source| source.module.clone()).collect();
+    let mut exports = Exports::new();
+    let arrows = |source: &Source, exports: &Exports| {
+        let mut arrows = Arrows::new(&modules, exports, &source.module);
+        arrows.visit_file(&source.syntax);
+        (arrows.found, arrows.exported)
+    };
+    for source in sources {
+        exports.extend(arrows(source, &Exports::new()).1);
+    }
     let mut uses = Uses::new();
     for source in sources {
-        let mut arrows =
-            Arrows { modules: &modules, module: &source.module, depth: 0, found: BTreeSet::new() };
-        arrows.visit_file(&source.syntax);
-        uses.entry(source.module.clone()).or_default().extend(arrows.found);
+        uses.entry(source.module.clone()).or_default().extend(arrows(source, &exports).0);
     }
     uses
 }
@@ -86,14 +99,21 @@ fn circles(uses: &Uses) -> Vec<String> {
 
 struct Arrows<'a> {
     modules: &'a BTreeSet<Vec<String>>,
+    exports: &'a Exports,
     module: &'a [String],
     /// Of inline modules.
     depth: usize,
     found: BTreeSet<Vec<String>>,
+    exported: Exports,
 }
 
-impl Arrows<'_> {
-    fn add(&mut self, path: &[String]) {
+impl<'a> Arrows<'a> {
+    fn new(modules: &'a BTreeSet<Vec<String>>, exports: &'a Exports, module: &'a [String]) -> Self {
+        Self { modules, exports, module, depth: 0, found: BTreeSet::new(), exported: Exports::new() }
+    }
+
+    /// The module of a path, and the rest of the path; `None` for other crates and imported names.
+    fn resolve<'p>(&self, path: &'p [String]) -> Option<(Vec<String>, &'p [String])> {
         let mut path = path;
         let mut whole: Vec<String> = match path.first().map(String::as_str) {
             Some("crate") => Vec::new(),
@@ -108,37 +128,65 @@ impl Arrows<'_> {
             Some(name) => {
                 let child: Vec<String> = self.module.iter().cloned().chain([name.to_owned()]).collect();
                 if !self.modules.contains(&child) {
-                    return;
+                    return None;
                 }
                 path = &path[1..];
                 child
             }
-            None => return,
+            None => return None,
         };
         if matches!(path.first().map(String::as_str), Some("crate" | "self" | "super")) {
             path = &path[1..];
         }
-        for name in path {
+        while let Some((name, rest)) = path.split_first() {
             whole.push(name.clone());
             if !self.modules.contains(&whole) {
                 whole.pop();
                 break;
             }
+            path = rest;
         }
-        if whole != self.module {
-            self.found.insert(whole);
+        Some((whole, path))
+    }
+
+    fn add(&mut self, path: &[String]) {
+        let Some((mut module, mut rest)) = self.resolve(path) else { return };
+        while let Some(item) = rest.first().and_then(|name| self.exports.get(&(module.clone(), name.clone())))
+        {
+            let depth = (1..=item.len()).rev().find(|depth| self.modules.contains(&item[..*depth]));
+            let (home, name) = item.split_at(depth.unwrap_or(0));
+            (module, rest) = (home.to_vec(), name);
+        }
+        if module != self.module {
+            self.found.insert(module);
         }
     }
 
-    fn add_tree(&mut self, prefix: &[String], tree: &syn::UseTree) {
+    fn add_export(&mut self, path: &[String], name: &str) {
+        if let Some((module, rest)) = self.resolve(path) {
+            let item = module.iter().chain(rest).cloned().collect();
+            self.exported.insert((self.module.to_vec(), name.to_owned()), item);
+        }
+    }
+
+    fn add_tree(&mut self, prefix: &[String], tree: &syn::UseTree, is_export: bool) {
         let with = |name: &syn::Ident| prefix.iter().cloned().chain([name.to_string()]).collect::<Vec<_>>();
         match tree {
-            syn::UseTree::Path(path) => self.add_tree(&with(&path.ident), &path.tree),
+            syn::UseTree::Path(path) => self.add_tree(&with(&path.ident), &path.tree, is_export),
+            syn::UseTree::Name(name) if is_export => {
+                self.add_export(&with(&name.ident), &name.ident.to_string())
+            }
+            syn::UseTree::Rename(name) if is_export => {
+                self.add_export(&with(&name.ident), &name.rename.to_string());
+            }
             syn::UseTree::Name(name) if name.ident == "self" => self.add(prefix),
             syn::UseTree::Name(name) => self.add(&with(&name.ident)),
             syn::UseTree::Rename(name) => self.add(&with(&name.ident)),
+            syn::UseTree::Glob(_) if is_export => {}
             syn::UseTree::Glob(_) => self.add(prefix),
-            syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.add_tree(prefix, tree)),
+            syn::UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| self.add_tree(prefix, tree, is_export));
+            }
         }
     }
 
@@ -199,9 +247,7 @@ impl<'a> Visit<'a> for Arrows<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
-        if matches!(item.vis, syn::Visibility::Inherited) {
-            self.add_tree(&[], &item.tree);
-        }
+        self.add_tree(&[], &item.tree, !matches!(item.vis, syn::Visibility::Inherited));
     }
 
     // `pub(in crate::…)` uses nothing.
