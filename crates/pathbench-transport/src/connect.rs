@@ -14,7 +14,7 @@ use socket2::{Domain, SockAddr};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use tracing::{info, info_span};
+use tracing::{debug, info, info_span};
 
 /// Opens a tcp or mptcp connection. Waits up to `options.timeout` for the server's answer, and up to `options.timeout`
 /// again for the TLS handshake.
@@ -121,7 +121,10 @@ impl Session {
             Transport::Quic | Transport::Mpquic => self.open_stream(),
         };
         match &opened {
-            Ok(connection) => info!(local = %connection.local_addr(), "connected"),
+            Ok(connection) => {
+                info!(local = %connection.local_addr(), "connected");
+                debug!(in_force = ?connection.in_force(), "settings in force");
+            }
             Err(error) => info!(%error, "not connected"),
         }
         opened

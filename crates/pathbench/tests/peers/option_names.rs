@@ -24,6 +24,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
             "--example",
             "--features",
             "--in-diff",
+            "--lib",
             "--locked",
             "--package",
             "--release",

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server and its announcement.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
     announcement: Value,
 }
 
 impl Serving {
-    fn start(work: &Workplace, arguments: &[&str]) -> Self {
+    pub(crate) fn start(work: &Workplace, arguments: &[&str]) -> Self {
         let all = [&["serve", "--json", "--port", "0"], arguments].concat();
         let mut child = captured(&mut work.pathbench(&all));
         let mut line = String::new();
@@ -32,13 +32,13 @@ impl Serving {
     }
 
     /// The server's tcp port.
-    fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         let listening = self.announcement["listening"].as_array().unwrap();
         let address = listening[0]["address"].as_str().unwrap();
         address.parse::<SocketAddr>().unwrap().port()
     }
 
-    fn fingerprint(&self) -> &str {
+    pub(crate) fn fingerprint(&self) -> &str {
         self.announcement["fingerprint"].as_str().unwrap()
     }
 
@@ -62,7 +62,7 @@ impl Serving {
     }
 
     /// Ends the server with SIGTERM.
-    fn stop(self) -> Finished {
+    pub(crate) fn stop(self) -> Finished {
         self.signal(Signal::TERM);
         self.finish()
     }
