@@ -46,7 +46,9 @@ fn the_environment_names_levels_by_module_and_a_file() {
     let file = work.path().join("log");
     for _ in 0..2 {
         let mut command = test(&work, &server, &["-v"]);
-        command.env("PATHBENCH_LOG", "off,noq_proto=trace").env("PATHBENCH_LOG_FILE", &file);
+        command
+            .env("PATHBENCH_LOG", "off,noq_proto=trace,pathbench_transport=info")
+            .env("PATHBENCH_LOG_FILE", &file);
         assert!(!stderr(&mut command).contains("noq_proto"));
     }
     let text = std::fs::read_to_string(&file).unwrap();
