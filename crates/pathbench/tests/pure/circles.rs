@@ -174,7 +174,7 @@ impl<'a> Arrows<'a> {
         match tree {
             syn::UseTree::Path(path) => self.add_tree(&with(&path.ident), &path.tree, is_export),
             syn::UseTree::Name(name) if is_export => {
-                self.add_export(&with(&name.ident), &name.ident.to_string())
+                self.add_export(&with(&name.ident), &name.ident.to_string());
             }
             syn::UseTree::Rename(name) if is_export => {
                 self.add_export(&with(&name.ident), &name.rename.to_string());
