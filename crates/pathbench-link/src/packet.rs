@@ -192,6 +192,7 @@ pub struct Chance {
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The finaliser of `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014), Stafford's variant 13.
+#[inline]
 const fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -199,11 +200,13 @@ const fn mix(mut word: u64) -> u64 {
 }
 
 impl Chance {
+    #[inline]
     pub const fn new(seed: u64) -> Self {
         Self { seed: mix(seed.wrapping_add(GOLDEN)) }
     }
 
     /// 64 random bits for one attempt to send a packet.
+    #[inline]
     pub const fn bits(self, purpose: DrawPurpose, number: u64, attempt: u32) -> u64 {
         let stream = mix(self.seed ^ (purpose as u64).wrapping_mul(GOLDEN));
         let packet = mix(stream.wrapping_add(number.wrapping_mul(GOLDEN)));
@@ -211,11 +214,13 @@ impl Chance {
     }
 
     /// A number in `[0, 1)`.
+    #[inline]
     pub fn unit(self, purpose: DrawPurpose, number: u64, attempt: u32) -> f64 {
         (self.bits(purpose, number, attempt) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Whether an event with this probability occurs: never for 0, always for 1.
+    #[inline]
     pub fn happens(self, probability: f64, purpose: DrawPurpose, number: u64, attempt: u32) -> bool {
         probability > 0.0 && self.unit(purpose, number, attempt) < probability
     }

@@ -43,10 +43,12 @@ impl Pace {
     }
 
     /// Whether packets leave only at delivery opportunities, and wait for these in the queue.
+    #[inline]
     const fn is_by_opportunity(&self) -> bool {
         matches!(self, Self::Opportunities(_) | Self::Trains(_))
     }
 
+    #[inline]
     fn next_opportunity(&self) -> Option<Timestamp> {
         match self {
             Self::Opportunities(opportunities) => opportunities.next(),
@@ -55,6 +57,7 @@ impl Pace {
         }
     }
 
+    #[inline]
     fn use_opportunity(&mut self) {
         match self {
             Self::Opportunities(opportunities) => opportunities.advance(),
@@ -63,6 +66,7 @@ impl Pace {
         }
     }
 
+    #[inline]
     fn catch_up(&mut self, now: Timestamp) {
         match self {
             Self::Opportunities(opportunities) => opportunities.skip(now),

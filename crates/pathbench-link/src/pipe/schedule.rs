@@ -69,16 +69,19 @@ impl Opportunities {
         Self { schedule, begin, cycle: 0, index: 0 }
     }
 
+    #[inline]
     fn period_ms(&self) -> u64 {
         self.schedule.at_ms.last().copied().unwrap_or(0)
     }
 
+    #[inline]
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let at_ms = self.schedule.at_ms.get(self.index)?;
         let ms = self.cycle.saturating_mul(self.period_ms()).saturating_add(*at_ms);
         Some(Timestamp::from_nanos(self.begin.as_nanos().saturating_add(ms.saturating_mul(NS_PER_MS))))
     }
 
+    #[inline]
     pub(crate) fn advance(&mut self) {
         self.index += 1;
         if self.index >= self.schedule.at_ms.len() {
@@ -119,11 +122,13 @@ impl Trains {
         Self { schedule, begin, current: None, base_delay: Duration::ZERO }
     }
 
+    #[inline]
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let (started, train, index) = self.current?;
         Some(started + offset(self.schedule.trains.get(train)?, index)?)
     }
 
+    #[inline]
     pub(crate) fn advance(&mut self) {
         let Some((started, index, next)) = self.current else { return };
         self.base_delay = self.base_delay_at(started);

@@ -36,6 +36,7 @@ impl Delay {
         self.reorder = model.reorder;
     }
 
+    #[inline]
     pub(crate) fn packet_delay(&mut self, number: u64, now: Timestamp, chance: Chance) -> Duration {
         let base = self.base.advance(now);
         if self.jitter.is_zero() {
@@ -46,10 +47,12 @@ impl Delay {
         Duration::from_nanos((base.as_nanos() as f64 + extra_ns).round() as u64)
     }
 
+    #[inline]
     pub(crate) fn may_overtake(&self) -> bool {
         self.reorder && !self.jitter.is_zero()
     }
 
+    #[inline]
     pub(crate) fn base_at(&self, now: Timestamp) -> Duration {
         self.base.value_at(now).0
     }
@@ -63,6 +66,7 @@ fn scheduled_delay(base: &BaseDelay, begin: Timestamp) -> ScheduledValue<Duratio
 }
 
 /// A draw from a distribution of size 1.
+#[inline]
 fn draw(distribution: JitterDistribution, number: u64, chance: Chance) -> f64 {
     // In (0, 1], so that its logarithm is finite.
     let unit = 1.0 - chance.unit(DrawPurpose::Jitter, number, 0);
@@ -176,6 +180,7 @@ impl Loss {
         self.model = model;
     }
 
+    #[inline]
     pub(crate) fn state_at(&mut self, number: u64, chance: Chance) -> bool {
         let LossModel::GilbertElliott(channel) = &self.model else { return false };
         let bad = self.bad_state;
@@ -197,6 +202,7 @@ impl Loss {
         chance.happens(probability, DrawPurpose::Loss, held.number, attempt)
     }
 
+    #[inline]
     pub(crate) fn probability_at(&self, now: Timestamp) -> Option<f64> {
         match &self.model {
             LossModel::Independent(loss) => Some(*loss),
@@ -206,6 +212,7 @@ impl Loss {
         }
     }
 
+    #[inline]
     fn in_bursts(&self, now: Timestamp) -> f64 {
         let LossModel::Bursts { period, length, loss } = &self.model else { return 0.0 };
         let (period, length) = (period.as_nanos().max(1), length.as_nanos());

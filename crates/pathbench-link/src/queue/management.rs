@@ -52,11 +52,13 @@ impl CoDel {
         }
     }
 
+    #[inline]
     pub(super) fn found_empty(&mut self) {
         self.first_above = None;
         self.dropping = false;
     }
 
+    #[inline]
     pub(super) fn judge(&mut self, taken: Taken, now: Timestamp) -> Verdict {
         let may_drop = self.stands_above(taken, now);
         if self.dropping && !may_drop {
@@ -77,6 +79,7 @@ impl CoDel {
         if taken.markable { Verdict::Mark } else { Verdict::Drop }
     }
 
+    #[inline]
     fn stands_above(&mut self, taken: Taken, now: Timestamp) -> bool {
         self.largest_bytes = self.largest_bytes.max(taken.wire_bytes);
         if taken.waited < self.target || taken.backlog_bytes <= self.largest_bytes {
@@ -88,6 +91,7 @@ impl CoDel {
     }
 
     /// Enters the dropping state, with the last drop rate if that is recent.
+    #[inline]
     fn enter(&mut self, now: Timestamp) {
         let drops_then = self.count.saturating_sub(self.last_count);
         let lately = now.duration_since(self.drop_next) < self.interval * MEMORY_INTERVALS;
@@ -97,6 +101,7 @@ impl CoDel {
         self.drop_next = self.control_law(now);
     }
 
+    #[inline]
     fn control_law(&self, from: Timestamp) -> Timestamp {
         from + self.interval.div_f64(f64::from(self.count.max(1)).sqrt())
     }
@@ -142,11 +147,13 @@ impl Pie {
     }
 
     /// Time of the next update of the probability; `None` while an update would not change it.
+    #[inline]
     pub(super) fn next_update(&self) -> Option<Timestamp> {
         self.next_update
     }
 
     /// Decides about an arriving packet. `unit` is its random number in `[0, 1)`.
+    #[inline]
     pub(super) fn judge(&mut self, backlog_bytes: u64, markable: bool, unit: f64, now: Timestamp) -> Verdict {
         // The first update is one period after the first packet.
         self.next_update.get_or_insert(now + self.update.max(Duration::from_micros(1)));
