@@ -20,6 +20,18 @@ pub struct Metric {
     pub help: &'static str,
 }
 
+impl Metric {
+    /// The suffixes of its samples' names.
+    pub const fn suffixes(self) -> &'static [&'static str] {
+        match self.kind {
+            MetricType::Counter => &["_total"],
+            MetricType::Histogram => &["_bucket", "_sum", "_count"],
+            MetricType::Info => &["_info"],
+            _ => &[""],
+        }
+    }
+}
+
 /// The metric `build_info` of every program.
 pub const BUILD: Metric = metric("build", MetricType::Info, &["version"], "The version of Pathbench.");
 

@@ -54,15 +54,10 @@ fn names(expression: &str) -> impl Iterator<Item = &str> {
 /// The metric of a sample.
 fn find(sample: &str) -> Option<Metric> {
     let name = sample.strip_prefix(PREFIX)?.strip_prefix('_')?;
-    [BUILD].into_iter().chain(METRICS).find(|one| {
-        let suffixes: &[&str] = match one.kind {
-            MetricType::Histogram => &["_bucket", "_count", "_sum"],
-            MetricType::Counter => &["_total"],
-            MetricType::Info => &["_info"],
-            _ => &[""],
-        };
-        name.strip_prefix(one.name).is_some_and(|suffix| suffixes.contains(&suffix))
-    })
+    [BUILD]
+        .into_iter()
+        .chain(METRICS)
+        .find(|one| name.strip_prefix(one.name).is_some_and(|suffix| one.suffixes().contains(&suffix)))
 }
 
 #[test]

@@ -66,21 +66,11 @@ fn listed() -> impl Iterator<Item = Metric> {
     [BUILD].into_iter().chain(METRICS)
 }
 
-/// The suffixes of a metric's samples.
-fn suffixes(metric: Metric) -> &'static [&'static str] {
-    match metric.kind {
-        MetricType::Counter => &["_total"],
-        MetricType::Histogram => &["_bucket", "_sum", "_count"],
-        MetricType::Info => &["_info"],
-        _ => &[""],
-    }
-}
-
 /// The suffix and the names of the labels are those of the metric.
 fn check_sample(metric: Metric, sample: &str) {
     let (full, labels) = sample.split_once('{').unwrap_or((sample, ""));
     let suffix = full.strip_prefix(&format!("{PREFIX}_{}", metric.name)).unwrap();
-    assert!(suffixes(metric).contains(&suffix), "{sample}");
+    assert!(metric.suffixes().contains(&suffix), "{sample}");
     let mut expected = metric.labels.to_vec();
     if suffix == "_bucket" {
         expected.insert(0, "le");
@@ -116,7 +106,7 @@ fn names_and_types_are_those_of_the_list_and_of_the_documentation() {
     let row = |metric: Metric| {
         let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
         // Without the suffixes of a histogram.
-        let suffix = if metric.kind == MetricType::Histogram { "" } else { suffixes(metric)[0] };
+        let suffix = if metric.kind == MetricType::Histogram { "" } else { metric.suffixes()[0] };
         let (name, kind) = (metric.name, metric.kind.as_str());
         format!("| `{PREFIX}_{name}{suffix}` | {kind} | {} | {} |", labels.join(", "), metric.help)
     };
