@@ -3,10 +3,6 @@
 //! One thread moves the packets of all links through the [`pipe`](pathbench_link::pipe)s of [`pathbench_link`], cuts GSO
 //! packets where the model needs single ones, and records captures. It never depends on scenarios, hosts or runs, and
 //! reads only the clock passed in.
-//!
-//! # Modules
-//! - [`plane`]: the thread, its links, and their reports
-//! - [`segmentation`]: GSO packets as single packets, and back
 
 pub mod plane;
 pub mod segmentation;

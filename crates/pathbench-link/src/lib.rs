@@ -8,16 +8,6 @@
 //! current values and [`LinkChange`] new values for some of them. The scenario reader, `--set`, `[matrix]`, the event
 //! `set`, `events.jsonl`, `requested` in results, the choice of an engine and the table in `docs/scenarios.md` use
 //! them. This crate never opens a device and never reads a clock.
-//!
-//! # Modules
-//! - `fading`: the fading of a radio link
-//! - `model`: the values of all parameters, and changes of them
-//! - `packet`: a packet in the model, its fate, and counts
-//! - `parameter`: the declarations of the parameters
-//! - `pipe`: one direction of a link
-//! - `queue`: the queue before a bottleneck, and its active management
-//! - `schedule`: values that change with time
-//! - `trace`: recordings of real links
 
 pub mod fading;
 mod model;

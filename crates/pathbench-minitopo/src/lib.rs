@@ -14,14 +14,6 @@
 //! | `desc` | a description |
 //!
 //! This import reports mistakes that minitopo ignores: invalid values, changes out of order, links that do not exist.
-//!
-//! # Modules
-//! - `entry`: the lines of `key:value`
-//! - `experiment`: the experiment file
-//! - `netem`: the arguments of netem
-//! - `quantity`: the numbers of minitopo and tc(8)
-//! - `topology`: the topology file
-//! - `writing`: the text of the scenario
 
 mod entry;
 mod experiment;

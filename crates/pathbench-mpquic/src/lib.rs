@@ -3,19 +3,6 @@
 //!
 //! The caller passes the time in. A [`Driver`] sends datagrams and opens sockets. This crate never starts a thread, opens
 //! a socket, or reads a clock or an interface. `tests/pure/` runs two cores over simulated links.
-//!
-//! # Modules
-//! - `closed_paths`: the sums of closed paths' counters, in bounded memory: the peer cannot raise the bound
-//! - `configuration`: the library's configuration of endpoints and connections
-//! - `core`: one connection: the library's state machine, its paths and its streams
-//! - `driver`: the driver of a connection: its sockets, the shared endpoint, and the events that the driver reports
-//! - `library`: the workarounds for noq 1.4.0: the behaviour, the file of the workaround, and the test that fails
-//!   once it is no longer needed (in `tests/pure/` unless stated otherwise)
-//! - `options`: options of a QUIC connection
-//! - `path_event`: the log of path events of a QUIC connection
-//! - `paths`: the paths of a connection: their states, and which are opened, closed and held back
-//! - `qlog`: A qlog file for each connection (draft-ietf-quic-qlog-main-schema, JSON text sequences)
-//! - `time`: translation between the library's instants and Pathbench's timestamps
 
 mod closed_paths;
 mod configuration;

@@ -12,16 +12,6 @@
 //!
 //! The name of a test program is its ring (CONTRIBUTING.md): `pure` computes, `sockets` uses loopback and child processes,
 //! `kernel` uses namespaces, `root` needs root, `peers`, `browser` and `release` need other programs.
-//!
-//! # Modules
-//! - `fuzz`: the runner of fuzz bodies
-//! - `processes`: the namespaces and processes of a test program
-//! - `programs`: the programs of other projects
-//! - `schemas`: the validation of results
-//! - `units`: the systemd units of packaging/
-//! - `clock`: a clock that stands still
-//! - `diagnostics`: the diagnostics of a test, shown when it fails
-//! - `documentation`: comparison of metrics with their documentation
 
 mod clock;
 mod diagnostics;

@@ -51,25 +51,6 @@
 //! assert_eq!(connection.subflows[0].handshake_rtt_ms, Some(31.0));
 //! # Ok::<(), pathbench_trace::capture::OpenError>(())
 //! ```
-//!
-//! # Modules
-//! - `analysis`: whole captures: several files, or several interfaces, merged by time, into one result
-//! - `analyzer`: assigns packets to flows, and flows to connections
-//! - `capture`: capture files: pcap and pcapng, also compressed with gzip or zstd
-//! - `comparison`: one TCP flow at two points of capture: bytes lost and reordered between them, one-way delays,
-//!   middleboxes
-//! - `coverage`: a set of byte ranges of a sequence space
-//! - `display_filter`: display filters of Wireshark
-//! - `extract`: the packets of chosen connections as captures of their own, with a comment on each packet
-//! - `graph`: time-sequence graphs of chosen connections: a second pass over their captures, in bounded memory
-//! - `histogram`: durations in bounded memory
-//! - `mptcp`: multipath TCP: options, keys and the data level of a connection (RFC 8684; version 0: RFC 6824)
-//! - `packet`: headers of a captured packet, from the link layer to the transport
-//! - `quic`: QUIC and Multipath QUIC: headers, keys, frames, and the paths of connections (RFC 8999, RFC 9000, RFC
-//!   9001, RFC 9369, draft-ietf-quic-multipath)
-//! - `series`: bytes over time in bounded memory
-//! - `tcp`: one TCP flow at one point of capture: sequence numbers, acknowledgments, retransmissions, round-trip
-//!   times
 
 pub mod analysis;
 pub mod analyzer;

@@ -6,23 +6,6 @@
 //! networks during one, and the MTU of a path ([`path_mtu`]). The codec, the patterns and the estimators are pure:
 //! bytes and timestamps go in, decisions come out. The crate never opens a netlink socket, changes the host's
 //! configuration or reads a clock, and it never sends test traffic to an address that did not request it.
-//!
-//! # Modules
-//! - [`calibration`]: the measurement of a link before a run
-//! - [`client`]: the client of a test
-//! - [`content`]: the content of the test data
-//! - [`datagram`]: the UDP datagrams, their cookies and budgets
-//! - [`messages`]: the patterns `ping` and `interactive`
-//! - [`meter`]: the bytes, progress and waits of a stream
-//! - `pacer`: the rate limit of a client
-//! - [`path_mtu`]: the MTU of a path
-//! - [`probe`]: the probes of networks during a test
-//! - [`protocol`]: the test protocol
-//! - [`record`]: the checks of the other end's record
-//! - [`server`]: the server of tests
-//! - `stream`: one connection of a test
-//! - [`throughput`]: the pattern `throughput`
-//! - [`token`]: the clients that can load a server
 
 pub mod calibration;
 pub mod client;

@@ -4,22 +4,6 @@
 //! calls, reads back the options in force, reads the figures of every path from the kernel or from QUIC ([`Telemetry`],
 //! [`Sampler`]), and manages the paths of QUIC. It never decides what to send, never changes the host (no endpoints,
 //! routes or sysctls), and reports multipath only as negotiated, never as requested.
-//!
-//! # Modules
-//! - `connect`: the opening of a connection
-//! - `connection`: the byte stream of every transport
-//! - `containment`: the limits of a panic
-//! - `error`: the errors of sockets and connections
-//! - `kernel`: the socket options without a safe wrapper
-//! - [`kernel_answers`]: the kernel's connection state, parsed
-//! - `ledger`: the subflows of a connection, closed ones included
-//! - `listener`: the listeners of every transport
-//! - `options`: the options of sockets and connections
-//! - `quic`: the QUIC connections and their paths
-//! - `sampler`: the telemetry at a fixed interval
-//! - `socket`: the sockets of tcp and mptcp
-//! - `telemetry`: the state of a connection and its paths
-//! - `tls`: the certificates and TLS configurations
 
 mod connect;
 mod connection;

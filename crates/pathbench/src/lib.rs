@@ -2,23 +2,6 @@
 //!
 //! The binary is a thin main around [`run_command_line`]. This crate owns the processes of a lab (the foreground command, the
 //! orchestrator in its namespaces, the host agents) and reports every failure. It never computes a metric.
-//!
-//! # Modules
-//! - `arguments`: the arguments that `test`, `roam` and `mtu` share (the server, the transports, the output), and
-//!   those of `mtu`
-//! - `cli`: the command line as parsed by clap
-//! - `client`: this host as the client of tests: the servers, the paths to them and the transports that work
-//! - `command`: the commands, a module each
-//! - `journal`: the journal of a command: its location, and its undo
-//! - `live`: the live records of a running command (docs/live.md) and where they go: to no one, as NDJSON to
-//!   standard output, or to the screen
-//! - `orchestrator`: the lab's orchestrator: PID 1 of the lab's PID namespace
-//! - `progress`: progress of `lab run`, `test`, `roam` and `mtu` on stderr: lines, and on a terminal a live view
-//!   below the lines
-//! - `result`: documents and directories of results, for `report` and for commands that have finished a measurement
-//! - `session`: the common frame of `test`, `roam` and `mtu`: interrupts, progress, the result directory and its
-//!   completion
-//! - `study`: A study of `lab run` or `test`: its options, and its result, which another command can continue
 
 mod arguments;
 mod cli;

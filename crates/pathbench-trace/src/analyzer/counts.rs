@@ -1,3 +1,5 @@
+//! What one capture has, counted.
+
 /// Counts of one capture.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {

@@ -1,3 +1,5 @@
+//! A window of the stream that a capture is read from.
+
 use std::io::{self, Read};
 
 const INITIAL_BYTES: usize = 512 << 10;

@@ -1,3 +1,5 @@
+//! The byte order of the integers in a capture file.
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Little,

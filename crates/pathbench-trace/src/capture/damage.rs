@@ -1,3 +1,5 @@
+//! Damage in capture files.
+
 /// Longer packets are damage. Linux's largest GSO packets have 512 KiB (`GSO_MAX_SIZE`).
 pub(super) const LARGEST_PACKET_BYTES: u32 = 16 << 20;
 

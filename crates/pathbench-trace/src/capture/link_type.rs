@@ -1,3 +1,5 @@
+//! The link types of captures.
+
 use std::borrow::Cow;
 
 /// The name of a link type without `LINKTYPE_`, in lower case; `linktype_N` for those that carry no IP packets.

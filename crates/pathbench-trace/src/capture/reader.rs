@@ -1,3 +1,5 @@
+//! The reader of a capture file.
+
 use super::InterfaceDescription;
 use super::batch::{Batch, Slots, Step};
 use super::buffer::Buffer;

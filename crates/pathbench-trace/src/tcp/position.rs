@@ -1,3 +1,5 @@
+//! Sequence numbers as positions that do not wrap.
+
 /// The 64-bit position nearest to `near` whose low 32 bits are `low`: sequence numbers wrap (RFC 9293, section 3.4).
 ///
 /// ```rust

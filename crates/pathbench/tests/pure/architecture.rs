@@ -1,6 +1,7 @@
 //! ARCHITECTURE.md and the other pages name the crates, dependencies, modules and files that exist, and no others.
 
 use super::dependencies::crates;
+use super::sources::{Source, sources};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -101,49 +102,12 @@ fn the_picture_has_the_dependencies_of_the_manifests() {
     assert!(problems.is_empty(), "the picture of ARCHITECTURE.md:\n{}", problems.join("\n"));
 }
 
-/// The modules in the list `# Modules` of a crate's documentation: names between backticks before each entry's colon.
-fn documented_modules(text: &str) -> BTreeSet<String> {
-    let lines = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim);
-    let list =
-        lines.skip_while(|line| *line != "# Modules").skip(1).take_while(|line| !line.starts_with("# "));
-    let entries = list.filter_map(|line| line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")));
-    let heads = entries.map(|entry| entry.split_once(": ").map_or(entry, |(head, _)| head));
-    heads.flat_map(quoted).map(|name| name.rsplit("::").next().unwrap().to_owned()).collect()
-}
-
-/// The modules that a crate's `src` has as files or directories.
-fn existing_modules(source: &Path) -> BTreeSet<String> {
-    let paths = entries(source).into_iter().map(|name| source.join(name));
-    let modules = paths
-        .filter(|path| path.extension().is_some_and(|kind| kind == "rs") || path.join("mod.rs").exists());
-    modules
-        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
-        .filter(|name| !["lib", "main"].contains(&name.as_str()))
-        .collect()
-}
-
 #[test]
-fn every_crate_lists_its_modules() {
-    let mut problems = Vec::new();
-    for name in crate_names() {
-        let source = checkout().join("crates").join(&name).join("src");
-        let listed = documented_modules(&fs::read_to_string(source.join("lib.rs")).unwrap());
-        let existing = existing_modules(&source);
-        let missing: Vec<_> = existing.difference(&listed).collect();
-        let superfluous: Vec<_> = listed.difference(&existing).collect();
-        if !missing.is_empty() || !superfluous.is_empty() {
-            problems.push(format!("{name}/src/lib.rs: add {missing:?}, remove {superfluous:?}"));
-        }
-    }
-    assert!(problems.is_empty(), "lists `# Modules`:\n{}", problems.join("\n"));
-}
-
-#[test]
-fn a_list_of_modules_is_read() {
-    let text = "//! A crate.\n//!\n//! # Modules\n//! - [`clock`]: reads `time`\n//! - `a`, [`crate::b`]: two\n\
-                //!\n//! # Features\n//! - `png`: figures\n\nmod clock;\n";
-    assert_eq!(documented_modules(text), ["a", "b", "clock"].map(str::to_owned).into());
-    assert!(documented_modules("//! A crate without modules.\n").is_empty());
+fn every_module_begins_with_its_purpose() {
+    let begins = |source: &Source| source.syntax.attrs.iter().any(|attribute| attribute.path().is_ident("doc"));
+    let sources = sources();
+    let others: Vec<_> = sources.iter().filter(|source| !begins(source)).map(|source| &source.path).collect();
+    assert!(others.is_empty(), "modules without `//!`: {others:#?}");
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of the scheduler over slots without sockets.
+
 use super::arbiter::Arbiter;
 use super::policy::{Contender, Rank, may_send, scaled, turn};
 use super::slot::{Acked, PendingFrames, Slot};
