@@ -65,18 +65,6 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Analyse packet captures: the connections in them, and which bytes each TCP flow, MPTCP subflow or QUIC path carried
     Trace(TraceArgs),
-    /// The lab's orchestrator, first process of its namespaces; started by `lab run`
-    #[command(name = "__orchestrate", hide = true)]
-    Orchestrate,
-    /// The orchestrator of a lab that `lab up` starts
-    #[command(name = "__keep", hide = true)]
-    Keep,
-    /// A lab host's agent; started by the orchestrator
-    #[command(name = "__host", hide = true)]
-    Host {
-        /// The host's name, for the process list
-        name: String,
-    },
 }
 
 #[derive(Debug, Subcommand)]

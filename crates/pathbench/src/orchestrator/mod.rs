@@ -199,11 +199,11 @@ fn needed_multipath_in_vain(run: &RunRecord) -> bool {
 }
 
 /// The process of a lab host: its agent, with the control socket as standard input.
-pub(crate) fn serve_host(clock: SharedClock) -> Result<Exit, Failure> {
+pub(crate) fn serve_host(clock: &SharedClock) -> Result<Exit, Failure> {
     // Ctrl-C signals the whole process group; the orchestrator ends the agents.
     signals::ignore_interrupts();
     let channel = std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?;
-    let clock: Arc<dyn Clock> = clock;
+    let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
     pathbench_lab::agent::serve(&UnixStream::from(channel), &clock).map_err(Failure::failed)?;
     Ok(Exit::Done)
 }
