@@ -104,7 +104,8 @@ fn the_picture_has_the_dependencies_of_the_manifests() {
 
 #[test]
 fn every_module_begins_with_its_purpose() {
-    let begins = |source: &Source| source.syntax.attrs.iter().any(|attribute| attribute.path().is_ident("doc"));
+    let begins =
+        |source: &Source| source.syntax.attrs.iter().any(|attribute| attribute.path().is_ident("doc"));
     let sources = sources();
     let others: Vec<_> = sources.iter().filter(|source| !begins(source)).map(|source| &source.path).collect();
     assert!(others.is_empty(), "modules without `//!`: {others:#?}");
