@@ -272,6 +272,8 @@ fn the_checked_address_is_the_tested_one() {
     assert_eq!(host.once(), (0, String::new()));
     let calls = std::fs::read_to_string(host.path().join("calls")).unwrap();
     assert!(calls.lines().count() == 1 && calls.starts_with("test 127.0.0.1:4433 "), "{calls}");
+    assert!(calls.contains(&format!("--fingerprint {}", "ab".repeat(32))), "{calls}");
+    assert_eq!(host.entries("begins").len(), 1);
     let reasons = host.texts("skipped", "reason");
     assert!(reasons.len() == 1 && reasons[0].contains("no address of the IP version"), "{reasons:?}");
 }
