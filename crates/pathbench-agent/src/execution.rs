@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::process::{ChildStderr, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
@@ -112,7 +112,8 @@ impl Execution {
                     .ok()
                     .or_else(|| self.reason_to_stop(shared, now.duration_since(begun), used));
                 if let Some(reason) = reason {
-                    signal(&child, Signal::TERM);
+                    // It has not been waited for, so its number is its own.
+                    let _ended = kill_process(Pid::from_child(&child), Signal::TERM);
                     stopped = Some((reason, now));
                 }
             } else if stopped.as_ref().is_some_and(|(_, at)| now.duration_since(*at) > GRACE) {
@@ -168,13 +169,6 @@ impl Execution {
         }
         let over = used.iter().find(|(name, used)| self.left.get(*name).is_some_and(|left| *used > left));
         over.map(|(name, _)| format!("the month's budget of {name} is used up"))
-    }
-}
-
-fn signal(child: &Child, signal: Signal) {
-    // It has not been waited for, so its number is its own.
-    if let Some(process) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ended = kill_process(process, signal);
     }
 }
 

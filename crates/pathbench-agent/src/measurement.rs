@@ -66,12 +66,6 @@ impl Measured {
     }
 }
 
-/// A finished child and the interfaces that it used.
-struct Done {
-    outcome: ExecutionOutcome,
-    interfaces: Vec<String>,
-}
-
 impl Measurer {
     /// Runs an experiment; the outcome goes to the log, the metrics and the outbox.
     pub(crate) fn experiment(&mut self, experiment: &Experiment, limits: &OwnerLimits) {
@@ -123,9 +117,9 @@ impl Measurer {
                 networks: Some(rules.clone()),
             };
             match self.execute(execution, Some(&experiment.name), (&target.name, true), experiment.kind) {
-                Ok((directory, Done { outcome, interfaces })) => {
+                Ok((directory, outcome)) => {
                     lasted += outcome.lasted;
-                    for name in interfaces {
+                    for name in part.interfaces {
                         // An interface that is gone counts with all that it could have used.
                         let bytes = outcome.used.get(&name).copied().unwrap_or(experiment.most_bytes);
                         *used.entry(name).or_default() += bytes;
@@ -154,14 +148,10 @@ impl Measurer {
 
     /// A measurement that the owner orders. The owner's limits are for collectors, and for the servers that they offer.
     pub(crate) fn order(&mut self, order: &MeasurementOrder, limits: &OwnerLimits) {
-        let outcome = self.run_order(order, limits);
-        let words = match outcome {
-            Ok(words) => words,
-            Err(reason) => {
-                self.shared.log("failed", json!({ "error": reason }));
-                reason
-            }
-        };
+        let words = self.run_order(order, limits).unwrap_or_else(|reason| {
+            self.shared.log("failed", json!({ "error": reason }));
+            reason
+        });
         self.shared.access(|state| state.last = Some(words));
     }
 
@@ -201,8 +191,7 @@ impl Measurer {
             spent: Duration::ZERO,
             networks: None,
         };
-        let (directory, Done { outcome, .. }) =
-            self.execute(execution, None, (&target.name, is_offered), kind)?;
+        let (directory, outcome) = self.execute(execution, None, (&target.name, is_offered), kind)?;
         self.settle(&Reservation { left, bytes: 0 }, &outcome.used);
         self.submit_all(&[Measured::alone(directory)], None, is_offered.then_some(&target.name));
         self.count(if outcome.is_good() { "done" } else { "failed" });
@@ -241,7 +230,7 @@ impl Measurer {
         experiment: Option<&Name>,
         (server, is_offered): (&Name, bool),
         kind: ExperimentKind,
-    ) -> Result<(PathBuf, Done), String> {
+    ) -> Result<(PathBuf, ExecutionOutcome), String> {
         let consent = self.shared.settings().map_or(Consent::None, |settings| settings.consent);
         if experiment.is_some() && consent == Consent::None {
             return Err("the owner has withdrawn the consent".to_owned());
@@ -281,8 +270,7 @@ impl Measurer {
             json!({ "experiment": experiment, "server": server, "exit": outcome.exit, "stopped": outcome.stopped,
                     "bytes": outcome.used, "message": if outcome.is_good() { None } else { Some(&outcome.message) } }),
         );
-        let interfaces = execution.left.into_keys().collect();
-        Ok((out, Done { outcome, interfaces }))
+        Ok((out, outcome))
     }
 
     /// No other one begins while `state.measurement` is set.

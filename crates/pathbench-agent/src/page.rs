@@ -24,6 +24,7 @@ use std::time::Duration;
 const HTML: &str = include_str!("ui/page.html");
 const SCRIPT: &str = include_str!("ui/page.js");
 const STYLE: &str = include_str!("ui/page.css");
+const BAD: &str = "400 Bad Request";
 /// Replaced in the page.
 const CSRF_MARK: &str = "{{csrf}}";
 
@@ -68,9 +69,9 @@ pub(crate) fn start(
 impl Access {
     /// The refusal of a request that must not be answered.
     fn refusal(&self, request: &Request) -> Option<Response> {
-        let refused = |status, error: &str| Some(Response::json(status, &json!({ "error": error })));
+        let refused = |error: &str| Some(Response::error("403 Forbidden", error));
         let Some(host) = request.field("host").filter(|host| is_own_name(host)) else {
-            return refused("403 Forbidden", "open this page by its address or as localhost");
+            return refused("open this page by its address or as localhost");
         };
         let (cookie, key) = (cookie_name(host), &self.key);
         if !has_cookie(request, &cookie, key) {
@@ -80,7 +81,7 @@ impl Access {
                 response.fields = vec![("Location", "/".to_owned()), ("Set-Cookie", cookie)];
                 return Some(response);
             }
-            return refused("403 Forbidden", "open this page with the URL that the agent printed");
+            return refused("open this page with the URL that the agent printed");
         }
         if request.is_read() {
             return None;
@@ -91,7 +92,7 @@ impl Access {
         let own = format!("http://{host}");
         let is_foreign = request.field("origin").is_some_and(|origin| origin != own);
         if is_foreign || request.field("x-pathbench-token") != Some(self.csrf.as_str()) {
-            return refused("403 Forbidden", "reload the page");
+            return refused("reload the page");
         }
         None
     }
@@ -120,7 +121,7 @@ impl Service {
             (false, "/api/start") => self.start(&request.body),
             (false, "/api/stop") => {
                 self.shared.cancel();
-                Response::json("200 OK", &json!({}))
+                done()
             }
             (false, "/api/consent") => self.consent(&request.body),
             (false, _) => Response::not_found("the page is here"),
@@ -164,7 +165,7 @@ impl Service {
             token: String,
         }
         let Ok(Start { mobile, offered, address, fingerprint, token }) = serde_json::from_slice(body) else {
-            return bad("not a measurement");
+            return Response::error(BAD, "not a measurement");
         };
         let given = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         let address = given(address).filter(|address| address.len() <= 255);
@@ -173,7 +174,7 @@ impl Service {
             (None, Some(address)) => {
                 Choice::Own { address, fingerprint: given(fingerprint), token: given(token) }
             }
-            (None, None) => return bad("choose a server, or write its address"),
+            (None, None) => return Response::error(BAD, "choose a server, or write its address"),
         };
         let order = MeasurementOrder { mobile, server };
         let is_free = self.shared.access(|state| {
@@ -184,11 +185,7 @@ impl Service {
             }
             is_free
         });
-        if is_free {
-            Response::json("200 OK", &json!({}))
-        } else {
-            Response::json("409 Conflict", &json!({ "error": "a measurement runs already" }))
-        }
+        if is_free { done() } else { Response::error("409 Conflict", "a measurement runs already") }
     }
 
     fn consent(&self, body: &[u8]) -> Response {
@@ -197,17 +194,17 @@ impl Service {
             consent: Consent,
         }
         let Ok(Decision { consent }) = serde_json::from_slice(body) else {
-            return bad("none, private or public?");
+            return Response::error(BAD, "none, private or public?");
         };
         match self.shared.decide(consent) {
-            Ok(()) => Response::json("200 OK", &json!({})),
-            Err(failure) => Response::json("500 Internal Server Error", &json!({ "error": failure.message })),
+            Ok(()) => done(),
+            Err(failure) => Response::error("500 Internal Server Error", &failure.message),
         }
     }
 }
 
-fn bad(error: &str) -> Response {
-    Response::json("400 Bad Request", &json!({ "error": error }))
+fn done() -> Response {
+    Response::json("200 OK", &json!({}))
 }
 
 /// Whether a `Host` field is an address or `localhost`, with any port.
@@ -251,70 +248,4 @@ fn document(state: &AgentState, settings: Option<&Settings>) -> Value {
         "last": state.last.as_deref().map(|text| printable(text, 300)),
         "budget": state.budget,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn get(target: &str, fields: &[(&str, &str)]) -> Request {
-        let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        Request::parse(&format!("GET {target} HTTP/1.1\r\n{}", fields.concat())).unwrap().0
-    }
-
-    fn post(target: &str, fields: &[(&str, &str)], body: &str) -> Request {
-        let mut request = get(target, fields);
-        request.method = "POST".to_owned();
-        request.body = body.as_bytes().to_vec();
-        request
-    }
-
-    fn access() -> Access {
-        Access { csrf: "t".to_owned(), key: "k".to_owned() }
-    }
-
-    #[test]
-    fn names_of_other_hosts_are_refused() {
-        for own in ["127.0.0.1:8384", "localhost:8384", "LOCALHOST", "[::1]:8384", "[::1]", "192.0.2.7"] {
-            assert!(is_own_name(own), "{own}");
-        }
-        for other in ["", "evil.test", "evil.test:8384", "127.0.0.1.evil.test:8384", "localhost.evil.test"] {
-            assert!(!is_own_name(other), "{other}");
-        }
-    }
-
-    #[test]
-    fn changes_need_the_token_and_no_foreign_origin() {
-        let access = access();
-        let (host, cookie) = (("Host", "127.0.0.1:1"), ("Cookie", "pathbench-1=k"));
-        let refused = |fields: &[(&str, &str)]| {
-            let fields = [fields, &[cookie]].concat();
-            access.refusal(&post("/api/stop", &fields, "")).is_some()
-        };
-        assert!(access.refusal(&get("/", &[host, cookie])).is_none());
-        assert!(access.refusal(&get("/", &[cookie])).is_some());
-        assert!(!refused(&[host, ("X-Pathbench-Token", "t")]));
-        assert!(!refused(&[host, ("X-Pathbench-Token", "t"), ("Origin", "http://127.0.0.1:1")]));
-        assert!(refused(&[host]));
-        assert!(refused(&[host, ("X-Pathbench-Token", "u")]));
-        assert!(refused(&[host, ("X-Pathbench-Token", "t"), ("Origin", "http://evil.test")]));
-        assert!(refused(&[("Host", "evil.test"), ("X-Pathbench-Token", "t")]));
-    }
-
-    #[test]
-    fn every_request_needs_the_key() {
-        let access = access();
-        let host = ("Host", "127.0.0.1:1");
-        let status = |target: &str, fields: &[(&str, &str)]| {
-            access.refusal(&get(target, fields)).map(|response| response.status)
-        };
-        assert_eq!(status("/", &[host]), Some("403 Forbidden"));
-        assert_eq!(status("/?key=x", &[host]), Some("403 Forbidden"));
-        assert_eq!(status("/api/state?key=k", &[host]), Some("403 Forbidden"));
-        assert_eq!(status("/?key=k", &[host]), Some("303 See Other"));
-        assert_eq!(status("/api/state", &[host, ("Cookie", "a=b; pathbench-1=k")]), None);
-        assert_eq!(status("/api/state", &[host, ("Cookie", "pathbench-1=kk")]), Some("403 Forbidden"));
-        // Of an agent at another port.
-        assert_eq!(status("/api/state", &[host, ("Cookie", "pathbench-2=k")]), Some("403 Forbidden"));
-    }
 }

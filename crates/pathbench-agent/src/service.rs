@@ -79,10 +79,7 @@ pub fn run(args: &AgentArgs, host: AgentHost) -> Result<Exit, Failure> {
         results: directory.join("results"),
     };
     let metrics = args.metrics.map(|address| status::start(address, &shared)).transpose()?;
-    let ui = match args.ui {
-        None => None,
-        Some(address) => Some(page::start(address, &shared, measurer.results.clone())?),
-    };
+    let ui = args.ui.map(|address| page::start(address, &shared, measurer.results.clone())).transpose()?;
     announce(
         args,
         &shared.host,

@@ -95,10 +95,9 @@ pub fn wait_forwarding(start: impl FnOnce() -> io::Result<Child>) -> io::Result<
         }
         for signal in signals.wait() {
             if signal != SIGCHLD {
-                let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
                 let signal = if signal == SIGINT { Signal::INT } else { Signal::TERM };
                 // If the process has already ended, the wait for it ends as well.
-                let _dead = process.map(|process| kill_process(process, signal));
+                let _dead = kill_process(Pid::from_child(&child), signal);
             }
         }
     }

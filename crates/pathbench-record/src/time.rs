@@ -107,3 +107,8 @@ pub fn rfc3339_from_unix(seconds: i64) -> String {
     let seconds = seconds.clamp(0, 253_402_300_799).unsigned_abs();
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }
+
+/// Seconds since the Unix epoch of a date in RFC 3339, UTC.
+pub fn unix_from_rfc3339(text: &str) -> Option<u64> {
+    humantime::parse_rfc3339(text).ok()?.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}

@@ -83,11 +83,10 @@ pub fn list(process: u32) -> Result<ProcessSockets, ListingError> {
         io::ErrorKind::PermissionDenied => ListingError::NotPermitted { process },
         _ => ListingError::Unreadable { process, source },
     })?;
-    match (network_namespace(process), own_network_namespace()) {
-        (Ok(theirs), Ok(own)) if theirs != own => {
-            return Err(ListingError::OtherNetworkNamespace { process });
-        }
-        _ => {}
+    if let (Ok(theirs), Ok(own)) = (network_namespace(process), own_network_namespace())
+        && theirs != own
+    {
+        return Err(ListingError::OtherNetworkNamespace { process });
     }
     let snapshot = SocketLister::open()?.snapshot(true)?;
     let program = program_name(process).unwrap_or_default();
@@ -97,21 +96,17 @@ pub fn list(process: u32) -> Result<ProcessSockets, ListingError> {
 }
 
 fn list_sockets(descriptors: &[(u32, u32)], snapshot: &Snapshot) -> Vec<ListedSocket> {
-    let of = |sockets: &[Socket], inode: u32| sockets.iter().find(|socket| socket.inode == inode).cloned();
     let mut found: Vec<ListedSocket> = descriptors
         .iter()
         .filter_map(|&(descriptor, inode)| {
-            let mptcp = of(&snapshot.mptcp, inode);
-            let has_fallen_back = mptcp
-                .as_ref()
-                .and_then(|socket| mptcp_figures(&socket.info))
-                .is_some_and(|info| info.fallback);
-            let protocol = match (&mptcp, has_fallen_back) {
-                (Some(_), false) => SocketProtocol::Mptcp,
-                (Some(_), true) => SocketProtocol::FellBack,
-                (None, _) => SocketProtocol::Tcp,
+            let has_inode = |socket: &&Socket| socket.inode == inode;
+            let mptcp = snapshot.mptcp.iter().find(has_inode);
+            let protocol = match mptcp.map(|socket| mptcp_figures(&socket.info)) {
+                None => SocketProtocol::Tcp,
+                Some(Some(figures)) if figures.fallback => SocketProtocol::FellBack,
+                Some(_) => SocketProtocol::Mptcp,
             };
-            let socket = mptcp.or_else(|| of(&snapshot.tcp, inode))?;
+            let socket = mptcp.or_else(|| snapshot.tcp.iter().find(has_inode))?;
             let subflows =
                 snapshot.tcp.iter().filter(|one| one.inode == inode && one.is_subflow && !one.is_listening());
             Some(ListedSocket {

@@ -4,14 +4,6 @@ use pathbench_host::seccomp::OptionName;
 use pathbench_host::sockets::refused_by_mptcp;
 use rustix::io::Errno;
 
-/// The levels of [`REFUSED`], with their names in C.
-pub const LEVELS: [(i32, &str); 4] = [
-    (libc::SOL_SOCKET, "SOL_SOCKET"),
-    (libc::SOL_TCP, "SOL_TCP"),
-    (libc::SOL_IP, "SOL_IP"),
-    (libc::SOL_IPV6, "SOL_IPV6"),
-];
-
 /// Level, number, name: the options that Linux 6.18 refuses. Later kernels may accept more; [`refused_here`] asks.
 /// Numbers that libc lacks are those of asm-generic/socket.h, linux/tcp.h and linux/in6.h.
 pub const REFUSED: [(i32, i32, &str); 58] = [
@@ -84,44 +76,4 @@ pub fn refused_here() -> Result<Vec<OptionName>, Errno> {
 pub fn name(option: OptionName) -> String {
     let known = REFUSED.iter().find(|(level, name, _)| (*level, *name) == (option.level, option.name));
     known.map_or_else(|| format!("{}/{}", option.level, option.name), |(_, _, name)| (*name).to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The table of `docs/run.md`.
-    fn table() -> String {
-        let row = |(level, name): &(i32, &str)| {
-            let of_level = REFUSED.iter().filter(|(own, _, _)| own == level);
-            let names: Vec<String> = of_level.map(|(_, _, option)| format!("`{option}`")).collect();
-            format!("| `{name}` | {} |\n", names.join(", "))
-        };
-        let rows: Vec<String> = LEVELS.iter().map(row).collect();
-        format!("| level | options |\n|---|---|\n{}", rows.concat())
-    }
-
-    #[test]
-    fn the_documentation_lists_the_refused_options() {
-        let text = std::fs::read_to_string(pathbench_testkit::checkout().join("docs/run.md")).unwrap();
-        assert!(text.contains(&table()), "docs/run.md lacks this table:\n{}", table());
-    }
-
-    #[test]
-    fn this_kernel_refuses_most_of_them_and_none_twice() {
-        let refused = refused_here().unwrap();
-        assert!(refused.len() >= REFUSED.len() / 2, "{refused:?}");
-        let mut distinct = REFUSED.map(|(level, number, _)| (level, number));
-        distinct.sort_unstable();
-        assert!(distinct.windows(2).all(|pair| pair[0] != pair[1]));
-        let taken = [(libc::SOL_TCP, libc::TCP_NODELAY), (libc::SOL_SOCKET, libc::SO_KEEPALIVE)];
-        let taken = taken.map(|(level, name)| OptionName { level, name });
-        assert_eq!(refused_by_mptcp(&taken), Ok(Vec::new()));
-    }
-
-    #[test]
-    fn an_option_has_the_name_of_the_headers() {
-        assert_eq!(name(OptionName { level: libc::SOL_TCP, name: libc::TCP_QUICKACK }), "TCP_QUICKACK");
-        assert_eq!(name(OptionName { level: 6, name: 999 }), "6/999");
-    }
 }

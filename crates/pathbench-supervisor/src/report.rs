@@ -3,7 +3,7 @@
 use crate::ledger::{ConnectionRole, ObservedConnection, TransportProtocol};
 use pathbench_analysis::mptcp_setup::LocalSetup;
 use pathbench_analysis::verdict::{PathDelivery, VerdictInput, multipath_verdict};
-use pathbench_record::connection::{FallbackReason, Negotiation};
+use pathbench_record::connection::{FallbackReason, MptcpFigures, Negotiation};
 use pathbench_record::document::MultipathRecord;
 use pathbench_record::sample::PathFigures;
 use pathbench_record::time::Timestamp;
@@ -76,11 +76,11 @@ pub struct ConnectionReport {
 impl ConnectionReport {
     pub fn new(connection: &ObservedConnection, evidence: &FallbackEvidence, start: Timestamp) -> Self {
         let paths = paths(connection, evidence);
-        let sum = |bytes: fn(&PathReport) -> u64| paths.iter().map(bytes).fold(0, u64::saturating_add);
-        let mptcp = connection.mptcp.as_ref();
         // Subflows may carry bytes twice (reinjection), and their last figures may be older than the connection's.
-        let total =
-            |mptcp: Option<u64>, paths: u64| mptcp.unwrap_or(0).max(if mptcp.is_some() { 0 } else { paths });
+        let total = |of_connection: fn(&MptcpFigures) -> Option<u64>, of_path: fn(&PathReport) -> u64| {
+            let sum = || paths.iter().map(of_path).fold(0, u64::saturating_add);
+            connection.mptcp.as_ref().and_then(of_connection).unwrap_or_else(sum)
+        };
         Self {
             number: connection.number,
             role: connection.role,
@@ -89,11 +89,8 @@ impl ConnectionReport {
             first_seen_s: connection.first_seen.duration_since(start).as_secs_f64(),
             last_seen_s: connection.last_seen.duration_since(start).as_secs_f64(),
             multipath: multipath_verdict(&verdict_input(connection, &paths, evidence)),
-            bytes_sent: total(mptcp.and_then(|mptcp| mptcp.bytes_sent), sum(|path| path.bytes_sent)),
-            bytes_received: total(
-                mptcp.and_then(|mptcp| mptcp.bytes_received),
-                sum(|path| path.bytes_received),
-            ),
+            bytes_sent: total(|mptcp| mptcp.bytes_sent, |path| path.bytes_sent),
+            bytes_received: total(|mptcp| mptcp.bytes_received, |path| path.bytes_received),
             paths,
         }
     }
@@ -307,74 +304,5 @@ impl ProgramSummary {
         let mut groups: Vec<&ConnectionGroup> = self.groups.values().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.connections));
         groups
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn report(port: u16, role: ConnectionRole, used: bool, negotiated: bool) -> ConnectionReport {
-        let path = |local: [u8; 4], interface: &str| PathReport {
-            name: interface.to_owned(),
-            interface: Some(interface.to_owned()),
-            local: local.into(),
-            remote: [10, 0, 0, 2].into(),
-            bytes_sent: 10,
-            bytes_received: 5,
-            retransmitted_segments: 1,
-            retransmitted_bytes: 3,
-            rtt_ms: 1.0,
-            is_final: true,
-        };
-        ConnectionReport {
-            number: u64::from(port),
-            role,
-            local: ([10, 0, 0, 1], 9).into(),
-            remote: ([10, 0, 0, 2], port).into(),
-            first_seen_s: 0.0,
-            last_seen_s: 1.0,
-            multipath: MultipathRecord { used, negotiated, ..MultipathRecord::default() },
-            bytes_sent: 20,
-            bytes_received: 10,
-            paths: vec![path([10, 0, 0, 1], "eth"), path([10, 1, 0, 1], "wlan")],
-        }
-    }
-
-    #[test]
-    fn connections_with_the_same_peer_and_state_are_one_group() {
-        let mut summary = ProgramSummary::default();
-        for _ in 0..3 {
-            summary.add(&report(80, ConnectionRole::Connected, true, true));
-        }
-        summary.add(&report(80, ConnectionRole::Connected, false, true));
-        let groups = summary.groups();
-        assert_eq!((summary.connections, summary.multipath, groups.len()), (4, 3, 2));
-        assert_eq!(
-            (groups[0].connections, groups[0].bytes_sent, groups[0].retransmitted_segments),
-            (3, 60, 6)
-        );
-        assert_eq!(
-            (groups[0].state, groups[0].bytes_by_path["wlan"], groups[0].at_least),
-            (ConnectionState::Multipath, 45, false)
-        );
-        assert_eq!(groups[1].state, ConnectionState::OnePath);
-    }
-
-    #[test]
-    fn many_peers_take_bounded_memory() {
-        let mut summary = ProgramSummary::default();
-        (1..=2000)
-            .map(|port| report(port, ConnectionRole::Connected, false, false))
-            .for_each(|report| summary.add(&report));
-        let groups = summary.groups();
-        assert_eq!(groups.len(), MOST_GROUPS + 1);
-        assert_eq!(groups.iter().map(|group| group.connections).sum::<u64>(), 2000);
-        // Accepted connections have a port of their own at the peer, and are one group.
-        let mut summary = ProgramSummary::default();
-        (1..=2000)
-            .map(|port| report(port, ConnectionRole::Accepted, true, true))
-            .for_each(|report| summary.add(&report));
-        assert_eq!(summary.groups().len(), 1);
     }
 }

@@ -200,15 +200,3 @@ pub(crate) struct MtuArgs {
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interface_that_is_given_twice_is_a_mistake() {
-        let paths = ["eth0", "wlan0", "eth0"].map(str::to_owned);
-        assert_eq!(find_repeated("--path", &paths), ["--path eth0 is given twice"]);
-        assert!(find_repeated("--path", &paths[..2]).is_empty());
-    }
-}

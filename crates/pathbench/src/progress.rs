@@ -1,16 +1,15 @@
 //! Progress of `lab run`, `test`, `roam` and `mtu` on stderr: lines, and on a terminal a live view below the lines.
 
-use crate::live::{LiveOutput, LiveRuns};
+use crate::live::{LiveOutput, LiveRuns, path_name};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pathbench_analysis::assembly::{ClientPath, Evidence, LinesSoFar};
 use pathbench_lab::study::{BegunRun, StudyObserver};
 use pathbench_program::{diagnostics, output};
-use pathbench_record::document::{RunRecord, Variant};
+use pathbench_record::document::RunRecord;
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::live::{LiveRunStart, RunStage};
 use pathbench_record::text::{duration, duration_ms};
 use pathbench_record::time::Timestamp;
-use pathbench_record::transport::TransportLabel;
 use pathbench_traffic::client::Progress as Transferred;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -113,18 +112,6 @@ impl ProgressDisplay {
     }
 }
 
-/// A run that is about to begin.
-pub(crate) struct NextRun<'a> {
-    pub(crate) id: &'a str,
-    /// Number of the run, from 1.
-    pub(crate) number: usize,
-    pub(crate) label: &'a TransportLabel,
-    pub(crate) pattern: &'a str,
-    pub(crate) variant: &'a Variant,
-    pub(crate) repetition: u32,
-    pub(crate) expected: Option<Duration>,
-}
-
 /// Progress of runs that follow a schedule, for `lab run` and `test`.
 pub(crate) struct RunProgress<'a> {
     progress: &'a mut ProgressDisplay,
@@ -136,7 +123,7 @@ pub(crate) struct RunProgress<'a> {
     title: String,
     /// The title for a terminal of 80 columns.
     short: String,
-    expected: Option<Duration>,
+    expected_ms: Option<f64>,
     /// Remaining time of all runs when the current run began.
     left: Option<Duration>,
     first: Option<Timestamp>,
@@ -153,7 +140,7 @@ impl<'a> RunProgress<'a> {
             parallel,
             title: String::new(),
             short: String::new(),
-            expected: None,
+            expected_ms: None,
             left: None,
             first: None,
             last: None,
@@ -161,22 +148,12 @@ impl<'a> RunProgress<'a> {
     }
 
     /// Starts a run; `left` is the time for this and all later runs.
-    pub(crate) fn begin(&mut self, run: &NextRun<'_>, left: Option<Duration>) {
-        let NextRun { number, label, pattern, .. } = run;
+    pub(crate) fn begin(&mut self, run: LiveRunStart, left: Option<Duration>) {
+        let LiveRunStart { number, label, pattern, .. } = &run;
         self.title = format!("run {number} of {}: {label} {pattern}", self.runs);
         self.short = format!("{number}/{} {label} {pattern}", self.runs);
-        (self.expected, self.left, self.first, self.last) = (run.expected, left, None, None);
-        let runs = self.runs as u32;
-        self.live.begin(|| LiveRunStart {
-            run: run.id.to_owned(),
-            number: *number as u32,
-            runs,
-            label: label.to_string(),
-            pattern: (*pattern).to_owned(),
-            variant: run.variant.clone(),
-            repetition: run.repetition,
-            expected_ms: run.expected.map(|expected| expected.as_secs_f64() * 1e3),
-        });
+        (self.expected_ms, self.left, self.first, self.last) = (run.expected_ms, left, None, None);
+        self.live.begin(run);
         self.show(Duration::ZERO, "connecting");
     }
 
@@ -197,8 +174,8 @@ impl<'a> RunProgress<'a> {
     fn show(&mut self, elapsed: Duration, text: &str) {
         let left = self.left.map(|left| format!(", {} left", duration(left.saturating_sub(elapsed))));
         let line = format!("{}{}  {text}", self.short, left.unwrap_or_default());
-        let of_run = match self.expected.filter(|_| !self.parallel) {
-            Some(expected) => (elapsed.as_secs_f64() / expected.as_secs_f64().max(1e-3)).min(1.0),
+        let of_run = match self.expected_ms.filter(|_| !self.parallel) {
+            Some(expected_ms) => (elapsed.as_secs_f64() * 1e3 / expected_ms.max(1.0)).min(1.0),
             None => 0.0,
         };
         let done = (self.finished as f64 + of_run) / self.runs.max(1) as f64;
@@ -286,16 +263,18 @@ impl<'a> StudyDisplay<'a> {
 
 impl StudyObserver for StudyDisplay<'_> {
     fn on_run(&mut self, run: &BegunRun<'_>) {
-        let next = NextRun {
-            id: run.id,
-            number: run.number,
-            label: &run.scheduled.label,
-            pattern: run.pattern.name(),
-            variant: &run.plan.variant,
+        let expected = run.pattern.parameters().nominal_duration();
+        let start = LiveRunStart {
+            run: run.id.to_owned(),
+            number: run.number as u32,
+            runs: self.0.runs as u32,
+            label: run.scheduled.label.to_string(),
+            pattern: run.pattern.name().to_owned(),
+            variant: run.plan.variant.clone(),
             repetition: run.scheduled.repetition,
-            expected: run.pattern.parameters().nominal_duration(),
+            expected_ms: expected.map(|expected| expected.as_secs_f64() * 1e3),
         };
-        self.0.begin(&next, None);
+        self.0.begin(start, None);
         self.0.status("building the lab");
     }
 
@@ -352,8 +331,7 @@ fn rates(last: &Transferred, now: &Transferred, paths: &[ClientPath], seconds: f
     let mut text = format!("{:.1} Mbit/s", mbps(total(now).saturating_sub(total(last))));
     let before = bytes_per_path(last);
     for (index, (local, bytes)) in bytes_per_path(now).into_iter().enumerate() {
-        let path = paths.iter().find(|path| path.addresses.contains(&local));
-        let name = path.map_or_else(|| local.to_string(), |path| path.name.clone());
+        let name = path_name(paths, local);
         let rate = mbps(bytes.saturating_sub(before.get(&local).copied().unwrap_or_default()));
         let joint = if index == 0 { ": " } else { " + " };
         let _infallible = write!(text, "{joint}{name} {rate:.1}");

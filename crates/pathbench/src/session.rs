@@ -22,8 +22,8 @@ use std::sync::atomic::AtomicBool;
 /// One invocation of a measuring command.
 pub(crate) struct MeasurementSession {
     name: &'static str,
-    /// Set by the first interrupt.
     pub(crate) clock: SharedClock,
+    /// Set by the first interrupt.
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) progress: ProgressDisplay,
     pub(crate) document: ResultDocument,

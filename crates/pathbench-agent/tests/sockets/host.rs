@@ -51,12 +51,17 @@ finish
 #[derive(Debug)]
 pub(crate) struct FakeNetworks {
     calls: PathBuf,
+    /// The interface to every server.
+    pub(crate) interface: Mutex<&'static str>,
     pub(crate) metered: Mutex<Vec<String>>,
+    pub(crate) is_roaming: AtomicBool,
 }
 
 impl HostNetworks for FakeNetworks {
     fn kinds(&self) -> BTreeMap<String, NetworkKind> {
-        BTreeMap::from([("eth0".to_owned(), NetworkKind::Ethernet)])
+        [("eth0", NetworkKind::Ethernet), ("wlan0", NetworkKind::Wifi), ("wwan0", NetworkKind::Cellular)]
+            .map(|(name, kind)| (name.to_owned(), kind))
+            .into()
     }
 
     fn metered(&self) -> Vec<String> {
@@ -64,7 +69,7 @@ impl HostNetworks for FakeNetworks {
     }
 
     fn is_roaming(&self) -> bool {
-        false
+        self.is_roaming.load(Ordering::SeqCst)
     }
 
     fn own_networks(&self) -> Result<Vec<IpNet>, String> {
@@ -72,11 +77,11 @@ impl HostNetworks for FakeNetworks {
     }
 
     fn interfaces_to(&self, _server: IpAddr) -> Result<Vec<String>, String> {
-        Ok(vec!["eth0".to_owned()])
+        Ok(self.interfaces_used(&[]))
     }
 
     fn interfaces_used(&self, _addresses: &[IpAddr]) -> Vec<String> {
-        vec!["eth0".to_owned()]
+        vec![self.interface.lock().unwrap().to_string()]
     }
 
     fn has_mptcp_endpoint(&self, _interfaces: &[String]) -> bool {
@@ -139,7 +144,12 @@ impl Host {
         fs::write(path.join("template.json"), template).unwrap();
         fs::write(path.join("program"), PROGRAM).unwrap();
         fs::set_permissions(path.join("program"), fs::Permissions::from_mode(0o755)).unwrap();
-        let networks = FakeNetworks { calls: path.join("calls"), metered: Mutex::default() };
+        let networks = FakeNetworks {
+            calls: path.join("calls"),
+            interface: Mutex::new("eth0"),
+            metered: Mutex::default(),
+            is_roaming: AtomicBool::new(false),
+        };
         Self {
             clock: LockstepClock::from_unix(EPOCH),
             networks: Arc::new(networks),
@@ -156,6 +166,14 @@ impl Host {
     pub(crate) fn offer(&self, experiments: &[Value]) {
         let server = json!([{ "name": "near", "address": "192.0.2.7:4433", "quic_ports": [], "load": 0.0 }]);
         self.collector.offer(&server, &json!(experiments));
+    }
+
+    /// The collector offers a server at 127.0.0.1 with these changes.
+    pub(crate) fn offer_server(&self, changes: &Value, experiments: &[Value]) {
+        let mut server =
+            json!({ "name": "near", "address": "127.0.0.1:4433", "quic_ports": [], "load": 0.0 });
+        server.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        self.collector.offer(&json!([server]), &json!(experiments));
     }
 
     fn run(&self, options: &[&str], stop: Arc<AtomicBool>) -> JoinHandle<Result<Exit, Failure>> {

@@ -148,12 +148,8 @@ impl Discovery<'_> {
                     let by_server = matches!(error, ClientError::Refused { .. });
                     if !by_server {
                         let (ip, port) = (address.ip(), address.port());
-                        let tried = Try {
-                            transport,
-                            family: AddressFamily::from_address(ip),
-                            address: Some(ip),
-                            port,
-                        };
+                        let family = AddressFamily::from_address(ip);
+                        let tried = Try { transport, family, address: Some(ip), port };
                         failed.push(reachability::record(&server, tried, Err(reason(&error))));
                     }
                     // The server's message explains more than an unanswered port.

@@ -15,13 +15,12 @@ use pathbench_record::network::{AddressFamily, ServerName};
 use pathbench_record::pattern::{Amount, PatternParameters, ThroughputParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::text::duration;
-use pathbench_record::time::{Clock, Timestamp};
-use pathbench_record::time::{SharedClock, WallClock};
+use pathbench_record::time::{Clock, SharedClock, Timestamp, WallClock};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_transport::{LocalPath, QuicOptions, Security, SocketOptions, Trust};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -224,6 +223,17 @@ pub(crate) fn addresses_of(
     Ok(addresses)
 }
 
+/// The server's first address of each family, in the resolver's order.
+pub(crate) fn first_addresses(
+    server: &ServerName,
+    wanted: Option<AddressFamily>,
+) -> Result<Vec<SocketAddr>, Failure> {
+    let mut families = BTreeSet::new();
+    let mut addresses = addresses_of(server, wanted)?;
+    addresses.retain(|at| families.insert(AddressFamily::from_address(*at)));
+    Ok(addresses.into_iter().map(|at| SocketAddr::new(at, server.port)).collect())
+}
+
 /// The offset between both clocks, if known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Clocks {
@@ -231,10 +241,6 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    pub(crate) const fn new(offset: Option<ClockOffset>) -> Self {
-        Self { offset }
-    }
-
     pub(crate) fn learn(&mut self, of_this: Option<ClockOffset>) {
         self.offset = match (self.offset, of_this) {
             (Some(known), Some(of_this)) => Some(known.and(of_this)),

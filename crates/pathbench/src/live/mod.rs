@@ -8,7 +8,7 @@ mod screen;
 mod stream;
 mod terminal;
 
-pub(crate) use runs::LiveRuns;
+pub(crate) use runs::{LiveRuns, path_name};
 pub(crate) use terminal::restore as restore_terminal;
 
 use pathbench_program::exit::{Exit, Failure};
@@ -196,9 +196,6 @@ impl LiveOutput {
             Err(failure) => (failure.exit, Some(failure.message.clone())),
         };
         let last = LiveRecord::End(LiveEnd { exit_code: exit.code(), error, reachability });
-        match stream.end(last) {
-            Ok(()) => ended,
-            Err(failure) => Err(failure),
-        }
+        stream.end(last).and(ended)
     }
 }

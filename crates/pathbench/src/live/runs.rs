@@ -5,9 +5,7 @@ use pathbench_analysis::assembly::ClientPath;
 use pathbench_analysis::metrics::live::IntervalMeter;
 use pathbench_record::document::RunRecord;
 use pathbench_record::event::Event;
-use pathbench_record::live::{
-    LiveInterval, LiveRecord, LiveRunEnd, LiveRunStage, LiveRunStart, Progress, RunStage,
-};
+use pathbench_record::live::{LiveRecord, LiveRunEnd, LiveRunStage, LiveRunStart, Progress, RunStage};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -27,14 +25,12 @@ impl LiveRuns {
         Self { live, running: BTreeMap::new() }
     }
 
-    pub(crate) fn begin(&mut self, start: impl FnOnce() -> LiveRunStart) {
-        if !self.live.is_on() {
-            return;
+    pub(crate) fn begin(&mut self, start: LiveRunStart) {
+        if self.live.is_on() {
+            let meter = IntervalMeter::new(start.run.clone(), self.live.interval());
+            self.running.insert(start.run.clone(), Running { meter, paths: Vec::new() });
+            self.live.send(|| LiveRecord::RunStart(start));
         }
-        let start = start();
-        let meter = IntervalMeter::new(start.run.clone(), self.live.interval());
-        self.running.insert(start.run.clone(), Running { meter, paths: Vec::new() });
-        self.live.send(|| LiveRecord::RunStart(start));
     }
 
     pub(crate) fn stage(&self, run: &str, stage: RunStage) {
@@ -50,7 +46,7 @@ impl LiveRuns {
 
     pub(crate) fn progress(&mut self, run: &str, progress: Progress) {
         let Some(Running { meter, paths }) = self.running.get_mut(run) else { return };
-        if let Some(interval) = meter.add(progress, &name_in(paths)) {
+        if let Some(interval) = meter.add(progress, &|local| path_name(paths, local)) {
             self.live.send(|| LiveRecord::Interval(interval));
         }
     }
@@ -62,10 +58,9 @@ impl LiveRuns {
     }
 
     pub(crate) fn end(&mut self, record: &RunRecord) {
-        let last = self.running.remove(&record.id);
-        let last: Option<LiveInterval> =
-            last.and_then(|Running { mut meter, paths }| meter.finish(&name_in(&paths)));
-        if let Some(interval) = last {
+        if let Some(Running { mut meter, paths }) = self.running.remove(&record.id)
+            && let Some(interval) = meter.finish(&|local| path_name(&paths, local))
+        {
             self.live.send(|| LiveRecord::Interval(interval));
         }
         self.live.send(|| LiveRecord::RunEnd(Box::new(LiveRunEnd::from(record))));
@@ -73,9 +68,7 @@ impl LiveRuns {
 }
 
 /// The path of a local address; the address itself if no path has it.
-fn name_in(paths: &[ClientPath]) -> impl Fn(IpAddr) -> String {
-    |local| {
-        let path = paths.iter().find(|path| path.addresses.contains(&local));
-        path.map_or_else(|| local.to_string(), |path| path.name.clone())
-    }
+pub(crate) fn path_name(paths: &[ClientPath], local: IpAddr) -> String {
+    let path = paths.iter().find(|path| path.addresses.contains(&local));
+    path.map_or_else(|| local.to_string(), |path| path.name.clone())
 }

@@ -10,7 +10,6 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Clear, Dataset, GraphType, Paragraph};
-use std::collections::BTreeMap;
 
 /// The smallest terminal with room for everything.
 const LEAST: (u16, u16) = (60, 16);
@@ -119,23 +118,18 @@ fn seconds(ms: f64) -> String {
 
 /// The points of each path, in the order in which the paths appear.
 fn curves(run: &RunDisplay) -> Vec<(String, Vec<(f64, f64)>)> {
-    let mut order: Vec<String> = Vec::new();
-    let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut curves: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
     for interval in &run.intervals {
+        let middle_s = (interval.from_ms + interval.to_ms) / 2e3;
         for path in &interval.paths {
-            if !points.contains_key(&path.name) {
-                order.push(path.name.clone());
+            let point = (middle_s, finite(path.rate_mbps));
+            match curves.iter_mut().find(|(name, _)| *name == path.name) {
+                Some((_, points)) => points.push(point),
+                None => curves.push((&path.name, vec![point])),
             }
-            let at = (interval.from_ms + interval.to_ms) / 2e3;
-            points.entry(path.name.clone()).or_default().push((at, finite(path.rate_mbps)));
         }
     }
-    let mut curves = Vec::new();
-    for name in order {
-        let of_path = points.remove(&name).unwrap_or_default();
-        curves.push((shown(&name), of_path));
-    }
-    curves
+    curves.into_iter().map(|(name, points)| (shown(name), points)).collect()
 }
 
 fn finite(value: f64) -> f64 {

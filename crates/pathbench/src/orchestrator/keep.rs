@@ -40,7 +40,8 @@ pub(crate) fn keep(clock: &SharedClock) -> Result<Exit, Failure> {
         }
     };
     signals::on_signal(|| std::process::exit(0));
-    channel::send(&front, &LabAnswer::Standing { hosts: hosts(&environment) }).map_err(Failure::failed)?;
+    let hosts = environment.nodes().iter().map(|node| node.name().to_owned()).collect();
+    channel::send(&front, &LabAnswer::Standing { hosts }).map_err(Failure::failed)?;
     drop(front);
     let ended_by = serve(&listener, &environment, clock);
     drop(environment);
@@ -74,10 +75,6 @@ fn build(plan: &ScenarioPlan, clock: &SharedClock) -> Result<Environment, Failur
     Environment::build(&variant.topology, &variant.run.server, &launcher(), &emulation).map_err(|error| {
         if error.is_incapable() { Failure::host_cannot(error) } else { Failure::failed(error) }
     })
-}
-
-fn hosts(environment: &Environment) -> Vec<String> {
-    environment.nodes().iter().map(|node| node.name().to_owned()).collect()
 }
 
 /// Answers one request; returns false to end the lab. Invalid requests and lost clients have no effect.

@@ -38,11 +38,7 @@ pub(crate) fn summary(set: &ResultSet) -> Result<String, Failure> {
     set.lines.failure().map_or(Ok(text), |error| Err(Failure::bad_input(error)))
 }
 
-pub(crate) fn write(sets: &[ResultSet], out: &Path) -> Result<(), Failure> {
-    write_as(sets, out, FigureFormat::Svg)
-}
-
-pub(crate) fn write_as(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<(), Failure> {
+pub(crate) fn write(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<(), Failure> {
     pathbench_report::write(sets, out, format).map(drop).map_err(failure_from_write)
 }
 
@@ -80,7 +76,7 @@ impl Presentation {
 pub(crate) fn present(directory: &Path, what: Presentation, no_report: bool) -> Result<(), Failure> {
     let set = open(directory)?;
     if !no_report {
-        write(std::slice::from_ref(&set), directory)?;
+        write(std::slice::from_ref(&set), directory, FigureFormat::Svg)?;
     }
     match what {
         Presentation::Summary => output::print(&summary(&set)?),

@@ -90,3 +90,66 @@ fn a_silent_client_delays_no_other_one() {
         agent.request("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").0.contains("403")
     }));
 }
+
+/// The key in the URL that the agent printed.
+fn key(agent: &Agent) -> &str {
+    agent.url.split_once("key=").unwrap().1
+}
+
+/// The status of a request with these header fields.
+fn status(agent: &Agent, request: &str, fields: &str) -> String {
+    let (first, _) = agent.request(&format!("{request} HTTP/1.1\r\n{fields}\r\n"));
+    first.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn only_addresses_and_localhost_name_this_host() {
+    let work = Workplace::new();
+    let agent = Agent::start(&work, "127.0.0.1:0");
+    let key = key(&agent);
+    let status_for = |host: &str| {
+        let port = if host.ends_with(":8384") { 8384 } else { 80 };
+        status(&agent, "GET /", &format!("Host: {host}\r\nCookie: pathbench-{port}={key}\r\n"))
+    };
+    for own in ["127.0.0.1:8384", "localhost:8384", "LOCALHOST", "[::1]:8384", "[::1]", "192.0.2.7"] {
+        assert_eq!(status_for(own), "200", "{own}");
+    }
+    for other in ["", "evil.test", "evil.test:8384", "127.0.0.1.evil.test:8384", "localhost.evil.test"] {
+        assert_eq!(status_for(other), "403", "{other}");
+    }
+}
+
+#[test]
+fn changes_need_the_token_and_no_foreign_origin() {
+    let work = Workplace::new();
+    let agent = Agent::start(&work, "127.0.0.1:0");
+    let (cookie, token) = (format!("Cookie: pathbench-1={}\r\n", key(&agent)), agent.token());
+    let (host, own) = ("Host: 127.0.0.1:1\r\n", "Origin: http://127.0.0.1:1\r\n");
+    assert_eq!(status(&agent, "GET /", &format!("{host}{cookie}")), "200");
+    assert_eq!(status(&agent, "GET /", &cookie), "403");
+    let stop = |fields: &str| status(&agent, "POST /api/stop", &format!("{cookie}{fields}"));
+    assert_eq!(stop(&format!("{host}{token}")), "200");
+    assert_eq!(stop(&format!("{host}{token}{own}")), "200");
+    assert_eq!(stop(host), "403");
+    assert_eq!(stop(&format!("{host}X-Pathbench-Token: u\r\n")), "403");
+    assert_eq!(stop(&format!("{host}{token}Origin: http://evil.test\r\n")), "403");
+    assert_eq!(stop(&format!("Host: evil.test\r\n{token}")), "403");
+}
+
+#[test]
+fn every_request_needs_the_key() {
+    let work = Workplace::new();
+    let agent = Agent::start(&work, "127.0.0.1:0");
+    let key = key(&agent);
+    let get = |target: &str, fields: &str| {
+        status(&agent, &format!("GET {target}"), &format!("Host: 127.0.0.1:1\r\n{fields}"))
+    };
+    assert_eq!(get("/", ""), "403");
+    assert_eq!(get("/?key=x", ""), "403");
+    assert_eq!(get(&format!("/api/state?key={key}"), ""), "403");
+    assert_eq!(get(&format!("/?key={key}"), ""), "303");
+    assert_eq!(get("/api/state", &format!("Cookie: a=b; pathbench-1={key}\r\n")), "200");
+    assert_eq!(get("/api/state", &format!("Cookie: pathbench-1={key}{key}\r\n")), "403");
+    // Of an agent at another port.
+    assert_eq!(get("/api/state", &format!("Cookie: pathbench-2={key}\r\n")), "403");
+}

@@ -2,6 +2,7 @@
 
 use pathbench_check::finding::{Finding, Level};
 use pathbench_report::narrative::Tone;
+use pathbench_report::quantity::counted;
 use pathbench_report::terminal::{Notice, NoticeGroup, Style, notices};
 
 pub(super) fn summary(findings: &[Finding], style: Style) -> String {
@@ -9,7 +10,7 @@ pub(super) fn summary(findings: &[Finding], style: Style) -> String {
         let of: Vec<_> = findings.iter().filter(|finding| finding.level == level).map(notice).collect();
         let (title, remark, tone) = match level {
             Level::Problem if of.is_empty() => ("No problem found".to_owned(), "", Tone::Good),
-            Level::Problem => (counted(of.len()), "causes first; commands as root", Tone::Bad),
+            Level::Problem => (counted(of.len(), "problem"), "causes first; commands as root", Tone::Bad),
             Level::Advice => ("Advice".to_owned(), "", Tone::Mixed),
             Level::NotExamined => ("Not examined".to_owned(), "", Tone::Neutral),
             Level::Ok => ("In order".to_owned(), "", Tone::Good),
@@ -24,10 +25,6 @@ pub(super) fn summary(findings: &[Finding], style: Style) -> String {
         .map(|(_, group)| group)
         .collect();
     notices(&shown, style)
-}
-
-fn counted(problems: usize) -> String {
-    if problems == 1 { "1 problem".to_owned() } else { format!("{problems} problems") }
 }
 
 fn notice(finding: &Finding) -> Notice<'_> {

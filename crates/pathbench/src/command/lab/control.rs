@@ -2,8 +2,7 @@
 //! to it or bind its name first. Each end therefore checks the peer's user, and limits time and length.
 
 use pathbench_host::namespace::peer_uid;
-use pathbench_record::time::Timestamp;
-use pathbench_record::time::WallClock;
+use pathbench_record::time::{Timestamp, WallClock};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,

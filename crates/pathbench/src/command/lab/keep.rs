@@ -104,7 +104,8 @@ fn announcement(name: &str, hosts: &[String]) -> String {
 pub(crate) fn exec(args: &ExecArgs, clock: &SharedClock) -> Result<Exit, Failure> {
     let lab = chosen_lab(args.lab.as_deref())?;
     let control = ask(&lab, &LabRequest::Enter { host: args.host.clone() }, clock)?;
-    match receive_answer(&control, clock)? {
+    let timed = Timed::new(&control, clock.as_ref(), ANSWER_TIME);
+    match channel::receive_at_most(MESSAGE_BYTES, &timed).map_err(Failure::failed)? {
         LabAnswer::Admitted => {}
         answer => return Err(refusal(answer)),
     }
@@ -258,11 +259,6 @@ fn refusal(answer: LabAnswer) -> Failure {
         LabAnswer::Refused { message, exit } => Failure { exit: Exit::from_code(i32::from(exit)), message },
         _ => Failure::failed("the lab sent an unexpected answer"),
     }
-}
-
-fn receive_answer(control: &UnixStream, clock: &SharedClock) -> Result<LabAnswer, Failure> {
-    channel::receive_at_most(MESSAGE_BYTES, &Timed::new(control, clock.as_ref(), ANSWER_TIME))
-        .map_err(Failure::failed)
 }
 
 fn is_own_user_namespace(user: &OwnedFd) -> Result<bool, Failure> {

@@ -12,8 +12,8 @@ use pathbench_record::time::SharedClock;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> {
     if let Some(submitted) = submitted::run(&args.submit, clock)? {
@@ -52,7 +52,9 @@ pub(crate) fn plan(args: &RunArgs) -> Result<Vec<Job>, Failure> {
             "--json prints one document: run one scenario at a time with it, or read the run.json files",
         ));
     }
-    let overrides = overrides(args);
+    let given = Overrides::from(&args.scenario.overrides);
+    let repeat = given.repeat.or_else(|| args.study.most_repetitions());
+    let overrides = Overrides { repeat, warm_up: args.study.warm_up, ..given };
     let out = args.out.as_deref().or(args.study.resume.as_deref());
     let mut jobs = Vec::new();
     let mut refusals = Vec::new();
@@ -74,7 +76,9 @@ pub(crate) fn plan(args: &RunArgs) -> Result<Vec<Job>, Failure> {
                     )));
                 }
                 names.push(plan.name.clone());
-                let out = out.map(|out| out_directory(out, &plan.name, scenarios.len()));
+                let own =
+                    |out: &Path| if scenarios.len() > 1 { out.join(&plan.name) } else { out.to_owned() };
+                let out = out.map(own);
                 jobs.push(Job { plan, out });
             }
             Err(failure) => refusals.push(failure.message),
@@ -84,13 +88,6 @@ pub(crate) fn plan(args: &RunArgs) -> Result<Vec<Job>, Failure> {
         return Err(Failure::bad_input(refusals.join("\n")));
     }
     Ok(jobs)
-}
-
-/// The changes to the scenarios; `--until-ci` needs repetitions.
-fn overrides(args: &RunArgs) -> Overrides {
-    let overrides = Overrides::from(&args.scenario.overrides);
-    let repeat = overrides.repeat.or_else(|| args.study.most_repetitions());
-    Overrides { repeat, warm_up: args.study.warm_up, ..overrides }
 }
 
 /// Checks that the plan has a link to capture from: only emulated links record every packet's fate.
@@ -104,11 +101,6 @@ fn require_emulated(plan: &ScenarioPlan) -> Result<(), Failure> {
         "--capture: scenario `{}` has no emulated link; make one with --set path.{name}.engine=emulated",
         plan.name
     )))
-}
-
-/// With several scenarios, `--out` contains a directory for each.
-fn out_directory(out: &Path, scenario: &str, scenarios: usize) -> PathBuf {
-    if scenarios > 1 { out.join(scenario) } else { out.to_owned() }
 }
 
 /// Starts the orchestrator as the first process of the new PID namespace and waits for its end. The socket pair stays
@@ -126,11 +118,7 @@ fn orchestrate(assignment: &LabAssignment) -> Result<Exit, Failure> {
     };
     let status = signals::wait_forwarding(start)
         .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
-    passed_on(status)
-}
-
-/// The orchestrator's exit code; the orchestrator has printed the reason.
-fn passed_on(status: ExitStatus) -> Result<Exit, Failure> {
+    // The orchestrator has printed the reason for its exit code.
     match status.code() {
         Some(code) => Ok(Exit::from_code(code)),
         None => Err(Failure::failed(format!(

@@ -17,6 +17,7 @@ use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::MtuRecord;
 use pathbench_record::network::ServerName;
 use pathbench_record::time::SharedClock;
+use pathbench_report::FigureFormat;
 use remedy::RemedyApplication;
 use serde_json::Map;
 use std::time::Duration;
@@ -63,7 +64,7 @@ fn write(
         let directory = writer.path.clone();
         writer.finish(&session.document).map_err(Failure::failed)?;
         if !args.output.no_report {
-            result::write(&[result::open(&directory)?], &directory)?;
+            result::write(&[result::open(&directory)?], &directory, FigureFormat::Svg)?;
             session.progress.line(directory.join("report.html").display());
         }
     }

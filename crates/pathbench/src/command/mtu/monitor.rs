@@ -4,7 +4,7 @@
 use super::examination::{Examination, host_path};
 use super::remedy::{self, RemedyApplication};
 use crate::arguments::MtuArgs;
-use crate::client::addresses_of;
+use crate::client::first_addresses;
 use crate::progress::ProgressDisplay;
 use crate::result::style;
 use crate::session::MeasurementSession;
@@ -16,14 +16,11 @@ use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::document::{MtuChange, MtuRecord, MtuStep, PathMtu};
 use pathbench_record::live::{LiveMtuPath, LiveRecord};
-use pathbench_record::network::{AddressFamily, ServerName};
+use pathbench_record::network::ServerName;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_report::terminal::{self, mtu_change};
-use pathbench_traffic::datagram::DatagramError;
-use pathbench_traffic::datagram::UdpPath;
+use pathbench_traffic::datagram::{DatagramError, UdpPath};
 use pathbench_traffic::path_mtu::{MtuBounds, MtuEvent, MtuPlan, WatchPace, find_mtu, watch_mtu};
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -66,13 +63,7 @@ impl<'a> Monitor<'a> {
         session: &'a MeasurementSession,
     ) -> Result<Self, Failure> {
         let mut observer = PathObserver::open().map_err(Failure::failed)?;
-        // The first address of each family in the resolver's order.
-        let mut families = BTreeSet::new();
-        let addresses = addresses_of(&server, args.connection.family())?.into_iter();
-        let servers: Vec<SocketAddr> = addresses
-            .filter(|at| families.insert(AddressFamily::from_address(*at)))
-            .map(|at| SocketAddr::new(at, server.port))
-            .collect();
+        let servers = first_addresses(&server, args.connection.family())?;
         let interfaces = &args.connection.interfaces;
         let network = HostNetwork::read().map_err(Failure::failed)?;
         let (paths, notes) = network.probed_paths(interfaces, &servers).map_err(|message| Failure {
@@ -245,7 +236,7 @@ impl<'a> Monitor<'a> {
                 continue;
             }
             match remedy::plan_remedy(one, path, &mut self.observer) {
-                Ok((_, plan)) => {
+                Ok(plan) => {
                     let new: Vec<PlannedStep> =
                         plan.steps.into_iter().filter(|step| !known.contains(step)).collect();
                     record.steps.extend(remedy::records(&path.name, &new, false));

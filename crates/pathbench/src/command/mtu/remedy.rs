@@ -44,19 +44,13 @@ impl RemedyApplication {
         observer: &mut PathObserver,
         clock: &dyn Clock,
     ) -> Corrected {
-        let mut corrected = Corrected::default();
         let name = &examination.path.name;
-        let planned = match plan_remedy(examination, record, observer) {
-            Ok((state, plan)) => {
-                corrected.notes.extend(plan.notes.iter().map(|note| format!("{name}: {note}")));
-                (state.is_some()).then_some(plan)
-            }
-            Err(note) => {
-                corrected.notes.push(note);
-                None
-            }
+        let plan = match plan_remedy(examination, record, observer) {
+            Ok(plan) => plan,
+            Err(note) => return Corrected { notes: vec![note], ..Corrected::default() },
         };
-        let Some(plan) = planned else { return corrected };
+        let notes = plan.notes.iter().map(|note| format!("{name}: {note}")).collect();
+        let mut corrected = Corrected { notes, ..Corrected::default() };
         let begun = clock.now();
         for (index, step) in plan.steps.iter().enumerate() {
             // One at a time, so that the steps that were made are known.
@@ -82,19 +76,28 @@ impl RemedyApplication {
     }
 }
 
-/// The plan for a path, and the kernel's state that it is based on; no state if there is nothing to do.
+/// The changes for one path, based on the kernel's current state; `Err`: why no change is possible.
 pub(super) fn plan_remedy(
     examination: &Examination,
     record: &PathMtu,
     observer: &mut PathObserver,
-) -> Result<(Option<PathMtuState>, ChangePlan), String> {
+) -> Result<ChangePlan, String> {
     // Probing took seconds, and changes for another path may have affected the same route.
     let Ok(state) = observer.state(&host_path(&examination.path)) else {
-        return Ok((None, ChangePlan::default()));
+        return Ok(ChangePlan::default());
     };
-    let plan = plan_for(examination, &state, record)?;
-    let state = (!plan.steps.is_empty()).then_some(state);
-    Ok((state, plan))
+    if !examination.is_answered() {
+        return Ok(ChangePlan::default());
+    }
+    let target = path_mtu::target_bytes(record)?;
+    let stuck = &examination.stuck;
+    if !path_mtu::needs_correction(record, target) && stuck.is_empty() {
+        return Ok(ChangePlan::default());
+    }
+    let has_icmp = !path_mtu::is_path_silent(record);
+    // The kernel's PMTU exception expires after some minutes; without new ICMP messages the route's MTU replaces it.
+    let lasting = PathMtuState { cached: state.cached.filter(|_| has_icmp), ..state };
+    plan(&lasting, target, stuck).map_err(|error| format!("{}: {error}", examination.path.name))
 }
 
 fn failure(error: &ApplyError) -> Failure {
@@ -149,22 +152,6 @@ fn verify(
         )
     }));
     notes
-}
-
-/// The changes for one path, based on the kernel's current state; `Err`: why no change is possible.
-fn plan_for(examination: &Examination, state: &PathMtuState, record: &PathMtu) -> Result<ChangePlan, String> {
-    if !examination.is_answered() {
-        return Ok(ChangePlan::default());
-    }
-    let target = path_mtu::target_bytes(record)?;
-    let stuck = &examination.stuck;
-    if !path_mtu::needs_correction(record, target) && stuck.is_empty() {
-        return Ok(ChangePlan::default());
-    }
-    let has_icmp = !path_mtu::is_path_silent(record);
-    // The kernel's PMTU exception expires after some minutes; without new ICMP messages the route's MTU replaces it.
-    let lasting = PathMtuState { cached: state.cached.filter(|_| has_icmp), ..state.clone() };
-    plan(&lasting, target, stuck).map_err(|error| format!("{}: {error}", examination.path.name))
 }
 
 /// The records of a path's steps, one command each.

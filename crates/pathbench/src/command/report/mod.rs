@@ -6,7 +6,7 @@ mod export;
 mod join;
 mod trace;
 
-use crate::result::{ReportDirectory, open, summary, write_as};
+use crate::result::{ReportDirectory, open, summary, write};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::document::ResultDocument;
@@ -43,7 +43,7 @@ pub(crate) fn report(args: &ReportArgs, clock: &SharedClock) -> Result<Exit, Fai
         (None, false) => Some(ReportDirectory::beside_results(&sets, &clock.rfc3339())?),
     };
     if let Some(target) = &target {
-        write_as(&sets, &target.path, args.figure_format()).inspect_err(|_| {
+        write(&sets, &target.path, args.figure_format()).inspect_err(|_| {
             if target.is_new {
                 // The incomplete report.
                 let _stays = fs::remove_dir_all(&target.path);

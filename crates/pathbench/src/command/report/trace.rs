@@ -28,11 +28,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Option<Exit>, Failure> {
         let directory = args.out.clone().unwrap_or_else(|| own.join(super::export::DIRECTORY));
         return export(&document, &args.export, &directory).map(Some);
     }
-    let target = match (&args.out, args.json) {
-        (Some(out), _) => Some(out.as_path()),
-        (None, true) => None,
-        (None, false) => Some(own),
-    };
+    let target = args.out.as_deref().or((!args.json).then_some(own));
     if let Some(target) = target {
         let (lines, warning) = read_sequences(own).map_err(Failure::bad_input)?;
         if let Some(warning) = warning {

@@ -71,7 +71,8 @@ impl Job<'_> {
             stop: Arc::clone(&session.stop),
         };
         let compare_clocks = || self.client.compare_clocks(&reached.server, &reached.endpoints);
-        let mut clocks = Clocks::new(compare_clocks());
+        let mut clocks = Clocks::default();
+        clocks.learn(compare_clocks());
         session.progress.line(self.announcement(&roam, &paths));
         let before = KernelCounters::read().ok();
         let recorder = roam.run(&mut writer, session)?;

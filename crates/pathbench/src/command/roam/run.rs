@@ -7,7 +7,7 @@ use super::plan::{MESSAGE_INTERVAL, Roam};
 use super::records::{PATTERN, RunLog};
 use super::test::{Control, Finished, Test, TestEvent};
 use crate::client::{Clocks, ServerTarget, TestEvidence};
-use crate::live::LiveRuns;
+use crate::live::{LiveRuns, path_name};
 use crate::progress::ProgressDisplay;
 use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath};
@@ -301,10 +301,7 @@ impl<'a> RoamRecorder<'a> {
         }
         let context = &self.context;
         let paths = context.monitor.with_all_addresses(&self.paths);
-        let of_address = |local: IpAddr| {
-            let path = paths.iter().find(|path| path.addresses.contains(&local));
-            path.map_or_else(|| local.to_string(), |path| path.name.clone())
-        };
+        let of_address = |local: IpAddr| path_name(&paths, local);
         let wifi_of = |name: &str| context.wifi.network(name).cloned();
         let names = Names { of_address: &of_address, wifi_of: &wifi_of };
         let tests: Vec<&TestFigures> = self.logs.iter().map(|log| &log.figures).collect();
@@ -425,8 +422,9 @@ fn begin_live(roam: &Roam<'_>, logs: &[RunLog], session: &MeasurementSession) ->
     let name = &document.scenario.name;
     live.start(name, document.seed, &document.host.started, logs.len(), live.interval());
     let mut runs = LiveRuns::new(live);
+    let time = roam.plan.durations.first().filter(|_| roam.plan.timed);
     for (index, log) in logs.iter().enumerate() {
-        runs.begin(|| LiveRunStart {
+        runs.begin(LiveRunStart {
             run: log.id.clone(),
             number: index as u32 + 1,
             runs: logs.len() as u32,
@@ -434,12 +432,7 @@ fn begin_live(roam: &Roam<'_>, logs: &[RunLog], session: &MeasurementSession) ->
             pattern: PATTERN.to_owned(),
             variant: Variant::default(),
             repetition: 1,
-            expected_ms: roam
-                .plan
-                .durations
-                .first()
-                .filter(|_| roam.plan.timed)
-                .map(|time| time.as_secs_f64() * 1e3),
+            expected_ms: time.map(|time| time.as_secs_f64() * 1e3),
         });
         runs.paths(&log.id, &log.paths);
     }

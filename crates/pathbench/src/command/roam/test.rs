@@ -12,8 +12,7 @@ use pathbench_traffic::client::{
     run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
-use pathbench_transport::lock;
-use pathbench_transport::{LocalPath, QuicOptions};
+use pathbench_transport::{LocalPath, QuicOptions, lock};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -34,7 +33,6 @@ const FORCE_AFTER: Duration = Duration::from_secs(8);
 const HAND_OVER: Duration = Duration::from_secs(60);
 /// Interval of the server's samples for the paths' shares; the record must fit through the remaining path.
 const SERVER_SAMPLES: Duration = Duration::from_secs(1);
-const TICK: Duration = Duration::from_millis(100);
 
 /// Ends the tests.
 #[derive(Debug, Default)]
@@ -170,10 +168,7 @@ impl Test<'_> {
             if ended.is_some_and(|(_, deadline)| clock.now() >= deadline || refusals >= REFUSALS) {
                 return Err(last);
             }
-            let next = clock.now() + FETCH_PAUSE;
-            while clock.now() < next {
-                clock.sleep_until((clock.now() + TICK).min(next));
-            }
+            clock.sleep_until(clock.now() + FETCH_PAUSE);
         }
     }
 

@@ -140,7 +140,6 @@ impl<'a> ConnectionCollector<'a> {
     }
 
     fn document<'d>(&'d self, activity: &'d SocketActivity, end: &Collected<'_>) -> ProgramDocument<'d> {
-        let connected = self.summary.groups().iter().map(|group| group.connections).sum::<u64>();
         ProgramDocument {
             schema: "pathbench.program/1",
             command: self.args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -151,7 +150,7 @@ impl<'a> ConnectionCollector<'a> {
             signal: end.status.signal(),
             sockets_created: activity.sockets_created,
             sockets_unseen: activity.unseen(),
-            connections_total: connected,
+            connections_total: self.summary.connections,
             connections_multipath: self.summary.multipath,
             unseen_accepted: end.ledger.unseen_accepted,
             connections_not_followed: end.ledger.not_followed,

@@ -1,8 +1,9 @@
 //! The program's processes: signals for them, and their end.
 
 use pathbench_host::process::descendants;
+use pathbench_transport::lock;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgrp, kill_process, wait, waitpid};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT};
 use signal_hook::iterator::{Handle, Signals};
 use std::fs::File;
 use std::io;
@@ -39,7 +40,7 @@ impl Tree {
 
     /// The exit status of the first process, once it has ended.
     pub(super) fn status(&self) -> Option<ExitStatus> {
-        pathbench_transport::lock(&self.state).status
+        lock(&self.state).status
     }
 
     /// Reaps processes and forwards signals until the handle of `signals` is closed.
@@ -73,7 +74,7 @@ impl Tree {
 
     fn note_end(&self, process: Pid, status: WaitStatus) {
         if process == self.root && (status.exited() || status.signaled()) {
-            let mut state = pathbench_transport::lock(&self.state);
+            let mut state = lock(&self.state);
             state.status = Some(ExitStatus::from_raw(status.as_raw()));
             let forwarded = state.forwarded.take();
             drop(state);
@@ -89,13 +90,13 @@ impl Tree {
     fn forward(&self, signal: i32) {
         // The end of the first process may be pending.
         self.reap();
-        let mut state = pathbench_transport::lock(&self.state);
+        let mut state = lock(&self.state);
         if state.status.is_none() {
             let is_from_terminal = matches!(signal, SIGINT | SIGQUIT) && is_in_foreground();
             if !is_from_terminal {
                 // Many programs do not end at SIGHUP.
                 state.forwarded = Some(signal).filter(|signal| *signal != SIGHUP);
-                send(self.root, signal_from_number(signal));
+                send(self.root, signal);
             }
             return;
         }
@@ -104,9 +105,9 @@ impl Tree {
     }
 
     fn send_to_remaining(&self, signal: i32) {
-        let mut state = pathbench_transport::lock(&self.state);
+        let mut state = lock(&self.state);
         state.signals_after_end += 1;
-        let signal = if state.signals_after_end > 1 { Signal::KILL } else { signal_from_number(signal) };
+        let signal = if state.signals_after_end > 1 { SIGKILL } else { signal };
         drop(state);
         for process in descendants() {
             send(process, signal);
@@ -114,19 +115,9 @@ impl Tree {
     }
 }
 
-fn send(process: Pid, signal: Signal) {
+fn send(process: Pid, signal: i32) {
     // It may have ended.
-    let _ended = kill_process(process, signal);
-}
-
-fn signal_from_number(signal: i32) -> Signal {
-    match signal {
-        SIGINT => Signal::INT,
-        SIGQUIT => Signal::QUIT,
-        SIGHUP => Signal::HUP,
-        SIGTERM => Signal::TERM,
-        _ => Signal::CONT,
-    }
+    let _ended = Signal::from_named_raw(signal).map(|signal| kill_process(process, signal));
 }
 
 /// Whether this process belongs to the foreground process group of its terminal, which gets the terminal's signals.

@@ -160,25 +160,3 @@ fn test_duration(text: &str) -> Result<Span, String> {
         Err(format!("{text} is not between 1s and 24h"))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_test_lasts_a_second_to_a_day() {
-        for (text, seconds) in [("1s", 1), ("90s", 90), ("1h", 3600), ("1d", 86_400)] {
-            assert_eq!(test_duration(text), Ok(Span(Duration::from_secs(seconds))));
-        }
-        for wrong in ["", "7", "h", "-1h", "0s", "25h", "99999999999999999999d", "1w", "1ü"] {
-            assert!(test_duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn addresses_may_have_the_brackets_of_urls() {
-        assert_eq!(address("[::1]"), address("::1"));
-        assert!(address("localhost").is_err());
-        assert!(address("[::1").is_err());
-    }
-}

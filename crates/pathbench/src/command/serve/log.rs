@@ -3,11 +3,9 @@
 use super::arguments::ServeArgs;
 use pathbench_program::output;
 use pathbench_record::text::duration;
-use pathbench_record::time::SharedClock;
-use pathbench_record::time::Timestamp;
+use pathbench_record::time::{SharedClock, Timestamp};
 use pathbench_traffic::server::{ServerEvent, ServerObserver};
-use pathbench_transport::lock;
-use pathbench_transport::panic_message;
+use pathbench_transport::{lock, panic_message};
 use serde_json::{Map, Value, json};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::net::SocketAddr;

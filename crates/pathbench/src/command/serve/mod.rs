@@ -8,8 +8,7 @@ use pathbench_host::counters::KernelCounters;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{output, random, signals};
 use pathbench_record::end::MPTCP_COUNTERS;
-use pathbench_record::time::Clock;
-use pathbench_record::time::{SharedClock, WallClock};
+use pathbench_record::time::{Clock, SharedClock, WallClock};
 use pathbench_traffic::server::{
     Access, CounterReader, Server, ServerLimits, ServerOptions, ServerStartError,
 };
@@ -81,10 +80,7 @@ fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
     let server = Server::start_observed(options, Arc::<dyn WallClock>::clone(clock), observer)
         .map_err(start_failure)?;
     let server = Arc::new(server);
-    let health = match args.health {
-        None => None,
-        Some(address) => Some(health::start(address, &server, panics)?),
-    };
+    let health = args.health.map(|address| health::start(address, &server, panics)).transpose()?;
     let description = Description {
         addresses: server.addresses().to_vec(),
         quic_ports: args.quic_ports.clone(),

@@ -37,16 +37,13 @@ impl SetupApplication {
 
     /// The plan for the current state.
     pub(super) fn plan(&self) -> Result<SetupPlan, Failure> {
-        self.plan_for(&self.host()?)
-    }
-
-    fn plan_for(&self, host: &SetupHost) -> Result<SetupPlan, Failure> {
+        let host = self.host()?;
         if host.limits.is_none() {
             return Err(Failure::host_cannot(
                 "this kernel has no MPTCP path manager: it is older than 5.6 or was built without MPTCP (CONFIG_MPTCP)",
             ));
         }
-        plan(host, &self.options).map_err(|mistakes| Failure::bad_input(mistakes.join("\n")))
+        plan(&host, &self.options).map_err(|mistakes| Failure::bad_input(mistakes.join("\n")))
     }
 
     /// Applies the plan for the current state; the plan is returned.

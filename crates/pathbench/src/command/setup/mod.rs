@@ -20,23 +20,25 @@ use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::time::SharedClock;
 use presentation::SetupDocument;
-use std::path::PathBuf;
 
 pub(crate) fn setup(args: &SetupArgs, clock: &SharedClock) -> Result<Exit, Failure> {
     let locate = if args.apply { journal::create_file } else { journal::find_file };
     let journal = locate("setup", args.journal.as_deref())?;
     let mut application = SetupApplication::open(journal, args)?;
+    let persist = |application: &SetupApplication, plan: &SetupPlan| {
+        storage::write(&args.root, &application.files(plan)?)
+    };
     if args.undo {
         return undo(&mut application, args);
     }
     if args.watch {
         if args.persist {
-            persist(&application.plan()?, &application, args)?;
+            persist(&application, &application.plan()?)?;
         }
         return watch::watch(&mut application, args, clock);
     }
     let plan = if args.apply { application.apply()? } else { application.plan()? };
-    let files = if args.persist { persist(&plan, &application, args)? } else { Vec::new() };
+    let files = if args.persist { persist(&application, &plan)? } else { Vec::new() };
     if args.json {
         output::print_json(&SetupDocument::new(&plan, args, &files))?;
     } else {
@@ -63,13 +65,4 @@ fn undo(application: &mut SetupApplication, args: &SetupArgs) -> Result<Exit, Fa
     let printed = output::print(&undone.restored);
     let removed = storage::remove(&args.root, args.force).and_then(|lines| output::print(&lines));
     undone.ending.and(removed).and(printed).map(|()| Exit::Done)
-}
-
-/// Writes the files, and returns their paths.
-fn persist(
-    plan: &SetupPlan,
-    application: &SetupApplication,
-    args: &SetupArgs,
-) -> Result<Vec<PathBuf>, Failure> {
-    storage::write(&args.root, &application.files(plan)?)
 }

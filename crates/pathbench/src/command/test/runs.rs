@@ -5,7 +5,7 @@ use super::plan::SuitePlan;
 use crate::client::discovery::Reached;
 use crate::client::network::NetworkMonitor;
 use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, counters_since};
-use crate::progress::{NextRun, ProgressDisplay, RunProgress};
+use crate::progress::{ProgressDisplay, RunProgress};
 use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence};
 use pathbench_analysis::comparison;
@@ -16,6 +16,7 @@ use pathbench_lab::study::{RunOrder, ScheduledRun, ending_note, schedule};
 use pathbench_program::exit::Failure;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason, Variant};
+use pathbench_record::live::LiveRunStart;
 use pathbench_record::network::ServerName;
 use pathbench_record::text::duration;
 use pathbench_record::transport::{Transport, TransportLabel};
@@ -128,17 +129,18 @@ impl<'a> TestSuite<'a> {
                 break;
             }
             let (number, rest) = (index + 1, missing.get(index..).unwrap_or_default());
-            let next = NextRun {
-                id,
-                number,
-                label: &scheduled.label,
-                pattern: self.plan.patterns[scheduled.pattern].name,
-                variant: &Variant::default(),
+            let start = LiveRunStart {
+                run: id.clone(),
+                number: number as u32,
+                runs: missing.len() as u32,
+                label: scheduled.label.to_string(),
+                pattern: self.plan.patterns[scheduled.pattern].name.to_owned(),
+                variant: Variant::default(),
                 repetition: scheduled.repetition,
-                expected: Some(self.expected_duration(scheduled)),
+                expected_ms: Some(self.expected_duration(scheduled).as_secs_f64() * 1e3),
             };
-            progress.begin(&next, Some(self.left(rest)));
-            let Some(mut run) = self.run(&next, scheduled, &mut progress) else {
+            progress.begin(start, Some(self.left(rest)));
+            let Some(mut run) = self.run(id, scheduled, &mut progress) else {
                 self.ended.by_user = true;
                 stopped = Some(StopReason::User);
                 break;
@@ -233,7 +235,7 @@ impl<'a> TestSuite<'a> {
     /// Makes one run; `None` if the user stopped it.
     fn run(
         &mut self,
-        next: &NextRun<'_>,
+        id: &str,
         scheduled: &ScheduledRun,
         progress: &mut RunProgress<'_>,
     ) -> Option<AssembledRun> {
@@ -247,7 +249,7 @@ impl<'a> TestSuite<'a> {
         self.poll_network(progress);
         let (_, changes) = self.monitor.take();
         if !changes.is_empty() {
-            self.notes.push(format!("the network changed before run {}: {}", next.id, changes.join(", ")));
+            self.notes.push(format!("the network changed before run {id}: {}", changes.join(", ")));
         }
         self.monitor.follow(&paths);
         let target = ServerTarget { address, host: self.server.host.clone(), paths: paths.clone() };
@@ -255,9 +257,9 @@ impl<'a> TestSuite<'a> {
         let (name, parameters) = (pattern.name, &pattern.parameters);
         let others = self.monitor.network.other_interfaces(&paths);
         let setting = self.client.run_setting(self.server, name, parameters, paths.clone(), others);
-        let so_far = Evidence::new(next.id.to_owned(), &setting, &scheduled.label, next.repetition);
+        let so_far = Evidence::new(id.to_owned(), &setting, &scheduled.label, scheduled.repetition);
         let (before, begun) = (KernelCounters::read().ok(), self.client.clock.now());
-        progress.connecting(next.id, &paths);
+        progress.connecting(id, &paths);
         let outcome = self.run_test(&plan, &paths, so_far, progress)?;
         let took = self.client.clock.now().duration_since(begun);
         let (notifications, mut changes) = self.monitor.take();
@@ -269,12 +271,12 @@ impl<'a> TestSuite<'a> {
             changes.push(rerouted);
         }
         let counters = counters_since(before.as_ref());
-        self.learn(next.id, scheduled, &outcome, took, progress);
+        self.learn(id, scheduled, &outcome, took, progress);
         let others = self.monitor.network.other_interfaces(&paths);
         let several = paths.len() > 1;
         let setting = self.client.run_setting(self.server, name, parameters, paths, others);
         let evidence = TestEvidence {
-            id: next.id.to_owned(),
+            id: id.to_owned(),
             label: &scheduled.label,
             repetition: scheduled.repetition,
             setting: &setting,

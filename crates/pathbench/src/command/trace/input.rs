@@ -32,17 +32,6 @@ pub(super) struct Inputs {
     pub(super) unrepeatable: Option<String>,
 }
 
-impl Inputs {
-    /// Refuses inputs that cannot be read twice.
-    pub(super) fn refuse_unrepeatable(&self) -> Result<(), Failure> {
-        self.unrepeatable.as_ref().map_or(Ok(()), |name| {
-            Err(Failure::bad_input(format!(
-                "--pcapng reads the captures twice, but {name} can be read once only; write the capture to a file"
-            )))
-        })
-    }
-}
-
 /// Opens the captures. Reports every file that cannot be read on standard error.
 pub(super) fn open_all(files: &[PathBuf]) -> Result<Inputs, Failure> {
     if files.iter().filter(|file| is_standard_input(file)).count() > 1 {

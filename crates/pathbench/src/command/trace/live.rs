@@ -61,15 +61,12 @@ impl Captures {
         clock: &SharedClock,
     ) -> TraceDocument {
         let interface = |(name, capture): &(String, PacketCapture)| {
-            let link_type = capture.link_type();
-            (
-                name.clone(),
-                InterfaceDescription {
-                    link_type,
-                    name: Some(name.clone()),
-                    ..InterfaceDescription::default()
-                },
-            )
+            let description = InterfaceDescription {
+                link_type: capture.link_type(),
+                name: Some(name.clone()),
+                ..InterfaceDescription::default()
+            };
+            (name.clone(), description)
         };
         let mut live = LiveAnalysis::new(self.captures.iter().map(interface).collect(), parameters, quic);
         let stop = signals::stop_flag(live::restore_terminal);
@@ -106,10 +103,7 @@ impl Captures {
         let captures = running.iter().filter_map(|&index| self.captures.get(index));
         let mut polled: Vec<PollFd<'_>> =
             captures.map(|(_, capture)| PollFd::new(capture, PollFlags::IN)).collect();
-        let timeout = Timespec {
-            tv_sec: timeout.as_secs().try_into().unwrap_or_default(),
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
+        let timeout = Timespec::try_from(timeout).unwrap_or_default();
         // Of the errors, only a signal is expected. Then the captures are read early.
         let _early = poll(&mut polled, Some(&timeout));
     }

@@ -99,8 +99,12 @@ fn read(
     if inputs.sources.is_empty() {
         return Ok(None);
     }
-    if args.pcapng {
-        inputs.refuse_unrepeatable()?;
+    if args.pcapng
+        && let Some(name) = &inputs.unrepeatable
+    {
+        return Err(Failure::bad_input(format!(
+            "--pcapng reads the captures twice, but {name} can be read once only; write the capture to a file"
+        )));
     }
     create()?;
     let first = analyse(inputs.sources, parameters, Quic::new(keylog), ());

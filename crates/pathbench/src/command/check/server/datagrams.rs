@@ -1,7 +1,6 @@
 //! UDP to each port of the server, and the path MTU, over every path.
 
 use super::prober::ServerProber;
-use super::transfer::same_family;
 use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{MtuDirection, MtuProbe, UdpProbe};
 use pathbench_host::paths::ProbedPath;
@@ -49,7 +48,7 @@ impl ServerProber<'_> {
     /// Sends probes until one is answered.
     fn udp(&self, path: &ProbedPath, port: u16) -> UdpProbe {
         let server = SocketAddr::new(path.server.ip(), port);
-        debug_assert!(same_family(server.ip(), path.local), "a path has one family");
+        debug_assert!(server.is_ipv4() == path.local.is_ipv4(), "a path has one family");
         let plan = ProbePlan {
             server,
             token: self.arguments.token.clone(),

@@ -1,14 +1,13 @@
 //! The parts of all probes: the server, the time, counters.
 
 use crate::arguments::ServerArguments;
-use crate::client::addresses_of;
+use crate::client::first_addresses;
 use crate::progress::ProgressDisplay;
 use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, Rises};
 use pathbench_host::counters::KernelCounters;
 use pathbench_program::exit::Failure;
-use pathbench_record::network::{AddressFamily, ServerName};
+use pathbench_record::network::ServerName;
 use pathbench_record::time::{Clock, Timestamp};
-use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +25,7 @@ pub(crate) struct ProbedServer {
 impl ProbedServer {
     pub(crate) fn resolve(given: &str, arguments: &ServerArguments) -> Result<Self, Failure> {
         let name = ServerName::parse(given, arguments.port).map_err(Failure::bad_input)?;
-        let mut families = BTreeSet::new();
-        let addresses = addresses_of(&name, arguments.family())?.into_iter();
-        let servers = addresses
-            .filter(|at| families.insert(AddressFamily::from_address(*at)))
-            .map(|at| SocketAddr::new(at, name.port))
-            .collect();
+        let servers = first_addresses(&name, arguments.family())?;
         Ok(Self { name, servers })
     }
 

@@ -21,7 +21,7 @@ use pathbench_traffic::client::{
     run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -135,7 +135,8 @@ impl ServerProber<'_> {
 
     /// An MPTCP connection that begins on `path`.
     pub(super) fn handshake(&self, paths: &[PathProbe], path: &PathProbe) -> MptcpProbe {
-        self.measure_rises(paths, path, &bulk())
+        let both = BulkParameters { bytes: BYTES, ..UPLOAD };
+        self.measure_rises(paths, path, &PatternParameters::Bulk(both))
     }
 
     /// A transfer by time in both directions that begins on `path`.
@@ -248,10 +249,6 @@ fn await_begin(begins: &Receiver<()>, is_over: bool) {
     }
 }
 
-fn bulk() -> PatternParameters {
-    PatternParameters::Bulk(BulkParameters { bytes: BYTES, upload_bytes: BYTES, streams: 1 })
-}
-
 fn ending(outcome: &ClientOutcome) -> Ending {
     if outcome.is_altered() {
         return Ending::Altered("the received data differs from the sent data".to_owned());
@@ -308,11 +305,6 @@ pub(super) fn subflow(figures: &pathbench_record::sample::PathFigures) -> Subflo
 /// The subflows of the connection at its end, closed ones included.
 fn subflows(record: &EndRecord) -> Vec<Subflow> {
     record.streams.iter().flat_map(|stream| &stream.paths).map(subflow).collect()
-}
-
-/// Whether an address is of the same family as another one.
-pub(super) fn same_family(one: IpAddr, other: IpAddr) -> bool {
-    one.is_ipv4() == other.is_ipv4()
 }
 
 #[cfg(test)]

@@ -1,0 +1,8 @@
+//! Computes only: no sockets, no child processes.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod activity;
+mod ledger;
+mod options;
+mod report;
