@@ -107,3 +107,9 @@ pub fn rfc3339_from_unix(seconds: i64) -> String {
     let seconds = seconds.clamp(0, 253_402_300_799).unsigned_abs();
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }
+
+/// The inverse of [`rfc3339_from_unix`]; `None` for another text.
+pub fn unix_from_rfc3339(text: &str) -> Option<u64> {
+    let time = humantime::parse_rfc3339(text).ok()?;
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
