@@ -3,15 +3,14 @@
 use data_encoding::HEXLOWER;
 use ring::digest::{SHA256, digest};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// A SHA-256 digest; in text 64 lower-case hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, SerializeDisplay, DeserializeFromStr)]
 pub struct Digest(pub [u8; 32]);
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -32,20 +31,6 @@ impl FromStr for Digest {
     fn from_str(text: &str) -> Result<Self, NotADigest> {
         let bytes = HEXLOWER.decode(text.as_bytes()).map_err(|_| NotADigest)?;
         bytes.try_into().map(Self).map_err(|_| NotADigest)
-    }
-}
-
-impl TryFrom<String> for Digest {
-    type Error = NotADigest;
-
-    fn try_from(text: String) -> Result<Self, NotADigest> {
-        text.parse()
-    }
-}
-
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.to_string()
     }
 }
 

@@ -3,23 +3,17 @@
 use crate::bounds::NAME_BYTES;
 use pathbench_record::text::is_deceptive;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 use std::fmt;
+use std::str::FromStr;
 use thiserror::Error;
 
 /// A name of 1 to [`NAME_BYTES`] bytes without control characters and characters that change the reading direction.
 /// It can hold any markup: every output escapes it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-pub struct Name(
-    #[schemars(
-        length(min = 1, max = 64),
-        regex(
-            pattern = r"^[^\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]*$"
-        )
-    )]
-    String,
-);
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr, JsonSchema,
+)]
+pub struct Name(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("a name has 1 to {NAME_BYTES} bytes and no control characters")]
@@ -50,17 +44,11 @@ impl Name {
     }
 }
 
-impl TryFrom<String> for Name {
-    type Error = NotAName;
+impl FromStr for Name {
+    type Err = NotAName;
 
-    fn try_from(text: String) -> Result<Self, NotAName> {
+    fn from_str(text: &str) -> Result<Self, NotAName> {
         Self::new(text)
-    }
-}
-
-impl From<Name> for String {
-    fn from(name: Name) -> Self {
-        name.0
     }
 }
 

@@ -16,7 +16,18 @@ pub struct Problem {
 }
 
 /// The fate of one line of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum LineStatus {
@@ -37,6 +48,9 @@ pub enum LineStatus {
 }
 
 impl LineStatus {
+    /// In the order of the variants.
+    pub const NAMES: &[&str] = <Self as strum::VariantNames>::VARIANTS;
+
     pub const fn code(self) -> u16 {
         match self {
             Self::Created => 201,

@@ -141,19 +141,3 @@ pub fn id_time_ms(id: Uuid) -> Option<u64> {
     let is_version_7 = id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122;
     is_version_7.then(|| u64::try_from(id.as_u128() >> 80).unwrap_or(u64::MAX))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_bounded_before_its_summary_is_parsed() {
-        let line = |numbers: usize, raw: usize| {
-            format!(r#"{{"summary":[{}0],"raw":"{}"}}"#, "0,".repeat(numbers), "A".repeat(raw))
-        };
-        let large = Submission::check(line(SUMMARY_BYTES, 0).as_bytes(), 0);
-        assert!(matches!(large, Err(SubmissionError::LargeSummary { bytes }) if bytes > SUMMARY_LINE_BYTES));
-        let within_bounds = Submission::check(line(1_000, SUMMARY_BYTES * 2).as_bytes(), 0);
-        assert!(matches!(within_bounds, Err(SubmissionError::Json(_))));
-    }
-}

@@ -163,6 +163,17 @@ pub struct FamilyPair {
     pub ipv6_ms: f64,
 }
 
+impl GroupSummary {
+    /// The transport of the label.
+    pub fn transport(&self) -> Option<Transport> {
+        self.label.as_str().parse::<TransportLabel>().ok().map(|label| label.transport)
+    }
+
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|(figure, _)| figure.as_str() == name).map(|(_, value)| *value)
+    }
+}
+
 /// The parts of a summary that the result itself does not hold.
 #[derive(Debug, Clone, Default)]
 pub struct SummaryContext {
@@ -214,16 +225,13 @@ impl Summary {
 
     /// The median of a figure of the unbound transport, or of its best path.
     pub fn figure(&self, transport: Transport, pattern: &str, name: &str, best: Best) -> Option<f64> {
-        let of_group = |group: &GroupSummary| {
-            let label: TransportLabel = group.label.as_str().parse().ok()?;
-            let fits = label.transport == transport && group.pattern.as_str() == pattern && group.valid > 0;
-            let found = group.figures.iter().find(|(figure, _)| figure.as_str() == name);
-            found.map(|(_, value)| *value).filter(|_| fits)
-        };
-        let values: Vec<f64> = self.groups.iter().filter_map(of_group).collect();
+        let groups = self.groups.iter().filter(|group| {
+            group.valid > 0 && group.pattern.as_str() == pattern && group.transport() == Some(transport)
+        });
+        let values = groups.filter_map(|group| group.figure(name));
         match best {
-            Best::Highest => values.into_iter().reduce(f64::max),
-            Best::Lowest => values.into_iter().reduce(f64::min),
+            Best::Highest => values.reduce(f64::max),
+            Best::Lowest => values.reduce(f64::min),
         }
     }
 
@@ -251,7 +259,7 @@ impl Summary {
         for group in &self.groups {
             too_many("figures", group.figures.len(), FIGURES)?;
             too_many("shares", group.shares.len(), FIGURES)?;
-            if group.label.as_str().parse::<TransportLabel>().is_err() {
+            if group.transport().is_none() {
                 return Err(format!("`label` is `{}`: it must begin with a transport", group.label));
             }
         }

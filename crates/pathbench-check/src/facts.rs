@@ -7,7 +7,7 @@ use pathbench_host::kernel::{MptcpSupport, Release};
 use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
 use pathbench_host::namespace::IsolationError;
-use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, NextHop};
+use pathbench_host::netlink::{InterfaceAddress, MAIN_TABLE, NetworkInterface, NextHop, Route};
 use pathbench_host::paths::HostNetwork;
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::net::IpAddr;
 pub type Fact<T> = Result<T, String>;
 
 /// Table of the host's own addresses (`RT_TABLE_LOCAL` of linux/rtnetlink.h).
-const LOCAL_TABLE: u32 = 255;
+pub(crate) const LOCAL_TABLE: u32 = 255;
 
 /// Kinds of interfaces of VPNs.
 const TUNNELS: [&str; 7] = ["wireguard", "tun", "xfrm", "vti", "vti6", "ipip", "gre"];
@@ -95,6 +95,11 @@ pub struct Departure {
     pub bound: RouteAnswer,
 }
 
+/// Whether a next hop of the answer is by this interface.
+pub(crate) fn leaves_by(answer: &RouteAnswer, interface: u32) -> bool {
+    answer.as_ref().is_ok_and(|hops| hops.iter().any(|hop| hop.interface == interface))
+}
+
 /// The needs of `pathbench lab`.
 #[derive(Debug, Clone)]
 pub struct LabFacts {
@@ -138,35 +143,29 @@ impl HostFacts {
         self.network.addresses.iter().find(|one| one.network.addr() == address)
     }
 
-    /// Whether any table has a default route of this family, by any interface or by this one.
-    pub fn has_default_route(&self, family: AddressFamily, interface: Option<u32>) -> bool {
-        self.network.routes.iter().any(|route| {
+    /// The default routes of this family, in all tables.
+    fn default_routes(&self, family: AddressFamily) -> impl Iterator<Item = &Route> {
+        self.network.routes.iter().filter(move |route| {
             route.destination.prefix_len() == 0
                 && AddressFamily::from_address(route.destination.addr()) == family
-                && interface.is_none_or(|index| route.interface == Some(index))
         })
+    }
+
+    /// Whether any table has a default route of this family, by any interface or by this one.
+    pub fn has_default_route(&self, family: AddressFamily, interface: Option<u32>) -> bool {
+        self.default_routes(family).any(|route| interface.is_none() || route.interface == interface)
     }
 
     /// The router of the default route by this interface, in any table.
     pub fn router(&self, family: AddressFamily, interface: u32) -> Option<IpAddr> {
-        let mut routes = self.network.routes.iter().filter(|route| {
-            route.interface == Some(interface)
-                && AddressFamily::from_address(route.destination.addr()) == family
-        });
-        routes.find(|route| route.destination.prefix_len() == 0 && route.gateway.is_some())?.gateway
+        let mut routes = self.default_routes(family).filter(|route| route.interface == Some(interface));
+        routes.find_map(|route| route.gateway)
     }
 
     /// A table that has a default route by this interface, other than the main table.
     pub fn own_table(&self, family: AddressFamily, interface: u32) -> Option<u32> {
-        let mut routes = self.network.routes.iter();
-        routes
-            .find(|route| {
-                route.destination.prefix_len() == 0
-                    && AddressFamily::from_address(route.destination.addr()) == family
-                    && route.interface == Some(interface)
-                    && !matches!(route.table, pathbench_host::netlink::MAIN_TABLE | LOCAL_TABLE)
-            })
-            .map(|route| route.table)
+        let routes = self.default_routes(family).filter(|route| route.interface == Some(interface));
+        routes.map(|route| route.table).find(|table| !matches!(*table, MAIN_TABLE | LOCAL_TABLE))
     }
 
     /// A table from 100 on without routes.
@@ -212,13 +211,8 @@ impl HostFacts {
     }
 
     fn leads_to_destination(&self, link: &NetworkInterface, source: IpAddr) -> bool {
-        self.departures.iter().any(|departure| {
-            departure.source == source
-                && departure
-                    .bound
-                    .as_ref()
-                    .is_ok_and(|hops| hops.iter().any(|hop| hop.interface == link.index))
-        })
+        let mut departures = self.departures.iter().filter(|departure| departure.source == source);
+        departures.any(|departure| leaves_by(&departure.bound, link.index))
     }
 
     /// The first address for new connections; deprecated and privacy addresses only if there is no other.

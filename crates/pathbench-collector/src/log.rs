@@ -1,7 +1,6 @@
 //! The log: one JSON object per line on standard error.
 
-use pathbench_record::time::SharedClock;
-use pathbench_record::time::rfc3339_from_unix;
+use pathbench_record::time::{SharedClock, rfc3339_from_unix};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -52,21 +52,3 @@ impl MemoryShare {
         false
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_bounded_and_returned() {
-        let budget = MemoryBudget::new(64 * UNIT_BYTES);
-        let mut share = budget.share();
-        assert!(share.grow_to(1) && share.grow_to(40 * UNIT_BYTES));
-        let mut other = budget.share();
-        assert!(other.grow_to(20 * UNIT_BYTES) && !other.grow_to(40 * UNIT_BYTES));
-        drop(share);
-        assert!(other.grow_to(40 * UNIT_BYTES));
-        drop(other);
-        assert_eq!(budget.available_bytes(), 64 * UNIT_BYTES);
-    }
-}

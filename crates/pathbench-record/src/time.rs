@@ -108,7 +108,8 @@ pub fn rfc3339_from_unix(seconds: i64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }
 
-/// Seconds since the Unix epoch of a date in RFC 3339, UTC.
+/// The Unix time of a date in RFC 3339, UTC, in seconds: the inverse of [`rfc3339_from_unix`]. `None` for another text.
 pub fn unix_from_rfc3339(text: &str) -> Option<u64> {
-    humantime::parse_rfc3339(text).ok()?.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+    let time = humantime::parse_rfc3339(text).ok()?;
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }

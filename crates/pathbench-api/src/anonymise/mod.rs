@@ -177,13 +177,15 @@ impl Anonymiser {
         out
     }
 
+    pub fn name(&self, name: &mut Name) {
+        let anonymous = self.text(name.as_str());
+        if anonymous != name.as_str() {
+            *name = Name::nearest(&anonymous);
+        }
+    }
+
     pub fn summary(&self, summary: &mut Summary) {
-        let name = |name: &mut Name| {
-            let anonymous = self.text(name.as_str());
-            if anonymous != name.as_str() {
-                *name = Name::nearest(&anonymous);
-            }
-        };
+        let name = |name: &mut Name| self.name(name);
         for one in [&mut summary.scenario, &mut summary.version, &mut summary.kernel, &mut summary.machine] {
             name(one);
         }

@@ -299,3 +299,15 @@ fn a_raw_part_is_a_zstd_file_of_at_most_8_mib() {
     // `PK`: a zip file.
     assert!(matches!(check("UEsDBA=="), Err(SubmissionError::RawFormat)));
 }
+
+#[test]
+fn a_line_is_bounded_before_its_summary_is_parsed() {
+    let line = |numbers: usize, raw: usize| {
+        format!(r#"{{"summary":[{}0],"raw":"{}"}}"#, "0,".repeat(numbers), "A".repeat(raw))
+    };
+    let large = Submission::check(line(bounds::SUMMARY_BYTES, 0).as_bytes(), 0);
+    let most = bounds::SUMMARY_BYTES + 1_024;
+    assert!(matches!(large, Err(SubmissionError::LargeSummary { bytes }) if bytes > most));
+    let within_bounds = Submission::check(line(1_000, bounds::SUMMARY_BYTES * 2).as_bytes(), 0);
+    assert!(matches!(within_bounds, Err(SubmissionError::Json(_))));
+}

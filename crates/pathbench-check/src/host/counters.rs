@@ -6,17 +6,12 @@ use crate::finding::{Finding, FindingId};
 use pathbench_host::counters::KernelCounters;
 
 /// The mid-connection and handshake fallbacks.
-const FALLBACKS: [&str; 5] = [
-    "MPCapableFallbackSYNACK",
-    "MPCapableFallbackACK",
-    "MPCapableDataFallback",
-    "DssFallback",
-    "MPCapableEndpAttempt",
-];
+const FALLBACKS: [&str; 4] =
+    ["MPCapableFallbackSYNACK", "MPCapableFallbackACK", "MPCapableDataFallback", "DssFallback"];
 /// A fallback in this share of the connections is worth a look.
 const NOTABLE_SHARE: f64 = 0.1;
 /// A join needs the address, the device, the peer's agreement and its token.
-const JOIN_ERRORS: [(&str, &str); 8] = [
+const JOIN_ERRORS: [(&str, &str); 7] = [
     ("MPJoinSynTxBindErr", "the endpoint's address is not on this host"),
     ("MPJoinSynTxConnectErr", "no route from the endpoint's address, or its interface is down"),
     ("MPJoinSynTxCreatSkErr", "the kernel could not create a socket"),
@@ -24,7 +19,6 @@ const JOIN_ERRORS: [(&str, &str); 8] = [
     ("MPJoinNoTokenFound", "it reached the wrong host, or after the end of the connection"),
     ("MPJoinSynAckHMacFailure", "the peer's HMAC was wrong: a middlebox changed the handshake"),
     ("MPJoinAckHMacFailure", "the peer's HMAC was wrong: a middlebox changed the handshake"),
-    ("MPJoinPortSynRx", "to an announced port"),
 ];
 
 fn value(counters: &KernelCounters, name: &str) -> i64 {
@@ -68,13 +62,13 @@ fn blackhole(facts: &HostFacts, counters: &KernelCounters) -> Finding {
 
 fn fallbacks(counters: &KernelCounters) -> Finding {
     let id = FindingId::MptcpFallback;
-    let sum: i64 = FALLBACKS.iter().take(4).map(|name| value(counters, name)).sum();
+    let sum: i64 = FALLBACKS.iter().map(|name| value(counters, name)).sum();
     let opened = value(counters, "MPCapableSYNTX") + value(counters, "MPCapableSYNRX");
     let found = format!("{sum} of {opened} MPTCP connections fell back to TCP");
     if sum == 0 || (sum as f64) < NOTABLE_SHARE * opened as f64 {
         return Finding::ok(id, found);
     }
-    let shown = FALLBACKS.iter().take(4).filter(|name| value(counters, name) > 0);
+    let shown = FALLBACKS.iter().filter(|name| value(counters, name) > 0);
     let shown: Vec<String> = shown.map(|name| format!("{name} {}", value(counters, name))).collect();
     Finding::advice(
         id,
@@ -89,19 +83,19 @@ fn joins(counters: &KernelCounters) -> Finding {
     let id = FindingId::JoinFailures;
     let failures: Vec<String> = JOIN_ERRORS
         .iter()
-        .take(7)
         .map(|(name, why)| (name, value(counters, name), why))
         .filter(|(_, count, _)| *count > 0)
         .map(|(name, count, why)| format!("{name} {count} ({why})"))
         .collect();
     let sent = value(counters, "MPJoinSynTx");
     let answered = value(counters, "MPJoinSynAckRx");
+    let mut found = format!("{answered} of {sent} joins of this host were answered");
     if failures.is_empty() && sent - answered <= sent / 2 {
-        return Finding::ok(id, format!("{answered} of {sent} joins of this host were answered"));
+        return Finding::ok(id, found);
     }
-    let unanswered = format!("{answered} of {sent} joins of this host were answered");
-    let found =
-        if failures.is_empty() { unanswered } else { format!("{unanswered}; {}", failures.join(", ")) };
+    if !failures.is_empty() {
+        found = format!("{found}; {}", failures.join(", "));
+    }
     Finding::advice(
         id,
         found,

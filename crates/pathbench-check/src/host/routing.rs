@@ -1,7 +1,7 @@
 //! Whether packets from the address of each path leave by its interface, and whether reverse path filtering accepts the
 //! answers.
 
-use crate::facts::{Departure, HostFacts, PathFacts, RouteAnswer};
+use crate::facts::{Departure, HostFacts, PathFacts, RouteAnswer, leaves_by};
 use crate::finding::{Finding, FindingId};
 use pathbench_host::mptcp::MptcpEndpoint;
 use pathbench_record::network::AddressFamily;
@@ -27,12 +27,8 @@ fn departure<'a>(facts: &'a HostFacts, path: &PathFacts<'_>) -> Option<&'a Depar
     facts.departures.iter().find(|departure| departure.source == path.address)
 }
 
-fn leaves_by(answer: &RouteAnswer, interface: u32) -> bool {
-    answer.as_ref().is_ok_and(|hops| hops.iter().any(|hop| hop.interface == interface))
-}
-
 /// `wlan0 via 192.0.2.1`, or the error.
-fn described(facts: &HostFacts, answer: &RouteAnswer) -> String {
+fn describe(facts: &HostFacts, answer: &RouteAnswer) -> String {
     match answer {
         Ok(hops) => {
             let hop = |hop: &pathbench_host::netlink::NextHop| {
@@ -58,7 +54,7 @@ fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
         let found = format!(
             "packets from {address} to {} leave by {}",
             departure.destination,
-            described(facts, answer)
+            describe(facts, answer)
         );
         Finding::ok(id, found).with_subject(address.to_string())
     };
@@ -69,7 +65,7 @@ fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
     endpoint?;
     let to = departure.destination;
     let found = match answer {
-        Ok(_) => format!("packets from {address} ({name}) to {to} leave by {}", described(facts, answer)),
+        Ok(_) => format!("packets from {address} ({name}) to {to} leave by {}", describe(facts, answer)),
         Err(errno) => format!("no route to {to} for packets from {address} by {name} ({errno})"),
     };
     if !facts.has_default_route(family, None) && is_bound {
@@ -156,7 +152,7 @@ fn reverse_path(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
          answers that arrive on {name}, without a message (TcpExt.IPReversePathFilter).",
         path.address,
         departure.destination,
-        described(facts, &departure.any)
+        describe(facts, &departure.any)
     );
     let or = rule_and_table(facts, path, number);
     Some(

@@ -1,6 +1,6 @@
 //! `MP_CAPABLE` and the first data of an MPTCP connection on one path (RFC 8684, sections 3.1 and 3.3).
 
-use super::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerEnd, ServerFacts, ServerKind};
+use super::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, ServerEnd, ServerFacts, ServerKind};
 use crate::finding::{Finding, FindingId};
 
 /// Counters of a mapping (DSS) that does not arrive, at either end.
@@ -194,12 +194,13 @@ fn server_without_mptcp(facts: &ServerFacts) -> Finding {
 
 /// MPTCP was negotiated, and the first data did not pass as MPTCP.
 fn later(probe: &MptcpProbe) -> Finding {
-    let client = &probe.client_rises;
-    let server = probe.server_rises.clone().unwrap_or_default();
-    if rose_any(client, &CHECKSUM) || rose_any(&server, &CHECKSUM) {
-        return altered(format!("DSS checksums fail on this path ({})", both(probe, &CHECKSUM)));
+    let checksums = both(probe, &CHECKSUM);
+    if !checksums.is_empty() {
+        return altered(format!("DSS checksums fail on this path ({checksums})"));
     }
-    if client.rose("MPCapableDataFallback") && server.rose("MPCapableFallbackACK") {
+    if probe.client_rises.rose("MPCapableDataFallback")
+        && at_server(probe, "MPCapableFallbackACK").is_some_and(|rise| rise > 0)
+    {
         return capable(format!(
             "the path removes MP_CAPABLE from the third ACK: MPTCP after connect, plain TCP after the reply ({})",
             both(probe, &["MPCapableDataFallback", "MPCapableFallbackACK"])
@@ -234,10 +235,6 @@ pub(super) fn altered(found: String) -> Finding {
     )
     .with_step("encrypt the traffic (TLS), so that the middlebox cannot change it")
     .with_step("sysctl -w net.mptcp.checksum_enabled=1 on either end, so that MPTCP detects it")
-}
-
-pub(super) fn rose_any(rises: &Rises, names: &[&str]) -> bool {
-    names.iter().any(|name| rises.rose(name))
 }
 
 fn server_list(probe: &MptcpProbe, names: &[&str]) -> String {

@@ -1,7 +1,7 @@
 //! Additional subflows (`MP_JOIN`, RFC 8684 section 3.2), and the proof that all paths carry bytes.
 
 use super::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerFacts, ServerKind, Transfer};
-use super::handshake::{CHECKSUM, MAPPING, altered, both, dss, rose_any};
+use super::handshake::{CHECKSUM, MAPPING, altered, both, dss};
 use super::paths::is_black_hole;
 use crate::finding::{Finding, FindingId};
 use pathbench_record::sample::PathState;
@@ -47,18 +47,15 @@ fn joined(facts: &ServerFacts, transfer: &Transfer, path: &PathProbe) -> Finding
             format!("a connection that begins on {initial} is joined from {}", path.local),
         );
     }
-    let client = &probe.client_rises;
-    let server = probe.server_rises.clone().unwrap_or_default();
-    if rose_any(client, &CHECKSUM) || rose_any(&server, &CHECKSUM) {
-        return altered(format!(
-            "DSS checksums fail on the subflow from {} ({})",
-            path.local,
-            both(probe, &CHECKSUM)
-        ));
+    let checksums = both(probe, &CHECKSUM);
+    if !checksums.is_empty() {
+        return altered(format!("DSS checksums fail on the subflow from {} ({checksums})", path.local));
     }
+    let client = &probe.client_rises;
     let completed = client.rose("MPJoinSynAckRx")
         && probe.server_rises.as_ref().is_none_or(|server| server.rose("MPJoinAckRx"));
-    if (was_reset || subflows.is_empty()) && completed && rose_any(client, &["MPRstTx", "MPRstRx"]) {
+    let reset = client.rose("MPRstTx") || client.rose("MPRstRx");
+    if (was_reset || subflows.is_empty()) && completed && reset {
         let found = format!(
             "the subflow from {} opens and is reset at its first data ({})",
             path.local,

@@ -2,13 +2,11 @@
 
 use super::host::{Medium, SetupHost};
 use super::options::SetupOptions;
+use crate::facts::LOCAL_TABLE;
 use pathbench_host::netlink::{InterfaceAddress, NetworkInterface};
 use pathbench_record::network::IpNet;
 use serde::Serialize;
 use std::net::IpAddr;
-
-/// Table of the host's own addresses (`RT_TABLE_LOCAL` of linux/rtnetlink.h).
-const LOCAL_TABLE: u32 = 255;
 
 /// Kinds of interfaces whose packets leave through another interface, or not at all.
 const VIRTUAL: [&str; 12] =
@@ -58,7 +56,8 @@ pub(super) fn select(host: &SetupHost, options: &SetupOptions) -> Result<PathSel
         host.links.iter().filter(|link| !link.loopback && is_chosen(link)).collect();
     if options.interfaces.is_empty() {
         let vpn = host.links.iter().filter(|link| link.up && is_tunnel(host, link));
-        selection.notes.extend(vpn.map(tunnel_note));
+        let words = "is a tunnel with a default route, such as a VPN. Subflows from endpoints on other interfaces bypass it.";
+        selection.notes.extend(vpn.map(|link| format!("{} {words}", link.name)));
         links.retain(|link| !is_tunnel(host, link));
     }
     let mut found: Vec<(&NetworkInterface, Vec<PathAddress>)> = Vec::new();
@@ -128,13 +127,6 @@ fn is_tunnel(host: &SetupHost, link: &NetworkInterface) -> bool {
         route.interface == Some(link.index) && route.gateway.is_none() && is_half(route.destination)
     });
     (VIRTUAL.contains(&kind) && kind != "dummy" || kind == "tun") && catches_all
-}
-
-fn tunnel_note(link: &NetworkInterface) -> String {
-    let name = &link.name;
-    format!(
-        "{name} is a tunnel with a default route, such as a VPN. Subflows from endpoints on other interfaces bypass it."
-    )
 }
 
 /// The usable addresses of an interface, one per subnet. Excludes addresses that are valid on their link only, that a

@@ -10,7 +10,6 @@ use super::options::{Role, SetupOptions};
 use super::plan::SetupPlan;
 use pathbench_host::change::Operation;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 /// Begins the first line of every file; the checksum of the rest follows.
 pub const MARKER: &str = "# Written by pathbench setup --persist, checksum ";
@@ -41,10 +40,7 @@ pub fn files(
     networks: &BTreeMap<u32, String>,
 ) -> Vec<PersistentFile> {
     let mut files = vec![marked(UNIT, &unit(options, program))];
-    let managed = |manager| host.managers.values().any(|known| *known == manager);
-    if managed(Manager::NetworkManager)
-        && plan.paths.iter().any(|path| is_of(host, path.index, Manager::NetworkManager))
-    {
+    if plan.paths.iter().any(|path| is_of(host, path.index, Manager::NetworkManager)) {
         files.push(marked(NETWORK_MANAGER, &network_manager_defaults(options)));
     }
     let mut drop_ins: BTreeMap<&str, String> = BTreeMap::new();
@@ -81,12 +77,12 @@ fn checksum(text: &str) -> u64 {
 }
 
 fn unit(options: &SetupOptions, program: &str) -> String {
-    let mut command = vec![quoted(program), "setup".to_owned(), "--apply".to_owned()];
+    let mut command = vec![quote(program), "setup".to_owned(), "--apply".to_owned()];
     if options.role == Role::Server {
         command.extend(["--role".to_owned(), "server".to_owned()]);
     }
     for (option, names) in [("--path", &options.interfaces), ("--backup", &options.backup)] {
-        command.extend(names.iter().flat_map(|name| [option.to_owned(), quoted(name)]));
+        command.extend(names.iter().flat_map(|name| [option.to_owned(), quote(name)]));
     }
     if options.fullmesh {
         command.push("--fullmesh".to_owned());
@@ -100,7 +96,7 @@ fn unit(options: &SetupOptions, program: &str) -> String {
 }
 
 /// A word of `ExecStart=` (systemd.service(5)).
-fn quoted(word: &str) -> String {
+fn quote(word: &str) -> String {
     let word = word.replace('%', "%%").replace('$', "$$");
     if word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c)) {
         return word;
@@ -121,9 +117,8 @@ fn network_manager_defaults(options: &SetupOptions) -> String {
 fn networkd_sections(host: &SetupHost, plan: &SetupPlan, index: u32) -> String {
     let planned = plan.steps.iter().map(|step| &step.change.operation);
     let operations: Vec<&Operation> = host.standing.iter().chain(planned).collect();
-    let is_of_interface = |operation: &&&Operation| matches!(operation, Operation::AddRoute { route } if route.leaves_only_by(index));
-    let routes = operations.iter().filter(is_of_interface).filter_map(|operation| match operation {
-        Operation::AddRoute { route } => Some(route),
+    let routes = operations.iter().filter_map(|operation| match operation {
+        Operation::AddRoute { route } if route.leaves_only_by(index) => Some(route),
         _ => None,
     });
     let mut sections = BTreeSet::new();
@@ -131,15 +126,9 @@ fn networkd_sections(host: &SetupHost, plan: &SetupPlan, index: u32) -> String {
     for route in routes {
         tables.insert(route.table());
         let gateway = route.next_hops().first().and_then(|hop| hop.gateway);
-        let mut text = format!("[Route]\nDestination={}\n", route.destination());
-        match gateway {
-            Some(gateway) => {
-                let _never_fails = writeln!(text, "Gateway={gateway}");
-            }
-            None => text.push_str("Scope=link\n"),
-        }
-        let _never_fails = writeln!(text, "Table={}", route.table());
-        sections.insert(text);
+        let next_hop = gateway.map_or("Scope=link".to_owned(), |gateway| format!("Gateway={gateway}"));
+        let (destination, table) = (route.destination(), route.table());
+        sections.insert(format!("[Route]\nDestination={destination}\n{next_hop}\nTable={table}\n"));
     }
     for operation in &operations {
         if let Operation::AddRule { rule } = operation

@@ -136,7 +136,10 @@ impl Draft<'_> {
             && own.is_none()
             && self.priority(FIRST_TABLE, Some(foreign)).is_none()
         {
-            return self.note_preceding_rule(at, foreign);
+            return self.note(format!(
+                "Packets from {} follow the rule {foreign} of another program, and no rule can precede it.",
+                at.address
+            ));
         }
         let table = match (own, self.complete_table(path.index, &wanted)) {
             (Some(rule), _) => rule.table,
@@ -212,13 +215,6 @@ impl Draft<'_> {
         let Some(foreign) = foreign.filter(|foreign| foreign.priority <= table) else { return Some(table) };
         let is_free = |priority: &u32| !self.host.rules.iter().any(|rule| rule.priority == *priority);
         (1..foreign.priority).rev().find(is_free)
-    }
-
-    fn note_preceding_rule(&mut self, at: &PathAddress, foreign: RoutingRule) {
-        self.note(format!(
-            "Packets from {} follow the rule {foreign} of another program, and no rule can precede it.",
-            at.address
-        ));
     }
 
     fn note_missing_router(&mut self, at: &PathAddress, path: &SetupPath) {

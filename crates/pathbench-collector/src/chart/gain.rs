@@ -7,25 +7,20 @@ use super::shape::{Curve, Group, Unit, course, distributions, percent, quartiles
 use super::table::Cell;
 use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::{Bucket, GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
-use pathbench_record::transport::Transport;
 use pathbench_report::plot::Hue;
 
 const DEFINITION: &str = "Gain: goodput of Multipath TCP ÷ best goodput of TCP on one path, and of Multipath QUIC ÷ \
                           QUIC, in the same result and pattern; above 1 the second path helped. Results in which only \
                           one path carried data are left out.";
 
-const fn label(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Tcp | Transport::Mptcp => "mptcp ÷ tcp",
-        Transport::Quic | Transport::Mpquic => "mpquic ÷ quic",
-    }
-}
+/// In the order of [`GAIN_TRANSPORTS`].
+const LABELS: [&str; GAIN_TRANSPORTS.len()] = ["mptcp ÷ tcp", "mpquic ÷ quic"];
 
 /// Position in [`GAIN_TRANSPORTS`], label and colour of the transports that the filter admits.
 fn shown(scene: &Scene) -> Vec<(usize, &'static str, Hue)> {
-    let all = GAIN_TRANSPORTS.into_iter().enumerate();
+    let all = (0..).zip(LABELS).zip(GAIN_TRANSPORTS);
     let shown = all.filter(|(_, (multipath, _))| scene.shows(*multipath));
-    shown.map(|(index, (multipath, _))| (index, label(multipath), Hue::Transport(multipath))).collect()
+    shown.map(|((index, label), (multipath, _))| (index, label, Hue::Transport(multipath))).collect()
 }
 
 /// The gains of a transport in all patterns.

@@ -259,7 +259,7 @@ pub(super) fn course(
 /// Counts by name, as bars with their part of `all`; the chart is of `n` items.
 pub(super) fn counts(meta: Meta, what: &str, (n, all): (u64, u64), rows: &[(String, String, u64)]) -> Chart {
     let mut table =
-        DataTable::new([("name", what), (meta.noun, &capitalised(meta.noun)), ("part", "Part of all")]);
+        DataTable::new([("name", what), (meta.noun, &capitalise(meta.noun)), ("part", "Part of all")]);
     let most = rows.iter().map(|(_, _, count)| *count).max().filter(|most| *most > 0);
     let part = |count: u64| count as f64 / all.max(1) as f64;
     let bar = |(row, (_, _, count)): (usize, &(String, String, u64))| Bar {
@@ -280,7 +280,7 @@ pub(super) fn counts(meta: Meta, what: &str, (n, all): (u64, u64), rows: &[(Stri
     Chart::new(meta, n, Plot { axes, series, ..Plot::default() }, table)
 }
 
-fn capitalised(word: &str) -> String {
+fn capitalise(word: &str) -> String {
     let mut rest = word.chars();
     rest.next().into_iter().flat_map(char::to_uppercase).chain(rest).collect()
 }

@@ -127,26 +127,3 @@ impl DataTable {
         json!({ "columns": names, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_of_csv_are_quoted_and_never_formulas() {
-        assert_eq!(csv_text("a,b"), "\"a,b\"");
-        assert_eq!(csv_text("a\"b"), "\"a\"\"b\"");
-        assert_eq!(csv_text("=cmd|' /C calc'!A0"), "\"'=cmd|' /C calc'!A0\"");
-        for formula in ["=1", "+1", "-1", "@a", "\t=1", " =1", "＝1"] {
-            assert!(csv_text(formula).trim_start_matches('"').starts_with('\''), "{formula}");
-        }
-        assert_eq!(csv_text("a\r\nb"), "\"a  b\"".trim_matches('"'));
-        assert_eq!(csv_text("europe.example"), "europe.example");
-    }
-
-    #[test]
-    fn large_counts_are_readable() {
-        assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
-        assert_eq!(grouped(12), "12");
-    }
-}

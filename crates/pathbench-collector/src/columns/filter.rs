@@ -213,7 +213,7 @@ impl<'a> Passes<'a> {
             && fits(self.server, &columns.server)
             && fits(self.experiment, &columns.experiment)
             && fits(self.scenario, &columns.scenario)
-            && self.operator.is_none_or(|wanted| columns.operators_of(row).contains(&wanted))
+            && self.operator.is_none_or(|wanted| columns.operator[row].contains(&wanted))
             && self.mode.is_none_or(|mode| columns.mode[row] == mode)
             && self.agent.is_none_or(|agent| columns.agent[row] == agent)
             && self.text.as_ref().is_none_or(|tables| self.text_row(tables, row))
@@ -229,7 +229,7 @@ impl<'a> Passes<'a> {
             number != NONE && number != OTHER && table.get(usize::from(number)).is_some_and(|found| *found)
         };
         has(server, columns.server[row])
-            || columns.operators_of(row).iter().any(|number| has(operator, *number))
+            || columns.operator[row].iter().any(|number| has(operator, *number))
             || has(experiment, columns.experiment[row])
             || has(scenario, columns.scenario[row])
             || has(kernel, columns.kernel[row])

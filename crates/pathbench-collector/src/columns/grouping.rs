@@ -19,16 +19,6 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    pub const ALL: [Self; 7] = [
-        Self::Server,
-        Self::Operator,
-        Self::Kind,
-        Self::Experiment,
-        Self::Scenario,
-        Self::Mode,
-        Self::Kernel,
-    ];
-
     pub const fn name(self) -> &'static str {
         match self {
             Self::Server => "server",

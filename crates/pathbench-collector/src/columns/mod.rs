@@ -249,10 +249,6 @@ impl Columns {
         self.deletions = 0;
     }
 
-    fn operators_of(&self, row: usize) -> &[u16; PAIR] {
-        &self.operator[row]
-    }
-
     /// Up to `limit` sequence numbers below `before`, from the newest.
     pub fn newest(&self, selection: &RowSelection, before: Option<u64>, limit: usize) -> Vec<u64> {
         let end = before.map_or(self.len(), |before| self.sequence.partition_point(|one| *one < before));

@@ -46,7 +46,7 @@ pub(super) fn backup(
     let stores = Stores::open(storage, Opening::Existing, clock)?;
     let made = maintenance::backup(stores.sqlite.as_deref(), stores.raw.as_ref(), to, clock.unix_ms())?;
     secret::write(&to.join(secret::FILE), &secret)?;
-    print(&format!("{}: database, {}, secret key\n", to.display(), counted(made.segments, "segment")));
+    print(&format!("{}: database, {}, secret key\n", to.display(), plural(made.segments, "segment")));
     Ok(())
 }
 
@@ -75,7 +75,7 @@ pub(super) fn restore(storage: &StorageArgs, from: &Path, print: Print<'_>) -> R
             let _ = fs::remove_file(&key);
         }
     })?;
-    print(&format!("{}: restored with {}\n", database.display(), counted(restored.segments, "segment")));
+    print(&format!("{}: restored with {}\n", database.display(), plural(restored.segments, "segment")));
     Ok(())
 }
 
@@ -114,10 +114,10 @@ pub(super) fn export(
     let reader = ResultReader::new(stores.database, stores.raw, columns, Arc::clone(clock));
     let viewer = if all { Viewer::Operator } else { Viewer::Everybody };
     let days = reader.export(&Filter::new(viewer), to).map_err(Failure::failed)?;
-    print(&format!("{}: {}\n", to.display(), counted(days as u64, "day")));
+    print(&format!("{}: {}\n", to.display(), plural(days as u64, "day")));
     Ok(())
 }
 
-fn counted(count: u64, noun: &str) -> String {
+fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use pathbench_api::Uuid;
-use pathbench_api::name::{Name, NotAName};
+use pathbench_api::name::Name;
 use pathbench_record::units::Span;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -175,7 +175,6 @@ pub struct DemoArgs {
 pub enum ServerAction {
     /// Register a test server and write its key for `pathbench serve --token-key`
     Add {
-        #[arg(value_parser = name)]
         name: Name,
         /// HOST:PORT for agents [default: the address of its reports]
         #[arg(long, value_name = "HOST:PORT")]
@@ -187,10 +186,7 @@ pub enum ServerAction {
     /// List the servers and their load
     List,
     /// Remove a server: agents no longer get it
-    Remove {
-        #[arg(value_parser = name)]
-        name: Name,
-    },
+    Remove { name: Name },
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -203,12 +199,5 @@ pub enum ExperimentAction {
     /// List the experiments
     List,
     /// Remove an experiment: agents no longer run it
-    Remove {
-        #[arg(value_parser = name)]
-        name: Name,
-    },
-}
-
-fn name(text: &str) -> Result<Name, NotAName> {
-    Name::new(text)
+    Remove { name: Name },
 }

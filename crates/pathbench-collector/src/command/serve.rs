@@ -86,7 +86,10 @@ pub(super) fn serve(
             metrics: Arc::clone(&app.metrics),
         };
         if args.listen_stdin {
-            tokio::spawn(server::serve(further_listener()?, service.clone()));
+            let further = standard_input().map_err(|error| {
+                Failure::bad_input(format!("--listen-stdin: standard input is no listening socket: {error}"))
+            })?;
+            tokio::spawn(server::serve(further, service.clone()));
         }
         server::serve(listener, service).await;
         Ok(())
@@ -152,20 +155,12 @@ fn app(storage: &StorageArgs, args: &ServeArgs, clock: &SharedClock, stores: Sto
     })
 }
 
-/// A listening socket that a parent passed.
-fn standard_input() -> io::Result<net::TcpListener> {
-    let listener = net::TcpListener::from(io::stdin().as_fd().try_clone_to_owned()?);
-    listener.local_addr()?;
-    Ok(listener)
-}
-
-/// The listening socket that is standard input.
-fn further_listener() -> Result<TcpListener, Failure> {
-    let wrong =
-        |error| Failure::bad_input(format!("--listen-stdin: standard input is no listening socket: {error}"));
-    let socket = standard_input().map_err(wrong)?;
-    socket.set_nonblocking(true).map_err(wrong)?;
-    TcpListener::from_std(socket).map_err(wrong)
+/// The listening socket that is standard input, as a parent passes it.
+fn standard_input() -> io::Result<TcpListener> {
+    let socket = net::TcpListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    socket.local_addr()?;
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket)
 }
 
 /// Retention, old live reports and agents, and the erasure of deleted raw parts.

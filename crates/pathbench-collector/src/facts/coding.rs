@@ -7,6 +7,7 @@ use super::layout::{
     transport_number,
 };
 use pathbench_api::bounds::{ITEMS, NAME_BYTES};
+use pathbench_api::submission::Checked;
 use pathbench_api::summary::Mode;
 use pathbench_record::direction::Direction;
 use pathbench_record::transport::Transport;
@@ -22,7 +23,8 @@ pub enum FactsError {
     Malformed,
 }
 
-pub(super) fn write(facts: &Facts) -> Vec<u8> {
+pub fn encode(checked: &Checked) -> Vec<u8> {
+    let facts = Facts::from_summary(&checked.submission.summary, checked.submission.consent);
     let mut out = vec![VERSION, mode_number(facts.mode), facts.kinds, facts.transports];
     out.extend(facts.started_ms.to_le_bytes());
     for name in [&facts.names.server, &facts.names.experiment, &facts.names.scenario, &facts.names.kernel] {
@@ -76,7 +78,7 @@ fn mode_number(mode: Mode) -> u8 {
     MODES.iter().position(|one| *one == mode).unwrap_or(MODES.len() - 1) as u8
 }
 
-pub(super) fn read(bytes: &[u8]) -> Result<Facts, FactsError> {
+pub fn decode(bytes: &[u8]) -> Result<Facts, FactsError> {
     match bytes.first() {
         Some(&VERSION) => Cursor { rest: &bytes[1..] }.facts().ok_or(FactsError::Malformed),
         Some(&found) => Err(FactsError::Version { found }),

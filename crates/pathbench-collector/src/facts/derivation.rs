@@ -12,7 +12,7 @@ use pathbench_api::name::Name;
 use pathbench_api::summary::{Best, GroupSummary, ReachabilitySummary, Summary};
 use pathbench_record::document::UnreachableBecause;
 use pathbench_record::statistics::median;
-use pathbench_record::transport::{Transport, TransportLabel};
+use pathbench_record::transport::Transport;
 use std::collections::BTreeSet;
 
 impl Facts {
@@ -79,8 +79,8 @@ impl Facts {
 
     fn add_groups(&mut self, groups: &[GroupSummary]) {
         for (transport, bit) in Transport::ALL.into_iter().zip(0..) {
-            let is_valid = |group: &&GroupSummary| transport_of(group) == Some(transport) && group.valid > 0;
-            self.transports |= u8::from(groups.iter().any(|group| is_valid(&group))) << bit;
+            let is_valid = |group: &GroupSummary| group.transport() == Some(transport) && group.valid > 0;
+            self.transports |= u8::from(groups.iter().any(is_valid)) << bit;
             for (index, (pattern, figure)) in MEASURES.into_iter().enumerate() {
                 let values = per_variant(groups, transport, pattern, figure);
                 let values: Vec<f64> = values.into_iter().map(|(_, value)| value).collect();
@@ -118,10 +118,6 @@ impl Facts {
     }
 }
 
-fn transport_of(group: &GroupSummary) -> Option<Transport> {
-    group.label.as_str().parse::<TransportLabel>().ok().map(|label| label.transport)
-}
-
 /// Of each variant the figure of the best label. A bulk or throughput figure of a multipath transport counts only if
 /// all valid runs of its group used several paths: the figure of a connection that fell back is one of a single path.
 fn per_variant<'a>(
@@ -136,10 +132,9 @@ fn per_variant<'a>(
     for group in groups {
         let is_wanted = group.valid > 0
             && group.pattern.as_str() == pattern
-            && transport_of(group) == Some(transport)
+            && group.transport() == Some(transport)
             && (!needs_paths || group.multipath_used >= group.valid);
-        let value = group.figures.iter().find(|(name, _)| name.as_str() == figure).map(|(_, value)| *value);
-        let Some(value) = value.filter(|_| is_wanted) else { continue };
+        let Some(value) = group.figure(figure).filter(|_| is_wanted) else { continue };
         let variant = group.variant.as_ref();
         match found.iter_mut().find(|(one, _)| *one == variant) {
             None => found.push((variant, value)),

@@ -8,18 +8,8 @@ mod derivation;
 mod layout;
 
 pub use bucket::Bucket;
-pub use coding::FactsError;
+pub use coding::{FactsError, decode, encode};
 pub use layout::{
     FactNames, Facts, FamilyFact, GAIN_PATTERNS, GAIN_TRANSPORTS, GAINS, Handover, KINDS, MEASURES, MODES,
     MOST_NETWORKS, PairFact, REASONS, Reach, TRANSPORTS, figure_index, gain_index, measure,
 };
-
-use pathbench_api::submission::Checked;
-
-pub fn encode(checked: &Checked) -> Vec<u8> {
-    coding::write(&Facts::from_summary(&checked.submission.summary, checked.submission.consent))
-}
-
-pub fn decode(bytes: &[u8]) -> Result<Facts, FactsError> {
-    coding::read(bytes)
-}

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use data_encoding::BASE64;
 use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
+use pathbench_api::token::TokenRefusal;
 
 /// Longest credential that is looked at.
 const LONGEST: usize = 1024;
@@ -46,45 +47,45 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// `now` is Unix time in seconds.
+    /// Checks the credential by the key of this purpose; `now` is Unix time in seconds.
+    fn check(&self, purpose: KeyPurpose<'_>, headers: &HeaderMap, now: u64) -> Result<(), TokenRefusal> {
+        let token = credential(headers).ok_or(TokenRefusal::Missing)?;
+        self.keys.token_key(purpose).check(&token, now).map(|_| ())
+    }
+
     pub fn operator(&self, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
-        let how = "make one with `pathbench collect token --admin` on the collector's host";
-        let Some(token) = credential(headers) else {
-            return Err(Refusal::unauthorized(format!("this needs the operator's token: {how}")));
-        };
-        match self.keys.token_key(KeyPurpose::Admin).check(&token, now) {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(Refusal::unauthorized(format!("the operator's token: {refusal}"))),
-        }
+        self.check(KeyPurpose::Admin, headers, now).map_err(|refusal| match refusal {
+            TokenRefusal::Missing => Refusal::unauthorized(
+                "this needs the operator's token: make one with `pathbench collect token --admin` on the \
+                 collector's host",
+            ),
+            wrong => Refusal::unauthorized(format!("the operator's token: {wrong}")),
+        })
     }
 
     pub fn submitter(&self, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
         if self.submit == SubmitAccess::Open {
             return Ok(());
         }
-        let Some(token) = credential(headers) else {
-            return Err(Refusal::unauthorized(
+        self.check(KeyPurpose::Submit, headers, now).map_err(|refusal| match refusal {
+            TokenRefusal::Missing => Refusal::unauthorized(
                 "this collector takes results from agents with a token: ask its operator for one and pass it with \
                  --collector-token",
-            ));
-        };
-        match self.keys.token_key(KeyPurpose::Submit).check(&token, now) {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(Refusal::unauthorized(format!("the token: {refusal}"))),
-        }
+            ),
+            wrong => Refusal::unauthorized(format!("the token: {wrong}")),
+        })
     }
 
     pub fn server(&self, name: &Name, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
-        let refused = |why: &dyn std::fmt::Display| {
+        self.check(KeyPurpose::Server(name), headers, now).map_err(|refusal| {
+            let why = match refusal {
+                TokenRefusal::Missing => "a token is missing".to_owned(),
+                wrong => wrong.to_string(),
+            };
             Refusal::unauthorized(format!(
                 "server {name}: {why}; `pathbench collect server add {name}` makes its key for --token-key"
             ))
-        };
-        let Some(token) = credential(headers) else { return Err(refused(&"a token is missing")) };
-        match self.keys.token_key(KeyPurpose::Server(name)).check(&token, now) {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(refused(&refusal)),
-        }
+        })
     }
 
     /// The digest of the deletion token, which is the credential of deletions.

@@ -3,7 +3,7 @@
 use super::access::is_basic;
 use super::app::App;
 use super::body;
-use super::results::{Deleted, delete};
+use super::results::delete;
 use crate::keys::KeyPurpose;
 use crate::refusal::Refusal;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
@@ -15,6 +15,7 @@ use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use pathbench_api::Uuid;
+use pathbench_api::deletion::DeletionAnswer;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
 use pathbench_record::network::ServerName;
@@ -227,6 +228,6 @@ pub(super) async fn token(State(app): State<Arc<App>>, body: Body) -> Result<Jso
 pub(super) async fn delete_result(
     State(app): State<Arc<App>>,
     Path(id): Path<Uuid>,
-) -> Result<Json<Deleted>, Refusal> {
+) -> Result<Json<DeletionAnswer>, Refusal> {
     delete(&app, Deletion::One(id)).await
 }

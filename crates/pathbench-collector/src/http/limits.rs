@@ -61,30 +61,3 @@ impl Bucket {
         (self.tokens + now.duration_since(self.at).as_secs_f64() * rate).min(burst)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Timestamp = Timestamp::from_nanos(1_000_000_000);
-
-    #[test]
-    fn a_client_has_a_burst_and_then_its_rate() {
-        let limit = RateLimit::new(2);
-        let address: IpAddr = [192, 0, 2, 1].into();
-        assert!((0..8).all(|_| limit.take(address, SECOND).is_ok()));
-        let wait = limit.take(address, SECOND).unwrap_err();
-        assert_eq!(wait, Duration::from_millis(500));
-        assert!(limit.take([192, 0, 2, 2].into(), SECOND).is_ok());
-        assert!(limit.take(address, SECOND + wait).is_ok());
-        assert!(limit.take(address, SECOND + wait).is_err());
-    }
-
-    #[test]
-    fn the_addresses_of_one_ipv6_host_are_one_client() {
-        let limit = RateLimit::new(1);
-        let of_host = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]);
-        let taken = (0..100).filter(|host| limit.take(of_host(*host), SECOND).is_ok()).count();
-        assert_eq!(taken, 4);
-    }
-}

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use pathbench_api::anonymise::addresses;
 use pathbench_api::check_in::SERVER_EXPIRY_MS;
 use pathbench_api::live::EXPIRY_MS;
-use pathbench_api::problem::LineAnswer;
+use pathbench_api::problem::{LineAnswer, LineStatus};
 use pathbench_program::exposition::Exposition;
 use pathbench_record::time::{Timestamp, WallClock};
 use std::collections::BTreeMap;
@@ -30,16 +30,6 @@ const AGENT_AGE_MS: u64 = 24 * 3600 * 1000;
 
 /// Names of servers with a count of their own. The operator registers them; this bounds years of changes.
 const MOST_SERVERS: usize = 1_000;
-
-const LINE_CODES: [(u16, &str); 7] = [
-    (201, "created"),
-    (200, "known"),
-    (409, "conflict"),
-    (410, "deleted"),
-    (422, "invalid"),
-    (413, "large"),
-    (503, "busy"),
-];
 
 /// Why a connection was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,13 +70,13 @@ impl Cause {
 }
 
 /// Counts since the start.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Metrics {
     start_ms: u64,
     /// By route: as many as the router has, and one for all other requests.
     routes: Mutex<BTreeMap<String, Route>>,
-    /// By [`LineAnswer::code`].
-    lines: [AtomicU64; LINE_CODES.len()],
+    /// By [`LineStatus`].
+    lines: [AtomicU64; LineStatus::NAMES.len()],
     panics: AtomicU64,
     received_bytes: AtomicU64,
     connections: AtomicU64,
@@ -117,26 +107,12 @@ struct Documents {
 
 impl Metrics {
     pub fn new(clock: &dyn WallClock) -> Self {
-        Self {
-            start_ms: clock.unix_ms(),
-            routes: Mutex::default(),
-            lines: Default::default(),
-            panics: AtomicU64::default(),
-            received_bytes: AtomicU64::default(),
-            connections: AtomicU64::default(),
-            refused: Default::default(),
-            follow_errors: AtomicU64::default(),
-            deleted: Default::default(),
-            tokens: Mutex::default(),
-            documents: Mutex::default(),
-        }
+        Self { start_ms: clock.unix_ms(), ..Self::default() }
     }
 
     pub(super) fn count_lines(&self, answers: &[LineAnswer]) {
         for answer in answers {
-            if let Some(index) = LINE_CODES.iter().position(|(code, _)| *code == answer.code) {
-                self.lines[index].fetch_add(1, Relaxed);
-            }
+            self.lines[answer.status as usize].fetch_add(1, Relaxed);
         }
     }
 
@@ -241,8 +217,8 @@ impl Metrics {
         add("follow_errors", &[], self.follow_errors.load(Relaxed));
         add("http_connections", &[], self.connections.load(Relaxed));
         add("received_bytes", &[], self.received_bytes.load(Relaxed));
-        for ((_, fate), count) in LINE_CODES.iter().zip(&self.lines) {
-            add("lines", &[fate], count.load(Relaxed));
+        for (status, count) in LineStatus::NAMES.iter().zip(&self.lines) {
+            add("lines", &[status], count.load(Relaxed));
         }
         for (reason, count) in Refused::LABELS.iter().zip(&self.refused) {
             add("http_refused", &[reason], count.load(Relaxed));
@@ -279,18 +255,14 @@ impl Documents {
             ..Self::default()
         };
         let reports: Vec<(Document, KnownServer)> = records(database, DocumentKind::ServerReport)?;
-        let reports: BTreeMap<String, (u64, KnownServer)> = reports
-            .into_iter()
-            .map(|(document, known)| (document.key, (document.updated_ms, known)))
-            .collect();
+        let is_current = |document: &Document| document.updated_ms > since(SERVER_EXPIRY_MS);
         for server in database.documents(DocumentKind::Server)? {
-            let count = match reports.get(&server.key) {
-                Some((at_ms, known)) if *at_ms > since(SERVER_EXPIRY_MS) => match &known.report {
-                    report if report.draining => &mut counts.draining,
-                    report if report.tests >= report.max_tests => &mut counts.busy,
-                    _ => &mut counts.ready,
-                },
-                _ => &mut counts.expired,
+            let mut current = reports.iter().filter(|(document, _)| is_current(document));
+            let count = match current.find(|(document, _)| document.key == server.key) {
+                Some((_, known)) if known.report.draining => &mut counts.draining,
+                Some((_, known)) if known.report.tests >= known.report.max_tests => &mut counts.busy,
+                Some(_) => &mut counts.ready,
+                None => &mut counts.expired,
             };
             *count += 1;
         }

@@ -2,11 +2,11 @@
 
 use super::admin;
 use super::monitoring::Status;
-use super::results::Deleted;
 use crate::reader::api;
 use crate::reader::live::LiveAnswer;
 use axum::http::StatusCode;
 use pathbench_api::check_in::{CheckIn, CheckInAnswer, ServerReport};
+use pathbench_api::deletion::DeletionAnswer;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::live::LiveReport;
 use pathbench_api::problem::{BatchAnswer, Problem};
@@ -161,13 +161,13 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         .media("application/vnd.apache.parquet"),
     ApiEndpoint::get("/v1/results", "delete_all", "Delete all results that have this deletion token")
         .method("delete", Deletion)
-        .json(schema_of::<Deleted>),
+        .json(schema_of::<DeletionAnswer>),
     ApiEndpoint::get("/v1/results/{id}", "result", "One result").json(schema_of::<api::ResultEntry>),
     ApiEndpoint::get("/v1/results/{id}/raw", "raw", "The raw part of a result, a .tar.zst file")
         .media("application/zstd"),
     ApiEndpoint::get("/v1/results/{id}", "delete", "Delete one result")
         .method("delete", Deletion)
-        .json(schema_of::<Deleted>),
+        .json(schema_of::<DeletionAnswer>),
     ApiEndpoint::get("/v1/charts", "charts", "The names and titles of all charts")
         .json(schema_of::<api::ChartsAnswer>),
     ApiEndpoint::get("/v1/charts/{name}", "chart", "A chart: NAME.json, NAME.csv or NAME.svg")
@@ -218,7 +218,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         .json(schema_of::<admin::NewTokenAnswer>),
     ApiEndpoint::get("/v1/admin/results/{id}", "admin_delete", "Delete a result")
         .method("delete", Operator)
-        .json(schema_of::<Deleted>),
+        .json(schema_of::<DeletionAnswer>),
     ApiEndpoint::get("/health", "health", "Liveness").json(schema_of::<Status>),
     ApiEndpoint::get("/ready", "ready", "Readiness").json(schema_of::<Status>),
     ApiEndpoint::get("/metrics", "metrics", "Prometheus metrics").media(TEXT),

@@ -50,16 +50,3 @@ pub(super) fn text(operator: Option<&str>, retention: Option<Duration>, is_open:
     );
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_retention_is_given_in_its_unit() {
-        let of_hours = text(None, Some(Duration::from_secs(12 * 3_600)), true);
-        assert!(of_hours.contains("Results are deleted 12 h after their arrival."), "{of_hours}");
-        let without = text(None, None, true);
-        assert!(without.contains("entry is deleted 90 days after its last check-in"), "{without}");
-    }
-}

@@ -14,10 +14,10 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use pathbench_api::Uuid;
 use pathbench_api::bounds::BATCH_LINES;
+use pathbench_api::deletion::DeletionAnswer;
 use pathbench_api::problem::{BatchAnswer, LineAnswer, LineStatus};
 use pathbench_api::submission::{Submission, SubmissionError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,28 +160,22 @@ fn respond(answers: Vec<LineAnswer>, retry_after: Option<Duration>) -> Response 
     response
 }
 
-/// The number of deleted results.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Deleted {
-    pub(super) deleted: u64,
-}
-
 pub(super) async fn delete_one(
     State(app): State<Arc<App>>,
     Path(id): Path<Uuid>,
     headers: HeaderMap,
-) -> Result<Json<Deleted>, Refusal> {
+) -> Result<Json<DeletionAnswer>, Refusal> {
     delete(&app, Deletion::OneWithToken(id, Gate::deletion(&headers)?)).await
 }
 
 pub(super) async fn delete_all(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
-) -> Result<Json<Deleted>, Refusal> {
+) -> Result<Json<DeletionAnswer>, Refusal> {
     delete(&app, Deletion::AllWithToken(Gate::deletion(&headers)?)).await
 }
 
-pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Deleted>, Refusal> {
+pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<DeletionAnswer>, Refusal> {
     // A group that its client gave up can still wait: an empty group behind it is answered after its commit.
     write(app, SubmissionGroup { submissions: Vec::new() })
         .await
@@ -196,5 +190,5 @@ pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Delet
         Ok(deleted)
     })
     .await?;
-    Ok(Json(Deleted { deleted }))
+    Ok(Json(DeletionAnswer { deleted }))
 }

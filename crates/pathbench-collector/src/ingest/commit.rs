@@ -42,7 +42,7 @@ enum Slot {
     Different(usize),
 }
 
-fn compared(stored: Digest, submitted: Digest) -> LineStatus {
+fn compare(stored: Digest, submitted: Digest) -> LineStatus {
     if stored == submitted { LineStatus::Known } else { LineStatus::Conflict }
 }
 
@@ -103,7 +103,7 @@ fn slot<'a>(ids: &mut HashMap<Uuid, Id>, new: &mut Vec<&'a Submitted>, submissio
     let NewResult { id, digest, .. } = submission.result;
     match ids.get(&id) {
         Some(Id::Deleted) => Slot::Status(LineStatus::Deleted),
-        Some(Id::Stored(stored)) => Slot::Status(compared(*stored, digest)),
+        Some(Id::Stored(stored)) => Slot::Status(compare(*stored, digest)),
         Some(Id::New(first)) if new[*first].result.digest == digest => Slot::Same(*first),
         Some(Id::New(first)) => Slot::Different(*first),
         None => {

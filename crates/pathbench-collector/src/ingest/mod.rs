@@ -98,25 +98,16 @@ impl Writer {
     pub fn figures(&self) -> Figures {
         self.shared.counters.figures(self.shared.queue.length(), self.shared.options.queue_groups)
     }
+}
 
-    /// Accepts no more groups, stores those that wait, and ends the thread.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
+impl Drop for Writer {
+    fn drop(&mut self) {
         self.shared.queue.close();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
             (self.shared.options.log)("the writer ended with a panic");
         }
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

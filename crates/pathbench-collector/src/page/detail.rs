@@ -108,10 +108,8 @@ fn groups(groups: &[GroupSummary]) -> DataTable {
         }
         let of = |count: u32| Cell::Quantity(count.into(), format!("{count} of {}", group.runs));
         row.extend([of(group.valid), of(group.multipath_used)]);
-        row.extend(names.iter().map(|name| {
-            let found = group.figures.iter().find(|(one, _)| one.as_str() == *name);
-            Cell::quantity(found.map(|(_, value)| *value), |value| quantity(name, value))
-        }));
+        let figure = |name: &&str| Cell::quantity(group.figure(name), |value| quantity(name, value));
+        row.extend(names.iter().map(figure));
         row
     };
     let mut sorted: Vec<&GroupSummary> = groups.iter().collect();

@@ -93,7 +93,7 @@ fn running(view: View, live: &LiveAnswer) -> Markup {
         @if !live.running.is_empty() {
             section {
                 h2 { "Running now" }
-                (live::rows(&live.running[..live.running.len().min(5)]))
+                (live::table(&live.running[..live.running.len().min(5)], None))
                 @if live.running.len() > 5 { p { a href=(format!("{}/live", view.prefix)) { "All running measurements" } } }
             }
         }

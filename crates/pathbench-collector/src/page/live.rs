@@ -21,13 +21,8 @@ pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) ->
     Ok(Shell::new(view, "Running now").with_path("/live").with_live().page(&content))
 }
 
-/// The rows alone, for another page.
-pub(super) fn rows(running: &[LiveReport]) -> Markup {
-    table(running, None)
-}
-
 /// With an address, the script updates the rows.
-fn table(running: &[LiveReport], address: Option<&str>) -> Markup {
+pub(super) fn table(running: &[LiveReport], address: Option<&str>) -> Markup {
     html! {
         div.scroll role="group" tabindex="0" aria-label="Running measurements" {
             table {

@@ -100,13 +100,10 @@ fn row(view: View, result: &StoredResult) -> Markup {
 }
 
 pub(super) fn networks(summary: &Summary) -> String {
-    let kinds: BTreeSet<&str> = summary.networks.iter().map(|one| kind_name(one.kind)).collect();
-    let operators: BTreeSet<&str> = summary
-        .networks
-        .iter()
-        .filter_map(|one| one.operator.as_ref())
-        .map(pathbench_api::name::Name::as_str)
-        .collect();
+    let networks = || summary.networks.iter();
+    let kinds: BTreeSet<&str> = networks().map(|one| kind_name(one.kind)).collect();
+    let operators: BTreeSet<&str> =
+        networks().filter_map(|one| Some(one.operator.as_ref()?.as_str())).collect();
     let kinds = kinds.into_iter().collect::<Vec<_>>().join(" + ");
     let operators = operators.into_iter().collect::<Vec<_>>().join(", ");
     if operators.is_empty() { kinds } else { format!("{kinds} ({operators})") }

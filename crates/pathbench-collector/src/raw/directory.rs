@@ -8,7 +8,7 @@ use pathbench_record::time::SharedClock;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, IoSlice, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, BufReader, IoSlice, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -218,15 +218,8 @@ impl RawMaintenance for Directory {
     }
 
     fn copy(&self, segment: &str, to: &mut dyn Write) -> Result<(), RawError> {
-        let mut file = self.open_segment(segment, false)?;
-        let mut buffer = vec![0; 1 << 18];
-        loop {
-            let read = file.read(&mut buffer).map_err(|error| self.failure(&error))?;
-            if read == 0 {
-                return Ok(());
-            }
-            to.write_all(&buffer[..read]).map_err(|error| self.failure(&error))?;
-        }
+        let mut file = BufReader::with_capacity(1 << 18, self.open_segment(segment, false)?);
+        io::copy(&mut file, to).map(|_| ()).map_err(|error| self.failure(&error))
     }
 
     fn location(&self) -> String {
@@ -287,15 +280,9 @@ fn erase_range(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
-fn overwrite(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let zeros = [0; 1 << 14];
-    let mut done = 0;
-    while done < bytes {
-        let now = (bytes - done).min(zeros.len() as u64);
-        file.write_all_at(&zeros[..now as usize], offset + done)?;
-        done += now;
-    }
-    Ok(())
+fn overwrite(mut file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    file.seek(SeekFrom::Start(offset))?;
+    io::copy(&mut io::repeat(0).take(bytes), &mut file).map(|_| ())
 }
 
 /// A new or removed name is on disk only after a sync of its directory.

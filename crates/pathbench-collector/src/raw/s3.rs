@@ -236,12 +236,6 @@ impl S3 {
         Ok(!changed || self.put(key, &body, condition)?)
     }
 
-    fn delete(&self, key: &str) -> Result<(), RawError> {
-        let action = self.location.bucket.delete_object(Some(&self.location.credentials), key);
-        let response = self.send(&action, &Request::Delete)?;
-        if response.status == StatusCode::NOT_FOUND { Ok(()) } else { self.expect_success(&response) }
-    }
-
     /// `None`: there is no such object.
     fn get(&self, key: &str, range: Option<String>, limit: u64) -> Result<Option<Response>, RawError> {
         let action = self.location.bucket.get_object(Some(&self.location.credentials), key);
@@ -373,7 +367,10 @@ impl RawMaintenance for S3 {
     }
 
     fn remove(&self, segment: &str) -> Result<(), RawError> {
-        self.delete(&self.key(segment)?)
+        let key = self.key(segment)?;
+        let action = self.location.bucket.delete_object(Some(&self.location.credentials), &key);
+        let response = self.send(&action, &Request::Delete)?;
+        if response.status == StatusCode::NOT_FOUND { Ok(()) } else { self.expect_success(&response) }
     }
 
     fn copy(&self, segment: &str, to: &mut dyn Write) -> Result<(), RawError> {

@@ -47,22 +47,3 @@ impl<K: Eq + Hash, V> Cache<K, V> {
         entries.push((key, now, value));
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_least_recently_used_entry_goes_and_old_ones_expire() {
-        let cache = Cache::new(2);
-        let (at, age) =
-            (|seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000), Duration::from_secs(5));
-        cache.put("a", at(0), Arc::new(1));
-        cache.put("b", at(1), Arc::new(2));
-        assert_eq!(cache.get(&"a", at(1), age).as_deref(), Some(&1));
-        cache.put("c", at(2), Arc::new(3));
-        assert_eq!(cache.get(&"b", at(2), age), None);
-        assert_eq!(cache.get(&"a", at(5), age), None);
-        assert_eq!(cache.get(&"c", at(5), age).as_deref(), Some(&3));
-    }
-}

@@ -6,7 +6,6 @@ use crate::store::{DocumentKind, StoreError};
 use crate::viewer::Viewer;
 use pathbench_api::anonymise::Anonymiser;
 use pathbench_api::live::{EXPIRY_MS, LiveReport, MOST_PATHS};
-use pathbench_api::name::Name;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -45,23 +44,11 @@ impl ResultReader {
     }
 }
 
-fn anonymous(report: LiveReport) -> LiveReport {
-    let anonymiser = Anonymiser::default();
-    let name = |name: Name| {
-        let text = anonymiser.text(name.as_str());
-        if text == name.as_str() { name } else { Name::nearest(&text) }
-    };
-    let mut paths = report.paths;
-    paths.truncate(MOST_PATHS);
-    for path in &mut paths {
-        path.name = name(path.name.clone());
-    }
-    LiveReport {
-        agent: name(report.agent),
-        experiment: report.experiment.map(name),
-        server: report.server.map(name),
-        pattern: report.pattern.map(name),
-        paths,
-        ..report
-    }
+fn anonymous(mut report: LiveReport) -> LiveReport {
+    report.paths.truncate(MOST_PATHS);
+    let LiveReport { agent, experiment, server, pattern, paths, .. } = &mut report;
+    let optional = [experiment, server, pattern].into_iter().flatten();
+    let paths = paths.iter_mut().map(|path| &mut path.name);
+    optional.chain(paths).chain([agent]).for_each(|name| Anonymiser::default().name(name));
+    report
 }

@@ -49,7 +49,7 @@ pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Resul
             return Ok(Bytes::clone(&page));
         }
         let unpacked = unpacked(reader, viewer, id)?;
-        let page = reader.held(rendered(&unpacked)?.into_bytes())?;
+        let page = reader.held(render(&unpacked)?.into_bytes())?;
         if page.len() <= MOST_KEPT_BYTES {
             reader.reports.put((id, viewer), now, Arc::new(page.clone()));
         }
@@ -58,7 +58,7 @@ pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Resul
     .await
 }
 
-fn rendered(unpacked: &Unpacked) -> Result<String, Refusal> {
+fn render(unpacked: &Unpacked) -> Result<String, Refusal> {
     // The message names a temporary directory.
     let no_result = |_| Refusal::invalid("the raw part holds no readable result");
     let directory = ResultDirectory::open(unpacked.path()).map_err(no_result)?;

@@ -70,14 +70,8 @@ pub fn summary(result: &StoredResult, viewer: Viewer) -> Option<Summary> {
     Some(summary)
 }
 
-/// A table without rows.
-pub fn empty_table() -> DataTable {
-    let columns = columns().into_iter().map(|(name, _)| (name.clone(), name)).collect();
-    DataTable { columns, rows: Vec::new() }
-}
-
 /// Adds the rows of a result. An agent's id connects all its results: only the operator gets it.
-pub fn add(table: &mut DataTable, result: &StoredResult, viewer: Viewer) {
+fn add(table: &mut DataTable, result: &StoredResult, viewer: Viewer) {
     let Some(summary) = summary(result, viewer) else { return };
     let of_networks = |of: fn(&pathbench_api::summary::Network) -> Option<String>| {
         let all: BTreeSet<String> = summary.networks.iter().filter_map(of).collect();
@@ -115,10 +109,7 @@ fn group_cells(group: &GroupSummary) -> Vec<Cell> {
     ];
     let counts = [group.runs, group.valid, group.completed, group.multipath_used];
     cells.extend(counts.map(|count| Cell::Count(count.into())));
-    cells.extend(figure_names().map(|name| {
-        let found = group.figures.iter().find(|(one, _)| one.as_str() == name);
-        found.map_or(Cell::Absent, |(_, value)| Cell::Number(*value))
-    }));
+    cells.extend(figure_names().map(|name| group.figure(name).map_or(Cell::Absent, Cell::Number)));
     cells
 }
 
@@ -209,7 +200,8 @@ fn number(cell: &Cell) -> Option<f64> {
 impl ResultReader {
     /// The rows of the results with these sequence numbers.
     pub fn rows(&self, viewer: Viewer, sequences: &[u64]) -> Result<DataTable, StoreError> {
-        let mut table = empty_table();
+        let columns = columns().into_iter().map(|(name, _)| (name.clone(), name)).collect();
+        let mut table = DataTable { columns, rows: Vec::new() };
         for result in self.database.results(sequences)?.iter().filter(|one| viewer.may_see(one.consent)) {
             add(&mut table, result, viewer);
         }

@@ -1,25 +1,20 @@
 //! A bounded pool of connections.
 
-use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Connections that are made when needed, at most `most` at a time.
+#[derive(Debug)]
 pub(super) struct Pool<C> {
     state: Mutex<State<C>>,
     returned: Condvar,
     most: usize,
 }
 
+#[derive(Debug)]
 struct State<C> {
     idle: Vec<C>,
     lent: usize,
-}
-
-impl<C> fmt::Debug for Pool<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("most", &self.most).finish_non_exhaustive()
-    }
 }
 
 impl<C> Pool<C> {
@@ -42,7 +37,7 @@ impl<C> Pool<C> {
         }
         state.lent += 1;
         let idle = state.idle.pop();
-        Some(Permit { pool: self, idle, keep: None })
+        Some(Permit { pool: self, idle })
     }
 }
 
@@ -51,22 +46,20 @@ pub(super) struct Permit<'a, C> {
     pool: &'a Pool<C>,
     /// A connection from earlier, if there is one.
     pub(super) idle: Option<C>,
-    keep: Option<C>,
 }
 
 impl<C> Permit<'_, C> {
     /// Returns a connection that is in order.
     pub(super) fn keep(mut self, connection: C) {
-        self.keep = Some(connection);
+        self.idle = Some(connection);
     }
 }
 
 impl<C> Drop for Permit<'_, C> {
     fn drop(&mut self) {
-        let kept = self.keep.take().or(self.idle.take());
         let mut state = self.pool.state();
         state.lent -= 1;
-        state.idle.extend(kept);
+        state.idle.extend(self.idle.take());
         drop(state);
         self.pool.returned.notify_one();
     }

@@ -4,8 +4,9 @@ use crate::support::postgres::Server;
 use crate::support::results::{NOW_MS, id_at, result};
 use crate::support::store_suite::{BEHAVIOURS, golden_answers};
 use crate::support::within;
+use pathbench_api::Uuid;
 use pathbench_collector::store::postgres::{Postgres, PostgresOptions};
-use pathbench_collector::store::{Database as _, Inserted, StoreError};
+use pathbench_collector::store::{Database as _, Inserted, NewResult, StoreError};
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pathbench_testkit::tests!(
         postgres_by_tls_verifies_the_server,
         postgres_elsewhere_needs_a_decision_on_tls,
         postgres_partitions_by_month,
+        postgres_partitions_begin_where_the_calendar_says,
         postgres_stores_results_while_a_dump_holds_the_table,
         postgres_migrates_once_for_collectors_that_start_together
 );
@@ -203,6 +205,35 @@ fn postgres_partitions_by_month() {
     assert_eq!(database.result(early).unwrap().unwrap().summary, result(early, "3").summary);
     assert_eq!(database.insert(&[result(early, "3")]).unwrap(), [Inserted::Known]);
     assert_eq!(database.changes_after(0, 10).unwrap().len(), 4);
+}
+
+/// The first and the last millisecond of a month belong to its partition, the one before the first to the previous month.
+fn postgres_partitions_begin_where_the_calendar_says() {
+    let server = Server::start();
+    let first_id = |unix_ms: u64| Uuid::from_u128(u128::from(unix_ms) << 80);
+    // date -u -d 2024-03-01 +%s
+    for (begin_s, end_s, table) in [
+        (1_577_836_800, 1_580_515_200, "results_2020_01"),
+        (1_583_020_800, 1_585_699_200, "results_2020_03"),
+        (1_709_251_200, 1_711_929_600, "results_2024_03"),
+        (1_730_419_200, 1_733_011_200, "results_2024_11"),
+        (4_107_542_400, 4_110_220_800, "results_2100_03"),
+    ] {
+        let (begin_ms, end_ms) = (begin_s * 1_000, end_s * 1_000);
+        let bounds = format!("FOR VALUES FROM ('{}') TO ('{}')", first_id(begin_ms), first_id(end_ms));
+        // The partition of the next month is made as well.
+        for (received_ms, index) in [(begin_ms - 1, 1), (begin_ms, 0), (end_ms - 1, 0)] {
+            let name = format!("received_{received_ms}");
+            let database = Postgres::connect(&server.database(&name), PostgresOptions::default()).unwrap();
+            database.insert(&[NewResult { received_ms, ..result(id_at(received_ms), "1") }]).unwrap();
+            let made =
+                "SELECT relname FROM pg_class WHERE relname ~ '^results_[0-9]{4}_[0-9]{2}$' ORDER BY relname";
+            assert_eq!(server.sql(&name, made).lines().nth(index), Some(table), "{received_ms}");
+            let found =
+                format!("SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE relname = '{table}'");
+            assert_eq!(server.sql(&name, &found), bounds);
+        }
+    }
 }
 
 fn postgres_stores_results_while_a_dump_holds_the_table() {

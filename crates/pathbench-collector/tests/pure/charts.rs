@@ -5,6 +5,7 @@ use crate::support::synthetic::Campaign;
 use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
 use pathbench_api::summary::{FamilyPair, HandoverSummary, Mode, Summary};
+use pathbench_collector::chart::table::{csv_text, grouped};
 use pathbench_collector::chart::{Cell, Chart, Scene, all};
 use pathbench_collector::columns::{Columns, Filter};
 use pathbench_collector::store::{Database, ResultChange};
@@ -197,4 +198,22 @@ fn a_private_result_is_in_no_chart_of_everybody() {
         assert_eq!(chart(&columns, &Filter::new(Viewer::Everybody), name).n, 0, "{name}");
         assert!(chart(&columns, &Filter::new(Viewer::Operator), name).n > 0, "{name}");
     }
+}
+
+#[test]
+fn fields_of_csv_are_quoted_and_never_formulas() {
+    assert_eq!(csv_text("a,b"), "\"a,b\"");
+    assert_eq!(csv_text("a\"b"), "\"a\"\"b\"");
+    assert_eq!(csv_text("=cmd|' /C calc'!A0"), "\"'=cmd|' /C calc'!A0\"");
+    for formula in ["=1", "+1", "-1", "@a", "\t=1", " =1", "＝1"] {
+        assert!(csv_text(formula).trim_start_matches('"').starts_with('\''), "{formula}");
+    }
+    assert_eq!(csv_text("a\r\nb"), "\"a  b\"".trim_matches('"'));
+    assert_eq!(csv_text("europe.example"), "europe.example");
+}
+
+#[test]
+fn large_counts_are_readable() {
+    assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
+    assert_eq!(grouped(12), "12");
 }

@@ -2,12 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+mod bucket;
 mod charts;
 mod columns;
 mod facts;
 mod fuzz_bodies;
 mod grafana;
+mod limits;
+mod metrics;
 mod openapi;
 mod pages;
+mod query;
+mod reports;
 #[path = "../support/mod.rs"]
 mod support;

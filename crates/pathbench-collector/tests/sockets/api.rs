@@ -286,7 +286,14 @@ fn answers_have_headers_against_misuse_and_unknown_paths_a_remedy() {
     assert_eq!(collector.request("PATCH", "/v1/results").send().status, 405);
     let privacy = collector.get("/v1/privacy").text();
     assert!(privacy.contains("/24") && privacy.contains("until the operator"), "{privacy}");
+    assert!(privacy.contains("entry is deleted 90 days after its last check-in"), "{privacy}");
     assert_eq!(collector.get("/health").status, 200);
+}
+
+#[test]
+fn the_retention_is_given_in_its_unit() {
+    let of_hours = Collector::start(&["--open", "--retention", "12h"]).get("/v1/privacy").text();
+    assert!(of_hours.contains("Results are deleted 12 h after their arrival."), "{of_hours}");
 }
 
 #[test]

@@ -344,7 +344,7 @@ fn a_stop_stores_what_waits() {
     let bench = Bench::new(|options| options.commit_submissions = 7);
     let answers: Vec<_> = (0..40).map(|_| bench.writer.submit(group(vec![new_result()])).unwrap()).collect();
     let Bench { writer, database, .. } = bench;
-    writer.stop();
+    drop(writer);
     for mut answer in answers {
         assert_eq!(statuses(answer.try_recv().unwrap()), [Created]);
     }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-mod dates;
 #[path = "../support/document.rs"]
 mod document;
 mod growing;

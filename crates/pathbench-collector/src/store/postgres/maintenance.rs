@@ -1,7 +1,8 @@
 //! Erasures, raw parts and verification.
 
+use super::Postgres;
 use super::connection::{Arguments, Connection};
-use super::{Postgres, read};
+use super::row::raw_range;
 use crate::store::{
     DatabaseMaintenance, Document, DocumentKind, Erasure, RawRange, StoreError, signed, unsigned,
 };
@@ -16,7 +17,7 @@ impl DatabaseMaintenance for Postgres {
             let mut found = Vec::new();
             for row in connection.query(query, &[&signed(limit as u64)]).await? {
                 let number = unsigned(row.try_get(0)?);
-                found.extend(read::raw_range(&row, 1)?.map(|range| Erasure { number, range }));
+                found.extend(raw_range(&row, 1)?.map(|range| Erasure { number, range }));
             }
             Ok(found)
         })
@@ -42,7 +43,7 @@ impl DatabaseMaintenance for Postgres {
                      WHERE raw_segment = $1 ORDER BY raw_offset";
         self.call(async |connection| {
             let rows = connection.query(query, &[&segment]).await?;
-            rows.iter().filter_map(|row| read::raw_range(row, 0).transpose()).collect()
+            rows.iter().filter_map(|row| raw_range(row, 0).transpose()).collect()
         })
     }
 

@@ -2,24 +2,20 @@
 
 mod address;
 mod connection;
+mod database;
 mod maintenance;
 mod migrations;
 mod partitions;
-mod read;
+mod row;
 mod tls;
 mod write;
 
+use super::StoreError;
 use super::pool::Pool;
-use super::{
-    Database, Deletion, Document, DocumentKind, Inserted, NewResult, ResultChange, StoreError, StoredResult,
-    delete_in_rounds,
-};
 use address::Address;
 use connection::Connection;
 pub use connection::PostgresOptions;
 use partitions::Partitions;
-use pathbench_api::Uuid;
-use pathbench_api::digest::Digest;
 use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
@@ -143,71 +139,5 @@ impl Postgres {
             Err(_) => Failure::Deadline,
         };
         Err(self.failure(&failure))
-    }
-}
-
-impl Database for Postgres {
-    fn known(&self, ids: &[Uuid]) -> Result<Vec<(Uuid, Option<Digest>)>, StoreError> {
-        self.call(async |connection| read::known(connection, ids).await)
-    }
-
-    fn insert(&self, batch: &[NewResult]) -> Result<Vec<Inserted>, StoreError> {
-        let Some(first) = batch.first() else { return Ok(Vec::new()) };
-        if let Some(month) = self.partitions.next_month(first.received_ms)
-            && self.call(async |connection| partitions::make_two(connection, month).await)?
-        {
-            self.partitions.set_newest(month);
-        }
-        let columns = write::Columns::from_batch(batch);
-        self.call(async |connection| write::insert(connection, batch, &columns).await)
-    }
-
-    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<ResultChange>, StoreError> {
-        self.call(async |connection| read::changes_after(connection, sequence, limit).await)
-    }
-
-    fn results(&self, sequences: &[u64]) -> Result<Vec<StoredResult>, StoreError> {
-        self.call(async |connection| read::results(connection, sequences).await)
-    }
-
-    fn result(&self, id: Uuid) -> Result<Option<StoredResult>, StoreError> {
-        self.call(async |connection| read::result(connection, id).await)
-    }
-
-    fn delete(&self, which: &Deletion, now_ms: u64) -> Result<u64, StoreError> {
-        delete_in_rounds(|| self.call(async |connection| write::delete(connection, which, now_ms).await))
-    }
-
-    fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError> {
-        self.call(async |connection| read::document(connection, kind, key).await)
-    }
-
-    fn documents_since(
-        &self,
-        kind: DocumentKind,
-        since_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Document>, StoreError> {
-        self.call(async |connection| read::documents_since(connection, kind, since_ms, limit).await)
-    }
-
-    fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError> {
-        self.call(async |connection| read::count_documents(connection, kind, since_ms).await)
-    }
-
-    fn put_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
-        self.call(async |connection| write::put_document(connection, kind, document).await)
-    }
-
-    fn delete_document(&self, kind: DocumentKind, key: &str) -> Result<bool, StoreError> {
-        self.call(async |connection| write::delete_document(connection, kind, key).await)
-    }
-
-    fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError> {
-        self.call(async |connection| write::delete_documents(connection, kind, before_ms).await)
-    }
-
-    fn check(&self) -> Result<(), StoreError> {
-        self.call(async |connection| write::check(connection).await)
     }
 }

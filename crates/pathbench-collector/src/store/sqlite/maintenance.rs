@@ -98,11 +98,6 @@ fn verify(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 }
 
 impl Sqlite {
-    /// The file of the database.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Copies a consistent snapshot to a new file while results are stored.
     pub fn copy_to(&self, target: &Path) -> Result<(), StoreError> {
         let at = |error| failure(target, &error);

@@ -1,20 +1,15 @@
 //! The database in one `SQLite` file: the default, for one collector.
 
+mod database;
 mod failure;
 mod maintenance;
 mod migrations;
-mod read;
 mod row;
 mod write;
 
+use super::StoreError;
 use super::pool::Pool;
-use super::{
-    Database, Deletion, Document, DocumentKind, Inserted, NewResult, ResultChange, StoreError, StoredResult,
-    delete_in_rounds,
-};
 use failure::{failed, failure};
-use pathbench_api::Uuid;
-use pathbench_api::digest::Digest;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -114,68 +109,5 @@ impl Sqlite {
         // A panic in an earlier task has rolled its transaction back.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         task(&mut writer).map_err(|error| self.failure(&error))
-    }
-}
-
-impl Database for Sqlite {
-    fn known(&self, ids: &[Uuid]) -> Result<Vec<(Uuid, Option<Digest>)>, StoreError> {
-        self.read(|connection| read::known(connection, ids))
-    }
-
-    fn insert(&self, batch: &[NewResult]) -> Result<Vec<Inserted>, StoreError> {
-        self.write(|connection| write::insert(connection, batch))
-    }
-
-    fn changes_after(&self, sequence: u64, limit: usize) -> Result<Vec<ResultChange>, StoreError> {
-        self.read(|connection| read::changes_after(connection, sequence, limit))
-    }
-
-    fn results(&self, sequences: &[u64]) -> Result<Vec<StoredResult>, StoreError> {
-        self.read(|connection| read::results(connection, sequences))
-    }
-
-    fn result(&self, id: Uuid) -> Result<Option<StoredResult>, StoreError> {
-        self.read(|connection| read::result(connection, id))
-    }
-
-    fn delete(&self, which: &Deletion, now_ms: u64) -> Result<u64, StoreError> {
-        let deleted = delete_in_rounds(|| self.write(|connection| write::delete(connection, which, now_ms)))?;
-        if deleted > 0 {
-            self.empty_log();
-        }
-        Ok(deleted)
-    }
-
-    fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, StoreError> {
-        self.read(|connection| read::document(connection, kind, key))
-    }
-
-    fn documents_since(
-        &self,
-        kind: DocumentKind,
-        since_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Document>, StoreError> {
-        self.read(|connection| read::documents_since(connection, kind, since_ms, limit))
-    }
-
-    fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError> {
-        self.read(|connection| read::count_documents(connection, kind, since_ms))
-    }
-
-    fn put_document(&self, kind: DocumentKind, document: &Document) -> Result<(), StoreError> {
-        self.write(|connection| write::put_document(connection, kind, document))
-    }
-
-    fn delete_document(&self, kind: DocumentKind, key: &str) -> Result<bool, StoreError> {
-        self.write(|connection| write::delete_document(connection, kind, key))
-    }
-
-    fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError> {
-        self.write(|connection| write::delete_documents(connection, kind, before_ms))
-    }
-
-    fn check(&self) -> Result<(), StoreError> {
-        self.write(write::check)
     }
 }

@@ -1,11 +1,8 @@
 //! Transactions.
 
-use crate::store::{
-    DELETED_AT_ONCE, Deletion, Document, DocumentKind, Inserted, NewResult, consent_code, signed,
-};
-use rusqlite::{
-    CachedStatement, Connection, OptionalExtension as _, Transaction, TransactionBehavior, params,
-};
+use crate::store::{DELETED_AT_ONCE, Deletion, Inserted, NewResult, consent_code, signed};
+use rusqlite::types::Value;
+use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, params, params_from_iter};
 
 fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
@@ -106,68 +103,20 @@ pub(super) fn delete(connection: &mut Connection, which: &Deletion, now_ms: u64)
 }
 
 fn affected(transaction: &Transaction<'_>, which: &Deletion) -> rusqlite::Result<Vec<i64>> {
-    let most = signed(DELETED_AT_ONCE);
-    match which {
-        Deletion::One(id) => transaction
-            .query_row("SELECT sequence FROM results WHERE id = ?1", [id.as_bytes()], |row| row.get(0))
-            .optional()
-            .map(|found| found.into_iter().collect()),
-        Deletion::OneWithToken(id, token) => transaction
-            .query_row(
-                "SELECT sequence FROM results WHERE id = ?1 AND deletion = ?2",
-                params![id.as_bytes(), token.0],
-                |row| row.get(0),
-            )
-            .optional()
-            .map(|found| found.into_iter().collect()),
-        Deletion::AllWithToken(token) => transaction
-            .prepare_cached("SELECT sequence FROM results WHERE deletion = ?1 LIMIT ?2")?
-            .query_map(params![token.0, most], |row| row.get(0))?
-            .collect(),
-        Deletion::ReceivedBefore(limit_ms) => transaction
-            .prepare_cached(
-                "SELECT sequence FROM results WHERE received_ms < ?1 ORDER BY received_ms LIMIT ?2",
-            )?
-            .query_map(params![signed(*limit_ms), most], |row| row.get(0))?
-            .collect(),
-    }
-}
-
-pub(super) fn put_document(
-    connection: &mut Connection,
-    kind: DocumentKind,
-    document: &Document,
-) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(
-        "INSERT INTO documents VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (kind, key) DO UPDATE SET body = excluded.body, updated_ms = excluded.updated_ms",
-    )?;
-    let updated_ms = signed(document.updated_ms);
-    statement.execute(params![kind.name(), document.key, document.body, updated_ms]).map(|_| ())
-}
-
-pub(super) fn delete_document(
-    connection: &mut Connection,
-    kind: DocumentKind,
-    key: &str,
-) -> rusqlite::Result<bool> {
-    let mut statement = connection.prepare_cached("DELETE FROM documents WHERE kind = ?1 AND key = ?2")?;
-    statement.execute(params![kind.name(), key]).map(|removed| removed > 0)
-}
-
-pub(super) fn delete_documents(
-    connection: &mut Connection,
-    kind: DocumentKind,
-    before_ms: u64,
-) -> rusqlite::Result<u64> {
-    let query = "DELETE FROM documents WHERE kind = ?1 AND updated_ms < ?2";
-    let mut statement = connection.prepare_cached(query)?;
-    statement.execute(params![kind.name(), signed(before_ms)]).map(|deleted| deleted as u64)
-}
-
-/// Writes without a change: a full or read-only file system fails.
-pub(super) fn check(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.execute("UPDATE changes SET last = last", []).map(|_| ())
+    let blob = |bytes: &[u8]| Value::Blob(bytes.to_vec());
+    let (condition, values) = match which {
+        Deletion::One(id) => ("id = ?1", vec![blob(id.as_bytes())]),
+        Deletion::OneWithToken(id, token) => {
+            ("id = ?1 AND deletion = ?2", vec![blob(id.as_bytes()), blob(&token.0)])
+        }
+        Deletion::AllWithToken(token) => ("deletion = ?1", vec![blob(&token.0)]),
+        Deletion::ReceivedBefore(limit_ms) => {
+            ("received_ms < ?1 ORDER BY received_ms", vec![Value::Integer(signed(*limit_ms))])
+        }
+    };
+    let query = format!("SELECT sequence FROM results WHERE {condition} LIMIT {DELETED_AT_ONCE}");
+    let mut statement = transaction.prepare_cached(&query)?;
+    statement.query_map(params_from_iter(values), |row| row.get(0))?.collect()
 }
 
 pub(super) fn erased(connection: &mut Connection, numbers: &[u64]) -> rusqlite::Result<()> {

@@ -1,6 +1,6 @@
 //! Dates.
 
-use pathbench_record::time::{Timestamp, rfc3339_from_unix};
+use pathbench_record::time::{Timestamp, rfc3339_from_unix, unix_from_rfc3339};
 use std::time::Duration;
 
 #[test]
@@ -19,6 +19,32 @@ fn known_moments() {
         (i64::MAX, "9999-12-31T23:59:59Z"),
     ] {
         assert_eq!(rfc3339_from_unix(seconds), expected);
+        let inverse = unix_from_rfc3339(expected).unwrap();
+        assert_eq!(inverse, seconds.clamp(0, 253_402_300_799).unsigned_abs());
+    }
+}
+
+#[test]
+fn dates_are_read_as_they_are_written() {
+    for seconds in [0, 951_782_400, 951_868_800, 1_577_836_800, 1_795_597_200, 4_102_444_799] {
+        let text = rfc3339_from_unix(seconds);
+        assert_eq!(unix_from_rfc3339(&text), Some(seconds.unsigned_abs()), "{text}");
+    }
+}
+
+#[test]
+fn other_texts_are_no_moments() {
+    for text in [
+        "",
+        "2026-02-29T00:00:00Z",
+        "2026-13-01T00:00:00Z",
+        "2026-1-1T00:00:00Z",
+        "1969-12-31T23:59:59Z",
+        "2026-11-25",
+        "x-y-zT0:0:0Z",
+        "2026-11-25T09:00:00",
+    ] {
+        assert_eq!(unix_from_rfc3339(text), None, "{text}");
     }
 }
 
