@@ -92,8 +92,6 @@ pub struct LiveConnection {
     pub pmtu_bytes: u32,
     /// Current sending MSS (`tcpi_snd_mss`), without TCP options.
     pub mss_bytes: u32,
-    /// MSS announced to the peer (`tcpi_advmss`).
-    pub advertised_mss_bytes: u32,
     /// Doublings of the retransmission timer (`tcpi_backoff`).
     pub backoff: u32,
     /// Segments sent and not acknowledged (`tcpi_unacked`).
@@ -106,8 +104,6 @@ pub struct LiveConnection {
     pub bytes_sent: u64,
     /// `tcpi_last_ack_recv`
     pub since_last_ack_ms: u32,
-    /// `tcpi_snd_cwnd`
-    pub cwnd_segments: u32,
     /// Current retransmission timeout, backoff included (`tcpi_rto`), in microseconds.
     pub rto_us: u32,
 }
@@ -140,8 +136,6 @@ impl LiveConnection {
             unacked_segments: number(24)?,
             since_last_ack_ms: number(56)?,
             pmtu_bytes: number(60)?,
-            cwnd_segments: number(80)?,
-            advertised_mss_bytes: number(84)?,
             retransmitted_segments: number(100)?,
             bytes_acked: u64_at(info, 120)?,
             bytes_sent: u64_at(info, 200).unwrap_or(0),

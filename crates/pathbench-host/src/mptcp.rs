@@ -18,7 +18,6 @@ const VERSION: u8 = 1;
 const CMD_ADD_ADDR: u8 = 1;
 const CMD_DEL_ADDR: u8 = 2;
 const CMD_GET_ADDR: u8 = 3;
-const CMD_FLUSH_ADDRS: u8 = 4;
 const CMD_SET_LIMITS: u8 = 5;
 const CMD_GET_LIMITS: u8 = 6;
 const CMD_SET_FLAGS: u8 = 7;
@@ -153,7 +152,7 @@ impl fmt::Display for MptcpEndpoint {
 }
 
 /// Limits of each connection beyond its first subflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct MptcpLimits {
     /// Further subflows, 0 to 8.
     pub subflows: u32,
@@ -247,10 +246,6 @@ impl PathManager {
     pub fn remove_endpoint(&mut self, id: u8, address: IpAddr) -> Result<(), MptcpError> {
         let selected = Encoder::default().nested(ATTR_ADDR, selection(address).u8(ADDR_ATTR_ID, id));
         self.execute(&format!("remove MPTCP endpoint {id} ({address})"), CMD_DEL_ADDR, selected)
-    }
-
-    pub fn flush_endpoints(&mut self) -> Result<(), MptcpError> {
-        self.execute("remove all MPTCP endpoints", CMD_FLUSH_ADDRS, Encoder::default())
     }
 
     /// Changes the flags `backup` and `fullmesh` of the endpoint with this id, or with this address if it has no id

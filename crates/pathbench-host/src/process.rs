@@ -46,14 +46,14 @@ impl Numbering {
 /// Errors: `NotFound` once it has ended, `PermissionDenied` for a process that this user may not examine (another user's,
 /// or one that is not dumpable).
 pub fn network_namespace(thread: u32) -> io::Result<NamespaceId> {
-    identity(&format!("/proc/{thread}/ns/net"))
+    identity(format!("/proc/{thread}/ns/net"))
 }
 
 pub fn own_network_namespace() -> io::Result<NamespaceId> {
     identity("/proc/thread-self/ns/net")
 }
 
-fn identity(file: &str) -> io::Result<NamespaceId> {
+fn identity(file: impl AsRef<Path>) -> io::Result<NamespaceId> {
     fs::metadata(file).map(|file| (file.dev(), file.ino()))
 }
 
@@ -101,11 +101,10 @@ pub fn program_name(thread: u32) -> Option<String> {
 /// The processes of a program, by ids of `/proc`, in ascending order: those that execute `file`, and those with its name,
 /// such as scripts and processes whose executable this user may not examine.
 pub fn processes_of(file: &Path) -> Vec<u32> {
-    let identity = |file: &Path| fs::metadata(file).map(|file| (file.dev(), file.ino())).ok();
-    let wanted = identity(file);
+    let wanted = identity(file).ok();
     let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let is_wanted = |process: u32| {
-        let executed = identity(&executable(process));
+        let executed = identity(executable(process)).ok();
         let has_name = || program_name(process).is_some_and(|found| !found.is_empty() && found == cut(&name));
         (wanted.is_some() && executed == wanted) || has_name()
     };

@@ -230,13 +230,6 @@ impl Applier {
         Ok(entries.map(|entry| entry.operation.clone()).collect())
     }
 
-    /// The commands that would undo the steps of the journal, latest first; none without a journal.
-    pub fn pending_undo_commands(&self) -> Result<Vec<String>, ApplyError> {
-        let Some(journal) = Journal::open(&self.journal, &self.here)? else { return Ok(Vec::new()) };
-        let entries = journal.entries.iter().rev().filter(|entry| !entry.is_settled());
-        Ok(entries.flat_map(|entry| entry.undo_commands.clone()).collect())
-    }
-
     fn pause(&mut self) -> Result<(), ApplyError> {
         let stopped = self.interruption.as_mut().is_some_and(|stop| stop());
         if stopped { Err(ApplyError::Interrupted) } else { Ok(()) }

@@ -5,7 +5,6 @@ use super::operation::Operation;
 use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpError, PathManager};
 use crate::netlink::{FibEntry, NetlinkError, RouteSocket};
 use crate::sysctl::{self, SysctlError};
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// The kernel rejects an operation, or the state that it depends on cannot be read.
@@ -116,7 +115,7 @@ impl Host {
                 // This order notifies peers once: Linux 6.12 and newer also close the first subflow with the endpoint;
                 // closing the first subflow after that would notify peers again.
                 if *first_subflow_too {
-                    self.close_first_subflow(endpoint.address)?;
+                    self.manager()?.remove_endpoint(0, endpoint.address)?;
                 }
                 self.manager()?.remove_endpoint(endpoint.id.unwrap_or(0), endpoint.address)?;
                 if between() {
@@ -126,7 +125,7 @@ impl Host {
                 self.manager()?.add_endpoint(endpoint)?;
             }
             Operation::CloseFirstSubflow { address, wait_ms } => {
-                self.close_first_subflow(*address)?;
+                self.manager()?.remove_endpoint(0, *address)?;
                 std::thread::sleep(Duration::from_millis(*wait_ms));
             }
             Operation::AddEndpoint { endpoint } => self.add_endpoint(endpoint)?,
@@ -309,12 +308,6 @@ impl Host {
         }
         self.manager()?.remove_endpoint(there.id.unwrap_or(0), there.address)?;
         Ok(UndoOutcome::Restored)
-    }
-
-    /// Closes the first subflow of connections from `address`; succeeds if there is none.
-    fn close_first_subflow(&mut self, address: IpAddr) -> Result<(), OperationError> {
-        self.manager()?.remove_endpoint(0, address)?;
-        Ok(())
     }
 
     fn manager(&mut self) -> Result<&mut PathManager, MptcpError> {

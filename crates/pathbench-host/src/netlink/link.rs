@@ -52,7 +52,6 @@ pub struct NetworkInterface {
 /// packet counts once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkStatistics {
-    pub rx_packets: u64,
     pub tx_packets: u64,
     pub rx_bytes: u64,
     pub tx_bytes: u64,
@@ -102,13 +101,7 @@ impl LinkStatistics {
         let (_, attributes) = Attributes::parse_after_header(payload, STATISTICS_HEADER)?;
         let counters = attributes.get(IFLA_STATS_LINK_64)?;
         let field = |number: usize| u64_at(counters, number * 8);
-        Some(Self {
-            rx_packets: field(0)?,
-            tx_packets: field(1)?,
-            rx_bytes: field(2)?,
-            tx_bytes: field(3)?,
-            tx_dropped: field(7)?,
-        })
+        Some(Self { tx_packets: field(1)?, rx_bytes: field(2)?, tx_bytes: field(3)?, tx_dropped: field(7)? })
     }
 }
 

@@ -14,14 +14,12 @@ pub(crate) fn waiting(local: IpAddr, remote: IpAddr, subflow: Option<(u32, u8)>)
         state: 1,
         pmtu_bytes: 9000,
         mss_bytes: 8948,
-        advertised_mss_bytes: 8960,
         backoff: 2,
         unacked_segments: 1,
         retransmitted_segments: 3,
         bytes_acked: 1000,
         bytes_sent: 100_000,
         since_last_ack_ms: 900,
-        cwnd_segments: 1,
         rto_us: 1_600_000,
     }
 }

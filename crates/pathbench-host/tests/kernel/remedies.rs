@@ -4,7 +4,7 @@ use crate::common::waiting;
 use crate::fixture::{Host, Lab, v4, v6, wait_until, wire_name};
 use crate::raw_routes::{Image, RawRoute, add_next_hop_object, attribute, number, octets};
 use libtest_mimic::Failed;
-use pathbench_host::change::{Applier, ApplyError, ChangePlan, JournalError, UndoOutcome};
+use pathbench_host::change::{Applier, ApplyError, ChangePlan, InterfaceNames, JournalError, UndoOutcome};
 use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, RoutingRule};
@@ -239,7 +239,6 @@ fn stuck(path: &HostPath, local_id: u8) -> LiveConnection {
     LiveConnection {
         pmtu_bytes: 1500,
         mss_bytes: 1448,
-        advertised_mss_bytes: 1460,
         ..waiting(path.local, path.server, Some((9, local_id)))
     }
 }
@@ -346,11 +345,9 @@ fn a_second_plan_is_undone_with_the_first() -> TrialOutcome {
             bench.remedy()?.apply(&bench.plan(1300, &[])?)?;
             bench.remedy()?.apply(&bench.plan(1500, &[])?)?;
             ensure!(bench.effective_mtu()? == 1500, "{}", bench.effective_mtu()?);
-            ensure!(
-                bench.remedy()?.pending_undo_commands()?.len() == 3,
-                "{:?}",
-                bench.remedy()?.pending_undo_commands()?
-            );
+            let standing = bench.remedy()?.standing_operations()?;
+            let undo = standing.iter().flat_map(|operation| operation.undo_commands(&InterfaceNames::new()));
+            ensure!(undo.count() == 3, "{standing:?}");
             let stopped = stopped(bench.remedy()?, moments).undo(false).is_err();
             let report = bench.remedy()?.undo(false)?;
             ensure!(report.is_complete(), "{report:?}");

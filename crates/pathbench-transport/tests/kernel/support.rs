@@ -74,6 +74,13 @@ pub(crate) fn path_manager() -> PathManager {
     PathManager::open().expect("the path manager")
 }
 
+pub(crate) fn remove_endpoints() {
+    let mut manager = path_manager();
+    for endpoint in manager.endpoints().expect("the endpoints") {
+        manager.remove_endpoint(endpoint.id.unwrap_or(0), endpoint.address).expect("an endpoint less");
+    }
+}
+
 pub(crate) fn loopback(last: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, last).into()
 }
