@@ -342,37 +342,3 @@ const fn fold(mut sum: u64) -> u16 {
 const fn updated_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     !fold((!checksum) as u64 + (!old) as u64 + new as u64)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn examples_of_the_rfcs() {
-        // RFC 1071, section 3.
-        assert_eq!(fold(sum_words(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
-        // RFC 1624, section 4.
-        assert_eq!(updated_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
-    }
-
-    proptest! {
-        #[test]
-        fn a_sum_is_that_of_its_words(bytes: Vec<u8>) {
-            let words = bytes.chunks(2).map(|word| {
-                u64::from(word[0]) << 8 | u64::from(word.get(1).copied().unwrap_or(0))
-            });
-            let (found, expected) = (fold(sum_words(0, &bytes)), fold(words.sum()));
-            // Ones' complement has two zeros, 0x0000 and 0xffff; a sum is 0x0000 only if all words are zero.
-            prop_assert_eq!(found, expected);
-        }
-
-        #[test]
-        fn an_updated_checksum_equals_a_new_one(mut words in proptest::collection::vec(1..=u16::MAX, 2..20), new in 1..=u16::MAX) {
-            let sum = |words: &[u16]| !fold(words.iter().map(|&word| u64::from(word)).sum());
-            let before = sum(&words);
-            let old = std::mem::replace(&mut words[0], new);
-            prop_assert_eq!(updated_checksum(before, old, new), sum(&words));
-        }
-    }
-}

@@ -143,6 +143,40 @@ fn received(version: Version, kind: Segmentation, wire: &[u8]) -> Vec<u8> {
     transport[header_bytes..].to_vec()
 }
 
+fn put_checksum(ipv4: &mut [u8]) {
+    put(ipv4, 10, 0);
+    let sum = !fold(add(0, &ipv4[..20]));
+    put(ipv4, 10, sum);
+}
+
+/// The wire packet with its mark.
+fn marked(packet: &[u8]) -> Vec<u8> {
+    let mut wire = Vec::new();
+    let gso = GsoPacket::parse(PacketHeader::default(), packet).unwrap();
+    gso.wire_packet(packet, 0, true, &mut wire).unwrap();
+    wire
+}
+
+/// The checksum that covers `bytes` behind an IPv4 header, with its field at `offset`.
+fn completed(bytes: &[u8], offset: u16) -> u16 {
+    let packet = [&[0x45; 20][..], bytes].concat();
+    let header = PacketHeader { checksum: Some((20, offset)), ..PacketHeader::default() };
+    let mut wire = Vec::new();
+    GsoPacket::parse(header, &packet).unwrap().wire_packet(&packet, 0, false, &mut wire).unwrap();
+    word(&wire, 20 + usize::from(offset))
+}
+
+#[test]
+fn examples_of_the_rfcs() {
+    // RFC 1071, section 3; the field itself is zero.
+    assert_eq!(completed(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7, 0, 0], 8), !0xddf2);
+    // RFC 1624, section 4: the updated checksum is 0x0000, not its other form 0xffff.
+    let mut packet = [0; 20];
+    packet[..2].copy_from_slice(&[0x45, 0x02]);
+    put(&mut packet, 10, 0x0001);
+    assert_eq!(word(&marked(&packet), 10), 0x0000);
+}
+
 proptest! {
     /// Every wire packet is a right one, and together they carry the payload.
     #[test]
@@ -212,6 +246,22 @@ proptest! {
             plain[10..12].copy_from_slice(&marked[10..12]);
         }
         prop_assert_eq!(plain, marked);
+    }
+
+    #[test]
+    fn a_checksum_is_that_of_its_words(bytes in proptest::collection::vec(any::<u8>(), 2..200)) {
+        // Ones' complement has two zeros, 0x0000 and 0xffff; a sum is 0x0000 only if all words are zero.
+        prop_assert_eq!(completed(&bytes, 0), !fold(add(0, &bytes)));
+    }
+
+    #[test]
+    fn an_updated_checksum_equals_a_new_one(mut packet in proptest::collection::vec(any::<u8>(), 20..60)) {
+        packet[0] = 0x40 | packet[0] & 15;
+        put_checksum(&mut packet);
+        let marked = marked(&packet);
+        packet[1] |= 3;
+        put_checksum(&mut packet);
+        prop_assert_eq!(marked, packet);
     }
 
     /// Parsing arbitrary bytes never panics, and every accepted packet yields its wire packets.
