@@ -323,16 +323,13 @@ struct Echoes {
 }
 
 impl Echoes {
-    fn returned(&mut self, number: u32, at: Timestamp) {
-        if let Some(sent) = self.sent.remove(&number) {
-            self.rtts.push(at.duration_since(sent));
-        }
-    }
-
     fn take(&mut self, session: u64, arrival: ReceivedDatagram, bytes: &[u8], now: Timestamp) {
         for (message, _) in arrival.messages(bytes) {
-            if message.kind == DatagramKind::Answer && message.session == session {
-                self.returned(message.sequence, now);
+            if message.kind == DatagramKind::Answer
+                && message.session == session
+                && let Some(sent) = self.sent.remove(&message.sequence)
+            {
+                self.rtts.push(now.duration_since(sent));
             }
         }
     }
@@ -372,21 +369,4 @@ fn send_echoes(
         }
     }
     Ok(echoes.rtts)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn duplicate_and_unknown_echoes_do_not_count() {
-        let mut echoes = Echoes::default();
-        let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
-        echoes.sent.insert(1, at(0));
-        echoes.returned(1, at(3));
-        echoes.returned(1, at(9));
-        echoes.returned(2, at(9));
-        assert!(echoes.sent.is_empty());
-        assert_eq!(echoes.rtts, [Duration::from_millis(3)]);
-    }
 }

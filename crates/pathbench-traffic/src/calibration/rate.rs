@@ -124,17 +124,3 @@ impl RateMeter {
         u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(self.asked_bps)).unwrap_or(u64::MAX)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut meter = RateMeter::new(8_000_000_000, 262_144);
-        for index in 0..200_000 {
-            meter.arrived(index * 1000, 1000, 0);
-        }
-        assert!(meter.points.len() <= MOST_ARRIVALS);
-    }
-}

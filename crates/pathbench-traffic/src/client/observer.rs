@@ -5,7 +5,6 @@ use pathbench_record::end::EndRecord;
 pub use pathbench_record::live::{PathProgress, Progress};
 use pathbench_record::time::Timestamp;
 use std::net::SocketAddr;
-use std::sync::mpsc::Sender;
 
 /// Called from the test's threads, which it must not delay.
 pub trait ClientObserver: Sync {
@@ -45,13 +44,6 @@ pub enum ClientControl {
 pub struct Unobserved;
 
 impl ClientObserver for Unobserved {}
-
-impl ClientObserver for Sender<Progress> {
-    fn on_progress(&self, progress: &Progress) {
-        // The receiver may have been dropped.
-        let _dropped = self.send(progress.clone());
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {

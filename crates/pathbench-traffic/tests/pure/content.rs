@@ -29,6 +29,15 @@ fn every_test_stream_and_lane_has_its_own_content() {
     }
 }
 
+#[test]
+fn words_are_splitmix64s() {
+    // Published outputs of the generator from the seed 1234567, which this test id and stream give.
+    let test = TestId(0x9bb1_4435_3f72_83a5_u128.to_be_bytes());
+    let words: [u64; 2] = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973];
+    let content = Content::new(test, 0, ContentKind::Download);
+    assert_eq!(bytes(content, 0, 16), words.map(u64::to_le_bytes).concat());
+}
+
 proptest! {
     #[test]
     fn any_piece_is_a_piece_of_the_whole(from in 0_usize..500, length in 0_usize..500) {

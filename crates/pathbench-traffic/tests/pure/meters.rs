@@ -73,6 +73,16 @@ fn pauses_of_the_sender_and_the_burst_after_them_do_not_count() {
 }
 
 #[test]
+fn memory_is_bounded() {
+    let mut meter = RateMeter::new(8_000_000_000, 262_144);
+    for index in 0..200_000 {
+        meter.arrived(index * 1000, 1000, 0);
+    }
+    let kept = format!("{meter:?}").matches("Point {").count();
+    assert!((1_000..=16_384).contains(&kept), "{kept}");
+}
+
+#[test]
 fn too_few_arrivals_give_no_rate() {
     let mut meter = RateMeter::new(8_000_000_000, 262_144);
     for index in 0..200_000 {

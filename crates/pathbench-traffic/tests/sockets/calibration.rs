@@ -132,6 +132,32 @@ fn nothing_is_sent_to_an_address_but_the_other_end() {
     assert!(peer.recv(&mut buffer).is_err(), "an echo was returned when none was expected");
 }
 
+#[test]
+fn duplicate_and_unknown_echoes_do_not_count() {
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    peer.set_read_timeout(Some(5000 * MS)).unwrap();
+    let end = CalibrationEnd::default();
+    let command = |one| end.carry_out(one, &clock()).unwrap();
+    let address = command(CalibrationCommand::Open(loopback("127.0.0.1:0"))).local.unwrap();
+    command(CalibrationCommand::Connect(peer.local_addr().unwrap()));
+    let echo = ProbeSeries::Echoes { waits: vec![200 * MS, 5000 * MS], first_only: false };
+    let report = thread::scope(|scope| {
+        let sending = scope.spawn(|| command(CalibrationCommand::Send(7, echo)));
+        for _ in 0..2 {
+            let mut buffer = [0; 2000];
+            let length = peer.recv(&mut buffer).unwrap();
+            let probe = DatagramMessage::decode(&buffer[..length]).unwrap();
+            // The answer twice, and one to no probe.
+            for sequence in [probe.sequence, probe.sequence, 2] {
+                let answer = DatagramMessage { kind: DatagramKind::Answer, sequence, ..probe.clone() };
+                peer.send_to(&answer.encode(0), address).unwrap();
+            }
+        }
+        sending.join().unwrap()
+    });
+    assert_eq!(report.rtts.len(), 2);
+}
+
 /// The properties of the link, equal in both directions.
 #[derive(Debug, Clone, Copy)]
 struct Model {
