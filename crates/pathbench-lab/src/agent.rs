@@ -317,21 +317,3 @@ impl ClientObserver for Notices {
         self.send(&AgentNotice::Progress(progress.clone()));
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pathbench_testkit::MonotonicClock;
-
-    /// Regression: the orchestrator waited for an answer that was never sent, forever if the test had no duration.
-    #[test]
-    fn a_panic_is_an_answer() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let notices = Arc::new(Notices { channel: Mutex::new(theirs) });
-        let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
-        in_background(&notices, &clock, |_, _| panic!("injected"));
-        ours.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let answer = channel::receive(&ours).unwrap();
-        assert!(matches!(answer, AgentNotice::Failed(message) if message.contains("panicked")));
-    }
-}

@@ -9,9 +9,7 @@ use pathbench_host::connections;
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::firewall::{Firewall, FirewallError, RouterCounters, RouterRules};
 use pathbench_host::link_events::LinkEventStream;
-use pathbench_host::mptcp::{
-    EndpointFlags, EventStream, MptcpEndpoint, MptcpError, MptcpLimits, PathManager,
-};
+use pathbench_host::mptcp::{EventStream, MptcpEndpoint, MptcpError, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{NetlinkError, Route, RouteSocket};
 use pathbench_host::sysctl::{self, SysctlError};
@@ -154,8 +152,7 @@ impl NodeHandle {
 
     pub(super) fn configure(&mut self, node: &Node) -> Result {
         self.write_sysctls(node)?;
-        let lo = self.interface_index("lo")?;
-        self.routes.set_up(lo).map_err(self.error_for("bringing lo up"))?;
+        self.routes.set_loopback_up().map_err(self.error_for("bringing lo up"))?;
         for plan in self.interfaces.clone() {
             self.configure_interface(&plan)?;
         }
@@ -242,12 +239,7 @@ impl NodeHandle {
 
     fn configure_mptcp(&mut self, node: &Node) -> Result {
         let Some(mut manager) = self.path_manager()? else { return Ok(()) };
-        manager
-            .set_limits(&MptcpLimits {
-                subflows: node.mptcp.subflows,
-                add_addr_accepted: node.mptcp.add_addr_accepted,
-            })
-            .map_err(self.error())?;
+        manager.set_limits(&node.mptcp.limits).map_err(self.error())?;
         for endpoint in self.endpoints.clone() {
             self.add_endpoint(&mut manager, &endpoint)?;
         }
@@ -345,21 +337,9 @@ impl NodeHandle {
 
     fn add_endpoint(&mut self, manager: &mut PathManager, plan: &EndpointPlan) -> Result {
         let interface = plan.device.as_deref().map(|device| self.interface_index(device)).transpose()?;
-        manager
-            .add_endpoint(&MptcpEndpoint {
-                address: plan.address,
-                interface,
-                flags: EndpointFlags {
-                    signal: plan.signal,
-                    subflow: plan.subflow,
-                    backup: plan.backup,
-                    fullmesh: plan.fullmesh,
-                    ..EndpointFlags::default()
-                },
-                id: None,
-                port: None,
-            })
-            .map_err(self.error())
+        let endpoint =
+            MptcpEndpoint { address: plan.address, port: None, id: None, interface, flags: plan.flags };
+        manager.add_endpoint(&endpoint).map_err(self.error())
     }
 }
 

@@ -41,7 +41,13 @@ use matrix::MatrixCell;
 use naming::NameOf;
 use section::ScenarioSection;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use tree::{Item, TomlTable};
+
+/// A larger lateness would exceed the differences measured over the link.
+const DEFAULT_LATENESS_TOLERANCE: Duration = Duration::from_millis(10);
+const DEFAULT_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+const DEFAULT_SEED: u64 = 1;
 
 /// Reads a scenario with the overrides of the command line.
 pub fn plan(source: &ScenarioSource, overrides: &Overrides) -> Result<ScenarioPlan, Mistakes> {
@@ -81,7 +87,13 @@ fn read(
         labels_removed.extend(transports.iter().flat_map(|item| labels_of(item, ledger, &variant)));
         variants.push(variant);
     }
-    let course = traffic::course(&root.section("run"));
+    let run = root.section("run");
+    let seed = run.integer("seed", 0..=u64::MAX);
+    let repeat = run.count("repeat", 1..=10_000);
+    let warm_up = run.count("warm_up", 0..=1_000);
+    let longest = Duration::from_secs(10);
+    let sample_interval = run.duration("sample_interval", Duration::from_millis(10)..=longest);
+    let lateness_tolerance = run.duration("lateness_tolerance", Duration::ZERO..=longest);
     let words = vocabulary(&variants, labels_removed, !record.is_empty());
     let (expectations, left_out) = expect::read(&root, &words);
     for cell in &cells {
@@ -93,14 +105,14 @@ fn read(
         origin: source.origin.clone(),
         text: source.text.clone(),
         overrides: record,
-        seed: course.seed,
-        repeat: course.repeat,
-        warm_up: course.warm_up,
+        seed: seed.unwrap_or(DEFAULT_SEED),
+        repeat: repeat.unwrap_or(1),
+        warm_up: warm_up.unwrap_or(0),
         variants,
         expectations,
         left_out,
-        sample_interval: course.sample_interval,
-        lateness_tolerance: course.lateness_tolerance,
+        sample_interval: sample_interval.unwrap_or(DEFAULT_SAMPLE_INTERVAL),
+        lateness_tolerance: lateness_tolerance.unwrap_or(DEFAULT_LATENESS_TOLERANCE),
     }
 }
 

@@ -5,6 +5,7 @@ use super::mistake::{At, Fault, choices};
 use super::plan::{EndpointPlan, Hop, LinkPlan, MptcpPlan, RoutePlan, path_of};
 use super::section::ScenarioSection;
 use super::tree::TomlValue;
+use pathbench_host::mptcp::{EndpointFlags, MptcpLimits};
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -94,7 +95,8 @@ pub(super) fn mptcp(section: &ScenarioSection<'_>, around: &NodeContext<'_>) -> 
         (false, false) => Vec::new(),
     };
     check_endpoints(&own, &endpoints, around.node);
-    MptcpPlan { subflows: limit("subflows"), add_addr_accepted: limit("add_addr_accepted"), endpoints }
+    let (subflows, add_addr_accepted) = (limit("subflows"), limit("add_addr_accepted"));
+    MptcpPlan { limits: MptcpLimits { subflows, add_addr_accepted }, endpoints }
 }
 
 fn check_endpoints(own: &ScenarioSection<'_>, endpoints: &[EndpointPlan], node: &str) {
@@ -123,10 +125,7 @@ fn default_endpoints(around: &NodeContext<'_>) -> Vec<EndpointPlan> {
             address,
             link: link.name.clone(),
             device: around.device(&link.name),
-            signal: false,
-            subflow: true,
-            backup: link.backup,
-            fullmesh: false,
+            flags: EndpointFlags { subflow: true, backup: link.backup, ..EndpointFlags::default() },
         }));
     }
     endpoints
@@ -135,31 +134,29 @@ fn default_endpoints(around: &NodeContext<'_>) -> Vec<EndpointPlan> {
 fn endpoint(section: &ScenarioSection<'_>, around: &NodeContext<'_>) -> Option<EndpointPlan> {
     let flags = flags(section);
     let (link, address) = location(section, around)?;
-    let has = |flag: &str| flags.contains(&flag);
-    let plan = EndpointPlan {
-        address,
-        device: around.device(&link).filter(|_| section.flag("dev").unwrap_or(true)),
-        link,
-        signal: has("signal"),
-        subflow: has("subflow"),
-        backup: has("backup"),
-        fullmesh: has("fullmesh"),
-    };
-    if plan.signal && plan.fullmesh {
+    if flags.signal && flags.fullmesh {
         let remedy = "choose one: the kernel refuses both on one endpoint";
         section.wrong("flags", "`signal` and `fullmesh` do not go together", remedy);
     }
-    Some(plan)
+    let device = around.device(&link).filter(|_| section.flag("dev").unwrap_or(true));
+    Some(EndpointPlan { address, link, device, flags })
 }
 
-fn flags<'a>(section: &ScenarioSection<'a>) -> Vec<&'a str> {
+fn flags(section: &ScenarioSection<'_>) -> EndpointFlags {
     let known = ["subflow", "signal", "backup", "fullmesh"];
     section.require("flags", "[\"subflow\"]");
     let given = section.texts("flags", "subflow").unwrap_or_default();
     for (flag, at) in given.iter().filter(|(flag, _)| !known.contains(flag)) {
         section.ledger.wrong(at, format!("`{flag}` is not a flag of an endpoint"), choices(flag, &known));
     }
-    given.into_iter().map(|(flag, _)| flag).collect()
+    let has = |name: &str| given.iter().any(|(flag, _)| *flag == name);
+    EndpointFlags {
+        signal: has("signal"),
+        subflow: has("subflow"),
+        backup: has("backup"),
+        fullmesh: has("fullmesh"),
+        ..EndpointFlags::default()
+    }
 }
 
 /// Link and address of an endpoint. At least one of them is given; the address has priority.

@@ -17,10 +17,6 @@ use std::fmt::{self, Display};
 use std::time::Duration;
 
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(30);
-/// A larger lateness would exceed the differences measured over the link.
-const DEFAULT_LATENESS_TOLERANCE: Duration = Duration::from_millis(10);
-const DEFAULT_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-const DEFAULT_SEED: u64 = 1;
 pub(super) const LONGEST_RUN: Duration = Duration::from_secs(24 * 3_600);
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// The largest value of `SO_SNDBUF` that does not overflow when the kernel doubles it.
@@ -41,28 +37,6 @@ pub(super) fn ends(run: &ScenarioSection<'_>) -> Ends {
         client: run.text("client", "client").unwrap_or("client").to_owned(),
         server: run.text("server", "server").unwrap_or("server").to_owned(),
         family: run.choice("family", &families).unwrap_or(AddressFamily::Ipv4),
-    }
-}
-
-/// The keys of `[run]` that apply to the whole study.
-pub(super) struct StudySettings {
-    pub(super) seed: u64,
-    pub(super) repeat: u32,
-    pub(super) warm_up: u32,
-    pub(super) sample_interval: Duration,
-    pub(super) lateness_tolerance: Duration,
-}
-
-pub(super) fn course(run: &ScenarioSection<'_>) -> StudySettings {
-    let intervals = Duration::from_millis(10)..=Duration::from_secs(10);
-    StudySettings {
-        seed: run.integer("seed", 0..=u64::MAX).unwrap_or(DEFAULT_SEED),
-        repeat: run.count("repeat", 1..=10_000).unwrap_or(1),
-        warm_up: run.count("warm_up", 0..=1_000).unwrap_or(0),
-        sample_interval: run.duration("sample_interval", intervals).unwrap_or(DEFAULT_SAMPLE_INTERVAL),
-        lateness_tolerance: run
-            .duration("lateness_tolerance", Duration::ZERO..=Duration::from_secs(10))
-            .unwrap_or(DEFAULT_LATENESS_TOLERANCE),
     }
 }
 

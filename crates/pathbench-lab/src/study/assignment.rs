@@ -251,14 +251,14 @@ fn mptcp(topology: &TopologyPlan, client: &str, server: &str, family: AddressFam
         topology.links_of(client).filter_map(|(link, end)| link.ends[end].address(family)).collect();
     let endpoints = node.mptcp.endpoints.iter();
     Some(LocalSetup {
-        subflow_limit: node.mptcp.subflows,
-        add_addr_accepted_limit: node.mptcp.add_addr_accepted,
+        subflow_limit: node.mptcp.limits.subflows,
+        add_addr_accepted_limit: node.mptcp.limits.add_addr_accepted,
         endpoints: endpoints
-            .filter(|endpoint| endpoint.subflow || endpoint.fullmesh)
+            .filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh)
             .map(|endpoint| endpoint.address)
             .collect(),
         addresses,
         initial: None,
-        peer_subflow_limit: topology.node(server).map(|server| server.mptcp.subflows),
+        peer_subflow_limit: topology.node(server).map(|server| server.mptcp.limits.subflows),
     })
 }

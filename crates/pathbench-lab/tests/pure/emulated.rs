@@ -309,7 +309,11 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "[run]\nlateness_tolerance = \"1m\"",
         "8: run.lateness_tolerance: `1m` is out of range; give \"0s\" to \"10s\"",
     ),
-    ("preset = \"tle\"", "7: path.eth.preset: `tle` is not one of its values; did you mean `lte`?"),
+    (
+        "preset = \"tle\"",
+        "7: path.eth.preset: `tle` is not one of its values; did you mean `lte`? known are wifi-good, wifi-cafe, lte, \
+         5g-walk, leo-satellite, adsl, datacenter",
+    ),
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod addressing;
+mod agent;
 mod as_installed;
 mod assignment;
 mod calibration;

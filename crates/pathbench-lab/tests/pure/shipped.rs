@@ -94,14 +94,16 @@ fn failover_takes_wlan_down_and_up_again() {
         .endpoints
         .iter()
         .map(|endpoint| {
-            (endpoint.address.to_string(), endpoint.link.as_str(), endpoint.subflow, endpoint.backup)
+            let flags = endpoint.flags;
+            (endpoint.address.to_string(), endpoint.link.as_str(), flags.subflow, flags.backup)
         })
         .collect();
     assert_eq!(
         endpoints,
         [("10.83.0.1".to_owned(), "eth", true, false), ("10.83.1.1".to_owned(), "wlan", true, false)]
     );
-    assert_eq!((client.mptcp.subflows, client.mptcp.add_addr_accepted), (8, 8));
+    let limits = client.mptcp.limits;
+    assert_eq!((limits.subflows, limits.add_addr_accepted), (8, 8));
     assert!(variant.topology.node("server").expect("a server").mptcp.endpoints.is_empty());
 }
 

@@ -154,10 +154,10 @@ transports = "mptcp@home"
     assert_eq!(laptop.routes, [route]);
     let server = &topology.node("server").expect("a server").mptcp.endpoints[0];
     assert_eq!(
-        (server.address.to_string(), server.signal, server.backup),
+        (server.address.to_string(), server.flags.signal, server.flags.backup),
         ("10.83.2.2".to_owned(), true, true)
     );
-    assert!(!server.subflow && !server.fullmesh);
+    assert!(!server.flags.subflow && !server.flags.fullmesh);
     let router = topology.node("r1").expect("a router");
     assert_eq!(router.sysctls["net.ipv4.ip_forward_use_pmtu"], "1");
     assert!(router.mptcp.endpoints.is_empty());

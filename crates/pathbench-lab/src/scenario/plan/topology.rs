@@ -2,6 +2,7 @@
 
 use super::link::LinkPlan;
 pub(crate) use pathbench_host::firewall::{Middlebox, RouterRules, TooBigTreatment};
+use pathbench_host::mptcp::{EndpointFlags, MptcpLimits};
 use pathbench_record::network::IpNet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -102,17 +103,13 @@ pub struct RoutePlan {
 /// MPTCP path-manager settings of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MptcpPlan {
-    /// Additional subflows allowed per connection, at most 8.
-    pub subflows: u32,
-    /// Announced addresses accepted per connection, at most 8.
-    pub add_addr_accepted: u32,
+    pub limits: MptcpLimits,
     /// Endpoints, in the order in which they are added.
     pub endpoints: Vec<EndpointPlan>,
 }
 
 /// One MPTCP endpoint (`ip mptcp endpoint add ADDRESS dev … FLAGS`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(clippy::struct_excessive_bools, reason = "the kernel's flags are independent of each other")]
 pub struct EndpointPlan {
     /// One of the node's own addresses, or by mistake one of another node.
     pub address: IpAddr,
@@ -120,14 +117,7 @@ pub struct EndpointPlan {
     pub link: String,
     /// The interface to which the endpoint's subflows are bound.
     pub device: Option<String>,
-    /// Announce the address to the peer.
-    pub signal: bool,
-    /// Open a subflow from the address.
-    pub subflow: bool,
-    /// Use the subflow only if no other subflow works.
-    pub backup: bool,
-    /// Open a subflow to each address of the peer.
-    pub fullmesh: bool,
+    pub flags: EndpointFlags,
 }
 
 /// The routers and inner links of a `[[path]]` with an MTU behind its first link, or with router rules.
