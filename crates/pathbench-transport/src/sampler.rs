@@ -38,17 +38,13 @@ pub struct SampledConnection {
     pub failure: Option<TelemetryError>,
 }
 
-/// The sampler could not start or take a snapshot.
+/// The sampler could not start.
 #[derive(Debug, Error)]
 pub enum SamplerError {
     #[error("a sampling interval of {} is too short; the shortest is 1 ms", duration(*.interval))]
     IntervalTooShort { interval: Duration },
     #[error("starting a thread for sampling: {source}")]
     Thread { source: io::Error },
-    #[error("the sampler has been stopped")]
-    Stopped,
-    #[error(transparent)]
-    Telemetry(#[from] TelemetryError),
 }
 
 /// The state of the thread, so that stopping does not wait for it.
@@ -95,15 +91,6 @@ impl Sampler {
         Ok(Self { held, clock })
     }
 
-    /// Takes a sample now, in the calling thread, in addition to the periodic ones.
-    /// Errors: the snapshot fails.
-    pub fn sample_now(&self) -> Result<(Timestamp, ConnectionSnapshot), SamplerError> {
-        let mut shared = lock(&self.held.shared);
-        let now = self.clock.now();
-        let snapshot = shared.take(now)?.ok_or(SamplerError::Stopped)?;
-        Ok((now, snapshot))
-    }
-
     /// The latest snapshot, closed paths included.
     pub fn latest(&self) -> Option<(Timestamp, ConnectionSnapshot)> {
         lock(&self.held.shared).latest.clone()
@@ -119,10 +106,7 @@ impl Sampler {
     /// Takes a last sample, stops immediately and returns all samples. Releases the connection's socket.
     pub fn stop(self) -> SampledConnection {
         let mut shared = lock(&self.held.shared);
-        let now = self.clock.now();
-        if let Err(failure) = shared.take(now) {
-            shared.failure = Some(failure);
-        }
+        shared.sample(self.clock.now());
         shared.telemetry = None;
         self.held.stopped.notify_all();
         SampledConnection {
@@ -142,15 +126,18 @@ impl Drop for Sampler {
 }
 
 impl Shared {
-    /// `None` once stopped.
-    fn take(&mut self, at: Timestamp) -> Result<Option<ConnectionSnapshot>, TelemetryError> {
-        let Some(telemetry) = &mut self.telemetry else { return Ok(None) };
-        let snapshot = telemetry.snapshot()?;
-        self.failure = None;
-        let doublings = self.series.push(at, snapshot.clone());
-        self.interval = self.interval.saturating_mul(1 << doublings);
-        self.latest = Some((at, snapshot.clone()));
-        Ok(Some(snapshot))
+    /// Takes a sample, unless stopped.
+    fn sample(&mut self, at: Timestamp) {
+        match self.telemetry.as_mut().map(Telemetry::snapshot) {
+            None => {}
+            Some(Err(failure)) => self.failure = Some(failure),
+            Some(Ok(snapshot)) => {
+                self.failure = None;
+                let doublings = self.series.push(at, snapshot.clone());
+                self.interval = self.interval.saturating_mul(1 << doublings);
+                self.latest = Some((at, snapshot));
+            }
+        }
     }
 }
 
@@ -228,9 +215,7 @@ fn tick(held: &Held, clock: &dyn Clock) {
             shared = woken.unwrap_or_else(PoisonError::into_inner).0;
             continue;
         }
-        if let Err(failure) = shared.take(now) {
-            shared.failure = Some(failure);
-        }
+        shared.sample(now);
         due = next_due(due, shared.interval, clock.now());
     }
 }

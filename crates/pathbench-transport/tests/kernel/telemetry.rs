@@ -1,7 +1,8 @@
 //! Path figures from each kernel interface.
 
 use crate::support::{
-    Loopback, in_namespace, listen, loopback, pair, pair_at, path_manager, transfer, wait_for,
+    Loopback, in_namespace, listen, loopback, pair, pair_at, path_manager, remove_endpoints, transfer,
+    wait_for,
 };
 use pathbench_host::mptcp::MptcpLimits;
 use pathbench_record::connection::Negotiation;
@@ -137,12 +138,12 @@ fn all_sources_agree_on_two_subflows() {
 fn a_closed_subflow_keeps_its_last_figures_and_a_new_one_gets_a_new_number() {
     let listener = listen(Transport::Mptcp, loopback(1));
     for source in SOURCES {
-        path_manager().flush_endpoints().expect("no endpoints");
+        remove_endpoints();
         let (client, server) = two_subflows(&listener);
         transfer(&client, &server, 3_000_000);
         let mut telemetry = telemetry(&client, source);
         let before = telemetry.snapshot().expect("a snapshot");
-        path_manager().flush_endpoints().expect("no endpoints");
+        remove_endpoints();
         let after = wait_for("the second subflow to close", || {
             let snapshot = telemetry.snapshot().expect("a snapshot");
             (snapshot.subflows[1].state == PathState::Closed).then_some(snapshot)
