@@ -75,6 +75,11 @@ impl ExperimentSchedule {
         Some(entry.experiment.clone())
     }
 
+    #[cfg(test)]
+    fn next_due(&self) -> Option<Timestamp> {
+        self.entries.iter().map(|entry| entry.due).min()
+    }
+
     pub(crate) fn experiments(&self) -> impl Iterator<Item = &Experiment> {
         self.entries.iter().map(|entry| &entry.experiment)
     }
@@ -103,6 +108,7 @@ fn refusal(experiment: &Experiment, limits: &OwnerLimits) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbench_record::units::Span;
     use serde_json::json;
 
     fn experiment(name: &str, every_s: u32) -> Experiment {
@@ -127,12 +133,44 @@ mod tests {
         // The host slept for five intervals.
         assert!(schedule.take_due(&limits, at(6000), || 0.0).is_some());
         assert!(schedule.take_due(&limits, at(6000), || 0.0).is_none());
-        assert!(schedule.take_due(&limits, at(6999), || 0.0).is_none());
+        assert_eq!(schedule.next_due(), Some(at(7000)));
         // A repeated check-in changes nothing.
         schedule.replace(vec![experiment("a", 1000)], &limits, at(6500), || 0.0);
-        assert!(schedule.take_due(&limits, at(6999), || 0.0).is_none());
-        assert!(schedule.take_due(&limits, at(7000), || 0.0).is_some());
-        schedule.replace(Vec::new(), &limits, at(7500), || 0.0);
-        assert!(schedule.take_due(&limits, at(100_000), || 0.0).is_none());
+        assert_eq!(schedule.next_due(), Some(at(7000)));
+        schedule.replace(Vec::new(), &limits, at(6500), || 0.0);
+        assert_eq!(schedule.next_due(), None);
+    }
+
+    #[test]
+    fn a_collector_cannot_shorten_the_owners_interval() {
+        let limits =
+            OwnerLimits { shortest_interval: Span(Duration::from_secs(600)), ..OwnerLimits::default() };
+        let mut schedule = ExperimentSchedule::default();
+        schedule.replace(vec![experiment("a", 10)], &limits, at(0), || 0.0);
+        let executions =
+            (0..3600).filter(|now| schedule.take_due(&limits, at(*now), || 0.0).is_some()).count();
+        assert_eq!(executions, 6);
+    }
+
+    #[test]
+    fn too_many_and_too_large_experiments_are_refused() {
+        let limits = OwnerLimits::default();
+        let mut schedule = ExperimentSchedule::default();
+        let many = (0..5000).map(|number| experiment(&format!("e{number}"), 1000)).collect();
+        let refusals = schedule.replace(many, &limits, at(0), || 0.0);
+        assert_eq!(
+            (schedule.experiments().count(), refusals.len()),
+            (MOST_EXPERIMENTS, 2 * MOST_EXPERIMENTS)
+        );
+        let mut large = experiment("large", 1000);
+        large.most_bytes = u64::MAX;
+        let mut long = experiment("long", 1000);
+        long.duration_s = 7200;
+        let twice = experiment("twice", 1000);
+        let offered = vec![large, long, twice.clone(), twice, experiment("often", 1)];
+        let refusals = schedule.replace(offered, &limits, at(0), || 0.0);
+        let names: Vec<&str> = refusals.iter().map(|one| one.experiment.as_str()).collect();
+        assert_eq!(names, ["large", "long", "twice", "often"]);
+        assert_eq!(schedule.experiments().count(), 1);
     }
 }

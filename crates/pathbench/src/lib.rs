@@ -32,15 +32,13 @@ use std::sync::Arc;
 
 /// Runs the command of this process's command line, and reports its failure.
 pub fn run_command_line(clock: &SharedClock) -> Exit {
-    let ended = match lab_process() {
-        Some(process) => diagnostics::start(0, clock).and_then(|()| process(clock)),
-        None => match parse(&mut Cli::command(), std::env::args_os()) {
+    let ended =
+        run_lab_process(clock).unwrap_or_else(|| match parse(&mut Cli::command(), std::env::args_os()) {
             Ok((cli, given)) => {
                 diagnostics::start(cli.verbose, clock).and_then(|()| dispatch(cli.command, given, clock))
             }
             Err(message) => output::print_usage(&message),
-        },
-    };
+        });
     // If a command was stopped because its output was closed, report that reason and not a consequence.
     let ended = ended.or_else(|failure| output::check_open().and(Err(failure)));
     match ended {
@@ -52,15 +50,16 @@ pub fn run_command_line(clock: &SharedClock) -> Exit {
     }
 }
 
-/// The processes of a lab: the orchestrator of `lab run`, that of `lab up`, and the agent of a host. The parser of users'
-/// command lines would take a third of their start.
-fn lab_process() -> Option<fn(&SharedClock) -> Result<Exit, Failure>> {
-    match std::env::args_os().nth(1)?.to_str()? {
-        "__orchestrate" => Some(orchestrator::orchestrate),
-        "__keep" => Some(orchestrator::keep::keep),
-        "__host" => Some(orchestrator::serve_host),
-        _ => None,
-    }
+/// Runs this process as one of a lab, if it is one: the orchestrator of `lab run`, that of `lab up`, or the agent of a
+/// host. Parsing their one word with the users' command lines would take a third of their start.
+fn run_lab_process(clock: &SharedClock) -> Option<Result<Exit, Failure>> {
+    let process = match std::env::args_os().nth(1)?.to_str()? {
+        "__orchestrate" => orchestrator::orchestrate,
+        "__keep" => orchestrator::keep::keep,
+        "__host" => orchestrator::serve_host,
+        _ => return None,
+    };
+    Some(diagnostics::start(0, clock).and_then(|()| process(clock)))
 }
 
 /// Parses a command line, and plans `lab run`, `lab up`, `lab show`, `test` and `roam`, without effects; other commands

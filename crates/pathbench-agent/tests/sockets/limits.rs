@@ -1,6 +1,6 @@
 //! The owner's limits while the agent runs: the budget, metered networks, servers.
 
-use crate::host::{EXECUTION_BYTES, HOUR, Host, MINUTE, experiment, intervals};
+use crate::host::{EXECUTION_BYTES, HOUR, Host, MINUTE, experiment};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -164,41 +164,6 @@ fn experiments_beyond_the_owners_limits_are_refused() {
     assert!(!host.texts("refused", "experiment").contains(&"other agents".to_owned()));
     assert!(host.collector.stored().is_empty() && !host.path().join("calls").exists(), "nothing ran");
     assert!(!host.path().join("state/budget.json").exists());
-}
-
-#[test]
-fn a_collector_cannot_shorten_the_owners_interval() {
-    let host = Host::new("shortest_interval = \"10m\"\n");
-    host.offer(&[experiment("ping", 10)]);
-    let agent = host.start();
-    host.wait_for("check-in", 1);
-    host.clock.pass(HOUR);
-    agent.stop();
-    let begun = host.entries("begins");
-    assert!((4..=6).contains(&begun.len()), "{begun:?}");
-    assert!(intervals(&begun).iter().all(|seconds| (600.0..=660.0).contains(seconds)), "{begun:?}");
-}
-
-#[test]
-fn an_agent_runs_a_limited_number_of_experiments() {
-    let host = Host::new("");
-    let many: Vec<_> = (0..5000).map(|number| experiment(&format!("e{number}"), 1000)).collect();
-    host.offer(&many);
-    assert_eq!(host.once(), (0, String::new()));
-    assert_eq!((host.entries("begins").len(), host.entries("refused").len()), (16, 32));
-}
-
-#[test]
-fn experiments_that_are_too_large_too_long_too_frequent_or_known_are_refused() {
-    let host = Host::new("");
-    host.configure("longest = \"10h\"", "longest = \"30m\"");
-    let [mut large, mut long, twice] = ["large", "long", "twice"].map(|name| experiment(name, 1000));
-    large["most_bytes"] = u64::MAX.into();
-    long["duration_s"] = 7200.into();
-    host.offer(&[large, long, twice.clone(), twice, experiment("often", 1)]);
-    assert_eq!(host.once(), (0, String::new()));
-    assert_eq!(host.texts("refused", "experiment"), ["large", "long", "twice", "often"]);
-    assert_eq!(host.entries("begins").len(), 1);
 }
 
 #[test]

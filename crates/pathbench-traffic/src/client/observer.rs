@@ -5,6 +5,7 @@ use pathbench_record::end::EndRecord;
 pub use pathbench_record::live::{PathProgress, Progress};
 use pathbench_record::time::Timestamp;
 use std::net::SocketAddr;
+use std::sync::mpsc::Sender;
 
 /// Called from the test's threads, which it must not delay.
 pub trait ClientObserver: Sync {
@@ -44,6 +45,13 @@ pub enum ClientControl {
 pub struct Unobserved;
 
 impl ClientObserver for Unobserved {}
+
+impl ClientObserver for Sender<Progress> {
+    fn on_progress(&self, progress: &Progress) {
+        // The receiver may have been dropped.
+        let _dropped = self.send(progress.clone());
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {
