@@ -223,4 +223,22 @@ mod tests {
         budget.settle(december, &order, &used(30)).unwrap();
         assert_eq!(DataBudget::open(home.path()).unwrap().used_bytes("eth0"), 30);
     }
+
+    #[test]
+    fn the_executions_of_a_day_are_bounded() {
+        let home = tempfile::tempdir().unwrap();
+        let mut budget = DataBudget::open(home.path()).unwrap();
+        let one = names(&["eth0"]);
+        let mut reserve = |at| budget.reserve(at, &one, 1, &limits()).is_ok();
+        assert!((0..4).all(|_| reserve(NOVEMBER)));
+        assert!(!reserve(NOVEMBER));
+        assert!(reserve(NOVEMBER + DAY));
+    }
+
+    #[test]
+    fn a_damaged_record_is_no_unused_budget() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(FILE), "{").unwrap();
+        assert!(DataBudget::open(home.path()).is_err());
+    }
 }

@@ -191,6 +191,47 @@ impl InterfaceMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Networks;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn metered_networks_need_the_owner_and_the_experiment() {
+        let state = NetworkState { metered: set(&["wlan0"]), cellular: set(&["wwan0"]), roaming: false };
+        let forbidden = OwnerLimits::default();
+        let allowed = OwnerLimits { metered: true, ..OwnerLimits::default() };
+        for interface in ["wlan0", "wwan0"] {
+            assert!(state.objection(interface, true, &forbidden).is_some(), "{interface}");
+            assert!(state.objection(interface, false, &allowed).is_some(), "{interface}");
+            assert!(state.objection(interface, true, &allowed).is_none(), "{interface}");
+        }
+        assert!(state.objection("eth0", false, &forbidden).is_none());
+    }
+
+    #[test]
+    fn the_owner_knows_better_and_roaming_is_forbidden_separately() {
+        let mut state = NetworkState { metered: set(&["wlan0"]), cellular: set(&["wwan0"]), roaming: false };
+        let networks = Networks { metered: set(&["usb0"]), unmetered: set(&["wwan0", "wlan0"]) };
+        let limits = OwnerLimits { networks, ..OwnerLimits::default() };
+        assert!(state.objection("usb0", true, &limits).is_some());
+        assert!(state.objection("wwan0", false, &limits).is_none());
+        assert!(state.objection("wlan0", false, &limits).is_none());
+        state.roaming = true;
+        assert!(state.objection("wwan0", false, &limits).is_some());
+        assert!(state.objection("wwan0", false, &OwnerLimits { roaming: true, ..limits }).is_none());
+    }
+
+    #[test]
+    fn the_owners_kind_of_a_network_makes_it_metered() {
+        let kinds = BTreeMap::from([("lo".to_owned(), NetworkKind::Cellular)]);
+        let limits = OwnerLimits::default();
+        assert!(
+            NetworkState::read(&KernelNetworks, &BTreeMap::new()).objection("lo", true, &limits).is_none()
+        );
+        assert!(NetworkState::read(&KernelNetworks, &kinds).objection("lo", true, &limits).is_some());
+    }
 
     #[test]
     fn counters_that_begin_anew_lose_no_bytes() {

@@ -249,3 +249,69 @@ fn document(state: &AgentState, settings: Option<&Settings>) -> Value {
         "budget": state.budget,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(target: &str, fields: &[(&str, &str)]) -> Request {
+        let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        Request::parse(&format!("GET {target} HTTP/1.1\r\n{}", fields.concat())).unwrap().0
+    }
+
+    fn post(target: &str, fields: &[(&str, &str)], body: &str) -> Request {
+        let mut request = get(target, fields);
+        request.method = "POST".to_owned();
+        request.body = body.as_bytes().to_vec();
+        request
+    }
+
+    fn access() -> Access {
+        Access { csrf: "t".to_owned(), key: "k".to_owned() }
+    }
+
+    #[test]
+    fn names_of_other_hosts_are_refused() {
+        for own in ["127.0.0.1:8384", "localhost:8384", "LOCALHOST", "[::1]:8384", "[::1]", "192.0.2.7"] {
+            assert!(is_own_name(own), "{own}");
+        }
+        for other in ["", "evil.test", "evil.test:8384", "127.0.0.1.evil.test:8384", "localhost.evil.test"] {
+            assert!(!is_own_name(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn changes_need_the_token_and_no_foreign_origin() {
+        let access = access();
+        let (host, cookie) = (("Host", "127.0.0.1:1"), ("Cookie", "pathbench-1=k"));
+        let refused = |fields: &[(&str, &str)]| {
+            let fields = [fields, &[cookie]].concat();
+            access.refusal(&post("/api/stop", &fields, "")).is_some()
+        };
+        assert!(access.refusal(&get("/", &[host, cookie])).is_none());
+        assert!(access.refusal(&get("/", &[cookie])).is_some());
+        assert!(!refused(&[host, ("X-Pathbench-Token", "t")]));
+        assert!(!refused(&[host, ("X-Pathbench-Token", "t"), ("Origin", "http://127.0.0.1:1")]));
+        assert!(refused(&[host]));
+        assert!(refused(&[host, ("X-Pathbench-Token", "u")]));
+        assert!(refused(&[host, ("X-Pathbench-Token", "t"), ("Origin", "http://evil.test")]));
+        assert!(refused(&[("Host", "evil.test"), ("X-Pathbench-Token", "t")]));
+    }
+
+    #[test]
+    fn every_request_needs_the_key() {
+        let access = access();
+        let host = ("Host", "127.0.0.1:1");
+        let status = |target: &str, fields: &[(&str, &str)]| {
+            access.refusal(&get(target, fields)).map(|response| response.status)
+        };
+        assert_eq!(status("/", &[host]), Some("403 Forbidden"));
+        assert_eq!(status("/?key=x", &[host]), Some("403 Forbidden"));
+        assert_eq!(status("/api/state?key=k", &[host]), Some("403 Forbidden"));
+        assert_eq!(status("/?key=k", &[host]), Some("303 See Other"));
+        assert_eq!(status("/api/state", &[host, ("Cookie", "a=b; pathbench-1=k")]), None);
+        assert_eq!(status("/api/state", &[host, ("Cookie", "pathbench-1=kk")]), Some("403 Forbidden"));
+        // Of an agent at another port.
+        assert_eq!(status("/api/state", &[host, ("Cookie", "pathbench-2=k")]), Some("403 Forbidden"));
+    }
+}

@@ -144,15 +144,50 @@ pub(crate) fn resolve(host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::networks::KernelNetworks;
+    use serde_json::{Value, json};
+
+    fn offered(changes: &Value) -> OfferedServer {
+        let mut document = json!({ "name": "s", "address": "127.0.0.1:4433", "quic_ports": [], "load": 0.0 });
+        document.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn offers_that_could_do_harm_are_refused() {
+        let refused = |changes: Value| {
+            TestTarget::new(&offered(&changes), &OwnerLimits::default(), &KernelNetworks).unwrap_err()
+        };
+        assert!(refused(json!({})).contains("not a public address"));
+        for changes in [
+            json!({ "address": "--path" }),
+            json!({ "address": "169.254.169.254:80" }),
+            json!({ "address": "[::1]:22" }),
+            json!({ "address": "192.168.1.1/admin" }),
+            json!({ "address": "198.51.100.7", "quic_ports": [1, 2, 3, 4, 5, 6, 7, 8, 9] }),
+            json!({ "address": "198.51.100.7", "token": "a\nb" }),
+            json!({ "address": "198.51.100.7", "token": "a".repeat(513) }),
+            json!({ "address": "198.51.100.7", "fingerprint": "--tls" }),
+        ] {
+            refused(changes);
+        }
+    }
+
+    #[test]
+    fn the_checked_address_is_the_tested_one() {
+        let limits = OwnerLimits { servers: vec!["127.0.0.0/8".parse().unwrap()], ..OwnerLimits::default() };
+        let fingerprint = "ab".repeat(32);
+        let target =
+            TestTarget::new(&offered(&json!({ "fingerprint": fingerprint })), &limits, &KernelNetworks)
+                .unwrap();
+        let address = target.address(None).unwrap();
+        assert_eq!(target.argument(address), "127.0.0.1:4433");
+        assert_eq!(target.address(Some(Family::Ipv6)), None);
+    }
 
     #[test]
     fn an_experiment_names_its_servers() {
-        let servers: Vec<OfferedServer> = serde_json::from_value(json!([
-            { "name": "s", "address": "127.0.0.1:4433", "quic_ports": [], "load": 0.0 },
-            { "name": "t", "address": "127.0.0.1:4433", "quic_ports": [], "load": 0.0 },
-        ]))
-        .unwrap();
+        let servers = [offered(&json!({})), offered(&json!({ "name": "t" }))];
         assert_eq!(filter_servers(&servers, &[]).len(), 2);
         assert_eq!(filter_servers(&servers, &[Name::new("t").unwrap()])[0].name.as_str(), "t");
     }

@@ -25,3 +25,29 @@ impl Backoff {
         (half + half.mul_f64(fraction)).max(retry_after.unwrap_or_default()).min(LONGEST)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_and_is_bounded() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<f64> = (0..12).map(|_| backoff.next_wait(None, u64::MAX).as_secs_f64()).collect();
+        assert_eq!(waits[..4], [1.0, 2.0, 4.0, 8.0]);
+        assert!((waits[11] - 300.0).abs() < 1e-9, "{waits:?}");
+        assert_eq!(Backoff::default().next_wait(None, 0), Duration::from_millis(500));
+        backoff.reset();
+        assert_eq!(backoff.next_wait(None, u64::MAX), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_collector_can_delay_an_agent_by_five_minutes_only() {
+        let mut backoff = Backoff::default();
+        assert_eq!(backoff.next_wait(Some(Duration::from_secs(30)), 7), Duration::from_secs(30));
+        assert_eq!(backoff.next_wait(Some(Duration::from_secs(1 << 40)), 7), LONGEST);
+        for _ in 0..100 {
+            assert!(backoff.next_wait(None, u64::MAX) <= LONGEST);
+        }
+    }
+}

@@ -302,4 +302,17 @@ mod tests {
         assert!(files(&outbox.rejected_directory()).iter().map(|(_, bytes)| bytes).sum::<u64>() <= 1000);
         outbox.keep(new_id(1, &[9; 10]), &collector, Path::new("here"), &[b'x'; 3900], 40).unwrap();
     }
+
+    #[test]
+    fn a_cut_file_is_rejected_and_not_sent() {
+        let home = tempfile::tempdir().unwrap();
+        let collector: CollectorAddress = "https://c.example".parse().unwrap();
+        let outbox = outbox(home.path(), 1 << 20);
+        outbox.keep(new_id(1, &[9; 10]), &collector, Path::new("here"), b"{\"a\":1}", 40).unwrap();
+        let waiting = outbox.waiting().remove(0);
+        let file = File::options().write(true).open(&waiting.file).unwrap();
+        file.set_len(waiting.bytes - 3).unwrap();
+        assert!(outbox.line(&waiting).unwrap().is_none());
+        assert_eq!(outbox.all_rejected().len(), 1);
+    }
 }

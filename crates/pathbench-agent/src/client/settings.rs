@@ -311,4 +311,15 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert!(file.refresh().unwrap() && file.settings.is_none());
     }
+
+    #[test]
+    fn mistakes_in_the_file_are_named() {
+        let wrong = |text: &str| parse(text).unwrap_err();
+        let good = new_text(Consent::Private, None);
+        assert!(parse(&good).is_ok());
+        assert!(wrong(&good.replace("\"private\"", "\"pubic\"")).contains("pubic"));
+        assert!(wrong(&good.replace("[operators]", "colour = 1\n[operators]")).contains("colour"));
+        assert!(wrong(&good.replace("# day = \"2GB\"", "day = \"2 stones\"")).contains("day"));
+        assert!(wrong("consent = \"none\"").contains("agent"));
+    }
 }

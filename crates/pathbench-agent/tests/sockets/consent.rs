@@ -59,19 +59,3 @@ fn a_second_agent_of_this_host_does_not_start() {
     host.clock.pass(Duration::from_secs(1));
     agent.stop();
 }
-
-#[test]
-fn mistakes_in_the_file_are_named() {
-    for (from, to, named) in [
-        ("\"private\"", "\"pubic\"", "pubic"),
-        ("[limits]", "colour = 1\n[limits]", "colour"),
-        ("longest = \"10h\"", "day = \"2 stones\"", "day"),
-        ("agent = ", "# agent = ", "agent"),
-    ] {
-        let host = Host::new("");
-        assert_eq!(host.once(), (0, String::new()));
-        host.configure(from, to);
-        let (exit, message) = host.once();
-        assert!(exit == 2 && message.contains("collector.toml") && message.contains(named), "{message}");
-    }
-}

@@ -51,17 +51,12 @@ finish
 #[derive(Debug)]
 pub(crate) struct FakeNetworks {
     calls: PathBuf,
-    /// The interface to every server.
-    pub(crate) interface: Mutex<&'static str>,
     pub(crate) metered: Mutex<Vec<String>>,
-    pub(crate) is_roaming: AtomicBool,
 }
 
 impl HostNetworks for FakeNetworks {
     fn kinds(&self) -> BTreeMap<String, NetworkKind> {
-        [("eth0", NetworkKind::Ethernet), ("wlan0", NetworkKind::Wifi), ("wwan0", NetworkKind::Cellular)]
-            .map(|(name, kind)| (name.to_owned(), kind))
-            .into()
+        BTreeMap::from([("eth0".to_owned(), NetworkKind::Ethernet)])
     }
 
     fn metered(&self) -> Vec<String> {
@@ -69,7 +64,7 @@ impl HostNetworks for FakeNetworks {
     }
 
     fn is_roaming(&self) -> bool {
-        self.is_roaming.load(Ordering::SeqCst)
+        false
     }
 
     fn own_networks(&self) -> Result<Vec<IpNet>, String> {
@@ -77,11 +72,11 @@ impl HostNetworks for FakeNetworks {
     }
 
     fn interfaces_to(&self, _server: IpAddr) -> Result<Vec<String>, String> {
-        Ok(self.interfaces_used(&[]))
+        Ok(vec!["eth0".to_owned()])
     }
 
     fn interfaces_used(&self, _addresses: &[IpAddr]) -> Vec<String> {
-        vec![self.interface.lock().unwrap().to_string()]
+        vec!["eth0".to_owned()]
     }
 
     fn has_mptcp_endpoint(&self, _interfaces: &[String]) -> bool {
@@ -144,12 +139,7 @@ impl Host {
         fs::write(path.join("template.json"), template).unwrap();
         fs::write(path.join("program"), PROGRAM).unwrap();
         fs::set_permissions(path.join("program"), fs::Permissions::from_mode(0o755)).unwrap();
-        let networks = FakeNetworks {
-            calls: path.join("calls"),
-            interface: Mutex::new("eth0"),
-            metered: Mutex::default(),
-            is_roaming: AtomicBool::new(false),
-        };
+        let networks = FakeNetworks { calls: path.join("calls"), metered: Mutex::default() };
         Self {
             clock: LockstepClock::from_unix(EPOCH),
             networks: Arc::new(networks),
@@ -166,14 +156,6 @@ impl Host {
     pub(crate) fn offer(&self, experiments: &[Value]) {
         let server = json!([{ "name": "near", "address": "192.0.2.7:4433", "quic_ports": [], "load": 0.0 }]);
         self.collector.offer(&server, &json!(experiments));
-    }
-
-    /// The collector offers a server at 127.0.0.1 with these changes.
-    pub(crate) fn offer_server(&self, changes: &Value, experiments: &[Value]) {
-        let mut server =
-            json!({ "name": "near", "address": "127.0.0.1:4433", "quic_ports": [], "load": 0.0 });
-        server.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-        self.collector.offer(&json!([server]), &json!(experiments));
     }
 
     fn run(&self, options: &[&str], stop: Arc<AtomicBool>) -> JoinHandle<Result<Exit, Failure>> {

@@ -2,8 +2,6 @@
 
 use crate::host::{EXECUTION_BYTES, HOUR, Host, MINUTE, experiment};
 use serde_json::json;
-use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[test]
@@ -34,22 +32,11 @@ fn the_executions_of_a_day_are_limited() {
     host.offer(&[experiment("ping", 600)]);
     let agent = host.start();
     host.wait_for("skipped", 2);
-    let begun = host.entries("begins");
-    assert!(begun.len() == 3 && begun[2].time.as_nanos() < 4 * HOUR.as_nanos() as u64, "{begun:?}");
+    assert_eq!(host.entries("begins").len(), 3);
     assert!(host.texts("skipped", "reason")[0].contains("executions_per_day"));
     host.wait_for("begins", 4);
     agent.stop();
     assert!(host.entries("begins")[3].time.as_nanos() >= 4 * HOUR.as_nanos() as u64, "the next day");
-}
-
-#[test]
-fn a_damaged_record_is_no_unused_budget() {
-    let host = Host::new("");
-    std::fs::create_dir(host.path().join("state")).unwrap();
-    std::fs::write(host.path().join("state/budget.json"), "{").unwrap();
-    let (exit, message) = host.once();
-    assert!(exit == 1 && message.contains("budget.json"), "{exit}: {message}");
-    assert!(!host.path().join("calls").exists());
 }
 
 #[test]
@@ -164,124 +151,4 @@ fn experiments_beyond_the_owners_limits_are_refused() {
     assert!(!host.texts("refused", "experiment").contains(&"other agents".to_owned()));
     assert!(host.collector.stored().is_empty() && !host.path().join("calls").exists(), "nothing ran");
     assert!(!host.path().join("state/budget.json").exists());
-}
-
-#[test]
-fn offers_that_could_do_harm_are_refused() {
-    for (changes, reason) in [
-        (json!({}), "not a public address"),
-        (json!({ "address": "--path" }), ""),
-        (json!({ "address": "169.254.169.254:80" }), ""),
-        (json!({ "address": "[::1]:22" }), ""),
-        (json!({ "address": "192.168.1.1/admin" }), ""),
-        (json!({ "address": "198.51.100.7", "quic_ports": [1, 2, 3, 4, 5, 6, 7, 8, 9] }), ""),
-        (json!({ "address": "198.51.100.7", "token": "a\nb" }), ""),
-        (json!({ "address": "198.51.100.7", "token": "a".repeat(513) }), ""),
-        (json!({ "address": "198.51.100.7", "fingerprint": "--tls" }), ""),
-    ] {
-        let host = Host::new("");
-        host.configure("\"192.0.2.0/24\"", "");
-        host.offer_server(&changes, &[experiment("ping", 600)]);
-        assert_eq!(host.once(), (0, String::new()));
-        let reasons = host.texts("skipped", "reason");
-        assert!(reasons.len() == 1 && reasons[0].contains(reason), "{changes}: {reasons:?}");
-        assert!(!host.path().join("calls").exists(), "{changes}");
-    }
-}
-
-#[test]
-fn without_patterns_servers_are_on_public_addresses() {
-    let is_tested = |address: &str| {
-        let host = Host::new("");
-        host.configure("\"192.0.2.0/24\"", "");
-        let address = SocketAddr::new(address.parse().unwrap(), 4433);
-        host.offer_server(&json!({ "address": address.to_string() }), &[experiment("ping", 600)]);
-        assert_eq!(host.once(), (0, String::new()));
-        let is_skipped = host.entries("skipped").len() == 1;
-        assert!(is_skipped != (host.entries("begins").len() == 1), "{address}");
-        !is_skipped
-    };
-    for address in ["198.51.100.7", "2001:db8::7", "64:ff9b::c633:6407"] {
-        assert!(is_tested(address), "{address}");
-    }
-    for address in [
-        "127.0.0.1",
-        "10.0.0.1",
-        "192.168.1.1",
-        "172.16.0.1",
-        "169.254.169.254",
-        "100.64.0.1",
-        "0.0.0.0",
-        "224.0.0.1",
-        "255.255.255.255",
-        "::1",
-        "fe80::1",
-        "fd00::1",
-        "ff02::1",
-        "::ffff:10.0.0.1",
-        "64:ff9b::a00:1",
-        "2002:a00:1::1",
-        "2001:0:a00:1::1",
-    ] {
-        assert!(!is_tested(address), "{address}");
-    }
-}
-
-#[test]
-fn the_checked_address_is_the_tested_one() {
-    let host = Host::new("");
-    host.configure("\"192.0.2.0/24\"", "\"127.0.0.0/8\"");
-    let mut other = experiment("other", 600);
-    other["families"] = json!(["ipv6"]);
-    host.offer_server(&json!({ "fingerprint": "ab".repeat(32) }), &[experiment("ping", 600), other]);
-    assert_eq!(host.once(), (0, String::new()));
-    let calls = std::fs::read_to_string(host.path().join("calls")).unwrap();
-    assert!(calls.lines().count() == 1 && calls.starts_with("test 127.0.0.1:4433 "), "{calls}");
-    assert!(calls.contains(&format!("--fingerprint {}", "ab".repeat(32))), "{calls}");
-    assert_eq!(host.entries("begins").len(), 1);
-    let reasons = host.texts("skipped", "reason");
-    assert!(reasons.len() == 1 && reasons[0].contains("no address of the IP version"), "{reasons:?}");
-}
-
-/// The reasons why a host over `interface` with these limits does not measure an experiment.
-fn skipped(interface: &'static str, limits: &str, is_roaming: bool, experiment_metered: bool) -> Vec<String> {
-    let host = Host::new(limits);
-    *host.networks.interface.lock().unwrap() = interface;
-    host.networks.metered.lock().unwrap().push("wlan0".to_owned());
-    host.networks.is_roaming.store(is_roaming, Ordering::SeqCst);
-    let mut one = experiment("ping", 600);
-    one["metered"] = experiment_metered.into();
-    host.offer(&[one]);
-    assert_eq!(host.once(), (0, String::new()));
-    let reasons = host.texts("skipped", "reason");
-    assert_eq!(host.entries("begins").len() + reasons.len(), 1);
-    reasons
-}
-
-#[test]
-fn metered_networks_need_the_owner_and_the_experiment() {
-    for interface in ["wlan0", "wwan0"] {
-        assert!(skipped(interface, "", false, true)[0].contains("`limits.metered` does not"), "{interface}");
-        let reasons = skipped(interface, "metered = true\n", false, false);
-        assert!(reasons[0].contains("the experiment does not"), "{interface}: {reasons:?}");
-        assert!(skipped(interface, "metered = true\n", false, true).is_empty(), "{interface}");
-    }
-    assert!(skipped("eth0", "", false, false).is_empty());
-}
-
-#[test]
-fn the_owner_knows_better_and_roaming_is_forbidden_separately() {
-    const NETWORKS: &str = "[limits.networks]\nmetered = [\"usb0\"]\nunmetered = [\"wwan0\", \"wlan0\"]\n";
-    assert!(skipped("usb0", NETWORKS, false, true)[0].contains("usb0 is metered"));
-    assert!(skipped("wwan0", NETWORKS, false, false).is_empty());
-    assert!(skipped("wlan0", NETWORKS, false, false).is_empty());
-    assert!(skipped("wwan0", NETWORKS, true, false)[0].contains("the modem of wwan0 is roaming"));
-    assert!(skipped("wwan0", &format!("roaming = true\n{NETWORKS}"), true, false).is_empty());
-}
-
-#[test]
-fn the_owners_kind_of_a_network_makes_it_metered() {
-    assert!(skipped("eth0", "", false, true).is_empty());
-    let reasons = skipped("eth0", "[kinds]\neth0 = \"cellular\"\n", false, true);
-    assert!(reasons[0].contains("eth0 is metered"), "{reasons:?}");
 }

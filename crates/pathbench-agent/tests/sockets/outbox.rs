@@ -172,29 +172,3 @@ fn a_pending_result_goes_only_where_its_owner_consented_when_it_was_measured() {
         assert_eq!((after - before, note.exists()), (usize::from(is_submitted), is_left), "{pending}");
     }
 }
-
-#[test]
-fn a_cut_file_is_rejected_and_not_sent() {
-    let host = Host::new("");
-    host.offer(&[experiment("ping", 3600)]);
-    host.collector.set(Manner::Busy(1));
-    let agent = host.start();
-    host.wait_for("ended", 1);
-    host.wait_for("outbox", 1);
-    agent.stop();
-    let files = |directory: &str, ending: &str| {
-        let entries = fs::read_dir(host.path().join(directory)).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
-        paths.filter(|path| path.extension().is_some_and(|one| one == ending)).collect::<Vec<_>>()
-    };
-    let [waiting] = &files("state/outbox", "submission")[..] else { panic!("one file waits") };
-    let file = fs::File::options().write(true).open(waiting).unwrap();
-    file.set_len(file.metadata().unwrap().len() - 3).unwrap();
-    host.collector.set(Manner::Honest);
-    assert_eq!(host.once(), (0, String::new()));
-    // That of the second execution.
-    assert_eq!(host.collector.stored().len(), 1);
-    let [reason] = &files("state/outbox/rejected", "reason")[..] else { panic!("one is rejected") };
-    assert_eq!(fs::read_to_string(reason).unwrap(), "the file is damaged\n");
-    assert!(files("state/outbox", "submission").is_empty());
-}

@@ -64,39 +64,6 @@ fn failed_check_ins_are_repeated_after_doubled_waits_until_the_collector_answers
 }
 
 #[test]
-fn an_answer_ends_the_doubling_of_the_waits() {
-    let host = Host::new("");
-    host.collector.set(Manner::Closing);
-    let agent = host.start();
-    host.wait_for("check-in", 6);
-    let first_wait_after_an_answer = || {
-        let entries = host.entries("check-in");
-        let answered = entries.iter().rposition(|entry| entry.fields["next_s"].is_number())?;
-        entries.get(answered + 1)?.fields["again_in_s"].as_f64()
-    };
-    host.collector.set(Manner::Honest);
-    let is_answered = || host.entries("check-in").iter().any(|entry| entry.fields["next_s"].is_number());
-    assert!(within(PATIENCE, is_answered));
-    host.collector.set(Manner::Closing);
-    assert!(within(PATIENCE, || first_wait_after_an_answer().is_some()));
-    agent.stop();
-    assert_eq!(first_wait_after_an_answer(), Some(1.0));
-}
-
-#[test]
-fn a_collector_can_delay_an_agent_by_five_minutes_only() {
-    for (retry_after_s, wait_s) in [(30, 30.0), (1 << 40, 300.0)] {
-        let host = Host::new("");
-        host.offer(&[experiment("ping", 600)]);
-        host.collector.set(Manner::Busy(retry_after_s));
-        let agent = host.start();
-        host.wait_for("outbox", 1);
-        agent.stop();
-        assert_eq!(host.entries("outbox")[0].fields["again_in_s"], wait_s);
-    }
-}
-
-#[test]
 fn experiments_are_measured_on_schedule_and_their_results_are_submitted() {
     let host = Host::new("day = \"1GB\"\n");
     let jittered = json!({ "schedule": { "every_s": 1800, "jitter_s": 600 } });
