@@ -205,7 +205,10 @@ impl Host {
         let file = self.path().join("collector.toml");
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains(from), "{text}");
-        fs::write(file, text.replacen(from, to, 1)).unwrap();
+        // In one step: the agent never reads half of it.
+        let new = self.path().join("collector.new");
+        fs::write(&new, text.replacen(from, to, 1)).unwrap();
+        fs::rename(new, file).unwrap();
     }
 
     /// Executions do not end while it exists.

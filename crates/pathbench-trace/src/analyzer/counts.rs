@@ -1,4 +1,4 @@
-//! What one capture has, counted.
+//! The counts of one capture.
 
 /// Counts of one capture.
 #[derive(Debug, Clone, Default)]

@@ -120,7 +120,7 @@ fn a_test_of_a_server_lasts_a_second_to_a_day() {
         assert_eq!(text.parse(), Ok(Span(Duration::from_secs(seconds))));
     }
     for wrong in ["", "7", "h", "-1h", "0s", "25h", "99999999999999999999d", "1w", "1ü"] {
-        assert_refused(&["serve", "--open", "--max-duration", wrong], &["--max-duration"]);
+        assert_refused(&["serve", "--open", &format!("--max-duration={wrong}")], &["--max-duration"]);
     }
 }
 
