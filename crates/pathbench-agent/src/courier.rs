@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-const TICK: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_millis(500);
 /// For the resolver only.
 const HTTPS: u16 = 443;
 const LIVE_INTERVAL: Duration = Duration::from_secs(3);
