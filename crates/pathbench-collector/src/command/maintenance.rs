@@ -11,6 +11,7 @@ use crate::store::StoreError;
 use crate::viewer::Viewer;
 use pathbench_program::exit::Failure;
 use pathbench_record::time::SharedClock;
+use pathbench_report::quantity::counted;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
@@ -46,7 +47,7 @@ pub(super) fn backup(
     let stores = Stores::open(storage, Opening::Existing, clock)?;
     let made = maintenance::backup(stores.sqlite.as_deref(), stores.raw.as_ref(), to, clock.unix_ms())?;
     secret::write(&to.join(secret::FILE), &secret)?;
-    print(&format!("{}: database, {}, secret key\n", to.display(), plural(made.segments, "segment")));
+    print(&format!("{}: database, {}, secret key\n", to.display(), counted(made.segments, "segment")));
     Ok(())
 }
 
@@ -75,7 +76,7 @@ pub(super) fn restore(storage: &StorageArgs, from: &Path, print: Print<'_>) -> R
             let _ = fs::remove_file(&key);
         }
     })?;
-    print(&format!("{}: restored with {}\n", database.display(), plural(restored.segments, "segment")));
+    print(&format!("{}: restored with {}\n", database.display(), counted(restored.segments, "segment")));
     Ok(())
 }
 
@@ -114,10 +115,6 @@ pub(super) fn export(
     let reader = ResultReader::new(stores.database, stores.raw, columns, Arc::clone(clock));
     let viewer = if all { Viewer::Operator } else { Viewer::Everybody };
     let days = reader.export(&Filter::new(viewer), to).map_err(Failure::failed)?;
-    print(&format!("{}: {}\n", to.display(), plural(days as u64, "day")));
+    print(&format!("{}: {}\n", to.display(), counted(days, "day")));
     Ok(())
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
