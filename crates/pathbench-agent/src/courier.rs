@@ -1,7 +1,7 @@
 //! The thread that talks to the collector: check-in, what waits in the outbox, and live reports. A measurement waits
 //! only for a batch that is being sent.
 
-use crate::client::{Backoff, CollectorClient, CollectorError, Outbox, Settings, deliver};
+use crate::client::{Backoff, CollectorClient, CollectorError, Outbox, Settings, deliver, renewal};
 use crate::networks::NetworkRules;
 use crate::state::AgentContext;
 use crate::target::resolve;
@@ -112,6 +112,9 @@ impl Courier {
         answer.servers.truncate(MOST_SERVERS);
         let fits = |name: &Name| *name == settings.name;
         answer.experiments.retain(|one| one.agents.is_empty() || one.agents.iter().any(fits));
+        if let Some(token) = answer.token.take() {
+            self.renew_token(&token);
+        }
         let next = Duration::from_secs(answer.next_s.into()).clamp(SHORTEST, LONGEST);
         self.shared.log(
             "check-in",
@@ -125,6 +128,18 @@ impl Courier {
             state.counts.check_ins += 1;
         });
         Ok(next)
+    }
+
+    /// Takes over a renewed token, which is worth nothing before it is on the disk.
+    fn renew_token(&self, new: &str) {
+        let Some(old) = self.collector.token() else { return };
+        match renewal::keep(&self.shared.host.state_directory, &self.collector.address, &old, new) {
+            Ok(true) => self.collector.replace_token(new.to_owned()),
+            Ok(false) => {
+                self.shared.log("token", json!({ "error": "the collector's new token is no renewal" }))
+            }
+            Err(error) => self.shared.log("token", json!({ "error": format!("cannot keep it: {error}") })),
+        }
     }
 
     fn flush_outbox(&self, settings: &Settings, backoff: &mut Backoff) -> Timestamp {

@@ -379,7 +379,7 @@ impl Measurer {
                 .log("not submitted", json!({ "result": directory.display().to_string(), "error": problem }));
         };
         let now = self.shared.now_s();
-        let made = match submission(directory, settings, material, now) {
+        let made = match submission(directory, settings, collector, material, now) {
             Ok(made) => made,
             Err(failure) => {
                 failed(&failure.message);

@@ -6,7 +6,7 @@
 use crate::budget::DataBudget;
 use crate::client::{
     CollectorAddress, CollectorArgs, CollectorClient, ConsentArgs, Settings, SettingsFile, load_decision,
-    require_consent,
+    renewal, require_consent,
 };
 use crate::courier::{Courier, Flushed};
 use crate::host::AgentHost;
@@ -78,6 +78,12 @@ pub fn run(args: &AgentArgs, host: AgentHost) -> Result<Exit, Failure> {
         budget: DataBudget::open(&directory)?,
         results: directory.join("results"),
     };
+    if let Some(collector) = &collector
+        && let Some(token) = collector.token()
+        && let Some(renewed) = renewal::load(&directory, &collector.address, &token)
+    {
+        collector.replace_token(renewed);
+    }
     let metrics = args.metrics.map(|address| status::start(address, &shared)).transpose()?;
     let ui = args.ui.map(|address| page::start(address, &shared, measurer.results.clone())).transpose()?;
     announce(

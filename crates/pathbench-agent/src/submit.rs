@@ -103,7 +103,7 @@ impl Submitter {
     /// Puts the result into the outbox.
     fn keep(&self, directory: &Path) -> Result<Uuid, Failure> {
         let now = self.clock.unix_seconds();
-        let made = submission(directory, &self.settings, Material::default(), now)?;
+        let made = submission(directory, &self.settings, &self.collector.address, Material::default(), now)?;
         if let Some(reason) = &made.without_raw {
             output::note(format_args!(
                 "pathbench: {}: submitted without its raw part: {reason}",
@@ -199,7 +199,7 @@ fn delete(args: &SubmitArgs, collector: &CollectorClient, now_s: u64) -> Result<
     for waiting in outbox.waiting().iter().filter(|one| one.collector == address) {
         outbox.remove(waiting)?;
     }
-    let owner = collector.with_token(settings.deletion_token.clone());
+    let owner = collector.with_token(settings.deletion_token_at(&collector.address));
     let answer: DeletionAnswer = owner.delete("/v1/results")?;
     output::print(&format!("deleted: {}\n", answer.deleted))?;
     if settings.consent != Consent::None {

@@ -28,6 +28,7 @@ pub struct CheckIn {
 }
 
 /// The answer to a check-in.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckInAnswer {
     /// Version of the collector.
@@ -42,6 +43,8 @@ pub struct CheckInAnswer {
     pub next_s: u32,
     /// Where the use of data is described.
     pub privacy: String,
+    /// A new token for the agent in place of the one that it checked in with, when half of that one's time is over.
+    pub token: Option<String>,
 }
 
 /// A test server with a token for this agent.

@@ -1,6 +1,6 @@
 //! The clients that can load a server: all, or those with a token.
 
-pub use pathbench_api::token::{KeyTooShort, MAX_VALIDITY, MintError, TokenKey, TokenRefusal};
+pub use pathbench_api::token::{Audience, KeyTooShort, MAX_VALIDITY, TokenKey, TokenRefusal};
 
 use pathbench_record::time::SharedClock;
 
@@ -20,7 +20,9 @@ impl Access {
         match (self, token) {
             (Self::Open, _) => Ok(()),
             (Self::Token { .. }, None) => Err(TokenRefusal::Missing),
-            (Self::Token { key, clock }, Some(token)) => key.check(token, clock.unix_seconds()).map(drop),
+            (Self::Token { key, clock }, Some(token)) => {
+                key.check(Audience::Test, token, clock.unix_seconds()).map(drop)
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use thiserror::Error;
 use ureq::http::{Method, Request, Response};
@@ -62,7 +62,7 @@ impl From<CollectorError> for Failure {
 #[derive(Debug, Clone)]
 pub struct CollectorClient {
     pub address: CollectorAddress,
-    token: Option<String>,
+    token: Arc<RwLock<Option<String>>>,
     agent: Agent,
 }
 
@@ -95,12 +95,21 @@ impl CollectorClient {
             .timeout_global(Some(REQUEST))
             .user_agent(concat!("pathbench/", env!("CARGO_PKG_VERSION")))
             .build();
-        Ok(Self { address, token, agent: configuration.into() })
+        Ok(Self { address, token: Arc::new(RwLock::new(token)), agent: configuration.into() })
     }
 
     /// Another credential for the same collector.
     pub fn with_token(&self, token: String) -> Self {
-        Self { token: Some(token), ..self.clone() }
+        Self { token: Arc::new(RwLock::new(Some(token))), ..self.clone() }
+    }
+
+    pub(crate) fn token(&self) -> Option<String> {
+        self.token.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sends this credential from now on.
+    pub(crate) fn replace_token(&self, token: String) {
+        *self.token.write().unwrap_or_else(PoisonError::into_inner) = Some(token);
     }
 
     pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CollectorError> {
@@ -152,7 +161,7 @@ impl CollectorClient {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if let Some(token) = &self.token {
+        if let Some(token) = self.token() {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
         let request = request.body(body).map_err(|error| unreachable(&error))?;

@@ -9,6 +9,7 @@ mod consent;
 mod delivery;
 mod networks;
 mod outbox;
+pub(crate) mod renewal;
 mod settings;
 mod submission;
 

@@ -1,14 +1,15 @@
 //! `collector.toml`: the consent of this host's owner, the host's identity towards collectors, and the limits of the
 //! agent. People read and edit the file; the program changes single lines of it and keeps everything else.
 
+use super::address::CollectorAddress;
 use crate::durable;
 use crate::limits::OwnerLimits;
 use data_encoding::HEXLOWER;
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
-use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
 use pathbench_api::summary::NetworkKind;
+use pathbench_api::token::deletion_token;
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
 use serde::Deserialize;
@@ -27,7 +28,7 @@ pub(crate) struct Settings {
     /// Random, made once.
     pub(crate) agent: Uuid,
     pub(crate) name: Name,
-    /// The token that deletes results: its digest is in every submission, the token itself stays here until then.
+    /// The secret of the tokens that delete results, which never leaves this host.
     pub(crate) deletion_token: String,
     #[serde(default)]
     pub(crate) limits: OwnerLimits,
@@ -40,8 +41,9 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn deletion_digest(&self) -> Digest {
-        Digest::compute(self.deletion_token.as_bytes())
+    /// The token that deletes this host's results at this collector, and at no other one.
+    pub(crate) fn deletion_token_at(&self, collector: &CollectorAddress) -> String {
+        deletion_token(&self.deletion_token, &collector.to_string())
     }
 }
 
@@ -206,7 +208,8 @@ consent = "{consent}"
 agent = "{agent}"
 name = {name}
 
-# Secret. Who has it can delete the results of this host from a collector; `pathbench submit --delete` does.
+# Secret. Who has it can delete the results of this host from a collector; `pathbench submit --delete` does, with a
+# token for that collector alone.
 deletion_token = "{token}"
 
 # OwnerLimits of `pathbench agent` for the experiments of every collector. Those without a # differ from the defaults.

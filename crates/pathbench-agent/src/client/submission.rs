@@ -1,5 +1,6 @@
 //! A submission from a result directory: summary, networks, raw part, and the anonymous form where everybody may read it.
 
+use super::address::CollectorAddress;
 use super::archive::{ArchiveError, archive, documents, files};
 use super::networks::network_kinds;
 use super::settings::Settings;
@@ -53,6 +54,7 @@ pub(crate) struct PreparedSubmission {
 pub(crate) fn submission(
     directory: &Path,
     settings: &Settings,
+    collector: &CollectorAddress,
     material: Material,
     now_s: u64,
 ) -> Result<PreparedSubmission, Failure> {
@@ -88,7 +90,7 @@ pub(crate) fn submission(
         Err(error) => (None, Some(error.to_string())),
     };
     let id = id(&document, settings, summary.started_ms)?;
-    let deletion_sha256 = settings.deletion_digest();
+    let deletion_sha256 = Digest::compute(settings.deletion_token_at(collector).as_bytes());
     let (schema, agent, consent) = (SCHEMA.to_owned(), settings.agent, settings.consent);
     let submission = Submission { schema, id, agent, consent, deletion_sha256, summary, raw };
     let line = serde_json::to_vec(&submission).map_err(Failure::failed)?;
@@ -251,7 +253,8 @@ mod tests {
             error_kind: None,
         });
         fs::write(home.join("run.json"), serde_json::to_vec(&document).unwrap()).unwrap();
-        submission(home, settings, Material::default(), now_s).map(|made| made.id)
+        let collector = "https://c.example".parse().unwrap();
+        submission(home, settings, &collector, Material::default(), now_s).map(|made| made.id)
     }
 
     #[test]

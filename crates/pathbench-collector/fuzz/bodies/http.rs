@@ -6,14 +6,16 @@ use super::{NOW_MS, SUBMISSION};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};
+use pathbench_api::name::Name;
 use pathbench_api::problem::Problem;
+use pathbench_api::token::{Audience, TokenKey};
 use pathbench_collector::columns::Columns;
 use pathbench_collector::http::access::{Gate, SubmitAccess};
 use pathbench_collector::http::limits::RateLimit;
 use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::http::{App, Metrics, Peer, router};
 use pathbench_collector::ingest::{Writer, WriterOptions};
-use pathbench_collector::keys::{KeyPurpose, Keys};
+use pathbench_collector::keys::Keys;
 use pathbench_collector::log::Log;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
@@ -125,12 +127,13 @@ impl Collector {
             Arc::new(RwLock::new(Columns::default())),
             Arc::clone(&clock),
         );
-        let keys = Keys::new(&[7; 32]);
-        let mint = |purpose| {
-            keys.token_key(purpose).mint("fuzz", NOW_MS / 1000, Duration::from_secs(3600)).expect("a token")
-        };
-        let name = pathbench_api::name::Name::new("nyc").expect("a name");
-        let (admin, server) = (mint(KeyPurpose::Admin), mint(KeyPurpose::Server(&name)));
+        let keys = Keys::new([7; 32]);
+        let name = Name::new("nyc").expect("a name");
+        let (now, hour) = (NOW_MS / 1000, Duration::from_secs(3600));
+        let key = keys.register(database.as_ref(), &name, None, NOW_MS).expect("a key");
+        let key = TokenKey::from_text(&key).expect("a key");
+        let server = key.mint(Audience::Server, &name, [7; 8], now, hour).expect("a token");
+        let admin = keys.mint(Audience::Administration, &name, now, hour).expect("a token");
         let app = Arc::new(App {
             writer: Writer::start(Arc::clone(&database), Arc::clone(&raw), WriterOptions::default())
                 .expect("a thread"),
@@ -140,7 +143,7 @@ impl Collector {
             log: Log::new(Arc::clone(&clock), std::io::sink()),
             metrics: Arc::new(Metrics::new(clock.as_ref())),
             clock,
-            gate: Gate { keys, submit: SubmitAccess::Open },
+            gate: Gate::new(keys, SubmitAccess::Open),
             rate: RateLimit::new(0),
             memory: MemoryBudget::new(64 << 20),
             operator: Some("<b>\u{202e}".to_owned()),

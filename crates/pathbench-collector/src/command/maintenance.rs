@@ -64,7 +64,7 @@ pub(super) fn restore(storage: &StorageArgs, from: &Path, print: Print<'_>) -> R
     let is_new = !key.exists();
     if is_new {
         secret::write(&key, &secret)?;
-    } else if secret::text(&key)?.trim() != secret.trim() {
+    } else if !secret::read(&key)?.include(&secret::read(&from.join(secret::FILE))?) {
         return Err(Failure::bad_input(format!(
             "{} is not the key of the backup: name a new directory, or another file with --secret",
             key.display()

@@ -20,7 +20,8 @@ pub fn run(cli: &Cli, clock: &SharedClock, print: &mut dyn FnMut(&str)) -> Resul
     let storage = &cli.storage;
     match &cli.action {
         None => serve::serve(storage, &cli.serve, clock, print),
-        Some(Action::Token(args)) => operator::token(storage, args, clock.as_ref(), print),
+        Some(Action::Token(args)) => operator::token(storage, args, clock, print),
+        Some(Action::RotateKey { keep }) => operator::rotate_key(storage, keep.0, clock.as_ref(), print),
         Some(Action::Server(action)) => operator::server(storage, action, clock, print),
         Some(Action::Experiment(action)) => operator::experiment(storage, action, clock, print),
         Some(Action::Agents) => operator::agents(storage, clock, print),

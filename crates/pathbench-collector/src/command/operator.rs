@@ -3,13 +3,14 @@
 use super::directory::Opening;
 use super::options::{ExperimentAction, ServerAction, StorageArgs, TokenArgs};
 use super::{secret, stores};
-use crate::keys::KeyPurpose;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
 use crate::store::{Deletion, Document, DocumentKind};
 use pathbench_api::Uuid;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
+use pathbench_api::token::{Audience, Serial, Token};
 use pathbench_program::exit::Failure;
+use pathbench_program::random;
 use pathbench_record::network::ServerName;
 use pathbench_record::text::{duration, printable};
 use pathbench_record::time::{SharedClock, WallClock};
@@ -25,13 +26,51 @@ const LONGEST_FILE_BYTES: u64 = 64 << 10;
 pub(super) fn token(
     storage: &StorageArgs,
     args: &TokenArgs,
+    clock: &SharedClock,
+    print: Print<'_>,
+) -> Result<(), Failure> {
+    if let Some(token) = &args.revoke {
+        return revoke(storage, token, clock, print);
+    }
+    let audience = match (args.admin, args.submit) {
+        (true, _) => Audience::Administration,
+        (false, true) => Audience::Submission,
+        (false, false) => Audience::Agent,
+    };
+    let name = args.name.clone().unwrap_or_else(|| Name::nearest(<&str>::from(audience)));
+    let keys = secret::keys(storage, Opening::Existing)?;
+    let token = keys.mint(audience, &name, clock.unix_seconds(), args.valid.0).map_err(Failure::bad_input)?;
+    print(&format!("{token}\n"));
+    Ok(())
+}
+
+fn revoke(storage: &StorageArgs, token: &str, clock: &SharedClock, print: Print<'_>) -> Result<(), Failure> {
+    let serial = Token::read(token).ok().map(|token| token.serial);
+    let serial = serial.or_else(|| Serial::from_hexadecimal(token)).ok_or_else(|| {
+        Failure::bad_input("--revoke: give a token, or its serial number of 16 hexadecimal digits")
+    })?;
+    let database = stores::database(storage, clock)?;
+    put_record(database.as_ref(), DocumentKind::Revocation, &serial.to_string(), &(), clock.unix_ms())?;
+    print(&format!("{serial} is revoked; a running collector knows it within a few seconds\n"));
+    Ok(())
+}
+
+pub(super) fn rotate_key(
+    storage: &StorageArgs,
+    keep: Duration,
     clock: &dyn WallClock,
     print: Print<'_>,
 ) -> Result<(), Failure> {
-    let purpose = if args.admin { KeyPurpose::Admin } else { KeyPurpose::Submit };
-    let key = secret::keys(storage, Opening::Existing)?.token_key(purpose);
-    let token = key.mint(&args.name, clock.unix_ms() / 1000, args.valid.0).map_err(Failure::bad_input)?;
-    print(&format!("{token}\n"));
+    let rotated =
+        secret::keys(storage, Opening::Existing)?.rotate(random::bytes(), clock.unix_seconds(), keep);
+    let path = secret::path(storage, Opening::Existing)?;
+    secret::replace(&path, &rotated.file_text())?;
+    print(&format!(
+        "{}: a new secret; tokens and keys of the earlier one are valid for {}.\nA running collector knows it within a \
+         few seconds. Make the keys of test servers anew until then: `server remove NAME`, `server add NAME`.\n",
+        path.display(),
+        duration(keep)
+    ));
     Ok(())
 }
 
@@ -57,13 +96,11 @@ pub(super) fn server(
             if let Some(address) = address {
                 ServerName::parse(address, 4433).map_err(Failure::bad_input)?;
             }
-            let text = secret::keys(storage, Opening::Existing)?.text(KeyPurpose::Server(name));
+            let keys = secret::keys(storage, Opening::Existing)?;
+            let text = keys.register(database.as_ref(), name, address.clone(), clock.unix_ms())?;
             if let Some(file) = key {
                 secret::write(file, &format!("{text}\n"))?;
             }
-            let server = RegisteredServer { address: address.clone() };
-            let now_ms = clock.unix_ms();
-            put_record(database.as_ref(), DocumentKind::Server, name.as_str(), &server, now_ms)?;
             match key {
                 None => print(&format!("{text}\n")),
                 Some(file) => print(&format!(
@@ -161,11 +198,12 @@ pub(super) fn agents(storage: &StorageArgs, clock: &SharedClock, print: Print<'_
     for (document, known) in agents {
         let check_in = known.check_in;
         let line = format!(
-            "{}  {}  {}  {}  checked in {}, {} waiting",
+            "{}  {}  {}  {}  {}  checked in {}, {} waiting",
             document.key,
             check_in.name,
             check_in.version,
             check_in.consent,
+            known.token.as_deref().unwrap_or("without a token"),
             ago(clock, document.updated_ms),
             check_in.outbox
         );

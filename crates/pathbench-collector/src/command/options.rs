@@ -102,8 +102,14 @@ fn operator_name(text: &str) -> Result<String, String> {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum Action {
-    /// Make a token for agents, or for the operator; it is printed on stdout
+    /// Make a token for an agent, for submissions or for the operator, which is printed on stdout; or revoke one
     Token(TokenArgs),
+    /// Replace the secret key, from which all tokens and the keys of test servers are derived
+    RotateKey {
+        /// How long tokens and keys of the earlier secret stay valid
+        #[arg(long, value_name = "TIME", default_value = "90d")]
+        keep: Span,
+    },
     /// Test servers
     #[command(subcommand)]
     Server(ServerAction),
@@ -151,14 +157,20 @@ pub enum Action {
 #[derive(Debug, Clone, Args)]
 pub struct TokenArgs {
     /// Make a token of the operator, which can read and change everything
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["submit", "revoke"])]
     pub admin: bool,
-    /// Validity, at most 90d
+    /// Make a token for submissions only
+    #[arg(long, conflicts_with = "revoke")]
+    pub submit: bool,
+    /// Revoke a token and its renewals: the token, or its serial number, as `agents` prints it
+    #[arg(long, value_name = "TOKEN")]
+    pub revoke: Option<String>,
+    /// Validity, at most 90d; agents renew their token when half of it is over
     #[arg(long, value_name = "TIME", default_value = "30d")]
     pub valid: Span,
-    /// Name in the token, for your records
-    #[arg(long, value_name = "NAME", default_value = "agent")]
-    pub name: String,
+    /// Name of the agent; otherwise a name for your records
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["admin", "submit", "revoke"])]
+    pub name: Option<Name>,
 }
 
 #[derive(Debug, Clone, Args)]

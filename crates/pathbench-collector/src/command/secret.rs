@@ -3,7 +3,6 @@
 use super::directory::{Opening, within_directory};
 use super::options::StorageArgs;
 use crate::keys::Keys;
-use data_encoding::HEXLOWER;
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
 use std::fs::{self, OpenOptions};
@@ -19,8 +18,15 @@ pub(super) fn keys(storage: &StorageArgs, opening: Opening) -> Result<Keys, Fail
     if opening == Opening::Create && !path.exists() {
         make(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
     }
-    parse(&text(&path)?).ok_or_else(|| {
-        Failure::bad_input(format!("{}: a secret key has 64 hexadecimal digits", path.display()))
+    read(&path)
+}
+
+pub(super) fn read(path: &Path) -> Result<Keys, Failure> {
+    Keys::parse(&text(path)?).ok_or_else(|| {
+        Failure::bad_input(format!(
+            "{}: a secret key has 64 hexadecimal digits; those after the first line end with `until TIME`",
+            path.display()
+        ))
     })
 }
 
@@ -35,24 +41,29 @@ pub(super) fn text(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))
 }
 
-fn parse(text: &str) -> Option<Keys> {
-    let secret: [u8; 32] = HEXLOWER.decode(text.trim().as_bytes()).ok()?.try_into().ok()?;
-    Some(Keys::new(&secret))
-}
-
 /// Another collector may make it at the same time: the first one stays.
 fn make(path: &Path) -> io::Result<()> {
-    let secret: [u8; 32] = random::bytes();
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}", std::process::id()));
-    let temporary = PathBuf::from(temporary);
-    create(&temporary, &(HEXLOWER.encode(&secret) + "\n"))?;
+    let temporary = temporary(path);
+    create(&temporary, &Keys::new(random::bytes()).file_text())?;
     let linked = match fs::hard_link(&temporary, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     };
     fs::remove_file(&temporary)?;
     linked
+}
+
+fn temporary(path: &Path) -> PathBuf {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}", std::process::id()));
+    temporary.into()
+}
+
+/// Replaces the file as a whole.
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let temporary = temporary(path);
+    let replaced = create(&temporary, text).and_then(|()| fs::rename(&temporary, path));
+    replaced.map_err(|error| Failure::failed(format!("cannot replace {}: {error}", path.display())))
 }
 
 /// Writes a new file that only its owner reads.

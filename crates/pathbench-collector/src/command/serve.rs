@@ -5,7 +5,7 @@ use super::options::{ServeArgs, StorageArgs};
 use super::stores::Stores;
 use super::{secret, tls};
 use crate::columns::Columns;
-use crate::http::access::{Gate, SubmitAccess};
+use crate::http::access::{Authority, Gate, SubmitAccess};
 use crate::http::limits::RateLimit;
 use crate::http::ready::Readiness;
 use crate::http::server::{self, Acceptance, Service};
@@ -16,12 +16,13 @@ use crate::maintenance::{self, Erased, MaintenanceError};
 use crate::memory::MemoryBudget;
 use crate::raw::{RawMaintenance, RawStore};
 use crate::reader::{self, ResultReader};
-use crate::store::{Database, DatabaseMaintenance};
+use crate::store::{Database, DatabaseMaintenance, DocumentKind};
 use pathbench_program::exit::Failure;
 use pathbench_program::{output, signals};
 use pathbench_record::time::SharedClock;
 use serde_json::json;
 use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, RwLock};
@@ -52,7 +53,9 @@ pub(super) fn serve(
     let stores = Stores::open(storage, Opening::Create, clock)?;
     let upkeep = Upkeep { database: Arc::clone(&stores.database), raw: Arc::clone(&stores.raw) };
     let app = Arc::new(app(storage, args, clock, stores)?);
-    let followed = follow(&app).map_err(Failure::failed)?;
+    let secrets = secret::path(storage, Opening::Existing)?;
+    refresh_authority(&app, &secrets)?;
+    let followed = follow(&app, secrets).map_err(Failure::failed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -105,13 +108,25 @@ pub(super) fn serve(
     served
 }
 
-/// Starts the thread that keeps the figures up to date; it ends when the returned channel is dropped.
-fn follow(app: &Arc<App>) -> io::Result<Sender<()>> {
+/// Reads the secret keys and the revoked tokens anew.
+fn refresh_authority(app: &App, secrets: &Path) -> Result<(), Failure> {
+    let keys = secret::read(secrets)?;
+    let revoked = app.database.documents(DocumentKind::Revocation)?;
+    app.gate.replace(Authority { keys, revoked: revoked.into_iter().map(|one| one.key).collect() });
+    Ok(())
+}
+
+/// Starts the thread that keeps the figures and the authority of tokens up to date; it ends when the returned channel is
+/// dropped.
+fn follow(app: &Arc<App>, secrets: PathBuf) -> io::Result<Sender<()>> {
     let (stop, stopped) = channel();
     let (reader, app) = (Arc::clone(&app.reader), Arc::downgrade(app));
     std::thread::Builder::new().name("follow".to_owned()).spawn(move || {
         reader::follow(reader.database.as_ref(), &reader.columns, &stopped, |followed| {
             let Some(app) = app.upgrade() else { return };
+            if let Err(failure) = refresh_authority(&app, &secrets) {
+                app.log.error("tokens", json!({ "error": failure.message }));
+            }
             match followed {
                 Ok(_) => app.is_loaded.store(true, Ordering::SeqCst),
                 Err(error) => {
@@ -143,7 +158,7 @@ fn app(storage: &StorageArgs, args: &ServeArgs, clock: &SharedClock, stores: Sto
         reader: Arc::new(reader),
         writer,
         clock: Arc::clone(clock),
-        gate: Gate { keys, submit },
+        gate: Gate::new(keys, submit),
         rate: RateLimit::new(args.rate_limit),
         memory: MemoryBudget::new((args.body_memory as usize) << 20),
         metrics: Arc::new(Metrics::new(clock.as_ref())),

@@ -1,12 +1,15 @@
 //! Access by the credential of a request.
 
-use crate::keys::{KeyPurpose, Keys};
+use crate::keys::Keys;
 use crate::refusal::Refusal;
+use crate::store::record::RegisteredServer;
 use axum::http::{HeaderMap, HeaderValue, header};
 use data_encoding::BASE64;
 use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
-use pathbench_api::token::TokenRefusal;
+use pathbench_api::token::{Audience, Token, TokenRefusal, is_deletion_token};
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Longest credential that is looked at.
 const LONGEST: usize = 1024;
@@ -40,21 +43,49 @@ pub enum SubmitAccess {
     Token,
 }
 
+/// What a token is checked with: the collector's keys, and the tokens that were revoked.
+#[derive(Debug, Clone)]
+pub struct Authority {
+    pub keys: Keys,
+    pub revoked: BTreeSet<String>,
+}
+
+/// The one place that compares a credential with what a route needs. Routes without a credential are in
+/// `openapi.rs`, which a test compares with this.
 #[derive(Debug)]
 pub struct Gate {
-    pub keys: Keys,
+    pub authority: RwLock<Arc<Authority>>,
     pub submit: SubmitAccess,
 }
 
 impl Gate {
-    /// Checks the credential by the key of this purpose; `now` is Unix time in seconds.
-    fn check(&self, purpose: KeyPurpose<'_>, headers: &HeaderMap, now: u64) -> Result<(), TokenRefusal> {
-        let token = credential(headers).ok_or(TokenRefusal::Missing)?;
-        self.keys.token_key(purpose).check(&token, now).map(|_| ())
+    pub fn new(keys: Keys, submit: SubmitAccess) -> Self {
+        Self { authority: RwLock::new(Arc::new(Authority { keys, revoked: BTreeSet::new() })), submit }
+    }
+
+    pub fn authority(&self) -> Arc<Authority> {
+        Arc::clone(&self.authority.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn replace(&self, authority: Authority) {
+        *self.authority.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(authority);
+    }
+
+    /// Checks the credential against each of `audiences`; `now` is Unix time in seconds.
+    fn check(&self, audiences: &[Audience], headers: &HeaderMap, now: u64) -> Result<Token, TokenRefusal> {
+        let text = credential(headers).ok_or(TokenRefusal::Missing)?;
+        let authority = self.authority();
+        let found = Token::read(&text)?.audience;
+        let audience = audiences.iter().copied().find(|one| *one == found).unwrap_or(audiences[0]);
+        let token = authority.keys.check(audience, &text, now)?;
+        if authority.revoked.contains(&token.serial.to_string()) {
+            return Err(TokenRefusal::Revoked);
+        }
+        Ok(token)
     }
 
     pub fn operator(&self, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
-        self.check(KeyPurpose::Admin, headers, now).map_err(|refusal| match refusal {
+        self.check(&[Audience::Administration], headers, now).map(drop).map_err(|refusal| match refusal {
             TokenRefusal::Missing => Refusal::unauthorized(
                 "this needs the operator's token: make one with `pathbench collect token --admin` on the \
                  collector's host",
@@ -63,11 +94,13 @@ impl Gate {
         })
     }
 
+    /// Who may submit results.
     pub fn submitter(&self, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
         if self.submit == SubmitAccess::Open {
             return Ok(());
         }
-        self.check(KeyPurpose::Submit, headers, now).map_err(|refusal| match refusal {
+        let checked = self.check(&[Audience::Submission, Audience::Agent], headers, now);
+        checked.map(drop).map_err(|refusal| match refusal {
             TokenRefusal::Missing => Refusal::unauthorized(
                 "this collector takes results from agents with a token: ask its operator for one and pass it with \
                  --collector-token",
@@ -76,21 +109,51 @@ impl Gate {
         })
     }
 
-    pub fn server(&self, name: &Name, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
-        self.check(KeyPurpose::Server(name), headers, now).map_err(|refusal| {
-            let why = match refusal {
-                TokenRefusal::Missing => "a token is missing".to_owned(),
-                wrong => wrong.to_string(),
-            };
+    /// The token of an agent that names itself `name`; `None` at an open collector, if it presents none.
+    pub fn agent(&self, name: &Name, headers: &HeaderMap, now: u64) -> Result<Option<Token>, Refusal> {
+        match self.check(&[Audience::Agent], headers, now) {
+            Err(TokenRefusal::Missing) if self.submit == SubmitAccess::Open => Ok(None),
+            Err(TokenRefusal::Missing) => Err(Refusal::unauthorized(format!(
+                "this collector takes agents with a token: ask its operator for one for `{name}` and pass it with \
+                 --collector-token"
+            ))),
+            Err(wrong) => Err(Refusal::unauthorized(format!("the token: {wrong}"))),
+            Ok(token) if token.subject == *name => Ok(Some(token)),
+            Ok(Token { subject, .. }) => Err(Refusal::unauthorized(format!(
+                "the token is for the agent `{subject}`, and this one is named `{name}`: give it that name in \
+                 collector.toml, or ask the operator for a token for `{name}`"
+            ))),
+        }
+    }
+
+    /// Checks the report of a registered server.
+    pub fn server(
+        &self,
+        name: &Name,
+        registered: Option<&RegisteredServer>,
+        headers: &HeaderMap,
+        now: u64,
+    ) -> Result<(), Refusal> {
+        let refused = |why: &dyn std::fmt::Display| {
             Refusal::unauthorized(format!(
                 "server {name}: {why}; `pathbench collect server add {name}` makes its key for --token-key"
             ))
-        })
+        };
+        let Some(text) = credential(headers) else { return Err(refused(&"a token is missing")) };
+        let registered = registered.ok_or_else(|| refused(&"it is not registered (any more)"))?;
+        let (_, key) = self.authority().keys.server(name, registered, now).ok_or_else(|| {
+            refused(&"the secret that its key came from has ended; remove the server first")
+        })?;
+        let token = key.check(Audience::Server, &text, now).map_err(|wrong| refused(&wrong))?;
+        if token.subject == *name {
+            return Ok(());
+        }
+        Err(refused(&TokenRefusal::Subject { found: token.subject, needed: name.clone() }))
     }
 
     /// The digest of the deletion token, which is the credential of deletions.
     pub fn deletion(headers: &HeaderMap) -> Result<Digest, Refusal> {
-        let token = credential(headers).filter(|token| token.len() >= 32).ok_or_else(|| {
+        let token = credential(headers).filter(|token| is_deletion_token(token)).ok_or_else(|| {
             Refusal::unauthorized("deletion needs the deletion token of the agent that submitted the results")
         })?;
         Ok(Digest::compute(token.as_bytes()))

@@ -4,10 +4,9 @@ use super::access::is_basic;
 use super::app::App;
 use super::body;
 use super::results::delete;
-use crate::keys::KeyPurpose;
 use crate::refusal::Refusal;
 use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
-use crate::store::{Deletion, Document, DocumentKind};
+use crate::store::{Database, Deletion, Document, DocumentKind};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -18,6 +17,7 @@ use pathbench_api::Uuid;
 use pathbench_api::deletion::DeletionAnswer;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
+use pathbench_api::token::{Audience, Serial};
 use pathbench_record::network::ServerName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -158,8 +158,12 @@ pub(super) async fn put_server(
     if let Some(address) = &address {
         ServerName::parse(address, 4433).map_err(Refusal::invalid)?;
     }
-    put_one(&app, DocumentKind::Server, name.to_string(), RegisteredServer { address }).await?;
-    Ok(Json(ServerKey { key: app.gate.keys.text(KeyPurpose::Server(&name)) }))
+    let now_ms = app.clock.unix_ms();
+    let authority = app.gate.authority();
+    let register =
+        move |database: &dyn Database| Ok(authority.keys.register(database, &name, address, now_ms)?);
+    let key = app.with_database(register).await?;
+    Ok(Json(ServerKey { key }))
 }
 
 pub(super) async fn delete_server(
@@ -177,6 +181,8 @@ pub(super) struct AgentEntry {
     version: Name,
     /// Unix time of the last check-in, in milliseconds.
     seen_ms: u64,
+    /// Serial number of its token; absent if it has none.
+    token: Option<String>,
     /// Submissions that wait at the agent.
     outbox: u32,
     oldest_s: u32,
@@ -195,6 +201,7 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Json<Agents>, 
         name: known.check_in.name,
         version: known.check_in.version,
         seen_ms: document.updated_ms,
+        token: known.token,
         outbox: known.check_in.outbox,
         oldest_s: known.check_in.oldest_s,
     };
@@ -204,25 +211,56 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Json<Agents>, 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewToken {
-    /// 1 to 64 letters, digits, hyphens, underscores.
-    #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,64}$"))]
-    name: String,
+    /// Of the agent; a token for submissions has it for the operator.
+    name: Name,
+    #[serde(default)]
+    audience: NewAudience,
     /// Validity in seconds, at most 90 days.
     #[schemars(range(min = 1, max = 7_776_000))]
     valid_s: u64,
 }
 
-/// A token for agents.
+/// What a new token is for.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum NewAudience {
+    /// An agent with this name.
+    #[default]
+    Agent,
+    /// Submissions only.
+    Submit,
+}
+
+/// A new token.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct NewTokenAnswer {
     token: String,
 }
 
 pub(super) async fn token(State(app): State<Arc<App>>, body: Body) -> Result<Json<NewTokenAnswer>, Refusal> {
-    let NewToken { name, valid_s } = body::json(body, &app).await?;
-    let key = app.gate.keys.token_key(KeyPurpose::Submit);
-    let token = key.mint(&name, app.clock.unix_ms() / 1000, Duration::from_secs(valid_s));
+    let NewToken { name, audience, valid_s } = body::json(body, &app).await?;
+    let audience = match audience {
+        NewAudience::Agent => Audience::Agent,
+        NewAudience::Submit => Audience::Submission,
+    };
+    let (now, validity) = (app.clock.unix_ms() / 1000, Duration::from_secs(valid_s));
+    let token = app.gate.authority().keys.mint(audience, &name, now, validity);
     Ok(Json(NewTokenAnswer { token: token.map_err(Refusal::invalid)? }))
+}
+
+/// Revokes the tokens with this serial number here and now, and at other collectors of the database within seconds.
+pub(super) async fn revoke(
+    State(app): State<Arc<App>>,
+    Path(serial): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    let serial = Serial::from_hexadecimal(&serial)
+        .ok_or_else(|| Refusal::bad_request("a serial number has 16 hexadecimal digits"))?
+        .to_string();
+    put_one(&app, DocumentKind::Revocation, serial.clone(), ()).await?;
+    let mut authority = app.gate.authority().as_ref().clone();
+    authority.revoked.insert(serial);
+    app.gate.replace(authority);
+    Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn delete_result(

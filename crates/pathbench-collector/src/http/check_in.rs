@@ -4,7 +4,7 @@ use super::app::App;
 use super::blocking::blocking;
 use super::body;
 use super::server::Peer;
-use crate::keys::{KeyPurpose, Keys};
+use crate::keys::Keys;
 use crate::reader::live::MOST_AGENTS;
 use crate::refusal::Refusal;
 use crate::store::record::{
@@ -22,6 +22,8 @@ use pathbench_api::check_in::{
 use pathbench_api::experiment::Experiment;
 use pathbench_api::live::{EXPIRY_MS, LiveReport};
 use pathbench_api::name::Name;
+use pathbench_api::token::{Audience, Token};
+use pathbench_program::random;
 use pathbench_record::network::ServerName;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -45,17 +47,30 @@ pub(super) async fn check_in(
     let now_ms = app.clock.unix_ms();
     app.gate.submitter(&headers, now_ms / 1000)?;
     let check_in: CheckIn = body::json(body, &app).await?;
+    let token = app.gate.agent(&check_in.name, &headers, now_ms / 1000)?;
     let shared = Arc::clone(&app);
-    let answer = blocking(move || answer(&shared, check_in, now_ms)).await?;
+    let answer = blocking(move || answer(&shared, check_in, token.as_ref(), now_ms)).await?;
     Ok(Json(answer))
 }
 
-fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Refusal> {
+fn answer(
+    app: &App,
+    check_in: CheckIn,
+    token: Option<&Token>,
+    now_ms: u64,
+) -> Result<CheckInAnswer, Refusal> {
     let database = app.database.as_ref();
-    let experiments = experiments_of(database, &check_in.name)?;
-    let token_name = check_in.agent.simple().to_string();
-    put_record(database, DocumentKind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
-    let servers = offered(database, &app.gate.keys, &token_name, &experiments, now_ms)?;
+    let authority = app.gate.authority();
+    let key = check_in.agent.to_string();
+    if let Some(known) = record(database, DocumentKind::Agent, &key)? {
+        permit(&known, token)?;
+    }
+    let experiments = experiments_of(database, token.map(|token| &token.subject))?;
+    let subject = Name::nearest(&check_in.agent.simple().to_string());
+    let known = KnownAgent { check_in, token: token.map(|token| token.serial.to_string()) };
+    put_record(database, DocumentKind::Agent, &key, &known, now_ms)?;
+    let servers = offered(database, &authority.keys, &subject, &experiments, now_ms)?;
+    let renewed = token.filter(|token| token.is_old(now_ms / 1000));
     for server in &servers {
         app.metrics.count_token(server.name.as_str());
     }
@@ -66,15 +81,30 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
         experiments,
         next_s: NEXT_S,
         privacy: "/v1/privacy".to_owned(),
+        token: renewed.map(|token| authority.keys.renew(token, now_ms / 1000)),
     })
 }
 
-fn experiments_of(database: &dyn Database, agent: &Name) -> Result<Vec<Experiment>, Refusal> {
+/// Nobody takes the id of an agent that has a token.
+fn permit(known: &KnownAgent, token: Option<&Token>) -> Result<(), Refusal> {
+    let name = &known.check_in.name;
+    if known.token.is_none() || token.is_some_and(|token| token.subject == *name) {
+        return Ok(());
+    }
+    Err(Refusal::unauthorized(format!(
+        "this id is that of the agent `{name}`, which has a token: pass that one"
+    )))
+}
+
+/// Those for all agents, and those for the agent that proves its name.
+fn experiments_of(database: &dyn Database, agent: Option<&Name>) -> Result<Vec<Experiment>, Refusal> {
     let all: Vec<(Document, Experiment)> = records(database, DocumentKind::Experiment)?;
     let of_agent = all.into_iter().map(|(_, experiment)| experiment);
     // An agent does not get the names of other agents.
     let own = of_agent
-        .filter(|experiment| experiment.agents.is_empty() || experiment.agents.contains(agent))
+        .filter(|experiment| {
+            experiment.agents.is_empty() || agent.is_some_and(|name| experiment.agents.contains(name))
+        })
         .map(|experiment| Experiment { agents: std::iter::empty().collect(), ..experiment });
     Ok(own.collect())
 }
@@ -84,19 +114,22 @@ fn experiments_of(database: &dyn Database, agent: &Name) -> Result<Vec<Experimen
 fn offered(
     database: &dyn Database,
     keys: &Keys,
-    token_name: &str,
+    subject: &Name,
     experiments: &[Experiment],
     now_ms: u64,
 ) -> Result<Vec<OfferedServer>, Refusal> {
+    let registered: Vec<(Document, RegisteredServer)> = records(database, DocumentKind::Server)?;
     let reports: Vec<(Document, KnownServer)> = records(database, DocumentKind::ServerReport)?;
     let running = reports.into_iter().filter(|(document, known)| {
         now_ms.saturating_sub(document.updated_ms) < SERVER_EXPIRY_MS && !known.report.draining
     });
     let mut servers: Vec<OfferedServer> = running
         .filter_map(|(document, known)| {
+            let (_, server) = registered.iter().find(|(registered, _)| registered.key == document.key)?;
             let name = Name::new(document.key).ok()?;
-            let key = keys.token_key(KeyPurpose::Server(&name));
-            let token = key.mint(token_name, now_ms / 1000, TOKEN_VALIDITY).ok()?;
+            let (_, key) = keys.server(&name, server, now_ms / 1000)?;
+            let serial = random::bytes();
+            let token = key.mint(Audience::Test, subject, serial, now_ms / 1000, TOKEN_VALIDITY).ok()?;
             let KnownServer { address, report } = known;
             Some(OfferedServer {
                 name,
@@ -129,7 +162,10 @@ pub(super) async fn report(
 ) -> Result<StatusCode, Refusal> {
     let now_ms = app.clock.unix_ms();
     let name = Name::new(name).map_err(Refusal::bad_request)?;
-    app.gate.server(&name, &headers, now_ms / 1000)?;
+    let key = name.to_string();
+    let registered: Option<RegisteredServer> =
+        app.with_database(move |database| Ok(record(database, DocumentKind::Server, &key)?)).await?;
+    app.gate.server(&name, registered.as_ref(), &headers, now_ms / 1000)?;
     let report: ServerReport = body::json(body, &app).await?;
     let is_fingerprint =
         |text: &String| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -139,11 +175,7 @@ pub(super) async fn report(
         ));
     }
     app.with_database(move |database| {
-        let registered: Option<RegisteredServer> = record(database, DocumentKind::Server, name.as_str())?;
-        let Some(registered) = registered else {
-            return Err(Refusal::unauthorized(format!("server {name} is not registered (any more)")));
-        };
-        let address = address(&registered, &report, peer)?;
+        let address = address(registered.as_ref(), &report, peer)?;
         put_record(
             database,
             DocumentKind::ServerReport,
@@ -157,9 +189,13 @@ pub(super) async fn report(
 }
 
 /// A report cannot direct agents to the address of somebody else.
-fn address(registered: &RegisteredServer, report: &ServerReport, peer: IpAddr) -> Result<String, Refusal> {
-    if let Some(address) = &registered.address {
-        return Ok(address.clone());
+fn address(
+    registered: Option<&RegisteredServer>,
+    report: &ServerReport,
+    peer: IpAddr,
+) -> Result<String, Refusal> {
+    if let Some(address) = registered.and_then(|server| server.address.clone()) {
+        return Ok(address);
     }
     let reported = ServerName::parse(&report.address, 4433).map_err(Refusal::invalid)?;
     Ok(std::net::SocketAddr::new(peer.to_canonical(), reported.port).to_string())
@@ -174,15 +210,20 @@ pub(super) async fn live(
     let now_ms = app.clock.unix_ms();
     app.gate.submitter(&headers, now_ms / 1000)?;
     let report: LiveReport = body::json(body, &app).await?;
+    let token = app.gate.agent(&report.agent, &headers, now_ms / 1000)?;
     if let Some(problem) = report.problem() {
         return Err(Refusal::invalid(problem));
     }
     app.with_database(move |database| {
         let key = agent.to_string();
         let known: Option<KnownAgent> = record(database, DocumentKind::Agent, &key)?;
-        let Some(KnownAgent { check_in }) = known else {
-            return Err(Refusal::not_found(format!("agent {agent} is not known: check in first")));
+        let known = known.filter(|known| known.check_in.name == report.agent);
+        let Some(known) = known else {
+            let problem =
+                format!("agent {agent} is not known by the name `{}`: check in first", report.agent);
+            return Err(Refusal::not_found(problem));
         };
+        permit(&known, token.as_ref())?;
         let since_ms = now_ms.saturating_sub(EXPIRY_MS);
         let previous = database.document(DocumentKind::Live, &key)?;
         let is_running = previous.is_some_and(|document| document.updated_ms >= since_ms);
@@ -190,7 +231,7 @@ pub(super) async fn live(
             let wait = Duration::from_millis(EXPIRY_MS);
             return Err(Refusal::busy("too many agents report running measurements", wait));
         }
-        let running = RunningAgent { consent: check_in.consent, report };
+        let running = RunningAgent { consent: known.check_in.consent, report };
         put_record(database, DocumentKind::Live, &key, &running, now_ms)?;
         Ok(StatusCode::NO_CONTENT)
     })

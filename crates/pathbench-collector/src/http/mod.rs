@@ -50,6 +50,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/servers/{name}", put(admin::put_server).delete(admin::delete_server))
         .route("/agents", get(admin::agents))
         .route("/tokens", post(admin::token))
+        .route("/revocations/{serial}", put(admin::revoke))
         .route("/results/{id}", delete(admin::delete_result))
         .layer(from_fn_with_state(Arc::clone(&app), admin::only_operator));
     let pages = |view: View| reading_routes().layer(Extension(view)).with_state(Arc::clone(&app.reader));

@@ -25,9 +25,11 @@ fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
     None,
-    /// A token for agents, unless the collector is open.
+    /// A token for submissions or of an agent, unless the collector is open.
     Submit,
-    /// A token of the server's key.
+    /// A token of the agent that the request names; at an open collector an agent may have none.
+    Agent,
+    /// A token by the server's key.
     Server,
     /// The deletion token of the agent.
     Deletion,
@@ -138,7 +140,7 @@ const PAGED: &[QueryParameter] =
 const FILE: &[QueryParameter] =
     &[CURSOR, ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a file; default and maximum 2000")];
 
-use Credential::{Deletion, Operator, Server, Submit};
+use Credential::{Agent, Deletion, Operator, Server, Submit};
 
 /// Every operation below `/v1`, and those for monitors.
 pub const ENDPOINTS: &[ApiEndpoint] = &[
@@ -175,11 +177,11 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         .json(schema_of::<api::ChartDocument>),
     ApiEndpoint::get("/v1/live", "live", "Running measurements").json(schema_of::<LiveAnswer>),
     ApiEndpoint::get("/v1/live/{agent}", "report_live", "Report the running measurement of an agent")
-        .method("put", Submit)
+        .method("put", Agent)
         .body(JSON, schema_of::<LiveReport>)
         .empty(),
     ApiEndpoint::get("/v1/check-in", "check_in", "Check in: servers, tokens for them, and experiments")
-        .method("post", Submit)
+        .method("post", Agent)
         .body(JSON, schema_of::<CheckIn>)
         .json(schema_of::<CheckInAnswer>),
     ApiEndpoint::get("/v1/servers/{name}", "report_server", "Report a test server and its load")
@@ -212,10 +214,13 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/admin/agents", "admin_agents", "All agents that checked in")
         .method("get", Operator)
         .json(schema_of::<admin::Agents>),
-    ApiEndpoint::get("/v1/admin/tokens", "make_token", "Make a token for agents")
+    ApiEndpoint::get("/v1/admin/tokens", "make_token", "Make a token for an agent or for submissions")
         .method("post", Operator)
         .body(JSON, schema_of::<admin::NewToken>)
         .json(schema_of::<admin::NewTokenAnswer>),
+    ApiEndpoint::get("/v1/admin/revocations/{serial}", "revoke_token", "Revoke a token and its renewals")
+        .method("put", Operator)
+        .empty(),
     ApiEndpoint::get("/v1/admin/results/{id}", "admin_delete", "Delete a result")
         .method("delete", Operator)
         .json(schema_of::<DeletionAnswer>),
@@ -257,8 +262,9 @@ pub fn document() -> Value {
                 },
             },
             "securitySchemes": {
-                "submit": { "type": "http", "scheme": "bearer", "description": "A token for agents" },
-                "server": { "type": "http", "scheme": "bearer", "description": "A token of the server's key" },
+                "submit": { "type": "http", "scheme": "bearer", "description": "A token for submissions, or of an agent" },
+                "agent": { "type": "http", "scheme": "bearer", "description": "A token of this agent" },
+                "server": { "type": "http", "scheme": "bearer", "description": "A token by the server's key" },
                 "deletion": { "type": "http", "scheme": "bearer", "description": "The agent's deletion token" },
                 "operator": { "type": "http", "scheme": "bearer", "description": "The operator's token" },
             },
@@ -273,6 +279,7 @@ fn operation(endpoint: &ApiEndpoint, generator: &mut SchemaGenerator, problem: &
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
         .map(|name| {
             let schema = match name {
+                "serial" => json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
                 "id" | "agent" => json!({ "type": "string", "format": "uuid" }),
                 "name" if endpoint.id == "chart" => {
                     json!({ "type": "string", "pattern": "^[a-z0-9-]+\\.(csv|json|svg)$" })
@@ -296,6 +303,7 @@ fn operation(endpoint: &ApiEndpoint, generator: &mut SchemaGenerator, problem: &
     let scheme = match endpoint.credential {
         Credential::None => None,
         Submit => Some("submit"),
+        Agent => Some("agent"),
         Server => Some("server"),
         Deletion => Some("deletion"),
         Operator => Some("operator"),

@@ -4,6 +4,7 @@ use super::MaintenanceError;
 use crate::raw::{RawMaintenance, RawSegment, name_time_ms};
 use crate::store::{Database, DatabaseMaintenance, Deletion, DocumentKind, RawRange};
 use pathbench_api::digest::Digest;
+use pathbench_api::token::MAX_VALIDITY;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -36,14 +37,18 @@ pub fn retain(
     Ok(deleted)
 }
 
-/// Deletes live reports, and agents without a check-in for `keep` or, where results are kept for ever, [`AGENTS_KEPT`].
+/// Deletes live reports, revocations of tokens that have expired, and agents without a check-in for `keep` or, where results are kept for ever, [`AGENTS_KEPT`].
 pub fn delete_old_documents(
     database: &dyn Database,
     keep: Option<Duration>,
     now_ms: u64,
 ) -> Result<(), MaintenanceError> {
-    for (kind, keep) in [(DocumentKind::Live, LIVE_KEPT), (DocumentKind::Agent, keep.unwrap_or(AGENTS_KEPT))]
-    {
+    let kinds = [
+        (DocumentKind::Live, LIVE_KEPT),
+        (DocumentKind::Revocation, MAX_VALIDITY),
+        (DocumentKind::Agent, keep.unwrap_or(AGENTS_KEPT)),
+    ];
+    for (kind, keep) in kinds {
         let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
         database.delete_documents(kind, now_ms.saturating_sub(keep_ms))?;
     }

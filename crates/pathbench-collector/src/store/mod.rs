@@ -114,6 +114,8 @@ pub enum DocumentKind {
     Live,
     /// Key: name.
     Setting,
+    /// Key: serial number of a token.
+    Revocation,
 }
 
 impl DocumentKind {
@@ -125,6 +127,7 @@ impl DocumentKind {
             Self::Experiment => "experiment",
             Self::Live => "live",
             Self::Setting => "setting",
+            Self::Revocation => "revocation",
         }
     }
 }

@@ -12,6 +12,12 @@ use serde::{Deserialize, Serialize};
 pub struct RegisteredServer {
     /// `HOST:PORT` as the operator gives it; absent: the address from which its reports come, with their port.
     pub address: Option<String>,
+    /// Part of the derivation of its key, made at the registration; absent in older ones.
+    #[serde(default)]
+    pub salt: Option<String>,
+    /// Id of the collector's secret that its key is derived from; absent in older ones.
+    #[serde(default)]
+    pub secret: Option<String>,
 }
 
 /// The last report of a server, as the collector keeps it.
@@ -25,6 +31,9 @@ pub struct KnownServer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KnownAgent {
     pub check_in: CheckIn,
+    /// Serial number of its token; absent where an open collector knows it without one.
+    #[serde(default)]
+    pub token: Option<String>,
 }
 
 /// The last live report of an agent, with the consent of its last check-in.

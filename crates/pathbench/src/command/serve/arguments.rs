@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use pathbench_agent::client::CollectorAddress;
+use pathbench_api::name::Name;
 use pathbench_record::units::{Rate, Size, Span, UnitError};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -62,17 +63,17 @@ pub(crate) struct CollectorReportArgs {
     pub(super) collector: Option<CollectorAddress>,
     /// Name of the server at the collector: letters, digits, hyphens, underscores
     #[arg(long, value_name = "NAME", requires = "collector", value_parser = collector_name)]
-    pub(super) collector_name: Option<String>,
+    pub(super) collector_name: Option<Name>,
     /// PEM file with the CA that signed the collector's certificate [default: the public CAs]
     #[arg(long, value_name = "FILE", requires = "collector")]
     pub(super) collector_ca: Option<PathBuf>,
 }
 
 /// The name is part of a URL and of a token.
-fn collector_name(text: &str) -> Result<String, String> {
+fn collector_name(text: &str) -> Result<Name, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if (1..=64).contains(&text.len()) && text.chars().all(fits) {
-        Ok(text.to_owned())
+        Name::new(text).map_err(|error| error.to_string())
     } else {
         Err("a name has 1 to 64 letters, digits, hyphens and underscores".to_owned())
     }
@@ -120,7 +121,7 @@ pub(crate) enum ServeCommand {
         valid: Span,
         /// A name in it, for your own records
         #[arg(long, value_name = "NAME", default_value = "client")]
-        name: String,
+        name: Name,
     },
     /// Make a self-signed certificate and its key, so that the fingerprint stays the same from start to start
     Certificate {

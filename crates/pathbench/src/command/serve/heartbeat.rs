@@ -6,8 +6,9 @@ use super::log::ServerLog;
 use pathbench_agent::client::{CollectorClient, CollectorError};
 use pathbench_api::check_in::{HEARTBEAT_S, ServerReport};
 use pathbench_api::name::Name;
-use pathbench_api::token::TokenKey;
+use pathbench_api::token::{Audience, TokenKey};
 use pathbench_program::exit::Failure;
+use pathbench_program::random;
 use pathbench_record::time::SharedClock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::server::Server;
@@ -40,7 +41,7 @@ pub(super) struct Heartbeat {
 struct Reporter {
     collector: CollectorClient,
     path: String,
-    name: String,
+    name: Name,
     key: TokenKey,
     description: Description,
     server: Weak<Server>,
@@ -131,7 +132,7 @@ impl Reporter {
         };
         let token = self
             .key
-            .mint(&self.name, self.clock.unix_seconds(), VALIDITY)
+            .mint(Audience::Server, &self.name, random::bytes(), self.clock.unix_seconds(), VALIDITY)
             .map_err(|error| error.to_string())?;
         self.collector
             .with_token(token)

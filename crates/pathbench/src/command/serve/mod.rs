@@ -4,6 +4,7 @@ pub(crate) use arguments::ServeArgs;
 use arguments::{LimitArgs, ServeCommand};
 use heartbeat::{Description, Heartbeat};
 use log::{PanicCount, ServerLog};
+use pathbench_api::name::Name;
 use pathbench_host::counters::KernelCounters;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{output, random, signals};
@@ -12,7 +13,7 @@ use pathbench_record::time::{Clock, SharedClock, WallClock};
 use pathbench_traffic::server::{
     Access, CounterReader, Server, ServerLimits, ServerOptions, ServerStartError,
 };
-use pathbench_traffic::token::TokenKey;
+use pathbench_traffic::token::{Audience, TokenKey};
 use pathbench_transport::{BindError, ServerIdentity};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -226,8 +227,9 @@ pub(super) fn make_key(file: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-pub(super) fn make_token(key: &Path, valid: Duration, name: &str, now_s: u64) -> Result<Exit, Failure> {
-    let token = token_key(key)?.mint(name, now_s, valid).map_err(Failure::bad_input)?;
+pub(super) fn make_token(key: &Path, valid: Duration, name: &Name, now_s: u64) -> Result<Exit, Failure> {
+    let token = token_key(key)?.mint(Audience::Test, name, random::bytes(), now_s, valid);
+    let token = token.map_err(Failure::bad_input)?;
     output::print(&format!("{token}\n"))?;
     Ok(Exit::Done)
 }
