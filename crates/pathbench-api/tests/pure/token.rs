@@ -142,5 +142,6 @@ fn a_deletion_token_is_worth_nothing_at_another_collector() {
     for &audience in Audience::ALL {
         assert_eq!(is_deletion_token(&mint(audience, "alice").unwrap()), audience == Audience::Deletion);
     }
-    assert!(!is_deletion_token("short"));
+    let operator = mint(Audience::Administration, "op").unwrap();
+    assert!(!is_deletion_token("short") && !is_deletion_token(&operator[..operator.len() - 2]));
 }

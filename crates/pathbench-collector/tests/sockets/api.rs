@@ -1,10 +1,10 @@
 //! The API of a running collector: submissions, check-in, servers, the operator, deletion.
 
-use crate::support::process::{Collector, DELETION_TOKEN, line, name, random, submission};
+use crate::support::process::{Collector, DELETION_TOKEN, line, name, random, report_token, submission};
 use crate::support::within;
 use pathbench_api::Uuid;
 use pathbench_api::submission::Submission;
-use pathbench_api::token::TokenKey;
+use pathbench_api::token::{Audience, TokenKey};
 use pathbench_program::clock::RealClock;
 use pathbench_record::time::WallClock as _;
 use serde_json::{Value, json};
@@ -166,20 +166,24 @@ fn agents_get_their_experiments_and_servers_with_tokens() {
 
     // Two servers: one with an address, one that is where its reports come from.
     let key = put("/v1/admin/servers/nyc", &json!({ "address": "192.0.2.9:4433" })).json();
-    let nyc = TokenKey::from_text(key["key"].as_str().unwrap()).unwrap();
-    let near = TokenKey::from_text(&collector.command(&["server", "add", "near"])).unwrap();
-    let report = |server: &str, key: &TokenKey, tests: u32| {
-        let token = key.mint(server, unix_seconds(), Duration::from_secs(60)).unwrap();
+    let nyc = key["key"].as_str().unwrap();
+    let near = collector.command(&["server", "add", "near"]);
+    let report = |server: &str, key: &str, tests: u32| {
+        let token = report_token(key, server, unix_seconds());
         let body = json!({
             "address": "203.0.113.5:5000", "transports": ["tcp"], "tests": tests, "max_tests": 8,
             "draining": false, "version": "0.1.0",
         });
         collector.request("PUT", &format!("/v1/servers/{server}")).bearer(&token).json(&body).send().status
     };
-    assert_eq!((report("nyc", &nyc, 4), report("near", &near, 1)), (204, 204));
-    assert_eq!((report("nyc", &near, 0), report("unknown", &nyc, 0)), (401, 401));
+    assert_eq!((report("nyc", nyc, 4), report("near", &near, 1)), (204, 204));
+    assert_eq!((report("nyc", &near, 0), report("unknown", nyc, 0)), (401, 401));
 
-    let ask = |agent: &str| collector.request("POST", "/v1/check-in").json(&check_in(agent)).send().json();
+    let tokens = ["a", "c"].map(|agent| (agent, collector.command(&["token", "--name", agent])));
+    let ask = |agent: &str| {
+        let (_, token) = tokens.iter().find(|(name, _)| *name == agent).unwrap();
+        collector.request("POST", "/v1/check-in").bearer(token).json(&check_in(agent)).send().json()
+    };
     let answer = ask("a");
     assert_eq!(answer["experiments"][0]["name"], "mesh");
     assert_eq!(answer["experiments"][0]["agents"], json!([]));
@@ -188,7 +192,9 @@ fn agents_get_their_experiments_and_servers_with_tokens() {
     // The least loaded first; a report cannot name another host.
     assert_eq!(places, ["127.0.0.1:5000", "192.0.2.9:4433"]);
     let token = servers[1]["token"].as_str().unwrap();
-    assert!(nyc.check(token, unix_seconds()).is_ok() && near.check(token, unix_seconds()).is_err());
+    let [nyc_key, near_key] = [nyc, &near].map(|text| TokenKey::from_text(text).unwrap());
+    assert!(nyc_key.check(Audience::Test, token, unix_seconds()).is_ok());
+    assert!(near_key.check(Audience::Test, token, unix_seconds()).is_err());
     assert_eq!(ask("c")["experiments"], json!([]));
     let agents = collector.command(&["agents"]);
     assert!(agents.lines().count() == 2 && agents.contains("2 waiting"), "{agents}");
@@ -203,7 +209,7 @@ fn agents_get_their_experiments_and_servers_with_tokens() {
     assert_eq!(report("near", &near, 8), 204);
     collector.command(&["server", "remove", "nyc"]);
     assert_eq!(ask("a")["servers"], json!([]));
-    assert_eq!(report("nyc", &nyc, 0), 401);
+    assert_eq!(report("nyc", nyc, 0), 401);
     let shown = || collector.get("/servers").text().contains("near");
     assert!(shown());
     let remove = || collector.request("DELETE", "/v1/admin/servers/near").bearer(&admin).send().status;

@@ -100,8 +100,10 @@ fn bad_input_has_one_message_with_its_place_and_remedy() {
     }
     assert!(wrong(&["experiment", "remove", "none"]).contains("`none`"));
     assert!(wrong(&["server", "add", "a", "--address", "a b"]).contains("names no server"));
-    assert!(wrong(&["token", "--name", "a b"]).contains("letters, digits"));
-    assert!(wrong(&["token", "--valid", "91d"]).contains("90 days"));
+    assert!(wrong(&["token", "--name", "a\nb"]).contains("no control characters"));
+    assert!(wrong(&["token", "--valid", "1h"]).contains("--name"), "an agent's token has its name");
+    assert!(wrong(&["token", "--name", "a", "--valid", "91d"]).contains("90 days"));
+    assert!(wrong(&["token", "--revoke", "x"]).contains("16 hexadecimal digits"));
     assert!(wrong(&["delete", "0190a1b2-0000-7000-8000-000000000000"]).contains("there is no result"));
     assert!(wrong(&["agents", "--raw", "s3:bucket"]).contains("s3://"));
     assert!(wrong(&["agents", "--raw", "s3://bucket?endpoint=http://127.0.0.1:1&region=x"]).contains("AWS_"));

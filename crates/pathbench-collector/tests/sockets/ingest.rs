@@ -384,7 +384,7 @@ fn a_deletion_includes_what_waits_for_the_writer() {
         log: Log::new(clock.clone(), std::io::sink()),
         metrics: Arc::new(Metrics::new(clock.as_ref())),
         clock,
-        gate: Gate { keys: Keys::new(&[7; 32]), submit: SubmitAccess::Open },
+        gate: Gate::new(Keys::new([7; 32]), SubmitAccess::Open),
         rate: RateLimit::new(0),
         memory: MemoryBudget::new(64 << 20),
         operator: None,

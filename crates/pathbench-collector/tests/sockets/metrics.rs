@@ -2,8 +2,7 @@
 
 #![allow(clippy::float_cmp, reason = "the values are counts")]
 
-use crate::support::process::{Collector, DELETION_TOKEN, line, name, submission};
-use pathbench_api::token::TokenKey;
+use crate::support::process::{Collector, DELETION_TOKEN, line, name, report_token, submission};
 use pathbench_collector::metrics::{METRICS, PREFIX};
 use pathbench_program::exposition::{BUILD, CONTENT_TYPE, Metric, MetricType};
 use serde_json::json;
@@ -210,7 +209,7 @@ fn agents_servers_and_tokens_are_counted() {
     collector.command(&["server", "add", "lost"]);
     let key = key.lines().find(|line| line.len() == 64).unwrap_or_else(|| panic!("{key}"));
     let now_s = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let token = TokenKey::from_text(key).unwrap().mint("nyc", now_s, Duration::from_secs(60)).unwrap();
+    let token = report_token(key, "nyc", now_s);
     let report = json!({ "address": "0.0.0.0:4433", "fingerprint": null, "transports": ["tcp"],
         "tests": 1, "max_tests": 4, "draining": false, "version": "0.1.0" });
     let reported = collector.request("PUT", "/v1/servers/nyc").bearer(&token).json(&report).send();

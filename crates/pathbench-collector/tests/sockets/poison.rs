@@ -2,7 +2,7 @@
 //! network in public.
 
 use crate::support::demo::{golden, packed};
-use crate::support::process::{Answer, Collector, line, random, submission};
+use crate::support::process::{Answer, Collector, line, random, report_token, submission};
 use crate::support::within;
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
@@ -151,9 +151,7 @@ fn server(collector: &Collector, admin: &str, poison: &str) {
         .json(&json!({ "address": "192.0.2.99:4433" }))
         .send();
     assert_eq!(made.status, 200, "{}", made.text());
-    let key = pathbench_api::token::TokenKey::from_text(made.json()["key"].as_str().unwrap()).unwrap();
-    let now = RealClock.unix_ms();
-    let token = key.mint("server", now / 1000, Duration::from_secs(60)).unwrap();
+    let token = report_token(made.json()["key"].as_str().unwrap(), poison, RealClock.unix_ms() / 1000);
     let report = json!({
         "address": "192.0.2.99:4433", "transports": ["tcp"], "tests": 0, "max_tests": 2, "draining": false,
         "version": poison,

@@ -5,8 +5,10 @@ pub(crate) use super::results::{NOW_MS, name};
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
+use pathbench_api::name::Name;
 use pathbench_api::submission::{SCHEMA, Submission, new_id};
 use pathbench_api::summary::{GroupSummary, Mode, Network, NetworkKind, Summary};
+use pathbench_api::token::{Audience, TokenKey};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -104,6 +106,13 @@ pub(crate) fn run(arguments: &[impl AsRef<OsStr>]) -> Output {
     let mut command = Command::new(program());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     pathbench_testkit::output(command.spawn().unwrap())
+}
+
+/// The token with which the server `name` reports itself, by the text of its key file.
+pub(crate) fn report_token(key: &str, name: &str, now_s: u64) -> String {
+    let key = TokenKey::from_text(key).unwrap();
+    let name = Name::new(name).unwrap();
+    key.mint(Audience::Server, &name, random(), now_s, Duration::from_secs(60)).unwrap()
 }
 
 /// Killed when it is dropped.

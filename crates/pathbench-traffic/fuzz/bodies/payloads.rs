@@ -5,6 +5,7 @@ use super::honest::{Course, end, in_both_directions};
 use super::input::Input;
 use super::input::changed;
 use pathbench_analysis::metrics::{self, Disturbance, Measurement};
+use pathbench_api::name::Name;
 use pathbench_record::delivery::{BIN, MAX_BINS};
 use pathbench_record::direction::Direction;
 use pathbench_record::end::EndRecord;
@@ -16,7 +17,7 @@ use pathbench_record::transport::Transport;
 use pathbench_traffic::protocol::{ControlFrame, DecodedEvent, Decoder, TestRequest};
 use pathbench_traffic::record::check_peer;
 use pathbench_traffic::server::ServerLimits;
-use pathbench_traffic::token::TokenKey;
+use pathbench_traffic::token::{Audience, TokenKey};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -185,7 +186,7 @@ fn frames(bytes: &[u8]) {
 /// No token is valid but the one that was made, for as long as it was made for.
 fn token(input: &mut Input<'_>) {
     let key = TokenKey::from_text(&"k".repeat(32)).expect("a key");
-    let made = key.mint("alice", 1000, SECOND * 60).expect("a token");
+    let made = key.mint(Audience::Test, &Name::nearest("alice"), [7; 8], 1000, SECOND * 60).expect("a token");
     let now = input.number();
     let mut text = made.clone().into_bytes();
     for _ in 0..input.below(4) {
@@ -199,6 +200,6 @@ fn token(input: &mut Input<'_>) {
     for text in [text.as_slice(), input.rest()] {
         let Ok(text) = std::str::from_utf8(text) else { continue };
         let expected = text.trim() == made && now < 1060;
-        assert_eq!(key.check(text, now).is_ok(), expected, "{text}");
+        assert_eq!(key.check(Audience::Test, text, now).is_ok(), expected, "{text}");
     }
 }

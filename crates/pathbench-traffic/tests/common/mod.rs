@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use pathbench_api::name::Name;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::time::Clock;
@@ -10,7 +11,7 @@ use pathbench_testkit::{FixedClock, MonotonicClock};
 use pathbench_traffic::client::ClientPlan;
 use pathbench_traffic::protocol::{ControlFrame, DecodedEvent, Decoder};
 use pathbench_traffic::server::{Access, Server, ServerLimits, ServerOptions};
-use pathbench_traffic::token::TokenKey;
+use pathbench_traffic::token::{Audience, TokenKey};
 use pathbench_transport::{Security, ServerIdentity, Trust, mptcp_available};
 
 use std::io::{Read, Write};
@@ -72,7 +73,9 @@ pub(crate) fn next_frame(stream: &mut TcpStream) -> Option<ControlFrame> {
 /// A QUIC server that requires a token, and a valid token.
 pub(crate) fn server_with_token() -> (Server, SocketAddr, String) {
     let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
-    let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
+    let token = key
+        .mint(Audience::Test, &Name::new("alice").unwrap(), [7; 8], 1000, Duration::from_secs(60))
+        .unwrap();
     let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
     let options = ServerOptions {
         access: Access::Token { key, clock: Arc::new(FixedClock::from_unix(1010)) },

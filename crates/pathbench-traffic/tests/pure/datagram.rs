@@ -1,12 +1,13 @@
 //! The datagram protocol: its messages, and a server's responder without a socket.
 
+use pathbench_api::name::Name;
 use pathbench_record::time::Timestamp;
 use pathbench_testkit::FixedClock;
 use pathbench_traffic::datagram::{
     DatagramKind, DatagramMessage, DatagramResponder, HEADER_BYTES, MAGIC, MAX_TEXT_BYTES,
 };
 use pathbench_traffic::server::Access;
-use pathbench_traffic::token::TokenKey;
+use pathbench_traffic::token::{Audience, TokenKey};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -123,7 +124,9 @@ fn probes_are_answered_with_the_cookie_of_the_address_only() {
 #[test]
 fn a_refusal_for_want_of_a_token_is_no_longer_than_the_hello() {
     let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
-    let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
+    let token = key
+        .mint(Audience::Test, &Name::new("alice").unwrap(), [7; 8], 1000, Duration::from_secs(60))
+        .unwrap();
     let mut responder = DatagramResponder::new(
         Access::Token { key, clock: Arc::new(FixedClock::from_unix(1010)) },
         4,
@@ -132,7 +135,7 @@ fn a_refusal_for_want_of_a_token_is_no_longer_than_the_hello() {
     let hello = message(DatagramKind::Hello, 0);
     let right = DatagramMessage { text: token, ..hello.clone() };
     assert_eq!(ask(&mut responder, timestamp(0), "192.0.2.1:1", &right).unwrap().kind, DatagramKind::Welcome);
-    let wrong = DatagramMessage { text: "pb1.x".to_owned(), ..hello.clone() };
+    let wrong = DatagramMessage { text: "pb2.x".to_owned(), ..hello.clone() };
     let refused = ask(&mut responder, timestamp(0), "192.0.2.1:1", &wrong).unwrap();
     assert_eq!((refused.kind, refused.cookie, refused.text.len()), (DatagramKind::Refused, 0, 5));
     let padded = responder.answer(timestamp(0), address("192.0.2.1:1"), &hello.encode(400), || None).unwrap();

@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::{clock, plan};
+use pathbench_api::name::Name;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
@@ -10,7 +11,7 @@ use pathbench_testkit::FixedClock;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::server::{Access, Server, ServerEvent, ServerLimits, ServerObserver, ServerOptions};
-use pathbench_traffic::token::TokenKey;
+use pathbench_traffic::token::{Audience, TokenKey};
 use pathbench_transport::{
     ConnectError, ConnectOptions, Connection, Security, ServerIdentity, Session, Trust, mptcp_available,
 };
@@ -106,10 +107,14 @@ fn a_token_is_required_on_every_transport() {
     let key = TokenKey::from_text("0123456789abcdef0123456789abcdef").unwrap();
     let access = Access::Token { key: key.clone(), clock: Arc::new(FixedClock::from_unix(NOW)) };
     let server = LimitedServer::build(ServerLimits::default(), access, None);
-    let valid = key.mint("alice", NOW - 10, Duration::from_secs(60)).unwrap();
-    let expired = key.mint("alice", NOW - 600, Duration::from_secs(60)).unwrap();
-    let foreign = TokenKey::from_text(&"f".repeat(32)).unwrap();
-    let foreign = foreign.mint("alice", NOW, Duration::from_secs(60)).unwrap();
+    let mint = |key: &TokenKey, audience, now| {
+        key.mint(audience, &Name::new("alice").unwrap(), [7; 8], now, Duration::from_secs(60)).unwrap()
+    };
+    let valid = mint(&key, Audience::Test, NOW - 10);
+    let expired = mint(&key, Audience::Test, NOW - 600);
+    let foreign = mint(&TokenKey::from_text(&"f".repeat(32)).unwrap(), Audience::Test, NOW);
+    // As the server reports itself with to its collector.
+    let of_server = mint(&key, Audience::Server, NOW);
     for transport in [Transport::Tcp, Transport::Quic] {
         let with = |token: Option<&str>| {
             let plan = server.plan(transport, upload(10_000));
@@ -122,6 +127,7 @@ fn a_token_is_required_on_every_transport() {
             (None, "requires a token"),
             (Some(expired.as_str()), "expired 9 min ago"),
             (Some(foreign.as_str()), "did not issue this token"),
+            (Some(of_server.as_str()), "for the reports of a test server"),
             (Some("let me in"), "not a token"),
             (Some(long.as_str()), "not a token"),
         ];

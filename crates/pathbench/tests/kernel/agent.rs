@@ -9,7 +9,7 @@ use crate::support::{Dice, Finished, Workplace, captured, finish, processes, wit
 use pathbench_api::check_in::ServerReport;
 use pathbench_api::consent::Consent;
 use pathbench_api::summary::Mode;
-use pathbench_api::token::TokenKey;
+use pathbench_api::token::{Audience, TokenKey};
 use pathbench_record::network::AddressFamily;
 use pathbench_record::transport::Transport;
 use serde_json::{Value, json};
@@ -340,7 +340,8 @@ fn a_server_reports_itself_with_a_token_of_its_own_key() {
     );
     assert_eq!(report.fingerprint.as_ref(), Some(&serving.fingerprint));
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    assert_eq!(key.check(first.token.as_ref().unwrap(), now), Ok("near-1"));
+    let token = key.check(Audience::Server, first.token.as_ref().unwrap(), now).unwrap();
+    assert_eq!(token.subject.as_str(), "near-1");
     assert!(get(health, "/metrics").contains("\npathbench_server_max_tests 8\n"));
     // A collector that fails does not end the server.
     host.collector.set(Manner::Garbage);
