@@ -56,10 +56,8 @@ pub(crate) fn select_interfaces(
 
 pub(crate) fn server_arguments(kind: ExperimentKind, target: &TestTarget, address: IpAddr) -> Vec<String> {
     let command: &'static str = kind.into();
-    let mut arguments = vec![command.to_owned(), target.argument(address)];
-    if let Some(fingerprint) = &target.fingerprint {
-        arguments.extend(["--fingerprint".to_owned(), fingerprint.clone()]);
-    }
+    let mut arguments = vec![command.to_owned()];
+    arguments.extend(target.arguments(address));
     for port in &target.quic_ports {
         arguments.extend(["--quic-port".to_owned(), port.to_string()]);
     }

@@ -89,13 +89,13 @@ impl TestTarget {
         })
     }
 
-    /// `SERVER` for the command line. With a fingerprint the address that was checked, so that a name cannot mean another
-    /// one meanwhile; without one the certificate must be valid for the name.
-    pub(crate) fn argument(&self, address: IpAddr) -> String {
+    /// `SERVER` for the command line, and how the server proves its identity: the address is the one that was checked,
+    /// because a name can mean another one meanwhile.
+    pub(crate) fn arguments(&self, address: IpAddr) -> [String; 3] {
+        let server = SocketAddr::new(address, self.port).to_string();
         match &self.fingerprint {
-            Some(_) => SocketAddr::new(address, self.port).to_string(),
-            None if self.host.contains(':') => format!("[{}]:{}", self.host, self.port),
-            None => format!("{}:{}", self.host, self.port),
+            Some(fingerprint) => [server, "--fingerprint".to_owned(), fingerprint.clone()],
+            None => [server, "--certificate-name".to_owned(), self.host.clone()],
         }
     }
 }
@@ -181,7 +181,7 @@ mod tests {
             TestTarget::new(&offered(&json!({ "fingerprint": fingerprint })), &limits, &KernelNetworks)
                 .unwrap();
         let address = target.address(None).unwrap();
-        assert_eq!(target.argument(address), "127.0.0.1:4433");
+        assert_eq!(target.arguments(address), ["127.0.0.1:4433", "--fingerprint", &fingerprint]);
         assert_eq!(target.address(Some(Family::Ipv6)), None);
     }
 

@@ -56,6 +56,9 @@ pub(crate) struct TestServerArguments {
     /// PEM file with the CA that signed the server's certificate
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+    /// Name in the server's certificate [default: the name in SERVER]
+    #[arg(long, value_name = "NAME", conflicts_with = "fingerprint")]
+    pub(crate) certificate_name: Option<String>,
     /// Encrypt tcp and mptcp as well (quic and mpquic are always encrypted)
     #[arg(long)]
     pub(crate) tls: bool,
@@ -91,6 +94,16 @@ impl TestServerArguments {
             mptcp_available().map_err(Failure::host_cannot)?;
         }
         Ok((plan, names))
+    }
+
+    /// Whether the server must prove its identity before anything is sent to it in clear text. Only who names neither a
+    /// certificate nor a token, and no transport that needs one, does without.
+    pub(crate) fn authenticates(&self, choice: &TransportChoice) -> bool {
+        self.fingerprint.is_some()
+            || self.ca.is_some()
+            || self.certificate_name.is_some()
+            || self.server.token.is_some()
+            || choice.transports.iter().any(|transport| transport.is_quic())
     }
 
     /// The options that a self-signed certificate requires, if the user gave none of them.

@@ -102,7 +102,7 @@ impl MeasurementSession {
         servers: Vec<ServerName>,
         description: &str,
     ) -> Result<Reached, Failure> {
-        let discovery = Discovery { client, choice, stop: &self.stop };
+        let discovery = Discovery::new(client, choice, &self.stop);
         let reached = discovery.run(servers, &|line| self.progress.line(line)).map_err(|not_reached| {
             self.document.reachability = not_reached.reachability;
             not_reached.failure

@@ -137,10 +137,9 @@ fn connect_error(error: &ConnectError) -> ClientError {
         ConnectError::Refused { .. } => unreachable(UnreachableBecause::Refused),
         ConnectError::Unreachable { .. } => unreachable(UnreachableBecause::NoRoute),
         ConnectError::TimedOut { .. } => unreachable(UnreachableBecause::Timeout),
-        // The peer answers, but is not the intended server or does not encrypt.
-        ConnectError::Untrusted { .. } | ConnectError::NotEncrypted { .. } => {
-            unreachable(UnreachableBecause::Other)
-        }
+        ConnectError::Untrusted { .. } => ClientError::Untrusted { message },
+        // The peer answers, but does not encrypt.
+        ConnectError::NotEncrypted { .. } => unreachable(UnreachableBecause::Other),
         ConnectError::Mptcp(_) | ConnectError::Congestion(_) => ClientError::Incapable { message },
         _ => ClientError::Plan { message },
     }
@@ -410,6 +409,9 @@ impl ClientOutcome {
 pub enum ClientError {
     #[error("{message}")]
     Unreachable { because: UnreachableBecause, message: String },
+    /// The peer's certificate is not that of the intended server.
+    #[error("{message}")]
+    Untrusted { message: String },
     #[error("{message}")]
     Incapable { message: String },
     #[error("the server refused the test: {message}")]

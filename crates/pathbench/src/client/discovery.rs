@@ -13,7 +13,8 @@ use pathbench_record::text::{duration, duration_ms};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientError;
 use pathbench_transport::mptcp_available;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,11 +27,12 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Interval between requests.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-#[derive(Clone, Copy)]
 pub(crate) struct Discovery<'a> {
     pub(crate) client: &'a TestClient,
     pub(crate) choice: &'a TransportChoice,
     pub(crate) stop: &'a AtomicBool,
+    /// Where a server has proved its identity.
+    proven: RefCell<BTreeSet<SocketAddr>>,
 }
 
 /// The nearest server, and how to reach it.
@@ -75,6 +77,8 @@ struct Pinged {
     outcome: Result<(Transport, Answer), Failure>,
     /// The pings without an answer.
     failed: Vec<Reachability>,
+    /// Whether its certificate was rejected.
+    is_untrusted: bool,
 }
 
 impl Pinged {
@@ -104,7 +108,15 @@ impl Pinged {
     }
 }
 
-impl Discovery<'_> {
+impl<'a> Discovery<'a> {
+    pub(crate) const fn new(
+        client: &'a TestClient,
+        choice: &'a TransportChoice,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        Self { client, choice, stop, proven: RefCell::new(BTreeSet::new()) }
+    }
+
     /// Pings all servers, and tries every transport on the nearest one; `report` gets a line per result.
     pub(crate) fn run(&self, servers: Vec<ServerName>, report: &dyn Fn(&str)) -> Result<Reached, NotReached> {
         let mut pinged = Vec::new();
@@ -135,7 +147,8 @@ impl Discovery<'_> {
         let addresses = match addresses_of(&server, self.client.arguments.server.family()) {
             Ok(addresses) => addresses,
             Err(failure) => {
-                return Pinged { server, addresses: Vec::new(), outcome: Err(failure), failed: Vec::new() };
+                let (addresses, failed) = (Vec::new(), Vec::new());
+                return Pinged { server, addresses, outcome: Err(failure), failed, is_untrusted: false };
             }
         };
         let mut first_error: Option<ClientError> = None;
@@ -143,9 +156,14 @@ impl Discovery<'_> {
         for (transport, address) in self.ping_targets(&server, &addresses) {
             let target = ServerTarget { address, host: server.host.clone(), paths: Vec::new() };
             match self.ping(transport, &target, PINGS) {
-                Ok(answer) => return Pinged { server, addresses, outcome: Ok((transport, answer)), failed },
+                Ok(answer) => {
+                    let outcome = Ok((transport, answer));
+                    return Pinged { server, addresses, outcome, failed, is_untrusted: false };
+                }
                 Err(error) => {
-                    let by_server = matches!(error, ClientError::Refused { .. });
+                    // Another address or transport of the same server answers no better.
+                    let by_server =
+                        matches!(error, ClientError::Refused { .. } | ClientError::Untrusted { .. });
                     if !by_server {
                         let (ip, port) = (address.ip(), address.port());
                         let family = AddressFamily::from_address(ip);
@@ -162,11 +180,12 @@ impl Discovery<'_> {
                 }
             }
         }
+        let is_untrusted = matches!(first_error, Some(ClientError::Untrusted { .. }));
         let outcome = Err(first_error.as_ref().map_or_else(
             || Failure { exit: Exit::Unreachable, message: "no transport to ping it over".to_owned() },
             failure_of,
         ));
-        Pinged { server, addresses, outcome, failed }
+        Pinged { server, addresses, outcome, failed, is_untrusted }
     }
 
     /// tcp on every address, then quic on every address and port, limited to the transports that the user named.
@@ -198,7 +217,7 @@ impl Discovery<'_> {
             let exits = || pinged.iter().filter_map(|one| one.outcome.as_ref().err().map(|no| no.exit));
             let exit =
                 [Exit::Refused, Exit::Unreachable].into_iter().find(|exit| exits().any(|one| one == *exit));
-            if self.client.arguments.tls {
+            if pinged.iter().any(|one| one.is_untrusted) {
                 lines.extend(self.client.arguments.hint().map(str::to_owned));
             }
             return Err(Failure { exit: exit.unwrap_or(Exit::HostCannot), message: lines.join("\n") });
@@ -287,6 +306,14 @@ impl Discovery<'_> {
         target: &ServerTarget,
         [count, warm_up]: [u32; 2],
     ) -> Result<Answer, ClientError> {
+        let is_clear = !transport.is_quic() && !self.client.arguments.tls;
+        if is_clear
+            && self.client.arguments.authenticates(self.choice)
+            && !self.proven.borrow().contains(&target.address)
+        {
+            self.client.authenticate(target, TIMEOUT)?;
+            self.proven.borrow_mut().insert(target.address);
+        }
         let ping = PingParameters {
             count,
             warm_up,

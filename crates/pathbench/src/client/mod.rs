@@ -12,12 +12,12 @@ use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::network::{AddressFamily, ServerName};
-use pathbench_record::pattern::{Amount, PatternParameters, ThroughputParameters};
+use pathbench_record::pattern::{Amount, PatternParameters, PingParameters, ThroughputParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::text::duration;
 use pathbench_record::time::{Clock, SharedClock, Timestamp, WallClock};
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, run_client};
+use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_transport::{LocalPath, QuicOptions, Security, SocketOptions, Trust};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,12 +121,28 @@ impl TestClient {
         if !transport.is_quic() && !self.arguments.tls {
             return Security::Clear;
         }
-        let name = host.to_owned();
-        Security::Tls(match (&self.arguments.fingerprint, &self.arguments.ca) {
+        Security::Tls(self.trust(host))
+    }
+
+    fn trust(&self, host: &str) -> Trust {
+        let name = self.arguments.certificate_name.as_deref().unwrap_or(host).to_owned();
+        match (&self.arguments.fingerprint, &self.arguments.ca) {
             (Some(fingerprint), _) => Trust::Fingerprint(*fingerprint),
             (None, Some(file)) => Trust::Authorities { file: file.clone(), name },
             (None, None) => Trust::Public { name },
-        })
+        }
+    }
+
+    /// Lets the server prove its identity over tcp with TLS at the address where clear text is to follow.
+    pub(crate) fn authenticate(&self, target: &ServerTarget, timeout: Duration) -> Result<(), ClientError> {
+        let ping = PingParameters { count: 1, warm_up: 0, timeout, ..PingParameters::default() };
+        let plan = ClientPlan {
+            security: Security::Tls(self.trust(&target.host)),
+            connect_timeout: timeout,
+            patience: timeout,
+            ..self.plan(Transport::Tcp, target, PatternParameters::Ping(ping))
+        };
+        run_client(&plan, &self.clock, &Unobserved).error.map_or(Ok(()), Err)
     }
 
     /// The offset between both clocks, measured by a short exchange in both directions.
