@@ -2,7 +2,7 @@
 //! collector; redirects are not followed, because a token would go with them.
 
 use super::address::CollectorAddress;
-use pathbench_api::problem::Problem;
+use pathbench_api::problem::{BatchAnswer, Problem};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_record::text::printable;
 use rustls::crypto::ring;
@@ -132,11 +132,17 @@ impl CollectorClient {
         self.send(method, path, &headers, &body, REQUEST)
     }
 
-    /// Posts NDJSON, compressed.
-    pub fn post_lines<T: DeserializeOwned>(&self, path: &str, lines: &[u8]) -> Result<T, CollectorError> {
+    /// Posts NDJSON, compressed. An answer about lines is one also if no line was accepted, which is then its status.
+    pub(crate) fn post_lines(&self, path: &str, lines: &[u8]) -> Result<BatchAnswer, CollectorError> {
         let body = compress_to_vec(lines, CompressionLevel::Fastest);
         let headers = [("Content-Type", "application/x-ndjson"), ("Content-Encoding", "zstd")];
-        let answer = self.send(Method::POST, path, &headers, &body, BATCH)?;
+        let (response, answer) = self.exchange(Method::POST, path, &headers, &body, BATCH)?;
+        if matches!(response.status().as_u16(), 409 | 410 | 413 | 422)
+            && let Ok(batch) = serde_json::from_slice::<BatchAnswer>(&answer)
+        {
+            return Ok(batch);
+        }
+        let answer = self.check_status(path, &response, answer)?;
         self.parse(path, &answer)
     }
 
@@ -152,6 +158,19 @@ impl CollectorClient {
         body: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, CollectorError> {
+        let (response, answer) = self.exchange(method, path, headers, body, time)?;
+        self.check_status(path, &response, answer)
+    }
+
+    /// The answer with its bytes, whatever its status.
+    fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+        time: Duration,
+    ) -> Result<(Response<Body>, Vec<u8>), CollectorError> {
         let url = self.address.url(path);
         let unreachable = |error: &dyn std::fmt::Display| CollectorError::Unreachable {
             url: self.address.to_string(),
@@ -175,7 +194,7 @@ impl CollectorClient {
             bytes = answer.len(),
             "answer of the collector"
         );
-        self.check_status(path, &response, answer)
+        Ok((response, answer))
     }
 
     fn check_status(

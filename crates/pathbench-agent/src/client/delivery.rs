@@ -80,7 +80,7 @@ fn send(
         body.extend_from_slice(&line.text);
         body.push(b'\n');
     }
-    match collector.post_lines::<BatchAnswer>(RESULTS, &body) {
+    match collector.post_lines(RESULTS, &body) {
         Ok(answer) => settle(outbox, collector, &batch, &answer, delivered),
         // The batch as a whole: one line of it may be the reason.
         Err(

@@ -45,4 +45,16 @@ fn a_submitted_result_is_shown_and_deleted() {
     let gone = within(PATIENCE, || (collector.get("/v1/results").json()["all"] == 0).then_some(()));
     assert!(gone.is_some());
     assert_eq!(collector.get(&format!("/results/{id}/report")).status, 404);
+    // What was deleted is rejected for good, with the reason, and waits no longer.
+    let refused = submit("public");
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(4), "{message}");
+    assert!(message.contains("deleted on request (410)"), "{message}");
+    let list = ok(&pathbench(home.path(), &["submit", "--list"]));
+    assert!(
+        list.contains("rejected: the result with this id was deleted") && !list.contains("waits"),
+        "{list}"
+    );
+    let rejected = home.path().join("pathbench/outbox/rejected");
+    assert_eq!(std::fs::read_dir(rejected).unwrap().count(), 2, "the line and its reason");
 }

@@ -16,7 +16,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -280,7 +283,7 @@ fn kills_of_the_agent_lose_and_double_no_result() {
     let mut dice = Dice(7);
     for _ in 0..kills {
         let mut agent = captured(&mut host.command(&["--once"]));
-        std::thread::sleep(Duration::from_millis(dice.below(900)));
+        thread::sleep(Duration::from_millis(dice.below(900)));
         agent.kill().unwrap();
         agent.wait().unwrap();
     }
@@ -348,6 +351,91 @@ fn a_server_reports_itself_with_a_token_of_its_own_key() {
     let before = reports().len();
     assert!(within(PATIENCE, || reports().len() > before));
     assert!(get(health, "/health").contains(r#""status":"ok""#));
+}
+
+/// Listens on a TCP and a UDP port, accepts everything and keeps what arrives.
+struct Spy {
+    received: Arc<Mutex<Vec<u8>>>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Spy {
+    fn start(address: SocketAddr, on_connection: impl Fn() + Send + 'static) -> Self {
+        let spy = Self { received: Arc::default(), connections: Arc::default() };
+        let (listener, socket) = (TcpListener::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
+        let (received, connections) = (Arc::clone(&spy.received), Arc::clone(&spy.connections));
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                connections.fetch_add(1, Ordering::SeqCst);
+                on_connection();
+                let received = Arc::clone(&received);
+                thread::spawn(move || {
+                    let mut buffer = [0; 4096];
+                    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                        received.lock().unwrap().extend_from_slice(&buffer[..count]);
+                    }
+                });
+            }
+        });
+        let received = Arc::clone(&spy.received);
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count) = socket.recv(&mut buffer) {
+                received.lock().unwrap().extend_from_slice(&buffer[..count]);
+            }
+        });
+        spy
+    }
+
+    fn holds(&self, text: &str) -> bool {
+        self.received.lock().unwrap().windows(text.len()).any(|window| window == text.as_bytes())
+    }
+}
+
+/// The agent's program resolves the name a second time no more than it sends its token to a server without a valid
+/// certificate.
+#[test]
+fn a_name_that_means_another_address_meanwhile_leads_nowhere() {
+    let host = Host::new(LIMITS);
+    host.change("\"127.0.0.0/8\"", "\"127.0.0.1\"");
+    let hosts = host.work.path().join("hosts");
+    fs::write(&hosts, "127.0.0.1 rebound.example\n").unwrap();
+    let other = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    let checked = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), other.port());
+    let forbidden = Spy::start(other, || {});
+    let rebound = hosts.clone();
+    // The agent measures how far its servers are, after it has checked their addresses.
+    let permitted = Spy::start(checked, move || fs::write(&rebound, "127.0.0.2 rebound.example\n").unwrap());
+    let address = format!("rebound.example:{}", other.port());
+    let token = "pb2.test.the-collectors-token";
+    let offered = |name: &str| json!({ "name": name, "address": address, "quic_ports": [], "token": token, "load": 0.0 });
+    let transports = ["tcp", "mptcp", "quic", "mpquic"];
+    for transports in [&transports[..1], &transports[1..2], &transports[2..]] {
+        fs::write(&hosts, "127.0.0.1 rebound.example\n").unwrap();
+        let changes = json!({ "transports": transports });
+        host.collector.offer(&json!([offered("one"), offered("two")]), &json!([experiment(&changes)]));
+        let agent = host.command(&["--once"]);
+        let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+        let mut inside = std::process::Command::new("unshare");
+        inside.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+        inside.arg(&hosts).arg(agent.get_program()).args(agent.get_args());
+        for (name, value) in agent.get_envs() {
+            match value {
+                Some(value) => inside.env(name, value),
+                None => inside.env_remove(name),
+            };
+        }
+        inside.current_dir(host.work.path());
+        let before = permitted.connections.load(Ordering::SeqCst);
+        let finished = finish(&mut inside);
+        assert!(finished.stderr.contains("\"exit\":3"), "{finished:#?}");
+        assert!(permitted.connections.load(Ordering::SeqCst) > before, "{finished:#?}");
+        assert_eq!(fs::read_to_string(&hosts).unwrap(), "127.0.0.2 rebound.example\n");
+        assert!(!permitted.holds(token), "{transports:?}");
+        assert_eq!(forbidden.connections.load(Ordering::SeqCst), 0, "{transports:?}: {finished:#?}");
+        assert!(forbidden.received.lock().unwrap().is_empty(), "{transports:?}");
+    }
+    assert!(!permitted.received.lock().unwrap().is_empty(), "the server had its chance to prove itself");
 }
 
 #[test]

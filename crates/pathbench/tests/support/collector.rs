@@ -182,9 +182,13 @@ fn flood(stream: &mut impl Write, head: &[u8]) -> Option<()> {
 }
 
 fn good(document: &Value) -> String {
+    response(200, document)
+}
+
+fn response(code: u16, document: &Value) -> String {
     let body = document.to_string();
     format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {code} Status\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
 }
@@ -221,7 +225,10 @@ fn results(manner: &Manner, body: &[u8], shared: &Mutex<State>) -> String {
             state.stored.insert(id, line.to_vec());
         }
     }
-    good(&serde_json::to_value(&answer).unwrap())
+    // As the real one: the status is that of all lines if they have one.
+    let first = answer.results.first().map_or(200, |one| one.code);
+    let code = if answer.results.iter().all(|one| one.code == first) { first } else { 200 };
+    response(code, &serde_json::to_value(&answer).unwrap())
 }
 
 fn delete(token: &str, shared: &Mutex<State>) -> String {
