@@ -84,8 +84,8 @@ pub enum ConnectError {
     Trust(#[from] TrustError),
     /// The server's certificate does not match the fingerprint or the CA.
     #[error(
-        "{remote} is not the expected server: {message}. Compare with the fingerprint that `pathbench serve` prints \
-         there; a self-signed certificate is generated anew at each start"
+        "{remote} is not the expected server: {message}. Give --fingerprint as `pathbench serve` prints it there; a \
+         self-signed certificate is generated anew at each start"
     )]
     Untrusted {
         remote: SocketAddr,

@@ -118,6 +118,49 @@ fn every_transport_is_served_on_ipv4_and_ipv6() {
     assert!(finished.stderr.contains("127.0.0.1:"), "{}", finished.stderr);
 }
 
+/// Nothing is measured against a server that is not the expected one, and nothing is sent to it in clear text.
+#[test]
+fn a_server_without_the_right_certificate_is_not_tested() {
+    let work = Workplace::new();
+    let server = Serving::start(&work, &["--open", "--listen", "127.0.0.1"]);
+    let place = format!("127.0.0.1:{}", server.port());
+    let other = "ab".repeat(32);
+    let one_name = ["--certificate-name", "elsewhere.example"];
+    let cases: [&[&str]; 6] = [
+        &[],
+        &["--fingerprint", &other],
+        &["--fingerprint", &other, "--transports", "tcp"],
+        &["--token", "some-token", "--transports", "tcp"],
+        &[&one_name[..], &["--transports", "tcp"]].concat(),
+        &["--transports", "quic"],
+    ];
+    for options in cases {
+        let test = ["test", &place, "--quiet", "--out", "none", "--patterns", "ping", "--repeat", "1"];
+        let refused = work.run(&[&test[..], options].concat()).expect(3);
+        let stderr = refused.stderr.trim().to_owned();
+        refused.reports(&["not the expected server", "--fingerprint"]);
+        assert_eq!(stderr.matches("not the expected server").count(), 1, "{stderr}");
+        assert!(!work.path().join("none").exists(), "{options:?}");
+    }
+    // Who asks for clear text without a secret gets it.
+    let clear = ["test", &place, "--quiet", "--out", "clear", "--no-report", "--patterns", "ping"];
+    work.run(&[&clear[..], &["--transports", "tcp", "--repeat", "1"]].concat()).expect(0);
+    // As an agent calls it: the checked address, and the name that the certificate must have.
+    let made = ["serve", "certificate", "--cert", "c.pem", "--key", "k.pem", "elsewhere.example"];
+    work.run(&made).expect(0);
+    let named =
+        Serving::start(&work, &["--open", "--listen", "127.0.0.1", "--cert", "c.pem", "--key", "k.pem"]);
+    let place = format!("127.0.0.1:{}", named.port());
+    let test = ["test", &place, "--ca", "c.pem", "--quiet", "--json", "--no-report"];
+    let all = ["--patterns", "ping", "--repeat", "1", "--transports", "tcp,quic"];
+    let measured = work.run(&[&test[..], &one_name, &all].concat()).expect(0);
+    assert_eq!(document(&measured)["runs"].as_array().unwrap().len(), 2);
+    work.run(&[&test[..], &all].concat()).expect(3).reports(&["not the expected server"]);
+    let finished = server.stop().expect(0);
+    // Those of the one command that was not refused: two pings, a comparison of the clocks, and the measurement.
+    assert_eq!(finished.stderr.matches(r#""event":"started""#).count(), 4, "{}", finished.stderr);
+}
+
 fn free_udp_port() -> u16 {
     std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
