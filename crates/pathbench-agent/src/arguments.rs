@@ -64,7 +64,8 @@ pub(crate) fn server_arguments(kind: ExperimentKind, target: &TestTarget, addres
     arguments
 }
 
-pub(crate) fn test_arguments(
+/// The command line of one test of an experiment: fixed words, and values that were parsed.
+pub fn test_arguments(
     experiment: &Experiment,
     target: &TestTarget,
     address: IpAddr,

@@ -1,11 +1,12 @@
 //! The thread that talks to the collector: check-in, what waits in the outbox, and live reports. A measurement waits
 //! only for a batch that is being sent.
 
+use crate::answer::accept;
 use crate::client::{Backoff, CollectorClient, CollectorError, Outbox, Settings, deliver, renewal};
 use crate::networks::NetworkRules;
 use crate::state::AgentContext;
 use crate::target::resolve;
-use pathbench_api::check_in::{CheckIn, CheckInAnswer, MOST_SERVERS};
+use pathbench_api::check_in::{CheckIn, CheckInAnswer};
 use pathbench_api::name::Name;
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
@@ -21,9 +22,6 @@ const HTTPS: u16 = 443;
 const LIVE_INTERVAL: Duration = Duration::from_secs(3);
 /// Interval between two looks at a network over which results must not go.
 const FORBIDDEN: Duration = Duration::from_secs(300);
-/// Bounds of the time between two check-ins, which the collector names.
-const SHORTEST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The reason for the end of a delivery.
 pub(crate) enum Flushed {
@@ -109,13 +107,10 @@ impl Courier {
             oldest_s,
         };
         let mut answer: CheckInAnswer = self.collector.post("/v1/check-in", &request)?;
-        answer.servers.truncate(MOST_SERVERS);
-        let fits = |name: &Name| *name == settings.name;
-        answer.experiments.retain(|one| one.agents.is_empty() || one.agents.iter().any(fits));
+        let next = accept(&mut answer, &settings.name);
         if let Some(token) = answer.token.take() {
             self.renew_token(&token);
         }
-        let next = Duration::from_secs(answer.next_s.into()).clamp(SHORTEST, LONGEST);
         self.shared.log(
             "check-in",
             json!({ "servers": answer.servers.len(), "experiments": answer.experiments.len(), "next_s": next.as_secs() }),

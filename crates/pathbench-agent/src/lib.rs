@@ -2,7 +2,8 @@
 //! measurements from a local page; and the client of a collector, which submits results with the owner's consent.
 //! It never measures itself (the program does, as a child process), and reads time only from the clock of its host.
 
-mod arguments;
+pub mod answer;
+pub mod arguments;
 mod budget;
 pub mod client;
 mod courier;
@@ -10,7 +11,7 @@ pub mod durable;
 mod execution;
 mod history;
 pub mod host;
-mod limits;
+pub mod limits;
 mod measurement;
 pub mod networks;
 mod page;
@@ -20,4 +21,4 @@ pub mod service;
 mod state;
 mod status;
 pub mod submit;
-mod target;
+pub mod target;

@@ -24,7 +24,7 @@ const MOST_ADDRESSES: usize = 16;
 
 /// A server that may be tested.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TestTarget {
+pub struct TestTarget {
     pub(crate) name: Name,
     host: String,
     port: u16,
@@ -48,9 +48,20 @@ impl TestTarget {
 
     /// As [`Self::new`] for a server that the owner of this host names.
     pub(crate) fn without_limits(offered: &OfferedServer) -> Result<Self, String> {
+        Self::parse(offered, resolve)
+    }
+
+    /// Parses an offered server; `resolve` gets its host and port and returns the addresses.
+    pub fn parse(
+        offered: &OfferedServer,
+        resolve: impl Fn(&str, u16) -> Result<Vec<IpAddr>, String>,
+    ) -> Result<Self, String> {
         let ServerName { host, port, .. } = ServerName::parse(&offered.address, PORT)?;
-        // An option on the command line of the test.
-        if host.starts_with('-') || host.len() > 253 {
+        // It is on the command line of the test, and in messages.
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        let is_name =
+            (1..=253).contains(&host.len()) && !host.starts_with('-') && host.bytes().all(is_letter);
+        if !is_name && host.parse::<IpAddr>().is_err() {
             return Err("its address is not a valid host name".to_owned());
         }
         if offered.quic_ports.len() > MOST_QUIC_PORTS || offered.quic_ports.contains(&0) {
@@ -164,6 +175,8 @@ mod tests {
             json!({ "address": "169.254.169.254:80" }),
             json!({ "address": "[::1]:22" }),
             json!({ "address": "192.168.1.1/admin" }),
+            json!({ "address": "a\u{4}b" }),
+            json!({ "address": "b\u{fc}ro.example" }),
             json!({ "address": "198.51.100.7", "quic_ports": [1, 2, 3, 4, 5, 6, 7, 8, 9] }),
             json!({ "address": "198.51.100.7", "token": "a\nb" }),
             json!({ "address": "198.51.100.7", "token": "a".repeat(513) }),

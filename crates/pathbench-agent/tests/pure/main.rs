@@ -3,3 +3,4 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod address;
+mod fuzz_bodies;
