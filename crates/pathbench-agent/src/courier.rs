@@ -131,7 +131,7 @@ impl Courier {
         match renewal::keep(&self.shared.host.state_directory, &self.collector.address, &old, new) {
             Ok(true) => self.collector.replace_token(new.to_owned()),
             Ok(false) => {
-                self.shared.log("token", json!({ "error": "the collector's new token is no renewal" }))
+                self.shared.log("token", json!({ "error": "the collector's new token is no renewal" }));
             }
             Err(error) => self.shared.log("token", json!({ "error": format!("cannot keep it: {error}") })),
         }

@@ -1,6 +1,6 @@
 //! Every credential against every route of a running collector; renewal, revocation, and the end of keys.
 
-use crate::support::process::{Answer, Collector, line, random, report_token, submission};
+use crate::support::process::{Answer, Collector, Request, line, random, report_token, submission};
 use crate::support::within;
 use pathbench_api::Uuid;
 use pathbench_api::name::Name;
@@ -32,7 +32,7 @@ fn keys(collector: &Collector) -> Keys {
 fn check_in(collector: &Collector, agent: Uuid, named: &str, token: Option<&str>) -> Answer {
     let body = json!({ "agent": agent, "name": named, "version": "0.1.0", "consent": "public" });
     let request = collector.request("POST", "/v1/check-in").json(&body);
-    token.into_iter().fold(request, |request, token| request.bearer(token)).send()
+    token.into_iter().fold(request, Request::bearer).send()
 }
 
 fn server_report() -> Value {
@@ -70,7 +70,7 @@ fn request(collector: &Collector, endpoint: &ApiEndpoint, token: Option<&str>) -
         "make_token" => request.json(&json!({ "name": "x", "valid_s": 60 })),
         _ => request,
     };
-    token.into_iter().fold(request, |request, token| request.bearer(token)).send().status
+    token.into_iter().fold(request, Request::bearer).send().status
 }
 
 /// Name and text of every kind of credential, and of those that are none.
@@ -167,7 +167,7 @@ fn every_credential_opens_the_routes_of_its_audience_and_no_other() {
         {
             for (credential, token) in &credentials {
                 let request = collector.request("GET", path);
-                let status = token.iter().fold(request, |request, token| request.bearer(token)).send().status;
+                let status = token.as_deref().into_iter().fold(request, Request::bearer).send().status;
                 if (*credential == "operator") != (status == 200) {
                     wrong.push(format!("GET {path} with {credential}: {status}"));
                 }
@@ -202,7 +202,7 @@ fn an_anonymous_agent_gets_nothing_that_is_meant_for_another() {
     let live = |named: &str, token: Option<&str>| {
         let body = json!({ "agent": named, "runs_done": 0, "runs_planned": 1, "paths": [] });
         let request = collector.request("PUT", &format!("/v1/live/{AGENT}")).json(&body);
-        token.into_iter().fold(request, |request, token| request.bearer(token)).send().status
+        token.into_iter().fold(request, Request::bearer).send().status
     };
     assert_eq!((live("a", Some(&token)), live("a", None), live("a", Some(&other))), (204, 401, 401));
     assert_eq!((live("b", Some(&other)), live("b", None)), (404, 404));
