@@ -1,0 +1,171 @@
+//! Directories in which files are written, and files that grow.
+
+use super::reading::{check_regular, error_of, unusable};
+use super::replacement::Replacement;
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, fsync, mkdirat, openat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory, open: its files are opened relative to its descriptor, so that no other directory can take its place.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    descriptor: Arc<OwnedFd>,
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Opens the directory that the user names, also by a symbolic link.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let named = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = openat(CWD, named, flags, Mode::empty())?;
+        Ok(Self { descriptor: Arc::new(descriptor), path: path.to_owned() })
+    }
+
+    /// Opens the directory that the user names, and creates it with its parents if necessary.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Self::create_with_mode(path, 0o777)
+    }
+
+    /// [`Self::create`]; new directories have the permissions `mode`, less the umask.
+    pub fn create_with_mode(path: &Path, mode: u32) -> io::Result<Self> {
+        if !path.as_os_str().is_empty() {
+            DirBuilder::new().recursive(true).mode(mode).create(path)?;
+        }
+        Self::open(path)
+    }
+
+    /// Opens the directory `name` in this one, and creates it if necessary. A symbolic link in its place is an error.
+    pub fn subdirectory(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+        let name = plain_name(name.as_ref())?;
+        match mkdirat(&*self.descriptor, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let descriptor = match openat(&*self.descriptor, name, flags, Mode::empty()) {
+            Ok(descriptor) => descriptor,
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                let problem = "it is a symbolic link or a file, not a directory";
+                return Err(io::Error::new(ErrorKind::NotADirectory, problem));
+            }
+            Err(errno) => return Err(errno.into()),
+        };
+        Ok(Self { descriptor: Arc::new(descriptor), path: self.path.join(name) })
+    }
+
+    /// The path by which the directory was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins the file that replaces the file `name` of this directory.
+    pub fn replace(&self, name: impl AsRef<OsStr>) -> io::Result<Replacement> {
+        Replacement::begin(self.clone(), plain_name(name.as_ref())?, None)
+    }
+
+    /// Replaces the file `name` by one with this content.
+    pub fn write(&self, name: impl AsRef<OsStr>, content: &[u8]) -> io::Result<()> {
+        let replacement = self.replace(name)?;
+        io::Write::write_all(&mut replacement.file(), content)?;
+        replacement.commit()
+    }
+
+    /// Creates the file `name`, which must not exist, for writing at its end.
+    pub fn create_new(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+        self.open_file(plain_name(name.as_ref())?, flags, mode)
+    }
+
+    /// Creates the file `name` for writing at its end; an earlier file of this name is removed.
+    pub fn create_anew(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
+        let name = plain_name(name.as_ref())?;
+        match unlinkat(&*self.descriptor, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => self.create_new(name, mode),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Opens the regular file `name` for writing at its end. With a mode it is created if necessary.
+    fn append(&self, name: &OsStr, mode: Option<u32>) -> io::Result<File> {
+        let create = if mode.is_some() { OFlags::CREATE } else { OFlags::empty() };
+        self.open_file(name, OFlags::WRONLY | OFlags::APPEND | create, mode.unwrap_or_default())
+    }
+
+    /// Makes the entries of the directory durable.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(fsync(&*self.descriptor)?)
+    }
+
+    pub(super) fn descriptor(&self) -> &OwnedFd {
+        &self.descriptor
+    }
+
+    pub(super) fn open_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        // A device or a FIFO is not even opened.
+        if !flags.contains(OFlags::EXCL)
+            && let Ok(found) = statat(&*self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)
+        {
+            check_regular(&found)?;
+        }
+        let opened = openat(&*self.descriptor, name, flags | OFlags::NONBLOCK, Mode::from_raw_mode(mode));
+        let file = opened.map_err(|errno| error_of(errno, flags))?;
+        let found = fstat(&file)?;
+        check_regular(&found)?;
+        // Another name of the file may be that of a file elsewhere.
+        if found.st_nlink > 1 {
+            return Err(unusable("a file with several hard links"));
+        }
+        fcntl_setfl(&file, fcntl_getfl(&file)? & !OFlags::NONBLOCK)?;
+        Ok(file.into())
+    }
+}
+
+/// Creates the file `path`, which must not exist, with the permissions `mode`, less the umask, for writing at its end.
+pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+    let (directory, name) = parent_and_name(path)?;
+    directory.create_new(name, mode)
+}
+
+/// Creates the file `path` for writing at its end; an earlier file of this name is removed.
+pub fn create_anew(path: &Path, mode: u32) -> io::Result<File> {
+    let (directory, name) = parent_and_name(path)?;
+    directory.create_anew(name, mode)
+}
+
+/// Opens the file `path` for writing at its end, and creates it if necessary. Anything but a regular file with one
+/// hard link is an error.
+pub fn append(path: &Path, mode: u32) -> io::Result<File> {
+    let (directory, name) = parent_and_name(path)?;
+    directory.append(&name, Some(mode))
+}
+
+/// Opens the existing file `path` for writing at its end. Anything but a regular file with one hard link is an error.
+pub fn append_existing(path: &Path) -> io::Result<File> {
+    let (directory, name) = parent_and_name(path)?;
+    directory.append(&name, None)
+}
+
+/// The directory of a path, open, and the name of the file in it.
+pub(super) fn parent_and_name(path: &Path) -> io::Result<(Directory, OsString)> {
+    let name = path.file_name().ok_or_else(|| unusable("a directory"))?;
+    let directory = Directory::open(path.parent().unwrap_or(Path::new("")))?;
+    Ok((directory, name.to_owned()))
+}
+
+/// A name is an entry of the directory, and no path out of it.
+fn plain_name(name: &OsStr) -> io::Result<&OsStr> {
+    if Path::new(name).file_name() == Some(name) {
+        return Ok(name);
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, format!("{} is no name of a file", name.display())))
+}
