@@ -6,9 +6,8 @@ use crate::keys::Keys;
 use data_encoding::HEXLOWER;
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
-use std::fs::{self, OpenOptions};
+use pathbench_record::file::{self, Replacement};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub(super) const FILE: &str = "secret.key";
@@ -32,7 +31,8 @@ pub(super) fn path(storage: &StorageArgs, opening: Opening) -> Result<PathBuf, F
 }
 
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))
+    file::read_text_named(path, file::SMALL_FILE_BYTES)
+        .map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))
 }
 
 fn parse(text: &str) -> Option<Keys> {
@@ -43,16 +43,12 @@ fn parse(text: &str) -> Option<Keys> {
 /// Another collector may make it at the same time: the first one stays.
 fn make(path: &Path) -> io::Result<()> {
     let secret: [u8; 32] = random::bytes();
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}", std::process::id()));
-    let temporary = PathBuf::from(temporary);
-    create(&temporary, &(HEXLOWER.encode(&secret) + "\n"))?;
-    let linked = match fs::hard_link(&temporary, path) {
+    let made = Replacement::with_mode(path, 0o600)?;
+    writeln!(made.file(), "{}", HEXLOWER.encode(&secret))?;
+    match made.commit_new() {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
-    };
-    fs::remove_file(&temporary)?;
-    linked
+    }
 }
 
 /// Writes a new file that only its owner reads.
@@ -61,6 +57,6 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn create(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = file::create_new(path, 0o600)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all())
 }

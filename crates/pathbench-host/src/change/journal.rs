@@ -7,6 +7,7 @@
 use super::operation::Operation;
 use crate::namespace::current_cookie;
 use crate::netlink::FibEntry;
+use pathbench_record::file;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,7 @@ impl NamespaceIdentity {
     /// The identity of the calling thread's namespace.
     /// Errors: the name of the file in `/proc` that cannot be read.
     pub fn of_this_thread() -> Result<Self, (&'static str, io::Error)> {
-        let boot_id = std::fs::read_to_string(BOOT_ID).map_err(|source| (BOOT_ID, source))?;
+        let boot_id = file::read_text(BOOT_ID, file::SMALL_FILE_BYTES).map_err(|source| (BOOT_ID, source))?;
         let inode = std::fs::metadata(OWN_NAMESPACE).map_err(|source| (OWN_NAMESPACE, source))?.ino();
         Ok(Self { boot_id: boot_id.trim().to_owned(), inode, cookie: current_cookie().ok() })
     }

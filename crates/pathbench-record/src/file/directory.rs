@@ -25,7 +25,7 @@ impl Directory {
     /// Opens the directory that the user names, also by a symbolic link.
     pub fn open(path: &Path) -> io::Result<Self> {
         let named = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = openat(CWD, named, flags, Mode::empty())?;
         Ok(Self { descriptor: Arc::new(descriptor), path: path.to_owned() })
     }
@@ -50,7 +50,7 @@ impl Directory {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = match openat(&*self.descriptor, name, flags, Mode::empty()) {
             Ok(descriptor) => descriptor,
             Err(Errno::NOTDIR | Errno::LOOP) => {
@@ -102,7 +102,8 @@ impl Directory {
 
     /// Makes the entries of the directory durable.
     pub fn sync(&self) -> io::Result<()> {
-        Ok(fsync(&*self.descriptor)?)
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(fsync(openat(&*self.descriptor, ".", flags, Mode::empty())?)?)
     }
 
     pub(super) fn descriptor(&self) -> &OwnedFd {
@@ -150,9 +151,15 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
 }
 
 /// Opens the existing file `path` for writing at its end. Anything but a regular file with one hard link is an error.
-pub fn append_existing(path: &Path) -> io::Result<File> {
-    let (directory, name) = parent_and_name(path)?;
+pub fn append_existing(path: impl AsRef<Path>) -> io::Result<File> {
+    let (directory, name) = parent_and_name(path.as_ref())?;
     directory.append(&name, None)
+}
+
+/// Opens the existing file `path` for reading and writing. Anything but a regular file with one hard link is an error.
+pub fn open_for_update(path: &Path) -> io::Result<File> {
+    let (directory, name) = parent_and_name(path)?;
+    directory.open_file(&name, OFlags::RDWR, 0)
 }
 
 /// The directory of a path, open, and the name of the file in it.

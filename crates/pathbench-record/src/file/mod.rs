@@ -9,11 +9,11 @@ mod directory;
 mod reading;
 mod replacement;
 
-pub use directory::{Directory, append, append_existing, create_anew, create_new};
+pub use directory::{Directory, append, append_existing, create_anew, create_new, open_for_update};
 pub use reading::{
     check_length, open, open_named, open_stream, read, read_named, read_text, read_text_named,
 };
-pub use replacement::{Replacement, TEMPORARY, replace, write_named};
+pub use replacement::{Replacement, TEMPORARY, append_named, replace, write_named};
 
 /// Bound of a file of the kernel in `/proc` or `/sys`, and of a file of settings.
 pub const SMALL_FILE_BYTES: u64 = 16 << 20;

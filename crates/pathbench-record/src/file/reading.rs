@@ -12,7 +12,8 @@ use std::path::Path;
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Opens a regular file for reading. Anything else in its place, as a symbolic link, is an error.
-pub fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    let path = path.as_ref();
     let flags = FLAGS | OFlags::NOFOLLOW;
     // Before the file is opened, because the opening of a device can have effects.
     check_regular(&statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?)?;
@@ -23,7 +24,8 @@ pub fn open(path: &Path) -> io::Result<File> {
 
 /// Opens the file that the user names, also by a symbolic link: a regular file, `/dev/null`, or a pipe, as of
 /// `<(command)`. A FIFO without a writer is empty.
-pub fn open_named(path: &Path) -> io::Result<File> {
+pub fn open_named(path: impl AsRef<Path>) -> io::Result<File> {
+    let path = path.as_ref();
     check_readable(&statat(CWD, path, AtFlags::empty())?)?;
     let file = openat(CWD, path, FLAGS, Mode::empty())?;
     check_readable(&fstat(&file)?)?;
@@ -32,28 +34,29 @@ pub fn open_named(path: &Path) -> io::Result<File> {
 }
 
 /// Opens the stream that the user names. The writer of a FIFO may come later.
-pub fn open_stream(path: &Path) -> io::Result<File> {
+pub fn open_stream(path: impl AsRef<Path>) -> io::Result<File> {
+    let path = path.as_ref();
     check_readable(&statat(CWD, path, AtFlags::empty())?)?;
     Ok(openat(CWD, path, FLAGS & !OFlags::NONBLOCK, Mode::empty())?.into())
 }
 
 /// The content of a regular file of at most `most` bytes. A symbolic link in place of the file is an error.
-pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub fn read(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     read_open(open(path)?, most)
 }
 
 /// The content of the file that the user names ([`open_named`]), of at most `most` bytes.
-pub fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub fn read_named(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     read_open(open_named(path)?, most)
 }
 
 /// The content of a text file of at most `most` bytes. A symbolic link in place of the file is an error.
-pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+pub fn read_text(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
     text(read(path, most)?)
 }
 
 /// The content of the text file that the user names ([`open_named`]), of at most `most` bytes.
-pub fn read_text_named(path: &Path, most: u64) -> io::Result<String> {
+pub fn read_text_named(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
     text(read_named(path, most)?)
 }
 

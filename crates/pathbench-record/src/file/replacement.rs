@@ -1,10 +1,10 @@
 //! Files that are replaced as a whole.
 
-use super::directory::{Directory, parent_and_name};
+use super::directory::{Directory, append, parent_and_name};
 use super::reading::{name as name_of_type, unusable};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, linkat, openat,
-    renameat, renameat_with, statat, unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fcntl_getfl,
+    fcntl_setfl, linkat, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -147,19 +147,34 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     replacement.commit()
 }
 
-/// Writes the file that the user names. A device or a FIFO, as `/dev/stdout`, gets the content; any other file is
+/// Writes the file that the user names. A device or a pipe, as `/dev/stdout`, gets the content; any other file is
 /// replaced.
 pub fn write_named(path: &Path, content: &[u8]) -> io::Result<()> {
-    let kind = statat(CWD, path, AtFlags::empty()).map(|found| FileType::from_raw_mode(found.st_mode));
-    match kind {
-        Ok(FileType::CharacterDevice | FileType::Fifo) => {
-            // O_NONBLOCK: a FIFO without a reader is an error.
-            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-            let mut file = File::from(openat(CWD, path, flags, Mode::empty())?);
-            let flags = rustix::fs::fcntl_getfl(&file)?;
-            rustix::fs::fcntl_setfl(&file, flags & !OFlags::NONBLOCK)?;
-            file.write_all(content)
-        }
-        _ => replace(path, content),
+    match open_device(path)? {
+        Some(mut device) => device.write_all(content),
+        None => replace(path, content),
     }
+}
+
+/// Opens the file that the user names for writing at its end, and creates it if necessary. It is a device or a pipe, as
+/// `/dev/stderr`, or a regular file.
+pub fn append_named(path: impl AsRef<Path>, mode: u32) -> io::Result<File> {
+    let path = path.as_ref();
+    match open_device(path)? {
+        Some(device) => Ok(device),
+        None => append(path, mode),
+    }
+}
+
+/// The device or the pipe of this name; `None` if there is none.
+fn open_device(path: &Path) -> io::Result<Option<File>> {
+    let found = statat(CWD, path, AtFlags::empty()).map(|found| FileType::from_raw_mode(found.st_mode));
+    if !matches!(found, Ok(FileType::CharacterDevice | FileType::Fifo)) {
+        return Ok(None);
+    }
+    // O_NONBLOCK: a FIFO without a reader is an error.
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let device = openat(CWD, path, flags, Mode::empty())?;
+    fcntl_setfl(&device, fcntl_getfl(&device)? & !OFlags::NONBLOCK)?;
+    Ok(Some(device.into()))
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::ReportArgs;
 use super::export::export_directory;
-use crate::result::{check_not_other_result, failure_from_write, report_line, style};
+use crate::result::{check_not_other_result, failure_from_write, present_written, report_line, style};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::directory::{TRACE_FILE, read_sequences, read_trace};
@@ -30,20 +30,23 @@ pub(super) fn report(args: &ReportArgs) -> Result<Option<Exit>, Failure> {
         return export(&document, &args.export, &directory).map(Some);
     }
     let target = args.out.as_deref().or((!args.json).then_some(own));
+    let mut written = Ok(());
     if let Some(target) = target {
         let (lines, warning) = read_sequences(own).map_err(Failure::bad_input)?;
         if let Some(warning) = warning {
             output::note(format_args!("pathbench: warning: {warning}"));
         }
-        trace::write(&document, &lines, target, args.figure_format()).map_err(failure_from_write)?;
+        written = trace::write(&document, &lines, target, args.figure_format()).map(drop);
     }
-    if args.json {
-        output::print_json(&document)?;
-    } else {
+    let report = target.filter(|_| written.is_ok()).map(report_line);
+    present_written(written.map_err(failure_from_write), || {
+        if args.json {
+            return output::print_json(&document);
+        }
         let mut text = terminal::trace(&document, style());
-        text.extend(target.map(report_line));
-        output::print(&text)?;
-    }
+        text.extend(report);
+        output::print(&text)
+    })?;
     Ok(Some(Exit::Done))
 }
 
