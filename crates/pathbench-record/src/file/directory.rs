@@ -6,6 +6,7 @@ use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, fsync, mkdirat, openat, statat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -13,6 +14,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+const OTHERS_MAY_WRITE: u32 = 0o022;
 
 /// A directory, open: its files are opened relative to its descriptor, so that no other directory can take its place.
 #[derive(Debug, Clone)]
@@ -160,6 +163,27 @@ pub fn append_existing(path: impl AsRef<Path>) -> io::Result<File> {
 pub fn open_for_update(path: &Path) -> io::Result<File> {
     let (directory, name) = parent_and_name(path)?;
     directory.open_file(&name, OFlags::RDWR, 0)
+}
+
+/// Opens the file `path`, which belongs to this user or to root, and to which no other user can write, for reading and
+/// for writing at its end. With permissions it is created if necessary.
+pub fn open_own(path: &Path, create: Option<u32>) -> io::Result<File> {
+    let (directory, name) = parent_and_name(path)?;
+    let created = if create.is_some() { OFlags::CREATE } else { OFlags::empty() };
+    let file =
+        directory.open_file(&name, OFlags::RDWR | OFlags::APPEND | created, create.unwrap_or_default())?;
+    let (found, user) = (fstat(&file)?, geteuid().as_raw());
+    let refused = |problem: String| Err(io::Error::new(ErrorKind::InvalidInput, problem));
+    if found.st_uid != user && found.st_uid != 0 {
+        return refused(format!("it belongs to user {}, and not to user {user} or root", found.st_uid));
+    }
+    if found.st_mode & OTHERS_MAY_WRITE != 0 {
+        return refused(format!(
+            "its permissions are {:o}: other users can write to it",
+            found.st_mode & 0o777
+        ));
+    }
+    Ok(file)
 }
 
 /// The directory of a path, open, and the name of the file in it.

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
-/// O_NONBLOCK: open(2) of a FIFO does not wait for a writer. It has no effect on a regular file.
+/// With `O_NONBLOCK` open(2) of a FIFO does not wait for a writer. It has no effect on a regular file.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Opens a regular file for reading. Anything else in its place, as a symbolic link, is an error.
@@ -84,7 +84,7 @@ fn too_large(most: u64) -> io::Error {
     )
 }
 
-/// The error of an open(2) with O_NOFOLLOW.
+/// The error of an open(2) with `O_NOFOLLOW`.
 pub(super) fn error_of(errno: Errno, flags: OFlags) -> io::Error {
     if errno == Errno::LOOP && flags.contains(OFlags::NOFOLLOW) {
         unusable("a symbolic link")

@@ -1,6 +1,7 @@
 //! Tests of the places where Pathbench differs for root. `./test` runs all other rings as an ordinary user.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod labs;
 mod places;

@@ -267,6 +267,6 @@ fn refusal(answer: LabAnswer) -> Failure {
 fn is_own_user_namespace(user: &OwnedFd) -> Result<bool, Failure> {
     let inode = |file: File| file.metadata().map(|metadata| metadata.ino());
     let theirs = user.try_clone().map(File::from).and_then(inode).map_err(Failure::failed)?;
-    let ours = File::open("/proc/self/ns/user").and_then(inode).map_err(Failure::failed)?;
+    let ours = file::open_named("/proc/self/ns/user").and_then(inode).map_err(Failure::failed)?;
     Ok(theirs == ours)
 }
