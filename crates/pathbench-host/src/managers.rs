@@ -94,7 +94,7 @@ fn is_running(root: &Path, name: &str) -> bool {
     let processes = fs::read_dir(root.join("proc")).into_iter().flatten().flatten();
     processes.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)).any(
         |entry| {
-            file::read_text(&entry.path().join("comm"), file::SMALL_FILE_BYTES)
+            file::read_text(entry.path().join("comm"), file::SMALL_FILE_BYTES)
                 .is_ok_and(|comm| comm.trim() == name)
         },
     )

@@ -5,6 +5,7 @@
 
 #[path = "../support/document.rs"]
 mod document;
+mod files;
 mod growing;
 mod index;
 #[path = "../support/lines.rs"]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 #![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
+mod hostile_results;
 mod labs;
 mod places;
 mod release;
@@ -12,5 +13,10 @@ mod support;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pathbench_testkit::run_with_programs([labs::trials(), places::trials(), release::trials()])
+    pathbench_testkit::run_with_programs([
+        hostile_results::trials(),
+        labs::trials(),
+        places::trials(),
+        release::trials(),
+    ])
 }
