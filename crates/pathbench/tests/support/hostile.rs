@@ -140,7 +140,7 @@ fn text(path: &Path) -> &str {
 /// the other files stay.
 pub(crate) fn links_in_place_of_written_files_are_replaced() {
     let place = Place::new();
-    let (first, second) = (place.result("first"), place.result("second"));
+    let (first, second) = (place.result("result-1"), place.result("result-2"));
     let export: Vec<&str> = FORMATS.iter().flat_map(|format| ["--export", format]).collect();
     place.run(&["report", text(&first)]).expect(0);
     place.run(&[&["report", text(&first)], &export[..]].concat()).expect(0);
