@@ -179,7 +179,7 @@ impl Journal {
     pub fn note(&mut self, line: JournalLine) -> Result<(), JournalError> {
         self.append(&line)?;
         // Cannot fail: this process writes only valid step numbers.
-        take(&mut self.entries, line).map_err(|detail| corrupt(&self.path, 0, detail))
+        take(&mut self.entries, line).map_err(|detail| corrupt(&self.path, 0, &detail))
     }
 
     pub fn remove(self) -> Result<(), JournalError> {
@@ -263,13 +263,13 @@ impl ParsedJournal {
         match lines.next().filter(|(_, line)| !line.is_empty()) {
             Some((_, line)) => check_heading(path, line, here)?,
             None if length == 0 && is_beginning_of_heading(torn) => {}
-            None => return Err(corrupt(path, 1, "it is no journal".to_owned())),
+            None => return Err(corrupt(path, 1, "it is no journal")),
         }
         let mut entries = Vec::new();
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
             parse_line(line)
                 .and_then(|line| take(&mut entries, line))
-                .map_err(|detail| corrupt(path, number + 1, detail))?;
+                .map_err(|detail| corrupt(path, number + 1, &detail))?;
         }
         Ok(Self { entries, length })
     }
@@ -319,10 +319,10 @@ fn take(entries: &mut Vec<JournalEntry>, line: JournalLine) -> Result<(), String
 }
 
 fn check_heading(path: &Path, line: &[u8], here: &NamespaceIdentity) -> Result<(), JournalError> {
-    let corrupt = |detail| corrupt(path, 1, detail);
+    let corrupt = |detail: &str| corrupt(path, 1, detail);
     match parse_line(line) {
         Ok(JournalLine::Journal { format, .. }) if format != FORMAT => {
-            Err(corrupt(format!("its format is {format}, this version reads {FORMAT}")))
+            Err(corrupt(&format!("its format is {format}, this version reads {FORMAT}")))
         }
         Ok(JournalLine::Journal { identity, .. }) if identity == *here => Ok(()),
         Ok(JournalLine::Journal { identity, .. }) => Err(JournalError::Elsewhere {
@@ -330,8 +330,8 @@ fn check_heading(path: &Path, line: &[u8], here: &NamespaceIdentity) -> Result<(
             written: Box::new(identity),
             here: Box::new(here.clone()),
         }),
-        Ok(_) => Err(corrupt("it has no heading".to_owned())),
-        Err(detail) => Err(corrupt(detail)),
+        Ok(_) => Err(corrupt("it has no heading")),
+        Err(detail) => Err(corrupt(&detail)),
     }
 }
 
@@ -339,8 +339,8 @@ fn is_beginning_of_heading(torn: &[u8]) -> bool {
     torn.iter().zip(HEADING).all(|(byte, expected)| byte == expected)
 }
 
-fn corrupt(path: &Path, line: usize, detail: String) -> JournalError {
-    JournalError::Corrupt { path: path.to_owned(), line, detail: printable(&detail, LONGEST_COMMAND) }
+fn corrupt(path: &Path, line: usize, detail: &str) -> JournalError {
+    JournalError::Corrupt { path: path.to_owned(), line, detail: printable(detail, LONGEST_COMMAND) }
 }
 
 fn file_error(what: &'static str, path: &Path, source: io::Error) -> JournalError {

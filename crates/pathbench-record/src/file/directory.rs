@@ -1,7 +1,6 @@
 //! Directories in which files are written, and files that grow.
 
 use super::reading::{check_regular, error_of, unusable};
-use super::replacement::Replacement;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, fsync, mkdirat, openat, statat, unlinkat,
 };
@@ -68,18 +67,6 @@ impl Directory {
     /// The path by which the directory was opened.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Begins the file that replaces the file `name` of this directory.
-    pub fn replace(&self, name: impl AsRef<OsStr>) -> io::Result<Replacement> {
-        Replacement::begin(self.clone(), plain_name(name.as_ref())?, None)
-    }
-
-    /// Replaces the file `name` by one with this content.
-    pub fn write(&self, name: impl AsRef<OsStr>, content: &[u8]) -> io::Result<()> {
-        let replacement = self.replace(name)?;
-        io::Write::write_all(&mut replacement.file(), content)?;
-        replacement.commit()
     }
 
     /// Creates the file `name`, which must not exist, for writing at its end.
@@ -194,7 +181,7 @@ pub(super) fn parent_and_name(path: &Path) -> io::Result<(Directory, OsString)> 
 }
 
 /// A name is an entry of the directory, and no path out of it.
-fn plain_name(name: &OsStr) -> io::Result<&OsStr> {
+pub(super) fn plain_name(name: &OsStr) -> io::Result<&OsStr> {
     if Path::new(name).file_name() == Some(name) {
         return Ok(name);
     }

@@ -1,6 +1,6 @@
 //! Files that are replaced as a whole.
 
-use super::directory::{Directory, append, parent_and_name};
+use super::directory::{Directory, append, parent_and_name, plain_name};
 use super::reading::{name as name_of_type, unusable};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fcntl_getfl,
@@ -17,6 +17,20 @@ use std::path::Path;
 pub const TEMPORARY: &str = ".new-";
 const ATTEMPTS: u32 = 16;
 const PERMISSIONS: u32 = 0o777;
+
+impl Directory {
+    /// Begins the file that replaces the file `name` of this directory.
+    pub fn replace(&self, name: impl AsRef<OsStr>) -> io::Result<Replacement> {
+        Replacement::begin(self.clone(), plain_name(name.as_ref())?, None)
+    }
+
+    /// Replaces the file `name` by one with this content.
+    pub fn write(&self, name: impl AsRef<OsStr>, content: &[u8]) -> io::Result<()> {
+        let replacement = self.replace(name)?;
+        replacement.file().write_all(content)?;
+        replacement.commit()
+    }
+}
 
 /// A file that is being written beside the one that it replaces. Without a [`Self::commit`] it is removed.
 ///
@@ -43,7 +57,7 @@ impl Replacement {
         Self::begin(directory, &name, Some(mode))
     }
 
-    pub(super) fn begin(directory: Directory, name: &OsStr, mode: Option<u32>) -> io::Result<Self> {
+    fn begin(directory: Directory, name: &OsStr, mode: Option<u32>) -> io::Result<Self> {
         let earlier = match statat(directory.descriptor(), name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Some(found),
             Err(Errno::NOENT) => None,

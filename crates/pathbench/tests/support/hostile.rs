@@ -75,7 +75,7 @@ impl Obstacle {
             Self::Giant => fs::File::create(file).unwrap().set_len(GIANT_BYTES).unwrap(),
             Self::Unreadable => {
                 fs::rename(&moved, file).unwrap();
-                fs::set_permissions(file, fs::Permissions::from_mode(0)).unwrap();
+                fs::set_permissions(file, fs::Permissions::from_mode(0o000)).unwrap();
             }
             // /dev/zero
             Self::Device => node(FileType::CharacterDevice, rustix::fs::makedev(1, 5)),
