@@ -5,10 +5,10 @@
 use crate::durable;
 use crate::limits::OwnerLimits;
 use pathbench_program::exit::Failure;
+use pathbench_record::file;
 use pathbench_record::time::rfc3339_from_unix;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ impl DataBudget {
     pub(crate) fn open(directory: &Path) -> Result<Self, Failure> {
         let file = directory.join(FILE);
         let empty = Record { schema: SCHEMA.to_owned(), ..Record::default() };
-        let record = match fs::read(&file) {
+        let record = match file::read(&file, file::SMALL_FILE_BYTES) {
             // Without its record the agent would use the month's budget twice.
             Ok(text) => serde_json::from_slice(&text).map_err(|error| {
                 Failure::failed(format!(
@@ -162,6 +162,7 @@ impl DataBudget {
 mod tests {
     use super::*;
     use pathbench_record::units::Size;
+    use std::fs;
 
     const NOVEMBER: u64 = 1_795_597_200;
     const DAY: u64 = 86_400;

@@ -1,78 +1,37 @@
 //! Files that survive a power cut: written beside their path, synchronised, then renamed.
 
-use pathbench_program::random;
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid};
-use rustix::io::Errno;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use pathbench_record::file::{Directory, Replacement};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+pub(crate) use pathbench_record::file::TEMPORARY;
 
 /// Modes of the files and directories, which hold tokens and addresses.
 const OWN_FILE: u32 = 0o600;
 const OWN_DIRECTORY: u32 = 0o700;
 
-/// Prefix of a file that is being written.
-pub(crate) const TEMPORARY: &str = ".new-";
-
 /// Replaces `file` by one with this content, owner and group kept. After an error the earlier file is there as it was.
 pub(crate) fn write(file: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let earlier = fs::metadata(file).ok();
-    let put = |temporary: &Path| fs::rename(temporary, file);
-    write_by(file, parts, earlier.as_ref(), put)
+    begin(file, parts)?.commit_durably()
 }
 
 /// Fails with [`io::ErrorKind::AlreadyExists`] if `file` exists.
 pub(crate) fn write_new(file: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let put =
-        |temporary: &Path| match rustix::fs::renameat_with(CWD, temporary, CWD, file, RenameFlags::NOREPLACE)
-        {
-            // NFS cannot do it.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                rustix::fs::linkat(CWD, temporary, CWD, file, AtFlags::empty())?;
-                fs::remove_file(temporary)
-            }
-            renamed => Ok(renamed?),
-        };
-    write_by(file, parts, None, put)
+    begin(file, parts)?.commit_new()
 }
 
-fn write_by(
-    file: &Path,
-    parts: &[&[u8]],
-    earlier: Option<&Metadata>,
-    put: impl FnOnce(&Path) -> io::Result<()>,
-) -> io::Result<()> {
-    let directory = parent(file);
-    let temporary = directory.join(format!("{TEMPORARY}{:016x}", u64::from_ne_bytes(random::bytes())));
-    let written = create(&temporary, parts, earlier).and_then(|()| put(&temporary));
-    if written.is_err() {
-        let _was_not_created = fs::remove_file(&temporary);
-    }
-    written.and_then(|()| sync_directory(&directory))
-}
-
-fn create(file: &Path, parts: &[&[u8]], earlier: Option<&Metadata>) -> io::Result<()> {
-    let mut created = OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(file)?;
-    if let Some(earlier) = earlier {
-        let (owner, group) = (Uid::from_raw(earlier.uid()), Gid::from_raw(earlier.gid()));
-        match rustix::fs::fchown(&created, Some(owner), Some(group)) {
-            // Only a privileged process gives a file away, in a user namespace to known ids; another one becomes its owner.
-            Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    for part in parts {
-        created.write_all(part)?;
-    }
-    created.sync_all()
+fn begin(file: &Path, parts: &[&[u8]]) -> io::Result<Replacement> {
+    let replacement = Replacement::with_mode(file, OWN_FILE)?;
+    parts.iter().try_for_each(|part| replacement.file().write_all(part))?;
+    Ok(replacement)
 }
 
 /// Moves a file within its file system.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)?;
-    sync_directory(&parent(to))?;
-    sync_directory(&parent(from))
+    sync_directory_of(to)?;
+    sync_directory_of(from)
 }
 
 /// Creates a directory and its parents for this user alone.
@@ -80,26 +39,18 @@ pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    DirBuilder::new().recursive(true).mode(OWN_DIRECTORY).create(directory)?;
-    sync_directory(&parent(directory))
+    Directory::create_with_mode(directory, OWN_DIRECTORY)?;
+    sync_directory_of(directory)
 }
 
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    let opened = rustix::fs::open(directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    File::from(opened).sync_all()
-}
-
-fn parent(file: &Path) -> PathBuf {
-    match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    Directory::open(path.parent().unwrap_or(Path::new("")))?.sync()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::chown;
+    use std::os::unix::fs::{MetadataExt as _, chown};
 
     #[test]
     fn a_file_is_replaced_as_a_whole_and_is_private() {

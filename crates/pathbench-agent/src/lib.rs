@@ -2,6 +2,8 @@
 //! measurements from a local page; and the client of a collector, which submits results with the owner's consent.
 //! It never measures itself (the program does, as a child process), and reads time only from the clock of its host.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests open files by themselves"))]
+
 pub mod answer;
 pub mod arguments;
 mod budget;

@@ -12,10 +12,10 @@ use pathbench_api::consent::Consent;
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
 use pathbench_program::responder::{Request, Responder, Response};
+use pathbench_record::file;
 use pathbench_record::text::printable;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -138,8 +138,7 @@ impl Service {
 
     fn report(&self, name: &str) -> Response {
         let file = history::report(&self.results, name);
-        let fits = |file: &PathBuf| fs::metadata(file).is_ok_and(|metadata| metadata.len() <= REPORT_BYTES);
-        match file.filter(fits).and_then(|file| fs::read(file).ok()) {
+        match file.and_then(|file| file::read(&file, REPORT_BYTES).ok()) {
             Some(text) => {
                 let mut response = Response::new("200 OK", "text/html; charset=utf-8", text);
                 response.fields.push(("Content-Security-Policy", REPORT_POLICY.to_owned()));

@@ -5,6 +5,7 @@ use crate::client::{CollectorAddress, Settings};
 use crate::durable;
 use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
+use pathbench_record::file;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -77,7 +78,7 @@ impl Pending {
 }
 
 fn read_note(note: &Path) -> Option<Pending> {
-    serde_json::from_slice(&fs::read(note).ok()?).ok()
+    serde_json::from_slice(&file::read(note, file::SMALL_FILE_BYTES).ok()?).ok()
 }
 
 pub(crate) fn is_noted(directory: &Path) -> bool {

@@ -123,7 +123,7 @@ fn lock_alone(directory: &Path) -> Result<File, Failure> {
     let file = directory.join("agent.lock");
     let failed = |error: std::io::Error| Failure::failed(format!("cannot lock {}: {error}", file.display()));
     durable::create_directory(directory).map_err(failed)?;
-    let lock = File::options().create(true).truncate(false).write(true).open(&file).map_err(failed)?;
+    let lock = pathbench_record::file::append(&file, 0o666).map_err(failed)?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(lock),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Failure::failed(format!(

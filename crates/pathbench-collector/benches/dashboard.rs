@@ -4,6 +4,7 @@
 //! `cargo bench -p pathbench-collector --bench dashboard -- [sqlite] [postgres URL] [--results N]`
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and a failure ends it")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -6,6 +6,7 @@
 //! Beside it, in the same rounds, the disk alone: the bytes of as many raw parts appended to a file and synced.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and a failure ends it")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -1,5 +1,6 @@
 //! The kernel's protocol counters (MIB) of a network namespace, for example `MPTcpExt.MPJoinSynTx`.
 
+use pathbench_record::file;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -23,7 +24,7 @@ impl KernelCounters {
     pub fn read() -> Result<Self, CountersError> {
         let read = |name: &str| {
             let path = PathBuf::from("/proc/thread-self/net").join(name);
-            std::fs::read_to_string(&path).map_err(|source| CountersError { path, source })
+            file::read_text(&path, file::SMALL_FILE_BYTES).map_err(|source| CountersError { path, source })
         };
         let mut counters = Self::default();
         counters.take_table(&read("netstat")?);

@@ -3,6 +3,7 @@
 
 use crate::netlink::message::{Attributes, Encoder};
 use crate::netlink::{GENERIC_HEADER, GenericSocket, NetlinkError, NetworkInterface};
+use pathbench_record::file;
 use std::path::PathBuf;
 
 /// `ETHTOOL_GENL_VERSION`
@@ -92,7 +93,7 @@ impl DeviceSocket {
 /// name is another one.
 pub fn sysfs(link: &NetworkInterface) -> Option<PathBuf> {
     let directory = PathBuf::from("/sys/class/net").join(&link.name);
-    let read = |file: &str| std::fs::read_to_string(directory.join(file)).unwrap_or_default();
+    let read = |file: &str| file::read_text(directory.join(file), file::SMALL_FILE_BYTES).unwrap_or_default();
     let mac = link.mac.map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":")).unwrap_or_default();
     let same = read("ifindex").trim() == link.index.to_string() && read("address").trim() == mac;
     same.then_some(directory)
@@ -101,6 +102,7 @@ pub fn sysfs(link: &NetworkInterface) -> Option<PathBuf> {
 /// Whether `link` is a cellular modem: of the kernel's WWAN subsystem, or with `DEVTYPE=wwan`.
 pub fn is_cellular(link: &NetworkInterface) -> bool {
     let by_kind = matches!(link.kind.as_deref(), Some("wwan" | "rmnet"));
-    let uevent = sysfs(link).and_then(|directory| std::fs::read_to_string(directory.join("uevent")).ok());
+    let uevent = sysfs(link)
+        .and_then(|directory| file::read_text(directory.join("uevent"), file::SMALL_FILE_BYTES).ok());
     by_kind || uevent.is_some_and(|text| text.lines().any(|line| line == "DEVTYPE=wwan"))
 }

@@ -3,6 +3,7 @@
 
 use crate::device;
 use crate::netlink::NetworkInterface;
+use pathbench_record::file;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,12 +45,13 @@ impl Managers {
 /// `NetworkManager` writes a file per interface; `managed` is in it since 1.6.
 fn network_manager_manages(root: &Path, index: u32) -> bool {
     let file = root.join(format!("run/NetworkManager/devices/{index}"));
-    fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line.trim() == "managed=true"))
+    file::read_text_named(file, file::SMALL_FILE_BYTES)
+        .is_ok_and(|text| text.lines().any(|line| line.trim() == "managed=true"))
 }
 
 fn networkd_manages(root: &Path, index: u32) -> bool {
     let file = root.join(format!("run/systemd/netif/links/{index}"));
-    fs::read_to_string(file).is_ok_and(|text| {
+    file::read_text_named(file, file::SMALL_FILE_BYTES).is_ok_and(|text| {
         let state = text.lines().find_map(|line| line.strip_prefix("ADMIN_STATE="));
         state.is_some_and(|state| state != "unmanaged")
     })
@@ -72,7 +74,10 @@ pub fn networkd_keeps_rules(root: &Path) -> bool {
     drop_ins.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
     let main =
         directories.iter().rev().map(|directory| directory.join("networkd.conf")).find(|file| file.exists());
-    let texts = main.iter().chain(&drop_ins).filter_map(|file| fs::read_to_string(file).ok());
+    let texts = main
+        .iter()
+        .chain(&drop_ins)
+        .filter_map(|file| file::read_text_named(file, file::SMALL_FILE_BYTES).ok());
     let mut keeps = false;
     for text in texts {
         let mut values =
@@ -87,7 +92,10 @@ pub fn networkd_keeps_rules(root: &Path) -> bool {
 /// Whether a process of this name runs.
 fn is_running(root: &Path, name: &str) -> bool {
     let processes = fs::read_dir(root.join("proc")).into_iter().flatten().flatten();
-    processes
-        .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
-        .any(|entry| fs::read_to_string(entry.path().join("comm")).is_ok_and(|comm| comm.trim() == name))
+    processes.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)).any(
+        |entry| {
+            file::read_text(entry.path().join("comm"), file::SMALL_FILE_BYTES)
+                .is_ok_and(|comm| comm.trim() == name)
+        },
+    )
 }

@@ -3,6 +3,7 @@
 //! A process that has joined another PID namespace without mounting its `/proc`, as in a lab, finds other numbers there
 //! than system calls report. [`Numbering`] translates; all other functions take numbers of `/proc`.
 
+use pathbench_record::file;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use std::fs;
@@ -36,7 +37,7 @@ impl Numbering {
         let id = Pid::from_raw(i32::try_from(thread).ok()?)?;
         let of_thread = PidfdFlags::from_bits_retain(libc::PIDFD_THREAD);
         let descriptor = pidfd_open(id, of_thread).or_else(|_| pidfd_open(id, PidfdFlags::empty())).ok()?;
-        let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd())).ok()?;
+        let about = read_text(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd())).ok()?;
         let number: i32 = field(&about, "Pid:")?.parse().ok()?;
         u32::try_from(number).ok().filter(|number| *number != 0)
     }
@@ -78,7 +79,7 @@ struct Status {
 
 impl Status {
     fn read(process: &str) -> Option<Self> {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let status = read_text(format!("/proc/{process}/status")).ok()?;
         let number = |name| field(&status, name)?.parse().ok();
         let ids = field(&status, "NSpid:")?.split_ascii_whitespace();
         Some(Self {
@@ -94,7 +95,7 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 /// The name of a thread's program, at most 15 bytes (`/proc/PID/comm`); `None` once it has ended.
 pub fn program_name(thread: u32) -> Option<String> {
-    let name = fs::read_to_string(format!("/proc/{thread}/comm")).ok()?;
+    let name = read_text(format!("/proc/{thread}/comm")).ok()?;
     Some(name.trim_end().to_owned())
 }
 
@@ -151,7 +152,12 @@ pub fn adopt_orphans() -> Result<(), Errno> {
 }
 
 pub fn control_group(process: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{process}/cgroup")).ok()
+    read_text(format!("/proc/{process}/cgroup")).ok()
+}
+
+/// A file of /proc.
+fn read_text(path: String) -> io::Result<String> {
+    file::read_text(path, file::SMALL_FILE_BYTES)
 }
 
 /// The begin of the section `.go.buildinfo` (Go's debug/buildinfo).
@@ -164,7 +170,7 @@ pub fn executable(process: u32) -> PathBuf {
 
 /// Whether an executable is a Go program, as far as it is readable.
 pub fn is_go_program(executable: &Path) -> bool {
-    let Ok(file) = fs::File::open(executable) else { return false };
+    let Ok(file) = file::open_named(executable) else { return false };
     let mut file = file.take(MOST_SEARCHED_BYTES);
     let mut window = Vec::new();
     loop {

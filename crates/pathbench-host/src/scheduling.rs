@@ -74,6 +74,7 @@ pub struct CpuLatencyRequest {
 }
 
 impl CpuLatencyRequest {
+    #[expect(clippy::disallowed_methods, reason = "a device")]
     pub fn zero() -> io::Result<Self> {
         let mut request = OpenOptions::new().write(true).open(CPU_LATENCY_DEVICE)?;
         request.write_all(&0_i32.to_ne_bytes())?;

@@ -1,5 +1,6 @@
 //! Kernel settings under `/proc/sys`. Settings under `net.` belong to the calling thread's network namespace.
 
+use pathbench_record::file;
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
 
@@ -22,13 +23,14 @@ pub enum SysctlError {
 
 /// The value of a setting, without the final newline. `key` has dots (`net.ipv4.tcp_mtu_probing`) or slashes.
 pub fn read(key: &str) -> Result<String, SysctlError> {
-    match std::fs::read_to_string(path(key)?) {
+    match file::read_text(path(key)?, file::SMALL_FILE_BYTES) {
         Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
         Err(source) => Err(sysctl_error(key, "read", source)),
     }
 }
 
 /// Sets a setting. `key` has dots or slashes.
+#[expect(clippy::disallowed_methods, reason = "a setting is no file that can be created or replaced")]
 pub fn write(key: &str, value: &str) -> Result<(), SysctlError> {
     let path = path(key)?;
     // Not `fs::write`: it would create a file if /proc/sys were an ordinary directory.

@@ -2,7 +2,7 @@
 
 use super::time::Epoch;
 use noq_proto::{ConnectionId, QlogConfig, QlogFactory, Side};
-use std::fs::File;
+use pathbench_record::file;
 use std::io::BufWriter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ impl QlogFactory for QlogDirectory {
     ) -> Option<QlogConfig> {
         let side = if side.is_client() { "client" } else { "server" };
         let path = self.directory.join(format!("{initial_dst_cid}-{side}.qlog"));
-        let file = File::create(path).ok()?;
+        let file = file::create_anew(&path, 0o666).ok()?;
         let mut config = QlogConfig::new(Box::new(BufWriter::new(file)));
         let nanos = self.epoch.timestamp(now).as_nanos();
         config

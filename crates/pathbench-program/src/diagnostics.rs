@@ -4,10 +4,9 @@
 
 use crate::exit::Failure;
 use crate::output;
+use pathbench_record::file;
 use pathbench_record::time::{SharedClock, rfc3339_from_unix};
 use std::fmt;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::OnceLock;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
@@ -39,7 +38,7 @@ pub fn start(verbosity: u8, clock: &SharedClock) -> Result<(), Failure> {
     let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_timer(Dates(clock.clone()));
     let layer = match std::env::var_os(FILE) {
         Some(file) => {
-            let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&file);
+            let opened = file::append_named(&file, 0o600);
             let opened =
                 opened.map_err(|error| Failure::bad_input(format!("{FILE}: {}: {error}", file.display())))?;
             layer.with_writer(opened).boxed()

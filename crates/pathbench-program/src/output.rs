@@ -7,14 +7,14 @@
 #![allow(clippy::disallowed_methods, reason = "the one place in which standard output and error are opened")]
 
 use crate::exit::{Exit, Failure};
+use pathbench_record::file;
 use pathbench_record::text;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::fmt::Display;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -139,8 +139,7 @@ pub fn create_file(file: &Path, mode: u32, text: &str) -> Result<(), Failure> {
         )),
         _ => Failure::failed(format!("cannot write {}: {error}", file.display())),
     };
-    let mut created =
-        OpenOptions::new().write(true).create_new(true).mode(mode).open(file).map_err(failed)?;
+    let mut created = file::create_new(file, mode).map_err(failed)?;
     created.write_all(text.as_bytes()).map_err(|error| {
         let _nothing_better = fs::remove_file(file);
         failed(error)

@@ -2,6 +2,7 @@
 
 use crate::clock::RealClock;
 use crate::output;
+use pathbench_record::file;
 use pathbench_record::time::Clock as _;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
@@ -24,7 +25,7 @@ const SAME_KEYSTROKE: Duration = Duration::from_millis(300);
 /// does.
 pub fn stop_signals() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGTERM];
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = file::read_text("/proc/self/status", file::SMALL_FILE_BYTES).unwrap_or_default();
     if !is_ignored(&status, SIGHUP) {
         signals.push(SIGHUP);
     }

@@ -12,6 +12,7 @@ pub mod directory;
 pub mod document;
 pub mod end;
 pub mod event;
+pub mod file;
 pub mod kernel_event;
 pub mod live;
 pub mod network;

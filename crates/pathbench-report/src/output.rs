@@ -4,7 +4,7 @@ use crate::figure::Figure;
 use crate::html;
 use crate::result_set::ResultSet;
 use pathbench_record::directory::ReadError;
-use std::fs;
+use pathbench_record::file::Directory;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,22 +73,23 @@ pub(crate) fn write_page<'a>(
     if format == FigureFormat::SvgAndPng && !PNG_AVAILABLE {
         return Err(ReportWriteError::NoRasteriser);
     }
-    let store = |path: &Path, bytes: &[u8]| {
-        fs::write(path, bytes).map_err(|source| ReportWriteError::File { path: path.to_owned(), source })
+    let directory =
+        Directory::create(out).map_err(|source| ReportWriteError::File { path: out.to_owned(), source })?;
+    let store = |name: &str, bytes: &[u8]| {
+        let path = out.join(name);
+        match directory.write(name, bytes) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(ReportWriteError::File { path, source }),
+        }
     };
-    fs::create_dir_all(out).map_err(|source| ReportWriteError::File { path: out.to_owned(), source })?;
-    let html = out.join("report.html");
-    store(&html, page.as_bytes())?;
+    let html = store("report.html", page.as_bytes())?;
     let mut written = Vec::new();
     for figure in figures {
-        let svg = out.join(format!("{}.svg", figure.name));
-        store(&svg, figure.svg.to_string().as_bytes())?;
-        written.push(svg);
+        written.push(store(&format!("{}.svg", figure.name), figure.svg.to_string().as_bytes())?);
         #[cfg(feature = "png")]
         if format == FigureFormat::SvgAndPng {
-            let png = out.join(format!("{}.png", figure.name));
-            store(&png, &crate::raster::png(&figure.svg, crate::raster::FILE_SCALE)?)?;
-            written.push(png);
+            let png = crate::raster::png(&figure.svg, crate::raster::FILE_SCALE)?;
+            written.push(store(&format!("{}.png", figure.name), &png)?);
         }
     }
     Ok(ReportFiles { html, figures: written })

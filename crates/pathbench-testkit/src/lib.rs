@@ -13,6 +13,8 @@
 //! The name of a test program is its ring (CONTRIBUTING.md): `pure` computes, `sockets` uses loopback and child processes,
 //! `kernel` uses namespaces, `root` needs root, `peers`, `browser` and `release` need other programs.
 
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
+
 mod clock;
 mod diagnostics;
 mod documentation;

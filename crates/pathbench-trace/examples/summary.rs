@@ -1,6 +1,7 @@
 //! Prints the analysis of captures as JSON: `cargo run --release -p pathbench-trace --example summary FILE…`
 
 #![allow(clippy::print_stdout, reason = "it prints its result")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 use pathbench_trace::analysis::{AnalysisParameters, analyse, open};
 use pathbench_trace::quic::Quic;

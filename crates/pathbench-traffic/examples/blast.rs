@@ -11,6 +11,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its measurements")]
 #![allow(clippy::unwrap_used, reason = "a developer's tool may panic on bad arguments")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;

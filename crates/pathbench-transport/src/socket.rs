@@ -4,15 +4,16 @@ use crate::error::{CongestionError, Failure, MptcpUnavailable, ReceiveError, Sen
 use crate::kernel;
 use crate::options::SocketOptions;
 use pathbench_record::connection::InForce;
+use pathbench_record::file;
 use pathbench_record::network::canonical;
 use pathbench_record::transport::Transport;
 use rustix::net::{RecvFlags, SendFlags, ipproto, recv, send};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use std::{fs, io};
 
 /// Creates a tcp or mptcp socket with `options`. The buffer sizes must be set before listening or connecting: the
 /// handshake negotiates the window scale.
@@ -84,7 +85,8 @@ fn set_congestion(socket: &Socket, domain: Domain, name: &str) -> Result<(), Con
 
 fn congestion_list(file: &str) -> String {
     let path = format!("/proc/sys/net/ipv4/{file}");
-    fs::read_to_string(&path).map_or_else(|error| format!("{path}: {error}"), |text| text.trim().to_owned())
+    file::read_text(&path, file::SMALL_FILE_BYTES)
+        .map_or_else(|error| format!("{path}: {error}"), |text| text.trim().to_owned())
 }
 
 fn read_in_force(fd: BorrowedFd<'_>) -> io::Result<InForce> {

@@ -5,6 +5,7 @@
 //! `cargo bench -p pathbench --bench report [-- ROUNDS]`; it writes about 250 MB to the temporary directory.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 #[path = "../tests/support/large_result.rs"]
 mod large_result;

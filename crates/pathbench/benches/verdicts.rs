@@ -5,6 +5,7 @@
 //! fewer than 90 % of the seeds have the right verdict, or an interval that holds the true ratio.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 use pathbench_record::document::{Comparison, ResultDocument, Verdict};
 use pathbench_record::statistics::median;

@@ -4,11 +4,11 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pathbench_program::exit::Failure;
 use pathbench_record::connection::Scheduler;
+use pathbench_record::file;
 use pathbench_record::network::{AddressFamily, ServerName};
 use pathbench_record::transport::Transport;
 use pathbench_record::units::Span;
 use pathbench_transport::{CertificateFingerprint, mptcp_available};
-use std::fs;
 use std::path::PathBuf;
 
 /// The server's port, the token and the paths to the server.
@@ -83,7 +83,7 @@ impl TestServerArguments {
         mistakes.extend(plan.as_ref().err().into_iter().flatten().cloned());
         mistakes.extend(find_repeated("--path", &self.server.interfaces));
         if let Some(file) = &self.ca
-            && let Err(error) = fs::read(file)
+            && let Err(error) = file::read_named(file, file::SMALL_FILE_BYTES)
         {
             mistakes.push(format!("--ca {}: {error}", file.display()));
         }

@@ -3,6 +3,8 @@
 //! The binary is a thin main around [`run_command_line`]. This crate owns the processes of a lab (the foreground command, the
 //! orchestrator in its namespaces, the host agents) and reports every failure. It never computes a metric.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests open files by themselves"))]
+
 mod arguments;
 mod cli;
 mod client;

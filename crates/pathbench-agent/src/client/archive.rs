@@ -4,6 +4,7 @@
 use pathbench_api::anonymise::{Anonymiser, MOST_NAMES};
 use pathbench_api::bounds::RAW_BYTES;
 use pathbench_api::consent::Consent;
+use pathbench_record::file;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::Value;
 use std::fs;
@@ -62,7 +63,8 @@ pub(crate) fn documents(
 ) -> Result<Vec<(PathBuf, Vec<u8>)>, ArchiveError> {
     let mut contents = Vec::new();
     for path in files {
-        let text = fs::read(path).map_err(|source| ArchiveError::Read { path: path.clone(), source })?;
+        let text = file::read(path, MOST_BYTES)
+            .map_err(|source| ArchiveError::Read { path: path.clone(), source })?;
         let wrong =
             |error: serde_json::Error| ArchiveError::Json { path: path.clone(), problem: error.to_string() };
         let mut content = Vec::new();
@@ -98,8 +100,8 @@ pub(crate) fn archive(files: &[PathBuf], anonymiser: Option<&Anonymiser>) -> Res
         })?
     } else {
         let read = |path: &PathBuf| {
-            let content =
-                fs::read(path).map_err(|source| ArchiveError::Read { path: path.clone(), source })?;
+            let content = file::read(path, MOST_BYTES)
+                .map_err(|source| ArchiveError::Read { path: path.clone(), source })?;
             Ok((path.clone(), content))
         };
         files.iter().map(read).collect::<Result<_, _>>()?

@@ -4,6 +4,7 @@
 use super::address::CollectorAddress;
 use pathbench_api::problem::{BatchAnswer, Problem};
 use pathbench_program::exit::{Exit, Failure};
+use pathbench_record::file;
 use pathbench_record::text::printable;
 use rustls::crypto::ring;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -248,7 +249,7 @@ fn authorities(file: &Path) -> Result<RootCerts, Failure> {
     let wrong = |problem: &dyn std::fmt::Display| {
         Failure::bad_input(format!("--collector-ca {}: {problem}", file.display()))
     };
-    let text = std::fs::read(file).map_err(|error| wrong(&error))?;
+    let text = file::read_named(file, file::SMALL_FILE_BYTES).map_err(|error| wrong(&error))?;
     let mut certificates: Vec<Certificate<'static>> = Vec::new();
     for item in parse_pem(&text) {
         if let PemItem::Certificate(certificate) = item.map_err(|error| wrong(&error))? {

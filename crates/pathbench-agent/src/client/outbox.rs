@@ -9,9 +9,10 @@ use pathbench_api::bounds::LINE_BYTES;
 use pathbench_api::digest::Digest;
 use pathbench_api::submission::id_time_ms;
 use pathbench_program::exit::Failure;
+use pathbench_record::file;
 use pathbench_record::text::printable;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -138,7 +139,7 @@ impl Outbox {
 
     /// The line of one that waits; `None` if another process has sent it.
     pub(crate) fn line(&self, waiting: &WaitingSubmission) -> Result<Option<Vec<u8>>, Failure> {
-        let file = match File::open(&waiting.file) {
+        let file = match file::open(&waiting.file) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.failure("read", &error)),
@@ -205,7 +206,7 @@ impl Outbox {
             if path.extension()? != REASON_ENDING {
                 return None;
             }
-            let reason = fs::read_to_string(&path).unwrap_or_default();
+            let reason = file::read_text(&path, file::SMALL_FILE_BYTES).unwrap_or_default();
             let id = path.file_stem()?.to_string_lossy().into_owned();
             Some(Rejected { id, reason: printable(reason.trim(), 500) })
         };
@@ -248,7 +249,7 @@ fn read_header(file: PathBuf, bytes: u64) -> Option<WaitingSubmission> {
     let id: Uuid = file.file_stem()?.to_str()?.split('.').next()?.parse().ok()?;
     id_time_ms(id)?;
     let mut first = String::new();
-    BufReader::new(File::open(&file).ok()?.take(HEADER_BYTES)).read_line(&mut first).ok()?;
+    BufReader::new(file::open(&file).ok()?.take(HEADER_BYTES)).read_line(&mut first).ok()?;
     let Header { collector, queued_s, result, .. } = serde_json::from_str(&first).ok()?;
     Some(WaitingSubmission { id, collector, queued_s, result, bytes, file })
 }
@@ -310,7 +311,7 @@ mod tests {
         let outbox = outbox(home.path(), 1 << 20);
         outbox.keep(new_id(1, &[9; 10]), &collector, Path::new("here"), b"{\"a\":1}", 40).unwrap();
         let waiting = outbox.waiting().remove(0);
-        let file = File::options().write(true).open(&waiting.file).unwrap();
+        let file = fs::File::options().write(true).open(&waiting.file).unwrap();
         file.set_len(waiting.bytes - 3).unwrap();
         assert!(outbox.line(&waiting).unwrap().is_none());
         assert_eq!(outbox.all_rejected().len(), 1);

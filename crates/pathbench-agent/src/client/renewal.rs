@@ -3,9 +3,9 @@
 use super::address::CollectorAddress;
 use crate::durable;
 use pathbench_api::token::{Audience, Token};
+use pathbench_record::file;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 const FILE: &str = "collector-token.json";
@@ -26,8 +26,7 @@ fn is_renewal(old: &str, new: &str) -> bool {
 
 /// The renewal of `given` that was kept for this collector.
 pub(crate) fn load(state_directory: &Path, collector: &CollectorAddress, given: &str) -> Option<String> {
-    let mut text = Vec::new();
-    File::open(state_directory.join(FILE)).ok()?.take(FILE_BYTES).read_to_end(&mut text).ok()?;
+    let text = file::read(state_directory.join(FILE), FILE_BYTES).ok()?;
     let kept: Renewal = serde_json::from_slice(&text).ok()?;
     (kept.collector == collector.to_string() && is_renewal(given, &kept.token)).then_some(kept.token)
 }

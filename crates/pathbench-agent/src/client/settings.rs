@@ -12,6 +12,7 @@ use pathbench_api::summary::NetworkKind;
 use pathbench_api::token::deletion_token;
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
+use pathbench_record::file;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -89,7 +90,7 @@ impl SettingsFile {
         // First: a file that changes while it is read is read again.
         self.version = fs::metadata(&self.path).ok().as_ref().map(version);
         let wrong = |problem: String| Failure::bad_input(format!("{}: {problem}", self.path.display()));
-        self.settings = match fs::read_to_string(&self.path) {
+        self.settings = match file::read_text_named(&self.path, file::SMALL_FILE_BYTES) {
             Ok(text) => Some(parse(&text).map_err(wrong)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
@@ -111,7 +112,8 @@ impl SettingsFile {
             self.read()?;
         }
         if self.settings.as_ref().is_none_or(|settings| settings.consent != consent) {
-            let text = fs::read_to_string(&self.path).map_err(|error| self.failure("read", &error))?;
+            let text = file::read_text_named(&self.path, file::SMALL_FILE_BYTES)
+                .map_err(|error| self.failure("read", &error))?;
             let text = with_line(&text, "consent", &format!("consent = \"{consent}\""));
             // An editor's other form of a line must not end in a file that cannot be read.
             parse(&text).map_err(|problem| Failure::failed(format!("{}: {problem}", self.path.display())))?;

@@ -1,6 +1,7 @@
 //! Computes only: no sockets, no child processes.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod anonymise;
 mod bounds;

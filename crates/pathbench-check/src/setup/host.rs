@@ -1,5 +1,6 @@
 //! The state of a host before its set-up.
 
+use pathbench_host::change::setting::{MPTCP_ENABLED, OF_INTERFACE, interface_key};
 use pathbench_host::change::{InterfaceNames, Operation};
 use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
 use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, Route, RoutingRule};
@@ -7,9 +8,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-pub(super) const ENABLED: &str = "net/mptcp/enabled";
 pub(super) const PM_TYPE: &str = "net/mptcp/pm_type";
-const PER_INTERFACE: [&str; 3] = ["rp_filter", "arp_ignore", "arp_announce"];
 
 /// The access network of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -71,15 +70,10 @@ impl SetupHost {
 
     /// The settings that a plan depends on, for the interfaces with these names.
     pub fn setting_keys<'a>(interfaces: impl Iterator<Item = &'a str>) -> Vec<String> {
-        let mut keys = vec![ENABLED.to_owned(), PM_TYPE.to_owned()];
+        let mut keys = vec![MPTCP_ENABLED.to_owned(), PM_TYPE.to_owned()];
         for interface in interfaces.chain(["all"]) {
-            keys.extend(PER_INTERFACE.map(|name| key(interface, name)));
+            keys.extend(OF_INTERFACE.map(|name| interface_key(interface, name)));
         }
         keys
     }
-}
-
-/// The IPv4 setting of an interface, or of `all`.
-pub(super) fn key(interface: &str, name: &str) -> String {
-    format!("net/ipv4/conf/{interface}/{name}")
 }

@@ -1,9 +1,10 @@
 //! Kernel settings that MPTCP and source routing require.
 
-use super::host::{ENABLED, PM_TYPE, key};
+use super::host::PM_TYPE;
 use super::paths::{SetupPath, has_router, shared_subnet};
 use super::plan::Draft;
 use pathbench_host::change::Operation;
+use pathbench_host::change::setting::{MPTCP_ENABLED as ENABLED, interface_key as key};
 
 impl Draft<'_> {
     pub(super) fn enable(&mut self) {

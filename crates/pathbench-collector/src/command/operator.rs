@@ -11,6 +11,7 @@ use pathbench_api::name::Name;
 use pathbench_api::token::{Audience, Serial, Token};
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
+use pathbench_record::file;
 use pathbench_record::network::ServerName;
 use pathbench_record::text::{duration, printable};
 use pathbench_record::time::{SharedClock, WallClock};
@@ -184,7 +185,7 @@ fn read_experiment(file: &Path) -> Result<Experiment, Failure> {
     if size > LONGEST_FILE_BYTES {
         return Err(wrong(&format!("it has {size} bytes; an experiment has at most {LONGEST_FILE_BYTES}")));
     }
-    let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    let text = file::read_text_named(file, LONGEST_FILE_BYTES).map_err(|error| wrong(&error))?;
     let experiment: Experiment = toml::from_str(&text).map_err(|error| wrong(&error))?;
     match experiment.problem() {
         Some(problem) => Err(wrong(&problem)),

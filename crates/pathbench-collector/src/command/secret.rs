@@ -5,9 +5,8 @@ use super::options::StorageArgs;
 use crate::keys::Keys;
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
-use std::fs::{self, OpenOptions};
+use pathbench_record::file::{self, Replacement};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub(super) const FILE: &str = "secret.key";
@@ -38,31 +37,24 @@ pub(super) fn path(storage: &StorageArgs, opening: Opening) -> Result<PathBuf, F
 }
 
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))
+    file::read_text_named(path, file::SMALL_FILE_BYTES)
+        .map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))
 }
 
 /// Another collector may make it at the same time: the first one stays.
 fn make(path: &Path) -> io::Result<()> {
-    let temporary = temporary(path);
-    create(&temporary, &Keys::new(random::bytes()).file_text())?;
-    let linked = match fs::hard_link(&temporary, path) {
+    let made = Replacement::with_mode(path, 0o600)?;
+    made.file().write_all(Keys::new(random::bytes()).file_text().as_bytes())?;
+    match made.commit_new() {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
-    };
-    fs::remove_file(&temporary)?;
-    linked
-}
-
-fn temporary(path: &Path) -> PathBuf {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}", std::process::id()));
-    temporary.into()
+    }
 }
 
 /// Replaces the file as a whole.
 pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    let temporary = temporary(path);
-    let replaced = create(&temporary, text).and_then(|()| fs::rename(&temporary, path));
+    let replaced = Replacement::with_mode(path, 0o600)
+        .and_then(|new| new.file().write_all(text.as_bytes()).and_then(|()| new.commit_durably()));
     replaced.map_err(|error| Failure::failed(format!("cannot replace {}: {error}", path.display())))
 }
 
@@ -72,6 +64,6 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn create(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = file::create_new(path, 0o600)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all())
 }

@@ -4,10 +4,11 @@ use super::{MaintenanceError, file_error};
 use crate::raw::directory::sync_directory;
 use crate::raw::{IDENTITY, RawError, RawMaintenance};
 use crate::store::sqlite::Sqlite;
+use pathbench_record::file;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 /// Names within a backup, and within a collector's directory.
@@ -77,7 +78,7 @@ pub fn backup(
 /// restoration leaves no database that lacks raw parts.
 pub fn restore(source: &Path, database: &Path, raw: &Path) -> Result<Backup, MaintenanceError> {
     let no_backup = || MaintenanceError::NoBackup(source.to_owned());
-    let manifest = fs::read(source.join(MANIFEST)).map_err(|_| no_backup())?;
+    let manifest = file::read(source.join(MANIFEST), file::SMALL_FILE_BYTES).map_err(|_| no_backup())?;
     let manifest: Backup = serde_json::from_slice(&manifest).map_err(|_| no_backup())?;
     if manifest.schema != SCHEMA {
         return Err(no_backup());
@@ -125,15 +126,15 @@ fn make_empty(path: &Path) -> Result<(), MaintenanceError> {
 }
 
 fn new_file(path: &Path) -> Result<File, MaintenanceError> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(file_error(path))
+    file::create_new(path, 0o600).map_err(file_error(path))
 }
 
 fn sync(path: &Path) -> Result<(), MaintenanceError> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(file_error(path))
+    file::open(path).and_then(|file| file.sync_all()).map_err(file_error(path))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<u64, MaintenanceError> {
-    let mut source = File::open(from).map_err(file_error(from))?;
+    let mut source = file::open(from).map_err(file_error(from))?;
     let mut target = new_file(to)?;
     let bytes = io::copy(&mut source, &mut target).map_err(file_error(to))?;
     target.sync_all().map_err(file_error(to))?;

@@ -4,16 +4,16 @@ use super::{IDENTITY, Randomness, RawError, RawMaintenance, RawSegment, RawStore
 use crate::store::RawRange;
 use pathbench_api::bounds::RAW_BYTES;
 use pathbench_api::digest::Digest;
+use pathbench_record::file;
 use pathbench_record::time::SharedClock;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufReader, IoSlice, Read as _, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tempfile::NamedTempFile;
 
 /// A segment with as many bytes receives no more appends.
 pub const SEALED_BYTES: u64 = 64 << 20;
@@ -80,7 +80,8 @@ impl Directory {
 
     fn open_segment(&self, segment: &str, write: bool) -> Result<File, RawError> {
         let path = self.path_of(segment)?;
-        match OpenOptions::new().read(true).write(write).open(path) {
+        let opened = if write { file::open_for_update(&path) } else { file::open(&path) };
+        match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.missing(segment)),
             outcome => outcome.map_err(|error| self.failure(&error)),
         }
@@ -89,7 +90,7 @@ impl Directory {
     fn begin(&self, now_ms: u64) -> io::Result<Current> {
         let name = new_name(now_ms, (self.random)());
         let path = self.path.join(format!("{name}{SUFFIX}"));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let file = file::create_new(&path, 0o600)?;
         sync_directory(&self.path)?;
         Ok(Current { name, file, bytes: 0, made_ms: now_ms })
     }
@@ -227,7 +228,7 @@ impl RawMaintenance for Directory {
     }
 
     fn identity(&self) -> Result<Option<String>, RawError> {
-        match fs::read_to_string(self.path.join(IDENTITY)) {
+        match file::read_text(self.path.join(IDENTITY), file::SMALL_FILE_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             text => text.map(|text| Some(text.trim().to_owned())).map_err(|error| self.failure(&error)),
         }
@@ -235,11 +236,11 @@ impl RawMaintenance for Directory {
 
     fn set_identity(&self, identity: &str) -> Result<(), RawError> {
         let at = |error: io::Error| self.failure(&error);
-        let mut file = NamedTempFile::new_in(&self.path).map_err(at)?;
-        writeln!(file, "{identity}").and_then(|()| file.as_file().sync_all()).map_err(at)?;
-        match file.persist_noclobber(self.path.join(IDENTITY)) {
-            Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => Err(at(failed.error)),
-            _ => sync_directory(&self.path).map_err(at),
+        let made = file::Replacement::with_mode(&self.path.join(IDENTITY), 0o600).map_err(at)?;
+        writeln!(made.file(), "{identity}").map_err(at)?;
+        match made.commit_new() {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(error)),
+            _ => Ok(()),
         }
     }
 }
@@ -287,7 +288,7 @@ fn overwrite(mut file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 
 /// A new or removed name is on disk only after a sync of its directory.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    file::Directory::open(path)?.sync()
 }
 
 #[cfg(test)]

@@ -15,11 +15,12 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use pathbench_api::anonymise::Anonymiser;
 use pathbench_api::summary::{GroupSummary, Summary};
+use pathbench_record::file;
 use pathbench_record::summary::figure_names;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
@@ -234,7 +235,7 @@ impl ResultReader {
             let (partial, path) = (partition.join(PARTIAL), partition.join(PART));
             // Of an export that was interrupted.
             let _ = fs::remove_file(&partial);
-            let file = OpenOptions::new().write(true).create_new(true).mode(file_mode).open(&partial);
+            let file = file::create_new(&partial, file_mode);
             let mut file = file.map_err(failed(&partial))?;
             let mut writer = RowWriter::new(&mut file)?;
             for sequences in sequences.chunks(GROUP_RESULTS) {

@@ -5,6 +5,7 @@
 
 use crate::viewer::Viewer;
 use pathbench_api::anonymise::{Anonymiser, MOST_NAMES};
+use pathbench_record::file;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -105,12 +106,12 @@ impl Unpacked {
     }
 
     fn create(&self, name: &str) -> Result<BufWriter<File>, UnpackError> {
-        let file = File::create_new(self.path().join(name)).map_err(UnpackError::Io)?;
+        let file = file::create_new(&self.path().join(name), 0o666).map_err(UnpackError::Io)?;
         Ok(BufWriter::new(file))
     }
 
     fn open(&self, name: &str) -> Result<File, UnpackError> {
-        File::open(self.path().join(name)).map_err(UnpackError::Io)
+        file::open(self.path().join(name)).map_err(UnpackError::Io)
     }
 
     fn anonymise(&mut self) -> Result<(), UnpackError> {

@@ -1,6 +1,7 @@
 //! `PostgreSQL` and systemd, as Debian packages them.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests print, and a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod crash;
 mod store;

@@ -1,6 +1,7 @@
 //! Tests that are due before a release: programs that few machines have, and tests that take minutes.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests print, and a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod bucket;
 mod demo;

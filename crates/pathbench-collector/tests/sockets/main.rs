@@ -1,6 +1,7 @@
 //! Sockets of the loopback interface and child processes; no namespaces.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod api;
 mod authority;

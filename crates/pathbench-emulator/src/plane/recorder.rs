@@ -5,6 +5,7 @@ use super::report::PlaneError;
 use crate::segmentation::Run;
 use pathbench_link::packet::{Delivery, Fate};
 use pathbench_record::direction::LinkDirection;
+use pathbench_record::file;
 use pathbench_record::time::Timestamp;
 use pathbench_trace::capture::{Frame, InterfaceDescription, writer};
 use pathbench_trace::packet::link::RAW;
@@ -186,7 +187,7 @@ struct CaptureFile {
 
 impl CaptureFile {
     fn create(path: &Path) -> std::io::Result<Self> {
-        let file = File::create(path)?;
+        let file = file::create_anew(path, 0o666)?;
         let (blocks, inbox) = sync_channel(WAITING_BLOCKS);
         let thread = std::thread::Builder::new()
             .name("capture".to_owned())

@@ -7,18 +7,28 @@
 use super::operation::Operation;
 use crate::namespace::current_cookie;
 use crate::netlink::FibEntry;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use pathbench_record::file;
+use pathbench_record::text::printable;
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The format version written, and the only one accepted.
 const FORMAT: &str = "pathbench.journal/1";
 const HEADING: &[u8] = br#"{"line":"journal","format":"pathbench.journal/"#;
+/// A larger journal is no journal; a change takes some kilobytes of it.
+const MOST_BYTES: u64 = 64 << 20;
+/// A line has at most two routes, whose text is twice as long as their attributes.
+const LONGEST_LINE: usize = 512 << 10;
+/// Characters of a command, in messages.
+const LONGEST_COMMAND: usize = 1000;
+/// A UUID.
+const LONGEST_BOOT_ID: usize = 36;
 /// Attempts to open the file, which another process may remove at the same time.
 const ATTEMPTS: u32 = 8;
 
@@ -41,7 +51,7 @@ impl NamespaceIdentity {
     /// The identity of the calling thread's namespace.
     /// Errors: the name of the file in `/proc` that cannot be read.
     pub fn of_this_thread() -> Result<Self, (&'static str, io::Error)> {
-        let boot_id = std::fs::read_to_string(BOOT_ID).map_err(|source| (BOOT_ID, source))?;
+        let boot_id = file::read_text(BOOT_ID, file::SMALL_FILE_BYTES).map_err(|source| (BOOT_ID, source))?;
         let inode = std::fs::metadata(OWN_NAMESPACE).map_err(|source| (OWN_NAMESPACE, source))?.ino();
         Ok(Self { boot_id: boot_id.trim().to_owned(), inode, cookie: current_cookie().ok() })
     }
@@ -49,7 +59,7 @@ impl NamespaceIdentity {
 
 impl fmt::Display for NamespaceIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "network namespace {} of boot {}", self.inode, self.boot_id)
+        write!(f, "network namespace {} of boot {}", self.inode, printable(&self.boot_id, LONGEST_BOOT_ID))
     }
 }
 
@@ -169,7 +179,7 @@ impl Journal {
     pub fn note(&mut self, line: JournalLine) -> Result<(), JournalError> {
         self.append(&line)?;
         // Cannot fail: this process writes only valid step numbers.
-        self.take(line).map_err(|detail| corrupt(&self.path, 0, detail))
+        take(&mut self.entries, line).map_err(|detail| corrupt(&self.path, 0, &detail))
     }
 
     pub fn remove(self) -> Result<(), JournalError> {
@@ -180,10 +190,7 @@ impl Journal {
     /// The locked file; `None` if it does not exist and `create` is false.
     fn open_locked(path: &Path, create: bool) -> Result<Option<File>, JournalError> {
         for _ in 0..ATTEMPTS {
-            let mut options = OpenOptions::new();
-            options.read(true).append(true).create(create).mode(0o600);
-            options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
-            let file = match options.open(path) {
+            let file = match file::open_own(path, create.then_some(0o600)) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !create => return Ok(None),
                 Err(source) => return Err(file_error("open", path, source)),
@@ -204,65 +211,23 @@ impl Journal {
         Err(JournalError::InUse { path: path.to_owned() })
     }
 
-    fn read_file(path: &Path, mut file: File, here: &NamespaceIdentity) -> Result<Self, JournalError> {
+    fn read_file(path: &Path, file: File, here: &NamespaceIdentity) -> Result<Self, JournalError> {
+        let failed = |source| file_error("read", path, source);
+        file::check_length(&file, MOST_BYTES).map_err(failed)?;
         let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(|source| file_error("read", path, source))?;
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let (lines, torn) = text.split_at(whole);
-        let mut lines = lines.split(|byte| *byte == b'\n').enumerate();
-        let mut journal = Self { path: path.to_owned(), file, length: whole as u64, entries: Vec::new() };
-        let heading = lines.next().filter(|(_, line)| !line.is_empty());
-        match heading {
-            Some((_, line)) => check_heading(path, line, here)?,
-            None if whole == 0 && is_beginning_of_heading(torn) => {}
-            None => return Err(corrupt(path, 1, "it is no journal".to_owned())),
-        }
-        for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
-            let line = serde_json::from_slice(line).map_err(|error| error.to_string());
-            line.and_then(|line| journal.take(line)).map_err(|detail| corrupt(path, number + 1, detail))?;
-        }
-        if !torn.is_empty() {
+        (&file).take(MOST_BYTES).read_to_end(&mut text).map_err(failed)?;
+        let parsed = ParsedJournal::parse(path, &text, here)?;
+        let (length, entries) = (parsed.length as u64, parsed.entries);
+        let mut journal = Self { path: path.to_owned(), file, length, entries };
+        if parsed.length < text.len() {
             // The last line was being written when the machine stopped.
             journal.file.set_len(journal.length).map_err(|source| file_error("shorten", path, source))?;
         }
-        if heading.is_none() {
+        if parsed.length == 0 {
             journal.append(&JournalLine::Journal { format: FORMAT.to_owned(), identity: here.clone() })?;
             sync_directory_of(path)?;
         }
         Ok(journal)
-    }
-
-    fn take(&mut self, line: JournalLine) -> Result<(), String> {
-        let known = self.entries.len();
-        let unknown = |step: usize| format!("it names step {step}, which has not begun");
-        match line {
-            JournalLine::Journal { .. } => return Err("a second heading".to_owned()),
-            JournalLine::Begin { step, .. } if step != known => {
-                return Err(format!("step {step} where {known} was next"));
-            }
-            JournalLine::Begin { operation, undo: undo_commands, .. } => self.entries.push(JournalEntry {
-                operation,
-                undo_commands,
-                done: false,
-                undoing: false,
-                undone: false,
-                left: None,
-            }),
-            JournalLine::Done { step, left } => {
-                let entry = self.entries.get_mut(step).ok_or_else(|| unknown(step))?;
-                (entry.done, entry.left) = (true, left);
-            }
-            JournalLine::Undoing { step } | JournalLine::Undone { step } | JournalLine::Kept { step } => {
-                let entry = self.entries.get_mut(step).ok_or_else(|| unknown(step))?;
-                entry.undone |= matches!(line, JournalLine::Undone { .. });
-                match line {
-                    JournalLine::Undoing { .. } => entry.undoing = true,
-                    JournalLine::Kept { .. } => entry.undoing = false,
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
     }
 
     fn append(&mut self, line: &JournalLine) -> Result<(), JournalError> {
@@ -280,11 +245,84 @@ impl Journal {
     }
 }
 
+/// The text of a journal.
+#[derive(Debug)]
+pub struct ParsedJournal {
+    /// The steps in the order of their start.
+    pub entries: Vec<JournalEntry>,
+    /// The bytes up to the last complete line; 0 without a heading.
+    pub length: usize,
+}
+
+impl ParsedJournal {
+    /// Parses the journal `path` of the namespace `here`. A line that Pathbench does not write is an error.
+    pub fn parse(path: &Path, text: &[u8], here: &NamespaceIdentity) -> Result<Self, JournalError> {
+        let length = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let (lines, torn) = text.split_at(length);
+        let mut lines = lines.split(|byte| *byte == b'\n').enumerate();
+        match lines.next().filter(|(_, line)| !line.is_empty()) {
+            Some((_, line)) => check_heading(path, line, here)?,
+            None if length == 0 && is_beginning_of_heading(torn) => {}
+            None => return Err(corrupt(path, 1, "it is no journal")),
+        }
+        let mut entries = Vec::new();
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+            parse_line(line)
+                .and_then(|line| take(&mut entries, line))
+                .map_err(|detail| corrupt(path, number + 1, &detail))?;
+        }
+        Ok(Self { entries, length })
+    }
+}
+
+fn parse_line(line: &[u8]) -> Result<JournalLine, String> {
+    if line.len() > LONGEST_LINE {
+        return Err(format!("it has more than {LONGEST_LINE} bytes"));
+    }
+    serde_json::from_slice(line).map_err(|error| error.to_string())
+}
+
+fn take(entries: &mut Vec<JournalEntry>, line: JournalLine) -> Result<(), String> {
+    let known = entries.len();
+    let unknown = |step: usize| format!("it names step {step}, which has not begun");
+    match line {
+        JournalLine::Journal { .. } => return Err("a second heading".to_owned()),
+        JournalLine::Begin { step, .. } if step != known => {
+            return Err(format!("step {step} where {known} was next"));
+        }
+        JournalLine::Begin { operation, undo, .. } => {
+            operation.check()?;
+            entries.push(JournalEntry {
+                operation,
+                undo_commands: undo.iter().map(|command| printable(command, LONGEST_COMMAND)).collect(),
+                done: false,
+                undoing: false,
+                undone: false,
+                left: None,
+            });
+        }
+        JournalLine::Done { step, left } => {
+            let entry = entries.get_mut(step).ok_or_else(|| unknown(step))?;
+            (entry.done, entry.left) = (true, left);
+        }
+        JournalLine::Undoing { step } | JournalLine::Undone { step } | JournalLine::Kept { step } => {
+            let entry = entries.get_mut(step).ok_or_else(|| unknown(step))?;
+            entry.undone |= matches!(line, JournalLine::Undone { .. });
+            match line {
+                JournalLine::Undoing { .. } => entry.undoing = true,
+                JournalLine::Kept { .. } => entry.undoing = false,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 fn check_heading(path: &Path, line: &[u8], here: &NamespaceIdentity) -> Result<(), JournalError> {
-    let corrupt = |detail| corrupt(path, 1, detail);
-    match serde_json::from_slice(line) {
+    let corrupt = |detail: &str| corrupt(path, 1, detail);
+    match parse_line(line) {
         Ok(JournalLine::Journal { format, .. }) if format != FORMAT => {
-            Err(corrupt(format!("its format is {format}, this version reads {FORMAT}")))
+            Err(corrupt(&format!("its format is {format}, this version reads {FORMAT}")))
         }
         Ok(JournalLine::Journal { identity, .. }) if identity == *here => Ok(()),
         Ok(JournalLine::Journal { identity, .. }) => Err(JournalError::Elsewhere {
@@ -292,8 +330,8 @@ fn check_heading(path: &Path, line: &[u8], here: &NamespaceIdentity) -> Result<(
             written: Box::new(identity),
             here: Box::new(here.clone()),
         }),
-        Ok(_) => Err(corrupt("it has no heading".to_owned())),
-        Err(error) => Err(corrupt(error.to_string())),
+        Ok(_) => Err(corrupt("it has no heading")),
+        Err(detail) => Err(corrupt(&detail)),
     }
 }
 
@@ -301,8 +339,8 @@ fn is_beginning_of_heading(torn: &[u8]) -> bool {
     torn.iter().zip(HEADING).all(|(byte, expected)| byte == expected)
 }
 
-fn corrupt(path: &Path, line: usize, detail: String) -> JournalError {
-    JournalError::Corrupt { path: path.to_owned(), line, detail }
+fn corrupt(path: &Path, line: usize, detail: &str) -> JournalError {
+    JournalError::Corrupt { path: path.to_owned(), line, detail: printable(detail, LONGEST_COMMAND) }
 }
 
 fn file_error(what: &'static str, path: &Path, source: io::Error) -> JournalError {
@@ -312,7 +350,7 @@ fn file_error(what: &'static str, path: &Path, source: io::Error) -> JournalErro
 /// A file survives a crash only if its directory is synced, too.
 fn sync_directory_of(path: &Path) -> Result<(), JournalError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
+    file::Directory::open(directory)
+        .and_then(|directory| directory.sync())
         .map_err(|source| file_error("sync the directory of", path, source))
 }

@@ -8,6 +8,7 @@ mod commands;
 mod host;
 pub mod journal;
 mod operation;
+pub mod setting;
 
 pub use applier::{Applier, ApplyError, Interruption, UndoReport, UndoneStep};
 pub use commands::InterfaceNames;

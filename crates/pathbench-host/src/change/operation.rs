@@ -4,10 +4,16 @@ use super::commands::{
     InterfaceNames, endpoint_command, endpoint_flags_command, first_subflow_command, limits_command,
     remove_endpoint_command, replacement_commands, route_command, rule_command, sysctl_command, wait_command,
 };
+use super::setting;
 use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use crate::netlink::{FibEntry, RoutingRule};
+use pathbench_record::text::printable;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+
+/// Characters of a journal's text in a message.
+const LONGEST_SHOWN: usize = 80;
+const LONGEST_WAIT_MS: u64 = 600_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "change")]
@@ -99,6 +105,27 @@ impl Operation {
             }
             Self::AddRule { rule } => vec![rule_command("delete", rule)],
             Self::SetSysctl { key, before, .. } => vec![sysctl_command(key, before)],
+        }
+    }
+
+    /// Whether a plan of Pathbench can have this operation. Errors: the problem.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self {
+            Self::SetSysctl { key, .. } if !setting::is_changed_by_plans(key) => {
+                Err(format!("{:?} is no setting that Pathbench changes", printable(key, LONGEST_SHOWN)))
+            }
+            Self::SetSysctl { key, before, after } => {
+                match [before, after].into_iter().find(|one| !setting::is_value(one)) {
+                    Some(value) => Err(format!("{:?} is no value of {key}", printable(value, LONGEST_SHOWN))),
+                    None => Ok(()),
+                }
+            }
+            Self::RefreshEndpoint { wait_ms, .. } | Self::CloseFirstSubflow { wait_ms, .. }
+                if *wait_ms > LONGEST_WAIT_MS =>
+            {
+                Err(format!("a wait of {wait_ms} ms, and at most {LONGEST_WAIT_MS} ms"))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -11,6 +11,7 @@ use super::ruleset::{
 };
 use crate::netlink::channel::{NetlinkChannel, NetlinkProtocol};
 use crate::netlink::message::{Attributes, NETFILTER_HEADER, NetlinkMessage, netfilter_header};
+use pathbench_record::file;
 
 const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFTA_RULE_HANDLE: u16 = 3;
@@ -250,7 +251,8 @@ fn family(header: &[u8]) -> &'static str {
 pub fn legacy_tables() -> std::io::Result<Vec<String>> {
     let mut tables = Vec::new();
     for family in ["ip", "ip6"] {
-        match std::fs::read_to_string(format!("/proc/thread-self/net/{family}_tables_names")) {
+        match file::read_text(format!("/proc/thread-self/net/{family}_tables_names"), file::SMALL_FILE_BYTES)
+        {
             Ok(text) => {
                 tables.extend(text.lines().map(|table| format!("{family} {table}")));
             }

@@ -1,5 +1,6 @@
 //! A lab's namespaces: creating and entering them, and the reasons and remedies when the kernel refuses.
 
+use pathbench_record::file;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -241,8 +242,8 @@ pub struct Circumstances {
 
 impl Circumstances {
     pub fn read() -> Self {
-        let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse().ok();
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let number = |path: &str| file::read_text(path, file::SMALL_FILE_BYTES).ok()?.trim().parse().ok();
+        let status = file::read_text("/proc/self/status", file::SMALL_FILE_BYTES).unwrap_or_default();
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
             line.trim().parse::<u64>().ok()

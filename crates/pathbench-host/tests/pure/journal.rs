@@ -1,6 +1,6 @@
 //! The journal file of remedies.
 
-use pathbench_host::change::journal::{Journal, JournalEntry, JournalLine};
+use pathbench_host::change::journal::{Journal, JournalEntry, JournalLine, ParsedJournal};
 use pathbench_host::change::{JournalError, NamespaceIdentity, Operation};
 use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint};
 use pathbench_host::path_mtu::FibEntry;
@@ -114,6 +114,99 @@ fn a_second_process_is_rejected() {
     assert!(matches!(second, Err(JournalError::InUse { .. })), "{second:?}");
     drop(first);
     assert!(Journal::open(&path, &here()).unwrap().is_some());
+}
+
+fn heading() -> String {
+    r#"{"line":"journal","format":"pathbench.journal/1","boot_id":"b1","inode":4026531840,"cookie":1}"#
+        .to_owned()
+        + "\n"
+}
+
+/// A journal whose second line begins this step.
+fn journal_of(operation: &str, undo: &str) -> Vec<u8> {
+    let begin = format!(r#"{{"line":"begin","step":0,"operation":{operation},"undo":["{undo}"]}}"#);
+    format!("{}{begin}\n", heading()).into_bytes()
+}
+
+#[test]
+fn a_journal_that_others_can_change_is_rejected() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    three_steps(&path);
+    let refused = |text: &str| {
+        let error = Journal::open(&path, &here()).unwrap_err().to_string();
+        assert!(error.contains(text) && error.contains("journal"), "{error}");
+    };
+    let permit = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    for mode in [0o620, 0o602, 0o666] {
+        permit(mode);
+        refused("other users can write to it");
+    }
+    permit(0o600);
+    assert!(Journal::open(&path, &here()).unwrap().is_some());
+    let second = directory.path().join("second");
+    std::fs::hard_link(&path, &second).unwrap();
+    refused("several hard links");
+    std::fs::remove_file(&path).unwrap();
+    symlink(&second, &path).unwrap();
+    refused("a symbolic link");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    refused("a directory");
+    // Root can give a file away; another user cannot make one of others.
+    std::fs::remove_dir(&path).unwrap();
+    if std::os::unix::fs::chown(&second, Some(12_345), None).is_ok() {
+        std::fs::rename(&second, &path).unwrap();
+        refused("it belongs to user 12345");
+    }
+}
+
+#[test]
+fn only_settings_of_plans_are_accepted() {
+    let parse = |text: &[u8]| ParsedJournal::parse(Path::new("journal"), text, &here());
+    let set = |key: &str, before: &str| {
+        journal_of(
+            &format!(r#"{{"change":"set-sysctl","key":"{key}","before":"{before}","after":"1"}}"#),
+            "sysctl",
+        )
+    };
+    for key in ["net/mptcp/enabled", "net/ipv4/conf/eth0/rp_filter", "net/ipv4/conf/eth0.7/arp_announce"] {
+        assert_eq!(parse(&set(key, "0")).unwrap().entries.len(), 1, "{key}");
+    }
+    for key in [
+        "kernel.core_pattern",
+        "kernel/core_pattern",
+        "net.mptcp.enabled",
+        "net/ipv4/conf/eth0/forwarding",
+        "net/ipv4/conf/all/rp_filter",
+        "net/ipv4/conf/../rp_filter",
+        "net/ipv4/conf/a/b/rp_filter",
+        "net/ipv4/conf//rp_filter",
+        "net/ipv4/conf/sixteen-of-these/rp_filter",
+    ] {
+        let error = parse(&set(key, "0")).unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("no setting that Pathbench changes"), "{error}");
+    }
+    for value in ["", "|/tmp/x", "1\\n2", "100000"] {
+        let error = parse(&set("net/mptcp/enabled", value)).unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("no value"), "{error}");
+    }
+}
+
+#[test]
+fn texts_of_a_journal_are_printable_and_bounded() {
+    let parse = |text: &[u8]| ParsedJournal::parse(Path::new("journal"), text, &here());
+    let endpoint = r#"{"change":"close-first-subflow","address":"10.0.0.1","wait_ms":100}"#;
+    let parsed = parse(&journal_of(endpoint, "\\u001b[2Jip\\u202e")).unwrap();
+    assert!(!parsed.entries[0].undo_commands[0].contains(['\u{1b}', '\u{202e}']), "{parsed:?}");
+    let error = parse(&journal_of(endpoint, &"x".repeat(600_000))).unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.len() < 1000, "{error}");
+    let error = parse(&journal_of(&endpoint.replace("100", "1000000000"), "")).unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.contains("wait"), "{error}");
+    let elsewhere = heading().replace("b1", &"\\u001b".repeat(5000));
+    let error = parse(elsewhere.as_bytes()).unwrap_err().to_string();
+    assert!(error.len() < 1000 && !error.contains('\u{1b}'), "{error}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Encoding and decoding of kernel messages, and small system calls; without namespaces.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -8,6 +9,7 @@ mod connections;
 mod counters;
 mod firewall;
 mod firewall_rules;
+mod fuzz_bodies;
 mod journal;
 mod link_events;
 mod managers;

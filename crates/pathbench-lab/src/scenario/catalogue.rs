@@ -1,7 +1,7 @@
 //! Loads scenarios: shipped ones and files.
 
 use super::mistake::nearest;
-use std::fs::File;
+use pathbench_record::file;
 use std::io::{self, Read};
 use std::path::Path;
 use thiserror::Error;
@@ -138,7 +138,7 @@ fn read(path: &str) -> Result<String, LoadError> {
     let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     // Limit the read, because the size of a pipe or device is unknown.
-    File::open(path)
+    file::open_named(path)
         .and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes))
         .map_err(unreadable)?;
     if bytes.len() as u64 > LARGEST_BYTES {

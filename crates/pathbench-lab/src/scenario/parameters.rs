@@ -8,9 +8,9 @@ use pathbench_link::{
     Discipline, Engines, Field, JitterDistribution, LinkChange, LinkModel, LinkParameter, LossModel,
     PARAMETERS, ParameterKind, RateSchedule, ScheduleEnd, TraceOf, Value, overlay, queue_bytes,
 };
+use pathbench_record::file;
 use pathbench_record::units::{QueueLimit, Rate, Span};
 use serde_json::{Map, Value as Json};
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -218,7 +218,7 @@ fn read_file(section: &ScenarioSection<'_>, key: &str, name: &str) -> Option<(Pa
     let mut bytes = Vec::new();
     // One byte above the limit is enough for the parser to report the size.
     let most = MAX_BYTES as u64 + 1;
-    let read = File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    let read = file::open_named(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
     if let Err(error) = read {
         let problem = format!("cannot read {}: {error}", path.display());
         let remedy = "give the path of a file, relative to the scenario's own directory";

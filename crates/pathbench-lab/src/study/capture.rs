@@ -3,6 +3,7 @@
 use super::progress::ConductedRun;
 use crate::environment::Emulation;
 use pathbench_record::document::{CaptureCheck, CapturedPath, PathRecord, RunRecord};
+use pathbench_record::file;
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::trace::CaptureRecord;
 use pathbench_trace::analysis::{Analysis, AnalysisParameters, CaptureSource, analyse, open};
@@ -125,7 +126,7 @@ fn note(check: &CaptureCheck) -> String {
 }
 
 fn source(path: &std::path::Path) -> Result<CaptureSource<File>, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
+    let file = file::open(path).map_err(|error| error.to_string())?;
     open(path.display().to_string(), file).map_err(|error| error.to_string())
 }
 

@@ -25,12 +25,12 @@ use pathbench_record::document::{
     DirectionFigures, LinkFigures, LinkRecord, ResultDocument, ScenarioRecord, StopReason, StudyRecord,
     Variant,
 };
+use pathbench_record::file::Directory;
 use pathbench_record::time::Clock;
 use pathbench_transport::lock;
 use progress::{Begun, ConductedRun, MemberProgress, ObserverHandle, StudyProgress};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -178,8 +178,10 @@ fn qlog_directory(
         return Ok(None);
     }
     let path = writer.path.join("qlog").join(id);
-    match fs::create_dir_all(&path) {
-        Ok(()) => Ok(Some(path)),
+    let created =
+        Directory::open(&writer.path).and_then(|result| result.subdirectory("qlog")?.subdirectory(id));
+    match created {
+        Ok(_) => Ok(Some(path)),
         Err(source) => Err(WriteError { path, source }),
     }
 }
@@ -196,7 +198,9 @@ fn captures(
     let file = |link: &LinkPlan| (link.name.clone(), directory.join(format!("{id}-{}.pcapng", link.name)));
     let files: BTreeMap<_, _> = variant.topology.links.iter().filter(captured).map(file).collect();
     if !files.is_empty() {
-        fs::create_dir_all(&directory).map_err(|source| WriteError { path: directory.clone(), source })?;
+        Directory::open(&writer.path)
+            .and_then(|result| result.subdirectory("captures"))
+            .map_err(|source| WriteError { path: directory.clone(), source })?;
     }
     Ok(files)
 }

@@ -1,5 +1,6 @@
 //! Tests without a kernel: scenario files, their mistakes and plans; order of runs; messages.
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod addressing;
 mod agent;

@@ -1,6 +1,7 @@
 //! The server of status pages over real sockets.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 use pathbench_program::responder::{Request, Responder, Response};
 use std::io::{Read as _, Write as _};

@@ -1,11 +1,14 @@
 //! Versioned JSON documents (`run.json`, `trace.json`), which are read and replaced as a whole.
 
 use super::error::{ReadError, WriteError};
+use crate::file::{self, Replacement};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+/// A larger document is not read. A run has some 10 kB of its document.
+pub(super) const MOST_DOCUMENT_BYTES: u64 = 256 << 20;
 
 #[derive(Deserialize)]
 struct Header {
@@ -21,7 +24,8 @@ pub(super) fn read_document<T: DeserializeOwned>(file: &Path, schema: &'static s
         problem: error.to_string(),
     };
     let other = |problem: String| ReadError::OtherDocument { path: path(), problem };
-    let text = fs::read_to_string(file).map_err(|source| ReadError::Io { path: path(), source })?;
+    let text = file::read_text(file, MOST_DOCUMENT_BYTES)
+        .map_err(|source| ReadError::Io { path: path(), source })?;
     let header: Header = serde_json::from_str(&text).map_err(broken)?;
     let found = header.schema.ok_or_else(|| other("it has no `schema`".to_owned()))?;
     let newest = version(schema, schema).unwrap_or_default();
@@ -38,17 +42,18 @@ fn version(found: &str, schema: &str) -> Option<u32> {
     found.strip_prefix(name)?.strip_prefix('/')?.parse().ok()
 }
 
-/// Writes a document to a temporary file, syncs it to disk, and renames it.
+/// Replaces a document, durably.
 pub(super) fn replace(dir: &Path, name: &str, document: &impl Serialize) -> Result<PathBuf, WriteError> {
     let path = dir.join(name);
-    let temporary = dir.join(format!(".{name}.tmp"));
-    let io = |path: &Path, source| WriteError { path: path.to_owned(), source };
-    let mut text = serde_json::to_vec_pretty(document).map_err(|source| io(&path, source.into()))?;
-    text.push(b'\n');
-    let mut file = File::create(&temporary).map_err(|source| io(&temporary, source))?;
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(|source| io(&temporary, source))?;
-    fs::rename(&temporary, &path).map_err(|source| io(&path, source))?;
-    // The rename is durable after a sync of the directory.
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| io(dir, source))?;
-    Ok(path)
+    let write = || {
+        let mut text = serde_json::to_vec_pretty(document)?;
+        text.push(b'\n');
+        let replacement = Replacement::new(&path)?;
+        replacement.file().write_all(&text)?;
+        replacement.commit_durably()
+    };
+    match write() {
+        Ok(()) => Ok(path),
+        Err(source) => Err(WriteError { path, source }),
+    }
 }

@@ -20,5 +20,6 @@ pub const TRACE_FILE: &str = "trace.json";
 pub const SEQUENCE_FILE: &str = "sequence.jsonl";
 
 pub fn holds_result(dir: &Path) -> bool {
-    [DOCUMENT, PARTIAL, RECORDS, Sample::FILE, TRACE_FILE].iter().any(|file| dir.join(file).exists())
+    let files = [DOCUMENT, PARTIAL, RECORDS, Sample::FILE, TRACE_FILE];
+    files.iter().any(|file| dir.join(file).symlink_metadata().is_ok())
 }

@@ -3,6 +3,8 @@
 use super::error::ReadError;
 use super::line::Line;
 use super::reader::ResultDirectory;
+use super::records::check_length;
+use crate::file;
 use memchr::{memchr, memchr_iter};
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -70,11 +72,16 @@ impl LineFile {
 
     /// `None` without the file.
     pub(super) fn open_if_present(path: PathBuf) -> Result<Option<Self>, ReadError> {
-        match File::open(&path) {
+        match file::open(&path) {
             Ok(file) => Ok(Some(Self { path, file })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(ReadError::Io { path, source }),
         }
+    }
+
+    /// The file, if its lines may be in memory together.
+    pub(super) fn bounded(self) -> Result<Self, ReadError> {
+        check_length(&self.path, &self.file).map(|()| self)
     }
 
     /// Calls `seen` with each line; returns a warning if the last line is cut off.

@@ -43,6 +43,7 @@ pub use layout::{SEQUENCE_FILE, TRACE_FILE, holds_result};
 pub use line::Line;
 pub use lines::Records;
 pub use reader::ResultDirectory;
+pub use records::for_each_line;
 pub use resume::ResumeError;
 pub use trace::{read_sequences, read_trace, write_sequences, write_trace};
 pub use writer::{

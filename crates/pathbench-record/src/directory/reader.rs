@@ -6,6 +6,7 @@ use super::layout::{DOCUMENT, PARTIAL};
 use super::records::records;
 use crate::document::{ResultDocument, SCHEMA};
 use crate::summary::summarise_document;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone)]
@@ -22,12 +23,14 @@ impl ResultDirectory {
     ///
     /// Unknown fields are ignored. An unfinished result opens with its finished runs and a warning.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let (file, finished) = if path.is_file() {
+        // Not `is_file`: a FIFO in place of the document has its own error.
+        let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
+        let (file, finished) = if exists(path) && !path.is_dir() {
             (path.to_owned(), path.file_name().is_none_or(|name| name != PARTIAL))
         } else {
             match [DOCUMENT, PARTIAL].map(|name| path.join(name)) {
-                [document, _] if document.is_file() => (document, true),
-                [_, partial] if partial.is_file() => (partial, false),
+                [document, _] if exists(&document) => (document, true),
+                [_, partial] if exists(&partial) => (partial, false),
                 _ => return Err(ReadError::NotAResult { path: path.to_owned() }),
             }
         };

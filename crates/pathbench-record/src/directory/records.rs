@@ -4,17 +4,22 @@
 //! The file is also the lock of the directory: its writer holds a flock(2), which the kernel releases when the process
 //! ends. It is a file open for writing, because NFS grants no such lock on a directory.
 
+use super::document::MOST_DOCUMENT_BYTES;
 use super::error::{ReadError, WriteError};
 use super::layout::RECORDS;
 use super::line::write_lines;
 use crate::document::RunRecord;
+use crate::file;
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Largest accepted line; a line of samples has less than 2 KiB.
 const LONGEST_LINE_BYTES: u64 = 16 << 20;
+
+/// Of new files, less the umask.
+pub(super) const PERMISSIONS: u32 = 0o666;
 
 /// The file of records, open and locked.
 #[derive(Debug)]
@@ -27,7 +32,7 @@ impl RecordFile {
     /// Creates the file.
     pub(super) fn create(dir: &Path) -> io::Result<Self> {
         let path = dir.join(RECORDS);
-        let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        let file = file::create_new(&path, PERMISSIONS)?;
         lock(&file)?;
         Ok(Self { path, file })
     }
@@ -36,7 +41,7 @@ impl RecordFile {
     /// `None` if another process writes the result.
     pub(super) fn open(dir: &Path) -> Result<Option<Self>, WriteError> {
         let path = dir.join(RECORDS);
-        let opened = OpenOptions::new().append(true).create(true).open(&path);
+        let opened = file::append(&path, PERMISSIONS);
         let file = opened.map_err(|source| WriteError { path: path.clone(), source })?;
         match lock(&file) {
             Ok(()) => Ok(Some(Self { path, file })),
@@ -72,10 +77,11 @@ fn lock(file: &File) -> io::Result<()> {
 /// The records of an unfinished result, and the length of the file up to the last complete record.
 pub(super) fn records(dir: &Path) -> Result<(Vec<RunRecord>, u64), ReadError> {
     let path = dir.join(RECORDS);
-    let file = match File::open(&path) {
+    let file = match file::open(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         opened => opened.map_err(|source| ReadError::Io { path: path.clone(), source })?,
     };
+    check_length(&path, &file)?;
     let (mut records, mut complete_bytes) = (Vec::new(), 0);
     for_each_line(&path, file, |number, line| {
         if line.last() == Some(&b'\n') {
@@ -92,8 +98,14 @@ pub(super) fn records(dir: &Path) -> Result<(Vec<RunRecord>, u64), ReadError> {
     Ok((records, complete_bytes))
 }
 
+/// Bounds a file whose lines are in memory together.
+pub(super) fn check_length(path: &Path, file: &File) -> Result<(), ReadError> {
+    let failed = |source| ReadError::Io { path: path.to_owned(), source };
+    file::check_length(file, MOST_DOCUMENT_BYTES).map_err(failed)
+}
+
 /// Calls `each` with the number (from 1) and the bytes of every line, its line end included.
-pub(super) fn for_each_line<E: From<ReadError>>(
+pub fn for_each_line<E: From<ReadError>>(
     path: &Path,
     file: File,
     mut each: impl FnMut(usize, &[u8]) -> Result<(), E>,

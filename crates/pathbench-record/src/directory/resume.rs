@@ -8,9 +8,10 @@ use super::line::LineOwner;
 use super::reader::ResultDirectory;
 use super::records::{RecordFile, for_each_line, records};
 use crate::document::{ResultDocument, RunRecord, StopReason};
+use crate::file::{self, Replacement};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind};
+use std::fs;
+use std::io::{self, BufWriter, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -43,7 +44,7 @@ pub(super) fn copy_lines(
     (path, to): (&Path, &mut impl io::Write),
     runs: &BTreeSet<&str>,
 ) -> Result<u64, CopyError> {
-    let file = match File::open(from) {
+    let file = match file::open(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         opened => opened.map_err(|source| ReadError::Io { path: from.to_owned(), source })?,
     };
@@ -75,20 +76,18 @@ pub(super) fn copy_lines(
 
 /// Removes the lines of all runs but `runs` from the file.
 fn keep_lines(dir: &Path, name: &str, runs: &BTreeSet<&str>) -> Result<(), ResumeError> {
-    let (path, temporary) = (dir.join(name), dir.join(format!(".{name}.tmp")));
-    if !path.exists() {
+    let path = dir.join(name);
+    if fs::symlink_metadata(&path).is_err() {
         return Ok(());
     }
-    let io = |source| WriteError { path: temporary.clone(), source };
-    let mut kept = BufWriter::with_capacity(1 << 18, File::create(&temporary).map_err(io)?);
-    let copied = copy_lines(&path, (&temporary, &mut kept), runs);
-    let synced = kept.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
-    match copied {
-        Ok(1..) => synced.and_then(|()| fs::rename(&temporary, &path)).map_err(io)?,
-        unchanged => {
-            let _stays = fs::remove_file(&temporary);
-            unchanged?;
-        }
+    let io = |source| WriteError { path: path.clone(), source };
+    let replacement = Replacement::new(&path).map_err(io)?;
+    let mut kept = BufWriter::with_capacity(1 << 18, replacement.file());
+    let left_out = copy_lines(&path, (&path, &mut kept), runs)?;
+    let flushed = kept.flush();
+    drop(kept);
+    if left_out > 0 {
+        flushed.and_then(|()| replacement.commit_durably()).map_err(io)?;
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use super::error::{ReadError, WriteError};
 use super::layout::{SEQUENCE_FILE, TRACE_FILE};
 use super::line::write_lines;
 use super::lines::LineFile;
+use crate::file::Replacement;
 use crate::trace::{SCHEMA, SequenceLine, TraceDocument};
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,10 @@ pub fn read_trace(path: &Path) -> Result<TraceDocument, ReadError> {
 /// Writes the time-sequence graphs into the directory `dir`.
 pub fn write_sequences(dir: &Path, lines: &[SequenceLine]) -> Result<PathBuf, WriteError> {
     let path = dir.join(SEQUENCE_FILE);
-    let written = File::create(&path).and_then(|file| write_lines(&mut BufWriter::new(file), lines));
+    let written = Replacement::new(&path).and_then(|replacement| {
+        write_lines(&mut BufWriter::new(replacement.file()), lines)?;
+        replacement.commit()
+    });
     written.map_err(|source| WriteError { path: path.clone(), source })?;
     Ok(path)
 }
@@ -33,7 +36,7 @@ pub fn write_sequences(dir: &Path, lines: &[SequenceLine]) -> Result<PathBuf, Wr
 pub fn read_sequences(dir: &Path) -> Result<(Vec<SequenceLine>, Option<String>), ReadError> {
     let mut lines = Vec::new();
     let warning = match LineFile::open_if_present(dir.join(SEQUENCE_FILE))? {
-        Some(file) => file.for_each(|line| lines.push(line))?,
+        Some(file) => file.bounded()?.for_each(|line| lines.push(line))?,
         None => None,
     };
     Ok((lines, warning))

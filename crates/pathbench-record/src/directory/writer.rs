@@ -4,16 +4,17 @@ use super::document::replace;
 use super::error::{CopyError, WriteError};
 use super::layout::{DOCUMENT, LINES_OF_RUNS, PARTIAL, RECORDS, holds_result};
 use super::line::{Line, write_lines};
-use super::records::RecordFile;
+use super::records::{PERMISSIONS, RecordFile};
 use super::resume::{ResumableResult, ResumeError, copy_lines, take_over};
 use crate::delivery::DeliveryLine;
 use crate::document::{ResultDocument, RunRecord};
 use crate::end::MessageLine;
 use crate::event::Event;
+use crate::file::{self, Replacement};
 use crate::sample::Sample;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -162,14 +163,14 @@ impl ResultWriter {
     pub fn append_lines_of(&mut self, from: &Path, runs: &BTreeSet<&str>) -> Result<(), CopyError> {
         for name in LINES_OF_RUNS {
             let (source, path) = (from.join(name), self.path.join(name));
-            if !source.exists() {
+            if fs::symlink_metadata(&source).is_err() {
                 continue;
             }
             let lines = match self.files.entry(name) {
                 Entry::Occupied(lines) => lines.into_mut(),
                 Entry::Vacant(lines) => lines.insert(Lines::reopen(&path)?),
             };
-            let mut writer = BufWriter::with_capacity(1 << 18, &lines.file);
+            let mut writer = BufWriter::with_capacity(1 << 18, lines.file());
             copy_lines(&source, (&path, &mut writer), runs)?;
             writer.flush().map_err(|source| WriteError { path: path.clone(), source })?;
         }
@@ -199,7 +200,7 @@ impl ResultWriter {
     /// Writes `run.json`, syncs everything to disk, and returns the path of `run.json`.
     pub fn finish(self, document: &ResultDocument) -> Result<PathBuf, WriteError> {
         self.sync()?;
-        self.files.values().try_for_each(Lines::rename_to_final)?;
+        self.files.into_values().try_for_each(Lines::finish)?;
         let path = replace(&self.path, DOCUMENT, document)?;
         remove(self.path.join(PARTIAL))?;
         remove(self.path.join(RECORDS))?;
@@ -219,31 +220,46 @@ fn remove(path: PathBuf) -> Result<(), WriteError> {
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
-    file: File,
-    /// The path that the finished file gets, if it is temporary until then.
-    final_path: Option<PathBuf>,
+    file: LinesFile,
+}
+
+#[derive(Debug)]
+enum LinesFile {
+    Growing(File),
+    /// Replaces the file of this name when it is finished.
+    Anew(Replacement),
 }
 
 impl Lines {
     fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
-        Ok(Self { path: path.to_owned(), file, final_path: None })
+        let file = file::create_new(path, PERMISSIONS)?;
+        Ok(Self { path: path.to_owned(), file: LinesFile::Growing(file) })
     }
 
     /// A new file that replaces the one of this name when it is finished.
     fn anew(dir: &Path, name: &str) -> Result<Self, WriteError> {
-        let path = dir.join(format!(".{name}.tmp"));
-        let file = File::create(&path).map_err(|source| WriteError { path: path.clone(), source })?;
-        Ok(Self { path, file, final_path: Some(dir.join(name)) })
+        let path = dir.join(name);
+        match Replacement::new(&path) {
+            Ok(replacement) => Ok(Self { path, file: LinesFile::Anew(replacement) }),
+            Err(source) => Err(WriteError { path, source }),
+        }
     }
 
     fn sync(&self) -> Result<(), WriteError> {
-        self.file.sync_all().map_err(|source| WriteError { path: self.path.clone(), source })
+        self.file().sync_all().map_err(|source| WriteError { path: self.path.clone(), source })
     }
 
-    fn rename_to_final(&self) -> Result<(), WriteError> {
-        let Some(path) = &self.final_path else { return Ok(()) };
-        fs::rename(&self.path, path).map_err(|source| WriteError { path: path.clone(), source })
+    fn file(&self) -> &File {
+        match &self.file {
+            LinesFile::Growing(file) => file,
+            LinesFile::Anew(replacement) => replacement.file(),
+        }
+    }
+
+    /// Ends the file; a new one gets its name.
+    fn finish(self) -> Result<(), WriteError> {
+        let LinesFile::Anew(replacement) = self.file else { return Ok(()) };
+        replacement.commit().map_err(|source| WriteError { path: self.path, source })
     }
 
     fn create(dir: &Path, name: &str) -> Result<Self, CreateError> {
@@ -253,14 +269,14 @@ impl Lines {
     /// Opens the file, or creates it.
     fn reopen(path: &Path) -> Result<Self, WriteError> {
         let path = path.to_owned();
-        match OpenOptions::new().append(true).create(true).open(&path) {
-            Ok(file) => Ok(Self { path, file, final_path: None }),
+        match file::append(&path, PERMISSIONS) {
+            Ok(file) => Ok(Self { path, file: LinesFile::Growing(file) }),
             Err(source) => Err(WriteError { path, source }),
         }
     }
 
     fn append<T: Line>(&mut self, records: &[T]) -> Result<(), WriteError> {
-        let written = write_lines(&mut BufWriter::with_capacity(1 << 18, &self.file), records);
+        let written = write_lines(&mut BufWriter::with_capacity(1 << 18, self.file()), records);
         written.map_err(|source| WriteError { path: self.path.clone(), source })
     }
 }

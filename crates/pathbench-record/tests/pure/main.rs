@@ -1,9 +1,11 @@
 //! Computes only: no sockets, no child processes.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 #[path = "../support/document.rs"]
 mod document;
+mod files;
 mod growing;
 mod index;
 #[path = "../support/lines.rs"]

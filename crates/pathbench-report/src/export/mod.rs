@@ -19,10 +19,11 @@ pub use error::ResultExportError;
 use parquet::ParquetWriter;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
+use pathbench_record::file::Directory;
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 use table::{Column, tables};
 pub use trace::write_trace;
 pub use xplot::write_xplot;
@@ -53,51 +54,39 @@ impl ExportFormat {
     }
 }
 
-/// Writes `sets` in `format` to `out`, which is created if necessary, and returns the files.
+/// Writes `sets` in `format` to `out`, and returns the files.
 ///
 /// # Errors
 /// [`ResultExportError`], naming the file; of a value that does not fit its column, also the line.
 pub fn write(
     sets: &[ResultSet],
     format: ExportFormat,
-    out: &Path,
+    out: &Directory,
 ) -> Result<Vec<PathBuf>, ResultExportError> {
-    let failed = ResultExportError::in_file;
-    fs::create_dir_all(out).map_err(failed(out))?;
     let names = rows::names(sets);
     match format {
         ExportFormat::Csv | ExportFormat::Parquet => tables()
             .iter()
             .map(|table| {
-                let path = out.join(format!("{}.{}", table.name, format.name()));
                 let each = |sink: &mut rows::Sink| rows::each_row(table, sets, &names, sink);
-                write_rows(&table.columns, format, &path, each).map(|()| path)
+                write_rows(&table.columns, format, (out, table.name), each)
             })
             .collect(),
         ExportFormat::Markdown => {
-            let path = out.join("summary.md");
             let pages = sets.iter().zip(&names).map(|(set, name)| markdown::summary(set, name));
             let text = pages.collect::<Vec<_>>().join("\n");
-            fs::write(&path, text).map_err(failed(&path))?;
-            Ok(vec![path])
+            Ok(vec![write_file(out, "summary.md", |file| file.write_all(text.as_bytes()))?])
         }
         ExportFormat::Perfetto => each_run(sets, &names, |_, run, data, name| {
-            let path = out.join(format!("{name}.perfetto-trace"));
-            let mut file = BufWriter::new(File::create(&path).map_err(failed(&path))?);
-            perfetto::write(run, data, &mut file).and_then(|()| file.flush()).map_err(failed(&path))?;
-            Ok(vec![path])
+            let name = format!("{name}.perfetto-trace");
+            Ok(vec![write_file(out, &name, |file| perfetto::write(run, data, file))?])
         }),
         ExportFormat::Flent => each_run(sets, &names, |set, run, data, name| {
             let files = Direction::BOTH.into_iter().filter_map(|direction| {
                 let file = flent::file(set, run, data, direction)?;
-                Some((out.join(format!("{name}-{}.flent", direction.name())), file))
+                Some((format!("{name}-{}.flent", direction.name()), file))
             });
-            files
-                .map(|(path, file)| {
-                    fs::write(&path, file.to_string()).map_err(failed(&path))?;
-                    Ok(path)
-                })
-                .collect()
+            files.map(|(name, text)| write_file(out, &name, |file| write!(file, "{text}"))).collect()
         }),
     }
 }
@@ -129,22 +118,48 @@ fn each_run(
     Ok(files)
 }
 
-/// Writes the rows that `each` passes to its sink, as Parquet or as CSV.
+/// Replaces the file `name` by what `write` writes, and returns its path.
+fn write_file(
+    out: &Directory,
+    name: &str,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> Result<PathBuf, ResultExportError> {
+    let path = out.path().join(name);
+    let replaced = || {
+        let replacement = out.replace(name)?;
+        let mut file = BufWriter::new(replacement.file());
+        write(&mut file).and_then(|()| file.flush())?;
+        drop(file);
+        replacement.commit()
+    };
+    replaced().map_err(ResultExportError::in_file(&path))?;
+    Ok(path)
+}
+
+/// Writes the rows that `each` passes to its sink into a table, as Parquet or as CSV, and returns its path.
 fn write_rows(
     columns: &[Column],
     format: ExportFormat,
-    path: &Path,
+    (out, table): (&Directory, &str),
     each: impl FnOnce(&mut rows::Sink) -> Result<(), ResultExportError>,
-) -> Result<(), ResultExportError> {
-    let failed = ResultExportError::in_file(path);
-    let not_parquet = |source| ResultExportError::Parquet { path: path.to_owned(), source };
-    let file = BufWriter::new(File::create(path).map_err(&failed)?);
+) -> Result<PathBuf, ResultExportError> {
+    let name = format!("{table}.{}", format.name());
+    let path = out.path().join(&name);
+    let failed = ResultExportError::in_file(&path);
+    let not_parquet = |source| ResultExportError::Parquet { path: path.clone(), source };
+    let replacement = out.replace(&name).map_err(&failed)?;
+    let mut file = BufWriter::new(replacement.file());
     if format == ExportFormat::Parquet {
-        let mut writer = ParquetWriter::new(file, columns).map_err(not_parquet)?;
+        let mut writer = ParquetWriter::new(&mut file, columns).map_err(not_parquet)?;
         each(&mut |cells| writer.row(cells).map_err(not_parquet))?;
-        return writer.finish().map_err(not_parquet);
+        writer.finish().map_err(not_parquet)?;
+    } else {
+        let mut writer = CsvWriter::new(&mut file, columns).map_err(&failed)?;
+        each(&mut |cells| writer.row(cells).map_err(&failed))?;
+        writer.finish().map_err(&failed)?;
     }
-    let mut writer = CsvWriter::new(file, columns).map_err(&failed)?;
-    each(&mut |cells| writer.row(cells).map_err(&failed))?;
-    writer.finish().map_err(failed)
+    file.flush().map_err(&failed)?;
+    drop(file);
+    replacement.commit().map_err(failed)?;
+    Ok(path)
 }

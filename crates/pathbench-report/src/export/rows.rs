@@ -3,9 +3,10 @@
 use super::error::ResultExportError;
 use super::table::{Column, ExportTable, Rows, tables};
 use crate::result_set::ResultSet;
+use pathbench_record::directory::for_each_line;
+use pathbench_record::file;
 use serde_json::{Map, Value, json};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::path::Path;
 
 /// Takes the cells of a row, in the order of the columns; null where there is no value.
@@ -92,34 +93,26 @@ fn lines(
     sink: &mut Sink,
 ) -> Result<(), ResultExportError> {
     let Some(path) = set.directory.as_ref().map(|directory| directory.join(file)) else { return Ok(()) };
-    let failed = ResultExportError::in_file(&path);
-    let mut reader = match File::open(&path) {
-        Ok(file) => BufReader::new(file),
+    let opened = match file::open(&path) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(ResultExportError::in_file(&path)(error)),
     };
-    let mut line = Vec::new();
-    for number in 1_u64.. {
-        line.clear();
-        if reader.read_until(b'\n', &mut line).map_err(&failed)? == 0 {
-            break;
-        }
+    for_each_line(&path, opened, |number, line| {
         if line.trim_ascii().is_empty() {
-            continue;
+            return Ok(());
         }
         let location = || format!("{}:{number}", path.display());
-        match serde_json::from_slice::<Map<String, Value>>(&line) {
+        match serde_json::from_slice::<Map<String, Value>>(line) {
             Ok(mut row) => {
                 row.insert("result".to_owned(), name.into());
-                pass(&table.columns, Value::Object(row), &location(), sink)?;
+                pass(&table.columns, Value::Object(row), &location(), sink)
             }
-            Err(_) if line.last() != Some(&b'\n') => break,
-            Err(error) => {
-                return Err(ResultExportError::Value { location: location(), problem: error.to_string() });
-            }
+            // The last line, cut off.
+            Err(_) if line.last() != Some(&b'\n') => Ok(()),
+            Err(error) => Err(ResultExportError::Value { location: location(), problem: error.to_string() }),
         }
-    }
-    Ok(())
+    })
 }
 
 /// Passes the cells of `row` to `sink`.

@@ -1,36 +1,32 @@
 //! Time-sequence graphs for xplot (<http://www.xplot.org>), in the manner of tcptrace.
 
 use super::error::ResultExportError;
+use super::write_file;
 use crate::section::trace::arrow;
+use pathbench_record::file::Directory;
 use pathbench_record::trace::{SequenceLine, SequenceSegment, TraceDocument};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 /// Colours of the subflows at the data level. Red is for retransmissions, yellow for reinjections and green for
 /// acknowledgments.
 const SUBFLOWS: [&str; 6] = ["white", "blue", "orange", "magenta", "purple", "pink"];
 
-/// Writes `connection-N-subflow-N-DIRECTION.xpl` and `connection-N-data-DIRECTION.xpl` into `out`, which is created if
-/// necessary.
+/// Writes `connection-N-subflow-N-DIRECTION.xpl` and `connection-N-data-DIRECTION.xpl` into `out`.
 ///
 /// # Errors
 /// [`ResultExportError`], naming the file.
 pub fn write_xplot(
     document: &TraceDocument,
     lines: &[SequenceLine],
-    out: &Path,
+    out: &Directory,
 ) -> Result<Vec<PathBuf>, ResultExportError> {
-    let failed = ResultExportError::in_file;
-    fs::create_dir_all(out).map_err(failed(out))?;
     let graphs = lines.iter().filter(|line| matches!(line.direction.as_str(), "upload" | "download"));
     graphs
         .map(|line| {
             let level = line.subflow.map_or_else(|| "data".to_owned(), |id| format!("subflow-{id}"));
-            let path = out.join(format!("connection-{}-{level}-{}.xpl", line.connection, line.direction));
-            let mut file = BufWriter::new(File::create(&path).map_err(failed(&path))?);
-            write(document, line, &mut file).and_then(|()| file.flush()).map_err(failed(&path))?;
-            Ok(path)
+            let name = format!("connection-{}-{level}-{}.xpl", line.connection, line.direction);
+            write_file(out, &name, |file| write(document, line, file))
         })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Ledgers, series and the kernel's recorded answers; TLS in memory and over loopback.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod kernel_answers;
 mod ledger;

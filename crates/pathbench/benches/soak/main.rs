@@ -5,6 +5,7 @@
 //! does not stop with exit code 0.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod honest;
 mod hostile;

@@ -2,6 +2,7 @@
 //! and fills the figures of the result into the scenario's sentence.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its progress")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod page;
 mod table;

@@ -5,6 +5,7 @@ use super::model::Model;
 use super::screen;
 use pathbench_program::output;
 use pathbench_program::signals::INTERRUPTED;
+use pathbench_record::file;
 use pathbench_record::live::LiveRecord;
 use pathbench_record::time::{SharedClock, Timestamp};
 use ratatui::Terminal;
@@ -61,7 +62,7 @@ impl Screen {
             }));
         });
         // Standard input of a lab's orchestrator is a socket.
-        let keys = File::open("/dev/tty")?;
+        let keys = file::open_stream("/dev/tty")?;
         enable_raw_mode()?;
         ACTIVE.store(true, Ordering::SeqCst);
         let terminal = execute!(output::stderr(), EnterAlternateScreen, Hide)

@@ -9,9 +9,9 @@ use pathbench_lab::environment::{Emulation, Environment};
 use pathbench_lab::scenario::ScenarioPlan;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
+use pathbench_record::file;
 use pathbench_record::time::{SharedClock, WallClock};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const WIRES: &str = "wires";
 pub(crate) fn keep(clock: &SharedClock) -> Result<Exit, Failure> {
     // Standard input is a connection to `lab up` for the plan, the lab's socket and the answer.
     let front = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
-    let _no_other_holds_it = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
+    let _no_other_holds_it = file::open_named("/dev/null").map(rustix::stdio::dup2_stdin);
     let plan: ScenarioPlan = channel::receive(&front).map_err(Failure::failed)?;
     let [listener] = control::receive_descriptors(&front).map_err(Failure::failed)?;
     let listener = UnixListener::from(listener);
@@ -112,8 +112,8 @@ fn admit(
     } else {
         environment.node(host).map_err(|error| error.to_string())?.namespace().as_fd()
     };
-    let user = File::open("/proc/self/ns/user").map_err(|error| error.to_string())?;
-    let process = File::open("/proc/self/ns/pid").map_err(|error| error.to_string())?;
+    let user = file::open_named("/proc/self/ns/user").map_err(|error| error.to_string())?;
+    let process = file::open_named("/proc/self/ns/pid").map_err(|error| error.to_string())?;
     channel::send(&Timed::new(connection, clock.as_ref(), CLIENT_TIME), &LabAnswer::Admitted)
         .map_err(|error| error.to_string())?;
     control::send_descriptors(connection, &[user.as_fd(), process.as_fd(), network])

@@ -9,5 +9,5 @@ pub(crate) use directory::{
 };
 pub(crate) use host::host_record;
 pub(crate) use presentation::{
-    Presentation, failure_from_write, open, present, report_line, style, summary, write,
+    Presentation, failure_from_write, open, present, present_written, report_line, style, summary, write,
 };

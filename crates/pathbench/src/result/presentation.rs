@@ -1,7 +1,7 @@
 //! The report and the summary of a finished result.
 
 use crate::live::LiveOutput;
-use pathbench_program::exit::Failure;
+use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::terminal::Style;
@@ -75,12 +75,23 @@ impl Presentation {
 /// Writes the report of a finished result, and prints its summary or its JSON document.
 pub(crate) fn present(directory: &Path, what: Presentation, no_report: bool) -> Result<(), Failure> {
     let set = open(directory)?;
-    if !no_report {
-        write(std::slice::from_ref(&set), directory, FigureFormat::Svg)?;
-    }
-    match what {
+    let written =
+        if no_report { Ok(()) } else { write(std::slice::from_ref(&set), directory, FigureFormat::Svg) };
+    present_written(written, || match what {
         Presentation::Summary => output::print(&summary(&set)?),
         Presentation::Json => output::print_json(&set.document),
         Presentation::Nothing => Ok(()),
+    })
+}
+
+/// Prints the result also if its report was not written because a file could not be, as on a full disk. The command
+/// fails then.
+pub(crate) fn present_written(
+    written: Result<(), Failure>,
+    print: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if written.as_ref().is_err_and(|failure| failure.exit != Exit::Failed) {
+        return written;
     }
+    print().and(written)
 }

@@ -1,6 +1,7 @@
 //! Pages in a real browser.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod agent_page;
 mod report_page;

@@ -1,6 +1,7 @@
 //! The running kernel, in namespaces of the tests' own.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod agent;
 mod check_server;
@@ -9,6 +10,7 @@ mod compare;
 mod crash;
 mod diagnostics;
 mod features;
+mod hostile_results;
 mod inside;
 mod lab_keep;
 mod live;

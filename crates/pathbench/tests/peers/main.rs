@@ -1,6 +1,7 @@
 //! Programs of other projects that `./test` installs.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod check;
 mod live;

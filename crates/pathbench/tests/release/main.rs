@@ -1,6 +1,7 @@
 //! Tests that are due before a release: programs that few machines have.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod cluster;
 mod run;

@@ -9,6 +9,7 @@ pub(crate) mod agent_page;
 pub(crate) mod cluster;
 pub(crate) mod collector;
 pub(crate) mod help;
+pub(crate) mod hostile;
 pub(crate) mod machine;
 pub(crate) mod measured;
 pub(crate) mod namespaces;

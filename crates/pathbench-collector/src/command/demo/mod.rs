@@ -8,6 +8,7 @@ use super::stores;
 use data_encoding::HEXLOWER;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::random;
+use pathbench_record::file;
 use pathbench_record::time::SharedClock;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
@@ -124,7 +125,8 @@ fn configuration(agent: &str, operators: [(&str, &str); 2]) -> String {
 impl Demo {
     fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let file = self.dir.join(name);
-        fs::write(&file, text).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+        file::replace(&file, text.as_bytes())
+            .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
         Ok(file)
     }
 
@@ -225,7 +227,7 @@ impl Demo {
     /// Starts a program; its messages go to a file of the demo's directory.
     fn spawn(&mut self, host: &'static str, mut command: Command) -> Result<(), Failure> {
         let file = self.dir.join(format!("{host}.log"));
-        let log = fs::File::create(&file)
+        let log = file::create_anew(&file, 0o666)
             .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
         let output = log.try_clone().map_err(Failure::failed)?;
         // Ctrl-C is for this process, which ends the others in their order.

@@ -10,9 +10,9 @@ mod write;
 use super::StoreError;
 use super::pool::Pool;
 use failure::{failed, failure};
+use pathbench_record::file;
 use rusqlite::{Connection, OpenFlags};
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -43,8 +43,12 @@ impl Sqlite {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let at = |error| failure(path, &error);
         // Private results are in it: only its owner reads it, and the log beside it, which has the same mode.
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-        file.map_err(|error| failed(path, error.to_string()))?;
+        match file::create_new(path, 0o600) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(path, error.to_string()));
+            }
+            _ => {}
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut writer = Connection::open_with_flags(path, flags).map_err(at)?;
         writer.busy_timeout(BUSY).map_err(at)?;

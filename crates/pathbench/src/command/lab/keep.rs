@@ -12,6 +12,7 @@ use pathbench_lab::channel;
 use pathbench_lab::scenario::{self, Overrides};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{diagnostics, output};
+use pathbench_record::file;
 use pathbench_record::text::duration;
 use pathbench_record::time::SharedClock;
 use serde::{Deserialize, Serialize};
@@ -168,7 +169,9 @@ pub(crate) fn down(args: &DownArgs, clock: &SharedClock) -> Result<Exit, Failure
 
 pub(crate) fn running_labs() -> Vec<String> {
     let prefix = format!("@{}", socket_name(""));
-    let Ok(table) = std::fs::read_to_string("/proc/net/unix") else { return Vec::new() };
+    let Ok(table) = file::read_text("/proc/net/unix", file::SMALL_FILE_BYTES) else {
+        return Vec::new();
+    };
     // Columns of /proc/net/unix: …, path. There is one line per listening socket and per connection.
     let mut labs: Vec<String> = table
         .lines()
@@ -264,6 +267,6 @@ fn refusal(answer: LabAnswer) -> Failure {
 fn is_own_user_namespace(user: &OwnedFd) -> Result<bool, Failure> {
     let inode = |file: File| file.metadata().map(|metadata| metadata.ino());
     let theirs = user.try_clone().map(File::from).and_then(inode).map_err(Failure::failed)?;
-    let ours = File::open("/proc/self/ns/user").and_then(inode).map_err(Failure::failed)?;
+    let ours = file::open_named("/proc/self/ns/user").and_then(inode).map_err(Failure::failed)?;
     Ok(theirs == ours)
 }

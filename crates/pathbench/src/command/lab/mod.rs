@@ -10,10 +10,10 @@ use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::document::Shard;
+use pathbench_record::file;
 use pathbench_record::transport::Transport;
 use pathbench_report::quantity::counted;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -154,7 +154,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Failure> {
 
 fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let name = path.display().to_string();
-    match fs::read(path) {
+    match file::read_named(path, file::SMALL_FILE_BYTES) {
         Ok(content) => Ok((name, content)),
         Err(error) => {
             Err(Failure::bad_input(format!("cannot read {name}: {error}; give one of minitopo's files")))

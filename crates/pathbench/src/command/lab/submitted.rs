@@ -4,11 +4,11 @@
 use pathbench_agent::submit::SubmitOptions;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{random, signals, supervised};
+use pathbench_record::file;
 use pathbench_record::time::SharedClock;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Names the file that gets the directory of each result, one per line.
@@ -43,8 +43,7 @@ pub(crate) fn record(directory: &Path) {
     let Some(list) = std::env::var_os(VARIABLE) else { return };
     let line = [directory.as_os_str().as_bytes(), b"\n"].concat();
     // The result is complete either way; `pathbench submit DIR` submits it.
-    let _not_submitted =
-        OpenOptions::new().append(true).open(list).and_then(|mut file| file.write_all(&line));
+    let _not_submitted = file::append_existing(list).and_then(|mut file| file.write_all(&line));
 }
 
 struct List(PathBuf);
@@ -53,17 +52,13 @@ impl List {
     fn create() -> Result<Self, Failure> {
         let name = format!("pathbench-results-{:016x}", u64::from_ne_bytes(random::bytes()));
         let file = std::env::temp_dir().join(name);
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&file)
+        file::create_new(&file, 0o600)
             .map_err(|error| Failure::failed(format!("cannot create {}: {error}", file.display())))?;
         Ok(Self(file))
     }
 
     fn directories(&self) -> Vec<PathBuf> {
-        let text = fs::read(&self.0).unwrap_or_default();
+        let text = file::read(&self.0, file::SMALL_FILE_BYTES).unwrap_or_default();
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| PathBuf::from(std::ffi::OsString::from_vec(line.to_vec()))).collect()
     }

@@ -4,9 +4,9 @@ use crate::result::style;
 use clap::Args;
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
+use pathbench_record::file;
 use pathbench_report::export::markdown;
 use pathbench_report::{ComparedResults, FailureCondition, ResultSet, terminal};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -57,13 +57,13 @@ impl CompareArgs {
         json: bool,
     ) -> Result<(), Failure> {
         let to_output = self.summary.as_deref() == Some(Path::new("-"));
-        if let Some(file) = &self.summary {
+        if let Some(path) = &self.summary {
             let text = markdown::comparison(compared, sets);
             if to_output {
                 output::print(&text)?;
             } else {
-                fs::write(file, text).map_err(|error| {
-                    Failure::failed(format_args!("cannot write {}: {error}", file.display()))
+                file::write_named(path, text.as_bytes()).map_err(|error| {
+                    Failure::failed(format_args!("cannot write {}: {error}", path.display()))
                 })?;
             }
         }

@@ -4,18 +4,33 @@ use crate::result::ReportDirectory;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
+use pathbench_record::file::Directory;
 use pathbench_report::ResultSet;
 use pathbench_report::export::{self, ExportFormat, ResultExportError};
 use std::path::Path;
 
 /// The subdirectory of a result, or of a comparison, for its exports.
-pub(super) const DIRECTORY: &str = "export";
+const DIRECTORY: &str = "export";
 
 pub(super) fn formats() -> impl TypedValueParser<Value = ExportFormat> {
     PossibleValuesParser::new(ExportFormat::ALL.map(ExportFormat::name)).try_map(|name| {
         let known = ExportFormat::ALL.into_iter().find(|format| format.name() == name);
         known.ok_or("unknown format")
     })
+}
+
+/// Creates the directory of the exports: `out`, or the subdirectory of the result `own`, which is no symbolic link.
+pub(super) fn export_directory(out: Option<&Path>, own: &Path) -> Result<Directory, Failure> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| Failure::failed(format!("cannot create {path}: {error}"))
+    };
+    match out {
+        Some(out) => Directory::create(out).map_err(failed(out)),
+        None => Directory::open(own)
+            .and_then(|own| own.subdirectory(DIRECTORY))
+            .map_err(failed(&own.join(DIRECTORY))),
+    }
 }
 
 /// Writes `sets` in each of `formats`, and prints the files' names.
@@ -26,8 +41,8 @@ pub(super) fn export(
     now: &str,
 ) -> Result<(), Failure> {
     let directory = match out {
-        Some(out) => ReportDirectory::from_option(out, sets)?.path,
-        None => ReportDirectory::beside_results(sets, now)?.path.join(DIRECTORY),
+        Some(out) => export_directory(Some(&ReportDirectory::from_option(out, sets)?.path), out)?,
+        None => export_directory(None, &ReportDirectory::beside_results(sets, now)?.path)?,
     };
     let mut text = String::new();
     for format in formats {

@@ -6,7 +6,7 @@ mod export;
 mod join;
 mod trace;
 
-use crate::result::{ReportDirectory, open, summary, write};
+use crate::result::{ReportDirectory, open, present_written, summary, write};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::document::ResultDocument;
@@ -42,31 +42,35 @@ pub(crate) fn report(args: &ReportArgs, clock: &SharedClock) -> Result<Exit, Fai
         (None, true) => None,
         (None, false) => Some(ReportDirectory::beside_results(&sets, &clock.rfc3339())?),
     };
-    if let Some(target) = &target {
+    let written = target.as_ref().map_or(Ok(()), |target| {
         write(&sets, &target.path, args.figure_format()).inspect_err(|_| {
             if target.is_new {
                 // The incomplete report.
                 let _stays = fs::remove_dir_all(&target.path);
             }
-        })?;
-    }
-    if let Some(compared) = &compared {
-        args.compare.print(compared, &sets, args.json)?;
-        if let Some(target) = target.filter(|_| !args.json) {
-            output::note(format_args!("{}", target.path.join("report.html").display()));
+        })
+    });
+    let target = target.filter(|_| written.is_ok());
+    present_written(written, || match &compared {
+        Some(compared) => {
+            args.compare.print(compared, &sets, args.json)?;
+            if let Some(target) = target.filter(|_| !args.json) {
+                output::note(format_args!("{}", target.path.join("report.html").display()));
+            }
+            Ok(())
         }
-        return Ok(if compared.is_failed() { Exit::ConditionHolds } else { Exit::Done });
-    }
-    if args.json {
-        let documents: Vec<&ResultDocument> = sets.iter().map(|set| &set.document).collect();
-        output::print_json(&documents)?;
-    } else {
-        let mut parts = sets.iter().map(summary).collect::<Result<Vec<String>, Failure>>()?;
-        // The summary names a result's own report.
-        if let Some(target) = target.filter(|target| out.is_some() || target.is_new) {
-            parts.push(format!("{}\n", target.path.join("report.html").display()));
+        None if args.json => {
+            let documents: Vec<&ResultDocument> = sets.iter().map(|set| &set.document).collect();
+            output::print_json(&documents)
         }
-        output::print(&parts.concat())?;
-    }
-    Ok(Exit::Done)
+        None => {
+            let mut parts = sets.iter().map(summary).collect::<Result<Vec<String>, Failure>>()?;
+            // The summary names a result's own report.
+            if let Some(target) = target.filter(|target| out.is_some() || target.is_new) {
+                parts.push(format!("{}\n", target.path.join("report.html").display()));
+            }
+            output::print(&parts.concat())
+        }
+    })?;
+    Ok(if compared.is_some_and(|compared| compared.is_failed()) { Exit::ConditionHolds } else { Exit::Done })
 }

@@ -1,13 +1,14 @@
 //! `report` of a directory that `pathbench trace --out` wrote.
 
 use super::arguments::ReportArgs;
-use crate::result::{check_not_other_result, failure_from_write, report_line, style};
+use super::export::export_directory;
+use crate::result::{check_not_other_result, failure_from_write, present_written, report_line, style};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::directory::{TRACE_FILE, read_sequences, read_trace};
+use pathbench_record::file::Directory;
 use pathbench_report::export::{ExportFormat, write_trace};
 use pathbench_report::{terminal, trace};
-use std::fs;
 use std::path::Path;
 
 /// Reports the analysis of captures; `None` if the arguments name results of measurements.
@@ -25,30 +26,33 @@ pub(super) fn report(args: &ReportArgs) -> Result<Option<Exit>, Failure> {
         check_not_other_result(out, Some(own))?;
     }
     if !args.export.is_empty() {
-        let directory = args.out.clone().unwrap_or_else(|| own.join(super::export::DIRECTORY));
+        let directory = export_directory(args.out.as_deref(), own)?;
         return export(&document, &args.export, &directory).map(Some);
     }
     let target = args.out.as_deref().or((!args.json).then_some(own));
+    let mut written = Ok(());
     if let Some(target) = target {
         let (lines, warning) = read_sequences(own).map_err(Failure::bad_input)?;
         if let Some(warning) = warning {
             output::note(format_args!("pathbench: warning: {warning}"));
         }
-        trace::write(&document, &lines, target, args.figure_format()).map_err(failure_from_write)?;
+        written = trace::write(&document, &lines, target, args.figure_format()).map(drop);
     }
-    if args.json {
-        output::print_json(&document)?;
-    } else {
+    let report = target.filter(|_| written.is_ok()).map(report_line);
+    present_written(written.map_err(failure_from_write), || {
+        if args.json {
+            return output::print_json(&document);
+        }
         let mut text = terminal::trace(&document, style());
-        text.extend(target.map(report_line));
-        output::print(&text)?;
-    }
+        text.extend(report);
+        output::print(&text)
+    })?;
     Ok(Some(Exit::Done))
 }
 
 fn holds_trace(path: &Path) -> bool {
     if path.is_dir() {
-        path.join(TRACE_FILE).is_file() && !path.join("run.json").exists()
+        path.join(TRACE_FILE).symlink_metadata().is_ok() && path.join("run.json").symlink_metadata().is_err()
     } else {
         path.file_name().is_some_and(|name| name == TRACE_FILE)
     }
@@ -57,7 +61,7 @@ fn holds_trace(path: &Path) -> bool {
 fn export(
     document: &pathbench_record::trace::TraceDocument,
     formats: &[ExportFormat],
-    directory: &Path,
+    directory: &Directory,
 ) -> Result<Exit, Failure> {
     if let Some(format) = formats.iter().find(|one| !matches!(one, ExportFormat::Csv | ExportFormat::Parquet))
     {
@@ -66,8 +70,6 @@ fn export(
             "an analysis of captures has tables only, and no {name}; use --export csv or --export parquet"
         )));
     }
-    fs::create_dir_all(directory)
-        .map_err(|error| Failure::failed(format!("cannot create {}: {error}", directory.display())))?;
     let mut text = String::new();
     for format in formats {
         let files = write_trace(document, *format, directory).map_err(Failure::failed)?;

@@ -12,6 +12,7 @@ use pathbench_program::exit::Failure;
 use pathbench_program::output;
 use pathbench_record::directory::create_empty;
 use pathbench_record::document::HostRecord;
+use pathbench_record::file;
 use pathbench_record::time::Timestamp;
 use pathbench_supervisor::{
     ConnectionLedger, ConnectionReport, FallbackEvidence, FollowingProgress, ObservedConnection,
@@ -188,7 +189,7 @@ impl Files {
     fn create(directory: &Path) -> Result<Self, Failure> {
         create_empty(directory).map_err(Failure::bad_input)?;
         let file = directory.join(CONNECTIONS);
-        let connections = File::create_new(&file)
+        let connections = file::create_new(&file, 0o666)
             .map_err(|error| Failure::failed(format!("cannot write {}: {error}", file.display())))?;
         Ok(Self { directory: directory.to_owned(), connections: BufWriter::new(connections), failed: None })
     }

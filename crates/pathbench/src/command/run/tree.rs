@@ -1,11 +1,11 @@
 //! The program's processes: signals for them, and their end.
 
 use pathbench_host::process::descendants;
+use pathbench_record::file;
 use pathbench_transport::lock;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgrp, kill_process, wait, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT};
 use signal_hook::iterator::{Handle, Signals};
-use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -122,6 +122,6 @@ fn send(process: Pid, signal: i32) {
 
 /// Whether this process belongs to the foreground process group of its terminal, which gets the terminal's signals.
 fn is_in_foreground() -> bool {
-    let Ok(terminal) = File::open("/dev/tty") else { return false };
+    let Ok(terminal) = file::open_stream("/dev/tty") else { return false };
     rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp())
 }

@@ -9,6 +9,7 @@ use pathbench_host::counters::KernelCounters;
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{output, random, signals};
 use pathbench_record::end::MPTCP_COUNTERS;
+use pathbench_record::file;
 use pathbench_record::time::{Clock, SharedClock, WallClock};
 use pathbench_traffic::server::{
     Access, CounterReader, Server, ServerLimits, ServerOptions, ServerStartError,
@@ -170,7 +171,7 @@ fn access(args: &ServeArgs, clock: &SharedClock) -> Result<Access, Failure> {
 
 fn token_key(file: &Path) -> Result<TokenKey, Failure> {
     let named = |error: &dyn std::fmt::Display| Failure::bad_input(format!("{}: {error}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| named(&error))?;
+    let text = file::read_text_named(file, file::SMALL_FILE_BYTES).map_err(|error| named(&error))?;
     TokenKey::from_text(&text).map_err(|error| named(&error))
 }
 

@@ -1,7 +1,7 @@
 //! A set-up of this host: planned from its current state, applied, verified and undone.
 
 use super::arguments::SetupArgs;
-use super::{host, managers};
+use super::{executable, host, managers};
 use crate::journal::{self, Undone};
 use pathbench_check::setup::persistence::{self, PersistentFile};
 use pathbench_check::setup::{SetupHost, SetupOptions, SetupPlan, is_outdated, plan};
@@ -99,8 +99,7 @@ impl SetupApplication {
 
     /// The files that repeat the set-up at every boot.
     pub(super) fn files(&self, plan: &SetupPlan) -> Result<Vec<PersistentFile>, Failure> {
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::failed(format!("cannot find the path of this program: {error}")))?;
+        let program = executable::find(&self.root)?;
         let host = self.host()?;
         let networks = managers::network_files(&self.root);
         Ok(persistence::files(&host, &self.options, plan, &program.display().to_string(), &networks))

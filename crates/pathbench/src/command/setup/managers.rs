@@ -4,6 +4,7 @@ use pathbench_check::setup::{Manager, SetupHost};
 use pathbench_host::device;
 use pathbench_host::managers::Managers;
 use pathbench_host::netlink::NetworkInterface;
+use pathbench_record::file;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -21,7 +22,9 @@ pub(super) fn read(root: &Path, host: &mut SetupHost) {
     (host.has_mptcpd, host.networkd_keeps_rules) = (managers.mptcpd, managers.networkd_keeps_rules);
     for link in links {
         let index = link.index;
-        let entry = |directory: &str| fs::read_to_string(root.join(directory).join(index.to_string())).ok();
+        let entry = |directory: &str| {
+            file::read_text(root.join(directory).join(index.to_string()), file::SMALL_FILE_BYTES).ok()
+        };
         if managers.network_manager.contains(&link.name) {
             host.managers.insert(index, Manager::NetworkManager);
             let device = entry(NETWORK_MANAGER_DEVICES).unwrap_or_default();
@@ -51,7 +54,7 @@ pub(super) fn network_files(root: &Path) -> BTreeMap<u32, String> {
     let file = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
         let index: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let link = fs::read_to_string(entry.path()).ok()?;
+        let link = file::read_text(entry.path(), file::SMALL_FILE_BYTES).ok()?;
         let name = Path::new(value(&link, "NETWORK_FILE")?).file_name()?.to_str()?.to_owned();
         Some((index, name))
     };
@@ -72,7 +75,7 @@ fn is_metered(root: &Path, uuid: &str) -> bool {
         .filter_map(|directory| fs::read_dir(root.join(directory)).ok())
         .flatten()
         .flatten();
-    let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+    let texts = files.filter_map(|file| file::read_text_named(file.path(), file::SMALL_FILE_BYTES).ok());
     let mut profiles = texts.filter(|text| value(text, "uuid") == Some(uuid));
     // `NM_METERED_YES` is stored as 1.
     profiles.any(|text| matches!(value(&text, "metered"), Some("1" | "yes" | "true")))

@@ -5,6 +5,7 @@
 
 mod application;
 mod arguments;
+mod executable;
 mod host;
 mod managers;
 mod presentation;
@@ -22,6 +23,10 @@ use pathbench_record::time::SharedClock;
 use presentation::SetupDocument;
 
 pub(crate) fn setup(args: &SetupArgs, clock: &SharedClock) -> Result<Exit, Failure> {
+    if args.persist {
+        // Before anything is changed.
+        executable::find(&args.root)?;
+    }
     let locate = if args.apply { journal::create_file } else { journal::find_file };
     let journal = locate("setup", args.journal.as_deref())?;
     let mut application = SetupApplication::open(journal, args)?;

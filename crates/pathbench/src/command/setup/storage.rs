@@ -5,9 +5,10 @@ use pathbench_check::setup::persistence::{
 };
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
-use std::fs::{self, OpenOptions};
+use pathbench_record::file::{self, Replacement};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// Writes `files` below `root` and enables the unit; returns the paths. An existing file is replaced only if an earlier
@@ -16,7 +17,7 @@ pub(super) fn write(root: &Path, files: &[PersistentFile]) -> Result<Vec<PathBuf
     let mut foreign: Vec<String> = Vec::new();
     for file in files {
         let path = root.join(&file.path);
-        match fs::read_to_string(&path) {
+        match file::read_text(&path, file::SMALL_FILE_BYTES) {
             Ok(text) if is_unchanged(&text) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(_) => {
@@ -53,15 +54,11 @@ fn not_written(path: &Path, error: &io::Error) -> Failure {
     Failure::failed(message)
 }
 
-/// Writes a new file beside `path` and renames it, so that no reader sees half of it.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     make_directory_of(path)?;
-    let new = path.with_extension("pathbench-new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&new)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
-        let _nothing_better = fs::remove_file(&new);
-    })
+    let replacement = Replacement::with_mode(path, 0o644)?;
+    replacement.file().write_all(text.as_bytes())?;
+    replacement.commit_durably()
 }
 
 fn make_directory_of(path: &Path) -> io::Result<()> {
@@ -74,7 +71,7 @@ pub(super) fn remove(root: &Path, force: bool) -> Result<String, Failure> {
     let mut removed = String::new();
     let mut kept = Vec::new();
     for path in candidates(root) {
-        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let Ok(text) = file::read_text(&path, file::SMALL_FILE_BYTES) else { continue };
         if !text.starts_with(MARKER) {
             continue;
         }

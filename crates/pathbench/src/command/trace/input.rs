@@ -3,6 +3,7 @@
 use crate::live;
 use pathbench_program::exit::Failure;
 use pathbench_program::{output, signals};
+use pathbench_record::file;
 use pathbench_trace::analysis::{self, CaptureSource};
 use pathbench_trace::capture::OpenError;
 use pathbench_trace::quic::Keylog;
@@ -87,12 +88,11 @@ fn regular(file: &Path) -> Result<File, Failure> {
         };
         Failure::bad_input(format!("cannot open {}: {error}{remedy}", file.display()))
     };
-    let opened = File::open(file).map_err(failed)?;
-    if opened.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+    if file.is_dir() {
         let problem = "is a directory; give the capture files in it, or a result to `pathbench report`";
         return Err(Failure::bad_input(format!("{} {problem}", file.display())));
     }
-    Ok(opened)
+    file::open_stream(file).map_err(failed)
 }
 
 /// The secrets of an SSLKEYLOGFILE.

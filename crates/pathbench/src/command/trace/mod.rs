@@ -4,12 +4,13 @@ mod input;
 mod live;
 mod second_pass;
 
-use crate::result::{report_line, style};
+use crate::result::{present_written, report_line, style};
 use clap::Args;
 use live::{Captures, LiveArguments};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{output, random};
 use pathbench_record::directory::{create_empty, write_sequences, write_trace};
+use pathbench_record::file::Directory;
 use pathbench_record::time::SharedClock;
 use pathbench_record::trace::TraceDocument;
 use pathbench_report::export::{self, ExportFormat};
@@ -17,6 +18,7 @@ use pathbench_report::{FigureFormat, trace as report};
 use pathbench_trace::analysis::{Analysis, AnalysisParameters, analyse};
 use pathbench_trace::quic::Quic;
 use std::fs;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -55,19 +57,21 @@ pub(crate) fn trace(args: &TraceArgs, clock: &SharedClock) -> Result<Exit, Failu
     };
     let document = &read.first.document;
     warn(document);
-    if let Some(out) = &args.out {
+    let written = args.out.as_deref().map_or(Ok(()), |out| {
         read.write(out, &parameters, args.pcapng).inspect_err(|_| {
             // The incomplete result.
             let _stays = fs::remove_dir_all(out);
-        })?;
-    }
-    if args.json {
-        output::print_json(document)?;
-    } else {
+        })
+    });
+    let report = args.out.as_deref().filter(|_| written.is_ok()).map(report_line);
+    present_written(written, || {
+        if args.json {
+            return output::print_json(document);
+        }
         let mut text = pathbench_report::terminal::trace(document, style());
-        text.extend(args.out.as_deref().map(report_line));
-        output::print(&text)?;
-    }
+        text.extend(report);
+        output::print(&text)
+    })?;
     Ok(Exit::Done)
 }
 
@@ -111,6 +115,10 @@ fn read(
     Ok(Some(Read { first, captures: inputs.files, unrepeatable: inputs.unrepeatable }))
 }
 
+fn cannot_create(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("cannot create {}: {error}", path.display()))
+}
+
 /// Damage ends the analysis of one capture only.
 fn warn(document: &TraceDocument) {
     for capture in &document.captures {
@@ -136,6 +144,7 @@ impl Read {
         let Self { first, captures, .. } = self;
         let document = &first.document;
         write_trace(out, document).map_err(Failure::failed)?;
+        let directory = Directory::open(out).map_err(|error| cannot_create(out, &error))?;
         let lines = match &self.unrepeatable {
             None => second_pass::run(captures, first, parameters, pcapng.then_some(out))?,
             Some(name) => {
@@ -149,10 +158,12 @@ impl Read {
         };
         if !lines.is_empty() {
             write_sequences(out, &lines).map_err(Failure::failed)?;
-            export::write_xplot(document, &lines, &out.join("xplot")).map_err(Failure::failed)?;
+            let xplot =
+                directory.subdirectory("xplot").map_err(|error| cannot_create(&out.join("xplot"), &error))?;
+            export::write_xplot(document, &lines, &xplot).map_err(Failure::failed)?;
         }
         report::write(document, &lines, out, FigureFormat::Svg).map_err(Failure::failed)?;
-        export::write_trace(document, ExportFormat::Csv, out).map_err(Failure::failed)?;
+        export::write_trace(document, ExportFormat::Csv, &directory).map_err(Failure::failed)?;
         Ok(())
     }
 }

@@ -2,13 +2,14 @@
 
 use super::input;
 use pathbench_program::exit::Failure;
+use pathbench_record::file::Directory;
 use pathbench_record::trace::{SequenceLine, TraceDocument};
 use pathbench_trace::analysis::{Analysis, AnalysisParameters, analyse};
 use pathbench_trace::extract::Extract;
 use pathbench_trace::graph::Graphs;
 use pathbench_trace::quic::Quic;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ pub(super) fn run(
         return Ok(Vec::new());
     }
     let sources = captures.iter().map(|file| input::open(file)).collect::<Result<Vec<_>, _>>()?;
-    let mut files = out.map(|out| CaptureFiles::create(out.join("captures"))).transpose()?;
+    let mut files = out.map(CaptureFiles::create).transpose()?;
     let graphs = Graphs::new(connections.iter().copied(), first.origin_ns);
     let extract = files
         .as_mut()
@@ -56,7 +57,7 @@ fn select_connections(document: &TraceDocument) -> Vec<u64> {
 
 /// `captures/connection-N.pcapng`.
 struct CaptureFiles {
-    directory: PathBuf,
+    directory: Directory,
     open: BTreeMap<u64, File>,
     /// The first error; nothing is written after it.
     failed: Option<Failure>,
@@ -70,8 +71,10 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 }
 
 impl CaptureFiles {
-    fn create(directory: PathBuf) -> Result<Self, Failure> {
-        fs::create_dir(&directory).map_err(|error| cannot_write(&directory, &error))?;
+    fn create(out: &Path) -> Result<Self, Failure> {
+        let directory = Directory::open(out)
+            .and_then(|out| out.subdirectory("captures"))
+            .map_err(|error| cannot_write(&out.join("captures"), &error))?;
         Ok(Self { directory, open: BTreeMap::new(), failed: None })
     }
 
@@ -79,16 +82,16 @@ impl CaptureFiles {
         if self.failed.is_some() {
             return;
         }
-        let path = self.directory.join(format!("connection-{connection}.pcapng"));
+        let name = format!("connection-{connection}.pcapng");
         let written = match self.open.get_mut(&connection) {
             Some(file) => file.write_all(bytes),
-            None => File::create_new(&path).and_then(|mut file| {
+            None => self.directory.create_new(&name, 0o666).and_then(|mut file| {
                 file.write_all(bytes)?;
                 self.open.insert(connection, file);
                 Ok(())
             }),
         };
-        self.failed = written.err().map(|error| cannot_write(&path, &error));
+        self.failed = written.err().map(|error| cannot_write(&self.directory.path().join(&name), &error));
     }
 
     fn finish(self) -> Result<(), Failure> {
