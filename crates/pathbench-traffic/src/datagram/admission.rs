@@ -1,7 +1,7 @@
 //! Admission of clients: the server answers clients that return a cookie, within budgets of messages and bytes.
 
 use crate::pacer::TokenBucket;
-use pathbench_record::network::{Client, network};
+use pathbench_record::network::{Client, ClientNetwork};
 use pathbench_record::time::Timestamp;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -27,10 +27,6 @@ const HELLOS: u64 = 5000;
 const NETWORK_HELLOS: u64 = 50;
 /// Number of token buckets for networks. Clients cannot determine which networks share a bucket.
 const NETWORKS: usize = 1024;
-/// Prefix lengths of a network, within which one source can usually forge addresses.
-const IPV4_PREFIX: u8 = 24;
-const IPV6_PREFIX: u8 = 48;
-
 /// A client that was silent for this long may be evicted in favour of another.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -86,7 +82,7 @@ impl DatagramBudget {
     }
 
     pub fn take_hello(&mut self, from: IpAddr, now: Timestamp) -> bool {
-        let network = network(from, IPV4_PREFIX, IPV6_PREFIX);
+        let network = ClientNetwork::from(from);
         let slot = self.slot_hash.hash_one(network) as usize % NETWORKS;
         // The network's bucket first: a flood from one network does not exhaust the total budget.
         self.networks[slot].take(1, now) && self.hellos.take(1, now)

@@ -9,7 +9,8 @@ use pathbench_record::text::duration;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    ConnectionSnapshot, QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
+    ConnectionSnapshot, QUIC_CONNECTION_BYTES, QUIC_HANDSHAKE_BYTES, QUIC_HANDSHAKES,
+    QUIC_HANDSHAKES_PER_CLIENT, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
     QUIC_UNTRUSTED_SEND_BYTES, QuicLimits, QuicOptions, ServerIdentity, SocketOptions,
 };
 use serde::Serialize;
@@ -214,21 +215,36 @@ impl ServerLimits {
         let client_bytes = self.bytes_of(
             self.max_connections_per_client.min(self.max_connections),
             quic.connections_per_client.min(quic.connections),
+            QUIC_HANDSHAKES_PER_CLIENT,
             self.max_tests_per_client.min(self.max_tests),
             MOST_FETCHES_PER_CLIENT,
         );
-        let all = self.bytes_of(self.max_connections, quic.connections, self.max_tests, MOST_FETCHES);
+        let all = self.bytes_of(
+            self.max_connections,
+            quic.connections,
+            QUIC_HANDSHAKES,
+            self.max_tests,
+            MOST_FETCHES,
+        );
         let once = PROCESS_BYTES.saturating_add(times(udp_listeners, QUIC_LISTENER_BYTES));
         MemoryBound { client_bytes, server_bytes: all.saturating_add(once) }
     }
 
-    fn bytes_of(&self, connections: usize, quic_connections: usize, tests: usize, fetches: usize) -> u64 {
+    fn bytes_of(
+        &self,
+        connections: usize,
+        quic_connections: usize,
+        handshakes: usize,
+        tests: usize,
+        fetches: usize,
+    ) -> u64 {
         // Each stream of a test counts as a connection until the test is over.
         let streams = tests.saturating_mul(self.max_streams as usize).min(connections);
         let seconds = self.longest_test(self.max_patience).as_secs() + 1;
         [
             times(connections, CONNECTION_BYTES),
             times(quic_connections, QUIC_CONNECTION_BYTES),
+            times(handshakes, QUIC_HANDSHAKE_BYTES),
             times(tests, TEST_BYTES),
             times(streams, seconds.saturating_mul(STREAM_SECOND_BYTES)),
             times(fetches, FETCH_BYTES),
