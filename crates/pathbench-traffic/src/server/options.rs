@@ -135,6 +135,11 @@ pub struct ServerLimits {
     pub max_streams: u32,
     /// Payload of one test in one direction; `None`: limited by the duration only.
     pub max_bytes: Option<u64>,
+    /// Payload of all ended tests of one client in both directions in a day, beyond which it begins no further test;
+    /// `None`: unlimited.
+    pub max_client_bytes_per_day: Option<u64>,
+    /// As [`ServerLimits::max_client_bytes_per_day`], of all clients.
+    pub max_bytes_per_day: Option<u64>,
     /// Duration of a test, warm-up included. A test by bytes is cut off at this time.
     pub max_duration: Duration,
     pub max_patience: Duration,
@@ -155,6 +160,8 @@ impl Default for ServerLimits {
             max_rate_bps: None,
             max_streams: MAX_STREAMS,
             max_bytes: None,
+            max_client_bytes_per_day: None,
+            max_bytes_per_day: None,
             max_duration: Duration::from_secs(3600),
             max_patience: Duration::from_secs(120),
             handshake_timeout: Duration::from_secs(10),

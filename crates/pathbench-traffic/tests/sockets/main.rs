@@ -12,6 +12,7 @@ mod claimed_transport;
 mod common;
 mod deadlines;
 mod endings;
+mod floods;
 mod fuzz_bodies;
 mod loopback;
 mod memory;
