@@ -1,4 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP: the first signal stops a command after clean-up, the second stops it immediately.
+//! SIGINT, SIGTERM and SIGHUP: the first signal stops a command after clean-up, the second stops it immediately. A service
+//! reads its files again at SIGHUP instead.
 
 use crate::clock::RealClock;
 use crate::output;
@@ -55,23 +56,52 @@ pub fn stop_on_signal(before_exit: impl Fn() + Send + 'static) -> Arc<AtomicBool
     stop
 }
 
+/// The stop flag of a service, which SIGHUP does not set.
+pub fn service_stop_flag() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&stop);
+    on_service_signal(exit_at_second(move || set.store(true, Ordering::Relaxed), || {}));
+    stop
+}
+
+/// A flag that SIGHUP sets from now on: the service reads its files again.
+pub fn reload_flag() -> Arc<AtomicBool> {
+    let reload = Arc::new(AtomicBool::new(false));
+    let _never_refused = flag::register(SIGHUP, Arc::clone(&reload));
+    reload
+}
+
 /// From now on calls `act` for each stop signal; at the second one calls `before_exit` and exits.
 pub fn on_stop_signal(act: impl Fn() + Send + 'static, before_exit: impl Fn() + Send + 'static) {
+    on_signal(exit_at_second(act, before_exit));
+}
+
+/// Calls `act` each time; the second time it calls `before_exit`, too, and exits.
+pub fn exit_at_second(act: impl Fn(), before_exit: impl Fn()) -> impl FnMut() {
     let mut first = None;
-    on_signal(move || {
+    move || {
         let now = RealClock.now();
         act();
         if now.duration_since(*first.get_or_insert(now)) > SAME_KEYSTROKE {
             before_exit();
             std::process::exit(INTERRUPTED);
         }
-    });
+    }
 }
 
 /// From now on calls `act` for each stop signal, on a separate thread.
-pub fn on_signal(mut act: impl FnMut() + Send + 'static) {
+pub fn on_signal(act: impl FnMut() + Send + 'static) {
+    on_signals(stop_signals(), act);
+}
+
+/// As [`on_signal`], for a service: SIGHUP does not stop it.
+pub fn on_service_signal(act: impl FnMut() + Send + 'static) {
+    on_signals(vec![SIGINT, SIGTERM], act);
+}
+
+fn on_signals(signals: Vec<i32>, mut act: impl FnMut() + Send + 'static) {
     // Registering fails only for signals that cannot be caught; these can.
-    if let Ok(mut signals) = Signals::new(stop_signals()) {
+    if let Ok(mut signals) = Signals::new(signals) {
         std::thread::spawn(move || signals.forever().for_each(|_| act()));
     }
 }

@@ -120,6 +120,7 @@ fn agent_host(clock: &SharedClock) -> Result<AgentHost, Failure> {
         program: supervised::THIS_PROGRAM.into(),
         state_directory: state_directory()?,
         log: Box::new(|line| output::note(line)),
-        stop: signals::stop_on_signal(|| {}),
+        stop: signals::service_stop_flag(),
+        reload: signals::reload_flag(),
     })
 }

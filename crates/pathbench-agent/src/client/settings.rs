@@ -73,10 +73,11 @@ impl SettingsFile {
         Ok(file)
     }
 
-    /// Reads the file again if it has changed, and returns whether it has. After an error nothing is consented to.
-    pub(crate) fn refresh(&mut self) -> Result<bool, Failure> {
+    /// Reads the file again if it has changed, or `unconditionally`, and returns whether it was read. After an error nothing
+    /// is consented to.
+    pub(crate) fn refresh(&mut self, unconditionally: bool) -> Result<bool, Failure> {
         let found = fs::metadata(&self.path).ok().as_ref().map(version);
-        if found == self.version {
+        if found == self.version && !unconditionally {
             return Ok(false);
         }
         self.read().map(|()| true)

@@ -382,3 +382,62 @@ impl MemorySlots {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_nanos(1_000_000_000_000 + seconds * 1_000_000_000)
+    }
+
+    fn join(
+        registry: &Registry,
+        now: Timestamp,
+        number: u8,
+        address: [u16; 4],
+    ) -> Result<Admission, TestRefusal> {
+        let request = r#"{"pattern":"throughput","transport":"tcp","patience_ms":120000,"parameters":{"direction":
+            "upload","streams":1,"amount":{"duration_ms":10000},"block_bytes":131072}}"#;
+        let request = TestRequest::from_json(request.as_bytes()).expect("a request");
+        let [a, b, c, d] = address;
+        let client = Client::from(IpAddr::from([a, b, c, d, 0, 0, 0, 1]));
+        registry.join(now, TestId([number; 16]), 0, &request, client, false)
+    }
+
+    #[test]
+    fn a_busy_server_names_the_nominal_end_then_the_deadline_of_the_first_test() {
+        let limits = ServerLimits {
+            max_tests: 4,
+            max_tests_per_client: 2,
+            max_duration: Duration::from_secs(20),
+            ..ServerLimits::default()
+        };
+        let registry = Registry::new(limits.clone());
+        let _held: Vec<_> = (0..4)
+            .map(|number| join(&registry, at(0), number, [0x2001, 0xdb8, number.into(), 1]).expect("a slot"))
+            .collect();
+        // The tests have carried bytes: they keep their slots.
+        lock(&registry.tests).values_mut().for_each(|test| test.carried_bytes = 1);
+        let wait = |now| {
+            let refusal = join(&registry, now, 9, [0x2001, 0xdb8, 9, 1]).err().expect("a refusal");
+            refusal.retry_after_ms.map(Duration::from_millis)
+        };
+        assert_eq!(wait(at(3)), Some(Duration::from_secs(7)));
+        let longest = limits.longest_test(Duration::from_secs(120));
+        assert_eq!(wait(at(15)), Some(longest - Duration::from_secs(15)));
+    }
+
+    /// Regression: one /48 was 65,536 clients.
+    #[test]
+    fn a_network_of_many_clients_leaves_tests_to_others() {
+        let limits = ServerLimits { max_tests: 8, max_tests_per_client: 2, ..ServerLimits::default() };
+        let registry = Registry::new(limits);
+        let near: Vec<_> = (0..100)
+            .map(|number| join(&registry, at(0), number, [0x2001, 0xdb8, 7, u16::from(number) / 2]))
+            .collect();
+        assert_eq!(near.iter().filter(|admission| admission.is_ok()).count(), 4);
+        assert!(join(&registry, at(0), 200, [0x2001, 0xdb8, 8, 1]).is_ok());
+    }
+}
