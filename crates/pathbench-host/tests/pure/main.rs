@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+#[path = "../../fuzz/bodies/mod.rs"]
+mod bodies;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
 mod counters;
 mod firewall;
 mod firewall_rules;
+mod fuzz_bodies;
 mod journal;
 mod link_events;
 mod managers;

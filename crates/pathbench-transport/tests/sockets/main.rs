@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+#[path = "../../fuzz/bodies/mod.rs"]
+mod bodies;
+mod fuzz_bodies;
 mod kernel_answers;
 mod ledger;
 mod recorded;
