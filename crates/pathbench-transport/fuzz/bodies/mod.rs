@@ -9,6 +9,7 @@ use pathbench_transport::{
     ConnectOptions, ListenOptions, Listener, Security, ServerIdentity, Session, Trust,
 };
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -80,6 +81,9 @@ impl Target {
     }
 }
 
+/// Honest clients so far.
+static CLIENTS: AtomicUsize = AtomicUsize::new(0);
+
 /// A sequence of datagrams from several addresses to a QUIC server. Afterwards a client connects at once.
 pub(crate) fn datagrams(bytes: &[u8]) {
     let target = &*TARGET;
@@ -92,7 +96,12 @@ pub(crate) fn datagrams(bytes: &[u8]) {
         let _full = source.send_to(&target.datagram(*kind, datagram), remote);
         rest = left;
     }
-    let options =
-        ConnectOptions { security: target.security.clone(), ..ConnectOptions::new(remote, PATIENCE) };
+    // The connections of earlier inputs are still closing, and count for their clients.
+    let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
+    let options = ConnectOptions {
+        security: target.security.clone(),
+        local: Some(IpAddr::from([127, 0, 100 + (number / 16 % 100) as u8, 1 + (number % 16) as u8])),
+        ..ConnectOptions::new(remote, PATIENCE)
+    };
     Session::new(Transport::Quic, options, clock()).open().unwrap();
 }
