@@ -70,13 +70,13 @@ pub(super) fn serve(
         // Without a receiver the collector has ended.
         signals::on_service_signal(signals::exit_at_second(move || _ = stop.send(true), || {}));
         let reload = signals::reload_flag();
-        let mut lines =
-            format!("Collector  {scheme}://{address}/\nAgents     pathbench agent {scheme}://{address}\n");
+        print(&format!(
+            "Collector  {scheme}://{address}/\nAgents     pathbench agent {scheme}://{address}\n"
+        ));
         if let Some(certificate) = certificate {
-            lines.push_str(&format!("SHA-256    {}\n", certificate.fingerprint()));
+            print(&format!("SHA-256    {}\n", certificate.fingerprint()));
             tokio::spawn(certificate.follow(reload, app.log.clone()));
         }
-        print(&lines);
         app.log.info("started", json!({ "address": address.to_string(), "tls": scheme == "https" }));
         tokio::spawn(upkeep.run(Arc::clone(&app)));
         let acceptance = Acceptance {
