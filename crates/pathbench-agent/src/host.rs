@@ -19,6 +19,8 @@ pub struct AgentHost {
     pub log: Box<dyn Fn(&str) + Send + Sync>,
     /// The agent ends when this is set.
     pub stop: Arc<AtomicBool>,
+    /// The agent reads its configuration file again when this is set.
+    pub reload: Arc<AtomicBool>,
 }
 
 impl Debug for AgentHost {
@@ -47,5 +49,6 @@ pub(crate) fn test_host() -> Arc<AgentHost> {
         state_directory: PathBuf::new(),
         log: Box::new(|_| {}),
         stop: Arc::default(),
+        reload: Arc::default(),
     })
 }

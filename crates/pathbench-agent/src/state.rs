@@ -108,7 +108,7 @@ impl AgentContext {
     pub(crate) fn settings(&self) -> Option<Settings> {
         let mut file = lock(&self.file);
         let consent = |file: &SettingsFile| file.settings.as_ref().map(|settings| settings.consent);
-        match file.refresh() {
+        match file.refresh(self.host.reload.swap(false, Ordering::Relaxed)) {
             Ok(false) => {}
             Ok(true) => self.host.log("settings", json!({ "consent": consent(&file) })),
             Err(failure) => self.host.log("settings", json!({ "error": failure.message, "consent": null })),

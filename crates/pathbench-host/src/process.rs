@@ -3,6 +3,8 @@
 //! A process that has joined another PID namespace without mounting its `/proc`, as in a lab, finds other numbers there
 //! than system calls report. [`Numbering`] translates; all other functions take numbers of `/proc`.
 
+pub use crate::syscall::{close_inherited_descriptors, send_signal};
+
 use pathbench_record::file;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};

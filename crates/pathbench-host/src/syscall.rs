@@ -1,8 +1,9 @@
 //! System calls without a safe wrapper: their results, and socket options as kernel structures.
 
-#![allow(unsafe_code, reason = "getsockopt(2) and setsockopt(2) of options that no library has")]
+#![allow(unsafe_code, reason = "calls, signals and socket options that no library has")]
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 use std::os::fd::{AsFd, AsRawFd as _};
 
 /// The error number of a call that returned a negative value.
@@ -11,6 +12,20 @@ pub(crate) fn outcome(answer: libc::c_int) -> Result<(), Errno> {
         return Ok(());
     }
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
+}
+
+/// Sends a signal, also one of real time, to a process. Errors: it has ended, or is another user's.
+pub fn send_signal(process: Pid, signal: i32) -> Result<(), Errno> {
+    // SAFETY: kill(2) takes integers only.
+    outcome(unsafe { libc::kill(process.as_raw_pid(), signal) })
+}
+
+/// Closes all descriptors of this process but the standard ones, which its ancestors may have left open: pipes and sockets
+/// would stay open as long as this process lives. To be called before any other is opened.
+pub fn close_inherited_descriptors() {
+    // SAFETY: no object of this process owns one of these descriptors yet. Before Linux 5.9 the call fails, and they stay
+    // open.
+    let _older = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
 }
 
 /// Reads a socket option. `T` is a structure of integers, for which all bytes are valid.

@@ -7,6 +7,7 @@ pub mod exit;
 pub mod exposition;
 pub mod output;
 pub mod random;
+pub mod renewal;
 pub mod responder;
 pub mod signals;
 pub mod supervised;

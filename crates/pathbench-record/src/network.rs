@@ -107,6 +107,24 @@ impl From<IpAddr> for Client {
     }
 }
 
+impl Client {
+    /// The network of this client.
+    pub fn network(self) -> ClientNetwork {
+        ClientNetwork::from(self.0.addr())
+    }
+}
+
+/// A network of clients: an IPv4 /24 or an IPv6 /48, the prefix of one site (RFC 6177), from which one host can often
+/// use or forge any address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientNetwork(IpNet);
+
+impl From<IpAddr> for ClientNetwork {
+    fn from(address: IpAddr) -> Self {
+        Self(network(address, 24, 48))
+    }
+}
+
 /// A server's name or address as the user wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerName {

@@ -33,6 +33,16 @@ pub struct SocketActivity {
 }
 
 impl SocketActivity {
+    /// Whether a process of the tree has restricted itself by Landlock.
+    pub fn is_anything_confined(&self) -> bool {
+        self.confinement.is_in_use()
+    }
+
+    /// Leaves every later socket on TCP: a process that is not known has restricted itself.
+    pub fn doubt_all(&mut self) {
+        self.confinement.add_unknown();
+    }
+
     pub fn created(&mut self, cookie: u64) {
         self.sockets_created += 1;
         self.awaited.insert(cookie);

@@ -10,7 +10,7 @@ use pathbench_host::sockets::protocol_name;
 use pathbench_transport::{contain_panic, lock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt::socket_cookie};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 /// Answers the calls of a tree of processes.
@@ -33,10 +33,10 @@ impl<'a> Answering<'a> {
         Self { listener, activity, numbering, root: numbering.in_proc(root).unwrap_or_default(), own }
     }
 
-    /// Answers every call until the last process of the tree has ended.
+    /// Answers every call until the last process of the tree has ended, or until `until` is readable.
     /// Errors: the listener cannot be read; the calls of the remaining processes then fail with `ENOSYS`.
-    pub fn run(&self) -> Result<(), Errno> {
-        while let Some(notification) = self.listener.receive()? {
+    pub fn run(&self, until: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        while let Some(notification) = self.listener.receive(until)? {
             // An error means that the call does not wait any more: its thread was killed or interrupted.
             let answered = contain_panic(|| self.answer(&notification));
             // After a panic the call would wait for ever. If it was answered before, the kernel refuses this.

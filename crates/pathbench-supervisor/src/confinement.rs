@@ -32,6 +32,11 @@ impl Confinement {
         self.is_full = true;
     }
 
+    /// Whether any process is confined.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.is_full || !self.processes.is_empty()
+    }
+
     /// Whether the process of `thread` may be confined. `root` is the first process of the tree, `ancestry` looks up a
     /// process.
     pub(crate) fn includes(

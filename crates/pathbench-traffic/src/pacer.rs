@@ -123,6 +123,12 @@ impl TokenBucket {
         Self { per_second, capacity: per_second, level: i128::from(per_second) * UNIT, at: now }
     }
 
+    /// A full bucket of `capacity` tokens.
+    pub fn with_capacity(per_second: u64, capacity: u64, now: Timestamp) -> Self {
+        let bucket = Self::full(per_second, now);
+        Self { capacity, level: i128::from(capacity) * UNIT, ..bucket }
+    }
+
     fn refill(&mut self, now: Timestamp) {
         let gained = i128::from(self.per_second) * now.duration_since(self.at).as_nanos() as i128;
         self.level = (self.level + gained).min(i128::from(self.capacity) * UNIT);

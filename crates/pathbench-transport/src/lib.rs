@@ -35,8 +35,9 @@ pub use listener::Listener;
 pub use options::{ConnectOptions, DatagramService, ListenOptions, SocketOptions};
 pub use pathbench_mpquic::{LocalPath, QuicOptions};
 pub use quic::capacity::{
-    QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
-    QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits, QuicSlot, QuicSlots,
+    QUIC_CONNECTION_BYTES, QUIC_HANDSHAKE_BYTES, QUIC_HANDSHAKES, QUIC_HANDSHAKES_PER_CLIENT,
+    QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES, QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity,
+    QuicLimits, QuicSlot, QuicSlots, most_per_network,
 };
 pub use sampler::{SampleSeries, SampledConnection, Sampler, SamplerError, next_due};
 pub use telemetry::{ConnectionSnapshot, TelemetryError, TelemetrySource};

@@ -19,6 +19,7 @@ mod study;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use cli::{Cli, Command, LabCommand};
+use command::run::keeper;
 use command::{check, collect, lab, mtu, report, roam, run, serve, setup, test, trace};
 use pathbench_agent::client::state_directory;
 use pathbench_agent::host::AgentHost;
@@ -57,6 +58,7 @@ pub fn run_command_line(clock: &SharedClock) -> Exit {
 fn run_lab_process(clock: &SharedClock) -> Option<Result<Exit, Failure>> {
     let process = match std::env::args_os().nth(1)?.to_str()? {
         "__orchestrate" => orchestrator::orchestrate,
+        keeper::COMMAND => keeper::keep,
         "__keep" => orchestrator::keep::keep,
         "__host" => orchestrator::serve_host,
         _ => return None,
@@ -122,6 +124,7 @@ fn agent_host(clock: &SharedClock) -> Result<AgentHost, Failure> {
         program: supervised::THIS_PROGRAM.into(),
         state_directory: state_directory()?,
         log: Box::new(|line| output::note(line)),
-        stop: signals::stop_on_signal(|| {}),
+        stop: signals::service_stop_flag(),
+        reload: signals::reload_flag(),
     })
 }

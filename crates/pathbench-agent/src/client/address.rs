@@ -25,6 +25,10 @@ impl CollectorAddress {
         &self.host
     }
 
+    pub(crate) const fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
     /// Whether others on the path can read the results and the token.
     pub fn is_exposed(&self) -> bool {
         let is_loopback = self.host == "localhost"

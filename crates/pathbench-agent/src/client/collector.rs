@@ -2,10 +2,12 @@
 //! collector; redirects are not followed, because a token would go with them.
 
 use super::address::CollectorAddress;
+use super::pinned;
 use pathbench_api::problem::{BatchAnswer, Problem};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_record::file;
 use pathbench_record::text::printable;
+use pathbench_transport::CertificateFingerprint;
 use rustls::crypto::ring;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Serialize;
@@ -14,6 +16,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use thiserror::Error;
+use ureq::config::Config;
 use ureq::http::{Method, Request, Response};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::{Agent, Body};
@@ -86,7 +89,23 @@ impl CollectorClient {
             .root_certs(roots)
             .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
             .build();
-        let configuration = Agent::config_builder()
+        let agent = Self::configuration(tls).into();
+        Ok(Self { address, token: Arc::new(RwLock::new(token)), agent })
+    }
+
+    /// The same collector, with the only certificate that it may have.
+    pub fn pinned(self, fingerprint: CertificateFingerprint) -> Result<Self, Failure> {
+        let wrong = |problem: &str| Failure::bad_input(format!("--collector-fingerprint: {problem}"));
+        if !self.address.is_encrypted() {
+            return Err(wrong("only a collector with https:// has a certificate"));
+        }
+        let agent = pinned::agent(Self::configuration(TlsConfig::default()), fingerprint)
+            .map_err(|problem| wrong(&problem))?;
+        Ok(Self { agent, ..self })
+    }
+
+    fn configuration(tls: TlsConfig) -> Config {
+        Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)
             .max_redirects(0)
@@ -95,8 +114,7 @@ impl CollectorClient {
             .timeout_connect(Some(CONNECT))
             .timeout_global(Some(REQUEST))
             .user_agent(concat!("pathbench/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Ok(Self { address, token: Arc::new(RwLock::new(token)), agent: configuration.into() })
+            .build()
     }
 
     /// Another credential for the same collector.

@@ -9,6 +9,7 @@ mod consent;
 mod delivery;
 mod networks;
 mod outbox;
+mod pinned;
 pub(crate) mod renewal;
 mod settings;
 mod submission;
@@ -27,6 +28,7 @@ pub(crate) use submission::{Material, submission};
 use clap::Args;
 use pathbench_api::consent::Consent;
 use pathbench_program::exit::Failure;
+use pathbench_transport::CertificateFingerprint;
 use std::path::PathBuf;
 
 /// The credential and the CA of a collector.
@@ -38,11 +40,19 @@ pub struct CollectorArgs {
     /// PEM file with the CA that signed the collector's certificate [default: the public CAs]
     #[arg(long, value_name = "FILE")]
     pub collector_ca: Option<PathBuf>,
+    /// SHA-256 of the collector's certificate, which then needs no CA, no name and no valid dates
+    #[arg(long, value_name = "SHA256", conflicts_with = "collector_ca")]
+    pub collector_fingerprint: Option<CertificateFingerprint>,
 }
 
 impl CollectorArgs {
     pub fn collector(&self, address: &CollectorAddress) -> Result<CollectorClient, Failure> {
-        CollectorClient::new(address.clone(), self.collector_token.clone(), self.collector_ca.as_deref())
+        let (token, ca) = (self.collector_token.clone(), self.collector_ca.as_deref());
+        let collector = CollectorClient::new(address.clone(), token, ca)?;
+        match self.collector_fingerprint {
+            Some(fingerprint) => collector.pinned(fingerprint),
+            None => Ok(collector),
+        }
     }
 }
 

@@ -76,10 +76,11 @@ impl SettingsFile {
         Ok(file)
     }
 
-    /// Reads the file again if it has changed, and returns whether it has. After an error nothing is consented to.
-    pub(crate) fn refresh(&mut self) -> Result<bool, Failure> {
+    /// Reads the file again if it has changed, or `unconditionally`, and returns whether it was read. After an error nothing
+    /// is consented to.
+    pub(crate) fn refresh(&mut self, unconditionally: bool) -> Result<bool, Failure> {
         let found = fs::metadata(&self.path).ok().as_ref().map(version);
-        if found == self.version {
+        if found == self.version && !unconditionally {
             return Ok(false);
         }
         self.read().map(|()| true)
@@ -303,18 +304,18 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("collector.toml");
         let mut file = SettingsFile::open(Some(&path)).unwrap();
-        assert!(!file.refresh().unwrap());
+        assert!(!file.refresh(false).unwrap());
         SettingsFile::open(Some(&path)).unwrap().decide(Consent::Public, None).unwrap();
-        assert!(file.refresh().unwrap() && !file.refresh().unwrap());
+        assert!(file.refresh(false).unwrap() && !file.refresh(false).unwrap() && file.refresh(true).unwrap());
         assert_eq!(file.settings.as_ref().unwrap().consent, Consent::Public);
         SettingsFile::open(Some(&path)).unwrap().decide(Consent::None, None).unwrap();
-        assert!(file.refresh().unwrap());
+        assert!(file.refresh(false).unwrap());
         assert_eq!(file.settings.as_ref().unwrap().consent, Consent::None);
         fs::write(&path, "consent = ").unwrap();
-        assert!(file.refresh().is_err() && file.settings.is_none());
-        assert!(!file.refresh().unwrap() && file.settings.is_none(), "the error is reported once");
+        assert!(file.refresh(false).is_err() && file.settings.is_none());
+        assert!(!file.refresh(false).unwrap() && file.settings.is_none(), "the error is reported once");
         fs::remove_file(&path).unwrap();
-        assert!(file.refresh().unwrap() && file.settings.is_none());
+        assert!(file.refresh(false).unwrap() && file.settings.is_none());
     }
 
     #[test]

@@ -179,6 +179,7 @@ impl Host {
                 log.lock().unwrap().push(Entry { time: Timestamp::default() + clock.elapsed(), fields });
             }),
             stop,
+            reload: Arc::default(),
         };
         std::thread::spawn(move || run(&arguments, host))
     }

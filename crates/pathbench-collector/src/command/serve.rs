@@ -2,8 +2,9 @@
 
 use super::directory::Opening;
 use super::options::{ServeArgs, StorageArgs};
+use super::secret;
 use super::stores::Stores;
-use super::{secret, tls};
+use super::tls::CertificateFiles;
 use crate::columns::Columns;
 use crate::http::access::{Authority, Gate, SubmitAccess};
 use crate::http::limits::RateLimit;
@@ -45,10 +46,11 @@ pub(super) fn serve(
     clock: &SharedClock,
     print: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
-    let acceptor = match (&args.cert, &args.key) {
-        (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key)?),
+    let certificate = match (&args.cert, &args.key) {
+        (Some(certificate), Some(key)) => Some(CertificateFiles::open(certificate, key)?),
         _ => None,
     };
+    let acceptor = certificate.as_ref().map(CertificateFiles::acceptor).transpose()?;
     raise_descriptor_limit();
     let stores = Stores::open(storage, Opening::Create, clock)?;
     let upkeep = Upkeep { database: Arc::clone(&stores.database), raw: Arc::clone(&stores.raw) };
@@ -69,10 +71,15 @@ pub(super) fn serve(
         let address = listener.local_addr().map_err(Failure::failed)?;
         let (stop, stopping) = watch::channel(false);
         // Without a receiver the collector has ended.
-        signals::on_stop_signal(move || _ = stop.send(true), || {});
+        signals::on_service_signal(signals::exit_at_second(move || _ = stop.send(true), || {}));
+        let reload = signals::reload_flag();
         print(&format!(
             "Collector  {scheme}://{address}/\nAgents     pathbench agent {scheme}://{address}\n"
         ));
+        if let Some(certificate) = certificate {
+            print(&format!("SHA-256    {}\n", certificate.fingerprint()));
+            tokio::spawn(certificate.follow(reload, app.log.clone()));
+        }
         app.log.info("started", json!({ "address": address.to_string(), "tls": scheme == "https" }));
         tokio::spawn(upkeep.run(Arc::clone(&app)));
         let acceptance = Acceptance {

@@ -57,3 +57,51 @@ fn a_request_in_progress_is_finished_at_the_end() {
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     assert_eq!(ended.join().unwrap(), Some(0));
 }
+
+/// The usual certificate of `openssl req -x509`: it is that of a CA, and names no host.
+fn write_certificate_of_openssl(certificate: &str, key: &str) -> String {
+    let mut parameters = rcgen::CertificateParams::default();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, "collector");
+    let pair = rcgen::KeyPair::generate().unwrap();
+    let made = parameters.self_signed(&pair).unwrap();
+    std::fs::write(certificate, made.pem()).unwrap();
+    std::fs::write(key, pair.serialize_pem()).unwrap();
+    let digest = ring::digest::digest(&ring::digest::SHA256, made.der());
+    data_encoding::HEXLOWER.encode(digest.as_ref())
+}
+
+/// Regression: a certificate without a name of the host could not be trusted, a renewed one needed a restart, and SIGHUP
+/// ended the collector.
+#[test]
+fn a_certificate_of_openssl_is_trusted_by_its_fingerprint_and_renewed_at_sighup() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let (certificate, key) = (path("cert.pem"), path("key.pem"));
+    let former = write_certificate_of_openssl(&certificate, &key);
+    let collector = Collector::start(&["--open", "--cert", &certificate, "--key", &key]);
+    let golden = pathbench_testkit::checkout().join("crates/pathbench-record/tests/golden/v1");
+    let submit = |options: &[&str]| {
+        let arguments =
+            ["submit", golden.to_str().unwrap(), "--collector", &collector.url, "--consent", "public"];
+        let output = pathbench(place.path(), &[&arguments, options].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let hang_up = || {
+        let pid = rustix::process::Pid::from_raw(collector.pid()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    };
+    let pinned = |fingerprint: &str| submit(&["--collector-fingerprint", fingerprint]);
+    let (code, message) = pinned(&"0".repeat(64));
+    assert!(code == Some(3) && message.contains("cannot reach the collector"), "{message}");
+    assert_eq!(pinned(&former).0, Some(0));
+    std::fs::write(&certificate, "broken").unwrap();
+    hang_up();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(pinned(&former).0, Some(0), "the present certificate stays");
+    let renewed = write_certificate_of_openssl(&certificate, &key);
+    hang_up();
+    assert!(within(PATIENCE, || (pinned(&renewed).0 == Some(0)).then_some(())).is_some());
+    assert_eq!(pinned(&former).0, Some(3), "the former fingerprint is that of another collector");
+    assert_eq!(collector.stop(), Some(0));
+}

@@ -4,7 +4,7 @@
 
 use super::filter::{OptionName, TYPE_MASK};
 use crate::syscall::outcome;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
@@ -81,14 +81,18 @@ impl SeccompListener {
         Self { fd }
     }
 
-    /// Blocks until a call waits; `None` once the last process of the tree has ended.
-    pub fn receive(&self) -> Result<Option<SeccompNotification>, Errno> {
+    /// Blocks until a call waits; `None` once the last process of the tree has ended, or when `until` is readable.
+    pub fn receive(&self, until: Option<BorrowedFd<'_>>) -> Result<Option<SeccompNotification>, Errno> {
         loop {
-            let mut polled = [PollFd::new(&self.fd, PollFlags::IN)];
+            let mut polled = vec![PollFd::new(&self.fd, PollFlags::IN)];
+            polled.extend(until.map(|until| PollFd::from_borrowed_fd(until, PollFlags::IN)));
             match poll(&mut polled, None) {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno),
                 Ok(_) => {}
+            }
+            if polled.get(1).is_some_and(|until| !until.revents().is_empty()) {
+                return Ok(None);
             }
             let events = polled[0].revents();
             if events.contains(PollFlags::IN) {
@@ -102,6 +106,13 @@ impl SeccompListener {
                 return Ok(None);
             }
         }
+    }
+
+    /// Whether the last process of the tree has ended.
+    pub fn is_unused(&self) -> bool {
+        let mut polled = [PollFd::new(&self.fd, PollFlags::IN)];
+        let _interrupted = poll(&mut polled, Some(&Timespec::default()));
+        polled[0].revents().contains(PollFlags::HUP)
     }
 
     fn read(&self) -> Result<SeccompNotification, Errno> {

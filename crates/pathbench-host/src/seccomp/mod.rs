@@ -10,4 +10,4 @@ mod start;
 
 pub use filter::{FilterPlan, OptionName};
 pub use listener::{SeccompListener, SeccompNotification, SystemCall};
-pub use start::{ProgramStartError, start};
+pub use start::{ProgramStartError, confine_self, pass_listener, start, take_listener};

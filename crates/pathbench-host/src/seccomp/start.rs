@@ -16,7 +16,7 @@ use rustix::net::{
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
@@ -71,21 +71,7 @@ pub fn start(
     mut command: Command,
     plan: FilterPlan<'_>,
 ) -> Result<(Child, SeccompListener), ProgramStartError> {
-    let filter = SeccompFilter::new(plan).ok_or_else(|| ProgramStartError::Architecture {
-        machine: rustix::system::uname().machine().to_string_lossy().into_owned(),
-    })?;
-    let release = kernel::release();
-    if !release.is_at_least(OLDEST.0, OLDEST.1) {
-        return Err(ProgramStartError::Kernel { release: release.text });
-    }
-    match notifications_fit() {
-        Ok(true) => {}
-        Ok(false) => return Err(ProgramStartError::NotBuilt { errno: Errno::TOOBIG }),
-        Err(errno @ (Errno::PERM | Errno::ACCESS)) => {
-            return Err(ProgramStartError::Forbidden { step: "seccomp(SECCOMP_GET_NOTIF_SIZES)", errno });
-        }
-        Err(errno) => return Err(ProgramStartError::NotBuilt { errno }),
-    }
+    let filter = filter(plan)?;
     let (own, childs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(|errno| ProgramStartError::Transfer(errno.into()))?;
     let install = move || {
@@ -102,7 +88,7 @@ pub fn start(
     let started = command.spawn();
     // Closes the child's end, so that the answer is there or never comes.
     drop(command);
-    match (started, receive(&own)) {
+    match (started, receive(&own, RecvFlags::DONTWAIT)) {
         (Ok(child), Ok(Ok(listener))) => Ok((child, SeccompListener::new(listener))),
         (Err(error), Ok(Ok(_)) | Err(_)) => Err(ProgramStartError::Program(error)),
         (_, Ok(Err(refused))) => Err(refused),
@@ -111,6 +97,59 @@ pub fn start(
             let _reaped = child.wait();
             Err(ProgramStartError::Transfer(error))
         }
+    }
+}
+
+/// Installs the filter in this process, which then executes a program, and passes its listener to the process at the other
+/// end of `keeper`, which must call [`take_listener`].
+pub fn confine_self(plan: FilterPlan<'_>, keeper: &OwnedFd) -> Result<(), ProgramStartError> {
+    let filter = filter(plan)?;
+    let listener = install(&filter).map_err(|(step, errno)| refusal(step, errno.raw_os_error()))?;
+    hand_over(&listener, keeper).map_err(ProgramStartError::Transfer)
+}
+
+/// Passes a listener to the process at the other end of `keeper`, and waits until it has the listener.
+pub fn pass_listener(listener: &SeccompListener, keeper: &OwnedFd) -> io::Result<()> {
+    hand_over(listener.as_fd(), keeper)
+}
+
+fn hand_over(listener: impl AsFd, keeper: &OwnedFd) -> io::Result<()> {
+    send(keeper, INSTALLED, 0, Some(listener.as_fd()))?;
+    let mut taken = [0; 1];
+    match rustix::io::retry_on_intr(|| rustix::io::read(keeper, &mut taken))? {
+        1 => Ok(()),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// The listener that [`confine_self`] or [`pass_listener`] passes; `None` if the other end has none.
+pub fn take_listener(from: &OwnedFd) -> io::Result<Option<SeccompListener>> {
+    let listener = match receive(from, RecvFlags::empty()) {
+        Ok(Ok(listener)) => listener,
+        Ok(Err(_)) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    rustix::io::write(from, &[1])?;
+    Ok(Some(SeccompListener::new(listener)))
+}
+
+/// The filter, if this kernel and processor support its notifications.
+fn filter(plan: FilterPlan<'_>) -> Result<SeccompFilter, ProgramStartError> {
+    let filter = SeccompFilter::new(plan).ok_or_else(|| ProgramStartError::Architecture {
+        machine: rustix::system::uname().machine().to_string_lossy().into_owned(),
+    })?;
+    let release = kernel::release();
+    if !release.is_at_least(OLDEST.0, OLDEST.1) {
+        return Err(ProgramStartError::Kernel { release: release.text });
+    }
+    match notifications_fit() {
+        Ok(true) => Ok(filter),
+        Ok(false) => Err(ProgramStartError::NotBuilt { errno: Errno::TOOBIG }),
+        Err(errno @ (Errno::PERM | Errno::ACCESS)) => {
+            Err(ProgramStartError::Forbidden { step: "seccomp(SECCOMP_GET_NOTIF_SIZES)", errno })
+        }
+        Err(errno) => Err(ProgramStartError::NotBuilt { errno }),
     }
 }
 
@@ -152,12 +191,13 @@ fn send(to: &OwnedFd, step: u8, errno: i32, listener: Option<BorrowedFd<'_>>) ->
 }
 
 /// The listener, or why the child has none. Errors: the child sent nothing.
-fn receive(from: &OwnedFd) -> io::Result<Result<OwnedFd, ProgramStartError>> {
+fn receive(from: &OwnedFd, flags: RecvFlags) -> io::Result<Result<OwnedFd, ProgramStartError>> {
     let mut message = [0; MESSAGE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = recvmsg(from, &mut [IoSliceMut::new(&mut message)], &mut ancillary, flags)?;
+    let flags = RecvFlags::CMSG_CLOEXEC | flags;
+    let mut parts = [IoSliceMut::new(&mut message)];
+    let received = rustix::io::retry_on_intr(|| recvmsg(from, &mut parts, &mut ancillary, flags))?;
     if received.bytes != MESSAGE_BYTES {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
     }

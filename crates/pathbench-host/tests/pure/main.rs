@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 #![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
+#[path = "../../fuzz/bodies/mod.rs"]
+mod bodies;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+#[path = "../../fuzz/bodies/mod.rs"]
+mod bodies;
+
 use pathbench_program::responder::Request;
 
 #[test]
@@ -24,4 +27,15 @@ fn requests_are_parsed_strictly() {
     }
     let (twice, _) = Request::parse("GET / HTTP/1.1\r\nHost: a\r\nHost: b").unwrap();
     assert_eq!(twice.field("host"), None);
+}
+
+/// The body of the fuzz target, run over generated inputs, so that it stays valid between fuzzing sessions.
+mod fuzz_bodies {
+    use crate::bodies;
+    use pathbench_testkit::run_fuzz_body;
+
+    #[test]
+    fn requests() {
+        run_fuzz_body(env!("CARGO_MANIFEST_DIR"), "requests", 2000, 200, bodies::requests);
+    }
 }

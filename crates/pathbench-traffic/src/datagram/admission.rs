@@ -1,7 +1,7 @@
 //! Admission of clients: the server answers clients that return a cookie, within budgets of messages and bytes.
 
 use crate::pacer::TokenBucket;
-use pathbench_record::network::{Client, network};
+use pathbench_record::network::{Client, ClientNetwork};
 use pathbench_record::time::Timestamp;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -16,10 +16,13 @@ const CLIENT_PROBES: u64 = 200;
 
 /// Messages of path MTU searches per second of one client: searches of four paths.
 const CLIENT_SIZES: u64 = 1000;
-/// Bytes per second of the packets that one client requests, and the size of a burst.
-const CLIENT_BYTES: u64 = 2_000_000;
+/// Bytes per second of the packets that one client requests. The address of a cookie can change hands while the cookie
+/// is valid, so the rate is that of repeated searches, and the burst that of the searches of four paths at once.
+const CLIENT_BYTES: u64 = 200_000;
+const CLIENT_BURST_BYTES: u64 = 1_200_000;
 /// As `CLIENT_BYTES`, for all clients together.
-const ALL_BYTES: u64 = 8_000_000;
+const ALL_BYTES: u64 = 4_000_000;
+const ALL_BURST_BYTES: u64 = 8_000_000;
 
 /// Hellos per second that are answered in total, and the size of a burst.
 const HELLOS: u64 = 5000;
@@ -27,10 +30,6 @@ const HELLOS: u64 = 5000;
 const NETWORK_HELLOS: u64 = 50;
 /// Number of token buckets for networks. Clients cannot determine which networks share a bucket.
 const NETWORKS: usize = 1024;
-/// Prefix lengths of a network, within which one source can usually forge addresses.
-const IPV4_PREFIX: u8 = 24;
-const IPV6_PREFIX: u8 = 48;
-
 /// A client that was silent for this long may be evicted in favour of another.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -46,7 +45,7 @@ impl ClientBudget {
         Self {
             probes: TokenBucket::full(CLIENT_PROBES, now),
             sizes: TokenBucket::full(CLIENT_SIZES, now),
-            bytes: TokenBucket::full(CLIENT_BYTES, now),
+            bytes: TokenBucket::with_capacity(CLIENT_BYTES, CLIENT_BURST_BYTES, now),
         }
     }
 
@@ -81,12 +80,12 @@ impl DatagramBudget {
             slot_hash: RandomState::new(),
             clients: HashMap::new(),
             most_clients: most_clients.max(1),
-            bytes: TokenBucket::full(ALL_BYTES, now),
+            bytes: TokenBucket::with_capacity(ALL_BYTES, ALL_BURST_BYTES, now),
         }
     }
 
     pub fn take_hello(&mut self, from: IpAddr, now: Timestamp) -> bool {
-        let network = network(from, IPV4_PREFIX, IPV6_PREFIX);
+        let network = ClientNetwork::from(from);
         let slot = self.slot_hash.hash_one(network) as usize % NETWORKS;
         // The network's bucket first: a flood from one network does not exhaust the total budget.
         self.networks[slot].take(1, now) && self.hellos.take(1, now)
@@ -115,8 +114,14 @@ impl DatagramBudget {
     }
 }
 
-/// A key is used this long, then accepted for the same time again: a cookie is valid for one to two hours.
-const KEY_TIME: Duration = Duration::from_secs(3600);
+/// A key is used this long, then accepted for the same time again: a cookie is valid for 2.5 to 5 minutes, longer than a
+/// search of a path MTU. A holder of a cookie can direct packets at the next user of its address for that long.
+const KEY_TIME: Duration = Duration::from_secs(150);
+/// Age at which a client requests a new cookie, with several attempts before the old one expires.
+pub(crate) const COOKIE_RENEWAL: Duration = Duration::from_secs(60);
+/// Age up to which a client uses a cookie.
+pub(crate) const COOKIE_VALIDITY: Duration = Duration::from_secs(140);
+const _: () = assert!(COOKIE_VALIDITY.as_secs() < KEY_TIME.as_secs());
 
 /// Makes and checks cookies: HMAC-SHA256 over address and session, truncated to 64 bits, under a random key of this
 /// process.
@@ -141,7 +146,7 @@ impl Cookies {
         cookie(&self.current, address, session)
     }
 
-    /// Whether this is a cookie for that address and session, made at most one to two hours ago.
+    /// Whether this is a cookie for that address and session, made at most 2.5 to 5 minutes ago.
     pub fn is_valid(&mut self, now: Timestamp, address: SocketAddr, session: u64, given: u64) -> bool {
         self.change_key(now);
         let keys = [Some(&self.current), self.previous.as_ref()];

@@ -98,7 +98,9 @@ impl DatagramResponder {
         if !self.budget.take_hello(from.ip(), now) {
             return None;
         }
-        let answer = match self.objection(now, from, hello) {
+        // A client that has a cookie is no new one.
+        let is_renewal = self.cookies.is_valid(now, from, hello.session, hello.cookie);
+        let answer = match self.objection(now, from, hello, is_renewal) {
             None => {
                 let cookie = self.cookies.cookie(now, from, hello.session);
                 DatagramMessage { kind: DatagramKind::Welcome, cookie, text: String::new(), ..hello.clone() }
@@ -112,10 +114,19 @@ impl DatagramResponder {
     }
 
     /// The reason why a hello gets no cookie, for the user at the client.
-    fn objection(&self, now: Timestamp, from: SocketAddr, hello: &DatagramMessage) -> Option<String> {
+    fn objection(
+        &self,
+        now: Timestamp,
+        from: SocketAddr,
+        hello: &DatagramMessage,
+        is_renewal: bool,
+    ) -> Option<String> {
         let token = (!hello.text.is_empty()).then_some(hello.text.as_str());
         if let Err(refusal) = self.access.check(token) {
             return Some(refusal.to_string());
+        }
+        if is_renewal {
+            return None;
         }
         if self.draining {
             return Some("the server is shutting down".to_owned());

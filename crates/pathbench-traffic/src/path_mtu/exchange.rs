@@ -1,6 +1,8 @@
 //! The messages to the server and their fates, sans-IO, without conclusions about MTUs.
 
-use crate::datagram::{DatagramKind, DatagramMessage, HELLO_BYTES, Outgoing, Unsent};
+use crate::datagram::{
+    COOKIE_RENEWAL, COOKIE_VALIDITY, DatagramKind, DatagramMessage, HELLO_BYTES, Outgoing, Unsent,
+};
 use pathbench_record::direction::Direction;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::time::Timestamp;
@@ -73,7 +75,8 @@ pub(super) struct InFlight {
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) parameters: SessionParameters,
-    cookie: Option<u64>,
+    /// The cookie and the time of its arrival.
+    cookie: Option<(u64, Timestamp)>,
     pub(super) had_cookie: bool,
     next_hello: Timestamp,
     hello_interval: Duration,
@@ -122,8 +125,13 @@ impl Exchange {
         }
     }
 
+    /// The hello that is due: without a cookie, or to renew an old one.
     pub(super) fn hello(&mut self, now: Timestamp) -> Option<Outgoing> {
-        if self.has_cookie() || now < self.next_hello {
+        let age = self.cookie.map(|(_, since)| now.duration_since(since));
+        if age.is_some_and(|age| age >= COOKIE_VALIDITY) {
+            self.discard_cookie(now);
+        }
+        if age.is_some_and(|age| age < COOKIE_RENEWAL) || now < self.next_hello {
             return None;
         }
         self.next_hello = now + self.hello_interval;
@@ -133,6 +141,7 @@ impl Exchange {
             self.hellos.pop_first();
         }
         let message = DatagramMessage {
+            cookie: self.cookie.map_or(0, |(cookie, _)| cookie),
             value: now.as_nanos(),
             text: self.parameters.token.clone().unwrap_or_default(),
             ..DatagramMessage::new(DatagramKind::Hello, self.parameters.session, sequence)
@@ -142,7 +151,7 @@ impl Exchange {
 
     /// The datagram of a trial; `None` without a cookie.
     pub(super) fn send(&mut self, now: Timestamp, trial: Trial) -> Option<Outgoing> {
-        let cookie = self.cookie?;
+        let (cookie, _) = self.cookie?;
         let sequence = self.number();
         let (kind, length) = match trial.direction {
             _ if trial.mark == KERNEL_MTU => (DatagramKind::KernelMtuRequest, 0),
@@ -193,10 +202,11 @@ impl Exchange {
             self.answered(now, &message, datagram.len());
         } else if let Some(sent_at) = self.hellos.remove(&message.sequence) {
             if message.kind == DatagramKind::Refused {
-                self.refusal = Some(message.text);
+                // A cookie that the server does not renew is valid until it expires.
+                self.refusal = (!self.has_cookie()).then_some(message.text);
                 return;
             }
-            self.cookie = Some(message.cookie);
+            self.cookie = Some((message.cookie, now));
             self.had_cookie = true;
             self.last_received = Some(now);
             self.round_trip.hello_sample(now.duration_since(sent_at));

@@ -1,6 +1,9 @@
 //! Probes one path, sans-IO: time and datagrams in, datagrams and outcomes out.
 
-use crate::datagram::{DatagramClient, DatagramKind, DatagramMessage, HELLO_BYTES, Outgoing, Unsent};
+use crate::datagram::{
+    COOKIE_RENEWAL, COOKIE_VALIDITY, DatagramClient, DatagramKind, DatagramMessage, HELLO_BYTES, Outgoing,
+    Unsent,
+};
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,14 +14,17 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Silence after which the prober sends a hello again: a NAT may have changed its address.
 const SILENCE: Duration = Duration::from_millis(500);
 
+/// Interval of the attempts to renew an old cookie.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
+
 const MAX_IN_FLIGHT: usize = 4096;
 
 const REMEMBERED: usize = 1024;
 
 /// One path's prober.
 ///
-/// Every probe is one datagram, sent at a fixed interval. Until the server has sent a cookie, and while it is silent,
-/// the datagram is a hello, which the server also answers: so every probe has a round-trip time or was lost.
+/// Every probe is one datagram, sent at a fixed interval. Until the server has sent a cookie, while it is silent, and
+/// while the cookie is old, the datagram is a hello, which the server also answers: so every probe has a round-trip time or was lost.
 #[derive(Debug)]
 pub struct NetworkProber {
     path: usize,
@@ -26,7 +32,9 @@ pub struct NetworkProber {
     interval: Duration,
     session: u64,
     token: String,
-    cookie: Option<u64>,
+    /// The cookie and the time of its arrival.
+    cookie: Option<(u64, Timestamp)>,
+    next_renewal: Timestamp,
     next: u32,
     pub stopped: bool,
     pub in_flight: BTreeMap<u32, Timestamp>,
@@ -47,6 +55,7 @@ impl NetworkProber {
             session,
             token: token.unwrap_or_default().to_owned(),
             cookie: None,
+            next_renewal: start,
             next: 0,
             stopped: false,
             in_flight: BTreeMap::new(),
@@ -64,6 +73,10 @@ impl NetworkProber {
 
     fn due_time(&self, sequence: u32) -> Timestamp {
         self.start + self.interval.saturating_mul(sequence)
+    }
+
+    fn is_silent(&self, now: Timestamp) -> bool {
+        self.last_received.is_none_or(|last| now.duration_since(last) > SILENCE)
     }
 
     pub fn expire(&mut self, now: Timestamp) {
@@ -109,12 +122,20 @@ impl DatagramClient for NetworkProber {
             self.settle(left_out, at, ProbeOutcome::Refused { error });
         }
         self.next = sequence.saturating_add(1);
-        let is_silent = self.last_received.is_none_or(|last| now.duration_since(last) > SILENCE);
-        let cookie = self.cookie.filter(|_| !is_silent);
-        let (kind, length) =
-            if cookie.is_some() { (DatagramKind::Probe, 0) } else { (DatagramKind::Hello, HELLO_BYTES) };
+        let is_silent = self.is_silent(now);
+        self.cookie = self.cookie.filter(|(_, since)| now.duration_since(*since) < COOKIE_VALIDITY);
+        let is_old = self.cookie.is_none_or(|(_, since)| now.duration_since(since) >= COOKIE_RENEWAL);
+        let is_renewal = is_old && self.cookie.is_some() && now >= self.next_renewal;
+        if is_renewal {
+            self.next_renewal = now + RENEWAL_INTERVAL;
+        }
+        let (kind, length) = if self.cookie.is_none() || is_silent || is_renewal {
+            (DatagramKind::Hello, HELLO_BYTES)
+        } else {
+            (DatagramKind::Probe, 0)
+        };
         let message = DatagramMessage {
-            cookie: cookie.unwrap_or_default(),
+            cookie: self.cookie.map_or(0, |(cookie, _)| cookie),
             value: now.as_nanos(),
             text: if kind == DatagramKind::Hello { self.token.clone() } else { String::new() },
             ..DatagramMessage::new(kind, self.session, sequence)
@@ -138,16 +159,20 @@ impl DatagramClient for NetworkProber {
         else {
             return;
         };
-        let outcome = |sent_at| match message.kind {
-            DatagramKind::Refused => {
+        // A cookie that the server does not renew is valid until it expires.
+        let is_refused =
+            message.kind == DatagramKind::Refused && (self.cookie.is_none() || self.is_silent(now));
+        let outcome = |sent_at| {
+            if is_refused {
                 ProbeOutcome::Refused { error: format!("the server refused: {}", message.text) }
+            } else {
+                ProbeOutcome::Answered { rtt: now.duration_since(sent_at) }
             }
-            _ => ProbeOutcome::Answered { rtt: now.duration_since(sent_at) },
         };
         match message.kind {
-            DatagramKind::Welcome => self.cookie = Some(message.cookie),
-            DatagramKind::Refused => self.cookie = None,
-            DatagramKind::Answer => {}
+            DatagramKind::Welcome => self.cookie = Some((message.cookie, now)),
+            DatagramKind::Refused if is_refused => self.cookie = None,
+            DatagramKind::Refused | DatagramKind::Answer => {}
             _ => return,
         }
         if let Some(sent_at) = self.in_flight.remove(&message.sequence) {

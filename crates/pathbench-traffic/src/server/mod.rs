@@ -1,6 +1,7 @@
 //! The server: one thread per connection, with a bound on every resource that a peer can use up.
 
 mod options;
+mod quota;
 mod registry;
 mod session;
 mod shared;
@@ -100,6 +101,8 @@ impl Server {
             listeners.push((transport, Arc::new(listener)));
         }
         let registry = Registry::new(options.limits.clone());
+        let limits = &options.limits;
+        let connection_slots = QuicSlots::new(limits.max_connections, limits.max_connections_per_client);
         let mut server = Self {
             shared: Arc::new(ServerState {
                 options,
@@ -108,6 +111,7 @@ impl Server {
                 fetches: QuicSlots::new(options::MOST_FETCHES, options::MOST_FETCHES_PER_CLIENT),
                 observer,
                 connections: Mutex::new(HashMap::new()),
+                connection_slots,
                 next_connection: AtomicU64::new(0),
                 failed: Mutex::default(),
                 draining: AtomicBool::new(false),
@@ -160,7 +164,7 @@ impl Drop for Server {
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.listeners.iter().for_each(|(_, listener)| listener.close());
         // Each listener thread waits for the threads of its connections.
-        lock(&self.shared.connections).values().for_each(|live| live.connection.abort());
+        lock(&self.shared.connections).values().for_each(|connection| connection.abort());
         self.shared.registry.stop_waiting();
         for thread in self.threads.drain(..) {
             // Panics of the thread are contained and reported.

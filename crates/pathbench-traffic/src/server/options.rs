@@ -9,7 +9,8 @@ use pathbench_record::text::duration;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    ConnectionSnapshot, QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
+    ConnectionSnapshot, QUIC_CONNECTION_BYTES, QUIC_HANDSHAKE_BYTES, QUIC_HANDSHAKES,
+    QUIC_HANDSHAKES_PER_CLIENT, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
     QUIC_UNTRUSTED_SEND_BYTES, QuicLimits, QuicOptions, ServerIdentity, SocketOptions,
 };
 use serde::Serialize;
@@ -134,6 +135,11 @@ pub struct ServerLimits {
     pub max_streams: u32,
     /// Payload of one test in one direction; `None`: limited by the duration only.
     pub max_bytes: Option<u64>,
+    /// Payload of all ended tests of one client in both directions in a day, beyond which it begins no further test;
+    /// `None`: unlimited.
+    pub max_client_bytes_per_day: Option<u64>,
+    /// As [`ServerLimits::max_client_bytes_per_day`], of all clients.
+    pub max_bytes_per_day: Option<u64>,
     /// Duration of a test, warm-up included. A test by bytes is cut off at this time.
     pub max_duration: Duration,
     pub max_patience: Duration,
@@ -154,6 +160,8 @@ impl Default for ServerLimits {
             max_rate_bps: None,
             max_streams: MAX_STREAMS,
             max_bytes: None,
+            max_client_bytes_per_day: None,
+            max_bytes_per_day: None,
             max_duration: Duration::from_secs(3600),
             max_patience: Duration::from_secs(120),
             handshake_timeout: Duration::from_secs(10),
@@ -214,21 +222,36 @@ impl ServerLimits {
         let client_bytes = self.bytes_of(
             self.max_connections_per_client.min(self.max_connections),
             quic.connections_per_client.min(quic.connections),
+            QUIC_HANDSHAKES_PER_CLIENT,
             self.max_tests_per_client.min(self.max_tests),
             MOST_FETCHES_PER_CLIENT,
         );
-        let all = self.bytes_of(self.max_connections, quic.connections, self.max_tests, MOST_FETCHES);
+        let all = self.bytes_of(
+            self.max_connections,
+            quic.connections,
+            QUIC_HANDSHAKES,
+            self.max_tests,
+            MOST_FETCHES,
+        );
         let once = PROCESS_BYTES.saturating_add(times(udp_listeners, QUIC_LISTENER_BYTES));
         MemoryBound { client_bytes, server_bytes: all.saturating_add(once) }
     }
 
-    fn bytes_of(&self, connections: usize, quic_connections: usize, tests: usize, fetches: usize) -> u64 {
+    fn bytes_of(
+        &self,
+        connections: usize,
+        quic_connections: usize,
+        handshakes: usize,
+        tests: usize,
+        fetches: usize,
+    ) -> u64 {
         // Each stream of a test counts as a connection until the test is over.
         let streams = tests.saturating_mul(self.max_streams as usize).min(connections);
         let seconds = self.longest_test(self.max_patience).as_secs() + 1;
         [
             times(connections, CONNECTION_BYTES),
             times(quic_connections, QUIC_CONNECTION_BYTES),
+            times(handshakes, QUIC_HANDSHAKE_BYTES),
             times(tests, TEST_BYTES),
             times(streams, seconds.saturating_mul(STREAM_SECOND_BYTES)),
             times(fetches, FETCH_BYTES),

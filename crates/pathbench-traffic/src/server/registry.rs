@@ -1,13 +1,14 @@
 //! The registry of a server: running tests, and the records of completed ones.
 
 use super::options::{ServerEvent, ServerLimits};
+use super::quota::DailyBytes;
 use crate::pacer::Pacers;
 use crate::protocol::{RefusalCode, TestRefusal, TestRequest};
 use crate::stream::{StreamGroup, TestStream};
 use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, TestId};
 use pathbench_record::network::Client;
 use pathbench_record::time::Timestamp;
-use pathbench_transport::{QuicSlot, QuicSlots, contain_panic, lock};
+use pathbench_transport::{Connection, QuicSlot, QuicSlots, contain_panic, lock, most_per_network};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -16,6 +17,11 @@ use std::time::Duration;
 /// Assumed duration of a test by bytes, for the wait that a busy server suggests.
 const ASSUMED_DURATION: Duration = Duration::from_secs(10);
 
+/// A running test that has carried no byte for this long ends when another test needs its slot.
+const SILENCE_WHEN_FULL: Duration = Duration::from_secs(5);
+/// Time for the end of such a test.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+
 /// Number of fetches of a record without waiting; one more is allowed after each interval.
 const MOST_FETCHES_AT_ONCE: u64 = 8;
 const FETCH_INTERVAL: Duration = Duration::from_secs(5);
@@ -23,6 +29,7 @@ const FETCH_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct Registry {
     limits: ServerLimits,
     tests: Mutex<HashMap<TestId, Test>>,
+    day: Mutex<DailyBytes>,
     pub(super) memory: MemorySlots,
     next_number: AtomicU64,
 }
@@ -35,6 +42,9 @@ struct Test {
     started: Timestamp,
     joined: BTreeSet<u32>,
     live: usize,
+    connections: Vec<Weak<Connection>>,
+    /// Payload of the streams that have ended, in both directions.
+    carried_bytes: u64,
     running: Vec<Arc<TestStream>>,
     finished: Vec<EndRecord>,
     /// The record of an ended test as JSON, so that its size is known and a FETCH computes nothing.
@@ -58,6 +68,7 @@ impl Registry {
                 tests: QuicSlots::new(limits.max_tests, limits.max_tests_per_client),
                 streams: QuicSlots::new(limits.max_connections, limits.max_connections_per_client),
             },
+            day: Mutex::new(DailyBytes::new(&limits)),
             limits,
             tests: Mutex::default(),
             next_number: AtomicU64::new(1),
@@ -101,6 +112,8 @@ impl Registry {
             started: now,
             joined: BTreeSet::from([stream]),
             live: 1,
+            connections: Vec::new(),
+            carried_bytes: 0,
             running: Vec::new(),
             finished: Vec::new(),
             record: None,
@@ -123,24 +136,59 @@ impl Registry {
             let message = "it is shutting down and accepts no new tests".to_owned();
             return Err(TestRefusal::new(RefusalCode::ShuttingDown, message, None));
         }
+        let limits = &self.limits;
         let running: Vec<&Test> = tests.values().filter(|test| test.ended.is_none()).collect();
-        let own: Vec<&Test> = running.iter().copied().filter(|test| test.client == client).collect();
-        let busy = |tests: &[&Test], message: String| {
-            let wait = tests.iter().map(|test| test.expected_rest(now)).min().unwrap_or_default();
-            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            Err(TestRefusal::new(RefusalCode::Busy, message, Some(wait_ms)))
+        let of = |is_near: &dyn Fn(Client) -> bool| -> Vec<&Test> {
+            running.iter().copied().filter(|test| is_near(test.client)).collect()
         };
-        if own.len() >= self.limits.max_tests_per_client {
+        let own = of(&|other| other == client);
+        let near = of(&|other| other.network() == client.network());
+        let bytes =
+            |tests: &[&Test]| tests.iter().map(|test| test.bytes_so_far()).fold(0, u64::saturating_add);
+        if limits.max_bytes_per_day.is_some() || limits.max_client_bytes_per_day.is_some() {
+            let exceeded = lock(&self.day).check(now, client, (bytes(&own), bytes(&running)));
+            exceeded.map_err(|quota| {
+                TestRefusal::new(RefusalCode::Limit, quota.message, Some(milliseconds(quota.wait)))
+            })?;
+        }
+        let busy = |tests: &[&Test], message: String| {
+            let wait = tests.iter().map(|test| self.make_way(now, test)).min().unwrap_or_default();
+            Err(TestRefusal::new(RefusalCode::Busy, message, Some(milliseconds(wait))))
+        };
+        if own.len() >= limits.max_tests_per_client {
             let message = format!("it already runs {} tests of this client, its limit per client", own.len());
             return busy(&own, message);
         }
-        if running.len() >= self.limits.max_tests {
+        if near.len() >= most_per_network(limits.max_tests, limits.max_tests_per_client) {
+            let message = format!(
+                "it already runs {} tests of this client's network (IPv4 /24, IPv6 /48), its limit per network",
+                near.len()
+            );
+            return busy(&near, message);
+        }
+        if running.len() >= limits.max_tests {
             let message = format!("it is busy: it runs {} tests, its limit", running.len());
             return busy(&running, message);
         }
         // All tests of a client that overlap share the pacers.
         let shared = own.iter().find_map(|test| test.pacers.clone());
         Ok(self.limits.max_rate_bps.map(|rate| shared.unwrap_or_else(|| Arc::new(Pacers::new(rate)))))
+    }
+
+    /// The time until the slot of a running test is free. Ends the test if it has carried no byte for long.
+    fn make_way(&self, now: Timestamp, test: &Test) -> Duration {
+        if now.duration_since(test.started) < SILENCE_WHEN_FULL || test.bytes_so_far() > 0 {
+            return test.expected_rest(now, &self.limits);
+        }
+        test.abort();
+        SHORTEST_WAIT
+    }
+
+    /// Registers the connection of an admitted stream, so that the end of the test ends it.
+    pub(super) fn attach(&self, id: TestId, connection: &Arc<Connection>) {
+        if let Some(test) = lock(&self.tests).get_mut(&id) {
+            test.connections.push(Arc::downgrade(connection));
+        }
     }
 
     pub(super) fn run(&self, id: TestId, stream: &Arc<TestStream>) {
@@ -160,13 +208,16 @@ impl Registry {
     ) -> Option<ServerEvent<'static>> {
         let mut tests = lock(&self.tests);
         let test = tests.get_mut(&id)?;
-        test.running.retain(|running| running.index != stream);
+        let left = test.running.extract_if(.., |running| running.index == stream);
+        let carried_bytes = left.map(|stream| bytes_of(&stream)).fold(0, u64::saturating_add);
+        test.carried_bytes = test.carried_bytes.saturating_add(carried_bytes);
         test.finished.extend(record);
         test.live -= 1;
         if test.live > 0 {
             return None;
         }
         test.ended = Some(now);
+        lock(&self.day).charge(now, test.client, test.carried_bytes);
         let finished = std::mem::take(&mut test.finished);
         let completed = finished.iter().filter(|record| record.completed).count();
         let streams = || finished.iter().flat_map(|record| &record.streams);
@@ -193,7 +244,7 @@ impl Registry {
 
     pub(super) fn end(&self, id: TestId) {
         if let Some(test) = lock(&self.tests).get(&id) {
-            test.running.iter().for_each(|stream| stream.connection.abort());
+            test.abort();
         }
     }
 
@@ -284,10 +335,31 @@ impl Test {
         self.record.as_ref().map_or(0, |json| json.len())
     }
 
-    fn expected_rest(&self, now: Timestamp) -> Duration {
-        let whole = self.request.parameters.nominal_duration().unwrap_or(ASSUMED_DURATION);
-        (self.started + whole).duration_since(now).max(Duration::from_secs(1))
+    /// The payload of all streams until now, in both directions.
+    fn bytes_so_far(&self) -> u64 {
+        self.running.iter().map(|stream| bytes_of(stream)).fold(self.carried_bytes, u64::saturating_add)
     }
+
+    fn abort(&self) {
+        self.connections.iter().filter_map(Weak::upgrade).for_each(|connection| connection.abort());
+    }
+
+    /// The time until a test ends: by its nominal duration or, if that is over, by the deadline that it cannot extend.
+    fn expected_rest(&self, now: Timestamp, limits: &ServerLimits) -> Duration {
+        let nominal = self.request.parameters.nominal_duration().unwrap_or(ASSUMED_DURATION);
+        let deadline = limits.longest_test(self.request.patience);
+        let whole = if now < self.started + nominal { nominal.min(deadline) } else { deadline };
+        (self.started + whole).duration_since(now).max(SHORTEST_WAIT)
+    }
+}
+
+fn bytes_of(stream: &TestStream) -> u64 {
+    let (sent_bytes, received_bytes) = stream.work.progress();
+    sent_bytes.saturating_add(received_bytes)
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Slots for the memory of tests and their streams, including ended tests whose clients do not read their records.
@@ -308,5 +380,64 @@ impl MemorySlots {
         }
         held.push(stream);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_nanos(1_000_000_000_000 + seconds * 1_000_000_000)
+    }
+
+    fn join(
+        registry: &Registry,
+        now: Timestamp,
+        number: u8,
+        address: [u16; 4],
+    ) -> Result<Admission, TestRefusal> {
+        let request = r#"{"pattern":"throughput","transport":"tcp","patience_ms":120000,"parameters":{"direction":
+            "upload","streams":1,"amount":{"duration_ms":10000},"block_bytes":131072}}"#;
+        let request = TestRequest::from_json(request.as_bytes()).expect("a request");
+        let [a, b, c, d] = address;
+        let client = Client::from(IpAddr::from([a, b, c, d, 0, 0, 0, 1]));
+        registry.join(now, TestId([number; 16]), 0, &request, client, false)
+    }
+
+    #[test]
+    fn a_busy_server_names_the_nominal_end_then_the_deadline_of_the_first_test() {
+        let limits = ServerLimits {
+            max_tests: 4,
+            max_tests_per_client: 2,
+            max_duration: Duration::from_secs(20),
+            ..ServerLimits::default()
+        };
+        let registry = Registry::new(limits.clone());
+        let _held: Vec<_> = (0..4)
+            .map(|number| join(&registry, at(0), number, [0x2001, 0xdb8, number.into(), 1]).expect("a slot"))
+            .collect();
+        // The tests have carried bytes: they keep their slots.
+        lock(&registry.tests).values_mut().for_each(|test| test.carried_bytes = 1);
+        let wait = |now| {
+            let refusal = join(&registry, now, 9, [0x2001, 0xdb8, 9, 1]).err().expect("a refusal");
+            refusal.retry_after_ms.map(Duration::from_millis)
+        };
+        assert_eq!(wait(at(3)), Some(Duration::from_secs(7)));
+        let longest = limits.longest_test(Duration::from_secs(120));
+        assert_eq!(wait(at(15)), longest.checked_sub(Duration::from_secs(15)));
+    }
+
+    /// Regression: one /48 was 65,536 clients.
+    #[test]
+    fn a_network_of_many_clients_leaves_tests_to_others() {
+        let limits = ServerLimits { max_tests: 8, max_tests_per_client: 2, ..ServerLimits::default() };
+        let registry = Registry::new(limits);
+        let near: Vec<_> = (0..100)
+            .map(|number| join(&registry, at(0), number, [0x2001, 0xdb8, 7, u16::from(number) / 2]))
+            .collect();
+        assert_eq!(near.iter().filter(|admission| admission.is_ok()).count(), 4);
+        assert!(join(&registry, at(0), 200, [0x2001, 0xdb8, 8, 1]).is_ok());
     }
 }

@@ -65,6 +65,7 @@ fn serve_stream(
     let _span = info_span!("test", %id, stream = index, transport = %request.transport).entered();
     info!(pattern = request.parameters.name(), "stream admitted");
     let mut slot = TestSlot { shared, test: id, stream: index, record: None };
+    shared.registry.attach(id, connection);
     if let Some(number) = admission.begins {
         admission.group.set_counters(shared.mptcp_counters());
         shared.observer.on_event(&ServerEvent::Started {

@@ -7,7 +7,7 @@ use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::network::Client;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use pathbench_transport::{Connection, QuicSlots, contain_panic, lock};
+use pathbench_transport::{Connection, QuicSlot, QuicSlots, contain_panic, lock};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,22 +19,19 @@ pub(super) struct ServerState {
     pub(super) registry: Registry,
     pub(super) fetches: Arc<QuicSlots>,
     pub(super) observer: Arc<dyn ServerObserver>,
-    pub(super) connections: Mutex<HashMap<u64, LiveTests>>,
+    pub(super) connections: Mutex<HashMap<u64, Arc<Connection>>>,
+    pub(super) connection_slots: Arc<QuicSlots>,
     pub(super) next_connection: AtomicU64,
     pub(super) failed: Mutex<Vec<(Transport, SocketAddr)>>,
     pub(super) draining: AtomicBool,
     pub(super) stopping: AtomicBool,
 }
 
-pub(super) struct LiveTests {
-    pub(super) client: Client,
-    pub(super) connection: Arc<Connection>,
-}
-
 pub(super) struct ConnectionSlot<'a> {
     pub(super) shared: &'a ServerState,
     pub(super) number: u64,
     pub(super) connection: Arc<Connection>,
+    pub(super) _slot: QuicSlot,
 }
 
 /// The slot of one stream in its test; the last one also releases the test's slot.
@@ -64,23 +61,21 @@ impl Drop for TestSlot<'_> {
 }
 
 impl ServerState {
-    /// Registers a connection; `None` when this client or all clients have too many, or the server is stopping.
+    /// Registers a connection; `None` when this client, its network or all clients have too many, or the server is
+    /// stopping.
     pub(super) fn admit(&self, peer: SocketAddr, connection: Arc<Connection>) -> Option<ConnectionSlot<'_>> {
-        let limits = &self.options.limits;
-        let client = Client::from(peer.ip());
         let mut connections = lock(&self.connections);
         if self.stopping.load(Ordering::SeqCst) {
             return None;
         }
-        let own = || connections.values().filter(|live| live.client == client).count();
-        if connections.len() >= limits.max_connections || own() >= limits.max_connections_per_client {
+        let Some(slot) = self.connection_slots.acquire(Client::from(peer.ip())) else {
             drop(connections);
             self.observer.on_event(&ServerEvent::TooManyConnections { client: peer });
             return None;
-        }
+        };
         let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, LiveTests { client, connection: Arc::clone(&connection) });
-        Some(ConnectionSlot { shared: self, number, connection })
+        connections.insert(number, Arc::clone(&connection));
+        Some(ConnectionSlot { shared: self, number, connection, _slot: slot })
     }
 
     /// Reports that a thread panicked. The observer itself may have panicked, so a second panic is contained.

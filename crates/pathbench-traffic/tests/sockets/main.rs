@@ -13,6 +13,7 @@ mod claimed_transport;
 mod common;
 mod deadlines;
 mod endings;
+mod floods;
 mod fuzz_bodies;
 mod loopback;
 mod memory;

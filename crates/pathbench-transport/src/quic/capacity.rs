@@ -5,7 +5,7 @@ use pathbench_mpquic::{
     CONNECTION_WINDOW_BYTES, FIRST_EVENTS, FIRST_HELD_BYTES, FIRST_PATHS_BYTES, FIRST_WINDOW_BYTES,
     MAX_EVENTS, MOST_HELD_BYTES, PATHS_BYTES,
 };
-use pathbench_record::network::Client;
+use pathbench_record::network::{Client, ClientNetwork};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,6 +31,23 @@ pub const QUIC_LISTENER_BYTES: u64 = 8 << 20;
 /// Memory of a path event with its text.
 const EVENT_BYTES: u64 = 512;
 
+/// Most memory of a handshake: TLS, its messages, and the library's own state. No stream can be open yet.
+pub const QUIC_HANDSHAKE_BYTES: u64 = 256 << 10;
+
+/// Handshakes with addresses that are not validated. While this many are open, a further client must first prove its
+/// address (Retry; RFC 9000, section 8.1.2), which keeps no state here. Retry costs an RTT, which would distort the
+/// handshake time of every test, so the first few clients need no proof.
+const UNPROVED_HANDSHAKES: usize = 16;
+const UNPROVED_HANDSHAKES_PER_CLIENT: usize = 4;
+/// Handshakes with validated addresses, which do not wait for the others.
+const PROVED_HANDSHAKES: usize = 64;
+const PROVED_HANDSHAKES_PER_CLIENT: usize = 16;
+
+/// Handshakes of one client that are open at once.
+pub const QUIC_HANDSHAKES_PER_CLIENT: usize = UNPROVED_HANDSHAKES_PER_CLIENT + PROVED_HANDSHAKES_PER_CLIENT;
+/// Handshakes of all clients that are open at once.
+pub const QUIC_HANDSHAKES: usize = UNPROVED_HANDSHAKES + PROVED_HANDSHAKES;
+
 /// Limits of all QUIC listeners of a server together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuicLimits {
@@ -48,11 +65,18 @@ impl Default for QuicLimits {
     }
 }
 
-/// Slots of one kind, limited for each client and in total.
+/// The limit of one network's clients together, where all clients may use `most` and one client `most_per_client`: half
+/// of them, so that the clients of one network leave the other half to others, but not less than one client.
+pub fn most_per_network(most: usize, most_per_client: usize) -> usize {
+    most.div_ceil(2).max(most_per_client)
+}
+
+/// Slots of one kind, limited for each client, for each network ([`most_per_network`]) and in total.
 #[derive(Debug)]
 pub struct QuicSlots {
     most: usize,
     most_per_client: usize,
+    most_per_network: usize,
     held: Mutex<HashMap<Client, usize>>,
     released: Condvar,
 }
@@ -66,7 +90,9 @@ pub struct QuicSlot {
 
 impl QuicSlots {
     pub fn new(most: usize, most_per_client: usize) -> Arc<Self> {
-        Arc::new(Self { most, most_per_client, held: Mutex::default(), released: Condvar::new() })
+        let most_per_network = most_per_network(most, most_per_client);
+        let (held, released) = (Mutex::default(), Condvar::new());
+        Arc::new(Self { most, most_per_client, most_per_network, held, released })
     }
 
     pub fn acquire(self: &Arc<Self>, client: Client) -> Option<QuicSlot> {
@@ -85,9 +111,18 @@ impl QuicSlots {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Whether a further slot for this client would exceed a limit now.
+    pub(crate) fn is_full_for(&self, client: Client) -> bool {
+        self.is_full(&self.held(), client)
+    }
+
     fn is_full(&self, held: &HashMap<Client, usize>, client: Client) -> bool {
         let own = held.get(&client).copied().unwrap_or(0);
-        held.values().sum::<usize>() >= self.most || own >= self.most_per_client
+        let network: ClientNetwork = client.network();
+        let near = held.iter().filter(|(other, _)| other.network() == network).map(|(_, count)| count);
+        held.values().sum::<usize>() >= self.most
+            || own >= self.most_per_client
+            || near.sum::<usize>() >= self.most_per_network
     }
 
     /// Each change is one step, so the counts are correct even after a panic of a thread that held the lock.
@@ -114,6 +149,20 @@ impl Drop for QuicSlot {
 pub struct QuicCapacity {
     pub(crate) connections: Arc<QuicSlots>,
     pub(crate) tests: Arc<QuicSlots>,
+    unproved: Arc<QuicSlots>,
+    proved: Arc<QuicSlots>,
+}
+
+/// The pool's answer to a handshake.
+#[derive(Debug)]
+pub(crate) enum HandshakeAdmission {
+    Admitted(QuicSlot),
+    /// The client must prove its address first.
+    Retry,
+    /// The client will repeat its first packet.
+    Ignore,
+    /// The connection would exceed a limit.
+    Refuse,
 }
 
 impl QuicCapacity {
@@ -121,6 +170,27 @@ impl QuicCapacity {
         Self {
             connections: QuicSlots::new(limits.connections, limits.connections_per_client),
             tests: QuicSlots::new(limits.tests, limits.tests_per_client),
+            unproved: QuicSlots::new(UNPROVED_HANDSHAKES, UNPROVED_HANDSHAKES_PER_CLIENT),
+            proved: QuicSlots::new(PROVED_HANDSHAKES, PROVED_HANDSHAKES_PER_CLIENT),
+        }
+    }
+
+    /// Admits the handshake of a client. A handshake has a slot of a pool of its own and takes that of its connection
+    /// only when it is complete: addresses of first packets can be forged.
+    pub(crate) fn admit_handshake(
+        &self,
+        client: Client,
+        is_proved: bool,
+        may_retry: bool,
+    ) -> HandshakeAdmission {
+        if self.connections.is_full_for(client) {
+            return HandshakeAdmission::Refuse;
+        }
+        let pool = if is_proved { &self.proved } else { &self.unproved };
+        match pool.acquire(client) {
+            Some(slot) => HandshakeAdmission::Admitted(slot),
+            None if may_retry && !is_proved => HandshakeAdmission::Retry,
+            None => HandshakeAdmission::Ignore,
         }
     }
 }

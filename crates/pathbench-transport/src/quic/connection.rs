@@ -7,7 +7,7 @@ use crate::containment::lock;
 use noq_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, StreamId, Transmit};
 use pathbench_mpquic::{Core, Driver, InterfaceChange, LINGER, LocalSocket, SocketId, Turn, Wakeup};
 use pathbench_record::connection::{InForce, PathEvent};
-use pathbench_record::network::canonical;
+use pathbench_record::network::{Client, canonical};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::collections::HashMap;
@@ -29,11 +29,11 @@ pub(crate) struct QuicConnection {
     pending: AtomicBool,
     /// Time of the next turn, in nanoseconds of the clock.
     due_nanos: AtomicU64,
-    established: AtomicBool,
     /// Of the library's events.
     span: Span,
-    /// At a server: the slot of the connection.
-    _slot: Option<QuicSlot>,
+    /// At a server: the slot of the handshake, then that of the connection.
+    slot: Mutex<Option<QuicSlot>>,
+    has_left_handshake: AtomicBool,
     /// At a server: the slot of its test.
     test_slot: OnceLock<QuicSlot>,
     /// Makes the next turn panic.
@@ -115,8 +115,8 @@ impl QuicConnection {
             changed: Condvar::new(),
             pending: AtomicBool::new(true),
             due_nanos: AtomicU64::new(u64::MAX),
-            established: AtomicBool::new(false),
-            _slot: slot,
+            has_left_handshake: AtomicBool::new(slot.is_none()),
+            slot: Mutex::new(slot),
             test_slot: OnceLock::new(),
             #[cfg(test)]
             panics: AtomicBool::new(false),
@@ -162,6 +162,24 @@ impl QuicConnection {
     pub(crate) fn transport(&self, core: &Core) -> Transport {
         let requested = core.is_client() && self.endpoint.settings.multipath;
         if requested || core.is_multipath() { Transport::Mpquic } else { Transport::Quic }
+    }
+
+    /// At a server, after the handshake: exchanges the slot of the handshake for one of the connection. Without a free
+    /// one the connection and its streams end.
+    pub(crate) fn leave_handshake(&self, core: &mut Core) {
+        if !core.is_established() || self.has_left_handshake.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let capacity = self.endpoint.capacity.as_ref();
+        let slot = capacity.and_then(|capacity| capacity.connections.acquire(Client::from(self.peer.ip())));
+        if let Some(slot) = slot {
+            *lock(&self.slot) = Some(slot);
+            return;
+        }
+        let now = self.endpoint.now();
+        core.abort_connection(now);
+        drop(core.take_opened());
+        self.due_nanos.store(now.as_nanos(), Ordering::Release);
     }
 
     /// At a server: raises the connection's limits to those of a test, until the connection ends.
@@ -244,7 +262,6 @@ impl QuicConnection {
         drop(driver);
         let due = if more { Some(now) } else { core.next_deadline(now) };
         let nanos = due.map_or(u64::MAX, Timestamp::as_nanos);
-        self.established.store(core.is_established(), Ordering::Release);
         self.due_nanos.store(nanos, Ordering::Release);
         self.pending.store(more, Ordering::Release);
         more
@@ -272,10 +289,6 @@ impl QuicConnection {
     pub(crate) fn on_interface_changes(&self, changes: &[InterfaceChange]) {
         self.lock().on_interface_changes(changes.iter().cloned());
         self.pending.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn is_established(&self) -> bool {
-        self.established.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {

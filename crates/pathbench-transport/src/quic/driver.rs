@@ -215,6 +215,7 @@ impl QuicDriver {
     }
 
     fn finish(&mut self, connection: &Arc<QuicConnection>, mut core: MutexGuard<'_, Core>) {
+        connection.leave_handshake(&mut core);
         let opened = core.take_opened();
         if let Some(server) = &self.server {
             for id in opened {

@@ -1,5 +1,6 @@
 //! Admission of clients, and the streams that wait to be accepted.
 
+use super::capacity::HandshakeAdmission;
 use super::connection::{FIRST_SOCKET, QuicConnection};
 use super::endpoint::QuicEndpoint;
 use super::stream::QuicStream;
@@ -13,8 +14,6 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Concurrent handshakes above which a client must first prove its address (Retry; RFC 9000, section 8.1.2).
-const HANDSHAKES: usize = 64;
 /// Streams that wait to be accepted; more are refused.
 const WAITING_STREAMS: usize = 1024;
 
@@ -57,17 +56,24 @@ impl QuicServer {
         response: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let peer = incoming.remote_address();
-        let handshakes = connections.values().filter(|connection| !connection.is_established()).count();
         let validated = incoming.remote_address_validated();
-        let proved = validated || !incoming.may_retry();
         let capacity = endpoint.capacity.as_ref().filter(|_| !endpoint.is_closing());
-        let slot = capacity.and_then(|capacity| capacity.connections.acquire(Client::from(peer.ip())));
-        let Some(slot) = slot else {
-            return Some(endpoint.with_library(|endpoint| endpoint.refuse(incoming, response)));
+        let admission = capacity.map_or(HandshakeAdmission::Refuse, |capacity| {
+            capacity.admit_handshake(Client::from(peer.ip()), validated, incoming.may_retry())
+        });
+        let slot = match admission {
+            HandshakeAdmission::Admitted(slot) => slot,
+            HandshakeAdmission::Retry => {
+                return endpoint.with_library(|endpoint| endpoint.retry(incoming, response)).ok();
+            }
+            HandshakeAdmission::Ignore => {
+                endpoint.with_library(|endpoint| endpoint.ignore(incoming));
+                return None;
+            }
+            HandshakeAdmission::Refuse => {
+                return Some(endpoint.with_library(|endpoint| endpoint.refuse(incoming, response)));
+            }
         };
-        if handshakes >= HANDSHAKES && !proved {
-            return endpoint.with_library(|endpoint| endpoint.retry(incoming, response)).ok();
-        }
         let (settings, epoch, now) = (&endpoint.settings, endpoint.epoch, endpoint.now());
         let instruments = Instruments::new(&settings.quic.scheduler);
         let mut config = self.config.clone();

@@ -4,6 +4,7 @@
 mod layer;
 pub(crate) mod socket;
 
+use crate::containment::lock;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,6 +13,8 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{
     CertificateDer, InvalidDnsNameError, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime,
 };
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
 };
@@ -20,7 +23,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use thiserror::Error;
 
 /// SHA-256 of a server's DER certificate, written as hexadecimal digits (colons are accepted).
@@ -106,12 +109,26 @@ impl From<CertificateFingerprint> for String {
     }
 }
 
-/// A server's certificate chain and private key.
+/// A server's certificate chain and private key. A renewed one counts for all later handshakes.
 #[derive(Debug)]
 pub struct ServerIdentity {
-    /// The server's own certificate first. Never empty.
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    current: Arc<CurrentKey>,
+}
+
+/// The key of the next handshake. The server's own certificate is the first of its chain, which is never empty.
+#[derive(Debug)]
+struct CurrentKey(Mutex<Arc<CertifiedKey>>);
+
+impl CurrentKey {
+    fn get(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&lock(&self.0))
+    }
+}
+
+impl ResolvesServerCert for CurrentKey {
+    fn resolve(&self, _client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.get())
+    }
 }
 
 /// An identity could not be loaded or generated.
@@ -126,6 +143,8 @@ pub enum IdentityError {
     #[error("{} and {} cannot be used together: {source}; is the key that of the first certificate?",
         .certificate.display(), .key.display())]
     Unusable { certificate: PathBuf, key: PathBuf, source: rustls::Error },
+    #[error("using a generated certificate: {source}")]
+    Unsupported { source: rustls::Error },
     #[error("generating a certificate for {names}: {source}")]
     Generation { names: String, source: rcgen::Error },
 }
@@ -134,17 +153,20 @@ impl ServerIdentity {
     /// Reads a chain, the server's own certificate first, and its key from PEM files.
     /// Errors: also if the key does not belong to the certificate.
     pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
-        let chain = certificates_in(certificate)
-            .map_err(|source| IdentityError::Certificate { file: certificate.to_owned(), source })?;
-        let private = PrivateKeyDer::from_pem_file(key)
-            .map_err(|source| IdentityError::Key { file: key.to_owned(), source })?;
-        let identity = Self { chain, key: private };
-        server_config(&identity, ALPN).map_err(|source| IdentityError::Unusable {
-            certificate: certificate.to_owned(),
-            key: key.to_owned(),
-            source,
-        })?;
-        Ok(identity)
+        Ok(Self::new(certified_key_in(certificate, key)?))
+    }
+
+    fn new(key: CertifiedKey) -> Self {
+        Self { current: Arc::new(CurrentKey(Mutex::new(Arc::new(key)))) }
+    }
+
+    /// Reads renewed files; whether the certificate is another one. Connections continue.
+    /// Errors: as [`ServerIdentity::from_pem_files`]; the present certificate stays.
+    pub fn renew(&self, certificate: &Path, key: &Path) -> Result<bool, IdentityError> {
+        let renewed = certified_key_in(certificate, key)?;
+        let is_other = renewed.cert != self.current.get().cert;
+        *lock(&self.current.0) = Arc::new(renewed);
+        Ok(is_other)
     }
 
     /// Generates a key (ECDSA on P-256) and a self-signed certificate for these DNS names and addresses. Clients can
@@ -152,10 +174,10 @@ impl ServerIdentity {
     /// Errors: [`IdentityError::Generation`], for an invalid name.
     pub fn self_signed(names: &[String]) -> Result<Self, IdentityError> {
         let (certificate, key) = generate(names)?;
-        Ok(Self {
-            chain: vec![certificate.der().clone()],
-            key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
-        })
+        let private = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let certified = CertifiedKey::from_der(vec![certificate.der().clone()], private, &provider())
+            .map_err(|source| IdentityError::Unsupported { source })?;
+        Ok(Self::new(certified))
     }
 
     /// Generates a self-signed certificate and its private key (PKCS #8) as PEM texts, for
@@ -168,8 +190,20 @@ impl ServerIdentity {
 
     /// The fingerprint for clients to pin.
     pub fn fingerprint(&self) -> CertificateFingerprint {
-        self.chain.first().map_or(CertificateFingerprint([0; 32]), |own| fingerprint_of(own))
+        self.current.get().cert.first().map_or(CertificateFingerprint([0; 32]), |own| fingerprint_of(own))
     }
+}
+
+fn certified_key_in(certificate: &Path, key: &Path) -> Result<CertifiedKey, IdentityError> {
+    let chain = certificates_in(certificate)
+        .map_err(|source| IdentityError::Certificate { file: certificate.to_owned(), source })?;
+    let private = PrivateKeyDer::from_pem_file(key)
+        .map_err(|source| IdentityError::Key { file: key.to_owned(), source })?;
+    CertifiedKey::from_der(chain, private, &provider()).map_err(|source| IdentityError::Unusable {
+        certificate: certificate.to_owned(),
+        key: key.to_owned(),
+        source,
+    })
 }
 
 fn generate(names: &[String]) -> Result<(rcgen::Certificate, rcgen::KeyPair), IdentityError> {
@@ -226,12 +260,12 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// A server's configuration with one ALPN protocol, without client certificates; only clients store session tickets.
-/// Errors: the key does not match the certificate, or its type is not supported.
+/// Errors: the library has no TLS 1.3.
 pub fn server_config(identity: &ServerIdentity, alpn: &[u8]) -> Result<ServerConfig, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
-        .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
+        .with_cert_resolver(Arc::<CurrentKey>::clone(&identity.current));
     config.alpn_protocols = vec![alpn.to_vec()];
     Ok(config)
 }

@@ -295,3 +295,50 @@ fn garbage_instead_of_a_handshake_is_an_immediate_error() {
         let _ = peer.read_to_end(&mut Vec::new());
     }
 }
+
+/// Regression: a renewed certificate needed a restart, which ends the connections.
+#[test]
+fn a_renewed_certificate_counts_for_new_connections_and_the_others_continue() {
+    let directory = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| directory.path().join(name));
+    let write = || {
+        let (chain, private) = ServerIdentity::self_signed_pem(&["localhost".to_owned()]).unwrap();
+        std::fs::write(&certificate, chain).unwrap();
+        std::fs::write(&key, private).unwrap();
+    };
+    for transport in [Transport::Tcp, Transport::Quic] {
+        write();
+        let identity = Arc::new(ServerIdentity::from_pem_files(&certificate, &key).unwrap());
+        let listener = listen(transport, Some(Arc::clone(&identity)));
+        let begin = |security: Security| {
+            thread::scope(|scope| {
+                let server = scope.spawn(|| {
+                    let (server, _) = listener.accept().unwrap();
+                    server.receive(&mut [0; 1], Some(PATIENCE)).map(|_| server)
+                });
+                let client = open(transport, listener.local_addr(), security, PATIENCE).unwrap();
+                client.send(b"!", Some(PATIENCE)).unwrap();
+                (client, server.join().unwrap().unwrap())
+            })
+        };
+        let former = pinned(&identity);
+        let (client, server) = begin(former.clone());
+        std::fs::write(&certificate, "broken").unwrap();
+        identity.renew(&certificate, &key).unwrap_err();
+        assert_eq!(pinned(&identity), former, "the present certificate stays");
+        write();
+        assert!(identity.renew(&certificate, &key).unwrap());
+        assert!(!identity.renew(&certificate, &key).unwrap(), "the same again");
+        begin(pinned(&identity));
+        client.send(b"!", Some(PATIENCE)).unwrap();
+        assert_eq!(server.receive(&mut [0; 1], Some(PATIENCE)).unwrap(), 1, "{transport}");
+        thread::scope(|scope| {
+            if transport == Transport::Tcp {
+                scope
+                    .spawn(|| listener.accept().unwrap().0.receive(&mut [0; 1], Some(PATIENCE)).unwrap_err());
+            }
+            let error = open(transport, listener.local_addr(), former, PATIENCE).unwrap_err();
+            assert!(matches!(error, ConnectError::Untrusted { .. }), "{transport}: {error}");
+        });
+    }
+}

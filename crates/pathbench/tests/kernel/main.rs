@@ -17,6 +17,7 @@ mod live;
 mod measured;
 mod mtu;
 mod report_memory;
+mod run_service;
 mod setup;
 mod standard_output;
 #[path = "../support/mod.rs"]

@@ -13,6 +13,7 @@ use crate::support::{Workplace, binary, captured, finish, finish_with_input, wit
 use pathbench_testkit::program;
 use rustix::process::Signal;
 use serde_json::Value;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 use std::time::Duration;
 
@@ -151,7 +152,12 @@ fn exit_code_signals_and_streams_belong_to_the_program() {
     let work = Workplace::new();
     let shell = |script: &str| words(&["sh", "-c", script]);
     for (script, code) in [("exit 7", 7), ("kill -TERM $$", 143), ("true", 0)] {
-        finish(&mut run(&work, &["--quiet"], &shell(script))).expect(code);
+        finish(&mut run(&work, &["--json"], &shell(script))).expect(code);
+    }
+    // The process of a quiet run is the program.
+    for (script, code, signal) in [("exit 7", Some(7), None), ("kill -TERM $$", None, Some(15))] {
+        let status = run(&work, &["--quiet"], &shell(script)).status().unwrap();
+        assert_eq!((status.code(), status.signal()), (code, signal));
     }
     let copied = finish_with_input(&mut run(&work, &["--quiet"], &words(&["cat"])), "through\n").expect(0);
     assert_eq!((copied.stdout.as_str(), copied.stderr.as_str()), ("through\n", ""));

@@ -359,3 +359,41 @@ fn a_slow_or_foreign_client_of_the_health_port_does_not_hold_it_up() {
     assert!(get_health(health).is_some());
     server.stop().expect(0);
 }
+
+/// A renewed certificate counts without a restart, and SIGHUP stops no server.
+#[test]
+fn a_renewed_certificate_is_announced_and_used_after_sighup() {
+    let work = Workplace::new();
+    let make = |name: &str| {
+        let (cert, key) = (format!("{name}.pem"), format!("{name}.key"));
+        work.run(&["serve", "certificate", "--cert", &cert, "--key", &key, "localhost"]).expect(0).stdout
+    };
+    make("served");
+    let shown = make("renewed");
+    let fingerprint = shown.split_whitespace().find(|word| word.len() == 64).unwrap().to_owned();
+    let mut server = Serving::start(
+        &work,
+        &["--open", "--listen", "127.0.0.1", "--cert", "served.pem", "--key", "served.key"],
+    );
+    let place = format!("127.0.0.1:{}", server.port());
+    server.test(&work, &place, &["--tls"]).expect(0);
+    let file = |name: &str| work.path().join(name);
+    std::fs::write(file("served.pem"), "broken").unwrap();
+    let mut log = BufReader::new(server.child.stderr.take().unwrap()).lines();
+    let mut notice = |words: &str| {
+        server.signal(Signal::HUP);
+        log.find(|line| line.as_ref().unwrap().contains(words)).unwrap().unwrap()
+    };
+    let broken = notice("stays in use");
+    assert!(broken.contains("served.pem"), "{broken}");
+    std::fs::rename(file("renewed.pem"), file("served.pem")).unwrap();
+    std::fs::rename(file("renewed.key"), file("served.key")).unwrap();
+    let renewed = notice("new certificate");
+    assert!(renewed.contains(&fingerprint), "{renewed}");
+    // The former fingerprint is that of another server now.
+    assert_ne!(server.test(&work, &place, &["--tls"]).code, Some(0));
+    server.announcement["fingerprint"] = fingerprint.into();
+    server.test(&work, &place, &["--tls"]).expect(0);
+    server.signal(Signal::TERM);
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}

@@ -4,7 +4,7 @@ use pathbench_record::network::Client;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::meter::{Wait, WaitEnd};
 use pathbench_traffic::server::{Grant, MemorySlots, Pacers};
-use pathbench_transport::QuicSlots;
+use pathbench_transport::{QuicSlots, most_per_network};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -182,8 +182,30 @@ fn silence_ends_a_wait_before_its_deadline_where_it_is_asked_about() {
     assert_eq!(late, WaitEnd::TooLate { task: "answer", after: Duration::from_millis(5001) });
 }
 
-fn client(last: u8) -> Client {
-    Client::from(IpAddr::from([192, 0, 2, last]))
+/// A client of a network of its own.
+fn client(number: u8) -> Client {
+    Client::from(IpAddr::from([192, 0, number, 1]))
+}
+
+/// Regression: one /48 of IPv6 was 65,536 clients.
+#[test]
+fn the_clients_of_one_network_leave_half_of_the_slots_to_others() {
+    let ipv4 = |number: u16| Client::from(IpAddr::from([192, 0, 2, number as u8]));
+    let ipv6 = |number: u16| Client::from(IpAddr::from([0x2001, 0xdb8, 7, number, 0, 0, 0, 1]));
+    let stranger = Client::from(IpAddr::from([0x2001, 0xdb8, 8, 1, 0, 0, 0, 1]));
+    for (most, per_client, network) in
+        [(8, 2, 4), (1, 1, 1), (2, 2, 2), (9, 1, 5), (8, 6, 6), (512, 128, 256)]
+    {
+        assert_eq!(most_per_network(most, per_client), network);
+        for near in [ipv4 as fn(u16) -> Client, ipv6] {
+            let slots = QuicSlots::new(most, per_client);
+            let taken: Vec<_> = (0..1000).filter_map(|number| slots.acquire(near(number % 250))).collect();
+            assert_eq!(taken.len(), network, "{most} {per_client}");
+            assert_eq!(slots.acquire(stranger).is_some(), network < most);
+            drop(taken);
+            assert!(slots.acquire(near(1)).is_some());
+        }
+    }
 }
 
 #[test]

@@ -34,31 +34,31 @@ fn clients_are_remembered_up_to_a_bound_and_forgotten_when_idle() {
     assert_eq!(taken.count(), 2);
 }
 
-fn at_minutes(minutes: u64) -> Timestamp {
-    Timestamp::from_nanos(minutes * 60_000_000_000)
+fn at_seconds(seconds: u64) -> Timestamp {
+    Timestamp::from_nanos(seconds * 1_000_000_000)
 }
 
 #[test]
 fn a_cookie_outlives_one_change_of_the_key() {
     let address = "192.0.2.1:1000".parse().unwrap();
-    let mut cookies = Cookies::new(at_minutes(0));
-    let early = cookies.cookie(at_minutes(0), address, 1);
-    let late = cookies.cookie(at_minutes(59), address, 1);
+    let mut cookies = Cookies::new(at_seconds(0));
+    let early = cookies.cookie(at_seconds(0), address, 1);
+    let late = cookies.cookie(at_seconds(149), address, 1);
     assert_eq!(early, late);
-    assert!(cookies.is_valid(at_minutes(60), address, 1, early), "the previous key");
-    assert_ne!(cookies.cookie(at_minutes(61), address, 1), early);
-    assert!(cookies.is_valid(at_minutes(119), address, 1, early));
-    assert!(!cookies.is_valid(at_minutes(120), address, 1, early));
-    let last = cookies.cookie(at_minutes(121), address, 1);
-    assert!(!cookies.is_valid(at_minutes(300), address, 1, last), "after hours of silence");
-    assert!(!Cookies::new(at_minutes(0)).is_valid(at_minutes(0), address, 1, early), "of another start");
+    assert!(cookies.is_valid(at_seconds(150), address, 1, early), "the previous key");
+    assert_ne!(cookies.cookie(at_seconds(151), address, 1), early);
+    assert!(cookies.is_valid(at_seconds(299), address, 1, early));
+    assert!(!cookies.is_valid(at_seconds(300), address, 1, early));
+    let last = cookies.cookie(at_seconds(301), address, 1);
+    assert!(!cookies.is_valid(at_seconds(1000), address, 1, last), "after minutes of silence");
+    assert!(!Cookies::new(at_seconds(0)).is_valid(at_seconds(0), address, 1, early), "of another start");
 }
 
 #[test]
 fn a_cookie_is_for_one_address_and_session() {
-    let mut cookies = Cookies::new(at_minutes(0));
-    let given = cookies.cookie(at_minutes(0), "192.0.2.1:1000".parse().unwrap(), 1);
+    let mut cookies = Cookies::new(at_seconds(0));
+    let given = cookies.cookie(at_seconds(0), "192.0.2.1:1000".parse().unwrap(), 1);
     for (address, session) in [("192.0.2.1:1001", 1), ("192.0.2.2:1000", 1), ("192.0.2.1:1000", 2)] {
-        assert!(!cookies.is_valid(at_minutes(0), address.parse().unwrap(), session, given));
+        assert!(!cookies.is_valid(at_seconds(0), address.parse().unwrap(), session, given));
     }
 }

@@ -119,8 +119,8 @@ pub(crate) fn exec(args: &ExecArgs, clock: &SharedClock) -> Result<Exit, Failure
         Some((program, arguments)) => (program.clone(), arguments),
         None => (shell, &[][..]),
     };
-    pathbench_program::signals::ignore_interrupts();
-    let status = Command::new(&program).args(arguments).env("PATHBENCH_LAB_HOST", &args.host).status();
+    let start = || Command::new(&program).args(arguments).env("PATHBENCH_LAB_HOST", &args.host).spawn();
+    let status = pathbench_program::signals::wait_passing_on(start);
     let status = status.map_err(|error| {
         Failure::bad_input(format!(
             "cannot start `{}` in host `{}`: {error}",

@@ -33,3 +33,10 @@ pub(crate) struct ProgramArgs {
     #[arg(last = true, value_name = "CMD", required_unless_present = "pid")]
     pub(super) command: Vec<OsString>,
 }
+
+impl ProgramArgs {
+    /// Whether nothing is reported about the program.
+    pub(super) const fn reports_nothing(&self) -> bool {
+        self.quiet && !self.json && !self.watch && self.out.is_none()
+    }
+}

@@ -3,6 +3,7 @@
 mod arguments;
 mod collector;
 mod document;
+pub(crate) mod keeper;
 mod live;
 pub(crate) mod process;
 mod program;
@@ -23,6 +24,9 @@ pub(crate) fn run(args: &ProgramArgs, clock: &SharedClock) -> Result<Exit, Failu
     match mptcp_support() {
         MptcpSupport::Available => {}
         unable => return Err(Failure::host_cannot(format!("cannot create MPTCP sockets: {unable}"))),
+    }
+    if args.reports_nothing() {
+        return Err(program::become_program(args)?);
     }
     let code = program::supervise(args, clock)?;
     output::check_open()?;

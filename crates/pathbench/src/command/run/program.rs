@@ -2,18 +2,27 @@
 
 use super::arguments::ProgramArgs;
 use super::collector::{Collected, ConnectionCollector};
+use super::keeper;
 use super::tree::{self, Tree};
-use pathbench_host::seccomp::{FilterPlan, ProgramStartError, SeccompListener, start};
+use pathbench_host::seccomp::{
+    FilterPlan, ProgramStartError, SeccompListener, confine_self, pass_listener, start,
+};
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
-use pathbench_record::time::SharedClock;
+use pathbench_record::time::{SharedClock, Timestamp};
 use pathbench_supervisor::{Answering, Following, SocketActivity, options};
 use pathbench_transport::lock;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::ffi::OsString;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Processes of a program that has ended successfully are left in the background after this time.
+const DEPARTURE: Duration = Duration::from_millis(300);
 
 /// Set in the program's environment: its own `pathbench run` leaves the supervision to the outer one.
 const OUTER: &str = "PATHBENCH_RUN";
@@ -32,22 +41,31 @@ pub(super) fn supervise(args: &ProgramArgs, clock: &SharedClock) -> Result<i32, 
     collector.start(started);
     let tree = Tree::new(child.id()).ok_or_else(|| Failure::failed("the program has no process id"))?;
     let is_over = AtomicBool::new(false);
+    let release = eventfd(0, EventfdFlags::CLOEXEC).map_err(Failure::failed)?;
     let answering = Answering::new(&listener, &activity, child.id());
     let (answered, followed) = std::thread::scope(|scope| {
         scope.spawn(|| tree.attend(&mut signals));
         let answers = scope.spawn(|| {
-            let answered = answering.run();
+            let answered = answering.run(Some(release.as_fd()));
             is_over.store(true, Ordering::Release);
             answered
         });
-        let followed = following.run(&is_over, |progress| collector.take(progress, tree.status()));
+        let mut departure = Departure::default();
+        let followed = following.run(&is_over, |progress| {
+            if departure.is_due(progress.now, tree.status()) {
+                // Fails only when the counter is full: the thread has been woken already.
+                let _woken = rustix::io::write(&release, &1_u64.to_ne_bytes());
+            }
+            collector.take(progress, tree.status());
+        });
         let answered = answers.join();
         attending.close();
         (answered, followed)
     });
+    let answered = matches!(answered, Ok(Ok(()))) && release_remaining(&listener, &release, &activity);
     // A call that waits for an answer would keep the program from ending.
     drop(listener);
-    if !matches!(answered, Ok(Ok(()))) {
+    if !answered {
         output::note("pathbench: the supervision ended early; later calls of socket(2) failed with ENOSYS");
     }
     // From here on a signal is for this process, which may wait for the reader of its document.
@@ -59,6 +77,51 @@ pub(super) fn supervise(args: &ProgramArgs, clock: &SharedClock) -> Result<i32, 
         Collected { duration: clock.now().duration_since(started), status, ledger: &ledger, is_complete };
     collector.finish(&lock(&activity), &collected)?;
     Ok(code)
+}
+
+/// The time when a program that has ended successfully, and has left processes in the background, is over.
+#[derive(Debug, Default)]
+struct Departure {
+    ended: Option<Timestamp>,
+}
+
+impl Departure {
+    fn is_due(&mut self, now: Timestamp, status: Option<ExitStatus>) -> bool {
+        status.is_some_and(|status| status.success())
+            && now.duration_since(*self.ended.get_or_insert(now)) >= DEPARTURE
+    }
+}
+
+/// Hands the processes that a program has left in the background to a keeper; `false` if nobody answers their calls.
+fn release_remaining(
+    listener: &SeccompListener,
+    release: &OwnedFd,
+    activity: &Mutex<SocketActivity>,
+) -> bool {
+    let mut polled = [PollFd::new(release, PollFlags::IN)];
+    let is_released = poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+    if !is_released || listener.is_unused() {
+        return true;
+    }
+    let is_confined = lock(activity).is_anything_confined();
+    let passed = keeper::start(0, is_confined).and_then(|keeper| pass_listener(listener, &keeper));
+    passed.is_ok()
+}
+
+/// Replaces this process by the program, so that its signals, its exit status, its messages to a service manager and the
+/// processes that it leaves behind are those of the program alone. A keeper in the background answers its calls.
+pub(super) fn become_program(args: &ProgramArgs) -> Result<Failure, Failure> {
+    let keeper = keeper::start(std::process::id(), false).map_err(Failure::failed)?;
+    let plan = FilterPlan { options: &[], deny_io_uring: args.no_io_uring };
+    match confine_self(plan, &keeper) {
+        Ok(()) => {}
+        Err(ProgramStartError::Busy) if std::env::var_os(OUTER).is_some() => {}
+        Err(error) if error.is_host_unable() => return Err(Failure::host_cannot(error)),
+        Err(error) => return Err(Failure::failed(error)),
+    }
+    let mut command = plain(&args.command)?;
+    let error = command.env(OUTER, std::process::id().to_string()).exec();
+    Ok(not_started(args, &error))
 }
 
 fn begin(args: &ProgramArgs) -> Result<(Child, SeccompListener), Failure> {

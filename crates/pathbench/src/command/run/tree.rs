@@ -1,10 +1,10 @@
 //! The program's processes: signals for them, and their end.
 
-use pathbench_host::process::descendants;
-use pathbench_record::file;
+use pathbench_host::process::{descendants, send_signal};
+use pathbench_program::signals::{forwardable_signals, is_from_terminal};
 use pathbench_transport::lock;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgrp, kill_process, wait, waitpid};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT};
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait, waitpid};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -29,7 +29,7 @@ struct State {
 
 /// The signals that a [`Tree`] handles, registered before the program starts, so that none is missed.
 pub(super) fn signals() -> io::Result<Signals> {
-    Signals::new(pathbench_program::signals::stop_signals().into_iter().chain([SIGCHLD, SIGQUIT]))
+    Signals::new(forwardable_signals().into_iter().chain([SIGCHLD]))
 }
 
 impl Tree {
@@ -92,16 +92,18 @@ impl Tree {
         self.reap();
         let mut state = lock(&self.state);
         if state.status.is_none() {
-            let is_from_terminal = matches!(signal, SIGINT | SIGQUIT) && is_in_foreground();
-            if !is_from_terminal {
-                // Many programs do not end at SIGHUP.
-                state.forwarded = Some(signal).filter(|signal| *signal != SIGHUP);
+            if !is_from_terminal(signal) {
+                if is_meant_to_end(signal) {
+                    state.forwarded = Some(signal);
+                }
                 send(self.root, signal);
             }
             return;
         }
         drop(state);
-        self.send_to_remaining(signal);
+        if is_meant_to_end(signal) {
+            self.send_to_remaining(signal);
+        }
     }
 
     fn send_to_remaining(&self, signal: i32) {
@@ -115,13 +117,12 @@ impl Tree {
     }
 }
 
-fn send(process: Pid, signal: i32) {
-    // It may have ended.
-    let _ended = Signal::from_named_raw(signal).map(|signal| kill_process(process, signal));
+/// Whether programs end at this signal. Many reload or reopen files at the others.
+const fn is_meant_to_end(signal: i32) -> bool {
+    matches!(signal, SIGINT | SIGQUIT | SIGTERM)
 }
 
-/// Whether this process belongs to the foreground process group of its terminal, which gets the terminal's signals.
-fn is_in_foreground() -> bool {
-    let Ok(terminal) = file::open_stream("/dev/tty") else { return false };
-    rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp())
+fn send(process: Pid, signal: i32) {
+    // It may have ended.
+    let _ended = send_signal(process, signal);
 }

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use pathbench_agent::client::CollectorAddress;
 use pathbench_api::name::Name;
 use pathbench_record::units::{Rate, Size, Span, UnitError};
+use pathbench_transport::CertificateFingerprint;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +24,7 @@ pub(crate) struct ServeArgs {
     /// A further UDP port for QUIC (repeatable)
     #[arg(long = "quic-port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) quic_ports: Vec<u16>,
-    /// PEM file with the server's certificate chain [default: a fresh self-signed certificate]
+    /// PEM file with the server's certificate chain, read again when it changes [default: a fresh self-signed certificate]
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(super) cert: Option<PathBuf>,
     /// PEM file with the certificate's private key
@@ -67,6 +68,9 @@ pub(crate) struct CollectorReportArgs {
     /// PEM file with the CA that signed the collector's certificate [default: the public CAs]
     #[arg(long, value_name = "FILE", requires = "collector")]
     pub(super) collector_ca: Option<PathBuf>,
+    /// SHA-256 of the collector's certificate, which then needs no CA, no name and no valid dates
+    #[arg(long, value_name = "SHA256", requires = "collector", conflicts_with = "collector_ca")]
+    pub(super) collector_fingerprint: Option<CertificateFingerprint>,
 }
 
 /// The name is part of a URL and of a token.
@@ -92,6 +96,14 @@ pub(crate) struct LimitArgs {
     /// Payload of one test in each direction
     #[arg(long, value_name = "SIZE", default_value = "50GB")]
     pub(super) max_bytes: Size,
+    /// Payload of all tests of one client in both directions in 24 hours; running tests are finished
+    /// [default: unlimited]
+    #[arg(long, value_name = "SIZE")]
+    pub(super) max_client_bytes_per_day: Option<Size>,
+    /// Payload of all tests of all clients in both directions in 24 hours; running tests are finished
+    /// [default: unlimited]
+    #[arg(long, value_name = "SIZE")]
+    pub(super) max_bytes_per_day: Option<Size>,
     /// Duration of one test, warm-up included; 1s to 24h
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = test_duration)]
     pub(super) max_duration: Span,

@@ -12,6 +12,7 @@ use pathbench_program::random;
 use pathbench_record::time::SharedClock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::server::Server;
+use pathbench_transport::ServerIdentity;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -25,11 +26,12 @@ const VALIDITY: Duration = Duration::from_secs(120);
 const LOGGED: u32 = 30;
 
 /// The server in its reports, without its load.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Description {
     pub(super) addresses: Vec<(Transport, SocketAddr)>,
     pub(super) quic_ports: Vec<u16>,
-    pub(super) fingerprint: Option<String>,
+    /// Agents trust a certificate by its fingerprint; one of a public CA is pinned as well.
+    pub(super) identity: Arc<ServerIdentity>,
 }
 
 /// Reports until it is dropped.
@@ -62,8 +64,12 @@ impl Heartbeat {
         let (Some(address), Some(name), Some(key)) = (&args.collector, &args.collector_name, key) else {
             return Ok(None);
         };
+        let collector = CollectorClient::new(address.clone(), None, args.collector_ca.as_deref())?;
         let reporter = Reporter {
-            collector: CollectorClient::new(address.clone(), None, args.collector_ca.as_deref())?,
+            collector: match args.collector_fingerprint {
+                Some(fingerprint) => collector.pinned(fingerprint)?,
+                None => collector,
+            },
             path: format!("/v1/servers/{name}"),
             name: name.clone(),
             key,
@@ -119,11 +125,11 @@ impl Reporter {
 
     fn report(&self, server: &Server) -> Result<(), String> {
         let status = server.status();
-        let Description { addresses, quic_ports, fingerprint } = &self.description;
+        let Description { addresses, quic_ports, identity } = &self.description;
         let report = ServerReport {
             address: addresses.first().map(|(_, address)| address.to_string()).unwrap_or_default(),
             quic_ports: quic_ports.clone(),
-            fingerprint: fingerprint.clone(),
+            fingerprint: Some(identity.fingerprint().to_string()),
             transports: transports(addresses),
             tests: u32::try_from(status.tests).unwrap_or(u32::MAX),
             max_tests: u32::try_from(status.max_tests).unwrap_or(u32::MAX),

@@ -16,9 +16,11 @@ use pathbench_traffic::server::{
 };
 use pathbench_traffic::token::{Audience, TokenKey};
 use pathbench_transport::{BindError, ServerIdentity};
+use renewal::CertificateRenewal;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ mod health;
 mod heartbeat;
 mod listeners;
 mod log;
+mod renewal;
 
 /// Interval of the per-path samples in the server's records.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
@@ -54,12 +57,13 @@ pub(crate) fn serve(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failu
 fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
     let access = access(args, clock)?;
     let addresses = listeners::ListenAddresses::select(args)?;
-    let identity = identity(args, &addresses)?;
+    let (identity, mut renewal) = identity(args, &addresses)?;
     let fingerprint = identity.fingerprint();
     // A connection uses two descriptors; a soft limit of 1024 would be reached before --max-connections.
     raise_descriptor_limit();
     let (signal, signals) = channel();
-    signals::on_signal(move || {
+    let reload = signals::reload_flag();
+    signals::on_service_signal(move || {
         // The receiver lives until the process ends.
         let _ = signal.send(());
     });
@@ -73,7 +77,7 @@ fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
     let options = ServerOptions {
         limits,
         access,
-        identity: Some(Arc::new(identity)),
+        identity: Some(Arc::clone(&identity)),
         sample_interval: SAMPLE_INTERVAL,
         mptcp_counters: Some(CounterReader(Arc::new(mptcp_counters))),
         ..ServerOptions::new(addresses.listeners.clone())
@@ -83,16 +87,17 @@ fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
         .map_err(start_failure)?;
     let server = Arc::new(server);
     let health = args.health.map(|address| health::start(address, &server, panics)).transpose()?;
-    let description = Description {
-        addresses: server.addresses().to_vec(),
-        quic_ports: args.quic_ports.clone(),
-        // Agents trust a certificate by its fingerprint; one of a public CA is pinned as well.
-        fingerprint: Some(fingerprint.to_string()),
-    };
+    let description =
+        Description { addresses: server.addresses().to_vec(), quic_ports: args.quic_ports.clone(), identity };
     let key = args.token_key.as_deref().map(token_key).transpose()?;
     let heartbeat = Heartbeat::start(&args.report, key, description, &server, &log, clock)?;
     output::print(&listeners::announcement(args, server.addresses(), fingerprint))?;
-    let failure = await_end(&server, &signals);
+    let failure = await_end(&server, &signals, || {
+        let is_requested = reload.swap(false, Ordering::Relaxed);
+        if let Some(renewal) = &mut renewal {
+            renewal.check(is_requested, clock.now(), &log);
+        }
+    });
     wind_down(&server, &signals, &log, clock.as_ref(), longest);
     drop(heartbeat);
     drop(health);
@@ -110,8 +115,9 @@ fn mptcp_counters() -> Option<BTreeMap<String, u64>> {
 
 /// Waits for a signal or for a failed listener. After a failure the other listeners finish their tests, and the exit
 /// code makes a service manager restart the server.
-fn await_end(server: &Server, signals: &Receiver<()>) -> Option<Failure> {
+fn await_end(server: &Server, signals: &Receiver<()>, mut meanwhile: impl FnMut()) -> Option<Failure> {
     loop {
+        meanwhile();
         match signals.recv_timeout(CHECK_INTERVAL) {
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) => {}
@@ -175,13 +181,16 @@ fn token_key(file: &Path) -> Result<TokenKey, Failure> {
     TokenKey::from_text(&text).map_err(|error| named(&error))
 }
 
-fn identity(args: &ServeArgs, addresses: &listeners::ListenAddresses) -> Result<ServerIdentity, Failure> {
-    match (&args.cert, &args.key) {
-        (Some(certificate), Some(key)) => {
-            ServerIdentity::from_pem_files(certificate, key).map_err(Failure::bad_input)
-        }
-        _ => ServerIdentity::self_signed(&addresses.names()).map_err(Failure::failed),
-    }
+fn identity(
+    args: &ServeArgs,
+    addresses: &listeners::ListenAddresses,
+) -> Result<(Arc<ServerIdentity>, Option<CertificateRenewal>), Failure> {
+    let Some((certificate, key)) = args.cert.as_deref().zip(args.key.as_deref()) else {
+        let generated = ServerIdentity::self_signed(&addresses.names()).map_err(Failure::failed)?;
+        return Ok((Arc::new(generated), None));
+    };
+    let (identity, renewal) = CertificateRenewal::open(certificate, key).map_err(Failure::bad_input)?;
+    Ok((identity, Some(renewal)))
 }
 
 fn limits(args: &LimitArgs) -> ServerLimits {
@@ -193,6 +202,8 @@ fn limits(args: &LimitArgs) -> ServerLimits {
         max_connections_per_client: (connections / 4).max(8),
         max_rate_bps: args.max_rate.map(|rate| rate.0),
         max_bytes: Some(args.max_bytes.0),
+        max_client_bytes_per_day: args.max_client_bytes_per_day.map(|size| size.0),
+        max_bytes_per_day: args.max_bytes_per_day.map(|size| size.0),
         max_duration: args.max_duration.0,
         ..ServerLimits::default()
     }
@@ -294,13 +305,13 @@ mod tests {
         let address = server.addresses()[0].1;
         let _refused = TcpStream::connect(address).unwrap();
         let (_sender, signals) = channel();
-        let failure = await_end(&server, &signals).unwrap();
+        let failure = await_end(&server, &signals, || {}).unwrap();
         assert_eq!(failure.exit, Exit::Failed);
         assert!(failure.message.contains(&address.to_string()), "{}", failure.message);
         wind_down(&server, &signals, &ServerLog::with_sink(drop), clock.as_ref(), Duration::from_secs(60));
         // A signal ends the server with success.
         let (signal, signals) = channel();
         signal.send(()).unwrap();
-        assert!(await_end(&server, &signals).is_none());
+        assert!(await_end(&server, &signals, || {}).is_none());
     }
 }
