@@ -1,6 +1,6 @@
 //! Files that survive a power cut: written beside their path, synchronised, then renamed.
 
-use pathbench_record::file::{Directory, Replacement};
+use pathbench_record::file::{OpenDirectory, Replacement};
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -39,12 +39,12 @@ pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    Directory::create_with_mode(directory, OWN_DIRECTORY)?;
+    OpenDirectory::create_with_mode(directory, OWN_DIRECTORY)?;
     sync_directory_of(directory)
 }
 
 fn sync_directory_of(path: &Path) -> io::Result<()> {
-    Directory::open(path.parent().unwrap_or(Path::new("")))?.sync()
+    OpenDirectory::open(path.parent().unwrap_or(Path::new("")))?.sync()
 }
 
 #[cfg(test)]

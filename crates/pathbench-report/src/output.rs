@@ -4,7 +4,7 @@ use crate::figure::Figure;
 use crate::html;
 use crate::result_set::ResultSet;
 use pathbench_record::directory::ReadError;
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,8 +73,8 @@ pub(crate) fn write_page<'a>(
     if format == FigureFormat::SvgAndPng && !PNG_AVAILABLE {
         return Err(ReportWriteError::NoRasteriser);
     }
-    let directory =
-        Directory::create(out).map_err(|source| ReportWriteError::File { path: out.to_owned(), source })?;
+    let directory = OpenDirectory::create(out)
+        .map_err(|source| ReportWriteError::File { path: out.to_owned(), source })?;
     let store = |name: &str, bytes: &[u8]| {
         let path = out.join(name);
         match directory.write(name, bytes) {

@@ -288,7 +288,7 @@ fn overwrite(mut file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 
 /// A new or removed name is on disk only after a sync of its directory.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    file::Directory::open(path)?.sync()
+    file::OpenDirectory::open(path)?.sync()
 }
 
 #[cfg(test)]

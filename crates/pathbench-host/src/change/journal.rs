@@ -350,7 +350,7 @@ fn file_error(what: &'static str, path: &Path, source: io::Error) -> JournalErro
 /// A file survives a crash only if its directory is synced, too.
 fn sync_directory_of(path: &Path) -> Result<(), JournalError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    file::Directory::open(directory)
+    file::OpenDirectory::open(directory)
         .and_then(|directory| directory.sync())
         .map_err(|source| file_error("sync the directory of", path, source))
 }

@@ -25,7 +25,7 @@ use pathbench_record::document::{
     DirectionFigures, LinkFigures, LinkRecord, ResultDocument, ScenarioRecord, StopReason, StudyRecord,
     Variant,
 };
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_record::time::Clock;
 use pathbench_transport::lock;
 use progress::{Begun, ConductedRun, MemberProgress, ObserverHandle, StudyProgress};
@@ -179,7 +179,7 @@ fn qlog_directory(
     }
     let path = writer.path.join("qlog").join(id);
     let created =
-        Directory::open(&writer.path).and_then(|result| result.subdirectory("qlog")?.subdirectory(id));
+        OpenDirectory::open(&writer.path).and_then(|result| result.subdirectory("qlog")?.subdirectory(id));
     match created {
         Ok(_) => Ok(Some(path)),
         Err(source) => Err(WriteError { path, source }),
@@ -198,7 +198,7 @@ fn captures(
     let file = |link: &LinkPlan| (link.name.clone(), directory.join(format!("{id}-{}.pcapng", link.name)));
     let files: BTreeMap<_, _> = variant.topology.links.iter().filter(captured).map(file).collect();
     if !files.is_empty() {
-        Directory::open(&writer.path)
+        OpenDirectory::open(&writer.path)
             .and_then(|result| result.subdirectory("captures"))
             .map_err(|source| WriteError { path: directory.clone(), source })?;
     }

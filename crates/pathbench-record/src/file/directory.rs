@@ -18,12 +18,12 @@ const OTHERS_MAY_WRITE: u32 = 0o022;
 
 /// A directory, open: its files are opened relative to its descriptor, so that no other directory can take its place.
 #[derive(Debug, Clone)]
-pub struct Directory {
+pub struct OpenDirectory {
     descriptor: Arc<OwnedFd>,
     path: PathBuf,
 }
 
-impl Directory {
+impl OpenDirectory {
     /// Opens the directory that the user names, also by a symbolic link.
     pub fn open(path: &Path) -> io::Result<Self> {
         let named = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -174,9 +174,9 @@ pub fn open_own(path: &Path, create: Option<u32>) -> io::Result<File> {
 }
 
 /// The directory of a path, open, and the name of the file in it.
-pub(super) fn parent_and_name(path: &Path) -> io::Result<(Directory, OsString)> {
+pub(super) fn parent_and_name(path: &Path) -> io::Result<(OpenDirectory, OsString)> {
     let name = path.file_name().ok_or_else(|| unusable("a directory"))?;
-    let directory = Directory::open(path.parent().unwrap_or(Path::new("")))?;
+    let directory = OpenDirectory::open(path.parent().unwrap_or(Path::new("")))?;
     Ok((directory, name.to_owned()))
 }
 

@@ -9,7 +9,9 @@ mod directory;
 mod reading;
 mod replacement;
 
-pub use directory::{Directory, append, append_existing, create_anew, create_new, open_for_update, open_own};
+pub use directory::{
+    OpenDirectory, append, append_existing, create_anew, create_new, open_for_update, open_own,
+};
 pub use reading::{
     check_length, open, open_named, open_stream, read, read_named, read_text, read_text_named,
 };

@@ -1,6 +1,6 @@
 //! Files that are replaced as a whole.
 
-use super::directory::{Directory, append, parent_and_name, plain_name};
+use super::directory::{OpenDirectory, append, parent_and_name, plain_name};
 use super::reading::{name as name_of_type, unusable};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fcntl_getfl,
@@ -18,7 +18,7 @@ pub const TEMPORARY: &str = ".new-";
 const ATTEMPTS: u32 = 16;
 const PERMISSIONS: u32 = 0o777;
 
-impl Directory {
+impl OpenDirectory {
     /// Begins the file that replaces the file `name` of this directory.
     pub fn replace(&self, name: impl AsRef<OsStr>) -> io::Result<Replacement> {
         Replacement::begin(self.clone(), plain_name(name.as_ref())?, None)
@@ -37,7 +37,7 @@ impl Directory {
 /// A symbolic link in place of the earlier file is replaced and not followed.
 #[derive(Debug)]
 pub struct Replacement {
-    directory: Directory,
+    directory: OpenDirectory,
     name: OsString,
     temporary: OsString,
     file: File,
@@ -57,7 +57,7 @@ impl Replacement {
         Self::begin(directory, &name, Some(mode))
     }
 
-    fn begin(directory: Directory, name: &OsStr, mode: Option<u32>) -> io::Result<Self> {
+    fn begin(directory: OpenDirectory, name: &OsStr, mode: Option<u32>) -> io::Result<Self> {
         let earlier = match statat(directory.descriptor(), name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Some(found),
             Err(Errno::NOENT) => None,
@@ -141,7 +141,7 @@ impl Drop for Replacement {
     }
 }
 
-fn create_temporary(directory: &Directory, mode: u32) -> io::Result<(OsString, File)> {
+fn create_temporary(directory: &OpenDirectory, mode: u32) -> io::Result<(OsString, File)> {
     for _ in 0..ATTEMPTS {
         // The keys of a `RandomState` are random, so that nobody creates the name first.
         let name = OsString::from(format!("{TEMPORARY}{:016x}", RandomState::new().hash_one(0)));

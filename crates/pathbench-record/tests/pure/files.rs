@@ -4,7 +4,7 @@ use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::direction::Direction;
 use pathbench_record::directory::{ResultDirectory, ResultWriter};
 use pathbench_record::document::{ResultDocument, RunRecord, StudyRecord};
-use pathbench_record::file::{self, Directory, Replacement};
+use pathbench_record::file::{self, OpenDirectory, Replacement};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -121,7 +121,7 @@ fn a_subdirectory_is_no_link_and_a_name_no_path() {
     let home = tempfile::tempdir().unwrap();
     let (elsewhere, result) = (home.path().join("elsewhere"), home.path().join("result"));
     fs::create_dir(&elsewhere).unwrap();
-    let result = Directory::create(&result).unwrap();
+    let result = OpenDirectory::create(&result).unwrap();
     symlink(&elsewhere, result.path().join("export")).unwrap();
     assert_eq!(result.subdirectory("export").unwrap_err().kind(), ErrorKind::NotADirectory);
     for name in ["../file", "/tmp/file", "a/b", "..", ".", ""] {

@@ -19,7 +19,7 @@ pub use error::ResultExportError;
 use parquet::ParquetWriter;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -61,7 +61,7 @@ impl ExportFormat {
 pub fn write(
     sets: &[ResultSet],
     format: ExportFormat,
-    out: &Directory,
+    out: &OpenDirectory,
 ) -> Result<Vec<PathBuf>, ResultExportError> {
     let names = rows::names(sets);
     match format {
@@ -120,7 +120,7 @@ fn each_run(
 
 /// Replaces the file `name` by what `write` writes, and returns its path.
 fn write_file(
-    out: &Directory,
+    out: &OpenDirectory,
     name: &str,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> Result<PathBuf, ResultExportError> {
@@ -140,7 +140,7 @@ fn write_file(
 fn write_rows(
     columns: &[Column],
     format: ExportFormat,
-    (out, table): (&Directory, &str),
+    (out, table): (&OpenDirectory, &str),
     each: impl FnOnce(&mut rows::Sink) -> Result<(), ResultExportError>,
 ) -> Result<PathBuf, ResultExportError> {
     let name = format!("{table}.{}", format.name());

@@ -3,7 +3,7 @@
 use super::rows::pass;
 use super::table::{Column, ColumnType, of_fields};
 use super::{ExportFormat, ResultExportError, write_rows};
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_record::schema::TRACE;
 use pathbench_record::trace::TraceDocument;
 use serde_json::json;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub fn write_trace(
     document: &TraceDocument,
     format: ExportFormat,
-    out: &Directory,
+    out: &OpenDirectory,
 ) -> Result<Vec<PathBuf>, ResultExportError> {
     let schema = TRACE.schema();
     let columns = of_fields(&schema, "TracedConnection", Vec::new());

@@ -3,7 +3,7 @@
 use super::error::ResultExportError;
 use super::write_file;
 use crate::section::trace::arrow;
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_record::trace::{SequenceLine, SequenceSegment, TraceDocument};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ const SUBFLOWS: [&str; 6] = ["white", "blue", "orange", "magenta", "purple", "pi
 pub fn write_xplot(
     document: &TraceDocument,
     lines: &[SequenceLine],
-    out: &Directory,
+    out: &OpenDirectory,
 ) -> Result<Vec<PathBuf>, ResultExportError> {
     let graphs = lines.iter().filter(|line| matches!(line.direction.as_str(), "upload" | "download"));
     graphs

@@ -2,7 +2,7 @@
 
 use pathbench_analysis::comparison;
 use pathbench_record::document::{ResultDocument, RunRecord};
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_record::transport::Transport;
 use pathbench_report::export::{ExportFormat, write};
 use pathbench_report::terminal::{Style, summary};
@@ -80,8 +80,12 @@ fn a_narrow_interval_keeps_its_width() {
 fn markdown_has_the_interval_below_each_median() {
     let out = tempfile::tempdir().unwrap();
     let text = |repetitions: u32| {
-        write(&[set(repetitions, 1.92, 0.01)], ExportFormat::Markdown, &Directory::open(out.path()).unwrap())
-            .unwrap();
+        write(
+            &[set(repetitions, 1.92, 0.01)],
+            ExportFormat::Markdown,
+            &OpenDirectory::open(out.path()).unwrap(),
+        )
+        .unwrap();
         std::fs::read_to_string(out.path().join("summary.md")).unwrap()
     };
     assert!(text(8).contains("| 94.5 Mbit/s<br>95 % CI 91.0–98.0 |"), "{}", text(8));

@@ -2,7 +2,7 @@
 
 use crate::parts::Parts;
 use crate::synthetic;
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_report::terminal::{Style, mtu, mtu_change, summary, trace};
 use pathbench_report::{FigureFormat, ResultSet, export, html};
 use std::fs;
@@ -85,8 +85,9 @@ fn time_sequence_graphs() {
     let graphs: Vec<_> = drawn.iter().filter(is_graph).collect();
     assert_eq!(graphs, [&out.path().join("connection-0-sequence-download.svg")]);
     holds("trace-sequence.svg", &fs::read_to_string(graphs[0]).unwrap_or_default());
-    let files = export::write_xplot(&document, &lines, &Directory::open(out.path()).expect("a directory"))
-        .expect("files");
+    let files =
+        export::write_xplot(&document, &lines, &OpenDirectory::open(out.path()).expect("a directory"))
+            .expect("files");
     let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
     assert_eq!(
         names,

@@ -2,7 +2,7 @@
 
 use crate::results::{changed, crates, golden};
 use pathbench_record::directory::ResultDirectory;
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_report::ResultSet;
 use pathbench_report::export::{ExportFormat, ResultExportError, write};
 use pathbench_testkit::{program, test_tools};
@@ -15,7 +15,7 @@ use std::process::Command;
 fn exported(results: &[PathBuf], out: &Path) -> Result<(), ResultExportError> {
     let open = |path: &PathBuf| ResultSet::read(ResultDirectory::open(path).unwrap()).unwrap().0;
     let sets: Vec<ResultSet> = results.iter().map(open).collect();
-    let out = &Directory::create(out).unwrap();
+    let out = &OpenDirectory::create(out).unwrap();
     ExportFormat::ALL.into_iter().try_for_each(|format| write(&sets, format, out).map(drop))
 }
 

@@ -4,7 +4,7 @@ use crate::result::ReportDirectory;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_report::ResultSet;
 use pathbench_report::export::{self, ExportFormat, ResultExportError};
 use std::path::Path;
@@ -20,14 +20,14 @@ pub(super) fn formats() -> impl TypedValueParser<Value = ExportFormat> {
 }
 
 /// Creates the directory of the exports: `out`, or the subdirectory of the result `own`, which is no symbolic link.
-pub(super) fn export_directory(out: Option<&Path>, own: &Path) -> Result<Directory, Failure> {
+pub(super) fn export_directory(out: Option<&Path>, own: &Path) -> Result<OpenDirectory, Failure> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
         move |error| Failure::failed(format!("cannot create {path}: {error}"))
     };
     match out {
-        Some(out) => Directory::create(out).map_err(failed(out)),
-        None => Directory::open(own)
+        Some(out) => OpenDirectory::create(out).map_err(failed(out)),
+        None => OpenDirectory::open(own)
             .and_then(|own| own.subdirectory(DIRECTORY))
             .map_err(failed(&own.join(DIRECTORY))),
     }

@@ -6,7 +6,7 @@ use crate::result::{check_not_other_result, failure_from_write, present_written,
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::directory::{TRACE_FILE, read_sequences, read_trace};
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_report::export::{ExportFormat, write_trace};
 use pathbench_report::{terminal, trace};
 use std::path::Path;
@@ -61,7 +61,7 @@ fn holds_trace(path: &Path) -> bool {
 fn export(
     document: &pathbench_record::trace::TraceDocument,
     formats: &[ExportFormat],
-    directory: &Directory,
+    directory: &OpenDirectory,
 ) -> Result<Exit, Failure> {
     if let Some(format) = formats.iter().find(|one| !matches!(one, ExportFormat::Csv | ExportFormat::Parquet))
     {

@@ -10,7 +10,7 @@ use live::{Captures, LiveArguments};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::{output, random};
 use pathbench_record::directory::{create_empty, write_sequences, write_trace};
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_record::time::SharedClock;
 use pathbench_record::trace::TraceDocument;
 use pathbench_report::export::{self, ExportFormat};
@@ -144,7 +144,7 @@ impl Read {
         let Self { first, captures, .. } = self;
         let document = &first.document;
         write_trace(out, document).map_err(Failure::failed)?;
-        let directory = Directory::open(out).map_err(|error| cannot_create(out, &error))?;
+        let directory = OpenDirectory::open(out).map_err(|error| cannot_create(out, &error))?;
         let lines = match &self.unrepeatable {
             None => second_pass::run(captures, first, parameters, pcapng.then_some(out))?,
             Some(name) => {

@@ -2,7 +2,7 @@
 
 use super::input;
 use pathbench_program::exit::Failure;
-use pathbench_record::file::Directory;
+use pathbench_record::file::OpenDirectory;
 use pathbench_record::trace::{SequenceLine, TraceDocument};
 use pathbench_trace::analysis::{Analysis, AnalysisParameters, analyse};
 use pathbench_trace::extract::Extract;
@@ -57,7 +57,7 @@ fn select_connections(document: &TraceDocument) -> Vec<u64> {
 
 /// `captures/connection-N.pcapng`.
 struct CaptureFiles {
-    directory: Directory,
+    directory: OpenDirectory,
     open: BTreeMap<u64, File>,
     /// The first error; nothing is written after it.
     failed: Option<Failure>,
@@ -72,7 +72,7 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 
 impl CaptureFiles {
     fn create(out: &Path) -> Result<Self, Failure> {
-        let directory = Directory::open(out)
+        let directory = OpenDirectory::open(out)
             .and_then(|out| out.subdirectory("captures"))
             .map_err(|error| cannot_write(&out.join("captures"), &error))?;
         Ok(Self { directory, open: BTreeMap::new(), failed: None })
