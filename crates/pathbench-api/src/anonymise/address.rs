@@ -1,5 +1,7 @@
 //! Addresses in texts: IPv4 and IPv6 become prefixes, link-layer addresses are removed, also from names of interfaces.
 
+use super::spelling;
+use super::work::Work;
 use pathbench_record::network::network;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +12,7 @@ const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 48;
 
 /// One pass over `text`; `number` tells the names of interfaces of one result apart.
-pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>) -> String {
+pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>, work: &mut Work<'_>) -> String {
     let normal: Vec<(char, char)> = text.chars().map(|character| (character, plain(character))).collect();
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
@@ -23,11 +25,19 @@ pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>) -> St
             continue;
         }
         let before = from.checked_sub(1).map(|before| normal[before].0);
+        let is_begin = before.is_none_or(|before| !before.is_alphanumeric());
+        let spelled = if is_begin { spelling::found_at(&normal[from..]) } else { None };
         let found = match before {
+            _ if spelled.is_some() => spelled,
             Some(before) if before.is_ascii_digit() => None,
             // A letter can end a word before an IPv4 address: `a192.0.2.7`.
-            before => found_at(&normal[from..], before.is_some_and(|before| before.is_ascii_hexdigit())),
+            before => {
+                found_at(&normal[from..], before.is_some_and(|before| before.is_ascii_hexdigit()), work)
+            }
         };
+        if !work.spend(1) {
+            return REMOVED.to_owned();
+        }
         if let Some((length, replacement)) = found {
             out.push_str(&replacement);
             from += length;
@@ -53,23 +63,23 @@ fn is_interface(name: &str) -> bool {
 }
 
 fn interface_at(rest: &[(char, char)]) -> Option<String> {
-    if rest.len() < INTERFACE || rest[KIND - 1].1 != 'x' {
+    if rest.len() < INTERFACE || !rest[KIND - 1].1.eq_ignore_ascii_case(&'x') {
         return None;
     }
-    let name: String = rest[..INTERFACE].iter().map(|(_, character)| *character).collect();
+    let name: String = rest[..INTERFACE].iter().map(|(_, one)| one.to_ascii_lowercase()).collect();
     is_interface(&name).then_some(name)
 }
 
 /// The names of interfaces with a link-layer address in `text`.
-pub(super) fn interfaces(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices('x').filter_map(|(at, _)| {
+pub(super) fn interfaces(text: &str) -> impl Iterator<Item = String> {
+    text.match_indices(['x', 'X']).filter_map(|(at, _)| {
         let begin = (at + 1).checked_sub(KIND)?;
-        text.get(begin..begin + INTERFACE).filter(|name| is_interface(name))
+        text.get(begin..begin + INTERFACE).map(str::to_ascii_lowercase).filter(|name| is_interface(name))
     })
 }
 
 /// Full-width forms and other decimal digits as ASCII.
-fn plain(character: char) -> char {
+pub(super) fn plain(character: char) -> char {
     match character {
         '\0'..='\u{7f}' => character,
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(character) - 0xfee0).unwrap_or(character),
@@ -106,7 +116,7 @@ struct Shape {
 }
 
 /// The longest address at the begin of `rest`: its length in characters, and what replaces it.
-fn found_at(rest: &[(char, char)], is_after_letter: bool) -> Option<(usize, String)> {
+fn found_at(rest: &[(char, char)], is_after_letter: bool, work: &mut Work<'_>) -> Option<(usize, String)> {
     // The nibbles of an IPv6 address in the reverse zone of the DNS, with dots (RFC 3596, section 2.5).
     const LONGEST: usize = 63;
     // With `::` at an end. More separators, also of an embedded IPv4 address, are none of an address.
@@ -135,7 +145,9 @@ fn found_at(rest: &[(char, char)], is_after_letter: bool) -> Option<(usize, Stri
             ends.push((candidate.len(), shape));
         }
     }
+    work.spend(candidate.len());
     ends.into_iter().rev().find_map(|(length, shape)| {
+        work.spend(length);
         let next = rest.get(length).map(|(next, _)| *next);
         let text = &candidate[..length];
         let replacement = replacement(text, shape, next, is_after_letter)?;
@@ -204,9 +216,17 @@ fn replacement(text: &str, shape: Shape, next: Option<char>, is_after_letter: bo
     None
 }
 
-/// An IPv4 address may hide in the last 32 bits (RFC 4291, section 2.5.5; RFC 6052).
-fn prefix(address: IpAddr) -> String {
-    network(address, IPV4_PREFIX, IPV6_PREFIX).to_string()
+/// The /24 or /48 of an address, and less of an IPv6 address whose /48 holds an IPv4 address.
+pub(super) fn prefix(address: IpAddr) -> String {
+    let ipv6_prefix = match address {
+        // 6to4: the /24 of the IPv4 address in bits 16 to 47 (RFC 3056, section 2).
+        IpAddr::V6(address) if address.segments()[0] == 0x2002 => 16 + IPV4_PREFIX,
+        // Teredo: 32 bits of a server's IPv4 address follow (RFC 4380, section 4).
+        IpAddr::V6(address) if address.segments()[..2] == [0x2001, 0] => 32,
+        // In the last 32 bits the /48 holds none of it (RFC 4291, section 2.5.5; RFC 6052; RFC 8215).
+        _ => IPV6_PREFIX,
+    };
+    network(address, IPV4_PREFIX, ipv6_prefix).to_string()
 }
 
 /// Four decimal numbers between dots or hyphens (as in `ip-192-0-2-7`), leading zeros allowed.
