@@ -13,6 +13,7 @@ mod fields;
 mod host;
 mod names;
 mod spelling;
+mod stream;
 mod work;
 
 pub use address::REMOVED;
@@ -20,7 +21,7 @@ pub use work::Work;
 
 use crate::name::Name;
 use crate::summary::Summary;
-use fields::is_personal;
+use fields::{is_personal, is_personal_path};
 use names::NameSearch;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -117,16 +118,18 @@ impl Anonymiser {
         }
     }
 
+    /// A number in a personal field.
+    fn learn_number(&mut self, number: &str) {
+        if number.len() >= SHORTEST_NUMBER {
+            self.learn_name(number);
+        }
+    }
+
     /// Every text below a personal field.
     fn learn_all(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.learn_name(text),
-            Value::Number(number) => {
-                let text = number.to_string();
-                if text.len() >= SHORTEST_NUMBER {
-                    self.learn_name(&text);
-                }
-            }
+            Value::Number(number) => self.learn_number(&number.to_string()),
             Value::Array(items) => items.iter().for_each(|item| self.learn_all(item)),
             Value::Object(object) => object.values().for_each(|value| self.learn_all(value)),
             _ => {}
@@ -191,7 +194,8 @@ impl Anonymiser {
     }
 
     fn field(&self, key: &str, mut value: Value, work: &mut Work<'_>) -> (String, Value) {
-        if is_personal(key) && !value.is_null() {
+        let is_path = value.as_str().is_some_and(|value| is_personal_path(key, value));
+        if is_path || is_personal(key) && !value.is_null() {
             value = Value::String(REMOVED.to_owned());
         } else {
             self.apply_within(&mut value, work);

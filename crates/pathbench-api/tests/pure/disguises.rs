@@ -3,7 +3,7 @@
 use pathbench_api::anonymise::{Anonymiser, REMOVED, Work};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// A spelling of a secret, and the parts of it that must be gone.
 type Disguise = (String, Vec<String>);
@@ -134,10 +134,16 @@ fn document(place: u8, text: &str) -> Value {
     document
 }
 
+/// The anonymous form of the value, which is that of its text.
 fn anonymous(mut document: Value) -> Value {
-    let mut anonymiser = Anonymiser::default();
+    let text = document.to_string();
+    let (mut anonymiser, mut out) = (Anonymiser::default(), Vec::new());
     anonymiser.learn(&document);
     anonymiser.apply(&mut document);
+    let mut of_text = Anonymiser::default();
+    of_text.learn_json(text.as_bytes(), &mut Work::unlimited()).unwrap();
+    of_text.copy_json(text.as_bytes(), &mut out, &mut Work::unlimited()).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), document);
     document
 }
 
@@ -190,6 +196,15 @@ fn addresses_in_a_prefix_are_cut_further() {
     ] {
         assert_eq!(Anonymiser::default().text(text), expected, "{text}");
     }
+}
+
+#[test]
+fn a_built_in_scenario_keeps_its_origin() {
+    let document =
+        json!({ "scenario": { "origin": "builtin", "text": "builtin" }, "user": null, "position": [1.5, 2] });
+    let expected =
+        json!({ "scenario": { "origin": "builtin", "text": "builtin" }, "user": null, "position": REMOVED });
+    assert_eq!(anonymous(document), expected);
 }
 
 #[test]
