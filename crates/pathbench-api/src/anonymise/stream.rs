@@ -54,7 +54,7 @@ impl<'w> Learner<'_, 'w> {
         if self.work.spend(bytes + 1) { Ok(()) } else { Err(E::custom("the work is over")) }
     }
 
-    fn number<E: serde::de::Error>(mut self, number: impl ToString) -> Result<(), E> {
+    fn number<E: serde::de::Error>(mut self, number: &impl ToString) -> Result<(), E> {
         self.count(1)?;
         if self.below == Below::Personal {
             self.anonymiser.learn_number(&number.to_string());
@@ -87,15 +87,15 @@ impl<'de> Visitor<'de> for Learner<'_, '_> {
     }
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
-        self.number(number)
+        self.number(&number)
     }
 
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
-        self.number(number)
+        self.number(&number)
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
-        self.number(number)
+        self.number(&number)
     }
 
     fn visit_str<E: serde::de::Error>(mut self, text: &str) -> Result<(), E> {

@@ -19,6 +19,7 @@ use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
 use pathbench_collector::reader::{ResultReader, load};
 use pathbench_collector::store::Database;
+use pathbench_collector::turn::Turns;
 use pathbench_record::time::SharedClock;
 use pathbench_testkit::FixedClock;
 use serde_json::{Value, json};
@@ -131,6 +132,7 @@ impl Collector {
         };
         let name = pathbench_api::name::Name::new("nyc").expect("a name");
         let (admin, server) = (mint(KeyPurpose::Admin), mint(KeyPurpose::Server(&name)));
+        let bodies = Turns::new(4, 2, Arc::clone(&clock));
         let app = Arc::new(App {
             writer: Writer::start(Arc::clone(&database), Arc::clone(&raw), WriterOptions::default())
                 .expect("a thread"),
@@ -143,6 +145,7 @@ impl Collector {
             gate: Gate { keys, submit: SubmitAccess::Open },
             rate: RateLimit::new(0),
             memory: MemoryBudget::new(64 << 20),
+            bodies,
             operator: Some("<b>\u{202e}".to_owned()),
             retention: None,
             is_loaded: AtomicBool::new(true),

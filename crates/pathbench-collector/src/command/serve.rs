@@ -17,6 +17,7 @@ use crate::memory::MemoryBudget;
 use crate::raw::{RawMaintenance, RawStore};
 use crate::reader::{self, ResultReader};
 use crate::store::{Database, DatabaseMaintenance};
+use crate::turn::Turns;
 use pathbench_program::exit::Failure;
 use pathbench_program::{output, signals};
 use pathbench_record::time::SharedClock;
@@ -37,6 +38,10 @@ const ROUNDS_PER_DAY: u32 = 24 * 60;
 
 /// Threads for blocking work: readers of the database and of the raw store.
 const BLOCKING_THREADS: usize = 64;
+
+/// Bodies that are decompressed and parsed at the same time, and of one client.
+const MOST_BODIES: usize = 4;
+const MOST_BODIES_OF_CLIENT: usize = 2;
 
 pub(super) fn serve(
     storage: &StorageArgs,
@@ -146,6 +151,7 @@ fn app(storage: &StorageArgs, args: &ServeArgs, clock: &SharedClock, stores: Sto
         gate: Gate { keys, submit },
         rate: RateLimit::new(args.rate_limit),
         memory: MemoryBudget::new((args.body_memory as usize) << 20),
+        bodies: Turns::new(MOST_BODIES, MOST_BODIES_OF_CLIENT, Arc::clone(clock)),
         metrics: Arc::new(Metrics::new(clock.as_ref())),
         log,
         operator: args.operator.clone(),

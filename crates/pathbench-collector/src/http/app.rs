@@ -12,6 +12,7 @@ use crate::raw::RawStore;
 use crate::reader::ResultReader;
 use crate::refusal::Refusal;
 use crate::store::Database;
+use crate::turn::Turns;
 use pathbench_record::time::SharedClock;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,6 +27,8 @@ pub struct App {
     pub gate: Gate,
     pub rate: RateLimit,
     pub memory: MemoryBudget,
+    /// Turns at decompressing and parsing bodies.
+    pub bodies: Arc<Turns>,
     pub metrics: Arc<Metrics>,
     pub log: Log,
     /// The name in the text about privacy.

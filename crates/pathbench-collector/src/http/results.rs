@@ -2,8 +2,8 @@
 
 use super::access::Gate;
 use super::app::App;
-use super::blocking::blocking;
-use super::body;
+use super::blocking::{blocking, in_turn};
+use super::body::{self, ReadBody};
 use crate::ingest::{NotWritten, SubmissionGroup, Submitted};
 use crate::refusal::Refusal;
 use crate::store::Deletion;
@@ -41,11 +41,13 @@ pub(super) async fn post(
     let received_ms = app.clock.unix_ms();
     app.gate.submitter(&headers, received_ms / 1000)?;
     let read = body::batch(&headers, body, &app).await?;
-    let parsed = if read.bytes.len() > PARSED_INLINE_BYTES {
-        let (parsed, _read) = blocking(move || Ok((parse(&read.bytes, received_ms), read))).await?;
-        parsed?
+    let ReadBody { bytes, share } = read;
+    // The submissions are not larger than the body: they take its place until they are written.
+    let _share = share;
+    let parsed = if bytes.len() > PARSED_INLINE_BYTES {
+        in_turn(&app, move |_| parse(&bytes, received_ms)).await?
     } else {
-        parse(&read.bytes, received_ms)?
+        parse(&bytes, received_ms)?
     };
     let Parsed { mut answers, valid } = parsed;
     let (indexes, submissions): (Vec<usize>, Vec<Submitted>) = valid.into_iter().unzip();

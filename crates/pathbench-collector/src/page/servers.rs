@@ -24,7 +24,7 @@ struct Server {
 }
 
 pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) -> Answer {
-    let servers = read(&reader, servers).await.map_err(problem(view))?;
+    let servers = read(&reader, |reader| servers(reader)).await.map_err(problem(view))?;
     let content = html! {
         h1 { "Test servers" }
         @if servers.is_empty() { p { "No test server has reported yet." } }

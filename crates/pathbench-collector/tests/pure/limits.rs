@@ -5,9 +5,14 @@ use pathbench_collector::http::limits::RateLimit;
 use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::refusal::Refusal;
+use pathbench_record::network::Client;
 use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
 use std::time::Duration;
+
+fn client(last: u8) -> Client {
+    Client::from(IpAddr::from([192, 0, 2, last]))
+}
 
 const SECOND: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
@@ -36,9 +41,9 @@ fn memory_is_bounded_and_returned() {
     /// The unit in which memory is granted.
     const UNIT_BYTES: usize = 4096;
     let budget = MemoryBudget::new(64 * UNIT_BYTES);
-    let mut share = budget.share();
+    let mut share = budget.share(client(1));
     assert!(share.grow_to(1) && share.grow_to(40 * UNIT_BYTES));
-    let mut other = budget.share();
+    let mut other = budget.share(client(2));
     assert!(other.grow_to(20 * UNIT_BYTES) && !other.grow_to(40 * UNIT_BYTES));
     drop(share);
     assert!(other.grow_to(40 * UNIT_BYTES));

@@ -1,6 +1,6 @@
 //! Pages, files and API for reading, over a database in memory.
 
-use crate::support::demo::{Demo, ManualClock, NOW_MS, golden, packed};
+use crate::support::demo::{Demo, ManualClock, NOW_MS, golden, newest, packed};
 use crate::support::memory::new_result;
 use crate::support::synthetic::Campaign;
 use axum::body::{Body, to_bytes};
@@ -15,7 +15,8 @@ use pathbench_collector::columns::Filter;
 use pathbench_collector::http::reading_routes;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
-use pathbench_collector::store::{Database, Deletion, DocumentKind};
+use pathbench_collector::reader::rows::summary;
+use pathbench_collector::store::{Database, Deletion, DocumentKind, StoredResult};
 use pathbench_collector::viewer::View;
 use pathbench_collector::viewer::Viewer;
 use serde_json::{Value, json};
@@ -90,8 +91,8 @@ fn addresses(prefix: &str, ids: &[Uuid]) -> Vec<String> {
 }
 
 fn ids(demo: &Demo, viewer: Viewer, most: usize) -> Vec<Uuid> {
-    let page = demo.reader.page(&Filter::new(viewer), (None, most)).unwrap();
-    page.results.iter().filter(|one| one.raw.is_some()).map(|one| one.id).take(2).collect()
+    let results = newest(&demo.reader, &Filter::new(viewer), most);
+    results.iter().filter(|one| one.raw.is_some()).map(|one| one.id).take(2).collect()
 }
 
 #[tokio::test]
@@ -589,7 +590,7 @@ fn partitions_hold_each_result_once() {
             SerializedFileReader::new(fs::File::open(directory.join("part.parquet")).unwrap()).unwrap();
         rows += reader.metadata().file_metadata().num_rows();
     }
-    let page = demo.reader.page(&filter, (None, 1000)).unwrap();
-    let sequences: Vec<u64> = page.results.iter().map(|one| one.sequence).collect();
-    assert_eq!(rows as usize, demo.reader.rows(Viewer::Everybody, &sequences).unwrap().rows.len());
+    let results = newest(&demo.reader, &filter, 1000);
+    let groups = |one: &StoredResult| summary(one, Viewer::Everybody).unwrap().groups.len();
+    assert_eq!(rows as usize, results.iter().map(groups).sum::<usize>());
 }

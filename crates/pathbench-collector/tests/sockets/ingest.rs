@@ -25,6 +25,7 @@ use pathbench_collector::store::{
     Database, Deletion, Document, DocumentKind, Inserted, NewResult, RawRange, ResultChange, StoreError,
     StoredResult,
 };
+use pathbench_collector::turn::Turns;
 use pathbench_record::time::SharedClock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -376,6 +377,7 @@ fn a_deletion_includes_what_waits_for_the_writer() {
     let clock: SharedClock = Arc::new(MovedClock::default());
     let shared: Arc<dyn Database> = database.clone();
     let columns = Arc::new(RwLock::new(Columns::default()));
+    let bodies = Turns::new(4, 2, clock.clone());
     let app = Arc::new(App {
         reader: Arc::new(ResultReader::new(shared.clone(), raw.clone(), columns, clock.clone())),
         database: shared,
@@ -387,6 +389,7 @@ fn a_deletion_includes_what_waits_for_the_writer() {
         gate: Gate { keys: Keys::new(&[7; 32]), submit: SubmitAccess::Open },
         rate: RateLimit::new(0),
         memory: MemoryBudget::new(64 << 20),
+        bodies,
         operator: None,
         retention: None,
         is_loaded: AtomicBool::new(true),
