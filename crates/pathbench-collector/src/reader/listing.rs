@@ -35,7 +35,7 @@ impl Selected {
     }
 }
 
-/// Eight results of at most 64 KiB, one of them parsed, and its rows or its text.
+/// Four results of at most 64 KiB, one of them parsed, and their text.
 const BUILDING_BYTES: usize = 4 << 20;
 
 /// The answer of `GET /v1/results`.
@@ -81,7 +81,7 @@ pub(super) struct CsvSource {
 }
 
 impl PartSource for CsvSource {
-    // A row has at most 8 KiB, and a result 128 rows.
+    // A row has at most 8 KiB, and a result 128 rows: four results, and as much again where the text grows.
     const BUILDING_BYTES: usize = 2 * BUILDING_BYTES;
 
     fn add(&mut self, job: &Job, out: &mut Vec<u8>) -> Result<bool, Refusal> {

@@ -39,7 +39,7 @@ const MOST_REPORTS: usize = 8;
 const MOST_ANONYMOUS: usize = 16;
 
 /// Results in memory at a time, of at most 64 KiB each.
-pub(super) const RESULTS_AT_ONCE: usize = 8;
+pub(super) const RESULTS_AT_ONCE: usize = 4;
 
 /// Memory of all answers together, unless the operator sets another.
 const ANSWER_BYTES: usize = 256 << 20;

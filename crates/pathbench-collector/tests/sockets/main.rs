@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod api;
+mod bounds;
 mod client;
 mod command_line;
 mod hostile;
