@@ -1,5 +1,6 @@
 //! The reason why a request has no answer: an error as a JSON problem or on a page.
 
+use crate::http::limits::QuotaUsed;
 use crate::raw::RawError;
 use crate::store::StoreError;
 use axum::Json;
@@ -102,7 +103,16 @@ impl Refusal {
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
+        if matches!(error, StoreError::Agents { .. }) {
+            return Self::busy(error, Duration::from_secs(3600));
+        }
         Self { cause: Some(error.to_string()), ..Self::failed("the database does not answer") }
+    }
+}
+
+impl From<QuotaUsed> for Refusal {
+    fn from(used: QuotaUsed) -> Self {
+        Self::too_many(&used, used.wait)
     }
 }
 

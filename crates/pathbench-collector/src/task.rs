@@ -50,7 +50,8 @@ pub async fn run<T: Send + 'static>(
 ) -> Result<T, TaskError> {
     let cancellation = Cancellation::default();
     let guard = CancelOnDrop(cancellation.clone());
-    let done = tokio::task::spawn_blocking(move || work(&cancellation));
+    let client = client();
+    let done = tokio::task::spawn_blocking(move || CLIENT.sync_scope(client, || work(&cancellation)));
     let done = tokio::time::timeout(time, done).await;
     drop(guard);
     match done {
@@ -70,7 +71,7 @@ pub async fn for_client<F: Future>(client: Client, request: F) -> F::Output {
     CLIENT.scope(client, request).await
 }
 
-/// The client of the request that runs.
+/// The client of the request that runs, also in its blocking work.
 pub fn client() -> Client {
     CLIENT.try_with(|client| *client).unwrap_or_else(|_| Client::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
 }

@@ -11,6 +11,18 @@ pub const REMOVED: &str = "(removed)";
 const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 48;
 
+/// Whether an address, a name of a host or a path can be in `text`: most names are letters only.
+pub(super) fn is_possible_in(text: &str) -> bool {
+    /// The shortest address of letters and hyphens, `a--b-c-d`, has eight characters.
+    const SHORTEST: usize = 6;
+    let mut run = 0;
+    !text.is_ascii()
+        || text.bytes().any(|byte| {
+            run = if matches!(byte, b'a'..=b'f' | b'A'..=b'F' | b'-' | b'_' | b' ') { run + 1 } else { 0 };
+            run >= SHORTEST || matches!(byte, b'0'..=b'9' | b':' | b'.' | b'/' | b'\\')
+        })
+}
+
 /// One pass over `text`; `number` tells the names of interfaces of one result apart.
 pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>, work: &mut Work<'_>) -> String {
     let normal: Vec<(char, char)> = text.chars().map(|character| (character, plain(character))).collect();

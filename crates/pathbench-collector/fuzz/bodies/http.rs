@@ -9,7 +9,7 @@ use axum::http::{Request, header};
 use pathbench_api::problem::Problem;
 use pathbench_collector::columns::Columns;
 use pathbench_collector::http::access::{Gate, SubmitAccess};
-use pathbench_collector::http::limits::RateLimit;
+use pathbench_collector::http::limits::{Quotas, RateLimit};
 use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::http::{App, Metrics, Peer, router};
 use pathbench_collector::ingest::{Writer, WriterOptions};
@@ -144,6 +144,9 @@ impl Collector {
             clock,
             gate: Gate { keys, submit: SubmitAccess::Open },
             rate: RateLimit::new(0),
+            quotas: Quotas::new(0, 0, 0),
+            reserve: None,
+            most_results: u64::MAX,
             memory: MemoryBudget::new(64 << 20),
             bodies,
             operator: Some("<b>\u{202e}".to_owned()),

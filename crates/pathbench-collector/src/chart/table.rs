@@ -96,10 +96,10 @@ pub fn csv_text(text: &str) -> String {
     text
 }
 
-/// A line of CSV.
+/// A line of CSV without its end.
 pub fn csv_row(row: &[Cell]) -> String {
     let cells: Vec<String> = row.iter().map(Cell::csv).collect();
-    format!("{}\r\n", cells.join(","))
+    cells.join(",")
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -122,6 +122,7 @@ impl DataTable {
         let _ = write!(out, "{}\r\n", names.join(","));
         for row in &self.rows {
             out.push_str(&csv_row(row));
+            out.push_str("\r\n");
         }
         out
     }

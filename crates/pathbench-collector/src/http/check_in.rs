@@ -8,9 +8,10 @@ use crate::keys::{KeyPurpose, Keys};
 use crate::reader::live::MOST_AGENTS;
 use crate::refusal::Refusal;
 use crate::store::record::{
-    KnownAgent, KnownServer, RegisteredServer, RunningAgent, put_record, record, records,
+    KnownAgent, KnownServer, RegisteredServer, RunningAgent, put_agent, put_record, record, records,
 };
 use crate::store::{Database, Document, DocumentKind};
+use crate::task;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
@@ -54,7 +55,8 @@ fn answer(app: &App, check_in: CheckIn, now_ms: u64) -> Result<CheckInAnswer, Re
     let database = app.database.as_ref();
     let experiments = experiments_of(database, &check_in.name)?;
     let token_name = check_in.agent.simple().to_string();
-    put_record(database, DocumentKind::Agent, &check_in.agent.to_string(), &KnownAgent { check_in }, now_ms)?;
+    let may_add = || Ok(app.quotas.take_agent(task::client(), app.clock.now())?);
+    put_agent::<Refusal>(database, &KnownAgent { check_in }, now_ms, may_add)?;
     let servers = offered(database, &app.gate.keys, &token_name, &experiments, now_ms)?;
     for server in &servers {
         app.metrics.count_token(server.name.as_str());

@@ -4,9 +4,12 @@ use super::access::Gate;
 use super::app::App;
 use super::blocking::{blocking, in_turn};
 use super::body::{self, ReadBody};
+use super::limits::Taken;
 use crate::ingest::{NotWritten, SubmissionGroup, Submitted};
 use crate::refusal::Refusal;
 use crate::store::Deletion;
+use crate::store::reserve::Reserve;
+use crate::task;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -54,7 +57,13 @@ pub(super) async fn post(
     let retry_after = if submissions.is_empty() {
         None
     } else {
-        match write(&app, SubmissionGroup { submissions }).await {
+        let taken = place(&app, &submissions)?;
+        let written = write(&app, SubmissionGroup { submissions }).await;
+        let created = written
+            .as_ref()
+            .map_or(0, |statuses| statuses.iter().filter(|status| **status == LineStatus::Created).count());
+        app.quotas.give_back(taken, (indexes.len() - created) as u64);
+        match written {
             Ok(statuses) => {
                 for (index, status) in indexes.into_iter().zip(statuses) {
                     answers[index] =
@@ -73,6 +82,22 @@ pub(super) async fn post(
     };
     app.metrics.count_lines(&answers);
     Ok(respond(answers, retry_after))
+}
+
+/// The place of results in the database and in the quotas of their client.
+fn place(app: &App, submissions: &[Submitted]) -> Result<Taken, Refusal> {
+    let known = {
+        let columns = app.reader.columns();
+        columns.results() as u64 + columns.left_out() + columns.unreadable()
+    };
+    let new = submissions.len() as u64;
+    if known + new > app.most_results {
+        let most = app.most_results;
+        let wait = Duration::from_secs(3600);
+        return Err(Refusal::busy(format!("the collector holds {most} results: it takes no more"), wait));
+    }
+    let bytes = submissions.iter().map(|one| one.bytes() as u64).sum();
+    Ok(app.quotas.take(task::client(), (new, bytes), app.clock.now())?)
 }
 
 async fn write(app: &App, group: SubmissionGroup) -> Result<Vec<LineStatus>, (String, Duration)> {
@@ -187,7 +212,7 @@ pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Delet
     let shared = Arc::clone(app);
     // The client can be gone before the answer: the count is part of the work.
     let deleted = blocking(move || {
-        let deleted = database.delete(&which, now_ms)?;
+        let deleted = Reserve::delete(shared.reserve.as_ref(), database.as_ref(), &which, now_ms)?;
         shared.metrics.count_deleted(&which, deleted);
         Ok(deleted)
     })

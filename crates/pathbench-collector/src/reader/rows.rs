@@ -71,9 +71,9 @@ pub fn summary(result: &StoredResult, viewer: Viewer) -> Option<Summary> {
     Some(summary)
 }
 
-/// Calls `visit` with the rows of a result, one at a time. An agent's id connects all its results: only the operator
-/// gets it.
-fn each(result: &StoredResult, viewer: Viewer, mut visit: impl FnMut(Vec<Cell>)) {
+/// Calls `visit` with the rows of a result, one at a time: the cells that all its rows share, and the others. An agent's
+/// id connects all its results: only the operator gets it.
+fn each(result: &StoredResult, viewer: Viewer, mut visit: impl FnMut(&[Cell], &[Cell])) {
     let Some(summary) = summary(result, viewer) else { return };
     let of_networks = |of: fn(&pathbench_api::summary::Network) -> Option<String>| {
         let all: BTreeSet<String> = summary.networks.iter().filter_map(of).collect();
@@ -100,7 +100,7 @@ fn each(result: &StoredResult, viewer: Viewer, mut visit: impl FnMut(Vec<Cell>))
         of_networks(|one| one.operator.as_ref().map(ToString::to_string)),
     ];
     for group in &summary.groups {
-        visit(first.iter().cloned().chain(group_cells(group)).collect());
+        visit(&first, &group_cells(group));
     }
 }
 
@@ -112,7 +112,11 @@ pub(super) fn add_csv_head(out: &mut Vec<u8>) {
 
 /// The lines of a result.
 pub(super) fn add_csv(out: &mut Vec<u8>, result: &StoredResult, viewer: Viewer) {
-    each(result, viewer, |row| out.extend_from_slice(csv_row(&row).as_bytes()));
+    let mut begin = None;
+    each(result, viewer, |first, rest| {
+        let begin = begin.get_or_insert_with(|| csv_row(first));
+        out.extend_from_slice(format!("{begin},{}\r\n", csv_row(rest)).as_bytes());
+    });
 }
 
 fn group_cells(group: &GroupSummary) -> Vec<Cell> {
@@ -172,7 +176,8 @@ impl<W: Write + Send> RowWriter<W> {
     /// Adds the rows of a result.
     pub fn add(&mut self, result: &StoredResult, viewer: Viewer) -> Result<(), ParquetError> {
         let (rows, bytes) = (&mut self.rows, &mut self.bytes);
-        each(result, viewer, |row| {
+        each(result, viewer, |first, rest| {
+            let row: Vec<Cell> = first.iter().chain(rest).cloned().collect();
             let heap = |cell: &Cell| if let Cell::Text(text) = cell { text.capacity() } else { 0 };
             *bytes += size_of_val(row.as_slice()) + row.iter().map(heap).sum::<usize>();
             rows.push(row);

@@ -10,7 +10,7 @@ use pathbench_api::problem::LineStatus::{self, Conflict, Created, Deleted, Known
 use pathbench_api::submission::Checked;
 use pathbench_collector::columns::Columns;
 use pathbench_collector::http::access::{Gate, SubmitAccess};
-use pathbench_collector::http::limits::RateLimit;
+use pathbench_collector::http::limits::{Quotas, RateLimit};
 use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::http::{App, Metrics, router};
 use pathbench_collector::ingest::{NotWritten, SubmissionGroup, Writer, WriterOptions, WrittenGroup};
@@ -388,6 +388,9 @@ fn a_deletion_includes_what_waits_for_the_writer() {
         clock,
         gate: Gate { keys: Keys::new(&[7; 32]), submit: SubmitAccess::Open },
         rate: RateLimit::new(0),
+        quotas: Quotas::new(0, 0, 0),
+        reserve: None,
+        most_results: u64::MAX,
         memory: MemoryBudget::new(64 << 20),
         bodies,
         operator: None,
