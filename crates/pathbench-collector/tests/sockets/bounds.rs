@@ -215,3 +215,52 @@ fn poison_of_others_blocks_no_raw_part() {
     let (status, answer) = get(&collector, HONEST, &raw(&good));
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer[..answer.len().min(300)]));
 }
+
+#[test]
+fn a_client_has_its_results_and_agents_of_a_day_and_others_have_theirs() {
+    let collector = scene(&["--client-results", "10", "--client-agents", "2", "--max-results", "14"], &[]);
+    let lines = |count: usize| (0..count).map(|_| line(&submission())).collect::<Vec<_>>();
+    let known = lines(8);
+    assert_eq!(collector.submit(&known).status, 201);
+    let used = collector.submit(&lines(3));
+    assert_eq!(used.status, 429, "{}", used.text());
+    assert!(used.headers["retry-after"].parse::<u64>().unwrap() > 60);
+    // A repetition takes no place: it was given back.
+    for _ in 0..3 {
+        assert_eq!(collector.submit(&known[..2]).status, 200);
+    }
+    assert_eq!(collector.submit(&lines(2)).status, 201);
+    let post = |client: Ipv4Addr, path: &str, body: &str| {
+        let to: SocketAddr = collector.address().parse().unwrap();
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((client, 0)).into()).unwrap();
+        socket.connect_timeout(&to.into(), PATIENCE).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = body.len();
+        write!(
+            &socket,
+            "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        (&socket).read_to_string(&mut answer).unwrap();
+        answer.get(9..12).unwrap().to_owned()
+    };
+    assert_eq!(post(ATTACKERS[0], "/v1/results", &lines(3).join("\n")), "201");
+    let all = within(PATIENCE, || (collector.get("/v1/results?limit=1").json()["all"] == 13).then_some(()));
+    assert!(all.is_some());
+    assert_eq!(post(ATTACKERS[1], "/v1/results", &lines(2).join("\n")), "503", "14 results are the most");
+    let agent = |number: u128| {
+        json!({ "agent": Uuid::from_u128(number), "name": "a", "version": "0.1.0", "consent": "public" })
+            .to_string()
+    };
+    for (client, number, status) in [
+        (HONEST, 1, "200"),
+        (HONEST, 2, "200"),
+        (HONEST, 3, "429"),
+        (HONEST, 2, "200"),
+        (ATTACKERS[0], 3, "200"),
+    ] {
+        assert_eq!(post(client, "/v1/check-in", &agent(number)), status, "agent {number}");
+    }
+}
