@@ -1,6 +1,5 @@
 //! The reason why a request has no answer: an error as a JSON problem or on a page.
 
-use crate::http::limits::QuotaUsed;
 use crate::raw::RawError;
 use crate::store::StoreError;
 use axum::Json;
@@ -107,12 +106,6 @@ impl From<StoreError> for Refusal {
             return Self::busy(error, Duration::from_secs(3600));
         }
         Self { cause: Some(error.to_string()), ..Self::failed("the database does not answer") }
-    }
-}
-
-impl From<QuotaUsed> for Refusal {
-    fn from(used: QuotaUsed) -> Self {
-        Self::too_many(&used, used.wait)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The bounds of a client over time: requests a second; results, bytes and new agents a day.
 
+use crate::refusal::Refusal;
 use pathbench_record::network::Client;
 use pathbench_record::time::Timestamp;
 use std::collections::HashMap;
@@ -96,6 +97,12 @@ const RESULT_BYTES: u64 = 16 << 10;
 pub struct QuotaUsed {
     what: &'static str,
     pub wait: Duration,
+}
+
+impl From<QuotaUsed> for Refusal {
+    fn from(used: QuotaUsed) -> Self {
+        Self::too_many(&used, used.wait)
+    }
 }
 
 /// Results and bytes that a client took from its quotas.

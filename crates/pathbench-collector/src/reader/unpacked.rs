@@ -29,8 +29,8 @@ const MOST_DOCUMENT_BYTES: u64 = 16 << 20;
 /// 2^23 bytes of window, the most that zstd uses at its usual levels.
 const WINDOW_LOG: u32 = 23;
 
-/// Looks of the anonymiser at a character, for all files of a raw part together: about 5 s of a core.
-const MOST_WORK: u64 = 1 << 30;
+/// Looks of the anonymiser at a character, for all files of a raw part together.
+const MOST_WORK: u64 = 1 << 28;
 
 /// Documents, then files of lines.
 const DOCUMENTS: [&str; 3] = ["run.json", "run.partial.json", "trace.json"];
