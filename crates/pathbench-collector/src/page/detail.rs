@@ -30,10 +30,10 @@ pub(super) async fn page(
     let id = parse_id(&text).map_err(problem(view))?;
     let made = read(&reader, move |reader| {
         let result = reader.result(view.viewer, id)?;
-        Ok(match summary(&result, view.viewer) {
-            Some(summary) => content(view, &result, &summary),
-            None => html! { p.notice { "The summary of this result is damaged." } },
-        })
+        Ok(summary(&result, view.viewer).map_or_else(
+            || html! { p.notice { "The summary of this result is damaged." } },
+            |summary| content(view, &result, &summary),
+        ))
     });
     let made = made.await.map_err(problem(view))?;
     let title = format!("Result {id}");

@@ -129,7 +129,7 @@ impl Job {
     }
 
     /// The bytes of an answer in the memory that was granted for it; copies share them.
-    pub(super) fn built(&self, bytes: Vec<u8>, mut share: MemoryShare) -> Result<Bytes, Refusal> {
+    pub(super) fn built(bytes: Vec<u8>, mut share: MemoryShare) -> Result<Bytes, Refusal> {
         if !share.grow_to(bytes.capacity()) {
             return Err(no_memory());
         }

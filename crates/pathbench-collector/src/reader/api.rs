@@ -1,6 +1,6 @@
 //! The read-only API.
 
-use super::answer::{CountedAnswer, read, typed, unpack};
+use super::answer::{CountedAnswer, Job, read, typed, unpack};
 use super::listing::{CsvSource, JsonSource, ParquetSource, Selected};
 use super::parts;
 use super::query::{Fields, parse_id};
@@ -207,7 +207,7 @@ pub(super) async fn raw(
         Viewer::Operator => {
             unpack(&reader, move |job| {
                 let share = job.memory(RAW_BYTES)?;
-                job.built(job.raw_part(view.viewer, id)?, share)
+                Job::built(job.raw_part(view.viewer, id)?, share)
             })
             .await?
         }

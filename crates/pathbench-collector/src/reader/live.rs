@@ -47,7 +47,9 @@ impl ResultReader {
 fn anonymous(mut report: LiveReport) -> LiveReport {
     report.paths.truncate(MOST_PATHS);
     let LiveReport { agent, experiment, server, pattern, paths, .. } = &mut report;
-    server.iter_mut().for_each(|server| Anonymiser::default().server_name(server));
+    if let Some(server) = server {
+        Anonymiser::default().server_name(server);
+    }
     let optional = [experiment, pattern].into_iter().flatten();
     let paths = paths.iter_mut().map(|path| &mut path.name);
     optional.chain(paths).chain([agent]).for_each(|name| Anonymiser::default().name(name));

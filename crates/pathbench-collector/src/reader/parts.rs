@@ -42,7 +42,7 @@ fn build<S: PartSource>(job: &Job, mut source: S) -> Result<(Bytes, Option<S>), 
     };
     let mut out = Vec::new();
     let has_more = source.add(job, &mut out).map_err(|refusal| (refusal, None))?;
-    let bytes = job.built(out, share).map_err(|refusal| (refusal, None))?;
+    let bytes = Job::built(out, share).map_err(|refusal| (refusal, None))?;
     Ok((bytes, has_more.then_some(source)))
 }
 

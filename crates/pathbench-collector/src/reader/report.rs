@@ -63,7 +63,7 @@ fn anonymous_form(job: &Job, id: Uuid) -> Result<Bytes, Refusal> {
         .and_then(|unpacked| unpacked.packed(&job.cancellation));
     drop(raw);
     let made = match made {
-        Ok(packed) => job.built(packed, share),
+        Ok(packed) => Job::built(packed, share),
         Err(error @ (UnpackError::Io(_) | UnpackError::Cancelled(_))) => return Err(error.into()),
         Err(error) => Err(error.into()),
     };
@@ -113,7 +113,7 @@ fn rendered(job: &Job, viewer: Viewer, id: Uuid) -> Result<Bytes, Refusal> {
         )));
     }
     let page = render(&unpacked)?.into_bytes();
-    job.built(page, share)
+    Job::built(page, share)
 }
 
 fn render(unpacked: &Unpacked) -> Result<String, Refusal> {

@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const HONEST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const HONEST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const ATTACKERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 98), Ipv4Addr::new(127, 0, 0, 99)];
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -210,7 +210,9 @@ fn poison_of_others_blocks_no_raw_part() {
         .collect();
     std::thread::sleep(Duration::from_millis(300));
     // They leave, and their work ends.
-    asked.iter().for_each(|socket| socket.shutdown(Shutdown::Both).unwrap());
+    for socket in &asked {
+        socket.shutdown(Shutdown::Both).unwrap();
+    }
     drop(asked);
     let (status, answer) = get(&collector, HONEST, &raw(&good));
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer[..answer.len().min(300)]));
