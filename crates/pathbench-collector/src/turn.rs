@@ -48,7 +48,7 @@ struct Usage {
 #[derive(Debug)]
 struct Waiting {
     client: Client,
-    turn: oneshot::Sender<Turn>,
+    turn: oneshot::Sender<ClientTurn>,
 }
 
 impl Usage {
@@ -75,7 +75,7 @@ impl State {
 
 /// A turn, given back on drop.
 #[derive(Debug)]
-pub struct Turn {
+pub struct ClientTurn {
     turns: Arc<Turns>,
     client: Client,
     begun: Timestamp,
@@ -95,7 +95,7 @@ impl Turns {
     }
 
     /// A turn of `client`, which waits for at most `patience`.
-    pub async fn take(self: &Arc<Self>, client: Client, patience: Duration) -> Result<Turn, NoTurn> {
+    pub async fn take(self: &Arc<Self>, client: Client, patience: Duration) -> Result<ClientTurn, NoTurn> {
         let receiver = {
             let mut state = self.state();
             state.sweep();
@@ -123,7 +123,7 @@ impl Turns {
         }
     }
 
-    fn next(self: &Arc<Self>) -> Option<(Waiting, Turn)> {
+    fn next(self: &Arc<Self>) -> Option<(Waiting, ClientTurn)> {
         let now = self.clock.now();
         let mut state = self.state();
         if state.taken >= self.most {
@@ -147,7 +147,7 @@ impl Turns {
         let usage = state.clients.entry(waiting.client).or_default();
         usage.taken += 1;
         usage.waiting -= 1;
-        let turn = Turn { turns: Arc::clone(self), client: waiting.client, begun: now };
+        let turn = ClientTurn { turns: Arc::clone(self), client: waiting.client, begun: now };
         Some((waiting, turn))
     }
 
@@ -178,7 +178,7 @@ fn forget(clients: &mut HashMap<Client, Usage>, now: Timestamp) {
     clients.retain(|_, usage| !is_idle(usage) || usage.used_s(now) > median);
 }
 
-impl Drop for Turn {
+impl Drop for ClientTurn {
     fn drop(&mut self) {
         self.turns.give_back(self.client, self.begun);
     }

@@ -1,15 +1,9 @@
 //! Addresses in texts: IPv4 and IPv6 become prefixes, link-layer addresses are removed, also from names of interfaces.
 
+use super::prefix::{REMOVED, prefix};
 use super::spelling;
 use super::work::Work;
-use pathbench_record::network::network;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// Replaces removed text.
-pub const REMOVED: &str = "(removed)";
-
-const IPV4_PREFIX: u8 = 24;
-const IPV6_PREFIX: u8 = 48;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Whether an address, a name of a host or a path can be in `text`: most names are letters only.
 pub(super) fn is_possible_in(text: &str) -> bool {
@@ -226,19 +220,6 @@ fn replacement(text: &str, shape: Shape, next: Option<char>, is_after_letter: bo
         return Some(prefix(address.into()));
     }
     None
-}
-
-/// The /24 or /48 of an address, and less of an IPv6 address whose /48 holds an IPv4 address.
-pub(super) fn prefix(address: IpAddr) -> String {
-    let ipv6_prefix = match address {
-        // 6to4: the /24 of the IPv4 address in bits 16 to 47 (RFC 3056, section 2).
-        IpAddr::V6(address) if address.segments()[0] == 0x2002 => 16 + IPV4_PREFIX,
-        // Teredo: 32 bits of a server's IPv4 address follow (RFC 4380, section 4).
-        IpAddr::V6(address) if address.segments()[..2] == [0x2001, 0] => 32,
-        // In the last 32 bits the /48 holds none of it (RFC 4291, section 2.5.5; RFC 6052; RFC 8215).
-        _ => IPV6_PREFIX,
-    };
-    network(address, IPV4_PREFIX, ipv6_prefix).to_string()
 }
 
 /// Four decimal numbers between dots or hyphens (as in `ip-192-0-2-7`), leading zeros allowed.

@@ -1,6 +1,7 @@
 //! Names of hosts and home directories in texts.
 
-use super::address::{REMOVED, plain};
+use super::address::plain;
+use super::prefix::REMOVED;
 use super::work::Work;
 use std::collections::BTreeSet;
 

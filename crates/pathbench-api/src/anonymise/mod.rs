@@ -12,11 +12,12 @@ mod address;
 mod fields;
 mod host;
 mod names;
+mod prefix;
 mod spelling;
 mod stream;
 mod work;
 
-pub use address::REMOVED;
+pub use prefix::REMOVED;
 pub use work::Work;
 
 use crate::name::Name;

@@ -1,6 +1,7 @@
 //! The search for all personal names of a result at once (Aho and Corasick, 1975): its time is linear in the text.
 
-use super::address::{REMOVED, plain};
+use super::address::plain;
+use super::prefix::REMOVED;
 use super::work::Work;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! Spellings of addresses without their usual separators: numbers, hexadecimal digits, UUIDs with a link-layer address.
 
-use super::address::{REMOVED, prefix};
+use super::prefix::{REMOVED, prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The longest token with an address: 32 hexadecimal digits, or a UUID.

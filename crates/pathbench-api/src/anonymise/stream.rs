@@ -1,8 +1,8 @@
 //! JSON that is anonymised while it is read: in memory there is one text at a time, never the document.
 
 use super::Anonymiser;
-use super::address::REMOVED;
 use super::fields::{is_personal, is_personal_path};
+use super::prefix::REMOVED;
 use super::work::Work;
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -46,7 +46,7 @@ struct Learner<'a, 'w> {
 }
 
 impl<'w> Learner<'_, 'w> {
-    fn below(&mut self, below: Below) -> Learner<'_, 'w> {
+    fn nested(&mut self, below: Below) -> Learner<'_, 'w> {
         Learner { anonymiser: self.anonymiser, work: self.work, below }
     }
 
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for Learner<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
         let below = self.below;
-        while items.next_element_seed(self.below(below))?.is_some() {}
+        while items.next_element_seed(self.nested(below))?.is_some() {}
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl<'de> Visitor<'de> for Learner<'_, '_> {
                 (_, "server" | "servers") | (Below::Server, "name" | "address") => Below::Server,
                 _ => Below::Any,
             };
-            fields.next_value_seed(self.below(below))?;
+            fields.next_value_seed(self.nested(below))?;
         }
         Ok(())
     }
@@ -153,7 +153,7 @@ impl<'w, W: Write> Copier<'_, 'w, W> {
         self.out.write_all(text.as_bytes()).map_err(E::custom)
     }
 
-    fn below<'b>(&'b mut self, key: Option<&'b str>) -> Copier<'b, 'w, W> {
+    fn nested<'b>(&'b mut self, key: Option<&'b str>) -> Copier<'b, 'w, W> {
         Copier { anonymiser: self.anonymiser, out: self.out, work: self.work, key }
     }
 
@@ -217,7 +217,7 @@ impl<'de, W: Write> Visitor<'de> for Copier<'_, '_, W> {
         }
         self.punctuation("[")?;
         let mut separator = "";
-        while items.next_element_seed(Separated { copier: self.below(None), separator })?.is_some() {
+        while items.next_element_seed(Separated { copier: self.nested(None), separator })?.is_some() {
             separator = ",";
         }
         self.punctuation("]")
@@ -236,7 +236,7 @@ impl<'de, W: Write> Visitor<'de> for Copier<'_, '_, W> {
             let anonymous = self.anonymiser.text_within(&key, self.work);
             self.write(&anonymous)?;
             self.punctuation(":")?;
-            fields.next_value_seed(self.below(Some(&key)))?;
+            fields.next_value_seed(self.nested(Some(&key)))?;
         }
         self.punctuation("}")
     }

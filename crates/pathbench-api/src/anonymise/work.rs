@@ -17,7 +17,7 @@ impl<'a> Work<'a> {
     }
 
     /// At most `characters`, each look at one counted, and only until `is_cancelled`.
-    pub fn within(characters: u64, is_cancelled: &'a dyn Fn() -> bool) -> Self {
+    pub fn with_limit(characters: u64, is_cancelled: &'a dyn Fn() -> bool) -> Self {
         Self { left: characters, unchecked: 0, is_cancelled: Some(is_cancelled) }
     }
 

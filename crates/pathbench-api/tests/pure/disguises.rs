@@ -247,7 +247,7 @@ const BEGINS: [&str; 6] = ["ga", "1:", "1.", "ab-", "a.", "/home/a"];
 fn the_work_of_the_anonymiser_is_linear_in_the_text_whatever_the_names_are() {
     for begin in BEGINS {
         let spent = |names: usize, bytes: usize| {
-            let mut work = Work::within(u64::MAX, &|| false);
+            let mut work = Work::with_limit(u64::MAX, &|| false);
             let _ = flood(names).text_within(&begin.repeat(bytes / begin.len()), &mut work);
             u64::MAX - work.left()
         };
@@ -285,7 +285,7 @@ fn work_ends_at_its_bound_and_when_it_is_cancelled_and_then_shows_nothing() {
         asked.set(asked.get() + 1);
         asked.get() > 1
     };
-    for mut work in [Work::within(50_000, &|| false), Work::within(u64::MAX, &cancelled)] {
+    for mut work in [Work::with_limit(50_000, &|| false), Work::with_limit(u64::MAX, &cancelled)] {
         assert_eq!(anonymiser.text_within(&text, &mut work), REMOVED);
         assert!(work.is_over());
         let mut rest = json!({ "a": "192.0.2.7" });

@@ -91,7 +91,7 @@ pub struct Columns {
 
 impl Default for Columns {
     fn default() -> Self {
-        Self::within(COLUMN_BYTES)
+        Self::with_memory(COLUMN_BYTES)
     }
 }
 
@@ -145,7 +145,7 @@ impl<const N: usize> BucketColumns<N> {
 
 impl Columns {
     /// Columns of at most this memory, names and keys apart.
-    pub fn within(most_bytes: usize) -> Self {
+    pub fn with_memory(most_bytes: usize) -> Self {
         Self {
             most_bytes,
             left_out: 0,

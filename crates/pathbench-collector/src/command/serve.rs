@@ -147,7 +147,7 @@ fn app(storage: &StorageArgs, args: &ServeArgs, clock: &SharedClock, stores: Sto
     };
     let writer = Writer::start(Arc::clone(&database), Arc::clone(&raw), options).map_err(Failure::failed)?;
     let submit = if args.open { SubmitAccess::Open } else { SubmitAccess::Token };
-    let columns = Arc::new(RwLock::new(Columns::within((args.column_memory as usize) << 20)));
+    let columns = Arc::new(RwLock::new(Columns::with_memory((args.column_memory as usize) << 20)));
     let mut reader = ResultReader::new(Arc::clone(&database), Arc::clone(&raw), columns, Arc::clone(clock));
     reader.answers = MemoryBudget::new((args.answer_memory as usize) << 20);
     Ok(App {

@@ -1,8 +1,9 @@
 //! Blocking work of requests.
 
-use super::app::App;
 use crate::refusal::Refusal;
 use crate::task::{self, Cancellation, TaskError};
+use crate::turn::Turns;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The time of a request bounds its work: the deadline of the request drops the future.
@@ -20,10 +21,10 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 /// Runs `work` on a body in a turn of its client.
 pub(super) async fn in_turn<T: Send + 'static>(
-    app: &App,
+    turns: &Arc<Turns>,
     work: impl FnOnce(&Cancellation) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let Ok(turn) = app.bodies.take(task::client(), LONGEST_WAIT).await else {
+    let Ok(turn) = turns.take(task::client(), LONGEST_WAIT).await else {
         return Err(Refusal::busy(
             "the collector is busy with the bodies of requests",
             Duration::from_secs(5),

@@ -44,7 +44,7 @@ pub(super) async fn batch(headers: &HeaderMap, body: Body, app: &App) -> Result<
     match encoding.as_deref() {
         None | Some(b"identity") => Ok(read),
         Some(b"zstd") => {
-            in_turn(app, move |cancellation| {
+            in_turn(&app.bodies, move |cancellation| {
                 let mut window = share.another();
                 if !window.grow_to(ZSTD_BYTES) {
                     return Err(no_memory());
@@ -54,7 +54,7 @@ pub(super) async fn batch(headers: &HeaderMap, body: Body, app: &App) -> Result<
             .await
         }
         Some(b"gzip") => {
-            in_turn(app, move |cancellation| {
+            in_turn(&app.bodies, move |cancellation| {
                 decompress(MultiGzDecoder::new(read.bytes.as_slice()), "gzip", share, cancellation)
             })
             .await

@@ -79,7 +79,7 @@ impl RateLimit {
     }
 }
 
-/// What one client may leave in the database in a day.
+/// The results, bytes and agents that one client may leave in the database in a day.
 #[derive(Debug)]
 pub struct Quotas {
     results: RateLimit,

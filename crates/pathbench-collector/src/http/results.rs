@@ -45,10 +45,10 @@ pub(super) async fn post(
     app.gate.submitter(&headers, received_ms / 1000)?;
     let read = body::batch(&headers, body, &app).await?;
     let ReadBody { bytes, share } = read;
-    // The submissions are not larger than the body: they take its place until they are written.
+    // The submissions are not larger than the body: they count in its stead until they are written.
     let _share = share;
     let parsed = if bytes.len() > PARSED_INLINE_BYTES {
-        in_turn(&app, move |_| parse(&bytes, received_ms)).await?
+        in_turn(&app.bodies, move |_| parse(&bytes, received_ms)).await?
     } else {
         parse(&bytes, received_ms)?
     };
@@ -57,7 +57,7 @@ pub(super) async fn post(
     let retry_after = if submissions.is_empty() {
         None
     } else {
-        let taken = place(&app, &submissions)?;
+        let taken = take_quota(&app, &submissions)?;
         let written = write(&app, SubmissionGroup { submissions }).await;
         let created = written
             .as_ref()
@@ -84,8 +84,8 @@ pub(super) async fn post(
     Ok(respond(answers, retry_after))
 }
 
-/// The place of results in the database and in the quotas of their client.
-fn place(app: &App, submissions: &[Submitted]) -> Result<Taken, Refusal> {
+/// Takes room for results in the database and in the quotas of their client.
+fn take_quota(app: &App, submissions: &[Submitted]) -> Result<Taken, Refusal> {
     let known = {
         let columns = app.reader.columns();
         columns.results() as u64 + columns.left_out() + columns.unreadable()

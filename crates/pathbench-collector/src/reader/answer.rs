@@ -203,6 +203,8 @@ async fn in_turn<T: Send + 'static>(
     let done = task::run(time, move |cancellation| {
         // Until the work is done, also if the client has gone.
         let _turn = turn;
+        // It may have waited for a thread.
+        cancellation.check()?;
         work(&Job { reader: of_work, client, cancellation: cancellation.clone() })
     });
     match done.await {

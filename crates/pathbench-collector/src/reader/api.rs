@@ -1,25 +1,21 @@
 //! The read-only API.
 
 use super::answer::{CountedAnswer, Job, read, typed, unpack};
+use super::entry::{ResultEntry, entry};
 use super::listing::{CsvSource, JsonSource, ParquetSource, Selected};
 use super::parts;
 use super::query::{Fields, parse_id};
 use super::report;
 use super::results::ResultReader;
-use super::rows;
 use crate::chart;
 use crate::refusal::Refusal;
-use crate::store::StoredResult;
 use crate::viewer::{View, Viewer};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
 use axum::response::Response;
-use pathbench_api::Uuid;
 use pathbench_api::bounds::RAW_BYTES;
-use pathbench_api::consent::Consent;
-use pathbench_api::summary::Summary;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -42,27 +38,6 @@ fn json_answer(body: impl Into<Body>) -> Response {
     let mut response = typed("application/json", body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
-}
-
-/// A result as the viewer may see it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ResultEntry {
-    id: Uuid,
-    /// Unix time in milliseconds.
-    received_ms: u64,
-    consent: Consent,
-    /// Whether it was submitted with its raw part.
-    raw: bool,
-    /// Path of its page.
-    page: String,
-    /// Absent if it is damaged.
-    summary: Option<Summary>,
-    /// Only for the operator.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<Uuid>,
-    /// Only for the operator: the number of the change that added it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sequence: Option<u64>,
 }
 
 /// Results from the newest.
@@ -116,20 +91,6 @@ pub(crate) struct ChartTable {
 pub(crate) struct ChartSeries {
     name: String,
     points: Vec<(f64, f64)>,
-}
-
-pub(super) fn entry(result: &StoredResult, view: View) -> ResultEntry {
-    let is_operator = view.viewer == Viewer::Operator;
-    ResultEntry {
-        id: result.id,
-        received_ms: result.received_ms,
-        consent: result.consent,
-        raw: result.raw.is_some(),
-        page: format!("{}/results/{}", view.prefix, result.id),
-        summary: rows::summary(result, view.viewer),
-        agent: is_operator.then_some(result.agent),
-        sequence: is_operator.then_some(result.sequence),
-    }
 }
 
 pub(super) async fn results(State(reader): State<Arc<ResultReader>>, view: View, fields: Fields) -> Answer {

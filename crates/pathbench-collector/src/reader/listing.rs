@@ -1,7 +1,7 @@
 //! Many results as JSON, CSV and Parquet, part by part.
 
 use super::answer::Job;
-use super::api::entry;
+use super::entry::entry;
 use super::parts::{PART_BYTES, PartSource};
 use super::results::RESULTS_AT_ONCE;
 use super::rows::{self, RowWriter};

@@ -6,6 +6,7 @@
 pub(crate) mod answer;
 pub(crate) mod api;
 mod cache;
+pub(crate) mod entry;
 mod follow;
 mod listing;
 pub mod live;

@@ -131,7 +131,7 @@ impl Unpacked {
 
     fn anonymise(&mut self, cancellation: &Cancellation) -> Result<(), UnpackError> {
         let is_cancelled = || cancellation.is_cancelled();
-        let mut work = Work::within(MOST_WORK, &is_cancelled);
+        let mut work = Work::with_limit(MOST_WORK, &is_cancelled);
         let over = || if is_cancelled() { UnpackError::Cancelled(Cancelled) } else { UnpackError::Work };
         let mut anonymiser = Anonymiser::default();
         for name in &self.files {

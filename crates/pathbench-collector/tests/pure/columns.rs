@@ -282,7 +282,7 @@ fn damaged_facts_are_counted_and_have_no_row() {
 #[test]
 fn columns_within_their_memory_leave_out_the_oldest() {
     const MOST_BYTES: usize = 1 << 20;
-    let mut columns = Columns::within(MOST_BYTES);
+    let mut columns = Columns::with_memory(MOST_BYTES);
     let results = 20_000;
     let campaign = Campaign { public: 1.0, ..Campaign::default() };
     // A few contents, so that the test takes no time to make them.

@@ -6,7 +6,7 @@ use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::refusal::Refusal;
 use pathbench_collector::task::Cancellation;
-use pathbench_collector::turn::{Turn, Turns};
+use pathbench_collector::turn::{ClientTurn, Turns};
 use pathbench_record::network::Client;
 use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
@@ -119,7 +119,7 @@ fn a_client_has_its_quotas_of_a_day_and_gets_back_what_was_not_stored() {
     assert!(quotas.take_agent(client(3), SECOND).is_ok());
 }
 
-async fn turn(turns: &Arc<Turns>, last: u8) -> Option<Turn> {
+async fn turn(turns: &Arc<Turns>, last: u8) -> Option<ClientTurn> {
     turns.take(client(last), Duration::from_millis(20)).await.ok()
 }
 
