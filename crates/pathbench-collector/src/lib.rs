@@ -21,4 +21,6 @@ pub mod raw;
 pub mod reader;
 pub mod refusal;
 pub mod store;
+pub mod task;
+pub mod turn;
 pub mod viewer;

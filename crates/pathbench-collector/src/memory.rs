@@ -1,54 +1,105 @@
 //! Bounds of the memory that clients can take.
 
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use pathbench_record::network::Client;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The unit in which memory is granted.
-const UNIT_BYTES: usize = 4096;
+/// The least part of a client: one batch and its decompressed form.
+const LEAST_OF_CLIENT_BYTES: usize = 40 << 20;
 
-/// Memory that all bodies of requests, or all answers, share; a share is released by its owner's drop.
+/// Memory that all bodies of requests, or all answers, share; a share is released by its owner's drop. One client gets
+/// half of it.
 #[derive(Debug, Clone)]
-pub struct MemoryBudget(Arc<Semaphore>);
+pub struct MemoryBudget(Arc<Budget>);
+
+#[derive(Debug)]
+struct Budget {
+    bytes: usize,
+    of_client_bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used_bytes: usize,
+    by_client: HashMap<Client, usize>,
+}
 
 #[derive(Debug)]
 pub struct MemoryShare {
     budget: MemoryBudget,
-    permits: Vec<OwnedSemaphorePermit>,
+    client: Client,
     granted_bytes: usize,
 }
 
 impl MemoryBudget {
     pub fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes / UNIT_BYTES)))
+        let of_client_bytes = (bytes / 2).max(LEAST_OF_CLIENT_BYTES).min(bytes);
+        Self(Arc::new(Budget { bytes, of_client_bytes, state: Mutex::default() }))
     }
 
-    pub fn share(&self) -> MemoryShare {
-        MemoryShare { budget: self.clone(), permits: Vec::new(), granted_bytes: 0 }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn share(&self, client: Client) -> MemoryShare {
+        MemoryShare { budget: self.clone(), client, granted_bytes: 0 }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
     }
 
     pub fn available_bytes(&self) -> usize {
-        self.0.available_permits() * UNIT_BYTES
+        self.0.bytes - self.state().used_bytes
     }
 }
 
 impl MemoryShare {
-    /// Grows the share to `bytes`; false if the memory is in use.
+    /// Another share of the same client.
+    pub fn another(&self) -> Self {
+        self.budget.share(self.client)
+    }
+
+    /// Grows the share to `bytes`; false if the memory is in use, or the client has its part.
     #[must_use]
     pub fn grow_to(&mut self, bytes: usize) -> bool {
-        let missing = bytes.saturating_sub(self.granted_bytes).div_ceil(UNIT_BYTES);
+        let missing = bytes.saturating_sub(self.granted_bytes);
         if missing == 0 {
             return true;
         }
-        // Fewer and larger permits as the share grows.
-        let wanted = missing.max((self.granted_bytes / UNIT_BYTES).min(256));
-        for units in [wanted, missing] {
-            let Ok(units_u32) = u32::try_from(units) else { return false };
-            if let Ok(permit) = Arc::clone(&self.budget.0).try_acquire_many_owned(units_u32) {
-                self.permits.push(permit);
-                self.granted_bytes += units * UNIT_BYTES;
-                return true;
+        let mut state = self.budget.state();
+        let of_client = state.by_client.get(&self.client).copied().unwrap_or_default();
+        let Budget { bytes: most, of_client_bytes, .. } = *self.budget.0;
+        if missing > most - state.used_bytes || of_client + missing > of_client_bytes {
+            return false;
+        }
+        state.used_bytes += missing;
+        state.by_client.insert(self.client, of_client + missing);
+        self.granted_bytes = bytes;
+        true
+    }
+
+    /// Returns what is beyond `bytes`.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let excess = self.granted_bytes.saturating_sub(bytes);
+        if excess == 0 {
+            return;
+        }
+        self.granted_bytes -= excess;
+        let mut state = self.budget.state();
+        state.used_bytes -= excess;
+        if let Some(of_client) = state.by_client.get_mut(&self.client) {
+            *of_client -= excess;
+            if *of_client == 0 {
+                state.by_client.remove(&self.client);
             }
         }
-        false
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        self.shrink_to(0);
     }
 }

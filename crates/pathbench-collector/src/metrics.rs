@@ -7,7 +7,7 @@ use pathbench_program::exposition::{Histogram as Buckets, Metric, metric};
 pub const PREFIX: &str = "pathbench_collector";
 
 /// Every metric of the collector, by name.
-pub const METRICS: [Metric; 27] = [
+pub const METRICS: [Metric; 28] = [
     metric("agents", Gauge, &[], "Agents that checked in within the last day."),
     metric("commit_duration_seconds", Histogram, &[], "Time of a commit, raw parts included."),
     metric("committed_results", Counter, &[], "New results of all commits."),
@@ -34,6 +34,7 @@ pub const METRICS: [Metric; 27] = [
         "Time from a request's head to the head of its answer.",
     ),
     metric("http_requests", Counter, &["route", "status"], "Requests by route and status."),
+    metric("left_out_results", Gauge, &[], "The oldest results, for which the columns have no memory."),
     metric(
         "lines",
         Counter,

@@ -102,6 +102,9 @@ impl Refusal {
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
+        if matches!(error, StoreError::Agents { .. }) {
+            return Self::busy(error, Duration::from_secs(3600));
+        }
         Self { cause: Some(error.to_string()), ..Self::failed("the database does not answer") }
     }
 }

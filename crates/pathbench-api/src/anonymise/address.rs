@@ -1,16 +1,24 @@
 //! Addresses in texts: IPv4 and IPv6 become prefixes, link-layer addresses are removed, also from names of interfaces.
 
-use pathbench_record::network::network;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use super::prefix::{REMOVED, prefix};
+use super::spelling;
+use super::work::Work;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Replaces removed text.
-pub const REMOVED: &str = "(removed)";
-
-const IPV4_PREFIX: u8 = 24;
-const IPV6_PREFIX: u8 = 48;
+/// Whether an address, a name of a host or a path can be in `text`: most names are letters only.
+pub(super) fn is_possible_in(text: &str) -> bool {
+    /// The shortest address of letters and hyphens, `a--b-c-d`, has eight characters.
+    const SHORTEST: usize = 6;
+    let mut run = 0;
+    !text.is_ascii()
+        || text.bytes().any(|byte| {
+            run = if matches!(byte, b'a'..=b'f' | b'A'..=b'F' | b'-' | b'_' | b' ') { run + 1 } else { 0 };
+            run >= SHORTEST || matches!(byte, b'0'..=b'9' | b':' | b'.' | b'/' | b'\\')
+        })
+}
 
 /// One pass over `text`; `number` tells the names of interfaces of one result apart.
-pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>) -> String {
+pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>, work: &mut Work<'_>) -> String {
     let normal: Vec<(char, char)> = text.chars().map(|character| (character, plain(character))).collect();
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
@@ -23,11 +31,19 @@ pub(super) fn replaced(text: &str, number: impl Fn(&str) -> Option<usize>) -> St
             continue;
         }
         let before = from.checked_sub(1).map(|before| normal[before].0);
+        let is_begin = before.is_none_or(|before| !before.is_alphanumeric());
+        let spelled = if is_begin { spelling::found_at(&normal[from..]) } else { None };
         let found = match before {
+            _ if spelled.is_some() => spelled,
             Some(before) if before.is_ascii_digit() => None,
             // A letter can end a word before an IPv4 address: `a192.0.2.7`.
-            before => found_at(&normal[from..], before.is_some_and(|before| before.is_ascii_hexdigit())),
+            before => {
+                found_at(&normal[from..], before.is_some_and(|before| before.is_ascii_hexdigit()), work)
+            }
         };
+        if !work.spend(1) {
+            return REMOVED.to_owned();
+        }
         if let Some((length, replacement)) = found {
             out.push_str(&replacement);
             from += length;
@@ -53,23 +69,23 @@ fn is_interface(name: &str) -> bool {
 }
 
 fn interface_at(rest: &[(char, char)]) -> Option<String> {
-    if rest.len() < INTERFACE || rest[KIND - 1].1 != 'x' {
+    if rest.len() < INTERFACE || !rest[KIND - 1].1.eq_ignore_ascii_case(&'x') {
         return None;
     }
-    let name: String = rest[..INTERFACE].iter().map(|(_, character)| *character).collect();
+    let name: String = rest[..INTERFACE].iter().map(|(_, one)| one.to_ascii_lowercase()).collect();
     is_interface(&name).then_some(name)
 }
 
 /// The names of interfaces with a link-layer address in `text`.
-pub(super) fn interfaces(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices('x').filter_map(|(at, _)| {
+pub(super) fn interfaces(text: &str) -> impl Iterator<Item = String> {
+    text.match_indices(['x', 'X']).filter_map(|(at, _)| {
         let begin = (at + 1).checked_sub(KIND)?;
-        text.get(begin..begin + INTERFACE).filter(|name| is_interface(name))
+        text.get(begin..begin + INTERFACE).map(str::to_ascii_lowercase).filter(|name| is_interface(name))
     })
 }
 
 /// Full-width forms and other decimal digits as ASCII.
-fn plain(character: char) -> char {
+pub(super) fn plain(character: char) -> char {
     match character {
         '\0'..='\u{7f}' => character,
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(character) - 0xfee0).unwrap_or(character),
@@ -106,7 +122,7 @@ struct Shape {
 }
 
 /// The longest address at the begin of `rest`: its length in characters, and what replaces it.
-fn found_at(rest: &[(char, char)], is_after_letter: bool) -> Option<(usize, String)> {
+fn found_at(rest: &[(char, char)], is_after_letter: bool, work: &mut Work<'_>) -> Option<(usize, String)> {
     // The nibbles of an IPv6 address in the reverse zone of the DNS, with dots (RFC 3596, section 2.5).
     const LONGEST: usize = 63;
     // With `::` at an end. More separators, also of an embedded IPv4 address, are none of an address.
@@ -135,7 +151,9 @@ fn found_at(rest: &[(char, char)], is_after_letter: bool) -> Option<(usize, Stri
             ends.push((candidate.len(), shape));
         }
     }
+    work.spend(candidate.len());
     ends.into_iter().rev().find_map(|(length, shape)| {
+        work.spend(length);
         let next = rest.get(length).map(|(next, _)| *next);
         let text = &candidate[..length];
         let replacement = replacement(text, shape, next, is_after_letter)?;
@@ -202,11 +220,6 @@ fn replacement(text: &str, shape: Shape, next: Option<char>, is_after_letter: bo
         return Some(prefix(address.into()));
     }
     None
-}
-
-/// An IPv4 address may hide in the last 32 bits (RFC 4291, section 2.5.5; RFC 6052).
-fn prefix(address: IpAddr) -> String {
-    network(address, IPV4_PREFIX, IPV6_PREFIX).to_string()
 }
 
 /// Four decimal numbers between dots or hyphens (as in `ip-192-0-2-7`), leading zeros allowed.

@@ -1,38 +1,33 @@
 //! The anonymous form of a result: what everybody may read of it.
 //!
 //! The anonymiser works on the text of every string, keys included, because addresses are not only in fields for addresses: events,
-//! notes, error messages and traces hold them too. IPv4 addresses become their /24 and IPv6 addresses their /48; a
-//! prefix may still identify a household, which `GET /v1/privacy` says. Names of Wi-Fi networks and link-layer addresses
-//! go, wherever the same result repeats them; of an interface that is named by its address the kind stays. Applying it
-//! twice changes nothing more.
+//! notes, error messages and traces hold them too. IPv4 addresses become their /24 and IPv6 addresses their /48, in every
+//! spelling; a prefix may still identify a household, which `GET /v1/privacy` says. Names of Wi-Fi networks, link-layer
+//! addresses, names of hosts and home directories go, wherever the same result repeats them; of an interface that is named
+//! by its address the kind stays. Applying it twice changes nothing more.
+//!
+//! The time is linear in the text, whatever the names are; [`Work`] bounds it.
 
 mod address;
+mod fields;
+mod host;
+mod names;
+mod prefix;
+mod spelling;
+mod stream;
+mod work;
 
-pub use address::REMOVED;
+pub use prefix::REMOVED;
+pub use work::Work;
 
 use crate::name::Name;
 use crate::summary::Summary;
+use fields::{is_personal, is_personal_path};
+use names::NameSearch;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-
-/// Fields whose value identifies a person, a place or a device; it is removed, here and in every other text.
-const PERSONAL: [&str; 14] = [
-    "ssid",
-    "bssid",
-    "mac",
-    "hostname",
-    "host_name",
-    "node",
-    "latitude",
-    "longitude",
-    "position",
-    "location",
-    "imei",
-    "imsi",
-    "iccid",
-    "user",
-];
+use std::collections::{BTreeSet, HashMap};
+use std::sync::OnceLock;
 
 /// Shorter texts are removed from their field only: they are part of too many words.
 const SHORTEST_REPEATED: usize = 3;
@@ -41,6 +36,12 @@ const SHORTEST_REPEATED: usize = 3;
 /// collector busy.
 pub const MOST_NAMES: usize = 1_000;
 
+/// Bytes of all personal names of one result.
+const MOST_NAME_BYTES: usize = 64 << 10;
+
+/// A longer text is removed as a whole.
+const MOST_TEXT_BYTES: usize = 1 << 20;
+
 /// A number as an identity (IMEI, IMSI) has more digits than a figure.
 const SHORTEST_NUMBER: usize = 8;
 
@@ -48,9 +49,21 @@ const SHORTEST_NUMBER: usize = 8;
 #[derive(Debug, Clone, Default)]
 pub struct Anonymiser {
     names: BTreeSet<String>,
+    name_bytes: usize,
     /// Named by their link-layer address.
     interfaces: BTreeSet<String>,
+    /// Names of the test servers of the result, in lower case: they stay.
+    servers: BTreeSet<String>,
     is_full: bool,
+    compiled: OnceLock<Compiled>,
+}
+
+/// The names in the form for a search.
+#[derive(Debug, Clone)]
+struct Compiled {
+    names: Option<NameSearch>,
+    /// The numbers of the interfaces, from the second one on.
+    numbers: HashMap<String, usize>,
 }
 
 impl Anonymiser {
@@ -61,7 +74,14 @@ impl Anonymiser {
             Value::Object(object) => {
                 for (key, value) in object {
                     self.learn_interfaces(key);
-                    if is_personal(key) { self.learn_all(value) } else { self.learn(value) }
+                    if is_personal(key) {
+                        self.learn_all(value);
+                        continue;
+                    }
+                    if matches!(key.as_str(), "server" | "servers") {
+                        self.learn_servers(value);
+                    }
+                    self.learn(value);
                 }
             }
             Value::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -72,109 +92,141 @@ impl Anonymiser {
     /// The names of interfaces in `text`, so that they stay distinct.
     pub fn learn_interfaces(&mut self, text: &str) {
         for name in address::interfaces(text) {
-            if self.interfaces.len() < MOST_NAMES && !self.interfaces.contains(name) {
-                self.interfaces.insert(name.to_owned());
+            if self.interfaces.len() < MOST_NAMES && self.interfaces.insert(name) {
+                self.compiled = OnceLock::new();
             }
         }
     }
 
-    /// `None` for the first one and for unknown ones.
-    fn interface_number(&self, name: &str) -> Option<usize> {
-        self.interfaces.iter().position(|one| one == name).filter(|index| *index > 0).map(|index| index + 1)
+    /// The names of test servers, which are public.
+    fn learn_servers(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.learn_server(text),
+            Value::Array(items) => items.iter().for_each(|item| self.learn_servers(item)),
+            Value::Object(object) => {
+                let named = ["name", "address"].into_iter().filter_map(|key| object.get(key)?.as_str());
+                named.for_each(|name| self.learn_server(name));
+            }
+            _ => {}
+        }
+    }
+
+    /// The name of a test server, with or without a port: it is public.
+    pub fn learn_server(&mut self, name: &str) {
+        let name = host::normal(name);
+        if self.servers.len() < MOST_NAMES && name.len() <= host::LONGEST {
+            self.servers.insert(name);
+        }
+    }
+
+    /// A number in a personal field.
+    fn learn_number(&mut self, number: &str) {
+        if number.len() >= SHORTEST_NUMBER {
+            self.learn_name(number);
+        }
     }
 
     /// Every text below a personal field.
     fn learn_all(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.learn_name(text),
-            Value::Number(number) => {
-                let text = number.to_string();
-                if text.len() >= SHORTEST_NUMBER {
-                    self.learn_name(&text);
-                }
-            }
+            Value::Number(number) => self.learn_number(&number.to_string()),
             Value::Array(items) => items.iter().for_each(|item| self.learn_all(item)),
             Value::Object(object) => object.values().for_each(|value| self.learn_all(value)),
             _ => {}
         }
     }
 
+    /// A personal name; the case of its letters does not matter.
     pub fn learn_name(&mut self, name: &str) {
         // `/24` is part of every anonymous form.
         let is_prefix = name.contains('/')
             && name.chars().all(|one| one.is_ascii_hexdigit() || matches!(one, '/' | '.' | ':'));
         let name = visible(name);
+        let name = names::folded(&name).0;
         if name.chars().count() < SHORTEST_REPEATED || is_prefix || REMOVED.contains(&*name) {
             return;
         }
-        if self.names.len() < MOST_NAMES {
+        if self.names.contains(&*name) {
+            return;
+        }
+        if self.names.len() < MOST_NAMES && self.name_bytes + name.len() <= MOST_NAME_BYTES {
+            self.name_bytes += name.len();
             self.names.insert(name.into_owned());
+            self.compiled = OnceLock::new();
         } else {
-            self.is_full |= !self.names.contains(&*name);
+            self.is_full = true;
         }
     }
 
-    /// Whether there were more names than [`MOST_NAMES`]: the documents cannot be anonymised.
+    /// Whether there were more names than [`MOST_NAMES`], or longer ones: the documents cannot be anonymised.
     pub const fn is_full(&self) -> bool {
         self.is_full
     }
 
+    fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| Compiled {
+            names: NameSearch::new(&self.names),
+            numbers: self.interfaces.iter().cloned().zip(1..).skip(1).collect(),
+        })
+    }
+
     pub fn apply(&self, value: &mut Value) {
+        self.apply_within(value, &mut Work::unlimited());
+    }
+
+    /// After the end of `work` every text is removed.
+    pub fn apply_within(&self, value: &mut Value, work: &mut Work<'_>) {
         match value {
             Value::String(text) => {
-                let anonymous = self.text(text);
+                let anonymous = self.text_within(text, work);
                 *text = anonymous;
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.apply_within(item, work)),
             Value::Object(object) => {
                 let fields = std::mem::take(object);
-                *object =
-                    fields.into_iter().map(|(key, value)| self.field(&key, value)).collect::<Map<_, _>>();
+                *object = fields
+                    .into_iter()
+                    .map(|(key, value)| self.field(&key, value, work))
+                    .collect::<Map<_, _>>();
             }
             _ => {}
         }
     }
 
-    fn field(&self, key: &str, mut value: Value) -> (String, Value) {
-        if is_personal(key) && !value.is_null() {
+    fn field(&self, key: &str, mut value: Value, work: &mut Work<'_>) -> (String, Value) {
+        let is_path = value.as_str().is_some_and(|value| is_personal_path(key, value));
+        if is_path || is_personal(key) && !value.is_null() {
             value = Value::String(REMOVED.to_owned());
         } else {
-            self.apply(&mut value);
+            self.apply_within(&mut value, work);
         }
-        (self.text(key), value)
+        (self.text_within(key, work), value)
     }
 
     /// `text` without personal names and with prefixes instead of addresses.
     pub fn text(&self, text: &str) -> String {
-        settled(text, |text| {
-            let plain = self.without_names(&visible(text));
-            address::replaced(&plain, |name| self.interface_number(name))
-        })
+        self.text_within(text, &mut Work::unlimited())
     }
 
-    /// The longest name at each place becomes [`REMOVED`]; `REMOVED` itself stays.
-    fn without_names(&self, text: &str) -> String {
-        if self.names.is_empty() {
-            return text.to_owned();
+    /// The same within a bound; after the end of `work` every text is [`REMOVED`].
+    pub fn text_within(&self, text: &str, work: &mut Work<'_>) -> String {
+        if text.len() > MOST_TEXT_BYTES {
+            return REMOVED.to_owned();
         }
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(first) = rest.chars().next() {
-            let kept = if rest.starts_with(REMOVED) { REMOVED.len() } else { 0 };
-            // Names with this first character, the longest of them last.
-            let from = first.to_string();
-            let names = self.names.range(from..).take_while(|name| name.starts_with(first));
-            let found = names.filter(|name| rest.starts_with(name.as_str())).map(String::len).max();
-            if let Some(length) = found.filter(|length| *length > kept) {
-                out.push_str(REMOVED);
-                rest = &rest[length..];
-            } else {
-                let length = kept.max(first.len_utf8());
-                out.push_str(&rest[..length]);
-                rest = &rest[length..];
-            }
+        let compiled = self.compiled();
+        if compiled.names.is_none() && !address::is_possible_in(text) {
+            return if work.spend(text.len()) { text.to_owned() } else { REMOVED.to_owned() };
         }
-        out
+        settled(text, work, |text, work| {
+            let text = visible(text);
+            let text = match &compiled.names {
+                Some(names) => names.removed_from(&text, work),
+                None => text,
+            };
+            let text = host::removed(&text, &self.servers, work);
+            address::replaced(&text, |name| compiled.numbers.get(name).copied(), work)
+        })
     }
 
     pub fn name(&self, name: &mut Name) {
@@ -184,12 +236,20 @@ impl Anonymiser {
         }
     }
 
+    /// The name of a test server, which is public, without addresses and personal names.
+    pub fn server_name(&self, name: &mut Name) {
+        let mut own = self.clone();
+        own.learn_server(name.as_str());
+        own.name(name);
+    }
+
     pub fn summary(&self, summary: &mut Summary) {
         let name = |name: &mut Name| self.name(name);
         for one in [&mut summary.scenario, &mut summary.version, &mut summary.kernel, &mut summary.machine] {
             name(one);
         }
-        summary.server.iter_mut().chain(summary.experiment.iter_mut()).for_each(name);
+        summary.experiment.iter_mut().for_each(name);
+        summary.server.iter_mut().for_each(|server| self.server_name(server));
         for network in &mut summary.networks {
             name(&mut network.path);
             network.operator.iter_mut().chain(network.prefix.iter_mut()).for_each(name);
@@ -215,28 +275,27 @@ impl Anonymiser {
 ///
 /// Digits of other scripts count as digits: `１９２.０.２.７` is an address to a reader.
 pub fn addresses(text: &str) -> String {
-    settled(text, |text| address::replaced(text, |_| None))
+    settled(text, &mut Work::unlimited(), |text, work| address::replaced(text, |_| None, work))
 }
 
 /// `text` after as many passes as change it, so that what is anonymous stays as it is: a name can be part of an anonymous
 /// form (`2.0` of 192.0.2.0/24), and a prefix and the text beside it can look like another address. A text that does not
 /// come to an end is removed as a whole.
-fn settled(text: &str, pass: impl Fn(&str) -> String) -> String {
+fn settled(text: &str, work: &mut Work<'_>, pass: impl Fn(&str, &mut Work<'_>) -> String) -> String {
     // More than any text needs that is not made to need them.
     const PASSES: usize = 8;
     let mut before = text.to_owned();
     for _ in 0..PASSES {
-        let after = pass(&before);
+        let after = pass(&before, work);
+        if work.is_over() {
+            break;
+        }
         if after == before {
             return after;
         }
         before = after;
     }
     REMOVED.to_owned()
-}
-
-fn is_personal(key: &str) -> bool {
-    PERSONAL.iter().any(|personal| key.eq_ignore_ascii_case(personal))
 }
 
 /// Without characters that no reader sees, which could hide an address or a name from the search.

@@ -5,6 +5,7 @@
 
 mod anonymise;
 mod bounds;
+mod disguises;
 mod fuzz_bodies;
 mod summary;
 mod token;

@@ -11,7 +11,7 @@ use pathbench_api::problem::Problem;
 use pathbench_api::token::{Audience, TokenKey};
 use pathbench_collector::columns::Columns;
 use pathbench_collector::http::access::{Gate, SubmitAccess};
-use pathbench_collector::http::limits::RateLimit;
+use pathbench_collector::http::limits::{Quotas, RateLimit};
 use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::http::{App, Metrics, Peer, router};
 use pathbench_collector::ingest::{Writer, WriterOptions};
@@ -21,6 +21,7 @@ use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
 use pathbench_collector::reader::{ResultReader, load};
 use pathbench_collector::store::Database;
+use pathbench_collector::turn::Turns;
 use pathbench_record::time::SharedClock;
 use pathbench_testkit::FixedClock;
 use serde_json::{Value, json};
@@ -134,6 +135,7 @@ impl Collector {
         let key = TokenKey::from_text(&key).expect("a key");
         let server = key.mint(Audience::Server, &name, [7; 8], now, hour).expect("a token");
         let admin = keys.mint(Audience::Administration, &name, now, hour).expect("a token");
+        let bodies = Turns::new(4, 2, Arc::clone(&clock));
         let app = Arc::new(App {
             writer: Writer::start(Arc::clone(&database), Arc::clone(&raw), WriterOptions::default())
                 .expect("a thread"),
@@ -145,7 +147,11 @@ impl Collector {
             clock,
             gate: Gate::new(keys, SubmitAccess::Open),
             rate: RateLimit::new(0),
+            quotas: Quotas::new(0, 0, 0),
+            reserve: None,
+            most_results: u64::MAX,
             memory: MemoryBudget::new(64 << 20),
+            bodies,
             operator: Some("<b>\u{202e}".to_owned()),
             retention: None,
             is_loaded: AtomicBool::new(true),

@@ -2,6 +2,7 @@
 
 use super::input::{Input, changed};
 use pathbench_collector::reader::unpacked::Unpacked;
+use pathbench_collector::task::Cancellation;
 use pathbench_collector::viewer::Viewer;
 use serde_json::{Value, json};
 use std::fs;
@@ -47,7 +48,7 @@ pub(crate) fn run(bytes: &[u8]) {
         }
     }
     for viewer in [Viewer::Operator, Viewer::Everybody] {
-        let Ok(unpacked) = Unpacked::from_raw(&raw, viewer) else { continue };
+        let Ok(unpacked) = Unpacked::from_raw(&raw, viewer, &Cancellation::default()) else { continue };
         let mut files = 0;
         for file in fs::read_dir(unpacked.path()).expect("a directory") {
             let file = file.expect("an entry");
@@ -59,8 +60,9 @@ pub(crate) fn run(bytes: &[u8]) {
             assert!(viewer == Viewer::Operator || !has_address(&shown), "{name}: {shown}");
             files += 1;
         }
-        let packed = unpacked.packed().expect("packed");
-        let again = Unpacked::from_raw(&packed, Viewer::Operator).expect("what was packed is unpacked");
+        let packed = unpacked.packed(&Cancellation::default()).expect("packed");
+        let again = Unpacked::from_raw(&packed, Viewer::Operator, &Cancellation::default())
+            .expect("what was packed is unpacked");
         assert_eq!(fs::read_dir(again.path()).expect("a directory").count(), files);
     }
 }

@@ -96,6 +96,12 @@ pub fn csv_text(text: &str) -> String {
     text
 }
 
+/// A line of CSV without its end.
+pub fn csv_row(row: &[Cell]) -> String {
+    let cells: Vec<String> = row.iter().map(Cell::csv).collect();
+    cells.join(",")
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DataTable {
     /// Name in files, heading in pages.
@@ -115,8 +121,8 @@ impl DataTable {
         // Writing to a string cannot fail.
         let _ = write!(out, "{}\r\n", names.join(","));
         for row in &self.rows {
-            let cells: Vec<String> = row.iter().map(Cell::csv).collect();
-            let _ = write!(out, "{}\r\n", cells.join(","));
+            out.push_str(&csv_row(row));
+            out.push_str("\r\n");
         }
         out
     }

@@ -1,6 +1,7 @@
 //! Dimensions and figures of all results in memory, as a struct of arrays: every filter and every figure is a scan.
 //!
-//! Rows are in the order of their sequence numbers. About 170 bytes a result.
+//! Rows are in the order of their sequence numbers. About 170 bytes a result. The columns have a bound in memory: beyond it
+//! the oldest results are left out, at the start as well.
 
 mod filter;
 mod grouping;
@@ -39,8 +40,26 @@ struct DimensionNames {
     kernel: Names,
 }
 
-#[derive(Debug, Clone, Default)]
+/// Rows that are left out at once: this part of all.
+const LEFT_OUT: usize = 8;
+
+/// Memory of the columns, unless the operator sets another.
+pub const COLUMN_BYTES: usize = 512 << 20;
+
+/// Of a row, and of an item: as much again is free where a column has grown, and while it grows.
+const ROW_BYTES: usize = 3
+    * (size_of::<u64>()
+        + size_of::<Uuid>()
+        + 5 * size_of::<u32>()
+        + 6 * size_of::<u16>()
+        + 5
+        + (MEASURES.len() * TRANSPORTS + GAINS) * size_of::<Bucket>());
+const ITEM_BYTES: usize = 3 * (size_of::<Handover>() + size_of::<u32>());
+
+#[derive(Debug, Clone)]
 pub struct Columns {
+    most_bytes: usize,
+    left_out: u64,
     names: DimensionNames,
     agents: Keys<Uuid>,
     networks: Keys<u64>,
@@ -68,6 +87,12 @@ pub struct Columns {
     deletions: usize,
     last_sequence: u64,
     unreadable: u64,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self::with_memory(COLUMN_BYTES)
+    }
 }
 
 /// Items of which most rows have none, in the order of the rows.
@@ -119,6 +144,62 @@ impl<const N: usize> BucketColumns<N> {
 }
 
 impl Columns {
+    /// Columns of at most this memory, names and keys apart.
+    pub fn with_memory(most_bytes: usize) -> Self {
+        Self {
+            most_bytes,
+            left_out: 0,
+            names: DimensionNames::default(),
+            agents: Keys::default(),
+            networks: Keys::default(),
+            sequence: Vec::new(),
+            id: Vec::new(),
+            started_s: Vec::new(),
+            agent: Vec::new(),
+            network: Vec::new(),
+            server: Vec::new(),
+            experiment: Vec::new(),
+            scenario: Vec::new(),
+            kernel: Vec::new(),
+            operator: Vec::new(),
+            mode: Vec::new(),
+            kinds: Vec::new(),
+            transports: Vec::new(),
+            public: Vec::new(),
+            deleted: Vec::new(),
+            figures: BucketColumns::default(),
+            gains: BucketColumns::default(),
+            reachability: Vec::new(),
+            handovers: Rows::default(),
+            delay_pairs: Rows::default(),
+            family_pairs: Rows::default(),
+            deletions: 0,
+            last_sequence: 0,
+            unreadable: 0,
+        }
+    }
+
+    /// Memory of the rows and their items, at most.
+    pub fn bytes(&self) -> usize {
+        let items = self.handovers.item.len() + self.delay_pairs.item.len() + self.family_pairs.item.len();
+        self.len() * ROW_BYTES + items * ITEM_BYTES
+    }
+
+    /// The oldest results, for which there was no memory; a count of results, some of which can be deleted meanwhile.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Leaves out the oldest rows.
+    fn leave_out_oldest(&mut self) {
+        let count = self.len().div_ceil(LEFT_OUT);
+        for deleted in self.deleted.iter_mut().take(count) {
+            self.left_out += u64::from(!*deleted);
+            *deleted = true;
+        }
+        self.compact();
+    }
+
     /// Rows, deleted ones included.
     pub fn len(&self) -> usize {
         self.sequence.len()
@@ -173,6 +254,9 @@ impl Columns {
     }
 
     fn add(&mut self, sequence: u64, (id, agent, consent): (Uuid, Uuid, Consent), facts: &Facts) {
+        if self.bytes() >= self.most_bytes {
+            self.leave_out_oldest();
+        }
         let row = self.len();
         let mut operators = [0; PAIR];
         for (number, name) in operators.iter_mut().zip(&facts.names.operators) {

@@ -86,6 +86,24 @@ pub struct ServeArgs {
     /// Memory for answers that clients have not read yet and for reports, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(32..=65_536))]
     pub answer_memory: u32,
+    /// Memory for the figures of results, in MiB; beyond it the oldest results are left out of charts and lists
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(16..=65_536))]
+    pub column_memory: u32,
+    /// Results that the database holds; more are refused
+    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    pub max_results: u64,
+    /// Results of one client in a day; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub client_results: u64,
+    /// Stored MiB of one client in a day; 0 for no limit
+    #[arg(long, value_name = "MIB", default_value_t = 4_096)]
+    pub client_storage: u64,
+    /// New agents of one client in a day; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub client_agents: u64,
+    /// Disk that only deletions may use, in MiB; as much must be free beside it for new results. 0 for none
+    #[arg(long, value_name = "MIB", default_value_t = 128)]
+    pub disk_reserve: u64,
     /// Address of a proxy that names the client in X-Forwarded-For (repeatable)
     #[arg(long, value_name = "ADDR")]
     pub trusted_proxy: Vec<IpAddr>,

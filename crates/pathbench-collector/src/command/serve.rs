@@ -1,13 +1,13 @@
 //! The collector from its start to its end.
 
-use super::directory::Opening;
+use super::directory::{Opening, within_directory};
 use super::options::{ServeArgs, StorageArgs};
 use super::secret;
 use super::stores::Stores;
 use super::tls::CertificateFiles;
 use crate::columns::Columns;
 use crate::http::access::{Authority, Gate, SubmitAccess};
-use crate::http::limits::RateLimit;
+use crate::http::limits::{Quotas, RateLimit};
 use crate::http::ready::Readiness;
 use crate::http::server::{self, Acceptance, Service};
 use crate::http::{App, Metrics, router};
@@ -17,7 +17,9 @@ use crate::maintenance::{self, Erased, MaintenanceError};
 use crate::memory::MemoryBudget;
 use crate::raw::{RawMaintenance, RawStore};
 use crate::reader::{self, ResultReader};
+use crate::store::reserve::Reserve;
 use crate::store::{Database, DatabaseMaintenance, DocumentKind};
+use crate::turn::Turns;
 use pathbench_program::exit::Failure;
 use pathbench_program::{output, signals};
 use pathbench_record::time::SharedClock;
@@ -39,6 +41,10 @@ const ROUNDS_PER_DAY: u32 = 24 * 60;
 
 /// Threads for blocking work: readers of the database and of the raw store.
 const BLOCKING_THREADS: usize = 64;
+
+/// Bodies that are decompressed and parsed at the same time, and of one client.
+const MOST_BODIES: usize = 4;
+const MOST_BODIES_OF_CLIENT: usize = 2;
 
 pub(super) fn serve(
     storage: &StorageArgs,
@@ -152,11 +158,18 @@ fn app(storage: &StorageArgs, args: &ServeArgs, clock: &SharedClock, stores: Sto
     let log = Log::new(Arc::clone(clock), output::stderr());
     let writer_log = log.clone();
     let report = move |line: &str| writer_log.error("writer", json!({ "error": line }));
-    let options =
-        WriterOptions { log: Arc::new(report), clock: Arc::clone(clock), ..WriterOptions::default() };
+    // The stores may be elsewhere; the directory itself is always here.
+    let reserve = reserve(storage, args)?;
+    let of_writer = reserve.clone();
+    let options = WriterOptions {
+        log: Arc::new(report),
+        clock: Arc::clone(clock),
+        has_space: Arc::new(move || of_writer.as_ref().is_none_or(Reserve::has_space)),
+        ..WriterOptions::default()
+    };
     let writer = Writer::start(Arc::clone(&database), Arc::clone(&raw), options).map_err(Failure::failed)?;
     let submit = if args.open { SubmitAccess::Open } else { SubmitAccess::Token };
-    let columns = Arc::new(RwLock::new(Columns::default()));
+    let columns = Arc::new(RwLock::new(Columns::with_memory((args.column_memory as usize) << 20)));
     let mut reader = ResultReader::new(Arc::clone(&database), Arc::clone(&raw), columns, Arc::clone(clock));
     reader.answers = MemoryBudget::new((args.answer_memory as usize) << 20);
     Ok(App {
@@ -167,7 +180,11 @@ fn app(storage: &StorageArgs, args: &ServeArgs, clock: &SharedClock, stores: Sto
         clock: Arc::clone(clock),
         gate: Gate::new(keys, submit),
         rate: RateLimit::new(args.rate_limit),
+        quotas: Quotas::new(args.client_results, args.client_storage << 20, args.client_agents),
+        reserve,
+        most_results: args.max_results,
         memory: MemoryBudget::new((args.body_memory as usize) << 20),
+        bodies: Turns::new(MOST_BODIES, MOST_BODIES_OF_CLIENT, Arc::clone(clock)),
         metrics: Arc::new(Metrics::new(clock.as_ref())),
         log,
         operator: args.operator.clone(),
@@ -175,6 +192,15 @@ fn app(storage: &StorageArgs, args: &ServeArgs, clock: &SharedClock, stores: Sto
         is_loaded: AtomicBool::new(false),
         readiness: Readiness::default(),
     })
+}
+
+/// The reserve of disk, unless database and raw parts are both elsewhere.
+fn reserve(storage: &StorageArgs, args: &ServeArgs) -> Result<Option<Reserve>, Failure> {
+    if storage.database.is_some() && storage.raw.is_some() {
+        return Ok(None);
+    }
+    let file = within_directory(storage, Reserve::FILE, Opening::Create)?;
+    Ok(Some(Reserve::new(file, args.disk_reserve << 20)))
 }
 
 /// The listening socket that is standard input, as a parent passes it.
@@ -217,6 +243,9 @@ impl Upkeep {
             None => 0,
         };
         app.metrics.count_retention(deleted);
+        if let Some(Err(error)) = app.reserve.as_ref().map(Reserve::fill) {
+            app.log.error("reserve", json!({ "error": error.to_string() }));
+        }
         maintenance::delete_old_documents(database, app.retention, app.clock.unix_ms())?;
         let mut erased = maintenance::erase_deleted(database, raw)?;
         if is_daily {

@@ -2,7 +2,7 @@
 
 use super::access::Gate;
 use super::blocking::blocking;
-use super::limits::RateLimit;
+use super::limits::{Quotas, RateLimit};
 use super::metrics::Metrics;
 use super::ready::Readiness;
 use crate::ingest::Writer;
@@ -12,6 +12,8 @@ use crate::raw::RawStore;
 use crate::reader::ResultReader;
 use crate::refusal::Refusal;
 use crate::store::Database;
+use crate::store::reserve::Reserve;
+use crate::turn::Turns;
 use pathbench_record::time::SharedClock;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +27,14 @@ pub struct App {
     pub clock: SharedClock,
     pub gate: Gate,
     pub rate: RateLimit,
+    pub quotas: Quotas,
+    /// Disk for deletions; absent where the stores are elsewhere.
+    pub reserve: Option<Reserve>,
+    /// Results that the database may hold.
+    pub most_results: u64,
     pub memory: MemoryBudget,
+    /// Turns at decompressing and parsing bodies.
+    pub bodies: Arc<Turns>,
     pub metrics: Arc<Metrics>,
     pub log: Log,
     /// The name in the text about privacy.

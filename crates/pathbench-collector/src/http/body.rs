@@ -1,9 +1,10 @@
 //! Bodies of requests: bounded in bytes, in memory of all together, and in time.
 
 use super::app::App;
-use super::blocking::blocking;
+use super::blocking::in_turn;
 use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
+use crate::task::{self, Cancellation};
 use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, header};
 use flate2::read::MultiGzDecoder;
@@ -18,7 +19,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct ReadBody {
     pub(super) bytes: Vec<u8>,
-    share: MemoryShare,
+    pub(super) share: MemoryShare,
 }
 
 /// The time for a whole body: a client at 1 Mbit/s sends a batch of 16 MiB in 134 s.
@@ -30,16 +31,33 @@ const PART_BYTES: usize = 64 << 10;
 
 const BUSY: Duration = Duration::from_secs(2);
 
+/// The window of a zstd frame: 8 MiB, as RFC 8878 section 3.1.1.1.2 recommends to support.
+const ZSTD_WINDOW_LOG: u32 = 23;
+/// The window, and the tables of the decoder.
+const ZSTD_BYTES: usize = (1 << ZSTD_WINDOW_LOG) + (1 << 20);
+
 /// The body of a batch, decompressed.
 pub(super) async fn batch(headers: &HeaderMap, body: Body, app: &App) -> Result<ReadBody, Refusal> {
     let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
     let read = whole(body, BATCH_BYTES, app).await?;
-    let share = app.memory.share();
+    let share = app.memory.share(task::client());
     match encoding.as_deref() {
         None | Some(b"identity") => Ok(read),
-        Some(b"zstd") => blocking(move || decompress(zstd_decoder(&read.bytes)?, "zstd", share)).await,
+        Some(b"zstd") => {
+            in_turn(&app.bodies, move |cancellation| {
+                let mut window = share.another();
+                if !window.grow_to(ZSTD_BYTES) {
+                    return Err(no_memory());
+                }
+                decompress(zstd_decoder(&read.bytes)?, "zstd", share, cancellation)
+            })
+            .await
+        }
         Some(b"gzip") => {
-            blocking(move || decompress(MultiGzDecoder::new(read.bytes.as_slice()), "gzip", share)).await
+            in_turn(&app.bodies, move |cancellation| {
+                decompress(MultiGzDecoder::new(read.bytes.as_slice()), "gzip", share, cancellation)
+            })
+            .await
         }
         Some(other) => {
             let other: String = String::from_utf8_lossy(other).chars().take(20).collect();
@@ -53,8 +71,7 @@ pub(super) async fn batch(headers: &HeaderMap, body: Body, app: &App) -> Result<
 fn zstd_decoder(bytes: &[u8]) -> Result<impl Read, Refusal> {
     let failed = |error| Refusal::bad_request(format!("zstd: {error}"));
     let mut decoder = zstd::stream::read::Decoder::new(bytes).map_err(failed)?;
-    // A window of 8 MiB, as RFC 8878 section 3.1.1.1.2 recommends to support.
-    decoder.window_log_max(23).map_err(failed)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(failed)?;
     Ok(decoder)
 }
 
@@ -75,7 +92,7 @@ async fn collect(mut body: Body, most: usize, app: &App) -> Result<ReadBody, Ref
     if body.size_hint().lower() > most as u64 {
         return Err(too_large(most));
     }
-    let mut read = ReadBody { bytes: Vec::new(), share: app.memory.share() };
+    let mut read = ReadBody { bytes: Vec::new(), share: app.memory.share(task::client()) };
     loop {
         let part = tokio::time::timeout(PART_TIME, part(&mut body, &mut read, most, app)).await;
         let is_last = part.unwrap_or_else(|_| {
@@ -111,22 +128,35 @@ fn too_large(most: usize) -> Refusal {
     Refusal::too_large(format!("the body has more than {most} bytes"))
 }
 
+fn no_memory() -> Refusal {
+    Refusal::busy("the collector has no memory for the body now", BUSY)
+}
+
+/// Room in `bytes` for `more`. The share has the memory before it is allocated, and while the bytes are moved also that
+/// of the old place.
 fn reserve(bytes: &mut Vec<u8>, more: usize, share: &mut MemoryShare) -> Result<(), Refusal> {
     let needed = bytes.len() + more;
     if needed > bytes.capacity() {
-        let capacity = needed.max(bytes.capacity() * 2).max(4096);
-        if !share.grow_to(capacity) {
-            return Err(Refusal::busy("the collector has no memory for the body now", BUSY));
+        let capacity = needed.max((bytes.capacity() * 2).min(BATCH_BYTES)).max(4096);
+        if !share.grow_to(capacity + bytes.capacity()) {
+            return Err(no_memory());
         }
         bytes.reserve_exact(capacity - bytes.len());
+        share.shrink_to(bytes.capacity());
     }
     Ok(())
 }
 
-fn decompress(mut decoder: impl Read, name: &str, mut share: MemoryShare) -> Result<ReadBody, Refusal> {
+fn decompress(
+    mut decoder: impl Read,
+    name: &str,
+    mut share: MemoryShare,
+    cancellation: &Cancellation,
+) -> Result<ReadBody, Refusal> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
+        cancellation.check()?;
         let count = match decoder.read(&mut buffer) {
             Ok(0) => return Ok(ReadBody { bytes, share }),
             Ok(count) => count,

@@ -8,9 +8,10 @@ use crate::keys::Keys;
 use crate::reader::live::MOST_AGENTS;
 use crate::refusal::Refusal;
 use crate::store::record::{
-    KnownAgent, KnownServer, RegisteredServer, RunningAgent, put_record, record, records,
+    KnownAgent, KnownServer, RegisteredServer, RunningAgent, put_agent, put_record, record, records,
 };
 use crate::store::{Database, Document, DocumentKind};
+use crate::task;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
@@ -61,14 +62,14 @@ fn answer(
 ) -> Result<CheckInAnswer, Refusal> {
     let database = app.database.as_ref();
     let authority = app.gate.authority();
-    let key = check_in.agent.to_string();
-    if let Some(known) = record(database, DocumentKind::Agent, &key)? {
+    if let Some(known) = record(database, DocumentKind::Agent, &check_in.agent.to_string())? {
         permit(&known, token)?;
     }
     let experiments = experiments_of(database, token.map(|token| &token.subject))?;
     let subject = Name::nearest(&check_in.agent.simple().to_string());
     let known = KnownAgent { check_in, token: token.map(|token| token.serial.to_string()) };
-    put_record(database, DocumentKind::Agent, &key, &known, now_ms)?;
+    let may_add = || Ok(app.quotas.take_agent(task::client(), app.clock.now())?);
+    put_agent::<Refusal>(database, &known, now_ms, may_add)?;
     let servers = offered(database, &authority.keys, &subject, &experiments, now_ms)?;
     let renewed = token.filter(|token| token.is_old(now_ms / 1000));
     for server in &servers {

@@ -302,13 +302,20 @@ fn add_writer(figures: &Figures, exposition: &mut Exposition) {
 }
 
 fn add_reader(reader: &ResultReader, exposition: &mut Exposition) {
-    let (public, all, sequence, unreadable) = {
+    let (public, all, sequence, unreadable, left_out) = {
         let columns = reader.columns();
-        (columns.public_results(), columns.results(), columns.last_sequence(), columns.unreadable())
+        (
+            columns.public_results(),
+            columns.results(),
+            columns.last_sequence(),
+            columns.unreadable(),
+            columns.left_out(),
+        )
     };
     exposition.add("results", &["public"], public as f64);
     exposition.add("results", &["private"], (all - public) as f64);
     exposition.add("follow_sequence", &[], sequence as f64);
+    exposition.add("left_out_results", &[], left_out as f64);
     exposition.add("unreadable_results", &[], unreadable as f64);
     exposition.add("read_failures", &[], reader.failures.load(Relaxed) as f64);
 }

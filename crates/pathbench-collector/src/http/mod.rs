@@ -21,8 +21,10 @@ pub use metrics::Metrics;
 pub use server::Peer;
 
 use crate::page;
+use crate::reader::answer::counted;
 use crate::reader::{self, ResultReader};
 use crate::refusal::{Cause, Refusal};
+use crate::task;
 use crate::viewer::View;
 use access::SubmitAccess;
 use axum::body::Body;
@@ -32,6 +34,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Extension, Json, Router};
+use pathbench_record::network::Client;
 use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -90,7 +93,8 @@ async fn guard(State(app): State<Arc<App>>, request: Request<Body>, next: Next) 
     let mut response = if let Some(wait) = limited {
         Refusal::too_many("too many requests from your address", wait).into_response()
     } else {
-        contained(&app, request, next).await
+        let client = Client::from(peer);
+        counted(&app.reader, client, contained(&app, client, request, next).await)
     };
     if let Some(Cause(cause)) = response.extensions().get() {
         app.log.error(
@@ -129,10 +133,20 @@ async fn problem_of(response: Response) -> Response {
     answer
 }
 
-/// A task of its own contains a panic.
-async fn contained(app: &App, request: Request<Body>, next: Next) -> Response {
+/// Ends a task when nobody waits for it any more.
+struct AbortOnDrop(tokio::task::JoinHandle<Response>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A task of its own contains a panic. It ends with its client's connection.
+async fn contained(app: &App, client: Client, request: Request<Body>, next: Next) -> Response {
     let line = format!("{} {}", request.method(), request.uri().path());
-    match tokio::spawn(next.run(request)).await {
+    let mut task = AbortOnDrop(tokio::spawn(task::for_client(client, next.run(request))));
+    match (&mut task.0).await {
         Ok(response) => response,
         Err(error) => {
             app.metrics.count_panic();

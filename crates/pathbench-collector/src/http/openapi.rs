@@ -2,8 +2,8 @@
 
 use super::admin;
 use super::monitoring::Status;
-use crate::reader::api;
 use crate::reader::live::LiveAnswer;
+use crate::reader::{api, entry};
 use axum::http::StatusCode;
 use pathbench_api::check_in::{CheckIn, CheckInAnswer, ServerReport};
 use pathbench_api::deletion::DeletionAnswer;
@@ -164,7 +164,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/results", "delete_all", "Delete all results that have this deletion token")
         .method("delete", Deletion)
         .json(schema_of::<DeletionAnswer>),
-    ApiEndpoint::get("/v1/results/{id}", "result", "One result").json(schema_of::<api::ResultEntry>),
+    ApiEndpoint::get("/v1/results/{id}", "result", "One result").json(schema_of::<entry::ResultEntry>),
     ApiEndpoint::get("/v1/results/{id}/raw", "raw", "The raw part of a result, a .tar.zst file")
         .media("application/zstd"),
     ApiEndpoint::get("/v1/results/{id}", "delete", "Delete one result")

@@ -30,7 +30,7 @@ pub(super) fn text(operator: Option<&str>, retention: Option<Duration>, is_open:
          Not kept: the address from which a result or a check-in comes. Addresses are used in memory to limit the rate of \
          requests.\n\n\
          Public results have /24 (IPv4) and /48 (IPv6) prefixes instead of addresses everywhere, and no names of Wi-Fi \
-         networks, no link-layer addresses, no position and no host names. The agent removes them before it sends the result, and this collector once more before it shows the result. \
+         networks, no link-layer addresses, no position, no home directories and no host names other than those of test servers. The agent removes them before it sends the result, and this collector once more before it shows the result. \
          A prefix can still belong to few people: treat public results as personal data.\n\
          Public figures by operator or server appear only from three agents on.\n\n",
     );

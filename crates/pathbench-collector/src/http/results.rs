@@ -2,11 +2,14 @@
 
 use super::access::Gate;
 use super::app::App;
-use super::blocking::blocking;
-use super::body;
+use super::blocking::{blocking, in_turn};
+use super::body::{self, ReadBody};
+use super::limits::Taken;
 use crate::ingest::{NotWritten, SubmissionGroup, Submitted};
 use crate::refusal::Refusal;
 use crate::store::Deletion;
+use crate::store::reserve::Reserve;
+use crate::task;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -41,18 +44,26 @@ pub(super) async fn post(
     let received_ms = app.clock.unix_ms();
     app.gate.submitter(&headers, received_ms / 1000)?;
     let read = body::batch(&headers, body, &app).await?;
-    let parsed = if read.bytes.len() > PARSED_INLINE_BYTES {
-        let (parsed, _read) = blocking(move || Ok((parse(&read.bytes, received_ms), read))).await?;
-        parsed?
+    let ReadBody { bytes, share } = read;
+    // The submissions are not larger than the body: they count in its stead until they are written.
+    let _share = share;
+    let parsed = if bytes.len() > PARSED_INLINE_BYTES {
+        in_turn(&app.bodies, move |_| parse(&bytes, received_ms)).await?
     } else {
-        parse(&read.bytes, received_ms)?
+        parse(&bytes, received_ms)?
     };
     let Parsed { mut answers, valid } = parsed;
     let (indexes, submissions): (Vec<usize>, Vec<Submitted>) = valid.into_iter().unzip();
     let retry_after = if submissions.is_empty() {
         None
     } else {
-        match write(&app, SubmissionGroup { submissions }).await {
+        let taken = take_quota(&app, &submissions)?;
+        let written = write(&app, SubmissionGroup { submissions }).await;
+        let created = written
+            .as_ref()
+            .map_or(0, |statuses| statuses.iter().filter(|status| **status == LineStatus::Created).count());
+        app.quotas.give_back(taken, (indexes.len() - created) as u64);
+        match written {
             Ok(statuses) => {
                 for (index, status) in indexes.into_iter().zip(statuses) {
                     answers[index] =
@@ -71,6 +82,22 @@ pub(super) async fn post(
     };
     app.metrics.count_lines(&answers);
     Ok(respond(answers, retry_after))
+}
+
+/// Takes room for results in the database and in the quotas of their client.
+fn take_quota(app: &App, submissions: &[Submitted]) -> Result<Taken, Refusal> {
+    let known = {
+        let columns = app.reader.columns();
+        columns.results() as u64 + columns.left_out() + columns.unreadable()
+    };
+    let new = submissions.len() as u64;
+    if known + new > app.most_results {
+        let most = app.most_results;
+        let wait = Duration::from_secs(3600);
+        return Err(Refusal::busy(format!("the collector holds {most} results: it takes no more"), wait));
+    }
+    let bytes = submissions.iter().map(|one| one.bytes() as u64).sum();
+    Ok(app.quotas.take(task::client(), (new, bytes), app.clock.now())?)
 }
 
 async fn write(app: &App, group: SubmissionGroup) -> Result<Vec<LineStatus>, (String, Duration)> {
@@ -185,7 +212,7 @@ pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Delet
     let shared = Arc::clone(app);
     // The client can be gone before the answer: the count is part of the work.
     let deleted = blocking(move || {
-        let deleted = database.delete(&which, now_ms)?;
+        let deleted = Reserve::delete(shared.reserve.as_ref(), database.as_ref(), &which, now_ms)?;
         shared.metrics.count_deleted(&which, deleted);
         Ok(deleted)
     })

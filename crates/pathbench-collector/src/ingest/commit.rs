@@ -47,7 +47,7 @@ fn compare(stored: Digest, submitted: Digest) -> LineStatus {
 }
 
 impl Commit {
-    pub(super) fn write(&self, groups: &[SubmissionGroup]) -> Committed {
+    pub(super) fn write(&self, groups: &[SubmissionGroup], has_space: &dyn Fn() -> bool) -> Committed {
         let all = || groups.iter().flat_map(|group| &group.submissions);
         let mut ids: Vec<Uuid> = all().map(|submission| submission.result.id).collect();
         ids.sort_unstable();
@@ -64,7 +64,11 @@ impl Commit {
             let slot = |submission| slot(&mut ids, &mut new, submission);
             slots.push(group.submissions.iter().map(slot).collect::<Vec<Slot>>());
         }
-        let stored = self.store(&new);
+        let stored = if new.is_empty() || has_space() {
+            self.store(&new)
+        } else {
+            Err("the disk has no space beside the reserve for deletions: free some space".to_owned())
+        };
         let (summary_bytes, raw_bytes) =
             stored.as_ref().map_or((0, 0), |stored| (stored.summary_bytes, stored.raw_bytes));
         let inserted = stored.as_ref().map(|stored| stored.inserted.as_slice()).map_err(String::as_str);

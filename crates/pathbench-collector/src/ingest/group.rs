@@ -54,7 +54,7 @@ impl Submitted {
     }
 
     /// Its memory.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let Self { result, raw } = self;
         size_of::<Self>() + result.summary.capacity() + result.facts.capacity() + raw.capacity()
     }

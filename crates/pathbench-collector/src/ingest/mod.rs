@@ -38,6 +38,8 @@ pub struct WriterOptions {
     pub log: Arc<dyn Fn(&str) + Send + Sync>,
     /// For the durations of commits.
     pub clock: SharedClock,
+    /// Whether the disk has space for results. Deletions have a reserve of their own.
+    pub has_space: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Default for WriterOptions {
@@ -50,6 +52,7 @@ impl Default for WriterOptions {
             retry_after: Duration::from_secs(2),
             log: Arc::new(|_| ()),
             clock: Arc::new(RealClock),
+            has_space: Arc::new(|| true),
         }
     }
 }
@@ -163,7 +166,8 @@ fn guarded(
 ) -> Option<Vec<Result<WrittenGroup, NotWritten>>> {
     // After a panic only the database and the raw store are used again; both recover from poisoned locks.
     let started = shared.options.clock.now();
-    let caught = catch_unwind(AssertUnwindSafe(|| commit.write(groups)));
+    let has_space = shared.options.has_space.as_ref();
+    let caught = catch_unwind(AssertUnwindSafe(|| commit.write(groups, has_space)));
     let committed = match caught {
         Ok(committed) => committed,
         Err(panic) => {

@@ -4,7 +4,7 @@ use super::element::{name, table, time};
 use super::results::networks;
 use super::shell::{Answer, Shell, problem, secure};
 use crate::chart::{Cell, DataTable};
-use crate::reader::answer::{read, typed};
+use crate::reader::answer::{CountedAnswer, read, typed};
 use crate::reader::query::{kind_name, mode_name, parse_id};
 use crate::reader::rows::summary;
 use crate::reader::{ResultReader, report as reports};
@@ -19,21 +19,25 @@ use pathbench_report::html as report_page;
 use pathbench_report::quantity::{percent, rate};
 use std::sync::Arc;
 
+/// Columns of figures; Pathbench has fewer, and a summary can hold thousands.
+const MOST_FIGURES: usize = 48;
+
 pub(super) async fn page(
     State(reader): State<Arc<ResultReader>>,
     view: View,
     Path(text): Path<String>,
 ) -> Answer {
     let id = parse_id(&text).map_err(problem(view))?;
-    let result = read(&reader, move |reader| reader.result(view.viewer, id)).await.map_err(problem(view))?;
+    let made = read(&reader, move |reader| {
+        let result = reader.result(view.viewer, id)?;
+        Ok(summary(&result, view.viewer).map_or_else(
+            || html! { p.notice { "The summary of this result is damaged." } },
+            |summary| content(view, &result, &summary),
+        ))
+    });
+    let made = made.await.map_err(problem(view))?;
     let title = format!("Result {id}");
-    let content = html! {
-        h1 { "Result" }
-        @match summary(&result, view.viewer) {
-            Some(summary) => { (content(view, &result, &summary)) }
-            None => p.notice { "The summary of this result is damaged." }
-        }
-    };
+    let content = html! { h1 { "Result" } (made) };
     Ok(Shell::new(view, &title).with_path("/results").page(&content))
 }
 
@@ -91,7 +95,7 @@ fn quantity(name: &str, value: f64) -> String {
 fn groups(groups: &[GroupSummary]) -> DataTable {
     let mut names: Vec<&str> = Vec::new();
     for name in groups.iter().flat_map(|group| group.figures.keys()) {
-        if !names.contains(&name.as_str()) {
+        if names.len() < MOST_FIGURES && !names.contains(&name.as_str()) {
             names.push(name.as_str());
         }
     }
@@ -206,6 +210,7 @@ pub(super) async fn report(
     let id = parse_id(&text).map_err(problem(view))?;
     let page = reports::page(&reader, view.viewer, id).await.map_err(problem(view))?;
     let mut response = typed("text/html; charset=utf-8", page);
+    response.extensions_mut().insert(CountedAnswer);
     secure(response.headers_mut(), &format!("{}; frame-ancestors 'none'", report_page::policy()));
     Ok(response)
 }

@@ -22,6 +22,9 @@ use std::sync::Arc;
 const LENGTH: usize = 25;
 const MOST: usize = 100;
 
+/// Operators of a result in a line; a host has a few networks.
+const MOST_OPERATORS: usize = 8;
+
 pub(super) async fn page(
     State(reader): State<Arc<ResultReader>>,
     view: View,
@@ -32,12 +35,16 @@ pub(super) async fn page(
     let position = fields.cursor().and_then(|before| Ok((before, fields.limit(LENGTH, MOST)?)));
     let position = position.map_err(problem(view))?;
     let of_work = filter.clone();
-    let made =
-        read(&reader, move |reader| Ok((reader.page(&of_work, position)?, reader.options(of_work.viewer))));
-    let (page, options) = made.await.map_err(problem(view))?;
+    let made = read(&reader, move |reader| {
+        let (all, sequences, next) = reader.newest(&of_work, position);
+        let mut rows = Vec::with_capacity(sequences.len());
+        reader.each(of_work.viewer, &sequences, |one| rows.push(row(view, one)))?;
+        Ok((all, rows, next, reader.options(of_work.viewer)))
+    });
+    let (all, rows, next, options) = made.await.map_err(problem(view))?;
     let action = format!("{}/results", view.prefix);
     let query = of_filter(&filter);
-    let next = page.next.map(|next| {
+    let next = next.map(|next| {
         let query = if query.is_empty() { String::new() } else { format!("&{query}") };
         format!("{action}?cursor={next}{query}")
     });
@@ -49,8 +56,8 @@ pub(super) async fn page(
             button type="submit" { "Search" }
         }
         (form(view, &filter, &options, &action))
-        p { (grouped(page.all)) @if page.all == 1 { " result" } @else { " results" } @if position.0.is_some() { "; continued" } }
-        (list(view, &page.results))
+        p { (grouped(all)) @if all == 1 { " result" } @else { " results" } @if position.0.is_some() { "; continued" } }
+        (list(view, &rows))
         div.actions {
             @if position.0.is_some() { a.button href=(format!("{action}{}", suffix(&filter))) { "Newest" } }
             @if let Some(next) = next { a.button rel="next" href=(next) { "Older" } }
@@ -65,9 +72,9 @@ pub(super) async fn page(
     Ok(Shell::new(view, "Results").with_path("/results").page(&content))
 }
 
-fn list(view: View, results: &[StoredResult]) -> Markup {
+fn list(view: View, rows: &[Markup]) -> Markup {
     html! {
-        @if !results.is_empty() { div.scroll role="group" tabindex="0" aria-label="Results" { table {
+        @if !rows.is_empty() { div.scroll role="group" tabindex="0" aria-label="Results" { table {
             caption.hidden { "Results, the newest first" }
             thead { tr {
                 @for heading in ["Started (UTC)", "Mode", "Scenario", "Server", "Networks"] {
@@ -76,7 +83,7 @@ fn list(view: View, results: &[StoredResult]) -> Markup {
                 @for heading in ["tcp", "mptcp", "quic", "mpquic"] { th.n scope="col" { (heading) } }
                 @if view.viewer == Viewer::Operator { th scope="col" { "Consent" } }
             } }
-            tbody { @for one in results { (row(view, one)) } }
+            tbody { @for one in rows { (one) } }
         } } p.muted { "Goodput of the fastest pattern, on the best path." } }
     }
 }
@@ -103,7 +110,7 @@ pub(super) fn networks(summary: &Summary) -> String {
     let networks = || summary.networks.iter();
     let kinds: BTreeSet<&str> = networks().map(|one| kind_name(one.kind)).collect();
     let operators: BTreeSet<&str> =
-        networks().filter_map(|one| Some(one.operator.as_ref()?.as_str())).collect();
+        networks().filter_map(|one| Some(one.operator.as_ref()?.as_str())).take(MOST_OPERATORS).collect();
     let kinds = kinds.into_iter().collect::<Vec<_>>().join(" + ");
     let operators = operators.into_iter().collect::<Vec<_>>().join(", ");
     if operators.is_empty() { kinds } else { format!("{kinds} ({operators})") }

@@ -24,7 +24,7 @@ struct Server {
 }
 
 pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) -> Answer {
-    let servers = read(&reader, servers).await.map_err(problem(view))?;
+    let servers = read(&reader, |reader| servers(reader)).await.map_err(problem(view))?;
     let content = html! {
         h1 { "Test servers" }
         @if servers.is_empty() { p { "No test server has reported yet." } }
@@ -58,7 +58,9 @@ fn table(view: View, servers: &[Server]) -> Markup {
 }
 
 fn row(is_operator: bool, one: &Server) -> Markup {
-    let text = |text: &str| if is_operator { text.to_owned() } else { Anonymiser::default().text(text) };
+    let mut anonymiser = Anonymiser::default();
+    anonymiser.learn_server(&one.name);
+    let text = |text: &str| if is_operator { text.to_owned() } else { anonymiser.text(text) };
     let KnownServer { address, report } = &one.known;
     let state = match () {
         () if one.age_ms > SERVER_EXPIRY_MS => format!("no report for {}", duration_ms(one.age_ms as f64)),

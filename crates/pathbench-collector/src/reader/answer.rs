@@ -1,26 +1,36 @@
-//! Answers: blocking work with a bound, problems as JSON, headers.
+//! Answers: blocking work in turns, problems as JSON, headers.
 
 use super::results::ResultReader;
 use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
+use crate::task::{self, Cancellation, Cancelled, TaskError};
+use crate::turn::Turns;
 use crate::viewer::View;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use pathbench_record::network::Client;
 use std::convert::Infallible;
+use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 
-/// How long a request waits for others.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How long a request waits for its turn.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// The longest turn at reading, and at unpacking; then its work is cancelled.
+const READ_TIME: Duration = Duration::from_secs(30);
+const UNPACK_TIME: Duration = Duration::from_secs(60);
 
 /// An answer, and the memory it counts against until no client needs it.
 struct Held {
@@ -34,17 +44,107 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-impl ResultReader {
-    /// The bytes of an answer, which count against the memory of all answers; copies share them.
-    pub(super) fn held(&self, bytes: Vec<u8>) -> Result<Bytes, Refusal> {
-        let mut share = self.answers.share();
-        if !share.grow_to(bytes.capacity()) {
-            self.reports.clear();
-            if !share.grow_to(bytes.capacity()) {
-                return Err(Refusal::busy("the collector has no memory for the answer now", BUSY));
+/// In the extensions of an answer whose bytes count against the memory of answers already.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CountedAnswer;
+
+/// The bytes of an answer until the client has taken them; an answer in parts counts by itself.
+pub(crate) fn counted(reader: &ResultReader, client: Client, response: Response) -> Response {
+    /// Answers about the state of the collector, and problems, need no room.
+    const SMALL_BYTES: u64 = 4096;
+    let bytes = response.body().size_hint().exact().unwrap_or(0);
+    if bytes <= SMALL_BYTES || response.extensions().get::<CountedAnswer>().is_some() {
+        return response;
+    }
+    let mut share = reader.answers.share(client);
+    let is_granted = usize::try_from(bytes).is_ok_and(|bytes| {
+        share.grow_to(bytes) || {
+            reader.forget_answers();
+            share.grow_to(bytes)
+        }
+    });
+    if !is_granted {
+        return no_memory().into_response();
+    }
+    response.map(|body| Body::new(WithShare { body, _share: share }))
+}
+
+fn no_memory() -> Refusal {
+    Refusal::busy("the collector has no memory for the answer now", BUSY)
+}
+
+/// A body, and the memory it counts against.
+struct WithShare {
+    body: Body,
+    _share: MemoryShare,
+}
+
+impl HttpBody for WithShare {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Blocking work for a client, with the reader that it works on.
+#[derive(Debug)]
+pub(crate) struct Job {
+    reader: Arc<ResultReader>,
+    client: Client,
+    pub(super) cancellation: Cancellation,
+}
+
+impl Deref for Job {
+    type Target = ResultReader;
+
+    fn deref(&self) -> &ResultReader {
+        &self.reader
+    }
+}
+
+impl Job {
+    /// Memory for an answer, before it is built.
+    pub(super) fn memory(&self, bytes: usize) -> Result<MemoryShare, Refusal> {
+        let mut share = self.answers.share(self.client);
+        if !share.grow_to(bytes) {
+            self.forget_answers();
+            if !share.grow_to(bytes) {
+                return Err(no_memory());
             }
         }
+        Ok(share)
+    }
+
+    /// The bytes of an answer in the memory that was granted for it; copies share them.
+    pub(super) fn built(bytes: Vec<u8>, mut share: MemoryShare) -> Result<Bytes, Refusal> {
+        if !share.grow_to(bytes.capacity()) {
+            return Err(no_memory());
+        }
+        share.shrink_to(bytes.capacity());
         Ok(Bytes::from_owner(Held { bytes, _share: share }))
+    }
+
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        Ok(self.cancellation.check()?)
+    }
+}
+
+impl From<Cancelled> for Refusal {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::busy(cancelled, BUSY)
     }
 }
 
@@ -67,40 +167,52 @@ impl<S: Send + Sync> FromRequestParts<S> for View {
 /// Runs blocking work that reads columns or the database.
 pub(crate) async fn read<T: Send + 'static>(
     reader: &Arc<ResultReader>,
-    work: impl FnOnce(&ResultReader) -> Result<T, Refusal> + Send + 'static,
+    work: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    blocking(reader, &reader.reads, work).await
+    read_for(reader, task::client(), LONGEST_WAIT, work).await
+}
+
+/// The same for a client whose answer comes in parts.
+pub(super) async fn read_for<T: Send + 'static>(
+    reader: &Arc<ResultReader>,
+    client: Client,
+    patience: Duration,
+    work: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    in_turn(reader, client, (&reader.reads, patience, READ_TIME), work).await
 }
 
 /// Runs blocking work that unpacks raw parts.
 pub(super) async fn unpack<T: Send + 'static>(
     reader: &Arc<ResultReader>,
-    work: impl FnOnce(&ResultReader) -> Result<T, Refusal> + Send + 'static,
+    work: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    blocking(reader, &reader.unpacking, work).await
+    in_turn(reader, task::client(), (&reader.unpacking, LONGEST_WAIT, UNPACK_TIME), work).await
 }
 
-async fn blocking<T: Send + 'static>(
+async fn in_turn<T: Send + 'static>(
     reader: &Arc<ResultReader>,
-    permits: &Arc<Semaphore>,
-    work: impl FnOnce(&ResultReader) -> Result<T, Refusal> + Send + 'static,
+    client: Client,
+    (turns, patience, time): (&Arc<Turns>, Duration, Duration),
+    work: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let waiting = tokio::time::timeout(LONGEST_WAIT, Arc::clone(permits).acquire_owned()).await;
-    let Ok(Ok(permit)) = waiting else {
+    let Ok(turn) = turns.take(client, patience).await else {
         return Err(Refusal::busy("the collector is busy", BUSY));
     };
     let of_work = Arc::clone(reader);
-    let done = tokio::task::spawn_blocking(move || {
+    let done = task::run(time, move |cancellation| {
         // Until the work is done, also if the client has gone.
-        let _permit = permit;
-        work(&of_work)
+        let _turn = turn;
+        // It may have waited for a thread.
+        cancellation.check()?;
+        work(&Job { reader: of_work, client, cancellation: cancellation.clone() })
     });
-    done.await.unwrap_or_else(|error| {
-        if error.is_panic() {
-            // The task of the request counts it and writes it to the log.
-            std::panic::resume_unwind(error.into_panic());
+    match done.await {
+        Ok(outcome) => outcome,
+        Err(error @ TaskError::Time(_)) => Err(Refusal::busy(error, BUSY)),
+        Err(TaskError::Failed(_)) => {
+            reader.failures.fetch_add(1, Ordering::Relaxed);
+            Err(Refusal::internal("the collector failed at this request"))
         }
-        reader.failures.fetch_add(1, Ordering::Relaxed);
-        Err(Refusal::internal("the collector failed at this request"))
-    })
+    }
 }

@@ -1,22 +1,21 @@
 //! The read-only API.
 
-use super::answer::{read, typed, unpack};
+use super::answer::{CountedAnswer, Job, read, typed, unpack};
+use super::entry::{ResultEntry, entry};
+use super::listing::{CsvSource, JsonSource, ParquetSource, Selected};
+use super::parts;
 use super::query::{Fields, parse_id};
 use super::report;
 use super::results::ResultReader;
-use super::rows::{self, RowWriter};
 use crate::chart;
 use crate::refusal::Refusal;
-use crate::store::StoredResult;
 use crate::viewer::{View, Viewer};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
 use axum::response::Response;
-use pathbench_api::Uuid;
-use pathbench_api::consent::Consent;
-use pathbench_api::summary::Summary;
+use pathbench_api::bounds::RAW_BYTES;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -41,29 +40,9 @@ fn json_answer(body: impl Into<Body>) -> Response {
     response
 }
 
-/// A result as the viewer may see it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ResultEntry {
-    id: Uuid,
-    /// Unix time in milliseconds.
-    received_ms: u64,
-    consent: Consent,
-    /// Whether it was submitted with its raw part.
-    raw: bool,
-    /// Path of its page.
-    page: String,
-    /// Absent if it is damaged.
-    summary: Option<Summary>,
-    /// Only for the operator.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<Uuid>,
-    /// Only for the operator: the number of the change that added it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sequence: Option<u64>,
-}
-
 /// Results from the newest.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, JsonSchema)]
+#[expect(dead_code, reason = "the schema of what `JsonSource` makes")]
 pub(crate) struct ResultsAnswer {
     /// Results that pass the filter.
     all: u64,
@@ -114,29 +93,24 @@ pub(crate) struct ChartSeries {
     points: Vec<(f64, f64)>,
 }
 
-fn entry(result: &StoredResult, view: View) -> ResultEntry {
-    let is_operator = view.viewer == Viewer::Operator;
-    ResultEntry {
-        id: result.id,
-        received_ms: result.received_ms,
-        consent: result.consent,
-        raw: result.raw.is_some(),
-        page: format!("{}/results/{}", view.prefix, result.id),
-        summary: rows::summary(result, view.viewer),
-        agent: is_operator.then_some(result.agent),
-        sequence: is_operator.then_some(result.sequence),
-    }
+pub(super) async fn results(State(reader): State<Arc<ResultReader>>, view: View, fields: Fields) -> Answer {
+    let (all, selected, next_cursor) = selected(&reader, view, &fields, (RESULTS, MOST_RESULTS)).await?;
+    let source = JsonSource { selected, all, next_cursor, written: 0, is_begun: false };
+    Ok(json_answer(parts::body(&reader, source).await?))
 }
 
-pub(super) async fn results(State(reader): State<Arc<ResultReader>>, view: View, fields: Fields) -> Answer {
+/// The number of results that pass the filter, a page of them, and the next cursor.
+async fn selected(
+    reader: &Arc<ResultReader>,
+    view: View,
+    fields: &Fields,
+    (usual, most): (usize, usize),
+) -> Result<(u64, Selected, Option<u64>), Refusal> {
     let filter = fields.filter(view.viewer)?;
-    let position = (fields.cursor()?, fields.limit(RESULTS, MOST_RESULTS)?);
-    let body = read(&reader, move |reader| {
-        let page = reader.page(&filter, position)?;
-        let results = page.results.iter().map(|one| entry(one, view)).collect();
-        reader.held(json(&ResultsAnswer { all: page.all, results, next_cursor: page.next }))
-    });
-    Ok(json_answer(body.await?))
+    let position = (fields.cursor()?, fields.limit(usual, most)?);
+    let found = read(reader, move |reader| Ok(reader.newest(&filter, position))).await?;
+    let (all, sequences, next) = found;
+    Ok((all, Selected::new(view, sequences), next))
 }
 
 pub(super) async fn result(
@@ -162,28 +136,13 @@ fn file(kind: &'static str, name: &str, body: impl Into<Body>, next: Option<u64>
     response
 }
 
-/// The rows of one page of results, and the next cursor.
-async fn table(
-    reader: &Arc<ResultReader>,
-    view: View,
-    fields: &Fields,
-) -> Result<(chart::DataTable, Option<u64>), Refusal> {
-    let filter = fields.filter(view.viewer)?;
-    let position = (fields.cursor()?, fields.limit(MOST_ROWS, MOST_ROWS)?);
-    read(reader, move |reader| {
-        let (_, sequences, next) = reader.newest(&filter, position);
-        Ok((reader.rows(filter.viewer, &sequences)?, next))
-    })
-    .await
-}
-
 pub(super) async fn results_csv(
     State(reader): State<Arc<ResultReader>>,
     view: View,
     fields: Fields,
 ) -> Answer {
-    let (table, next) = table(&reader, view, &fields).await?;
-    let body = read(&reader, move |reader| reader.held(table.csv().into_bytes())).await?;
+    let (_, selected, next) = selected(&reader, view, &fields, (MOST_ROWS, MOST_ROWS)).await?;
+    let body = parts::body(&reader, CsvSource { selected, is_begun: false }).await?;
     Ok(file("text/csv; charset=utf-8", "results.csv", body, next))
 }
 
@@ -192,16 +151,9 @@ pub(super) async fn results_parquet(
     view: View,
     fields: Fields,
 ) -> Answer {
-    let (table, next) = table(&reader, view, &fields).await?;
-    let body = read(&reader, move |reader| {
-        let failed = |_| Refusal::internal("cannot write Parquet");
-        let mut body = Vec::new();
-        let mut writer = RowWriter::new(&mut body).map_err(failed)?;
-        writer.write(&table).map_err(failed)?;
-        writer.finish().map_err(failed)?;
-        reader.held(body)
-    });
-    Ok(file("application/vnd.apache.parquet", "results.parquet", body.await?, next))
+    let (_, selected, next) = selected(&reader, view, &fields, (MOST_ROWS, MOST_ROWS)).await?;
+    let body = parts::body(&reader, ParquetSource::new(selected)?).await?;
+    Ok(file("application/vnd.apache.parquet", "results.parquet", body, next))
 }
 
 /// For the operator as it was submitted; for everybody its known files in the anonymous form.
@@ -211,11 +163,19 @@ pub(super) async fn raw(
     Path(text): Path<String>,
 ) -> Answer {
     let id = parse_id(&text)?;
-    let body = unpack(&reader, move |reader| match view.viewer {
-        Viewer::Everybody => reader.held(report::unpacked(reader, view.viewer, id)?.packed()?),
-        Viewer::Operator => reader.held(reader.raw_part(view.viewer, id)?),
-    });
-    Ok(file("application/zstd", &format!("{id}.tar.zst"), body.await?, None))
+    let body = match view.viewer {
+        Viewer::Everybody => report::anonymous(&reader, id).await?,
+        Viewer::Operator => {
+            unpack(&reader, move |job| {
+                let share = job.memory(RAW_BYTES)?;
+                Job::built(job.raw_part(view.viewer, id)?, share)
+            })
+            .await?
+        }
+    };
+    let mut response = file("application/zstd", &format!("{id}.tar.zst"), body, None);
+    response.extensions_mut().insert(CountedAnswer);
+    Ok(response)
 }
 
 pub(super) async fn charts(view: View) -> Response {

@@ -47,7 +47,10 @@ impl ResultReader {
 fn anonymous(mut report: LiveReport) -> LiveReport {
     report.paths.truncate(MOST_PATHS);
     let LiveReport { agent, experiment, server, pattern, paths, .. } = &mut report;
-    let optional = [experiment, server, pattern].into_iter().flatten();
+    if let Some(server) = server {
+        Anonymiser::default().server_name(server);
+    }
+    let optional = [experiment, pattern].into_iter().flatten();
     let paths = paths.iter_mut().map(|path| &mut path.name);
     optional.chain(paths).chain([agent]).for_each(|name| Anonymiser::default().name(name));
     report

@@ -6,8 +6,11 @@
 pub(crate) mod answer;
 pub(crate) mod api;
 mod cache;
+pub(crate) mod entry;
 mod follow;
+mod listing;
 pub mod live;
+mod parts;
 pub mod query;
 pub mod report;
 mod results;
@@ -15,7 +18,7 @@ pub mod rows;
 pub mod unpacked;
 
 pub use follow::{follow, load};
-pub use results::{FilterChoices, ResultPage, ResultReader};
+pub use results::{FilterChoices, ResultReader};
 
 use axum::Router;
 use axum::routing::get;

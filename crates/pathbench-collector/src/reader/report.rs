@@ -1,12 +1,14 @@
 //! The interactive report of a result, from its raw part.
 
-use super::answer;
+use super::answer::{self, Job};
 use super::results::ResultReader;
 use super::unpacked::{UnpackError, Unpacked};
 use crate::refusal::Refusal;
 use crate::viewer::Viewer;
+use axum::http::StatusCode;
 use bytes::Bytes;
 use pathbench_api::Uuid;
+use pathbench_api::bounds::RAW_BYTES;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::{ResultSet, html};
 use std::sync::Arc;
@@ -15,6 +17,9 @@ use std::time::Duration;
 /// A result never changes; a report only makes room for others, or follows a deletion.
 const AGE: Duration = Duration::from_secs(300);
 
+/// A result with larger files has no report; its raw part can be downloaded.
+const MOST_REPORT_BYTES: u64 = 32 << 20;
+
 /// A larger page is not kept.
 const MOST_KEPT_BYTES: usize = 16 << 20;
 
@@ -22,7 +27,8 @@ impl From<UnpackError> for Refusal {
     fn from(error: UnpackError) -> Self {
         match error {
             UnpackError::Damaged(_) | UnpackError::Json { .. } => Self::invalid(error),
-            UnpackError::Large | UnpackError::Names => Self::too_large(error),
+            UnpackError::Large | UnpackError::Names | UnpackError::Work => Self::too_large(error),
+            UnpackError::Cancelled(cancelled) => cancelled.into(),
             UnpackError::Io(_) => {
                 Self::busy("the collector cannot unpack the raw part now", Duration::from_secs(5))
             }
@@ -30,32 +36,84 @@ impl From<UnpackError> for Refusal {
     }
 }
 
-/// The files of a result that the viewer may see.
-pub(super) fn unpacked(reader: &ResultReader, viewer: Viewer, id: Uuid) -> Result<Unpacked, Refusal> {
-    Ok(Unpacked::from_raw(&reader.raw_part(viewer, id)?, viewer)?)
+/// The memory that unpacking takes: a raw part, its anonymous form, and the window of zstd.
+const UNPACKING_BYTES: usize = 2 * RAW_BYTES + (8 << 20);
+
+/// The raw part of a public result in the anonymous form. The form is made once and kept a while, also the reason why
+/// there is none.
+pub(super) async fn anonymous(reader: &Arc<ResultReader>, id: Uuid) -> Result<Bytes, Refusal> {
+    let now = reader.clock.now();
+    if let Some(known) = reader.anonymous.get(&id, now, AGE) {
+        // Deleted results have none.
+        answer::read(reader, move |job| job.result(Viewer::Everybody, id)).await?;
+        return (*known).clone();
+    }
+    answer::unpack(reader, move |job| anonymous_form(job, id)).await
 }
+
+fn anonymous_form(job: &Job, id: Uuid) -> Result<Bytes, Refusal> {
+    let now = job.clock.now();
+    // Another request can have made it in the meantime.
+    if let Some(known) = job.anonymous.get(&id, now, AGE) {
+        return (*known).clone();
+    }
+    let raw = job.raw_part(Viewer::Everybody, id)?;
+    let share = job.memory(UNPACKING_BYTES)?;
+    let made = Unpacked::from_raw(&raw, Viewer::Everybody, &job.cancellation)
+        .and_then(|unpacked| unpacked.packed(&job.cancellation));
+    drop(raw);
+    let made = match made {
+        Ok(packed) => Job::built(packed, share),
+        Err(error @ (UnpackError::Io(_) | UnpackError::Cancelled(_))) => return Err(error.into()),
+        Err(error) => Err(error.into()),
+    };
+    if made.as_ref().map_or_else(|refusal| refusal.status() != BUSY, |page| page.len() <= MOST_KEPT_BYTES) {
+        job.anonymous.put(id, now, Arc::new(made.clone()));
+    }
+    made
+}
+
+const BUSY: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 
 /// All readers of a page share its bytes.
 pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Result<Bytes, Refusal> {
     let now = reader.clock.now();
     if let Some(page) = reader.reports.get(&(id, viewer), now, AGE) {
         // Deleted results have no report.
-        return answer::read(reader, move |reader| reader.result(viewer, id).map(|_| Bytes::clone(&page)))
-            .await;
+        answer::read(reader, move |job| job.result(viewer, id)).await?;
+        return (*page).clone();
     }
-    answer::unpack(reader, move |reader| {
+    answer::unpack(reader, move |job| {
         // Another request can have made it in the meantime.
-        if let Some(page) = reader.reports.get(&(id, viewer), now, AGE) {
-            return Ok(Bytes::clone(&page));
+        if let Some(page) = job.reports.get(&(id, viewer), now, AGE) {
+            return (*page).clone();
         }
-        let unpacked = unpacked(reader, viewer, id)?;
-        let page = reader.held(render(&unpacked)?.into_bytes())?;
-        if page.len() <= MOST_KEPT_BYTES {
-            reader.reports.put((id, viewer), now, Arc::new(page.clone()));
+        let made = rendered(job, viewer, id);
+        if made.as_ref().map_or_else(|refusal| refusal.status() != BUSY, |page| page.len() <= MOST_KEPT_BYTES)
+        {
+            job.reports.put((id, viewer), now, Arc::new(made.clone()));
         }
-        Ok(page)
+        made
     })
     .await
+}
+
+fn rendered(job: &Job, viewer: Viewer, id: Uuid) -> Result<Bytes, Refusal> {
+    let raw = match viewer {
+        Viewer::Everybody => anonymous_form(job, id)?,
+        Viewer::Operator => job.raw_part(viewer, id)?.into(),
+    };
+    let share = job.memory(UNPACKING_BYTES)?;
+    // Everybody's raw part is in the anonymous form already.
+    let unpacked = Unpacked::from_raw(&raw, Viewer::Operator, &job.cancellation)?;
+    if unpacked.bytes() > MOST_REPORT_BYTES {
+        return Err(Refusal::too_large(format!(
+            "the files of the result have more than {} MB: there is no report",
+            MOST_REPORT_BYTES >> 20
+        )));
+    }
+    let page = render(&unpacked)?.into_bytes();
+    Job::built(page, share)
 }
 
 fn render(unpacked: &Unpacked) -> Result<String, Refusal> {

@@ -7,6 +7,7 @@ use crate::memory::MemoryBudget;
 use crate::raw::RawStore;
 use crate::refusal::Refusal;
 use crate::store::{Database, StoreError, StoredResult};
+use crate::turn::Turns;
 use crate::viewer::Viewer;
 use bytes::Bytes;
 use pathbench_api::Uuid;
@@ -14,13 +15,14 @@ use pathbench_record::time::{SharedClock, Timestamp};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
-/// Requests that read columns or the database at the same time; more wait.
+/// Turns at reading columns or the database at the same time, and of one client; more wait.
 const MOST_READS: usize = 16;
+const MOST_READS_OF_CLIENT: usize = 4;
 
-/// Reports and raw parts that are unpacked at the same time.
+/// Reports and raw parts that are unpacked at the same time, and of one client.
 const MOST_UNPACKED: usize = 2;
+const MOST_UNPACKED_OF_CLIENT: usize = 1;
 
 /// Charts are computed again after this time if there are changes.
 const CHART_AGE: Duration = Duration::from_secs(5);
@@ -34,6 +36,10 @@ const MOST_OPTIONS: usize = 100;
 /// Charts and reports in memory.
 const MOST_CHARTS: usize = 64;
 const MOST_REPORTS: usize = 8;
+const MOST_ANONYMOUS: usize = 16;
+
+/// Results in memory at a time, of at most 64 KiB each.
+pub(super) const RESULTS_AT_ONCE: usize = 4;
 
 /// Memory of all answers together, unless the operator sets another.
 const ANSWER_BYTES: usize = 256 << 20;
@@ -49,10 +55,12 @@ pub struct ResultReader {
     pub answers: MemoryBudget,
     /// Answers with status 500 since the start.
     pub failures: AtomicU64,
-    pub(super) reads: Arc<Semaphore>,
-    pub(super) unpacking: Arc<Semaphore>,
+    pub(super) reads: Arc<Turns>,
+    pub(super) unpacking: Arc<Turns>,
     charts: Cache<(Filter, String), Drawn>,
-    pub(super) reports: Cache<(Uuid, Viewer), Bytes>,
+    pub(super) reports: Cache<(Uuid, Viewer), Result<Bytes, Refusal>>,
+    /// Raw parts in the anonymous form, or why they have none.
+    pub(super) anonymous: Cache<Uuid, Result<Bytes, Refusal>>,
     options: Cache<Viewer, FilterChoices>,
 }
 
@@ -84,13 +92,14 @@ impl ResultReader {
             database,
             raw,
             columns,
+            reads: Turns::new(MOST_READS, MOST_READS_OF_CLIENT, Arc::clone(&clock)),
+            unpacking: Turns::new(MOST_UNPACKED, MOST_UNPACKED_OF_CLIENT, Arc::clone(&clock)),
             clock,
             answers: MemoryBudget::new(ANSWER_BYTES),
             failures: AtomicU64::new(0),
-            reads: Arc::new(Semaphore::new(MOST_READS)),
-            unpacking: Arc::new(Semaphore::new(MOST_UNPACKED)),
             charts: Cache::new(MOST_CHARTS),
             reports: Cache::new(MOST_REPORTS),
+            anonymous: Cache::new(MOST_ANONYMOUS),
             options: Cache::new(2),
         }
     }
@@ -163,12 +172,27 @@ impl ResultReader {
         (selection.len() as u64, sequences, next)
     }
 
-    /// A page of results from the newest.
-    pub fn page(&self, filter: &Filter, position: (Option<u64>, usize)) -> Result<ResultPage, StoreError> {
-        let (all, sequences, next) = self.newest(filter, position);
-        let may_see = |one: &StoredResult| filter.viewer.may_see(one.consent);
-        let results = self.database.results(&sequences)?.into_iter().filter(may_see).collect();
-        Ok(ResultPage { all, results, next })
+    /// Calls `visit` with the results of these sequence numbers that the viewer may see; a few are in memory at a time.
+    pub fn each(
+        &self,
+        viewer: Viewer,
+        sequences: &[u64],
+        mut visit: impl FnMut(&StoredResult),
+    ) -> Result<(), StoreError> {
+        for some in sequences.chunks(RESULTS_AT_ONCE) {
+            self.database
+                .results(some)?
+                .iter()
+                .filter(|one| viewer.may_see(one.consent))
+                .for_each(&mut visit);
+        }
+        Ok(())
+    }
+
+    /// Makes room for answers.
+    pub(super) fn forget_answers(&self) {
+        self.reports.clear();
+        self.anonymous.clear();
     }
 
     /// A result that the viewer may see.
@@ -182,13 +206,4 @@ impl ResultReader {
         let no_raw = || Refusal::not_found("the result was submitted without its raw part");
         Ok(self.raw.read(&self.result(viewer, id)?.raw.ok_or_else(no_raw)?)?)
     }
-}
-
-#[derive(Debug)]
-pub struct ResultPage {
-    /// Results that pass the filter.
-    pub all: u64,
-    pub results: Vec<StoredResult>,
-    /// Sequence number before which the next page begins; absent after the last one.
-    pub next: Option<u64>,
 }

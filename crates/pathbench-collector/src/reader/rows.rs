@@ -2,7 +2,8 @@
 
 use super::query;
 use super::results::ResultReader;
-use crate::chart::{Cell, DataTable};
+use crate::chart::Cell;
+use crate::chart::table::{csv_row, csv_text};
 use crate::columns::Filter;
 use crate::store::{StoreError, StoredResult};
 use crate::viewer::Viewer;
@@ -71,8 +72,9 @@ pub fn summary(result: &StoredResult, viewer: Viewer) -> Option<Summary> {
     Some(summary)
 }
 
-/// Adds the rows of a result. An agent's id connects all its results: only the operator gets it.
-fn add(table: &mut DataTable, result: &StoredResult, viewer: Viewer) {
+/// Calls `visit` with the rows of a result, one at a time: the cells that all its rows share, and the others. An agent's
+/// id connects all its results: only the operator gets it.
+fn each(result: &StoredResult, viewer: Viewer, mut visit: impl FnMut(&[Cell], &[Cell])) {
     let Some(summary) = summary(result, viewer) else { return };
     let of_networks = |of: fn(&pathbench_api::summary::Network) -> Option<String>| {
         let all: BTreeSet<String> = summary.networks.iter().filter_map(of).collect();
@@ -98,8 +100,24 @@ fn add(table: &mut DataTable, result: &StoredResult, viewer: Viewer) {
         of_networks(|one| Some(query::kind_name(one.kind).to_owned())),
         of_networks(|one| one.operator.as_ref().map(ToString::to_string)),
     ];
-    let rows = summary.groups.iter().map(|group| first.iter().cloned().chain(group_cells(group)).collect());
-    table.rows.extend(rows);
+    for group in &summary.groups {
+        visit(&first, &group_cells(group));
+    }
+}
+
+/// The first line of a file.
+pub(super) fn add_csv_head(out: &mut Vec<u8>) {
+    let names: Vec<String> = columns().iter().map(|(name, _)| csv_text(name)).collect();
+    out.extend_from_slice(format!("{}\r\n", names.join(",")).as_bytes());
+}
+
+/// The lines of a result.
+pub(super) fn add_csv(out: &mut Vec<u8>, result: &StoredResult, viewer: Viewer) {
+    let mut begin = None;
+    each(result, viewer, |first, rest| {
+        let begin = begin.get_or_insert_with(|| csv_row(first));
+        out.extend_from_slice(format!("{begin},{}\r\n", csv_row(rest)).as_bytes());
+    });
 }
 
 fn group_cells(group: &GroupSummary) -> Vec<Cell> {
@@ -124,13 +142,17 @@ pub enum ParquetExportError {
     Store(#[from] StoreError),
 }
 
-/// Results that are read at once, and one row group of a file.
+/// Results of a row group, and bytes of its cells in memory.
 const GROUP_RESULTS: usize = 500;
+pub(super) const GROUP_BYTES: usize = 6 << 20;
 
-/// Parquet, one row group for each `GROUP_RESULTS` results.
+/// Parquet; a row group ends at [`GROUP_RESULTS`] results or [`GROUP_BYTES`].
 pub struct RowWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     kinds: Vec<Kind>,
+    rows: Vec<Vec<Cell>>,
+    results: usize,
+    bytes: usize,
 }
 
 impl<W: Write + Send> RowWriter<W> {
@@ -148,17 +170,33 @@ impl<W: Write + Send> RowWriter<W> {
         let fields = columns.iter().map(field).collect::<Result<Vec<_>, _>>()?;
         let schema = Type::group_type_builder("schema").with_fields(fields).build()?;
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(WriterProperties::new()))?;
-        Ok(Self { file, kinds: columns.into_iter().map(|(_, kind)| kind).collect() })
+        let kinds = columns.into_iter().map(|(_, kind)| kind).collect();
+        Ok(Self { file, kinds, rows: Vec::new(), results: 0, bytes: 0 })
     }
 
-    pub fn write(&mut self, table: &DataTable) -> Result<(), ParquetError> {
-        if table.rows.is_empty() {
+    /// Adds the rows of a result.
+    pub fn add(&mut self, result: &StoredResult, viewer: Viewer) -> Result<(), ParquetError> {
+        let (rows, bytes) = (&mut self.rows, &mut self.bytes);
+        each(result, viewer, |first, rest| {
+            let row: Vec<Cell> = first.iter().chain(rest).cloned().collect();
+            let heap = |cell: &Cell| if let Cell::Text(text) = cell { text.capacity() } else { 0 };
+            *bytes += size_of_val(row.as_slice()) + row.iter().map(heap).sum::<usize>();
+            rows.push(row);
+        });
+        self.results += 1;
+        if self.results >= GROUP_RESULTS || self.bytes >= GROUP_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<(), ParquetError> {
+        let rows = std::mem::take(&mut self.rows);
+        (self.results, self.bytes) = (0, 0);
+        if rows.is_empty() {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
         for index in 0..self.kinds.len() {
             let Some(mut column) = group.next_column()? else { break };
-            let cells = || table.rows.iter().filter_map(|row| row.get(index));
+            let cells = || rows.iter().filter_map(|row| row.get(index));
             let levels: Vec<i16> = cells().map(|cell| i16::from(*cell != Cell::Absent)).collect();
             match column.untyped() {
                 ColumnWriter::ByteArrayColumnWriter(writer) => {
@@ -181,8 +219,18 @@ impl<W: Write + Send> RowWriter<W> {
         group.close().map(drop)
     }
 
-    pub fn finish(self) -> Result<(), ParquetError> {
-        self.file.close().map(drop)
+    /// Writes the last row group and the end of the file, and returns where it was written to.
+    pub fn finish(mut self) -> Result<W, ParquetError> {
+        self.write()?;
+        self.file.into_inner()
+    }
+}
+
+impl RowWriter<Vec<u8>> {
+    /// The bytes of complete row groups since the last call.
+    pub(super) fn take(&mut self) -> Result<Vec<u8>, ParquetError> {
+        self.file.flush()?;
+        Ok(std::mem::take(self.file.inner_mut()))
     }
 }
 
@@ -199,16 +247,6 @@ fn number(cell: &Cell) -> Option<f64> {
 }
 
 impl ResultReader {
-    /// The rows of the results with these sequence numbers.
-    pub fn rows(&self, viewer: Viewer, sequences: &[u64]) -> Result<DataTable, StoreError> {
-        let columns = columns().into_iter().map(|(name, _)| (name.clone(), name)).collect();
-        let mut table = DataTable { columns, rows: Vec::new() };
-        for result in self.database.results(sequences)?.iter().filter(|one| viewer.may_see(one.consent)) {
-            add(&mut table, result, viewer);
-        }
-        Ok(table)
-    }
-
     /// Writes the results of a filter as `date=YYYY-MM-DD/part.parquet` below `directory`, by the UTC day of their
     /// start, as `DuckDB`, Spark and `ClickHouse` read partitions; returns the number of files. Each file is complete or
     /// absent; earlier ones are replaced, and removed where a day has no results any more. The operator's files are
@@ -238,9 +276,13 @@ impl ResultReader {
             let file = file::create_new(&partial, file_mode);
             let mut file = file.map_err(failed(&partial))?;
             let mut writer = RowWriter::new(&mut file)?;
-            for sequences in sequences.chunks(GROUP_RESULTS) {
-                writer.write(&self.rows(filter.viewer, sequences)?)?;
-            }
+            let mut written = Ok(());
+            self.each(filter.viewer, sequences, |result| {
+                if written.is_ok() {
+                    written = writer.add(result, filter.viewer);
+                }
+            })?;
+            written?;
             writer.finish()?;
             file.sync_all().map_err(failed(&partial))?;
             fs::rename(&partial, &path).map_err(failed(&path))?;

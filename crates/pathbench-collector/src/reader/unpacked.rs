@@ -3,10 +3,11 @@
 //! A file is written under its known name into a new directory, not under the path in the archive: no path can lead out
 //! of it. Links, devices and unknown files are left out, packet captures among them.
 
+use crate::task::{Cancellation, Cancelled};
 use crate::viewer::Viewer;
-use pathbench_api::anonymise::{Anonymiser, MOST_NAMES};
+use pathbench_api::anonymise::{Anonymiser, MOST_NAMES, Work};
 use pathbench_record::file;
-use serde_json::Value;
+use serde_json::error::Category;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -23,11 +24,14 @@ const MOST_ENTRIES: usize = 256;
 /// A longer line is no line of a result.
 const MOST_LINE_BYTES: u64 = 1 << 20;
 
-/// A JSON document is held in memory.
+/// A longer JSON document is none of a result.
 const MOST_DOCUMENT_BYTES: u64 = 16 << 20;
 
-/// 2^25 bytes of window: what zstd uses at its usual levels is at most 2^23.
-const WINDOW_LOG: u32 = 25;
+/// 2^23 bytes of window, the most that zstd uses at its usual levels.
+const WINDOW_LOG: u32 = 23;
+
+/// Looks of the anonymiser at a character, for all files of a raw part together.
+const MOST_WORK: u64 = 1 << 28;
 
 /// Documents, then files of lines.
 const DOCUMENTS: [&str; 3] = ["run.json", "run.partial.json", "trace.json"];
@@ -50,6 +54,10 @@ pub enum UnpackError {
     Large,
     #[error("the raw part names more than {MOST_NAMES} networks, places or devices")]
     Names,
+    #[error("the raw part takes too long to anonymise")]
+    Work,
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
     #[error("cannot write a temporary file: {0}")]
     Io(io::Error),
     #[error("`{file}` is not JSON")]
@@ -61,29 +69,36 @@ pub enum UnpackError {
 pub struct Unpacked {
     directory: TempDir,
     files: BTreeSet<&'static str>,
+    bytes: u64,
 }
 
 impl Unpacked {
     /// The files of `raw`, a `.tar.zst` file; for everybody in the anonymous form.
-    pub fn from_raw(raw: &[u8], viewer: Viewer) -> Result<Self, UnpackError> {
+    pub fn from_raw(raw: &[u8], viewer: Viewer, cancellation: &Cancellation) -> Result<Self, UnpackError> {
         let directory = tempfile::Builder::new().prefix("pathbench-").tempdir().map_err(UnpackError::Io)?;
-        let mut unpacked = Self { directory, files: BTreeSet::new() };
-        unpacked.extract(raw)?;
+        let mut unpacked = Self { directory, files: BTreeSet::new(), bytes: 0 };
+        unpacked.extract(raw, cancellation)?;
         if viewer == Viewer::Everybody {
-            unpacked.anonymise()?;
+            unpacked.anonymise(cancellation)?;
         }
         Ok(unpacked)
+    }
+
+    /// Of all files, before they were anonymised.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    fn extract(&mut self, raw: &[u8]) -> Result<(), UnpackError> {
+    fn extract(&mut self, raw: &[u8], cancellation: &Cancellation) -> Result<(), UnpackError> {
         let mut decoder = zstd::Decoder::new(raw).map_err(UnpackError::Damaged)?;
         decoder.window_log_max(WINDOW_LOG).map_err(UnpackError::Damaged)?;
         // Headers, links and unknown files count as well.
-        let mut archive = tar::Archive::new(decoder.take(MOST_BYTES));
+        let decoder = Cancellable { inner: decoder.take(MOST_BYTES), cancellation };
+        let mut archive = tar::Archive::new(decoder);
         for (index, entry) in archive.entries().map_err(UnpackError::Damaged)?.enumerate() {
             let entry = entry.map_err(UnpackError::Damaged)?;
             if index >= MOST_ENTRIES {
@@ -100,9 +115,10 @@ impl Unpacked {
             if copied < size {
                 return Err(UnpackError::Large);
             }
+            self.bytes += copied;
             file.flush().map_err(UnpackError::Io)?;
         }
-        Ok(())
+        Ok(cancellation.check()?)
     }
 
     fn create(&self, name: &str) -> Result<BufWriter<File>, UnpackError> {
@@ -114,25 +130,37 @@ impl Unpacked {
         file::open(self.path().join(name)).map_err(UnpackError::Io)
     }
 
-    fn anonymise(&mut self) -> Result<(), UnpackError> {
+    fn anonymise(&mut self, cancellation: &Cancellation) -> Result<(), UnpackError> {
+        let is_cancelled = || cancellation.is_cancelled();
+        let mut work = Work::with_limit(MOST_WORK, &is_cancelled);
+        let over = || if is_cancelled() { UnpackError::Cancelled(Cancelled) } else { UnpackError::Work };
         let mut anonymiser = Anonymiser::default();
-        for name in self.files.clone() {
-            self.each_value(name, |value| {
-                anonymiser.learn(&value);
-                Ok(())
-            })?;
+        for name in &self.files {
+            self.each_document(name, |document| anonymiser.learn_json(document, &mut work))?;
+            if work.is_over() {
+                return Err(over());
+            }
         }
         if anonymiser.is_full() {
             return Err(UnpackError::Names);
         }
-        for name in self.files.clone() {
+        for name in &self.files {
             let new = format!("{name}.anonymous");
             let mut out = self.create(&new)?;
-            self.each_value(name, |mut value| {
-                anonymiser.apply(&mut value);
-                serde_json::to_writer(&mut out, &value).map_err(|error| UnpackError::Io(error.into()))?;
-                out.write_all(b"\n").map_err(UnpackError::Io)
+            let mut copy = Vec::new();
+            self.each_document(name, |document| {
+                // A line that is not JSON leaves nothing behind.
+                copy.clear();
+                if DOCUMENTS.contains(name) {
+                    anonymiser.copy_json(document, &mut out, &mut work)?;
+                } else {
+                    anonymiser.copy_json(document, &mut copy, &mut work)?;
+                }
+                out.write_all(&copy).and_then(|()| out.write_all(b"\n")).map_err(serde_json::Error::io)
             })?;
+            if work.is_over() {
+                return Err(over());
+            }
             out.flush().map_err(UnpackError::Io)?;
             drop(out);
             let [from, to] = [new.as_str(), name].map(|name| self.path().join(name));
@@ -143,19 +171,21 @@ impl Unpacked {
 
     /// Calls `visit` with the document, or with each line. The last line of an unfinished result can be cut off: it is
     /// left out, as any other line that is not JSON.
-    fn each_value(
+    fn each_document(
         &self,
         name: &str,
-        mut visit: impl FnMut(Value) -> Result<(), UnpackError>,
+        mut visit: impl FnMut(&mut dyn Read) -> serde_json::Result<()>,
     ) -> Result<(), UnpackError> {
         let file = self.open(name)?;
+        let failed = |error: serde_json::Error| match error.classify() {
+            Category::Io => UnpackError::Io(error.into()),
+            _ => UnpackError::Json { file: name.to_owned() },
+        };
         if DOCUMENTS.contains(&name) {
-            let not_json = || UnpackError::Json { file: name.to_owned() };
             if file.metadata().map_err(UnpackError::Io)?.len() > MOST_DOCUMENT_BYTES {
                 return Err(UnpackError::Large);
             }
-            let value = serde_json::from_reader(BufReader::new(file)).map_err(|_| not_json())?;
-            return visit(value);
+            return visit(&mut BufReader::new(file)).map_err(failed);
         }
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
@@ -169,14 +199,15 @@ impl Unpacked {
             if read as u64 == MOST_LINE_BYTES {
                 return Err(UnpackError::Large);
             }
-            if let Ok(value) = serde_json::from_slice(&line) {
-                visit(value)?;
+            match visit(&mut line.as_slice()) {
+                Err(error) if error.classify() == Category::Io => return Err(UnpackError::Io(error.into())),
+                _ => {}
             }
         }
     }
 
     /// The files again as a `.tar.zst` file, without times and owners.
-    pub fn packed(&self) -> Result<Vec<u8>, UnpackError> {
+    pub fn packed(&self, cancellation: &Cancellation) -> Result<Vec<u8>, UnpackError> {
         let encoder = zstd::Encoder::new(Vec::new(), 3).map_err(UnpackError::Io)?;
         let mut archive = tar::Builder::new(encoder);
         for name in &self.files {
@@ -184,10 +215,25 @@ impl Unpacked {
             let mut header = tar::Header::new_gnu();
             header.set_size(file.metadata().map_err(UnpackError::Io)?.len());
             header.set_mode(0o644);
+            cancellation.check()?;
+            let file = Cancellable { inner: file, cancellation };
             archive.append_data(&mut header, name, file).map_err(UnpackError::Io)?;
         }
         let encoder = archive.into_inner().map_err(UnpackError::Io)?;
         encoder.finish().map_err(UnpackError::Io)
+    }
+}
+
+/// A reader that ends when its work is cancelled.
+struct Cancellable<'a, R> {
+    inner: R,
+    cancellation: &'a Cancellation,
+}
+
+impl<R: Read> Read for Cancellable<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.cancellation.check().map_err(io::Error::other)?;
+        self.inner.read(buffer)
     }
 }
 

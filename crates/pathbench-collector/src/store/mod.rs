@@ -3,6 +3,7 @@
 mod pool;
 pub mod postgres;
 pub mod record;
+pub mod reserve;
 pub mod sqlite;
 
 use pathbench_api::Uuid;
@@ -138,6 +139,8 @@ pub enum StoreError {
     Failed { location: String, problem: String },
     #[error("the database at {location} is full: free some space")]
     Full { location: String },
+    #[error("the collector knows {most} agents: it takes no new ones now")]
+    Agents { most: u64 },
     #[error(
         "the database at {location} has schema {found}; this collector supports {known}: update the collector"
     )]
@@ -214,8 +217,9 @@ pub trait DatabaseMaintenance: Database {
     fn verify(&self) -> Result<Vec<String>, StoreError>;
 }
 
-/// A deletion of more takes several transactions, so that results can be stored between them.
-const DELETED_AT_ONCE: u64 = 5_000;
+/// A deletion of more takes several transactions, so that results can be stored between them, and so that each fits the
+/// reserve of free disk.
+const DELETED_AT_ONCE: u64 = 1_000;
 
 /// Calls `delete`, which deletes up to [`DELETED_AT_ONCE`] results, until none is left; returns their number.
 fn delete_in_rounds(mut delete: impl FnMut() -> Result<u64, StoreError>) -> Result<u64, StoreError> {

@@ -66,6 +66,26 @@ pub fn record<T: DeserializeOwned>(
     Ok(found.and_then(|document| serde_json::from_str(&document.body).ok()))
 }
 
+/// Agents that the database holds; those that do not check in any more are deleted after a time.
+pub const MOST_AGENTS: u64 = 10_000;
+
+/// Stores the check-in of an agent. A new one takes a place, for which `may_add` is asked.
+pub fn put_agent<E: From<StoreError>>(
+    database: &dyn Database,
+    agent: &KnownAgent,
+    now_ms: u64,
+    may_add: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    let key = agent.check_in.agent.to_string();
+    if database.document(DocumentKind::Agent, &key)?.is_none() {
+        if database.count_documents(DocumentKind::Agent, 0)? >= MOST_AGENTS {
+            return Err(StoreError::Agents { most: MOST_AGENTS }.into());
+        }
+        may_add()?;
+    }
+    Ok(put_record(database, DocumentKind::Agent, &key, agent, now_ms)?)
+}
+
 /// Removes a test server with its last report; whether there was one.
 pub fn remove_server(database: &dyn Database, name: &str) -> Result<bool, StoreError> {
     let was_registered = database.delete_document(DocumentKind::Server, name)?;

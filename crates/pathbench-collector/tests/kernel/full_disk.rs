@@ -3,13 +3,16 @@
 use crate::support::results::{NOW_MS, checked, group, id_at};
 use crate::support::{MovedClock, random};
 use pathbench_api::Uuid;
+use pathbench_api::digest::Digest;
 use pathbench_api::problem::LineStatus::{Created, Known};
 use pathbench_collector::ingest::{NotWritten, Writer, WriterOptions};
 use pathbench_collector::maintenance::{Depth, check};
 use pathbench_collector::raw::directory::Directory;
 use pathbench_collector::raw::{RawError, RawStore as _};
+use pathbench_collector::store::reserve::Reserve;
 use pathbench_collector::store::sqlite::Sqlite;
-use pathbench_collector::store::{Database as _, StoreError};
+use pathbench_collector::store::{Database as _, DatabaseMaintenance as _, Deletion, StoreError};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -44,6 +47,11 @@ fn raw_parts_fill_the_disk() {
 #[test]
 fn summaries_fill_the_disk() {
     on_a_small_file_system("full_disk::filled_by_summaries");
+}
+
+#[test]
+fn a_full_disk_takes_deletions() {
+    on_a_small_file_system("full_disk::deleted_on_a_full_disk");
 }
 
 fn directory() -> PathBuf {
@@ -112,4 +120,51 @@ fn fill(directory: &Path, raw_bytes: usize, culprit: &str) {
     database.check().unwrap();
     assert_eq!(database.changes_after(0, usize::MAX).unwrap().len(), acknowledged.len() + failed.len());
     assert_eq!(check(&*database, &open(), Depth::Digests).unwrap(), [""; 0]);
+}
+
+#[test]
+#[ignore = "started by a_full_disk_takes_deletions"]
+fn deleted_on_a_full_disk() {
+    const RESERVE_BYTES: u64 = 8 << 20;
+    let directory = directory();
+    let reserve = Reserve::new(directory.join(Reserve::FILE), RESERVE_BYTES);
+    reserve.fill().unwrap();
+    let database = Arc::new(Sqlite::open(&directory.join("db")).unwrap());
+    let raw =
+        Arc::new(Directory::open(&directory.join("raw"), Arc::new(MovedClock::default()), random).unwrap());
+    let of_writer = reserve.clone();
+    let options =
+        WriterOptions { has_space: Arc::new(move || of_writer.has_space()), ..WriterOptions::default() };
+    let writer = Writer::start(database.clone(), raw, options).unwrap();
+    let submit = |id: Uuid| {
+        let submissions = vec![checked(id, &id.to_string(), vec![7; 50_000])];
+        writer.submit(group(submissions, NOW_MS)).unwrap().blocking_recv().unwrap()
+    };
+    let mut stored = Vec::new();
+    let problem = loop {
+        let id = id_at(NOW_MS);
+        match submit(id) {
+            Ok(_) => stored.push(id),
+            Err(NotWritten::Failed { problem, .. }) => break problem,
+            Err(other) => panic!("{other}"),
+        }
+        assert!(stored.len() < 10_000, "the disk is not full");
+    };
+    assert!(problem.contains("reserve for deletions"), "{problem}");
+    assert!(stored.len() > 100);
+    // The log takes no space that a deletion could use, and another program takes the rest.
+    database.erasures(1).unwrap();
+    let mut block = 1 << 20;
+    let mut file = std::fs::File::create(directory.join("another")).unwrap();
+    while block > 0 {
+        if file.write_all(&vec![1; block]).is_err() {
+            block /= 2;
+        }
+    }
+    let all = Deletion::AllWithToken(Digest::compute(b"token"));
+    let without = database.delete(&all, NOW_MS);
+    assert!(matches!(without, Err(StoreError::Full { .. })), "{without:?}");
+    let deleted = Reserve::delete(Some(&reserve), &*database, &all, NOW_MS).unwrap();
+    assert_eq!(deleted, stored.len() as u64);
+    assert!(stored.iter().all(|id| database.result(*id).unwrap().is_none()));
 }

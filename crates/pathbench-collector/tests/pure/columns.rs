@@ -278,3 +278,38 @@ fn damaged_facts_are_counted_and_have_no_row() {
     }]);
     assert_eq!((columns.len(), columns.unreadable(), columns.last_sequence()), (0, 1, 7));
 }
+
+#[test]
+fn columns_within_their_memory_leave_out_the_oldest() {
+    const MOST_BYTES: usize = 1 << 20;
+    let mut columns = Columns::with_memory(MOST_BYTES);
+    let results = 20_000;
+    let campaign = Campaign { public: 1.0, ..Campaign::default() };
+    // A few contents, so that the test takes no time to make them.
+    let made: Vec<_> = (0..50).map(|index| new_result(&campaign.checked(index), None)).collect();
+    let change = |sequence: u64| {
+        let one = &made[sequence as usize % made.len()];
+        ResultChange::Added {
+            sequence,
+            id: Uuid::from_u128(u128::from(sequence)),
+            agent: one.agent,
+            consent: Consent::Public,
+            received_ms: 0,
+            facts: one.facts.clone(),
+        }
+    };
+    for first in (1..=results).step_by(500) {
+        let changes: Vec<ResultChange> = (first..first + 500).map(change).collect();
+        columns.apply(&changes);
+        assert!(columns.bytes() <= MOST_BYTES + 4096, "{} bytes", columns.bytes());
+    }
+    assert!(columns.len() > 500, "{} rows", columns.len());
+    assert_eq!(columns.left_out() + columns.results() as u64, results);
+    let selection = columns.select(&Filter::new(Viewer::Everybody));
+    let newest = columns.newest(&selection, None, usize::MAX);
+    let expected: Vec<u64> = (results - newest.len() as u64 + 1..=results).rev().collect();
+    assert_eq!(newest, expected);
+    // The deletion of one that was left out changes nothing.
+    columns.apply(&[ResultChange::Deleted { sequence: results + 1, id: Uuid::from_u128(1) }]);
+    assert_eq!(columns.results(), newest.len());
+}

@@ -1,6 +1,6 @@
 //! Reports in memory.
 
-use crate::support::demo::{Demo, ManualClock};
+use crate::support::demo::{Demo, ManualClock, newest};
 use crate::support::synthetic::Campaign;
 use bytes::Bytes;
 use pathbench_api::Uuid;
@@ -28,8 +28,8 @@ async fn the_least_recently_used_report_goes_and_old_ones_expire() {
     let clock = Arc::new(ManualClock::default());
     // Every other result has a raw part.
     let demo = Demo::with_clock(Campaign::default(), 2 * (MOST_REPORTS as u64 + 1), clock.clone());
-    let page = demo.reader.page(&Filter::new(Viewer::Operator), (None, usize::MAX)).unwrap();
-    let ids: Vec<Uuid> = page.results.iter().filter(|one| one.raw.is_some()).map(|one| one.id).collect();
+    let results = newest(&demo.reader, &Filter::new(Viewer::Operator), usize::MAX);
+    let ids: Vec<Uuid> = results.iter().filter(|one| one.raw.is_some()).map(|one| one.id).collect();
     let get = async |index: usize| report::page(&demo.reader, Viewer::Operator, ids[index]).await.unwrap();
     let mut first = Vec::new();
     for index in 0..MOST_REPORTS {

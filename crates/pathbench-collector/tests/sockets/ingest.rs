@@ -10,7 +10,7 @@ use pathbench_api::problem::LineStatus::{self, Conflict, Created, Deleted, Known
 use pathbench_api::submission::Checked;
 use pathbench_collector::columns::Columns;
 use pathbench_collector::http::access::{Gate, SubmitAccess};
-use pathbench_collector::http::limits::RateLimit;
+use pathbench_collector::http::limits::{Quotas, RateLimit};
 use pathbench_collector::http::ready::Readiness;
 use pathbench_collector::http::{App, Metrics, router};
 use pathbench_collector::ingest::{NotWritten, SubmissionGroup, Writer, WriterOptions, WrittenGroup};
@@ -25,6 +25,7 @@ use pathbench_collector::store::{
     Database, Deletion, Document, DocumentKind, Inserted, NewResult, RawRange, ResultChange, StoreError,
     StoredResult,
 };
+use pathbench_collector::turn::Turns;
 use pathbench_record::time::SharedClock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -376,6 +377,7 @@ fn a_deletion_includes_what_waits_for_the_writer() {
     let clock: SharedClock = Arc::new(MovedClock::default());
     let shared: Arc<dyn Database> = database.clone();
     let columns = Arc::new(RwLock::new(Columns::default()));
+    let bodies = Turns::new(4, 2, clock.clone());
     let app = Arc::new(App {
         reader: Arc::new(ResultReader::new(shared.clone(), raw.clone(), columns, clock.clone())),
         database: shared,
@@ -386,7 +388,11 @@ fn a_deletion_includes_what_waits_for_the_writer() {
         clock,
         gate: Gate::new(Keys::new([7; 32]), SubmitAccess::Open),
         rate: RateLimit::new(0),
+        quotas: Quotas::new(0, 0, 0),
+        reserve: None,
+        most_results: u64::MAX,
         memory: MemoryBudget::new(64 << 20),
+        bodies,
         operator: None,
         retention: None,
         is_loaded: AtomicBool::new(true),

@@ -5,6 +5,7 @@
 
 mod api;
 mod authority;
+mod bounds;
 mod client;
 mod command_line;
 mod hostile;

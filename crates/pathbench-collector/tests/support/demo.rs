@@ -3,10 +3,10 @@
 use super::memory::{MemoryDatabase, MemoryRawStore, new_result};
 use super::synthetic::{Campaign, FIRST_MS};
 use pathbench_api::consent::Consent;
-use pathbench_collector::columns::Columns;
+use pathbench_collector::columns::{Columns, Filter};
 use pathbench_collector::raw::RawStore;
 use pathbench_collector::reader::{ResultReader, load};
-use pathbench_collector::store::{Database, Document, DocumentKind};
+use pathbench_collector::store::{Database, Document, DocumentKind, StoredResult};
 use pathbench_record::time::{Clock, SharedClock, Timestamp, WallClock};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
@@ -57,6 +57,14 @@ pub fn packed(directory: &Path, prefix: &str) -> Vec<u8> {
         archive.append_path_with_name(&path, name).unwrap();
     }
     zstd::encode_all(archive.into_inner().unwrap().as_slice(), 3).unwrap()
+}
+
+/// The newest results of a filter.
+pub fn newest(reader: &ResultReader, filter: &Filter, most: usize) -> Vec<StoredResult> {
+    let (_, sequences, _) = reader.newest(filter, (None, most));
+    let mut results = Vec::new();
+    reader.each(filter.viewer, &sequences, |one| results.push(one.clone())).unwrap();
+    results
 }
 
 pub struct Demo {

@@ -1,0 +1,268 @@
+//! Memory, time and turns: a client that asks for everything at its full rate leaves the others theirs.
+
+use crate::support::demo::{golden, packed};
+use crate::support::process::{Collector, line, name, submission};
+use crate::support::within;
+use pathbench_api::Uuid;
+use pathbench_api::submission::Submission;
+use pathbench_api::summary::{Network, NetworkKind};
+use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const HONEST: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const ATTACKERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 98), Ipv4Addr::new(127, 0, 0, 99)];
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// As many groups and networks as a summary may have: each row of a table has 4 KiB.
+fn largest(raw: Option<&[u8]>) -> Submission {
+    let mut one = submission();
+    one.agent = Uuid::from_u128(9);
+    let summary = &mut one.summary;
+    let group = summary.groups[0].clone();
+    summary.groups = (0..128).map(|_| group.clone()).collect();
+    summary.groups.iter_mut().for_each(|group| group.shares.clear());
+    let network = |index: usize| Network {
+        path: name(&format!("p{index}")),
+        kind: NetworkKind::Other,
+        operator: Some(name(&format!("{index:02}{}", "Q".repeat(62)))),
+        prefix: None,
+    };
+    summary.networks = (0..64).map(network).collect();
+    one.raw = raw.map(|raw| data_encoding::BASE64.encode(raw));
+    one
+}
+
+fn scene(options: &[&str], results: &[Submission]) -> Collector {
+    let collector = Collector::start(&[&["--open", "--rate-limit", "0"], options].concat());
+    for some in results.chunks(8) {
+        let lines: Vec<String> = some.iter().map(line).collect();
+        assert_eq!(collector.submit(&lines).status, 201);
+    }
+    let all = within(PATIENCE, || {
+        (collector.get("/v1/results?limit=1").json()["all"] == results.len()).then_some(())
+    });
+    assert!(all.is_some());
+    collector
+}
+
+fn connect(collector: &Collector, client: Ipv4Addr, path: &str) -> Socket {
+    let to: SocketAddr = collector.address().parse().unwrap();
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((client, 0)).into()).unwrap();
+    socket.connect_timeout(&to.into(), PATIENCE).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(&socket, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    socket
+}
+
+/// The status, and the bytes of the whole answer.
+fn get(collector: &Collector, client: Ipv4Addr, path: &str) -> (u16, Vec<u8>) {
+    let mut answer = Vec::new();
+    let _ = (&connect(collector, client, path)).read_to_end(&mut answer);
+    let status = String::from_utf8_lossy(answer.get(9..12).unwrap_or_default()).parse().unwrap_or(0);
+    (status, answer)
+}
+
+fn peak_bytes(collector: &Collector) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", collector.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
+}
+
+/// All routes that everybody may read, from the description of the API, and the pages.
+fn routes(collector: &Collector, id: Uuid) -> Vec<String> {
+    let document = collector.get("/v1/openapi.json").json();
+    let paths = document["paths"].as_object().unwrap();
+    let public =
+        paths.iter().filter(|(path, methods)| methods.get("get").is_some() && !path.contains("admin"));
+    let mut all: Vec<String> = public.map(|(path, _)| path.clone()).collect();
+    assert!(all.len() > 8, "{all:?}");
+    all.extend(
+        ["/", "/charts", "/results?limit=100", "/results/{id}", "/results/{id}/report", "/live"]
+            .map(String::from),
+    );
+    for path in &mut all {
+        let given = path.replace("{id}", &id.to_string()).replace("{name}", "usage.csv");
+        *path = if given == "/v1/results" { "/v1/results?limit=200".to_owned() } else { given };
+        assert!(!path.contains('{'), "no value for {path}");
+    }
+    all
+}
+
+#[test]
+fn every_public_route_stays_within_the_memory_of_answers() {
+    const ANSWER_BYTES: u64 = 64 << 20;
+    /// The program, its threads, the bodies of the submissions, and turns.
+    const OTHER_BYTES: u64 = 96 << 20;
+    let raw = packed(&golden("v1-messages"), "");
+    let results: Vec<Submission> = (0..16).map(|_| largest(Some(&raw))).collect();
+    let collector = scene(&["--answer-memory", "64"], &results);
+    for route in routes(&collector, results[0].id) {
+        let answers: Vec<u16> = std::thread::scope(|scope| {
+            let asked = [(); 16].map(|()| scope.spawn(|| get(&collector, HONEST, &route).0));
+            asked.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(
+            answers.contains(&200) && answers.iter().all(|status| matches!(status, 200 | 503)),
+            "{route}: {answers:?}"
+        );
+        let peak = peak_bytes(&collector);
+        assert!(peak < ANSWER_BYTES + OTHER_BYTES, "{} MiB at {route}", peak >> 20);
+    }
+}
+
+#[test]
+fn bombs_at_once_stay_within_the_memory_of_bodies() {
+    const BODY_BYTES: u64 = 64 << 20;
+    const OTHER_BYTES: u64 = 96 << 20;
+    let collector = Collector::start(&["--open", "--rate-limit", "0", "--body-memory", "64"]);
+    let bomb = zstd::encode_all(vec![b' '; 15 << 20].as_slice(), 3).unwrap();
+    let head = format!(
+        "POST /v1/results HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Encoding: zstd\r\nContent-Length: {}\r\n\r\n",
+        bomb.len()
+    );
+    let to: SocketAddr = collector.address().parse().unwrap();
+    let sent: Vec<Socket> = (0..100_u8)
+        .map(|client| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.bind(&SocketAddr::from((Ipv4Addr::new(127, 0, 1, client + 1), 0)).into()).unwrap();
+            socket.connect_timeout(&to.into(), PATIENCE).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            (&socket).write_all(&[head.as_bytes(), &bomb].concat()).unwrap();
+            socket
+        })
+        .collect();
+    for socket in sent {
+        let mut head = [0; 12];
+        (&socket).read_exact(&mut head).unwrap();
+        assert!(
+            [b"HTTP/1.1 400", b"HTTP/1.1 422", b"HTTP/1.1 503", b"HTTP/1.1 413"].contains(&&head),
+            "{head:?}"
+        );
+    }
+    let peak = peak_bytes(&collector);
+    assert!(peak < BODY_BYTES + OTHER_BYTES, "{} MiB", peak >> 20);
+    assert_eq!(collector.submit(&[line(&submission())]).status, 201);
+}
+
+#[test]
+fn a_client_at_its_full_rate_leaves_others_their_turns() {
+    let results: Vec<Submission> = (0..16).map(|_| largest(None)).collect();
+    let collector = scene(&[], &results);
+    let is_over = AtomicBool::new(false);
+    let served = std::thread::scope(|scope| {
+        for _ in 0..24 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    let _ = get(&collector, ATTACKERS[0], "/v1/results.csv");
+                }
+            });
+        }
+        // Until the attacker has its turns.
+        std::thread::sleep(Duration::from_millis(500));
+        let served: Vec<(u16, Duration)> = (0..40)
+            .map(|_| {
+                #[expect(clippy::disallowed_methods, reason = "the test measures time")]
+                let begun = std::time::Instant::now();
+                (get(&collector, HONEST, "/v1/results?limit=1").0, begun.elapsed())
+            })
+            .collect();
+        is_over.store(true, Ordering::SeqCst);
+        served
+    });
+    assert!(served.iter().all(|(status, _)| *status == 200), "{served:?}");
+    let mut times: Vec<Duration> = served.into_iter().map(|(_, time)| time).collect();
+    times.sort_unstable();
+    assert!(times[37] < Duration::from_secs(1), "p95 of {times:?}");
+}
+
+/// Names with one long beginning, and texts that are that beginning everywhere.
+fn poison() -> Vec<u8> {
+    let place = tempfile::tempdir().unwrap();
+    let names: Vec<Value> = (0..900).map(|index| json!(format!("{}{index:04}", "ga".repeat(30)))).collect();
+    let document = json!({ "ssid": names, "scenario": {} });
+    std::fs::write(place.path().join("run.json"), document.to_string()).unwrap();
+    let event = json!({ "text": "ga".repeat(400 << 10) }).to_string();
+    let mut file = std::fs::File::create(place.path().join("events.jsonl")).unwrap();
+    for _ in 0..40 {
+        writeln!(file, "{event}").unwrap();
+    }
+    drop(file);
+    packed(place.path(), "")
+}
+
+#[test]
+fn poison_of_others_blocks_no_raw_part() {
+    let good = largest(Some(&packed(&golden("v1-messages"), "")));
+    let poison = poison();
+    assert!(poison.len() < 50_000, "{} bytes", poison.len());
+    let poisoned = [largest(Some(&poison)), largest(Some(&poison))];
+    let collector = scene(&[], &[good.clone(), poisoned[0].clone(), poisoned[1].clone()]);
+    let raw = |one: &Submission| format!("/v1/results/{}/raw", one.id);
+    let asked: Vec<Socket> = ATTACKERS
+        .into_iter()
+        .zip(&poisoned)
+        .flat_map(|(client, one)| [(); 4].map(|()| connect(&collector, client, &raw(one))))
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    // They leave, and their work ends.
+    for socket in &asked {
+        socket.shutdown(Shutdown::Both).unwrap();
+    }
+    drop(asked);
+    let (status, answer) = get(&collector, HONEST, &raw(&good));
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer[..answer.len().min(300)]));
+}
+
+#[test]
+fn a_client_has_its_results_and_agents_of_a_day_and_others_have_theirs() {
+    let collector = scene(&["--client-results", "10", "--client-agents", "2", "--max-results", "14"], &[]);
+    let lines = |count: usize| (0..count).map(|_| line(&submission())).collect::<Vec<_>>();
+    let known = lines(8);
+    assert_eq!(collector.submit(&known).status, 201);
+    let used = collector.submit(&lines(3));
+    assert_eq!(used.status, 429, "{}", used.text());
+    assert!(used.headers["retry-after"].parse::<u64>().unwrap() > 60);
+    // A repetition takes no place: it was given back.
+    for _ in 0..3 {
+        assert_eq!(collector.submit(&known[..2]).status, 200);
+    }
+    assert_eq!(collector.submit(&lines(2)).status, 201);
+    let post = |client: Ipv4Addr, path: &str, body: &str| {
+        let to: SocketAddr = collector.address().parse().unwrap();
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((client, 0)).into()).unwrap();
+        socket.connect_timeout(&to.into(), PATIENCE).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = body.len();
+        write!(
+            &socket,
+            "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        (&socket).read_to_string(&mut answer).unwrap();
+        answer.get(9..12).unwrap().to_owned()
+    };
+    assert_eq!(post(ATTACKERS[0], "/v1/results", &lines(3).join("\n")), "201");
+    let all = within(PATIENCE, || (collector.get("/v1/results?limit=1").json()["all"] == 13).then_some(()));
+    assert!(all.is_some());
+    assert_eq!(post(ATTACKERS[1], "/v1/results", &lines(2).join("\n")), "503", "14 results are the most");
+    let agent = |number: u128| {
+        json!({ "agent": Uuid::from_u128(number), "name": "a", "version": "0.1.0", "consent": "public" })
+            .to_string()
+    };
+    for (client, number, status) in [
+        (HONEST, 1, "200"),
+        (HONEST, 2, "200"),
+        (HONEST, 3, "429"),
+        (HONEST, 2, "200"),
+        (ATTACKERS[0], 3, "200"),
+    ] {
+        assert_eq!(post(client, "/v1/check-in", &agent(number)), status, "agent {number}");
+    }
+}
