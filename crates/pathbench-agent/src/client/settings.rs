@@ -299,18 +299,19 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("collector.toml");
         let mut file = SettingsFile::open(Some(&path)).unwrap();
-        assert!(!file.refresh().unwrap());
+        assert!(!file.refresh(false).unwrap());
+        assert!(file.refresh(true).unwrap(), "SIGHUP reads the file again");
         SettingsFile::open(Some(&path)).unwrap().decide(Consent::Public, None).unwrap();
-        assert!(file.refresh().unwrap() && !file.refresh().unwrap());
+        assert!(file.refresh(false).unwrap() && !file.refresh(false).unwrap());
         assert_eq!(file.settings.as_ref().unwrap().consent, Consent::Public);
         SettingsFile::open(Some(&path)).unwrap().decide(Consent::None, None).unwrap();
-        assert!(file.refresh().unwrap());
+        assert!(file.refresh(false).unwrap());
         assert_eq!(file.settings.as_ref().unwrap().consent, Consent::None);
         fs::write(&path, "consent = ").unwrap();
-        assert!(file.refresh().is_err() && file.settings.is_none());
-        assert!(!file.refresh().unwrap() && file.settings.is_none(), "the error is reported once");
+        assert!(file.refresh(false).is_err() && file.settings.is_none());
+        assert!(!file.refresh(false).unwrap() && file.settings.is_none(), "the error is reported once");
         fs::remove_file(&path).unwrap();
-        assert!(file.refresh().unwrap() && file.settings.is_none());
+        assert!(file.refresh(false).unwrap() && file.settings.is_none());
     }
 
     #[test]
