@@ -23,7 +23,7 @@ const MIN_KEY_CHARACTERS: usize = 32;
 /// Longest validity of a token: anyone who reads the token can use it.
 pub const MAX_VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// What a token permits.
+/// The use that a token permits.
 #[derive(
     Debug,
     Clone,

@@ -47,6 +47,7 @@ fn version(file: &PathBuf) -> Version {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 mod tests {
     use super::*;
 

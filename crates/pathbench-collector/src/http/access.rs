@@ -43,7 +43,7 @@ pub enum SubmitAccess {
     Token,
 }
 
-/// What a token is checked with: the collector's keys, and the tokens that were revoked.
+/// The collector's keys, and the tokens that were revoked: the base of every check.
 #[derive(Debug, Clone)]
 pub struct Authority {
     pub keys: Keys,
@@ -94,7 +94,7 @@ impl Gate {
         })
     }
 
-    /// Who may submit results.
+    /// Checks the credential of submissions.
     pub fn submitter(&self, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
         if self.submit == SubmitAccess::Open {
             return Ok(());

@@ -220,7 +220,7 @@ pub(super) struct NewToken {
     valid_s: u64,
 }
 
-/// What a new token is for.
+/// The use of a new token.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum NewAudience {

@@ -8,7 +8,6 @@ use super::limits::Taken;
 use crate::ingest::{NotWritten, SubmissionGroup, Submitted};
 use crate::refusal::Refusal;
 use crate::store::Deletion;
-use crate::store::reserve::Reserve;
 use crate::task;
 use axum::Json;
 use axum::body::Body;
@@ -212,7 +211,7 @@ pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<Delet
     let shared = Arc::clone(app);
     // The client can be gone before the answer: the count is part of the work.
     let deleted = blocking(move || {
-        let deleted = Reserve::delete(shared.reserve.as_ref(), database.as_ref(), &which, now_ms)?;
+        let deleted = database.delete(&which, now_ms)?;
         shared.metrics.count_deleted(&which, deleted);
         Ok(deleted)
     })

@@ -1,10 +1,9 @@
 //! A reserve of free disk: a full disk takes no results, and still deletions, which need some space for a while.
 
-use super::{Database, Deletion, StoreError};
+use pathbench_record::file;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// A file that takes the space, and that is removed where a deletion needs it.
@@ -45,27 +44,12 @@ impl Reserve {
         if self.free_bytes()? < 2 * self.bytes {
             return Ok(());
         }
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.file)?;
+        let file = file::create_anew(&self.file, 0o600)?;
         if let Err(error) = fallocate(&file, FallocateFlags::empty(), 0, self.bytes) {
             self.release();
             return Err(error.into());
         }
         Ok(())
-    }
-
-    /// Deletes results; on a full disk with the space of the reserve.
-    pub fn delete(
-        reserve: Option<&Self>,
-        database: &dyn Database,
-        which: &Deletion,
-        now_ms: u64,
-    ) -> Result<u64, StoreError> {
-        match database.delete(which, now_ms) {
-            Err(StoreError::Full { .. }) if reserve.is_some_and(Self::release) => {
-                database.delete(which, now_ms)
-            }
-            outcome => outcome,
-        }
     }
 
     /// Frees the space; whether there was some.

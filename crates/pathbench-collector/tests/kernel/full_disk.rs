@@ -162,9 +162,12 @@ fn deleted_on_a_full_disk() {
         }
     }
     let all = Deletion::AllWithToken(Digest::compute(b"token"));
+    let [here, away] = [Reserve::FILE, "away"].map(|name| directory.join(name));
+    std::fs::rename(&here, &away).unwrap();
     let without = database.delete(&all, NOW_MS);
     assert!(matches!(without, Err(StoreError::Full { .. })), "{without:?}");
-    let deleted = Reserve::delete(Some(&reserve), &*database, &all, NOW_MS).unwrap();
+    std::fs::rename(&away, &here).unwrap();
+    let deleted = database.delete(&all, NOW_MS).unwrap();
     assert_eq!(deleted, stored.len() as u64);
     assert!(stored.iter().all(|id| database.result(*id).unwrap().is_none()));
 }

@@ -205,7 +205,9 @@ mod tests {
     fn slots_are_limited_and_return_when_dropped() {
         let limits = QuicLimits { connections: 3, connections_per_client: 2, tests: 2, tests_per_client: 1 };
         let capacity = QuicCapacity::new(limits);
-        let [alice, bob, carol] = [1, 2, 3].map(|last| Client::from(IpAddr::from([192, 0, 2, last])));
+        // In networks of their own.
+        let client = |octets: [u8; 4]| Client::from(IpAddr::from(octets));
+        let [alice, bob, carol] = [[192, 0, 2, 1], [198, 51, 100, 1], [203, 0, 113, 1]].map(client);
         let first = capacity.connections.acquire(alice).expect("a slot");
         let _second = capacity.connections.acquire(alice).expect("a slot");
         assert!(capacity.connections.acquire(alice).is_none(), "a third of one client");

@@ -9,7 +9,7 @@ use crate::store::{
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 /// One statement reads one snapshot: no change is committed between the two halves.
 const CHANGES: &str = "
@@ -74,7 +74,8 @@ impl Database for Sqlite {
     }
 
     fn delete(&self, which: &Deletion, now_ms: u64) -> Result<u64, StoreError> {
-        let deleted = delete_in_rounds(|| self.write(|connection| write::delete(connection, which, now_ms)))?;
+        let delete = |connection: &mut Connection| write::delete(connection, which, now_ms);
+        let deleted = delete_in_rounds(|| self.write_deletion(delete))?;
         if deleted > 0 {
             self.empty_log();
         }
@@ -124,7 +125,7 @@ impl Database for Sqlite {
     fn delete_documents(&self, kind: DocumentKind, before_ms: u64) -> Result<u64, StoreError> {
         let query = "DELETE FROM documents WHERE kind = ?1 AND updated_ms < ?2";
         let arguments = (kind.name(), signed(before_ms));
-        self.write(|connection| {
+        self.write_deletion(|connection| {
             connection.prepare_cached(query)?.execute(arguments).map(|count| count as u64)
         })
     }

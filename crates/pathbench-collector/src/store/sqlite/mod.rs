@@ -9,6 +9,7 @@ mod write;
 
 use super::StoreError;
 use super::pool::Pool;
+use super::reserve::Reserve;
 use failure::{failed, failure};
 use pathbench_record::file;
 use rusqlite::{Connection, OpenFlags};
@@ -36,6 +37,8 @@ pub struct Sqlite {
     path: PathBuf,
     writer: Mutex<Connection>,
     readers: Pool<Connection>,
+    /// Beside the database.
+    reserve: Reserve,
 }
 
 impl Sqlite {
@@ -63,8 +66,9 @@ impl Sqlite {
         writer.execute_batch(SETTINGS).map_err(at)?;
         writer.pragma_update(None, "cache_size", -65_536).map_err(at)?;
         migrations::migrate(path, &mut writer)?;
+        let reserve = Reserve::new(path.with_file_name(Reserve::FILE), 0);
         let (path, writer, readers) = (path.to_owned(), Mutex::new(writer), Pool::new(READERS));
-        Ok(Self { path, writer, readers })
+        Ok(Self { path, writer, readers, reserve })
     }
 
     /// Takes deleted summaries out of the log as well. A reader of an earlier state prevents it, and then nothing waits:
@@ -106,6 +110,17 @@ impl Sqlite {
         connection.execute_batch(SETTINGS)?;
         connection.pragma_update(None, "query_only", true)?;
         Ok(connection)
+    }
+
+    /// Runs a `task` that deletes on the connection for writing; on a full disk with the space of the reserve.
+    fn write_deletion<T>(
+        &self,
+        task: impl Fn(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        match self.write(&task) {
+            Err(StoreError::Full { .. }) if self.reserve.release() => self.write(&task),
+            outcome => outcome,
+        }
     }
 
     /// Runs `task` on the connection for writing.

@@ -148,9 +148,10 @@ fn unreachable_and_refusing_servers_have_their_own_exit_codes() {
 
     std::fs::write(lab.work.path().join("key"), "0123456789abcdef0123456789abcdef\n").unwrap();
     let key = lab.work.path().join("key");
-    let _server = lab.serve(&["--token-key", key.to_str().unwrap()]);
+    let server = lab.serve(&["--token-key", key.to_str().unwrap()]);
     for token in [&[][..], &["--token", "made-up"]] {
-        let options = [&[SERVER, "--transports", "tcp"][..], &QUICK, token].concat();
+        let access = [SERVER, "--transports", "tcp", "--fingerprint", &server.fingerprint];
+        let options = [&access[..], &QUICK, token].concat();
         let refused = finish(&mut lab.test("refused", &options)).expect(4);
         drop(refused.reports(&["the server refused", "token"]));
     }
@@ -175,7 +176,7 @@ fn a_named_multipath_transport_with_one_path_ends_with_six() {
     assert!(path(run, "wlan").share > 0.99, "{:?}", run.paths);
     drop(one_path.finished.reports(&["one path to the server (wlan)"]));
     // An interface without a route to the server.
-    let wrong = lab.test("wrong", &[&[SERVER, "--path", "eth9"][..], &QUICK].concat());
+    let wrong = lab.test("wrong", &[&[SERVER, "--path", "eth9", "--transports", "tcp"][..], &QUICK].concat());
     drop(finish(&mut { wrong }).expect(2).reports(&["no interface `eth9`", "eth", "wlan"]));
 }
 
