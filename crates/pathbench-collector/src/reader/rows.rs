@@ -146,7 +146,7 @@ pub enum ParquetExportError {
 const GROUP_RESULTS: usize = 500;
 pub(super) const GROUP_BYTES: usize = 6 << 20;
 
-/// Parquet; a row group ends at [`GROUP_RESULTS`] results or [`GROUP_BYTES`].
+/// Parquet; a row group ends at `GROUP_RESULTS` results or `GROUP_BYTES`.
 pub struct RowWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     kinds: Vec<Kind>,
