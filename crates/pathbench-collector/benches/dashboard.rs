@@ -9,7 +9,7 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use pathbench_collector::facts::encode;
+use pathbench_collector::facts::{Source, encode};
 use pathbench_collector::maintenance::DATABASE_FILE;
 use pathbench_collector::store::postgres::{Postgres, PostgresOptions};
 use pathbench_collector::store::sqlite::Sqlite;
@@ -85,7 +85,7 @@ fn fill(database: &dyn Database, results: u64) {
                 deletion: checked.submission.deletion_sha256,
                 received_ms: checked.submission.summary.started_ms,
                 summary: serde_json::to_vec(&checked.submission.summary).unwrap(),
-                facts: encode(&checked),
+                facts: encode(&checked, Source(checked.submission.agent.as_u64_pair().0)),
                 raw: None,
             }
         };

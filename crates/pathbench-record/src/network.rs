@@ -119,6 +119,12 @@ impl Client {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientNetwork(IpNet);
 
+impl fmt::Display for ClientNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl From<IpAddr> for ClientNetwork {
     fn from(address: IpAddr) -> Self {
         Self(network(address, 24, 48))

@@ -6,7 +6,7 @@ use super::{NOW_MS, SUBMISSION};
 use pathbench_api::submission::Submission;
 use pathbench_collector::chart;
 use pathbench_collector::columns::{Columns, Filter};
-use pathbench_collector::facts::{decode, encode};
+use pathbench_collector::facts::{Source, decode, encode};
 use pathbench_collector::reader::{ResultReader, load};
 use pathbench_collector::store::Database;
 use pathbench_collector::viewer::Viewer;
@@ -19,7 +19,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let document = serde_json::from_str(SUBMISSION).expect("JSON");
     let document = if is_changed { changed(&mut input, document) } else { document };
     let Ok(checked) = Submission::check(document.to_string().as_bytes(), NOW_MS) else { return };
-    let mut facts = encode(&checked);
+    let mut facts = encode(&checked, Source(7));
     decode(&facts).expect("facts that were encoded are decoded");
     for _ in 0..input.below(6) {
         let at = input.below(facts.len());

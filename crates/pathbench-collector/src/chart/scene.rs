@@ -29,7 +29,7 @@ impl<'a> Scene<'a> {
         let is_withheld = filter.viewer == Viewer::Everybody
             && is_named
             && !selection.is_empty()
-            && columns.distinct(&selection).0 < LEAST_AGENTS;
+            && columns.people(&selection) < LEAST_AGENTS;
         let is_wanted = |one: &Transport| filter.transports.is_empty() || filter.transports.contains(one);
         let transports = Transport::ALL.into_iter().filter(is_wanted).collect();
         Self { columns, selection, transports, viewer: filter.viewer, is_withheld }

@@ -1,7 +1,7 @@
 //! Results by a dimension or by time.
 
-use super::names::{NONE, Names};
-use super::{Columns, KeySet, RowSelection};
+use super::names::{NONE, Names, People};
+use super::{Columns, RowSelection};
 use crate::facts::{KINDS, MODES};
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ impl Dimension {
 pub struct Member {
     pub name: String,
     pub results: u64,
-    /// Distinct agents.
+    /// Distinct agents, and not more than distinct sources.
     pub agents: u64,
 }
 
@@ -204,7 +204,7 @@ impl Columns {
         days
     }
 
-    /// Distinct agents of each of `values`.
+    /// The people of each of `values`.
     fn agents_of(
         &self,
         selection: &RowSelection,
@@ -214,13 +214,13 @@ impl Columns {
     ) -> Vec<u64> {
         let mut indexes = vec![None; all];
         values.iter().enumerate().for_each(|(index, value)| indexes[*value] = Some(index));
-        let mut agents = vec![KeySet::default(); values.len()];
+        let mut agents = vec![People::default(); values.len()];
         self.for_each_value(selection, dimension, |row, value| {
             if let Some(index) = indexes.get(value).copied().flatten() {
-                agents[index].insert(self.agent[row]);
+                agents[index].insert(self.agent[row], self.source[row]);
             }
         });
-        agents.iter().map(KeySet::count).collect()
+        agents.iter().map(People::count).collect()
     }
 
     /// Calls `visit` with a row and the position of each of its values in `members`.

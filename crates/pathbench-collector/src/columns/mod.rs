@@ -12,7 +12,7 @@ pub use filter::{Filter, RowSelection};
 pub use grouping::{Dimension, Member, Members, Period};
 pub use histogram::BucketHistogram;
 pub use names::KeySet;
-use names::{Keys, Names};
+use names::{Keys, Names, People};
 
 use crate::facts::{
     Bucket, Facts, FamilyFact, GAINS, Handover, MEASURES, PairFact, Reach, TRANSPORTS, decode,
@@ -50,7 +50,7 @@ pub const COLUMN_BYTES: usize = 512 << 20;
 const ROW_BYTES: usize = 3
     * (size_of::<u64>()
         + size_of::<Uuid>()
-        + 5 * size_of::<u32>()
+        + 6 * size_of::<u32>()
         + 6 * size_of::<u16>()
         + 5
         + (MEASURES.len() * TRANSPORTS + GAINS) * size_of::<Bucket>());
@@ -63,10 +63,12 @@ pub struct Columns {
     names: DimensionNames,
     agents: Keys<Uuid>,
     networks: Keys<u64>,
+    sources: Keys<u64>,
     sequence: Vec<u64>,
     id: Vec<Uuid>,
     started_s: Vec<u32>,
     agent: Vec<u32>,
+    source: Vec<u32>,
     network: Vec<[u32; PAIR]>,
     server: Vec<u16>,
     experiment: Vec<u16>,
@@ -152,10 +154,12 @@ impl Columns {
             names: DimensionNames::default(),
             agents: Keys::default(),
             networks: Keys::default(),
+            sources: Keys::default(),
             sequence: Vec::new(),
             id: Vec::new(),
             started_s: Vec::new(),
             agent: Vec::new(),
+            source: Vec::new(),
             network: Vec::new(),
             server: Vec::new(),
             experiment: Vec::new(),
@@ -270,6 +274,7 @@ impl Columns {
         self.id.push(id);
         self.started_s.push(u32::try_from(facts.started_ms / 1000).unwrap_or(u32::MAX));
         self.agent.push(self.agents.number(agent));
+        self.source.push(self.sources.number(facts.source));
         self.network.push(networks);
         self.server.push(self.names.server.number(&facts.names.server));
         self.experiment.push(self.names.experiment.number(&facts.names.experiment));
@@ -315,6 +320,7 @@ impl Columns {
         retain(&mut self.id, &deleted);
         retain(&mut self.started_s, &deleted);
         retain(&mut self.agent, &deleted);
+        retain(&mut self.source, &deleted);
         retain(&mut self.network, &deleted);
         retain(&mut self.operator, &deleted);
         for column in [&mut self.server, &mut self.experiment, &mut self.scenario, &mut self.kernel] {
@@ -385,6 +391,14 @@ impl Columns {
         selection
             .for_each_of(&self.network, |pair| pair.into_iter().for_each(|network| networks.insert(network)));
         (agents.count(), networks.count())
+    }
+
+    /// The number of people behind the selected rows, as far as it is certain: distinct agents, which a client can invent,
+    /// and distinct sources, which one agent can have several of.
+    pub fn people(&self, selection: &RowSelection) -> u64 {
+        let mut people = People::default();
+        selection.for_each(|row| people.insert(self.agent[row], self.source[row]));
+        people.count()
     }
 
     pub fn histogram(&self, selection: &RowSelection, column: &[Bucket]) -> BucketHistogram {

@@ -112,3 +112,22 @@ impl KeySet {
         self.count
     }
 }
+
+/// The agents and the sources of rows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct People {
+    agents: KeySet,
+    sources: KeySet,
+}
+
+impl People {
+    #[inline]
+    pub(super) fn insert(&mut self, agent: u32, source: u32) {
+        self.agents.insert(agent);
+        self.sources.insert(source);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.agents.count().min(self.sources.count())
+    }
+}

@@ -6,6 +6,7 @@ use super::layout::{
     FactNames, Facts, FamilyFact, Handover, MODES, MOST_NETWORKS, PairFact, REASONS, reachability_bits,
     transport_number,
 };
+use super::source::Source;
 use pathbench_api::bounds::{ITEMS, NAME_BYTES};
 use pathbench_api::submission::Checked;
 use pathbench_api::summary::Mode;
@@ -23,7 +24,7 @@ pub enum FactsError {
     Malformed,
 }
 
-pub fn encode(checked: &Checked) -> Vec<u8> {
+pub fn encode(checked: &Checked, source: Source) -> Vec<u8> {
     let facts = Facts::from_summary(&checked.submission.summary, checked.submission.consent);
     let mut out = vec![VERSION, mode_number(facts.mode), facts.kinds, facts.transports];
     out.extend(facts.started_ms.to_le_bytes());
@@ -50,6 +51,7 @@ pub fn encode(checked: &Checked) -> Vec<u8> {
     write_list(&mut out, &facts.family_pairs, ITEMS, |out, one| {
         write_pair(out, transport_number(one.transport), one.ipv4, one.ipv6);
     });
+    out.extend(source.0.to_le_bytes());
     out
 }
 
@@ -119,6 +121,10 @@ impl<'a> Cursor<'a> {
             let (key, ipv4, ipv6) = cursor.pair()?;
             Some(FamilyFact { transport: transport(key)?, ipv4, ipv6 })
         })?;
+        // Earlier collectors kept none: their results count as those of one source.
+        if !self.rest.is_empty() {
+            facts.source = u64::from_le_bytes(self.array()?);
+        }
         self.rest.is_empty().then_some(facts)
     }
 

@@ -70,6 +70,8 @@ pub struct Facts {
     pub names: FactNames,
     /// Hashes of the clients' prefixes, to count networks.
     pub networks: Vec<u64>,
+    /// Whose submission it is, as far as a client cannot invent it: [`Source`](crate::facts::Source).
+    pub source: u64,
     /// By [`figure_index`].
     pub figures: [Bucket; MEASURES.len() * TRANSPORTS],
     /// By [`gain_index`].
@@ -154,6 +156,7 @@ impl Default for Facts {
             transports: 0,
             names: FactNames::default(),
             networks: Vec::new(),
+            source: 0,
             figures: [Bucket::ABSENT; MEASURES.len() * TRANSPORTS],
             gains: [Bucket::ABSENT; GAINS],
             reachability: 0,

@@ -6,6 +6,7 @@ pub mod bucket;
 mod coding;
 mod derivation;
 mod layout;
+mod source;
 
 pub use bucket::Bucket;
 pub use coding::{FactsError, decode, encode};
@@ -13,3 +14,4 @@ pub use layout::{
     FactNames, Facts, FamilyFact, GAIN_PATTERNS, GAIN_TRANSPORTS, GAINS, Handover, KINDS, MEASURES, MODES,
     MOST_NETWORKS, PairFact, REASONS, Reach, TRANSPORTS, figure_index, gain_index, measure,
 };
+pub use source::Source;

@@ -95,12 +95,13 @@ impl Gate {
     }
 
     /// Checks the credential of submissions.
-    pub fn submitter(&self, headers: &HeaderMap, now: u64) -> Result<(), Refusal> {
-        if self.submit == SubmitAccess::Open {
-            return Ok(());
-        }
+    /// Returns the token if there is a valid one.
+    pub fn submitter(&self, headers: &HeaderMap, now: u64) -> Result<Option<Token>, Refusal> {
         let checked = self.check(&[Audience::Submission, Audience::Agent], headers, now);
-        checked.map(drop).map_err(|refusal| match refusal {
+        if self.submit == SubmitAccess::Open {
+            return Ok(checked.ok());
+        }
+        checked.map(Some).map_err(|refusal| match refusal {
             TokenRefusal::Missing => Refusal::unauthorized(
                 "this collector takes results from agents with a token: ask its operator for one and pass it with \
                  --collector-token",

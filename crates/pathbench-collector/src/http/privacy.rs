@@ -27,12 +27,13 @@ pub(super) fn text(operator: Option<&str>, retention: Option<Duration>, is_open:
          its outbox, and the time of its last check-in.\n\
          Kept of a running measurement: the agent's name, experiment, server, transport, pattern and the goodput of each path. \
          The page of running measurements shows those of agents with the consent `public`, in the anonymous form.\n\
-         Not kept: the address from which a result or a check-in comes. Addresses are used in memory to limit the rate of \
-         requests.\n\n\
+         Kept of the origin of each result: the serial number of the agent's token or, without one, a hash of the /24 (IPv4) or /48 \
+         (IPv6) that it comes from, to count people. Not kept: the address from which a result or a check-in comes. Addresses are \
+         used in memory to limit the rate of requests.\n\n\
          Public results have /24 (IPv4) and /48 (IPv6) prefixes instead of addresses everywhere, and no names of Wi-Fi \
          networks, no link-layer addresses, no position, no home directories and no host names other than those of test servers. The agent removes them before it sends the result, and this collector once more before it shows the result. \
          A prefix can still belong to few people: treat public results as personal data.\n\
-         Public figures by operator or server appear only from three agents on.\n\n",
+         Public figures by operator or server appear only from three agents on, with three tokens or in three such networks.\n\n",
     );
     let _ = match retention {
         Some(time) => writeln!(text, "Results are deleted {} after their arrival.", duration(time)),

@@ -5,6 +5,7 @@ use super::app::App;
 use super::blocking::{blocking, in_turn};
 use super::body::{self, ReadBody};
 use super::limits::Taken;
+use crate::facts::Source;
 use crate::ingest::{NotWritten, SubmissionGroup, Submitted};
 use crate::refusal::Refusal;
 use crate::store::Deletion;
@@ -19,6 +20,7 @@ use pathbench_api::bounds::BATCH_LINES;
 use pathbench_api::deletion::DeletionAnswer;
 use pathbench_api::problem::{BatchAnswer, LineAnswer, LineStatus};
 use pathbench_api::submission::{Submission, SubmissionError};
+use pathbench_api::token::Audience;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,15 +43,17 @@ pub(super) async fn post(
     body: Body,
 ) -> Result<Response, Refusal> {
     let received_ms = app.clock.unix_ms();
-    app.gate.submitter(&headers, received_ms / 1000)?;
+    let token = app.gate.submitter(&headers, received_ms / 1000)?;
+    let token = token.filter(|token| token.audience == Audience::Agent);
+    let source = Source::new(token.as_ref(), task::client());
     let read = body::batch(&headers, body, &app).await?;
     let ReadBody { bytes, share } = read;
     // The submissions are not larger than the body: they count in its stead until they are written.
     let _share = share;
     let parsed = if bytes.len() > PARSED_INLINE_BYTES {
-        in_turn(&app.bodies, move |_| parse(&bytes, received_ms)).await?
+        in_turn(&app.bodies, move |_| parse(&bytes, received_ms, source)).await?
     } else {
-        parse(&bytes, received_ms)?
+        parse(&bytes, received_ms, source)?
     };
     let Parsed { mut answers, valid } = parsed;
     let (indexes, submissions): (Vec<usize>, Vec<Submitted>) = valid.into_iter().unzip();
@@ -125,7 +129,7 @@ fn reason(status: LineStatus) -> Option<String> {
 }
 
 /// Checks each line; one that is wrong affects no other.
-fn parse(bytes: &[u8], now_ms: u64) -> Result<Parsed, Refusal> {
+fn parse(bytes: &[u8], now_ms: u64, source: Source) -> Result<Parsed, Refusal> {
     let mut parsed = Parsed { answers: Vec::new(), valid: Vec::new() };
     for line in bytes.split(|&byte| byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -136,7 +140,7 @@ fn parse(bytes: &[u8], now_ms: u64) -> Result<Parsed, Refusal> {
             return Err(Refusal::too_large(format!("the batch has more than {BATCH_LINES} lines")));
         }
         let number = u32::try_from(parsed.answers.len() + 1).unwrap_or(u32::MAX);
-        match submitted(line, now_ms) {
+        match submitted(line, now_ms, source) {
             Ok((id, submitted)) => {
                 parsed.valid.push((parsed.answers.len(), submitted));
                 // Until the writer has stored it.
@@ -159,9 +163,9 @@ fn parse(bytes: &[u8], now_ms: u64) -> Result<Parsed, Refusal> {
     Ok(parsed)
 }
 
-fn submitted(line: &[u8], now_ms: u64) -> Result<(Uuid, Submitted), SubmissionError> {
+fn submitted(line: &[u8], now_ms: u64, source: Source) -> Result<(Uuid, Submitted), SubmissionError> {
     let checked = Submission::check(line, now_ms)?;
-    Ok((checked.submission.id, Submitted::new(checked, now_ms)?))
+    Ok((checked.submission.id, Submitted::new(checked, now_ms, source)?))
 }
 
 /// The id in a line that is no submission, so that the client can find it.

@@ -1,6 +1,6 @@
 //! Groups of submissions on their way to the writer, and their outcomes.
 
-use crate::facts;
+use crate::facts::{self, Source};
 use crate::store::NewResult;
 use pathbench_api::problem::LineStatus;
 use pathbench_api::submission::Checked;
@@ -37,7 +37,7 @@ impl Submitted {
     ///
     /// # Errors
     /// The summary cannot be written as JSON.
-    pub fn new(checked: Checked, received_ms: u64) -> serde_json::Result<Self> {
+    pub fn new(checked: Checked, received_ms: u64, source: Source) -> serde_json::Result<Self> {
         let submission = &checked.submission;
         let result = NewResult {
             id: submission.id,
@@ -47,7 +47,7 @@ impl Submitted {
             deletion: submission.deletion_sha256,
             received_ms,
             summary: serde_json::to_vec(&submission.summary)?,
-            facts: facts::encode(&checked),
+            facts: facts::encode(&checked, source),
             raw: None,
         };
         Ok(Self { result, raw: checked.raw })

@@ -8,6 +8,7 @@ use pathbench_api::summary::{FamilyPair, HandoverSummary, Mode, Summary};
 use pathbench_collector::chart::table::{csv_text, grouped};
 use pathbench_collector::chart::{Cell, Chart, Scene, all};
 use pathbench_collector::columns::{Columns, Filter};
+use pathbench_collector::facts::{Source, encode};
 use pathbench_collector::store::{Database, ResultChange};
 use pathbench_collector::viewer::Viewer;
 use pathbench_record::document::HandoverReason;
@@ -189,6 +190,35 @@ fn groups_of_fewer_than_three_agents_are_for_the_operator_only() {
     assert!(public.n == 0 && public.svg().to_string().contains("Fewer than 3 agents"));
     let operator = Filter { viewer: Viewer::Operator, ..filter };
     assert!(chart(&columns, &operator, "goodput").n > 0);
+}
+
+/// One client can invent agents, and one agent can move between networks: neither makes a group of three.
+#[test]
+fn a_group_is_shown_from_three_agents_and_three_sources_on() {
+    let of = |agents: u64, sources: u64| {
+        let change = |sequence: u64| {
+            let mut checked = Campaign { public: 1.0, ..Campaign::default() }.checked(sequence);
+            checked.submission.summary.server = Some(Name::new("nyc.example").unwrap());
+            ResultChange::Added {
+                sequence,
+                id: checked.submission.id,
+                agent: pathbench_api::Uuid::from_u128(u128::from(sequence % agents)),
+                consent: Consent::Public,
+                received_ms: 0,
+                facts: encode(&checked, Source(sequence % sources)),
+            }
+        };
+        let mut columns = Columns::default();
+        columns.apply(&(1..=30).map(change).collect::<Vec<_>>());
+        let everybody = || Filter::new(Viewer::Everybody);
+        let filter = Filter { server: Some("nyc.example".to_owned()), ..everybody() };
+        let is_named = chart(&columns, &filter, "goodput").n > 0;
+        let is_group = chart(&columns, &everybody(), "usage-by-server").n > 0;
+        assert_eq!(is_named, is_group);
+        is_named
+    };
+    assert_eq!((of(2, 9), of(9, 2), of(9, 1), of(1, 9)), (false, false, false, false));
+    assert!(of(3, 3) && of(9, 3));
 }
 
 #[test]

@@ -252,7 +252,7 @@ fn names_beyond_the_bound_are_other() {
         let mut checked = Campaign::default().checked(1);
         checked.submission.summary.scenario =
             pathbench_api::name::Name::nearest(&format!("scenario {index}"));
-        let facts = pathbench_collector::facts::encode(&checked);
+        let facts = pathbench_collector::facts::encode(&checked, pathbench_collector::facts::Source(1));
         let (id, agent) = (Uuid::from_u128(u128::from(index)), template.agent);
         ResultChange::Added { sequence: index, id, agent, consent: Consent::Public, received_ms: 0, facts }
     };

@@ -3,10 +3,14 @@
 use crate::support::synthetic::Campaign;
 use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
-use pathbench_collector::facts::{Bucket, Facts, Reach, decode, encode, figure_index, gain_index, measure};
+use pathbench_collector::facts::{
+    Bucket, Facts, Reach, Source, decode, encode, figure_index, gain_index, measure,
+};
 use pathbench_record::network::AddressFamily;
 use pathbench_record::transport::Transport;
 use proptest::prelude::*;
+
+const SOURCE: Source = Source(0x1234_5678_9abc_def0);
 
 #[test]
 fn facts_survive_their_coding_and_are_small() {
@@ -14,9 +18,11 @@ fn facts_survive_their_coding_and_are_small() {
     let mut bytes = 0;
     for index in 0..500 {
         let checked = campaign.checked(index);
-        let encoded = encode(&checked);
+        let encoded = encode(&checked, SOURCE);
         let facts = Facts::from_summary(&checked.submission.summary, checked.submission.consent);
-        assert_eq!(decode(&encoded).unwrap(), facts);
+        assert_eq!(decode(&encoded).unwrap(), Facts { source: SOURCE.0, ..facts.clone() });
+        // As collectors wrote them that kept no source.
+        assert_eq!(decode(&encoded[..encoded.len() - 8]).unwrap(), facts);
         bytes += encoded.len();
     }
     assert!(bytes / 500 < 300, "{} bytes a result", bytes / 500);
@@ -95,7 +101,7 @@ proptest! {
         changes in proptest::collection::vec((0..400_usize, any::<u8>()), 0..6),
         length in 0..400_usize,
     ) {
-        let mut bytes = encode(&Campaign::default().checked(index));
+        let mut bytes = encode(&Campaign::default().checked(index), SOURCE);
         for (at, byte) in changes {
             if let Some(one) = bytes.get_mut(at) {
                 *one = byte;

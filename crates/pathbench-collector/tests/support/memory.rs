@@ -3,7 +3,7 @@
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use pathbench_api::submission::Checked;
-use pathbench_collector::facts;
+use pathbench_collector::facts::{self, Source};
 use pathbench_collector::raw::{RawError, RawStore};
 use pathbench_collector::store::{
     Database, Deletion, Document, DocumentKind, Inserted, NewResult, RawRange, ResultChange, StoreError,
@@ -57,7 +57,8 @@ pub fn new_result(checked: &Checked, raw: Option<RawRange>) -> NewResult {
         deletion: submission.deletion_sha256,
         received_ms: submission.summary.started_ms + 90_000,
         summary: serde_json::to_vec(&submission.summary).unwrap(),
-        facts: facts::encode(checked),
+        // A network for each agent.
+        facts: facts::encode(checked, Source(submission.agent.as_u64_pair().0)),
         raw,
     }
 }

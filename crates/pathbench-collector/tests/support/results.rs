@@ -7,6 +7,7 @@ use pathbench_api::digest::Digest;
 use pathbench_api::name::Name;
 use pathbench_api::submission::{Checked, SCHEMA, Submission, new_id};
 use pathbench_api::summary::{GroupSummary, Mode, Network, NetworkKind, Summary};
+use pathbench_collector::facts::Source;
 use pathbench_collector::ingest::{SubmissionGroup, Submitted};
 use pathbench_collector::store::{NewResult, RawRange};
 
@@ -106,6 +107,7 @@ pub(crate) fn checked(id: Uuid, content: &str, raw: Vec<u8>) -> Checked {
 }
 
 pub(crate) fn group(submissions: Vec<Checked>, received_ms: u64) -> SubmissionGroup {
-    let submitted = submissions.into_iter().map(|checked| Submitted::new(checked, received_ms).unwrap());
+    let submitted =
+        submissions.into_iter().map(|checked| Submitted::new(checked, received_ms, Source(7)).unwrap());
     SubmissionGroup { submissions: submitted.collect() }
 }
