@@ -12,12 +12,13 @@ pub struct Source(pub u64);
 impl Source {
     /// `token` is that of an agent; others have one token for many.
     pub fn new(token: Option<&Token>, client: Client) -> Self {
-        match token {
-            Some(token) => Self(u64::from_le_bytes(token.serial.0)),
-            None => {
-                let [a, b, c, d, e, f, g, h, ..] = Digest::compute(client.network().to_string().as_bytes()).0;
-                Self(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
-            }
-        }
+        let bytes = token.map_or_else(
+            || {
+                let digest = Digest::compute(client.network().to_string().as_bytes()).0;
+                std::array::from_fn(|index| digest[index])
+            },
+            |token| token.serial.0,
+        );
+        Self(u64::from_le_bytes(bytes))
     }
 }

@@ -43,9 +43,9 @@ pub(super) async fn post(
     body: Body,
 ) -> Result<Response, Refusal> {
     let received_ms = app.clock.unix_ms();
-    let token = app.gate.submitter(&headers, received_ms / 1000)?;
-    let token = token.filter(|token| token.audience == Audience::Agent);
-    let source = Source::new(token.as_ref(), task::client());
+    let credential = app.gate.submitter(&headers, received_ms / 1000)?;
+    let of_agent = credential.filter(|token| token.audience == Audience::Agent);
+    let source = Source::new(of_agent.as_ref(), task::client());
     let read = body::batch(&headers, body, &app).await?;
     let ReadBody { bytes, share } = read;
     // The submissions are not larger than the body: they count in its stead until they are written.
