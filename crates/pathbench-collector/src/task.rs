@@ -1,4 +1,4 @@
-//! Blocking work of requests: cancelled when nobody waits for it any more.
+//! Blocking work of requests: cancelled when the request has ended.
 
 use pathbench_record::network::Client;
 use std::future::Future;

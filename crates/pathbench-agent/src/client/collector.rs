@@ -181,7 +181,7 @@ impl CollectorClient {
         self.check_status(path, &response, answer)
     }
 
-    /// The answer with its bytes, whatever its status.
+    /// The answer with its bytes, of any status.
     fn exchange(
         &self,
         method: Method,

@@ -6,7 +6,7 @@
 //! addresses, names of hosts and home directories go, wherever the same result repeats them; of an interface that is named
 //! by its address the kind stays. Applying it twice changes nothing more.
 //!
-//! The time is linear in the text, whatever the names are; [`Work`] bounds it.
+//! The time is linear in the text, independent of the names; [`Work`] bounds it.
 
 mod address;
 mod fields;

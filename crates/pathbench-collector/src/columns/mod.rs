@@ -57,8 +57,19 @@ const ROW_BYTES: usize = 3
 const ITEM_BYTES: usize = 3 * (size_of::<Handover>() + size_of::<u32>());
 
 #[derive(Debug, Clone)]
+struct MemoryLimit {
+    bytes: usize,
+}
+
+impl Default for MemoryLimit {
+    fn default() -> Self {
+        Self { bytes: COLUMN_BYTES }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
 pub struct Columns {
-    most_bytes: usize,
+    most: MemoryLimit,
     left_out: u64,
     names: DimensionNames,
     agents: Keys<Uuid>,
@@ -89,12 +100,6 @@ pub struct Columns {
     deletions: usize,
     last_sequence: u64,
     unreadable: u64,
-}
-
-impl Default for Columns {
-    fn default() -> Self {
-        Self::with_memory(COLUMN_BYTES)
-    }
 }
 
 /// Items of which most rows have none, in the order of the rows.
@@ -148,39 +153,7 @@ impl<const N: usize> BucketColumns<N> {
 impl Columns {
     /// Columns of at most this memory, names and keys apart.
     pub fn with_memory(most_bytes: usize) -> Self {
-        Self {
-            most_bytes,
-            left_out: 0,
-            names: DimensionNames::default(),
-            agents: Keys::default(),
-            networks: Keys::default(),
-            sources: Keys::default(),
-            sequence: Vec::new(),
-            id: Vec::new(),
-            started_s: Vec::new(),
-            agent: Vec::new(),
-            source: Vec::new(),
-            network: Vec::new(),
-            server: Vec::new(),
-            experiment: Vec::new(),
-            scenario: Vec::new(),
-            kernel: Vec::new(),
-            operator: Vec::new(),
-            mode: Vec::new(),
-            kinds: Vec::new(),
-            transports: Vec::new(),
-            public: Vec::new(),
-            deleted: Vec::new(),
-            figures: BucketColumns::default(),
-            gains: BucketColumns::default(),
-            reachability: Vec::new(),
-            handovers: Rows::default(),
-            delay_pairs: Rows::default(),
-            family_pairs: Rows::default(),
-            deletions: 0,
-            last_sequence: 0,
-            unreadable: 0,
-        }
+        Self { most: MemoryLimit { bytes: most_bytes }, ..Self::default() }
     }
 
     /// Memory of the rows and their items, at most.
@@ -258,7 +231,7 @@ impl Columns {
     }
 
     fn add(&mut self, sequence: u64, (id, agent, consent): (Uuid, Uuid, Consent), facts: &Facts) {
-        if self.bytes() >= self.most_bytes {
+        if self.bytes() >= self.most.bytes {
             self.leave_out_oldest();
         }
         let row = self.len();

@@ -86,7 +86,7 @@ fn answer(
     })
 }
 
-/// Nobody takes the id of an agent that has a token.
+/// Refuses the id of an agent with a token to every other one.
 fn permit(known: &KnownAgent, token: Option<&Token>) -> Result<(), Refusal> {
     let name = &known.check_in.name;
     if known.token.is_none() || token.is_some_and(|token| token.subject == *name) {

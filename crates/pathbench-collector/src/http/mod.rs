@@ -133,7 +133,7 @@ async fn problem_of(response: Response) -> Response {
     answer
 }
 
-/// Ends a task when nobody waits for it any more.
+/// Ends a task when its request has ended.
 struct AbortOnDrop(tokio::task::JoinHandle<Response>);
 
 impl Drop for AbortOnDrop {

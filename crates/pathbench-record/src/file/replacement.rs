@@ -143,7 +143,7 @@ impl Drop for Replacement {
 
 fn create_temporary(directory: &OpenDirectory, mode: u32) -> io::Result<(OsString, File)> {
     for _ in 0..ATTEMPTS {
-        // The keys of a `RandomState` are random, so that nobody creates the name first.
+        // The keys of a `RandomState` are random, so that no other process creates the name first.
         let name = OsString::from(format!("{TEMPORARY}{:016x}", RandomState::new().hash_one(0)));
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         match directory.open_file(&name, flags, mode) {

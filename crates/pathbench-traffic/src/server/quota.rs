@@ -115,7 +115,7 @@ mod tests {
 
     const HOUR: u64 = 3600;
 
-    fn at(seconds: u64) -> Timestamp {
+    fn time_at(seconds: u64) -> Timestamp {
         Timestamp::from_nanos(1_000_000_000_000 + seconds * 1_000_000_000)
     }
 
@@ -134,25 +134,26 @@ mod tests {
     #[test]
     fn a_client_waits_for_the_end_of_its_day() {
         let mut quota = quota(None, Some(1000));
-        quota.charge(at(0), client(1), 600);
-        quota.charge(at(HOUR), client(1), 399);
-        assert_eq!(quota.check(at(HOUR), client(1), (0, 0)), Ok(()));
-        let refusal = quota.check(at(HOUR), client(1), (1, 0)).expect_err("bytes of running tests count");
+        quota.charge(time_at(0), client(1), 600);
+        quota.charge(time_at(HOUR), client(1), 399);
+        assert_eq!(quota.check(time_at(HOUR), client(1), (0, 0)), Ok(()));
+        let refusal =
+            quota.check(time_at(HOUR), client(1), (1, 0)).expect_err("bytes of running tests count");
         assert_eq!(refusal.wait, Duration::from_secs(23 * HOUR));
         assert!(refusal.message.contains("this client has transferred 1000 bytes"), "{}", refusal.message);
         assert!(refusal.message.contains("try again in 23 h"), "{}", refusal.message);
-        assert_eq!(quota.check(at(HOUR), client(2), (0, 5000)), Ok(()), "another client");
-        assert_eq!(quota.check(at(24 * HOUR), client(1), (0, 0)), Ok(()), "the next day");
-        quota.charge(at(25 * HOUR), client(1), 1000);
-        let refusal = quota.check(at(26 * HOUR), client(1), (0, 0)).expect_err("the next day's limit");
+        assert_eq!(quota.check(time_at(HOUR), client(2), (0, 5000)), Ok(()), "another client");
+        assert_eq!(quota.check(time_at(24 * HOUR), client(1), (0, 0)), Ok(()), "the next day");
+        quota.charge(time_at(25 * HOUR), client(1), 1000);
+        let refusal = quota.check(time_at(26 * HOUR), client(1), (0, 0)).expect_err("the next day's limit");
         assert_eq!(refusal.wait, Duration::from_secs(23 * HOUR));
     }
 
     #[test]
     fn many_clients_share_the_quota_of_the_server() {
         let mut quota = quota(Some(1000), None);
-        (0..10).for_each(|number| quota.charge(at(0), client(number), 100));
-        let refusal = quota.check(at(60), client(11), (0, 0)).expect_err("the server's limit");
+        (0..10).for_each(|number| quota.charge(time_at(0), client(number), 100));
+        let refusal = quota.check(time_at(60), client(11), (0, 0)).expect_err("the server's limit");
         assert!(refusal.message.contains("its clients have transferred 1000 bytes"), "{}", refusal.message);
         assert!(quota.clients.is_empty(), "no quota per client, no count");
     }
@@ -160,13 +161,13 @@ mod tests {
     #[test]
     fn the_memory_of_clients_is_bounded_and_keeps_those_with_the_most_bytes() {
         let mut quota = quota(None, Some(1000));
-        quota.charge(at(0), client(0), 1000);
+        quota.charge(time_at(0), client(0), 1000);
         for number in 1..=20_000 {
-            quota.charge(at(1), client(number), 1);
+            quota.charge(time_at(1), client(number), 1);
         }
         assert_eq!(quota.clients.len(), MOST_CLIENTS);
         assert!(
-            quota.check(at(2), client(0), (0, 0)).is_err(),
+            quota.check(time_at(2), client(0), (0, 0)).is_err(),
             "the count of the client at its limit is kept"
         );
     }

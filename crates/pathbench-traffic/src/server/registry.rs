@@ -388,7 +388,7 @@ mod tests {
     use super::*;
     use std::net::IpAddr;
 
-    fn at(seconds: u64) -> Timestamp {
+    fn time_at(seconds: u64) -> Timestamp {
         Timestamp::from_nanos(1_000_000_000_000 + seconds * 1_000_000_000)
     }
 
@@ -416,7 +416,9 @@ mod tests {
         };
         let registry = Registry::new(limits.clone());
         let _held: Vec<_> = (0..4)
-            .map(|number| join(&registry, at(0), number, [0x2001, 0xdb8, number.into(), 1]).expect("a slot"))
+            .map(|number| {
+                join(&registry, time_at(0), number, [0x2001, 0xdb8, number.into(), 1]).expect("a slot")
+            })
             .collect();
         // The tests have carried bytes: they keep their slots.
         lock(&registry.tests).values_mut().for_each(|test| test.carried_bytes = 1);
@@ -424,9 +426,9 @@ mod tests {
             let refusal = join(&registry, now, 9, [0x2001, 0xdb8, 9, 1]).err().expect("a refusal");
             refusal.retry_after_ms.map(Duration::from_millis)
         };
-        assert_eq!(wait(at(3)), Some(Duration::from_secs(7)));
+        assert_eq!(wait(time_at(3)), Some(Duration::from_secs(7)));
         let longest = limits.longest_test(Duration::from_secs(120));
-        assert_eq!(wait(at(15)), longest.checked_sub(Duration::from_secs(15)));
+        assert_eq!(wait(time_at(15)), longest.checked_sub(Duration::from_secs(15)));
     }
 
     /// Regression: one /48 was 65,536 clients.
@@ -435,9 +437,9 @@ mod tests {
         let limits = ServerLimits { max_tests: 8, max_tests_per_client: 2, ..ServerLimits::default() };
         let registry = Registry::new(limits);
         let near: Vec<_> = (0..100)
-            .map(|number| join(&registry, at(0), number, [0x2001, 0xdb8, 7, u16::from(number) / 2]))
+            .map(|number| join(&registry, time_at(0), number, [0x2001, 0xdb8, 7, u16::from(number) / 2]))
             .collect();
         assert_eq!(near.iter().filter(|admission| admission.is_ok()).count(), 4);
-        assert!(join(&registry, at(0), 200, [0x2001, 0xdb8, 8, 1]).is_ok());
+        assert!(join(&registry, time_at(0), 200, [0x2001, 0xdb8, 8, 1]).is_ok());
     }
 }

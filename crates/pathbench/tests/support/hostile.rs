@@ -83,7 +83,7 @@ impl Obstacle {
     }
 }
 
-/// Results beside the directory of the commands, whose schemas nobody checks.
+/// Results beside the directory of the commands, whose schemas are not checked.
 struct Place {
     work: Workplace,
     home: tempfile::TempDir,
@@ -111,7 +111,7 @@ impl Place {
         finish(command.arg(DEADLINE_S).arg(binary()).args(arguments))
     }
 
-    /// A file that nobody may change.
+    /// A file that must stay as it is.
     fn victim(&self, name: &str) -> PathBuf {
         let victim = self.home.path().join(name);
         fs::write(&victim, UNTOUCHED).unwrap();

@@ -192,7 +192,7 @@ fn client(number: u8) -> Client {
 fn the_clients_of_one_network_leave_half_of_the_slots_to_others() {
     let ipv4 = |number: u16| Client::from(IpAddr::from([192, 0, 2, number as u8]));
     let ipv6 = |number: u16| Client::from(IpAddr::from([0x2001, 0xdb8, 7, number, 0, 0, 0, 1]));
-    let stranger = Client::from(IpAddr::from([0x2001, 0xdb8, 8, 1, 0, 0, 0, 1]));
+    let distant = Client::from(IpAddr::from([0x2001, 0xdb8, 8, 1, 0, 0, 0, 1]));
     for (most, per_client, network) in
         [(8, 2, 4), (1, 1, 1), (2, 2, 2), (9, 1, 5), (8, 6, 6), (512, 128, 256)]
     {
@@ -201,7 +201,7 @@ fn the_clients_of_one_network_leave_half_of_the_slots_to_others() {
             let slots = QuicSlots::new(most, per_client);
             let taken: Vec<_> = (0..1000).filter_map(|number| slots.acquire(near(number % 250))).collect();
             assert_eq!(taken.len(), network, "{most} {per_client}");
-            assert_eq!(slots.acquire(stranger).is_some(), network < most);
+            assert_eq!(slots.acquire(distant).is_some(), network < most);
             drop(taken);
             assert!(slots.acquire(near(1)).is_some());
         }

@@ -92,7 +92,7 @@ impl Departure {
     }
 }
 
-/// Hands the processes that a program has left in the background to a keeper; `false` if nobody answers their calls.
+/// Hands the processes that a program has left in the background to a keeper; `false` if their calls stay unanswered.
 fn release_remaining(
     listener: &SeccompListener,
     release: &OwnedFd,

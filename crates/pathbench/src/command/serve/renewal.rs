@@ -53,7 +53,7 @@ mod tests {
     use std::fs;
     use std::sync::Mutex;
 
-    fn at(seconds: u64) -> Timestamp {
+    fn time_at(seconds: u64) -> Timestamp {
         Timestamp::from_nanos(seconds * 1_000_000_000)
     }
 
@@ -73,11 +73,11 @@ mod tests {
         let logged = || std::mem::take(&mut *lines.lock().unwrap());
         let (identity, mut renewal) = CertificateRenewal::open(&certificate, &key).unwrap();
         let first = identity.fingerprint();
-        (0..20).for_each(|second| renewal.check(false, at(second), &log));
+        (0..20).for_each(|second| renewal.check(false, time_at(second), &log));
         assert_eq!((identity.fingerprint(), logged().len()), (first, 0));
 
         write();
-        (20..40).for_each(|second| renewal.check(false, at(second), &log));
+        (20..40).for_each(|second| renewal.check(false, time_at(second), &log));
         let second = identity.fingerprint();
         assert_ne!(first, second);
         let lines = logged();
@@ -85,14 +85,14 @@ mod tests {
 
         // The key of another certificate.
         fs::write(&key, ServerIdentity::self_signed_pem(&["localhost".to_owned()]).unwrap().1).unwrap();
-        (40..60).for_each(|second| renewal.check(false, at(second), &log));
+        (40..60).for_each(|second| renewal.check(false, time_at(second), &log));
         assert_eq!(identity.fingerprint(), second);
         let lines = logged();
         assert!(lines.len() == 1 && lines[0].contains("stays in use"), "{lines:?}");
 
         // SIGHUP needs no change of the files.
         write();
-        renewal.check(true, at(60), &log);
+        renewal.check(true, time_at(60), &log);
         assert_ne!(identity.fingerprint(), second);
     }
 }
