@@ -22,6 +22,7 @@ mod fuzz;
 mod processes;
 mod programs;
 mod schemas;
+pub mod soak;
 mod units;
 
 pub use clock::FixedClock;

@@ -1,12 +1,12 @@
 //! Memory, time and turns: a client that asks for everything at its full rate leaves the others theirs.
 
+use crate::support::costly::{bomb, largest, poison, public_routes};
 use crate::support::demo::{golden, packed};
-use crate::support::process::{Collector, line, name, submission};
+use crate::support::process::{Collector, line, submission};
 use crate::support::within;
 use pathbench_api::Uuid;
 use pathbench_api::submission::Submission;
-use pathbench_api::summary::{Network, NetworkKind};
-use serde_json::{Value, json};
+use serde_json::json;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
@@ -16,25 +16,6 @@ use std::time::Duration;
 const HONEST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const ATTACKERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 98), Ipv4Addr::new(127, 0, 0, 99)];
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// As many groups and networks as a summary may have: each row of a table has 4 KiB.
-fn largest(raw: Option<&[u8]>) -> Submission {
-    let mut one = submission();
-    one.agent = Uuid::from_u128(9);
-    let summary = &mut one.summary;
-    let group = summary.groups[0].clone();
-    summary.groups = (0..128).map(|_| group.clone()).collect();
-    summary.groups.iter_mut().for_each(|group| group.shares.clear());
-    let network = |index: usize| Network {
-        path: name(&format!("p{index}")),
-        kind: NetworkKind::Other,
-        operator: Some(name(&format!("{index:02}{}", "Q".repeat(62)))),
-        prefix: None,
-    };
-    summary.networks = (0..64).map(network).collect();
-    one.raw = raw.map(|raw| data_encoding::BASE64.encode(raw));
-    one
-}
 
 fn scene(options: &[&str], results: &[Submission]) -> Collector {
     let collector = Collector::start(&[&["--open", "--rate-limit", "0"], options].concat());
@@ -73,26 +54,6 @@ fn peak_bytes(collector: &Collector) -> u64 {
     peak.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
 }
 
-/// All routes that everybody may read, from the description of the API, and the pages.
-fn routes(collector: &Collector, id: Uuid) -> Vec<String> {
-    let document = collector.get("/v1/openapi.json").json();
-    let paths = document["paths"].as_object().unwrap();
-    let public =
-        paths.iter().filter(|(path, methods)| methods.get("get").is_some() && !path.contains("admin"));
-    let mut all: Vec<String> = public.map(|(path, _)| path.clone()).collect();
-    assert!(all.len() > 8, "{all:?}");
-    all.extend(
-        ["/", "/charts", "/results?limit=100", "/results/{id}", "/results/{id}/report", "/live"]
-            .map(String::from),
-    );
-    for path in &mut all {
-        let given = path.replace("{id}", &id.to_string()).replace("{name}", "usage.csv");
-        *path = if given == "/v1/results" { "/v1/results?limit=200".to_owned() } else { given };
-        assert!(!path.contains('{'), "no value for {path}");
-    }
-    all
-}
-
 #[test]
 fn every_public_route_stays_within_the_memory_of_answers() {
     const ANSWER_BYTES: u64 = 64 << 20;
@@ -101,7 +62,7 @@ fn every_public_route_stays_within_the_memory_of_answers() {
     let raw = packed(&golden("v1-messages"), "");
     let results: Vec<Submission> = (0..16).map(|_| largest(Some(&raw))).collect();
     let collector = scene(&["--answer-memory", "64"], &results);
-    for route in routes(&collector, results[0].id) {
+    for route in public_routes(&collector, results[0].id) {
         let answers: Vec<u16> = std::thread::scope(|scope| {
             let asked = [(); 16].map(|()| scope.spawn(|| get(&collector, HONEST, &route).0));
             asked.into_iter().map(|one| one.join().unwrap()).collect()
@@ -120,7 +81,7 @@ fn bombs_at_once_stay_within_the_memory_of_bodies() {
     const BODY_BYTES: u64 = 64 << 20;
     const OTHER_BYTES: u64 = 96 << 20;
     let collector = Collector::start(&["--open", "--rate-limit", "0", "--body-memory", "64"]);
-    let bomb = zstd::encode_all(vec![b' '; 15 << 20].as_slice(), 3).unwrap();
+    let bomb = bomb();
     let head = format!(
         "POST /v1/results HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Encoding: zstd\r\nContent-Length: {}\r\n\r\n",
         bomb.len()
@@ -178,21 +139,6 @@ fn a_client_at_its_full_rate_leaves_others_their_turns() {
     let mut times: Vec<Duration> = served.into_iter().map(|(_, time)| time).collect();
     times.sort_unstable();
     assert!(times[37] < Duration::from_secs(1), "p95 of {times:?}");
-}
-
-/// Names with one long beginning, and texts that are that beginning everywhere.
-fn poison() -> Vec<u8> {
-    let place = tempfile::tempdir().unwrap();
-    let names: Vec<Value> = (0..900).map(|index| json!(format!("{}{index:04}", "ga".repeat(30)))).collect();
-    let document = json!({ "ssid": names, "scenario": {} });
-    std::fs::write(place.path().join("run.json"), document.to_string()).unwrap();
-    let event = json!({ "text": "ga".repeat(400 << 10) }).to_string();
-    let mut file = std::fs::File::create(place.path().join("events.jsonl")).unwrap();
-    for _ in 0..40 {
-        writeln!(file, "{event}").unwrap();
-    }
-    drop(file);
-    packed(place.path(), "")
 }
 
 #[test]

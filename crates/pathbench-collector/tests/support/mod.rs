@@ -5,6 +5,7 @@
 
 pub(crate) mod clients;
 pub(crate) mod connections;
+pub(crate) mod costly;
 pub(crate) mod demo;
 pub(crate) mod maintenance_suite;
 #[allow(clippy::duplicate_mod, reason = "the bodies of the fuzz targets load it, too")]

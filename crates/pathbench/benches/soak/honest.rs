@@ -18,7 +18,7 @@ use std::time::Duration;
 const PAUSE_MS: std::ops::Range<u64> = 1000..5000;
 
 pub(crate) fn run(soak: &Soak, client: u32) {
-    let mut random = Random::of(client);
+    let mut random = Random::new(client);
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
     while soak.runs() {
         let plan = plan(soak, client, &mut random);

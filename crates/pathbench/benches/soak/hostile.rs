@@ -178,7 +178,7 @@ pub(crate) fn dribble(soak: &Soak, client: u32) {
 
 /// One attack after the other until the end. Errors are expected.
 fn repeat(soak: &Soak, client: u32, attacks: &[(&str, Attack)]) {
-    let mut random = Random::of(client);
+    let mut random = Random::new(client);
     while soak.runs() {
         let (name, attack) = attacks[random.below(attacks.len() as u64) as usize];
         let _ = attack(soak, client, &mut random);

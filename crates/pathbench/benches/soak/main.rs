@@ -11,90 +11,31 @@ mod honest;
 mod hostile;
 mod server;
 
-use pathbench_record::statistics::median;
-use pathbench_record::time::{Clock as _, Timestamp};
-use pathbench_testkit::MonotonicClock;
+use pathbench_testkit::soak::{Load, READING_INTERVAL, Random, check_growth};
 use server::{Reading, ServerProcess};
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::ops::Deref;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Clients of every kind together.
 const CLIENTS: u32 = 200;
 
-/// How often the server's memory is read.
-const READING_INTERVAL: Duration = Duration::from_secs(5);
-
 /// The longest that the server may take to release the resources of lost clients: a test's patience and the time for
 /// its record.
 const RELEASE_TIME: Duration = Duration::from_secs(180);
 
-/// Memory is flat when the last sixth's median exceeds the second sixth's by no more than this share...
-const GROWTH_SHARE: f64 = 0.10;
-
-/// ...and by no more than this, which an allocator's fragmentation can explain.
-const GROWTH_BYTES: f64 = 8e6;
-
 /// Shared by all clients of a soak.
 struct Soak {
     server: ServerProcess,
-    begun: Timestamp,
-    ends: Timestamp,
-    over: AtomicBool,
-    counts: Mutex<BTreeMap<String, u64>>,
-    failures: Mutex<Vec<String>>,
+    load: Load,
 }
 
-impl Soak {
-    fn runs(&self) -> bool {
-        !self.over.load(Ordering::Relaxed) && MonotonicClock.now() < self.ends
-    }
+impl Deref for Soak {
+    type Target = Load;
 
-    /// Sleeps, but not beyond the end.
-    fn pause(&self, time: Duration) {
-        let now = MonotonicClock.now();
-        MonotonicClock.sleep_until((now + time).min(self.ends));
-    }
-
-    fn count(&self, what: &str) {
-        let mut counts = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        *counts.entry(what.to_owned()).or_default() += 1;
-    }
-
-    fn fail(&self, what: String) {
-        eprintln!("FAILED: {what}");
-        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(what);
-    }
-}
-
-/// Pseudo-random numbers (xorshift64*), so that a soak can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn of(client: u32) -> Self {
-        Self(0x9e37_79b9_7f4a_7c15 ^ (u64::from(client) << 32 | 1))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
-
-    fn milliseconds(&mut self, range: std::ops::Range<u64>) -> Duration {
-        Duration::from_millis(range.start + self.below(range.end - range.start))
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
+    fn deref(&self) -> &Load {
+        &self.load
     }
 }
 
@@ -115,14 +56,9 @@ fn main() -> ExitCode {
 }
 
 fn soak(time: Duration) -> Result<(), String> {
-    let begun = MonotonicClock.now();
     let soak = Soak {
         server: ServerProcess::start(&["--max-tests", "250", "--max-connections", "1024"])?,
-        begun,
-        ends: begun + time,
-        over: AtomicBool::new(false),
-        counts: Mutex::default(),
-        failures: Mutex::default(),
+        load: Load::new(time),
     };
     let readings = std::thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -145,15 +81,15 @@ fn watch(soak: &Soak) -> Result<Vec<Reading>, String> {
     let mut readings: Vec<Reading> = Vec::new();
     let mut next_line = soak.begun;
     while soak.runs() {
-        let reading = soak.server.read().inspect_err(|_| soak.over.store(true, Ordering::Relaxed))?;
-        if reading.at >= next_line {
+        let reading = soak.server.read().inspect_err(|_| soak.end())?;
+        if reading.process.at >= next_line {
             next_line = next_line + Duration::from_secs(60);
             println!(
                 "{:6.1}  {:6.1}  {:7}  {:11}  {:5}  {:11}",
-                reading.at.duration_since(soak.begun).as_secs_f64() / 60.0,
-                reading.rss_bytes / 1e6,
-                reading.threads,
-                reading.descriptors,
+                reading.process.at.duration_since(soak.begun).as_secs_f64() / 60.0,
+                reading.process.rss_bytes / 1e6,
+                reading.process.threads,
+                reading.process.descriptors,
                 reading.tests,
                 reading.connections
             );
@@ -165,27 +101,10 @@ fn watch(soak: &Soak) -> Result<Vec<Reading>, String> {
 }
 
 fn conclude(soak: Soak, readings: &[Reading]) -> Result<(), String> {
-    let Soak { server, counts, failures, .. } = soak;
-    for (what, count) in counts.into_inner().unwrap_or_default() {
-        println!("{count:8}  {what}");
-    }
-    let mut wrong = failures.into_inner().unwrap_or_default();
-    let sixth = |index: usize| {
-        let part = readings.len() / 6;
-        let rss: Vec<f64> =
-            readings.iter().skip(index * part).take(part).map(|reading| reading.rss_bytes).collect();
-        median(&rss).unwrap_or_default()
-    };
-    let (second, last) = (sixth(1), sixth(5));
-    println!(
-        "RSS median of the second sixth {:.1} MB, of the last {:.1} MB; peak {:.1} MB",
-        second / 1e6,
-        last / 1e6,
-        readings.iter().map(|reading| reading.rss_bytes).fold(0.0, f64::max) / 1e6
-    );
-    if last - second > (second * GROWTH_SHARE).max(GROWTH_BYTES) {
-        wrong.push(format!("memory grows: {:.1} MB after the first sixth", (last - second) / 1e6));
-    }
+    let Soak { server, load } = soak;
+    let mut wrong = load.conclude();
+    let rss: Vec<f64> = readings.iter().map(|reading| reading.process.rss_bytes).collect();
+    wrong.extend(check_growth(&rss).err());
     let idle = server.wait_until_idle(RELEASE_TIME)?;
     println!("after {:.0} s no test and no connection is left", idle.as_secs_f64());
     server.stop()?;

@@ -1,7 +1,8 @@
 //! The server as a process of its own, watched from outside.
 
-use pathbench_record::time::{Clock as _, Timestamp};
+use pathbench_record::time::Clock as _;
 use pathbench_testkit::MonotonicClock;
+use pathbench_testkit::soak::ProcessReading;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -21,10 +22,7 @@ pub(crate) struct ServerProcess {
 /// The server's resources at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Reading {
-    pub(crate) at: Timestamp,
-    pub(crate) rss_bytes: f64,
-    pub(crate) threads: u64,
-    pub(crate) descriptors: usize,
+    pub(crate) process: ProcessReading,
     pub(crate) tests: u64,
     pub(crate) connections: u64,
 }
@@ -66,20 +64,10 @@ impl ServerProcess {
     }
 
     pub(crate) fn read(&self) -> Result<Reading, String> {
-        let id = self.child.id();
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"))
-            .map_err(|error| format!("the server has exited: {error}"))?;
-        let field = |name: &str| -> Option<u64> {
-            let line = status.lines().find(|line| line.starts_with(name))?;
-            line.split_whitespace().nth(1)?.parse().ok()
-        };
+        let process = ProcessReading::of_process(self.child.id())?;
         let health = self.health()?;
         Ok(Reading {
-            at: MonotonicClock.now(),
-            // VmRSS is in KiB: proc_pid_status(5).
-            rss_bytes: field("VmRSS:").ok_or("the server has ended")? as f64 * 1024.0,
-            threads: field("Threads:").unwrap_or_default(),
-            descriptors: std::fs::read_dir(format!("/proc/{id}/fd")).map_or(0, Iterator::count),
+            process,
             tests: health["tests"].as_u64().unwrap_or_default(),
             connections: health["connections"].as_u64().unwrap_or_default(),
         })
@@ -108,14 +96,14 @@ impl ServerProcess {
         let begun = MonotonicClock.now();
         loop {
             let reading = self.read()?;
-            let waited = reading.at.duration_since(begun);
+            let waited = reading.process.at.duration_since(begun);
             if reading.tests == 0 && reading.connections == 0 {
                 return Ok(waited);
             }
             if waited > most {
                 return Err(format!("slots leaked: {reading:?}"));
             }
-            MonotonicClock.sleep_until(reading.at + Duration::from_millis(200));
+            MonotonicClock.sleep_until(reading.process.at + Duration::from_millis(200));
         }
     }
 
