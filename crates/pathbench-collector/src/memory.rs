@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const LEAST_OF_CLIENT_BYTES: usize = 40 << 20;
 
 /// Memory that all bodies of requests, or all answers, share; a share is released by its owner's drop. One client gets
-/// half of it.
+/// half of it; beside others only as long as it has no more than half of the memory that is free, so that some clients
+/// together leave memory for the next one.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget(Arc<Budget>);
 
@@ -71,7 +72,9 @@ impl MemoryShare {
         let mut state = self.budget.state();
         let of_client = state.by_client.get(&self.client).copied().unwrap_or_default();
         let Budget { bytes: most, of_client_bytes, .. } = *self.budget.0;
-        if missing > most - state.used_bytes || of_client + missing > of_client_bytes {
+        let free = most - state.used_bytes;
+        let is_fair = of_client <= free / 2 || of_client == state.used_bytes;
+        if missing > free || of_client + missing > of_client_bytes || !is_fair {
             return false;
         }
         state.used_bytes += missing;

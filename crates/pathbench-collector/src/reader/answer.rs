@@ -28,6 +28,9 @@ pub(super) const BUSY: Duration = Duration::from_secs(5);
 /// How long a request waits for its turn.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+/// The same at unpacking, where a turn of others can take seconds.
+const LONGEST_UNPACK_WAIT: Duration = Duration::from_secs(45);
+
 /// The longest turn at reading, and at unpacking; then its work is cancelled.
 const READ_TIME: Duration = Duration::from_secs(30);
 const UNPACK_TIME: Duration = Duration::from_secs(60);
@@ -187,7 +190,7 @@ pub(super) async fn unpack<T: Send + 'static>(
     reader: &Arc<ResultReader>,
     work: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    in_turn(reader, task::client(), (&reader.unpacking, LONGEST_WAIT, UNPACK_TIME), work).await
+    in_turn(reader, task::client(), (&reader.unpacking, LONGEST_UNPACK_WAIT, UNPACK_TIME), work).await
 }
 
 async fn in_turn<T: Send + 'static>(

@@ -99,6 +99,26 @@ fn one_client_gets_half_of_the_memory() {
     assert_eq!(budget.available_bytes(), 256 << 20);
 }
 
+/// Some clients that take all they get leave memory for one that has none.
+#[test]
+fn greedy_clients_together_leave_memory_for_the_next_one() {
+    /// The memory of a part of a long answer, and of unpacking.
+    const PART_BYTES: usize = 2 << 20;
+    const UNPACKING_BYTES: usize = 24 << 20;
+    let budget = MemoryBudget::new(256 << 20);
+    let mut held = Vec::new();
+    for _ in 0..64 {
+        for greedy in 1..=6 {
+            let mut share = budget.share(client(greedy));
+            if share.grow_to(PART_BYTES) {
+                held.push(share);
+            }
+        }
+    }
+    assert!(held.len() * PART_BYTES > 128 << 20, "{} parts", held.len());
+    assert!(budget.share(client(7)).grow_to(UNPACKING_BYTES), "{} bytes are free", budget.available_bytes());
+}
+
 #[test]
 fn a_client_has_its_quotas_of_a_day_and_gets_back_what_was_not_stored() {
     const ROW_BYTES: u64 = 16 << 10;
