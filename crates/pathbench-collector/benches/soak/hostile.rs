@@ -52,7 +52,7 @@ pub(crate) fn run(soak: &Soak, number: u32, http: HttpClient) {
     match number {
         0..6 => repeat(soak, number, http, PAUSE_MS, &READERS),
         6..9 => repeat(soak, number, http, LONG_PAUSE_MS, &BOMBERS),
-        9..13 => repeat(soak, number, http, PAUSE_MS, &POISONERS),
+        9..13 => repeat(soak, number, http, LONG_PAUSE_MS, &POISONERS),
         13..17 => repeat(soak, number, http, PAUSE_MS, &IMPOSTORS),
         17..19 => repeat(soak, number, http, PAUSE_MS, &SUBMITTERS),
         _ => repeat(soak, number, http, PAUSE_MS, &super::garbage::ATTACKS),
