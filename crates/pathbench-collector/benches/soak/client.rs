@@ -19,8 +19,21 @@ pub(crate) struct HttpClient {
 
 /// The head of a request, for a connection that ends with its answer.
 pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    format!("{method} {path} HTTP/1.1\r\nHost: collector\r\nConnection: close\r\n{headers}\r\n")
+    let mut lines = vec![
+        format!("{method} {path} HTTP/1.1"),
+        "Host: collector".to_owned(),
+        "Connection: close".to_owned(),
+    ];
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+    format!(
+        "{}
+
+",
+        lines.join(
+            "
+"
+        )
+    )
 }
 
 impl HttpClient {

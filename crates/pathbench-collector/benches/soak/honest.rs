@@ -1,7 +1,7 @@
 //! Clients that use the collector as agents and readers do: every answer must be right and complete.
 
-use super::Soak;
 use super::client::HttpClient;
+use super::{Soak, unix_ms};
 use crate::support::demo::{golden, packed};
 use crate::support::process::{Answer, line, name, random as random_bytes};
 use crate::support::synthetic::Campaign;
@@ -140,7 +140,7 @@ impl Honest<'_> {
     }
 
     fn submission(&mut self) -> Submission {
-        let now_ms = self.soak.unix_ms();
+        let now_ms = unix_ms();
         let mut one = self.campaign.submission(self.submitted);
         self.submitted += 1;
         one.id = new_id(now_ms, &random_bytes());

@@ -1,8 +1,8 @@
 //! Clients that take as much as they can: answers that they do not read, bombs, raw parts that cost much, results and
 //! agents up to their quotas, tokens of others. All limit their rate.
 
-use super::Soak;
 use super::client::{HttpClient, head};
+use super::{Soak, unix_ms};
 use crate::support::costly::largest;
 use crate::support::process::{line, name, random as random_bytes};
 use pathbench_api::Uuid;
@@ -210,13 +210,13 @@ const IMPOSTORS: [(&str, Attack); 4] = [
 
 const SUBMITTERS: [(&str, Attack); 2] = [
     ("batches of the largest summaries", |soak, http, _| {
-        let answer = submit_largest(soak, http, 8)?;
+        let answer = submit_largest(http, 8)?;
         soak.count(&format!("largest summaries: status {answer}"));
         Ok(())
     }),
-    ("a batch again and again", |soak, http, _| {
+    ("a batch again and again", |_, http, _| {
         let mut one = largest(None);
-        one.id = new_id(soak.unix_ms(), &random_bytes());
+        one.id = new_id(unix_ms(), &random_bytes());
         let body = vec![line(&one); 30].join("\n");
         for _ in 0..5 {
             let _ = http.ask("POST", "/v1/results", &[], body.as_bytes());
@@ -226,10 +226,10 @@ const SUBMITTERS: [(&str, Attack); 2] = [
 ];
 
 /// Submits results with the largest summaries; returns the status.
-pub(crate) fn submit_largest(soak: &Soak, http: &HttpClient, count: usize) -> io::Result<u16> {
+pub(crate) fn submit_largest(http: &HttpClient, count: usize) -> io::Result<u16> {
     let lines = (0..count).map(|_| {
         let mut one = largest(None);
-        one.id = new_id(soak.unix_ms(), &random_bytes());
+        one.id = new_id(unix_ms(), &random_bytes());
         line(&one)
     });
     let body = lines.collect::<Vec<_>>().join("\n");

@@ -51,14 +51,13 @@ const DISK_BYTES: u64 = 3_000_000_000;
 
 /// The bounds of the collector's memory, in MiB, and of what a client may store in a day.
 struct Bounds {
-    bodies_mib: u64,
-    answers_mib: u64,
-    columns_mib: u64,
-    client_storage_mib: u64,
+    bodies: u64,
+    answers: u64,
+    columns: u64,
+    client_storage: u64,
 }
 
-const BOUNDS: Bounds =
-    Bounds { bodies_mib: 256, answers_mib: 256, columns_mib: 512, client_storage_mib: 128 };
+const BOUNDS: Bounds = Bounds { bodies: 256, answers: 256, columns: 512, client_storage: 128 };
 
 /// The writer's queue, which has no option.
 const QUEUE_MIB: u64 = 128;
@@ -66,15 +65,15 @@ const QUEUE_MIB: u64 = 128;
 impl Bounds {
     /// The sum that docs/collect.md states.
     fn bytes(&self) -> f64 {
-        ((self.bodies_mib + self.answers_mib + self.columns_mib + QUEUE_MIB) << 20) as f64
+        ((self.bodies + self.answers + self.columns + QUEUE_MIB) << 20) as f64
     }
 
     fn words(&self) -> Vec<String> {
         let options = [
-            ("--body-memory", self.bodies_mib),
-            ("--answer-memory", self.answers_mib),
-            ("--column-memory", self.columns_mib),
-            ("--client-storage", self.client_storage_mib),
+            ("--body-memory", self.bodies),
+            ("--answer-memory", self.answers),
+            ("--column-memory", self.columns),
+            ("--client-storage", self.client_storage),
         ];
         let options = options.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_string()]);
         std::iter::once("--open".to_owned()).chain(options).collect()
@@ -90,10 +89,9 @@ struct Soak {
     tokens: Vec<String>,
 }
 
-impl Soak {
-    fn unix_ms(&self) -> u64 {
-        RealClock.unix_ms()
-    }
+/// The time in the ids of new results.
+fn unix_ms() -> u64 {
+    RealClock.unix_ms()
 }
 
 impl Deref for Soak {
@@ -134,9 +132,8 @@ fn soak(time: Duration) -> Result<(), String> {
     let token = |arguments: &[&str]| collector.command(arguments).trim().to_owned();
     let tokens =
         vec![token(&["token", "--submit"]), token(&["token", "--name", "an-agent"]), "garbage".to_owned()];
-    let filled = Soak { load: Load::new(PATIENCE), bomb: bomb(), poisoned, tokens };
-    fill(&filled, &collector)?;
-    let soak = Soak { load: Load::new(time), ..filled };
+    fill(&collector)?;
+    let soak = Soak { load: Load::new(time), bomb: bomb(), poisoned, tokens };
     let readings = std::thread::scope(|scope| -> Result<Vec<ProcessReading>, String> {
         let soak = &soak;
         for number in 0..HONEST_CLIENTS {
@@ -157,7 +154,7 @@ fn submit_poison(collector: &Collector) -> Result<Vec<Uuid>, String> {
     let raw = poison();
     let some = (0..POISONED).map(|_| {
         let mut one = largest(Some(&raw));
-        one.id = new_id(RealClock.unix_ms(), &random());
+        one.id = new_id(unix_ms(), &random());
         one
     });
     let some: Vec<_> = some.collect();
@@ -171,12 +168,12 @@ fn submit_poison(collector: &Collector) -> Result<Vec<Uuid>, String> {
 }
 
 /// The clients that submit the largest summaries use up their quotas, so that the data set is constant afterwards.
-fn fill(soak: &Soak, collector: &Collector) -> Result<(), String> {
+fn fill(collector: &Collector) -> Result<(), String> {
     for number in hostile::SUBMITTING {
         let http = client(collector, 20, number)?;
         let mut results = 0;
         loop {
-            match hostile::submit_largest(soak, &http, 8) {
+            match hostile::submit_largest(&http, 8) {
                 Ok(201) => results += 8,
                 Ok(429) => break,
                 other => return Err(format!("the largest summaries: {other:?}")),

@@ -56,7 +56,9 @@ pub(crate) fn measure(bounds: &Bounds) -> Result<(), String> {
             answers.map(|answer| (answer.status, answer.body.len())).collect()
         });
         let mut statuses: BTreeMap<u16, usize> = BTreeMap::new();
-        answers.iter().for_each(|(status, _)| *statuses.entry(*status).or_default() += 1);
+        for (status, _) in &answers {
+            *statuses.entry(*status).or_default() += 1;
+        }
         let largest = answers.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
         let peak_bytes = ProcessReading::of_process(id)?.peak_bytes;
         let listed: Vec<String> =
