@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const LEAST_OF_CLIENT_BYTES: usize = 40 << 20;
 
 /// Memory that all bodies of requests, or all answers, share; a share is released by its owner's drop. One client gets
-/// half of it; beside others only as long as it has no more than half of the memory that is free, so that some clients
+/// half of it; a further share beside others leaves free twice what the client has then, so that some clients
 /// together leave memory for the next one.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget(Arc<Budget>);
@@ -73,12 +73,16 @@ impl MemoryShare {
         let of_client = state.by_client.get(&self.client).copied().unwrap_or_default();
         let Budget { bytes: most, of_client_bytes, .. } = *self.budget.0;
         let free = most - state.used_bytes;
-        let is_fair = of_client <= free / 2 || of_client == state.used_bytes;
-        if missing > free || of_client + missing > of_client_bytes || !is_fair {
+        let after = of_client + missing;
+        if missing > free || after > of_client_bytes {
+            return false;
+        }
+        let is_alone = of_client == state.used_bytes;
+        if of_client > 0 && !is_alone && after > (free - missing) / 2 {
             return false;
         }
         state.used_bytes += missing;
-        state.by_client.insert(self.client, of_client + missing);
+        state.by_client.insert(self.client, after);
         self.granted_bytes = bytes;
         true
     }

@@ -59,6 +59,9 @@ struct Bounds {
 
 const BOUNDS: Bounds = Bounds { bodies: 256, answers: 256, columns: 512, client_storage: 128 };
 
+/// Of the allocator of glibc, which keeps freed memory in each: mallopt(3).
+const ARENAS: &str = "MALLOC_ARENA_MAX";
+
 /// The writer's queue, which has no option.
 const QUEUE_MIB: u64 = 128;
 
@@ -116,6 +119,14 @@ fn main() -> ExitCode {
     }
 }
 
+/// A collector with the environment that the unit for systemd has.
+fn start(bounds: &Bounds, place: &Path) -> Collector {
+    let words = bounds.words();
+    println!("{ARENAS}=2 pathbench-collector {}", words.join(" "));
+    let options: Vec<&str> = words.iter().map(String::as_str).collect();
+    Collector::start_with(place, &options, &[(ARENAS, "2".to_owned())])
+}
+
 /// Every client has an address and a /24 of its own.
 fn client(collector: &Collector, network: u8, number: u32) -> Result<HttpClient, String> {
     let address: SocketAddr = collector.address().parse().map_err(|_| "the collector has no address")?;
@@ -124,10 +135,8 @@ fn client(collector: &Collector, network: u8, number: u32) -> Result<HttpClient,
 }
 
 fn soak(time: Duration) -> Result<(), String> {
-    let words = BOUNDS.words();
-    println!("pathbench-collector {}", words.join(" "));
-    let options: Vec<&str> = words.iter().map(String::as_str).collect();
-    let collector = Collector::start(&options);
+    let place = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let collector = start(&BOUNDS, place.path());
     let poisoned = submit_poison(&collector)?;
     let token = |arguments: &[&str]| collector.command(arguments).trim().to_owned();
     let tokens =

@@ -1,10 +1,10 @@
 //! The largest resident size while each public route is asked for a database of maximal results.
 
 use super::client::HttpClient;
-use super::{Bounds, PATIENCE};
+use super::{Bounds, PATIENCE, start};
 use crate::support::costly::{largest, public_routes};
 use crate::support::demo::{golden, packed};
-use crate::support::process::{Collector, line};
+use crate::support::process::line;
 use crate::support::within;
 use pathbench_api::submission::Submission;
 use pathbench_testkit::soak::{ProcessReading, forget_peak};
@@ -22,8 +22,8 @@ const RESULTS: usize = 200;
 /// # Errors
 /// Where a route exceeds the bounds of the collector, or answers otherwise than with 200 or 503.
 pub(crate) fn measure(bounds: &Bounds) -> Result<(), String> {
-    let words = bounds.words();
-    let collector = Collector::start(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let place = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let collector = start(bounds, place.path());
     let raw = packed(&golden("v1-messages"), "");
     let results: Vec<Submission> = (0..RESULTS).map(|_| largest(Some(&raw))).collect();
     for some in results.chunks(8) {
