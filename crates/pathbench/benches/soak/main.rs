@@ -1,4 +1,4 @@
-//! The test server under 200 clients over loopback, honest and hostile ones at the same time.
+//! The test server under 216 clients over loopback, honest and hostile ones at the same time.
 //!
 //! `cargo bench --bench soak [-- SECONDS]` (1800 by default). It ends with an error when an honest test fails, when the
 //! server's memory grows after the first sixth of the time, when a slot is still taken at the end, or when the server
@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
 #![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
+mod flood;
 mod honest;
 mod hostile;
 mod server;
@@ -22,8 +23,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Clients of every kind together.
+/// Honest and hostile clients, five kinds by turns.
 const CLIENTS: u32 = 200;
+
+/// Clients that have many addresses each.
+const FLOODING_CLIENTS: u32 = 16;
+
+/// The limits of the server. A network may have half of the tests; the others need the rest at the same time.
+const LIMITS: [&str; 6] =
+    ["--max-tests", "400", "--max-connections", "2048", "--max-client-bytes-per-day", "3G"];
 
 /// How often the server's memory is read.
 const READING_INTERVAL: Duration = Duration::from_secs(5);
@@ -41,6 +49,8 @@ const GROWTH_BYTES: f64 = 8e6;
 /// Shared by all clients of a soak.
 struct Soak {
     server: ServerProcess,
+    /// First packets of QUIC clients.
+    flights: Vec<Vec<u8>>,
     begun: Timestamp,
     ends: Timestamp,
     over: AtomicBool,
@@ -98,9 +108,13 @@ impl Random {
     }
 }
 
-/// Every client has an address of its own, as clients do.
+/// Honest clients have a network each; the hostile ones of a kind share one.
 fn address_of(client: u32) -> Ipv4Addr {
-    Ipv4Addr::new(127, 1, (client / 250) as u8, (client % 250 + 1) as u8)
+    match client % 5 {
+        _ if client >= CLIENTS => Ipv4Addr::new(127, 9, 0, (client - CLIENTS + 1) as u8),
+        0 | 1 => Ipv4Addr::new(127, 1, client as u8, 1),
+        kind => Ipv4Addr::new(127, kind as u8, 0, (client / 5 + 1) as u8),
+    }
 }
 
 fn main() -> ExitCode {
@@ -115,9 +129,12 @@ fn main() -> ExitCode {
 }
 
 fn soak(time: Duration) -> Result<(), String> {
+    let server = ServerProcess::start(&LIMITS)?;
+    let flights = flood::first_flights(&server.fingerprint)?;
     let begun = MonotonicClock.now();
     let soak = Soak {
-        server: ServerProcess::start(&["--max-tests", "250", "--max-connections", "1024"])?,
+        server,
+        flights,
         begun,
         ends: begun + time,
         over: AtomicBool::new(false),
@@ -125,9 +142,10 @@ fn soak(time: Duration) -> Result<(), String> {
         failures: Mutex::default(),
     };
     let readings = std::thread::scope(|scope| {
-        for client in 0..CLIENTS {
+        for client in 0..CLIENTS + FLOODING_CLIENTS {
             let soak = &soak;
             scope.spawn(move || match client % 5 {
+                _ if client >= CLIENTS => flood::run(soak, client),
                 0 | 1 => honest::run(soak, client),
                 2 => hostile::garbage(soak, client),
                 3 => hostile::half_open(soak, client),

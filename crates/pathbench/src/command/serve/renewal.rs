@@ -1,7 +1,7 @@
 //! The renewal of a server's certificate: its files are read again when they change, and at SIGHUP.
 
 use super::log::ServerLog;
-use pathbench_program::renewal::{CHECK_INTERVAL, FileWatch};
+use pathbench_program::renewal::FileWatch;
 use pathbench_record::time::Timestamp;
 use pathbench_transport::{IdentityError, ServerIdentity};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,6 @@ pub(super) struct CertificateRenewal {
     certificate: PathBuf,
     key: PathBuf,
     watch: FileWatch,
-    next_check: Timestamp,
     identity: Arc<ServerIdentity>,
 }
 
@@ -21,20 +20,14 @@ impl CertificateRenewal {
         let (certificate, key) = (certificate.to_owned(), key.to_owned());
         let watch = FileWatch::new(vec![certificate.clone(), key.clone()]);
         let identity = Arc::new(ServerIdentity::from_pem_files(&certificate, &key)?);
-        let next_check = Timestamp::from_nanos(0);
-        let renewal = Self { certificate, key, watch, next_check, identity: Arc::clone(&identity) };
+        let renewal = Self { certificate, key, watch, identity: Arc::clone(&identity) };
         Ok((identity, renewal))
     }
 
     /// Reads the files again if they have changed, or if that `is_requested`. A certificate that cannot be used is logged
     /// once, and the present one stays.
     pub(super) fn check(&mut self, is_requested: bool, now: Timestamp, log: &ServerLog) {
-        let mut is_renewed = is_requested;
-        if now >= self.next_check {
-            self.next_check = now + CHECK_INTERVAL;
-            is_renewed |= self.watch.is_renewed();
-        }
-        if !is_renewed {
+        if !self.watch.is_due(is_requested, now) {
             return;
         }
         match self.identity.renew(&self.certificate, &self.key) {
