@@ -82,6 +82,11 @@ impl fmt::Display for Serial {
 }
 
 impl Serial {
+    /// From a token, whose signature is not checked, or from 16 hexadecimal digits.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::from_hexadecimal(text).or_else(|| Token::read(text).ok().map(|token| token.serial))
+    }
+
     /// From 16 hexadecimal digits.
     pub fn from_hexadecimal(text: &str) -> Option<Self> {
         HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok().map(Self)

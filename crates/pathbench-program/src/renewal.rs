@@ -1,12 +1,12 @@
 //! Files that another program renews, such as a certificate and its key.
 
+use pathbench_record::time::Timestamp;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Interval between two checks of a [`FileWatch`].
-pub const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The state of a file: device, inode, size and time of the last change; `None` if it cannot be read. Links are followed.
 type Version = Option<(u64, u64, u64, i64, i64)>;
@@ -17,22 +17,27 @@ pub struct FileWatch {
     files: Vec<PathBuf>,
     used: Vec<Version>,
     seen: Vec<Version>,
+    next_check: Timestamp,
 }
 
 impl FileWatch {
     /// Watches files, before they are read for the first time.
     pub fn new(files: Vec<PathBuf>) -> Self {
         let used: Vec<Version> = files.iter().map(version).collect();
-        Self { seen: used.clone(), files, used }
+        Self { seen: used.clone(), files, used, next_check: Timestamp::default() }
     }
 
-    /// Whether the files have changed since they were last used, and not since the last check: the files of a pair are
-    /// written one after the other.
-    pub fn is_renewed(&mut self) -> bool {
-        let now: Vec<Version> = self.files.iter().map(version).collect();
-        let is_settled = now == self.seen;
-        self.seen = now;
-        let is_renewed = is_settled && self.seen != self.used;
+    /// Whether the files are to be read again: on request, or because they have changed since they were last used, and not
+    /// since the last check, 2 s ago: the files of a pair are written one after the other.
+    pub fn is_due(&mut self, is_requested: bool, now: Timestamp) -> bool {
+        let mut is_renewed = is_requested;
+        if now >= self.next_check {
+            self.next_check = now + CHECK_INTERVAL;
+            let versions: Vec<Version> = self.files.iter().map(version).collect();
+            let is_settled = versions == self.seen;
+            self.seen = versions;
+            is_renewed |= is_settled && self.seen != self.used;
+        }
         if is_renewed {
             self.used.clone_from(&self.seen);
         }
@@ -58,15 +63,23 @@ mod tests {
         fs::write(&certificate, "1").unwrap();
         fs::write(&key, "1").unwrap();
         let mut watch = FileWatch::new(vec![certificate.clone(), key.clone()]);
-        assert!(!watch.is_renewed());
+        let mut now = Timestamp::default();
+        let mut is_renewed = |watch: &mut FileWatch| {
+            now = now + CHECK_INTERVAL;
+            let is_due = watch.is_due(false, now);
+            assert!(!watch.is_due(false, now + CHECK_INTERVAL / 2), "between two checks");
+            is_due
+        };
+        assert!(!is_renewed(&mut watch));
         fs::write(&certificate, "22").unwrap();
-        assert!(!watch.is_renewed(), "the key may follow");
+        assert!(!is_renewed(&mut watch), "the key may follow");
         fs::rename(&certificate, &key).unwrap();
-        assert!(!watch.is_renewed(), "it followed");
-        assert!(watch.is_renewed());
-        assert!(!watch.is_renewed(), "once");
+        assert!(!is_renewed(&mut watch), "it followed");
+        assert!(is_renewed(&mut watch));
+        assert!(!is_renewed(&mut watch), "once");
         std::os::unix::fs::symlink(&key, &certificate).unwrap();
-        assert!(!watch.is_renewed());
-        assert!(watch.is_renewed(), "a link to a new file");
+        assert!(!is_renewed(&mut watch));
+        assert!(is_renewed(&mut watch), "a link to a new file");
+        assert!(watch.is_due(true, Timestamp::default()), "a request needs no change");
     }
 }

@@ -1,8 +1,10 @@
 //! The clients that can load a server: all, or those with a token.
 
-pub use pathbench_api::token::{Audience, KeyTooShort, MAX_VALIDITY, TokenKey, TokenRefusal};
+pub use pathbench_api::token::{Audience, KeyTooShort, MAX_VALIDITY, Serial, TokenKey, TokenRefusal};
 
 use pathbench_record::time::SharedClock;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
 
 #[derive(Debug, Clone)]
 pub enum Access {
@@ -12,7 +14,22 @@ pub enum Access {
         key: TokenKey,
         /// For the tokens' expiry.
         clock: SharedClock,
+        revoked: RevokedTokens,
     },
+}
+
+/// Tokens that are refused before they expire, by their serial numbers; the list can be replaced while a server runs.
+#[derive(Debug, Clone, Default)]
+pub struct RevokedTokens(Arc<RwLock<BTreeSet<Serial>>>);
+
+impl RevokedTokens {
+    pub fn replace(&self, serials: BTreeSet<Serial>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = serials;
+    }
+
+    fn include(&self, serial: Serial) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&serial)
+    }
 }
 
 impl Access {
@@ -20,8 +37,9 @@ impl Access {
         match (self, token) {
             (Self::Open, _) => Ok(()),
             (Self::Token { .. }, None) => Err(TokenRefusal::Missing),
-            (Self::Token { key, clock }, Some(token)) => {
-                key.check(Audience::Test, token, clock.unix_seconds()).map(drop)
+            (Self::Token { key, clock, revoked }, Some(token)) => {
+                let token = key.check(Audience::Test, token, clock.unix_seconds())?;
+                if revoked.include(token.serial) { Err(TokenRefusal::Revoked) } else { Ok(()) }
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::store::{Deletion, Document, DocumentKind};
 use pathbench_api::Uuid;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
-use pathbench_api::token::{Audience, Serial, Token};
+use pathbench_api::token::{Audience, Serial};
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
 use pathbench_record::file;
@@ -46,8 +46,7 @@ pub(super) fn token(
 }
 
 fn revoke(storage: &StorageArgs, token: &str, clock: &SharedClock, print: Print<'_>) -> Result<(), Failure> {
-    let serial = Token::read(token).ok().map(|token| token.serial);
-    let serial = serial.or_else(|| Serial::from_hexadecimal(token)).ok_or_else(|| {
+    let serial = Serial::from_text(token).ok_or_else(|| {
         Failure::bad_input("--revoke: give a token, or its serial number of 16 hexadecimal digits")
     })?;
     let database = stores::database(storage, clock)?;

@@ -84,7 +84,7 @@ pub(super) fn serve(
         ));
         if let Some(certificate) = certificate {
             print(&format!("SHA-256    {}\n", certificate.fingerprint()));
-            tokio::spawn(certificate.follow(reload, app.log.clone()));
+            tokio::spawn(certificate.follow(reload, Arc::clone(clock), app.log.clone()));
         }
         app.log.info("started", json!({ "address": address.to_string(), "tls": scheme == "https" }));
         tokio::spawn(upkeep.run(Arc::clone(&app)));

@@ -3,7 +3,8 @@
 use crate::log::Log;
 use data_encoding::HEXLOWER;
 use pathbench_program::exit::Failure;
-use pathbench_program::renewal::{CHECK_INTERVAL, FileWatch};
+use pathbench_program::renewal::FileWatch;
+use pathbench_record::time::SharedClock;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -70,16 +71,10 @@ impl CertificateFiles {
 
     /// Reads the files again when they have changed, and when `reload` is set. A broken certificate is logged once, and
     /// the present one stays.
-    pub(super) async fn follow(mut self, reload: Arc<AtomicBool>, log: Log) {
-        let mut since_check = Duration::ZERO;
+    pub(super) async fn follow(mut self, reload: Arc<AtomicBool>, clock: SharedClock, log: Log) {
         loop {
             tokio::time::sleep(TICK).await;
-            since_check += TICK;
-            let is_due = since_check >= CHECK_INTERVAL;
-            if is_due {
-                since_check = Duration::ZERO;
-            }
-            if reload.swap(false, Ordering::Relaxed) || (is_due && self.watch.is_renewed()) {
+            if self.watch.is_due(reload.swap(false, Ordering::Relaxed), clock.now()) {
                 self.renew(&log);
             }
         }

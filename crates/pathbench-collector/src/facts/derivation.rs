@@ -16,34 +16,34 @@ use pathbench_record::transport::Transport;
 use std::collections::BTreeSet;
 
 impl Facts {
+    /// For everybody with names and networks in the anonymous form; nothing else of the facts is text.
     pub fn from_summary(summary: &Summary, consent: Consent) -> Self {
-        if consent == Consent::Public {
-            let mut anonymous = summary.clone();
-            Anonymiser::default().summary(&mut anonymous);
-            return Self::derive(&anonymous);
-        }
-        Self::derive(summary)
-    }
-
-    fn derive(summary: &Summary) -> Self {
-        let mut facts = Self { mode: summary.mode, started_ms: summary.started_ms, ..Self::default() };
-        let text = |name: &Option<Name>| name.as_ref().map_or(String::new(), ToString::to_string);
-        let operators: BTreeSet<&str> =
-            summary.networks.iter().filter_map(|one| one.operator.as_ref()).map(Name::as_str).collect();
-        facts.names = FactNames {
-            server: text(&summary.server),
-            experiment: text(&summary.experiment),
-            scenario: summary.scenario.to_string(),
-            kernel: summary.kernel.to_string(),
-            operators: operators.into_iter().take(MOST_NETWORKS).map(str::to_owned).collect(),
+        let anonymiser = (consent == Consent::Public).then(Anonymiser::default);
+        let shown = |name: &Name, form: fn(&Anonymiser, &mut Name)| {
+            let mut shown = name.clone();
+            anonymiser.iter().for_each(|anonymiser| form(anonymiser, &mut shown));
+            shown.to_string()
         };
+        let text = |name: &Name| shown(name, Anonymiser::name);
+        let optional =
+            |name: &Option<Name>, form| name.as_ref().map_or(String::new(), |name| shown(name, form));
+        let operators: BTreeSet<String> =
+            summary.networks.iter().filter_map(|one| one.operator.as_ref()).map(text).collect();
+        let prefixes = summary.networks.iter().filter_map(|one| one.prefix.as_ref());
+        let prefixes: BTreeSet<u64> = prefixes.map(|prefix| hash(&text(prefix))).collect();
+        let mut facts = Self { mode: summary.mode, started_ms: summary.started_ms, ..Self::default() };
+        facts.names = FactNames {
+            server: optional(&summary.server, Anonymiser::server_name),
+            experiment: optional(&summary.experiment, Anonymiser::name),
+            scenario: text(&summary.scenario),
+            kernel: text(&summary.kernel),
+            operators: operators.into_iter().take(MOST_NETWORKS).collect(),
+        };
+        facts.networks = prefixes.into_iter().take(MOST_NETWORKS).collect();
         for network in &summary.networks {
             let bit = KINDS.iter().position(|kind| *kind == network.kind).unwrap_or(KINDS.len() - 1);
             facts.kinds |= 1 << bit;
         }
-        let prefixes = summary.networks.iter().filter_map(|one| one.prefix.as_ref());
-        let prefixes: BTreeSet<u64> = prefixes.map(|prefix| hash(prefix.as_str())).collect();
-        facts.networks = prefixes.into_iter().take(MOST_NETWORKS).collect();
         facts.add_groups(&summary.groups);
         summary.reachability.iter().for_each(|one| facts.add_reachability(one));
         facts.handovers = summary

@@ -326,10 +326,10 @@ fn writers(open: Open<'_>) {
                 })
             })
             .collect();
-        for writer in writers {
-            writer.join().unwrap();
-        }
+        // The follower ends even if a writer has failed.
+        let written: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         done.store(true, Ordering::SeqCst);
+        written.into_iter().for_each(|writer| writer.unwrap());
         follower.join().unwrap()
     });
     let created = created.into_inner().unwrap();

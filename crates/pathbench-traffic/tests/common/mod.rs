@@ -11,7 +11,7 @@ use pathbench_testkit::{FixedClock, MonotonicClock};
 use pathbench_traffic::client::ClientPlan;
 use pathbench_traffic::protocol::{ControlFrame, DecodedEvent, Decoder};
 use pathbench_traffic::server::{Access, Server, ServerLimits, ServerOptions};
-use pathbench_traffic::token::{Audience, TokenKey};
+use pathbench_traffic::token::{Audience, RevokedTokens, TokenKey};
 use pathbench_transport::{Security, ServerIdentity, Trust, mptcp_available};
 
 use std::io::{Read, Write};
@@ -78,7 +78,11 @@ pub(crate) fn server_with_token() -> (Server, SocketAddr, String) {
         .unwrap();
     let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
     let options = ServerOptions {
-        access: Access::Token { key, clock: Arc::new(FixedClock::from_unix(1010)) },
+        access: Access::Token {
+            key,
+            clock: Arc::new(FixedClock::from_unix(1010)),
+            revoked: RevokedTokens::default(),
+        },
         identity: Some(Arc::new(identity)),
         ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from(([127, 0, 0, 1], 0)))])
     };

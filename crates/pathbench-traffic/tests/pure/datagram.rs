@@ -9,7 +9,7 @@ use pathbench_traffic::datagram::{
 };
 use pathbench_traffic::probe::{NetworkProber, ProbeOutcome};
 use pathbench_traffic::server::Access;
-use pathbench_traffic::token::{Audience, TokenKey};
+use pathbench_traffic::token::{Audience, RevokedTokens, TokenKey};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -130,7 +130,11 @@ fn a_refusal_for_want_of_a_token_is_no_longer_than_the_hello() {
         .mint(Audience::Test, &Name::new("alice").unwrap(), [7; 8], 1000, Duration::from_secs(60))
         .unwrap();
     let mut responder = DatagramResponder::new(
-        Access::Token { key, clock: Arc::new(FixedClock::from_unix(1010)) },
+        Access::Token {
+            key,
+            clock: Arc::new(FixedClock::from_unix(1010)),
+            revoked: RevokedTokens::default(),
+        },
         4,
         timestamp(0),
     );

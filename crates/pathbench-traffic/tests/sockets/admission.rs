@@ -11,10 +11,11 @@ use pathbench_testkit::FixedClock;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::server::{Access, Server, ServerEvent, ServerLimits, ServerObserver, ServerOptions};
-use pathbench_traffic::token::{Audience, TokenKey};
+use pathbench_traffic::token::{Audience, RevokedTokens, Serial, TokenKey};
 use pathbench_transport::{
     ConnectError, ConnectOptions, Connection, Security, ServerIdentity, Session, Trust, mptcp_available,
 };
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -105,11 +106,19 @@ fn refusal(outcome: ClientOutcome) -> (RefusalCode, String, Option<u64>) {
 #[test]
 fn a_token_is_required_on_every_transport() {
     let key = TokenKey::from_text("0123456789abcdef0123456789abcdef").unwrap();
-    let access = Access::Token { key: key.clone(), clock: Arc::new(FixedClock::from_unix(NOW)) };
+    let revoked = RevokedTokens::default();
+    let access = Access::Token {
+        key: key.clone(),
+        clock: Arc::new(FixedClock::from_unix(NOW)),
+        revoked: revoked.clone(),
+    };
     let server = LimitedServer::build(ServerLimits::default(), access, None);
     let mint = |key: &TokenKey, audience, now| {
         key.mint(audience, &Name::new("alice").unwrap(), [7; 8], now, Duration::from_secs(60)).unwrap()
     };
+    let given_away =
+        key.mint(Audience::Test, &Name::new("bob").unwrap(), [8; 8], NOW, Duration::from_secs(60));
+    let given_away = given_away.unwrap();
     let valid = mint(&key, Audience::Test, NOW - 10);
     let expired = mint(&key, Audience::Test, NOW - 600);
     let foreign = mint(&TokenKey::from_text(&"f".repeat(32)).unwrap(), Audience::Test, NOW);
@@ -120,14 +129,20 @@ fn a_token_is_required_on_every_transport() {
             let plan = server.plan(transport, upload(10_000));
             run(&ClientPlan { token: token.map(str::to_owned), ..plan })
         };
-        let outcome = with(Some(&valid));
-        assert!(outcome.completed, "{transport}: {:?}", outcome.error);
+        for token in [&valid, &given_away] {
+            revoked.replace(BTreeSet::new());
+            let outcome = with(Some(token));
+            assert!(outcome.completed, "{transport}: {:?}", outcome.error);
+        }
+        revoked.replace(BTreeSet::from([Serial([8; 8])]));
+        assert!(with(Some(&valid)).completed, "{transport}: another token");
         let long = "x".repeat(60_000);
         let wrong = [
             (None, "requires a token"),
             (Some(expired.as_str()), "expired 9 min ago"),
             (Some(foreign.as_str()), "did not issue this token"),
             (Some(of_server.as_str()), "for the reports of a test server"),
+            (Some(given_away.as_str()), "was revoked"),
             (Some("let me in"), "not a token"),
             (Some(long.as_str()), "not a token"),
         ];

@@ -14,15 +14,15 @@ use pathbench_traffic::protocol::{ControlFrame, EndFrame, Fetch, HelloFrame, VER
 use pathbench_transport::{ConnectOptions, Security, Session, Trust};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait for the server to close; then the client does.
-const HOLD: Duration = Duration::from_secs(15);
+pub(crate) const HOLD: Duration = Duration::from_secs(15);
 
 /// Payload of the tests that hostile clients begin.
-const PAYLOAD_BYTES: u32 = 1000;
+pub(crate) const PAYLOAD_BYTES: u32 = 1000;
 
 /// Between two attacks of one client.
 const PAUSE_MS: std::ops::Range<u64> = 100..1500;
@@ -30,7 +30,7 @@ const PAUSE_MS: std::ops::Range<u64> = 100..1500;
 /// First bytes of a datagram that the probe responder looks at.
 const PROBE_MAGIC: &[u8] = b"\x0bpbprobe";
 
-type Attack = fn(&Soak, u32, &mut Random) -> std::io::Result<()>;
+pub(crate) type Attack = fn(&Soak, u32, &mut Random) -> std::io::Result<()>;
 
 pub(crate) fn garbage(soak: &Soak, client: u32) {
     repeat(
@@ -177,7 +177,7 @@ pub(crate) fn dribble(soak: &Soak, client: u32) {
 }
 
 /// One attack after the other until the end. Errors are expected.
-fn repeat(soak: &Soak, client: u32, attacks: &[(&str, Attack)]) {
+pub(crate) fn repeat(soak: &Soak, client: u32, attacks: &[(&str, Attack)]) {
     let mut random = Random::new(client);
     while soak.runs() {
         let (name, attack) = attacks[random.below(attacks.len() as u64) as usize];
@@ -188,15 +188,19 @@ fn repeat(soak: &Soak, client: u32, attacks: &[(&str, Attack)]) {
 }
 
 fn connect(soak: &Soak, client: u32) -> std::io::Result<TcpStream> {
+    connect_from(soak, address_of(client))
+}
+
+pub(crate) fn connect_from(soak: &Soak, source: Ipv4Addr) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    socket.bind(&SocketAddr::from((address_of(client), 0)).into())?;
+    socket.bind(&SocketAddr::from((source, 0)).into())?;
     socket.connect_timeout(&soak.server.tcp.into(), HOLD)?;
     socket.set_read_timeout(Some(HOLD))?;
     socket.set_write_timeout(Some(HOLD))?;
     Ok(socket.into())
 }
 
-fn hello(random: &mut Random, direction: &str, bytes: u32) -> (TestId, ControlFrame) {
+pub(crate) fn hello(random: &mut Random, direction: &str, bytes: u32) -> (TestId, ControlFrame) {
     let mut test = TestId([0; 16]);
     test.0.copy_from_slice(&random.bytes(16));
     let request = format!(
@@ -207,7 +211,7 @@ fn hello(random: &mut Random, direction: &str, bytes: u32) -> (TestId, ControlFr
 }
 
 /// A client that has sent START.
-fn started(
+pub(crate) fn started(
     soak: &Soak,
     client: u32,
     random: &mut Random,
@@ -277,7 +281,7 @@ fn encoded(frame: &ControlFrame) -> std::io::Result<Vec<u8>> {
     frame.encode().map_err(std::io::Error::other)
 }
 
-fn write(stream: &mut TcpStream, frame: &ControlFrame) -> std::io::Result<()> {
+pub(crate) fn write(stream: &mut TcpStream, frame: &ControlFrame) -> std::io::Result<()> {
     stream.write_all(&encoded(frame)?)
 }
 

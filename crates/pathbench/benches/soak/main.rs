@@ -1,4 +1,4 @@
-//! The test server under 200 clients over loopback, honest and hostile ones at the same time.
+//! The test server under 216 clients over loopback, honest and hostile ones at the same time.
 //!
 //! `cargo bench --bench soak [-- SECONDS]` (1800 by default). It ends with an error when an honest test fails, when the
 //! server's memory grows after the first sixth of the time, when a slot is still taken at the end, or when the server
@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
 #![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
+mod flood;
 mod honest;
 mod hostile;
 mod server;
@@ -18,8 +19,15 @@ use std::ops::Deref;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Clients of every kind together.
+/// Honest and hostile clients, five kinds by turns.
 const CLIENTS: u32 = 200;
+
+/// Clients that have many addresses each.
+const FLOODING_CLIENTS: u32 = 16;
+
+/// The limits of the server. A network may have half of the tests; the others need the rest at the same time.
+const LIMITS: [&str; 6] =
+    ["--max-tests", "400", "--max-connections", "2048", "--max-client-bytes-per-day", "3G"];
 
 /// The longest that the server may take to release the resources of lost clients: a test's patience and the time for
 /// its record.
@@ -28,6 +36,8 @@ const RELEASE_TIME: Duration = Duration::from_secs(180);
 /// Shared by all clients of a soak.
 struct Soak {
     server: ServerProcess,
+    /// First packets of QUIC clients.
+    flights: Vec<Vec<u8>>,
     load: Load,
 }
 
@@ -39,9 +49,13 @@ impl Deref for Soak {
     }
 }
 
-/// Every client has an address of its own, as clients do.
+/// Honest clients have a network each; the hostile ones of a kind share one.
 fn address_of(client: u32) -> Ipv4Addr {
-    Ipv4Addr::new(127, 1, (client / 250) as u8, (client % 250 + 1) as u8)
+    match client % 5 {
+        _ if client >= CLIENTS => Ipv4Addr::new(127, 9, 0, (client - CLIENTS + 1) as u8),
+        0 | 1 => Ipv4Addr::new(127, 1, client as u8, 1),
+        kind => Ipv4Addr::new(127, kind as u8, 0, (client / 5 + 1) as u8),
+    }
 }
 
 fn main() -> ExitCode {
@@ -56,14 +70,14 @@ fn main() -> ExitCode {
 }
 
 fn soak(time: Duration) -> Result<(), String> {
-    let soak = Soak {
-        server: ServerProcess::start(&["--max-tests", "250", "--max-connections", "1024"])?,
-        load: Load::new(time),
-    };
+    let server = ServerProcess::start(&LIMITS)?;
+    let flights = flood::first_flights(&server.fingerprint)?;
+    let soak = Soak { server, flights, load: Load::new(time) };
     let readings = std::thread::scope(|scope| {
-        for client in 0..CLIENTS {
+        for client in 0..CLIENTS + FLOODING_CLIENTS {
             let soak = &soak;
             scope.spawn(move || match client % 5 {
+                _ if client >= CLIENTS => flood::run(soak, client),
                 0 | 1 => honest::run(soak, client),
                 2 => hostile::garbage(soak, client),
                 3 => hostile::half_open(soak, client),
@@ -101,7 +115,7 @@ fn watch(soak: &Soak) -> Result<Vec<Reading>, String> {
 }
 
 fn conclude(soak: Soak, readings: &[Reading]) -> Result<(), String> {
-    let Soak { server, load } = soak;
+    let Soak { server, load, .. } = soak;
     let mut wrong = load.conclude();
     let rss: Vec<f64> = readings.iter().map(|reading| reading.process.rss_bytes).collect();
     wrong.extend(check_growth(&rss).err());

@@ -180,8 +180,19 @@ fn tokens_are_made_and_asked_for() {
     let (token, brief) = (mint("1h"), mint("1s"));
     work.run(&["serve", "key", "other.key"]).expect(0);
     let foreign = work.run(&["serve", "token", "--key", "other.key"]).expect(0).stdout.trim().to_owned();
-    let server = Serving::start(&work, &["--listen", "127.0.0.1", "--token-key", "tokens.key"]);
+    let given_away = mint("1h");
+    let revoked = work.path().join("revoked");
+    std::fs::write(&revoked, "# tokens\n0123456789abcdef # lost\n").unwrap();
+    let options = ["--listen", "127.0.0.1", "--token-key", "tokens.key", "--revoked", "revoked"];
+    let server = Serving::start(&work, &options);
     let place = format!("127.0.0.1:{}", server.port());
+    server.test(&work, &place, &["--token", &given_away]).expect(0);
+    std::fs::write(&revoked, format!("{given_away}\n")).unwrap();
+    let is_refused = (0..30).any(|_| {
+        std::thread::sleep(Duration::from_millis(500));
+        server.test(&work, &place, &["--token", &given_away]).stderr.contains("was revoked")
+    });
+    assert!(is_refused, "revoked while the server runs");
     server.test(&work, &place, &["--token", &token]).expect(0);
     server.test(&work, &place, &[]).expect(4).reports(&["requires a token"]);
     server.test(&work, &place, &["--token", &foreign]).expect(4).reports(&["did not issue this token"]);
@@ -200,6 +211,10 @@ fn mistakes_are_reported_before_anything_listens() {
     work.run(&["serve", "--open", "--token-key", "x"]).expect(2);
     work.run(&["serve", "--token-key", "/nonexistent"]).expect(2).reports(&["/nonexistent"]);
     std::fs::write(work.path().join("weak.key"), "secret\n").unwrap();
+    std::fs::write(work.path().join("revoked"), "# none\nmallory\n").unwrap();
+    work.run(&["serve", "key", "strong.key"]).expect(0);
+    let wrong = ["serve", "--token-key", "strong.key", "--revoked", "revoked"];
+    work.run(&wrong).expect(2).reports(&["revoked, line 2", "serial number"]);
     work.run(&["serve", "--token-key", "weak.key"]).expect(2).reports(&["weak.key", "at least 32"]);
     work.run(&["serve", "--open", "--cert", "c.pem"]).expect(2);
     work.run(&["serve", "--open", "--cert", "c.pem", "--key", "k.pem"]).expect(2).reports(&["c.pem"]);

@@ -33,6 +33,9 @@ pub(crate) struct ServeArgs {
     /// Serve clients with a token signed with the key in this file (see `pathbench serve key` and `token`)
     #[arg(long, value_name = "FILE", conflicts_with = "open")]
     pub(super) token_key: Option<PathBuf>,
+    /// Refuse the tokens in this file, by their text or serial number, one a line; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "token_key")]
+    pub(super) revoked: Option<PathBuf>,
     /// Serve all clients, within the limits
     #[arg(long)]
     pub(super) open: bool,

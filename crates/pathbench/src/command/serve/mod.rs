@@ -16,7 +16,7 @@ use pathbench_traffic::server::{
 };
 use pathbench_traffic::token::{Audience, TokenKey};
 use pathbench_transport::{BindError, ServerIdentity};
-use renewal::CertificateRenewal;
+use renewal::{CertificateRenewal, RevocationFile};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(crate) fn serve(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failu
 }
 
 fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
-    let access = access(args, clock)?;
+    let (access, mut revocations) = access(args, clock)?;
     let addresses = listeners::ListenAddresses::select(args)?;
     let (identity, mut renewal) = identity(args, &addresses)?;
     let fingerprint = identity.fingerprint();
@@ -96,6 +96,9 @@ fn run(args: &ServeArgs, clock: &SharedClock) -> Result<Exit, Failure> {
         let is_requested = reload.swap(false, Ordering::Relaxed);
         if let Some(renewal) = &mut renewal {
             renewal.check(is_requested, clock.now(), &log);
+        }
+        if let Some(revocations) = &mut revocations {
+            revocations.check(is_requested, clock.now(), &log);
         }
     });
     wind_down(&server, &signals, &log, clock.as_ref(), longest);
@@ -158,15 +161,20 @@ fn wind_down(server: &Server, signals: &Receiver<()>, log: &ServerLog, clock: &d
     }
 }
 
-fn access(args: &ServeArgs, clock: &SharedClock) -> Result<Access, Failure> {
+fn access(args: &ServeArgs, clock: &SharedClock) -> Result<(Access, Option<RevocationFile>), Failure> {
     if args.report.collector.is_some() && args.token_key.is_none() {
         return Err(Failure::bad_input(
             "--collector: the collector checks the server's reports with its key for tokens: give --token-key FILE",
         ));
     }
     match (&args.token_key, args.open) {
-        (Some(file), _) => Ok(Access::Token { key: token_key(file)?, clock: Arc::clone(clock) }),
-        (None, true) => Ok(Access::Open),
+        (Some(file), _) => {
+            let key = token_key(file)?;
+            let revocations = args.revoked.as_deref().map(RevocationFile::open).transpose()?;
+            let revoked = revocations.as_ref().map(RevocationFile::revoked).unwrap_or_default();
+            Ok((Access::Token { key, clock: Arc::clone(clock), revoked }, revocations))
+        }
+        (None, true) => Ok((Access::Open, None)),
         (None, false) => Err(Failure::bad_input(
             "choose the clients: --token-key FILE, for clients with a token \
              (make the key with `pathbench serve key FILE`, tokens with `pathbench serve token --key FILE`),\n\

@@ -1,9 +1,14 @@
-//! The renewal of a server's certificate: its files are read again when they change, and at SIGHUP.
+//! The files of a server that are read again when they change, and at SIGHUP: its certificate, and its list of revoked
+//! tokens.
 
 use super::log::ServerLog;
-use pathbench_program::renewal::{CHECK_INTERVAL, FileWatch};
+use pathbench_program::exit::Failure;
+use pathbench_program::renewal::FileWatch;
+use pathbench_record::file;
 use pathbench_record::time::Timestamp;
+use pathbench_traffic::token::{RevokedTokens, Serial};
 use pathbench_transport::{IdentityError, ServerIdentity};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +16,6 @@ pub(super) struct CertificateRenewal {
     certificate: PathBuf,
     key: PathBuf,
     watch: FileWatch,
-    next_check: Timestamp,
     identity: Arc<ServerIdentity>,
 }
 
@@ -21,20 +25,14 @@ impl CertificateRenewal {
         let (certificate, key) = (certificate.to_owned(), key.to_owned());
         let watch = FileWatch::new(vec![certificate.clone(), key.clone()]);
         let identity = Arc::new(ServerIdentity::from_pem_files(&certificate, &key)?);
-        let next_check = Timestamp::from_nanos(0);
-        let renewal = Self { certificate, key, watch, next_check, identity: Arc::clone(&identity) };
+        let renewal = Self { certificate, key, watch, identity: Arc::clone(&identity) };
         Ok((identity, renewal))
     }
 
     /// Reads the files again if they have changed, or if that `is_requested`. A certificate that cannot be used is logged
     /// once, and the present one stays.
     pub(super) fn check(&mut self, is_requested: bool, now: Timestamp, log: &ServerLog) {
-        let mut is_renewed = is_requested;
-        if now >= self.next_check {
-            self.next_check = now + CHECK_INTERVAL;
-            is_renewed |= self.watch.is_renewed();
-        }
-        if !is_renewed {
+        if !self.watch.is_due(is_requested, now) {
             return;
         }
         match self.identity.renew(&self.certificate, &self.key) {
@@ -43,6 +41,65 @@ impl CertificateRenewal {
                 log.notice(&format!("read again, certificate unchanged: {}", self.identity.fingerprint()));
             }
             Err(error) => log.notice(&format!("the present certificate stays in use: {error}")),
+        }
+    }
+}
+
+/// A token or its serial number a line; what follows `#` is a comment.
+pub(super) struct RevocationFile {
+    path: PathBuf,
+    watch: FileWatch,
+    revoked: RevokedTokens,
+}
+
+impl RevocationFile {
+    /// Reads the file for the first time.
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let file = Self {
+            path: path.to_owned(),
+            watch: FileWatch::new(vec![path.to_owned()]),
+            revoked: RevokedTokens::default(),
+        };
+        file.revoked.replace(file.read()?);
+        Ok(file)
+    }
+
+    pub(super) fn revoked(&self) -> RevokedTokens {
+        self.revoked.clone()
+    }
+
+    fn read(&self) -> Result<BTreeSet<Serial>, Failure> {
+        let place = self.path.display();
+        let text = file::read_text_named(&self.path, file::SMALL_FILE_BYTES)
+            .map_err(|error| Failure::bad_input(format!("{place}: {error}")))?;
+        let lines = text.lines().zip(1..).map(|(line, number)| {
+            let entry = line.split('#').next().unwrap_or_default().trim();
+            (number, entry)
+        });
+        let serial = |(number, entry): (usize, &str)| {
+            Serial::from_text(entry).ok_or_else(|| {
+                Failure::bad_input(format!(
+                    "{place}, line {number}: neither a token nor a serial number of 16 hexadecimal digits"
+                ))
+            })
+        };
+        lines.filter(|(_, entry)| !entry.is_empty()).map(serial).collect()
+    }
+
+    /// Reads the file again if it has changed, or if that `is_requested`. A list that cannot be read is logged once, and
+    /// the present one stays.
+    pub(super) fn check(&mut self, is_requested: bool, now: Timestamp, log: &ServerLog) {
+        if !self.watch.is_due(is_requested, now) {
+            return;
+        }
+        match self.read() {
+            Ok(serials) => {
+                log.notice(&format!("revoked tokens: {}", serials.len()));
+                self.revoked.replace(serials);
+            }
+            Err(failure) => {
+                log.notice(&format!("the present list of revoked tokens stays in use: {}", failure.message));
+            }
         }
     }
 }
