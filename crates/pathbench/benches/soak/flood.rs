@@ -57,7 +57,7 @@ pub(crate) fn run(soak: &Soak, client: u32) {
             ("first packets of QUIC from many addresses", |soak, client, random| {
                 let sources = (0..ADDRESSES)
                     .map(|host| {
-                        let far = Ipv4Addr::new(127, 10 + client as u8 % 16, random.next() as u8, 1 + host);
+                        let far = Ipv4Addr::new(127, 10 + client as u8 % 16, random.number() as u8, 1 + host);
                         UdpSocket::bind((if host % 2 == 0 { far } else { neighbour(client, host) }, 0))
                     })
                     .collect::<Result<Vec<_>, _>>()?;
