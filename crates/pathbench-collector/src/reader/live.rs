@@ -35,23 +35,31 @@ impl ResultReader {
             if agent.report.problem().is_some() || !viewer.may_see(agent.consent) {
                 continue;
             }
-            running.push(if viewer == Viewer::Operator { agent.report } else { anonymous(agent.report) });
+            running.push(if viewer == Viewer::Operator {
+                agent.report
+            } else {
+                self.anonymous_report(agent.report)
+            });
             if running.len() == MOST_REPORTS {
                 break;
             }
         }
         Ok(LiveAnswer { now_ms, running })
     }
-}
 
-fn anonymous(mut report: LiveReport) -> LiveReport {
-    report.paths.truncate(MOST_PATHS);
-    let LiveReport { agent, experiment, server, pattern, paths, .. } = &mut report;
-    if let Some(server) = server {
-        Anonymiser::default().server_name(server);
+    fn anonymous_report(&self, mut report: LiveReport) -> LiveReport {
+        report.paths.truncate(MOST_PATHS);
+        let LiveReport { agent, experiment, server, pattern, paths, .. } = &mut report;
+        let mut anonymiser = Anonymiser::default();
+        if let Some(hidden) = server.take_if(|server| !self.shows_server(server)) {
+            anonymiser.hide(hidden.as_str());
+        }
+        if let Some(server) = server {
+            anonymiser.server_name(server);
+        }
+        let optional = [experiment, pattern].into_iter().flatten();
+        let paths = paths.iter_mut().map(|path| &mut path.name);
+        optional.chain(paths).chain([agent]).for_each(|name| anonymiser.name(name));
+        report
     }
-    let optional = [experiment, pattern].into_iter().flatten();
-    let paths = paths.iter_mut().map(|path| &mut path.name);
-    optional.chain(paths).chain([agent]).for_each(|name| Anonymiser::default().name(name));
-    report
 }

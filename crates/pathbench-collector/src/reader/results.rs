@@ -58,9 +58,10 @@ pub struct ResultReader {
     pub(super) reads: Arc<Turns>,
     pub(super) unpacking: Arc<Turns>,
     charts: Cache<(Filter, String), Drawn>,
-    pub(super) reports: Cache<(Uuid, Viewer), Result<Bytes, Refusal>>,
-    /// Raw parts in the anonymous form, or why they have none.
-    pub(super) anonymous: Cache<Uuid, Result<Bytes, Refusal>>,
+    /// By the state of the public names.
+    pub(super) reports: Cache<(Uuid, Viewer, u64), Result<Bytes, Refusal>>,
+    /// Raw parts in the anonymous form, or why they have none; by the state of the public names.
+    pub(super) anonymous: Cache<(Uuid, u64), Result<Bytes, Refusal>>,
     options: Cache<Viewer, FilterChoices>,
 }
 
@@ -202,8 +203,8 @@ impl ResultReader {
     }
 
     /// The raw part of a result, as it was submitted.
-    pub(super) fn raw_part(&self, viewer: Viewer, id: Uuid) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn raw_part(&self, result: &StoredResult) -> Result<Vec<u8>, Refusal> {
         let no_raw = || Refusal::not_found("the result was submitted without its raw part");
-        Ok(self.raw.read(&self.result(viewer, id)?.raw.ok_or_else(no_raw)?)?)
+        Ok(self.raw.read(result.raw.as_ref().ok_or_else(no_raw)?)?)
     }
 }

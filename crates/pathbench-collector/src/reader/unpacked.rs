@@ -4,7 +4,6 @@
 //! of it. Links, devices and unknown files are left out, packet captures among them.
 
 use crate::task::{Cancellation, Cancelled};
-use crate::viewer::Viewer;
 use pathbench_api::anonymise::{Anonymiser, MOST_NAMES, Work};
 use pathbench_record::file;
 use serde_json::error::Category;
@@ -73,13 +72,17 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// The files of `raw`, a `.tar.zst` file; for everybody in the anonymous form.
-    pub fn from_raw(raw: &[u8], viewer: Viewer, cancellation: &Cancellation) -> Result<Self, UnpackError> {
+    /// The files of `raw`, a `.tar.zst` file; with an anonymiser in the anonymous form.
+    pub fn from_raw(
+        raw: &[u8],
+        anonymiser: Option<Anonymiser>,
+        cancellation: &Cancellation,
+    ) -> Result<Self, UnpackError> {
         let directory = tempfile::Builder::new().prefix("pathbench-").tempdir().map_err(UnpackError::Io)?;
         let mut unpacked = Self { directory, files: BTreeSet::new(), bytes: 0 };
         unpacked.extract(raw, cancellation)?;
-        if viewer == Viewer::Everybody {
-            unpacked.anonymise(cancellation)?;
+        if let Some(anonymiser) = anonymiser {
+            unpacked.anonymise(anonymiser, cancellation)?;
         }
         Ok(unpacked)
     }
@@ -130,11 +133,14 @@ impl Unpacked {
         file::open(self.path().join(name)).map_err(UnpackError::Io)
     }
 
-    fn anonymise(&mut self, cancellation: &Cancellation) -> Result<(), UnpackError> {
+    fn anonymise(
+        &mut self,
+        mut anonymiser: Anonymiser,
+        cancellation: &Cancellation,
+    ) -> Result<(), UnpackError> {
         let is_cancelled = || cancellation.is_cancelled();
         let mut work = Work::with_limit(MOST_WORK, &is_cancelled);
         let over = || if is_cancelled() { UnpackError::Cancelled(Cancelled) } else { UnpackError::Work };
-        let mut anonymiser = Anonymiser::default();
         for name in &self.files {
             self.each_document(name, |document| anonymiser.learn_json(document, &mut work))?;
             if work.is_over() {

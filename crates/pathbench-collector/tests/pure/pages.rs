@@ -15,7 +15,6 @@ use pathbench_collector::columns::Filter;
 use pathbench_collector::http::reading_routes;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
-use pathbench_collector::reader::rows::summary;
 use pathbench_collector::store::{Database, Deletion, DocumentKind, StoredResult};
 use pathbench_collector::viewer::View;
 use pathbench_collector::viewer::Viewer;
@@ -606,6 +605,6 @@ fn partitions_hold_each_result_once() {
         rows += reader.metadata().file_metadata().num_rows();
     }
     let results = newest(&demo.reader, &filter, 1000);
-    let groups = |one: &StoredResult| summary(one, Viewer::Everybody).unwrap().groups.len();
+    let groups = |one: &StoredResult| demo.reader.summary(one, Viewer::Everybody).unwrap().groups.len();
     assert_eq!(rows as usize, results.iter().map(groups).sum::<usize>());
 }
