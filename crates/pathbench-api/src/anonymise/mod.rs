@@ -268,11 +268,11 @@ impl Anonymiser {
                 Some(names) => names.removed_from(&text, work),
                 None => text,
             };
+            let text = host::removed(&text, &self.servers, work);
             let text = match &compiled.hidden {
                 Some(hidden) => hidden.removed_from(&text, work),
-                None => text,
+                None => Cow::Owned(text),
             };
-            let text = host::removed(&text, &self.servers, work);
             address::replaced(&text, |name| compiled.numbers.get(name).copied(), work)
         })
     }

@@ -63,8 +63,8 @@ pub(crate) fn run(bytes: &[u8]) {
             files += 1;
         }
         let packed = unpacked.packed(&Cancellation::default()).expect("packed");
-        let again = Unpacked::from_raw(&packed, None, &Cancellation::default())
-            .expect("what was packed is unpacked");
+        let again =
+            Unpacked::from_raw(&packed, None, &Cancellation::default()).expect("what was packed is unpacked");
         assert_eq!(fs::read_dir(again.path()).expect("a directory").count(), files);
     }
 }

@@ -546,6 +546,103 @@ async fn answers_that_nobody_reads_have_a_bound() {
     drop(kept);
 }
 
+/// An operator and a server that few people use.
+const FEW: [&str; 2] = ["zwergnetz", "kellerserver"];
+
+/// Stores a public result of an agent in a network of its own, with the names of [`FEW`] in its summary and its files.
+fn with_few(demo: &Demo, agent: u64) -> Uuid {
+    let place = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(golden("v1-messages")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, place.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let file = place.path().join("run.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    document["servers"][0]["name"] = json!("kellerserver");
+    document["servers"][0]["address"] = json!("kellerserver:4433");
+    document["reachability"][0]["server"] = json!("kellerserver");
+    document["scenario"]["description"] = json!("over Zwergnetz to kellerserver, in KELLERSERVER/zwergnetz");
+    fs::write(&file, document.to_string()).unwrap();
+    let range = demo.raw.append(&[&packed(place.path(), "")]).unwrap().remove(0);
+    let mut checked = Campaign { public: 1.0, ..Campaign::default() }.checked(5000 + agent);
+    checked.submission.agent = Uuid::from_u64_pair(agent, agent);
+    let summary = &mut checked.submission.summary;
+    summary.server = Some(Name::new("kellerserver").unwrap());
+    summary.scenario = Name::new("Zwergnetz test").unwrap();
+    for network in &mut summary.networks {
+        network.operator = Some(Name::new("Zwergnetz").unwrap());
+    }
+    let one = new_result(&checked, Some(range));
+    demo.database.insert(std::slice::from_ref(&one)).unwrap();
+    demo.load();
+    one.id
+}
+
+/// The addresses at which everybody finds a name of [`FEW`].
+async fn naming(app: &Router, id: Uuid, name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for address in addresses("", &[id]) {
+        let answer = get(app, &address).await;
+        assert_eq!(answer.status, StatusCode::OK, "{address}: {}", answer.text());
+        let text = if address.ends_with("/raw") { unpacked(&answer.body) } else { answer.text() };
+        if text.to_lowercase().contains(name) {
+            found.push(address);
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn names_of_few_people_are_in_no_answer_until_three_share_them() {
+    let demo = Demo::new(Campaign { public: 1.0, ..Campaign::default() }, 20);
+    let id = with_few(&demo, 1);
+    demo.put_live("1", "phone", Consent::Public);
+    let live = demo.database.document(DocumentKind::Live, "1").unwrap().unwrap();
+    demo.put(DocumentKind::Live, "1", live.body.replace("europe.example", "kellerserver"));
+    let app = app(&demo);
+    let all = async |query: &str| get(&app, &format!("/v1/results?{query}")).await.json()["all"].clone();
+    let queries = ["operator=Zwergnetz", "server=kellerserver", "q=ellerserve"];
+    for agents in 1..=2 {
+        for name in FEW {
+            assert_eq!(naming(&app, id, name).await, Vec::<String>::new(), "{name}, {agents}");
+            let operator = get(&app, &format!("/admin/results/{id}")).await.text().to_lowercase();
+            assert!(operator.contains(name));
+        }
+        for query in queries {
+            assert_eq!(all(query).await, 0, "{query}");
+        }
+        // Another result of the same agent makes no second person.
+        with_few(&demo, agents + 1);
+    }
+    let single = [
+        "/results",
+        &format!("/results/{id}"),
+        &format!("/results/{id}/report"),
+        "/v1/results?limit=200",
+        "/v1/results.csv",
+        "/v1/results.parquet",
+        &format!("/v1/results/{id}"),
+        &format!("/v1/results/{id}/raw"),
+    ]
+    .map(str::to_owned);
+    for name in FEW {
+        let found = naming(&app, id, name).await;
+        assert!(single.iter().all(|address| found.contains(address)), "{name}: {found:?}");
+    }
+    assert!(naming(&app, id, "kellerserver").await.contains(&"/v1/live".to_owned()));
+    for query in queries {
+        assert_eq!(all(query).await, 3, "{query}");
+    }
+    // A deletion takes it back, also from answers that were kept.
+    let other = newest(&demo.reader, &Filter::new(Viewer::Everybody), 1)[0].id;
+    assert_ne!(other, id);
+    demo.database.delete(&Deletion::One(other), 0).unwrap();
+    demo.load();
+    for name in FEW {
+        assert_eq!(naming(&app, id, name).await, Vec::<String>::new(), "{name} after the deletion");
+    }
+}
+
 #[tokio::test]
 async fn a_chart_is_kept_while_nothing_changes_and_for_five_seconds() {
     let clock = Arc::new(ManualClock::default());

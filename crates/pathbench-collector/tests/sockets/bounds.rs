@@ -74,7 +74,7 @@ fn peak_bytes(collector: &Collector) -> u64 {
 }
 
 /// All routes that everybody may read, from the description of the API, and the pages.
-fn routes(collector: &Collector, id: Uuid) -> Vec<String> {
+pub(crate) fn routes(collector: &Collector, id: Uuid) -> Vec<String> {
     let document = collector.get("/v1/openapi.json").json();
     let paths = document["paths"].as_object().unwrap();
     let public =
@@ -82,8 +82,17 @@ fn routes(collector: &Collector, id: Uuid) -> Vec<String> {
     let mut all: Vec<String> = public.map(|(path, _)| path.clone()).collect();
     assert!(all.len() > 8, "{all:?}");
     all.extend(
-        ["/", "/charts", "/results?limit=100", "/results/{id}", "/results/{id}/report", "/live"]
-            .map(String::from),
+        [
+            "/",
+            "/charts",
+            "/results?limit=100",
+            "/results/{id}",
+            "/results/{id}/report",
+            "/live",
+            "/servers",
+            "/about",
+        ]
+        .map(String::from),
     );
     for path in &mut all {
         let given = path.replace("{id}", &id.to_string()).replace("{name}", "usage.csv");
