@@ -137,6 +137,12 @@ const CURSOR: QueryParameter = (
 const PAGED: &[QueryParameter] =
     &[CURSOR, ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a page; default 50, maximum 200")];
 
+/// Pages of the operator's lists, by name or id.
+const LISTED: &[QueryParameter] = &[
+    ("cursor", r#"{"type":"string","maxLength":128}"#, "`next_cursor` of the previous page"),
+    ("limit", r#"{"type":"integer","minimum":1}"#, "Entries of a page; default 50, maximum 200"),
+];
+
 const FILE: &[QueryParameter] =
     &[CURSOR, ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a file; default and maximum 2000")];
 
@@ -191,8 +197,9 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/privacy", "privacy", "Privacy statement: kept data, retention, readers")
         .media(TEXT),
     ApiEndpoint::get("/v1/openapi.json", "openapi", "This description").media(JSON),
-    ApiEndpoint::get("/v1/admin/experiments", "admin_experiments", "All experiments")
+    ApiEndpoint::get("/v1/admin/experiments", "admin_experiments", "Experiments, by name")
         .method("get", Operator)
+        .query(&[LISTED])
         .json(schema_of::<admin::Experiments>),
     ApiEndpoint::get("/v1/admin/experiments/{name}", "put_experiment", "Make or replace an experiment")
         .method("put", Operator)
@@ -201,8 +208,9 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/admin/experiments/{name}", "remove_experiment", "Remove an experiment")
         .method("delete", Operator)
         .empty(),
-    ApiEndpoint::get("/v1/admin/servers", "admin_servers", "All registered test servers")
+    ApiEndpoint::get("/v1/admin/servers", "admin_servers", "Registered test servers, by name")
         .method("get", Operator)
+        .query(&[LISTED])
         .json(schema_of::<admin::Servers>),
     ApiEndpoint::get("/v1/admin/servers/{name}", "put_server", "Register a test server")
         .method("put", Operator)
@@ -211,8 +219,9 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/admin/servers/{name}", "remove_server", "Remove a test server")
         .method("delete", Operator)
         .empty(),
-    ApiEndpoint::get("/v1/admin/agents", "admin_agents", "All agents that checked in")
+    ApiEndpoint::get("/v1/admin/agents", "admin_agents", "Agents that checked in, by id")
         .method("get", Operator)
+        .query(&[LISTED])
         .json(schema_of::<admin::Agents>),
     ApiEndpoint::get("/v1/admin/tokens", "make_token", "Make a token for an agent or for submissions")
         .method("post", Operator)

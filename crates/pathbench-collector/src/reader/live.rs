@@ -30,7 +30,7 @@ impl ResultReader {
         let now_ms = self.clock.unix_ms();
         let mut running = Vec::new();
         let since_ms = now_ms.saturating_sub(EXPIRY_MS);
-        for document in self.database.documents_since(DocumentKind::Live, since_ms, MOST_AGENTS)? {
+        for document in self.database.documents_since(DocumentKind::Live, since_ms, ("", MOST_AGENTS))? {
             let Ok(agent) = serde_json::from_str::<RunningAgent>(&document.body) else { continue };
             if agent.report.problem().is_some() || !viewer.may_see(agent.consent) {
                 continue;

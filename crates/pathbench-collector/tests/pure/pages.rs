@@ -568,7 +568,8 @@ fn with_few(demo: &Demo, agent: u64) -> Uuid {
     checked.submission.agent = Uuid::from_u64_pair(agent, agent);
     let summary = &mut checked.submission.summary;
     summary.server = Some(Name::new("kellerserver").unwrap());
-    summary.scenario = Name::new("Zwergnetz test").unwrap();
+    let variant = Some(Name::new("via Zwergnetz").unwrap());
+    summary.groups.iter_mut().for_each(|group| group.variant.clone_from(&variant));
     for network in &mut summary.networks {
         network.operator = Some(Name::new("Zwergnetz").unwrap());
     }
