@@ -86,7 +86,7 @@ impl ApiEndpoint {
     }
 
     const fn method(self, method: &'static str, credential: Credential) -> Self {
-        Self { method, credential, errors: &[400, 401, 404, 405, 408, 413, 415, 422, 429, 503], ..self }
+        Self { method, credential, errors: &[400, 401, 404, 405, 408, 413, 415, 422, 429, 503, 507], ..self }
     }
 
     const fn body(self, media: &'static str, schema: SchemaOf) -> Self {
@@ -345,8 +345,8 @@ fn responses(endpoint: &ApiEndpoint, generator: &mut SchemaGenerator, problem: &
     responses.insert(endpoint.success.to_string(), success);
     if endpoint.id == "submit" {
         // The status of all lines, if they have one.
-        for status in [201, 409, 410, 413, 422, 503] {
-            let body = if matches!(status, 413 | 422 | 503) {
+        for status in [201, 409, 410, 413, 422, 503, 507] {
+            let body = if matches!(status, 413 | 422 | 503 | 507) {
                 json!({ "anyOf": [generator.subschema_for::<BatchAnswer>(), problem] })
             } else {
                 generator.subschema_for::<BatchAnswer>().to_value()

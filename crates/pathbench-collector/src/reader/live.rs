@@ -25,7 +25,8 @@ pub struct LiveAnswer {
 }
 
 impl ResultReader {
-    /// Everybody sees measurements of agents whose results are public, in the anonymous form.
+    /// Everybody sees measurements of agents whose results are public, in the anonymous form, without the name of a server
+    /// that few people use.
     pub fn live(&self, viewer: Viewer) -> Result<LiveAnswer, StoreError> {
         let now_ms = self.clock.unix_ms();
         let mut running = Vec::new();
@@ -50,10 +51,8 @@ impl ResultReader {
     fn anonymous_report(&self, mut report: LiveReport) -> LiveReport {
         report.paths.truncate(MOST_PATHS);
         let LiveReport { agent, experiment, server, pattern, paths, .. } = &mut report;
-        let mut anonymiser = Anonymiser::default();
-        if let Some(hidden) = server.take_if(|server| !self.shows_server(server)) {
-            anonymiser.hide(hidden.as_str());
-        }
+        let anonymiser = Anonymiser::default();
+        *server = server.take().filter(|server| self.shows_server(server));
         if let Some(server) = server {
             anonymiser.server_name(server);
         }

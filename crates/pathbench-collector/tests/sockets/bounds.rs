@@ -1,7 +1,7 @@
 //! Memory, time and turns: a client that asks for everything at its full rate leaves the others theirs.
 
 use crate::support::demo::{golden, packed};
-use crate::support::process::{Collector, line, name, submission};
+use crate::support::process::{Collector, DELETION_TOKEN, line, name, submission};
 use crate::support::within;
 use pathbench_api::Uuid;
 use pathbench_api::submission::Submission;
@@ -274,4 +274,31 @@ fn a_client_has_its_results_and_agents_of_a_day_and_others_have_theirs() {
     ] {
         assert_eq!(post(client, "/v1/check-in", &agent(number)), status, "agent {number}");
     }
+}
+
+/// No time is known after which a full disk has space: `Retry-After` would be a false promise, at which all agents come.
+#[test]
+fn a_full_disk_answers_507_to_results_and_goes_on_with_all_else() {
+    // No disk has as much beside the reserve.
+    let directory = tempfile::tempdir().unwrap();
+    let roomy = Collector::start_in(directory.path(), &["--open", "--disk-reserve", "0"]);
+    let known = submission();
+    assert_eq!(roomy.submit(&[line(&known)]).status, 201);
+    assert_eq!(roomy.stop(), Some(0));
+    let collector = Collector::start_in(directory.path(), &["--open", "--disk-reserve", "1000000000"]);
+    let new = line(&submission());
+    for _ in 0..2 {
+        let full = collector.submit(&[new.clone(), line(&submission())]);
+        assert_eq!((full.status, full.codes()), (507, vec![507, 507]), "{}", full.text());
+        assert!(!full.headers.contains_key("retry-after"));
+        for one in full.json()["results"].as_array().unwrap() {
+            assert_eq!((&one["status"], &one["retryable"]), (&json!("busy"), &json!(true)));
+            assert!(one["error"].as_str().unwrap().contains("disk is full"), "{one}");
+        }
+    }
+    // A repetition takes no space, and a deletion frees some.
+    assert_eq!(collector.submit(&[line(&known)]).codes(), [200]);
+    let path = format!("/v1/results/{}", known.id);
+    assert_eq!(collector.get(&path).status, 200);
+    assert_eq!(collector.request("DELETE", &path).bearer(DELETION_TOKEN).send().json()["deleted"], 1);
 }
