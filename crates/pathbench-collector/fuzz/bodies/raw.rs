@@ -2,7 +2,7 @@
 
 use super::input::{Input, changed};
 use pathbench_api::anonymise::Anonymiser;
-use pathbench_collector::reader::unpacked::Unpacked;
+use pathbench_collector::reader::unpacked::{Effort, Unpacked};
 use pathbench_collector::task::Cancellation;
 use pathbench_collector::viewer::Viewer;
 use serde_json::{Value, json};
@@ -50,7 +50,10 @@ pub(crate) fn run(bytes: &[u8]) {
     }
     for viewer in [Viewer::Operator, Viewer::Everybody] {
         let anonymiser = (viewer == Viewer::Everybody).then(Anonymiser::default);
-        let Ok(unpacked) = Unpacked::from_raw(&raw, anonymiser, &Cancellation::default()) else { continue };
+        let Ok(unpacked) = Unpacked::from_raw(&raw, anonymiser, Effort::Full, &Cancellation::default())
+        else {
+            continue;
+        };
         let mut files = 0;
         for file in fs::read_dir(unpacked.path()).expect("a directory") {
             let file = file.expect("an entry");
@@ -63,8 +66,8 @@ pub(crate) fn run(bytes: &[u8]) {
             files += 1;
         }
         let packed = unpacked.packed(&Cancellation::default()).expect("packed");
-        let again =
-            Unpacked::from_raw(&packed, None, &Cancellation::default()).expect("what was packed is unpacked");
+        let again = Unpacked::from_raw(&packed, None, Effort::Full, &Cancellation::default())
+            .expect("what was packed is unpacked");
         assert_eq!(fs::read_dir(again.path()).expect("a directory").count(), files);
     }
 }

@@ -1,6 +1,7 @@
 //! Answers: blocking work in turns, problems as JSON, headers.
 
 use super::results::ResultReader;
+use super::unpacked::{Effort, UnpackError};
 use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
 use crate::task::{self, Cancellation, Cancelled, TaskError};
@@ -182,12 +183,49 @@ pub(super) async fn read_for<T: Send + 'static>(
     in_turn(reader, client, (&reader.reads, patience, READ_TIME), work).await
 }
 
-/// Runs blocking work that unpacks raw parts.
+/// Why work on a raw part has no outcome.
+#[derive(Debug)]
+pub(super) enum Unfinished {
+    /// It takes more than the light effort.
+    Heavy,
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Unfinished {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<UnpackError> for Unfinished {
+    fn from(error: UnpackError) -> Self {
+        match error {
+            UnpackError::Heavy => Self::Heavy,
+            error => Self::Refused(error.into()),
+        }
+    }
+}
+
+/// Runs blocking work that unpacks a raw part: with little effort first, so that no turn is long. What takes more has turns
+/// of its own, which others do not wait for.
 pub(super) async fn unpack<T: Send + 'static>(
     reader: &Arc<ResultReader>,
-    work: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
+    work: impl Fn(&Job, Effort) -> Result<T, Unfinished> + Copy + Send + 'static,
 ) -> Result<T, Refusal> {
-    in_turn(reader, task::client(), (&reader.unpacking, LONGEST_WAIT, UNPACK_TIME), work).await
+    for (turns, effort) in [(&reader.unpacking, Effort::Light), (&reader.heavy, Effort::Full)] {
+        let done =
+            in_turn(reader, task::client(), (turns, LONGEST_WAIT, UNPACK_TIME), move |job| {
+                match work(job, effort) {
+                    Ok(outcome) => Ok(Some(outcome)),
+                    Err(Unfinished::Heavy) => Ok(None),
+                    Err(Unfinished::Refused(refusal)) => Err(refusal),
+                }
+            });
+        if let Some(outcome) = done.await? {
+            return Ok(outcome);
+        }
+    }
+    Err(Refusal::internal("the collector failed at this request"))
 }
 
 async fn in_turn<T: Send + 'static>(

@@ -169,9 +169,9 @@ pub(super) async fn raw(
     let body = match view.viewer {
         Viewer::Everybody => report::anonymous(&reader, id).await?,
         Viewer::Operator => {
-            unpack(&reader, move |job| {
+            unpack(&reader, move |job, _| {
                 let share = job.memory(RAW_BYTES)?;
-                Job::built(job.raw_part(&job.result(view.viewer, id)?)?, share)
+                Ok(Job::built(job.raw_part(&job.result(view.viewer, id)?)?, share)?)
             })
             .await?
         }

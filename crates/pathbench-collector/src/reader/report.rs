@@ -1,9 +1,9 @@
 //! The interactive report of a result, from its raw part.
 
-use super::answer::{self, Job};
+use super::answer::{self, Job, Unfinished};
 use super::results::ResultReader;
 use super::shown::AnonymousForm;
-use super::unpacked::{UnpackError, Unpacked};
+use super::unpacked::{Effort, UnpackError, Unpacked};
 use crate::refusal::Refusal;
 use crate::viewer::Viewer;
 use axum::http::StatusCode;
@@ -28,7 +28,9 @@ impl From<UnpackError> for Refusal {
     fn from(error: UnpackError) -> Self {
         match error {
             UnpackError::Damaged(_) | UnpackError::Json { .. } => Self::invalid(error),
-            UnpackError::Large | UnpackError::Names | UnpackError::Work => Self::too_large(error),
+            UnpackError::Large | UnpackError::Names | UnpackError::Work | UnpackError::Heavy => {
+                Self::too_large(error)
+            }
             UnpackError::Cancelled(cancelled) => cancelled.into(),
             UnpackError::Io(_) => {
                 Self::busy("the collector cannot unpack the raw part now", Duration::from_secs(5))
@@ -50,27 +52,29 @@ pub(super) async fn anonymous(reader: &Arc<ResultReader>, id: Uuid) -> Result<By
         answer::read(reader, move |job| job.result(Viewer::Everybody, id)).await?;
         return (*known).clone();
     }
-    answer::unpack(reader, move |job| Ok(anonymous_form(job, id)?.0)).await
+    answer::unpack(reader, move |job, effort| Ok(anonymous_form(job, id, effort)?.0)).await
 }
 
 /// The form, and the state of the public names.
-fn anonymous_form(job: &Job, id: Uuid) -> Result<(Bytes, u64), Refusal> {
+fn anonymous_form(job: &Job, id: Uuid, effort: Effort) -> Result<(Bytes, u64), Unfinished> {
     let now = job.clock.now();
     let result = job.result(Viewer::Everybody, id)?;
     let AnonymousForm { anonymiser, version } = job.anonymous_form(&result);
     // Another request can have made it in the meantime.
     if let Some(known) = job.anonymous.get(&(id, version), now, AGE) {
-        return (*known).clone().map(|form| (form, version));
+        return Ok(((*known).clone()?, version));
     }
     let raw = job.raw_part(&result)?;
     let share = job.memory(UNPACKING_BYTES)?;
-    let made = Unpacked::from_raw(&raw, Some(anonymiser), &job.cancellation)
+    let made = Unpacked::from_raw(&raw, Some(anonymiser), effort, &job.cancellation)
         .and_then(|unpacked| unpacked.packed(&job.cancellation));
     drop(raw);
     let made = match made {
         Ok(packed) => Job::built(packed, share),
-        Err(error @ (UnpackError::Io(_) | UnpackError::Cancelled(_))) => return Err(error.into()),
-        Err(error) => Err(error.into()),
+        Err(error @ (UnpackError::Heavy | UnpackError::Io(_) | UnpackError::Cancelled(_))) => {
+            return Err(error.into());
+        }
+        Err(error) => Err(Refusal::from(error)),
     };
     if is_kept(&made) {
         job.anonymous.put((id, version), now, Arc::new(made.clone()));
@@ -94,36 +98,41 @@ pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Resul
         answer::read(reader, move |job| job.result(viewer, id)).await?;
         return (*page).clone();
     }
-    answer::unpack(reader, move |job| {
+    answer::unpack(reader, move |job, effort| {
         // Another request can have made it in the meantime.
         if let Some(page) = job.reports.get(&(id, viewer, version), now, AGE) {
-            return (*page).clone();
+            return Ok((*page).clone()?);
         }
         let (raw, version) = match viewer {
-            Viewer::Everybody => anonymous_form(job, id)?,
+            Viewer::Everybody => anonymous_form(job, id, effort)?,
             Viewer::Operator => (job.raw_part(&job.result(viewer, id)?)?.into(), version),
         };
-        let made = rendered(job, &raw);
+        let made = match rendered(job, &raw, effort) {
+            Err(Unfinished::Heavy) => return Err(Unfinished::Heavy),
+            Err(Unfinished::Refused(refusal)) => Err(refusal),
+            Ok(page) => Ok(page),
+        };
         if is_kept(&made) {
             job.reports.put((id, viewer, version), now, Arc::new(made.clone()));
         }
-        made
+        Ok(made?)
     })
     .await
 }
 
 /// The report of a raw part, which is in the anonymous form already where it is for everybody.
-fn rendered(job: &Job, raw: &[u8]) -> Result<Bytes, Refusal> {
+fn rendered(job: &Job, raw: &[u8], effort: Effort) -> Result<Bytes, Unfinished> {
     let share = job.memory(UNPACKING_BYTES)?;
-    let unpacked = Unpacked::from_raw(raw, None, &job.cancellation)?;
+    let unpacked = Unpacked::from_raw(raw, None, effort, &job.cancellation)?;
     if unpacked.bytes() > MOST_REPORT_BYTES {
         return Err(Refusal::too_large(format!(
             "the files of the result have more than {} MB: there is no report",
             MOST_REPORT_BYTES >> 20
-        )));
+        ))
+        .into());
     }
     let page = render(&unpacked)?.into_bytes();
-    Job::built(page, share)
+    Ok(Job::built(page, share)?)
 }
 
 fn render(unpacked: &Unpacked) -> Result<String, Refusal> {
