@@ -11,9 +11,12 @@ pub struct Problem {
     pub status: u16,
     /// A problem, its location and the remedy.
     pub error: String,
-    /// Whether the same request can succeed later; the header `Retry-After` says when.
+    /// Whether the same request can succeed later; the header `Retry-After` says when. A full disk (507) has none.
     pub retryable: bool,
 }
+
+/// The status of a full disk.
+pub const INSUFFICIENT_STORAGE: u16 = 507;
 
 /// The fate of one line of a batch.
 #[derive(
@@ -43,7 +46,7 @@ pub enum LineStatus {
     Invalid,
     /// Longer than a line may be (413).
     Large,
-    /// Not stored now; send it again later (503).
+    /// Not stored now; send it again later (503, or 507 of a full disk).
     Busy,
 }
 
@@ -93,6 +96,11 @@ pub struct LineAnswer {
 impl LineAnswer {
     pub fn new(line: u32, id: Option<Uuid>, status: LineStatus, error: Option<String>) -> Self {
         Self { line, id, status, code: status.code(), retryable: status.is_retryable(), error }
+    }
+
+    /// Of a line for which the disk has no space (RFC 4918, section 11.5).
+    pub fn without_space(line: u32, id: Option<Uuid>, error: String) -> Self {
+        Self { code: INSUFFICIENT_STORAGE, ..Self::new(line, id, LineStatus::Busy, Some(error)) }
     }
 }
 

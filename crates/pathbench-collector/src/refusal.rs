@@ -9,6 +9,9 @@ use pathbench_api::problem::Problem;
 use std::fmt::Display;
 use std::time::Duration;
 
+/// The reason of every answer with status 507, also for single lines.
+pub const FULL: &str = "the collector's disk is full until its operator frees space: keep what you sent, and send it again later";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     status: StatusCode,
@@ -70,6 +73,12 @@ impl Refusal {
         Self { retry_after: Some(retry_after), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error) }
     }
 
+    /// A full disk (507, RFC 4918 section 11.5). Only the operator ends it, at no time that a client could wait for: without
+    /// `Retry-After`.
+    pub fn full() -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, FULL)
+    }
+
     /// A failure of this collector or of its stores: the client keeps its data and tries again.
     pub fn failed(error: impl Display) -> Self {
         Self::busy(error, Duration::from_secs(30))
@@ -105,13 +114,21 @@ impl From<StoreError> for Refusal {
         if matches!(error, StoreError::Agents { .. }) {
             return Self::busy(error, Duration::from_secs(3600));
         }
-        Self { cause: Some(error.to_string()), ..Self::failed("the database does not answer") }
+        let answer = match error {
+            StoreError::Full { .. } => Self::full(),
+            _ => Self::failed("the database does not answer"),
+        };
+        Self { cause: Some(error.to_string()), ..answer }
     }
 }
 
 impl From<RawError> for Refusal {
     fn from(error: RawError) -> Self {
-        Self { cause: Some(error.to_string()), ..Self::failed("the raw store does not answer") }
+        let answer = match error {
+            RawError::Full { .. } => Self::full(),
+            _ => Self::failed("the raw store does not answer"),
+        };
+        Self { cause: Some(error.to_string()), ..answer }
     }
 }
 
@@ -120,7 +137,8 @@ impl IntoResponse for Refusal {
         let problem = Problem {
             status: self.status.as_u16(),
             error: self.error.clone(),
-            retryable: self.retry_after.is_some() || self.status == StatusCode::REQUEST_TIMEOUT,
+            retryable: self.retry_after.is_some()
+                || matches!(self.status, StatusCode::REQUEST_TIMEOUT | StatusCode::INSUFFICIENT_STORAGE),
         };
         let mut response = (self.status, Json(problem)).into_response();
         self.complete(&mut response);

@@ -156,7 +156,7 @@ impl CollectorClient {
         let body = compress_to_vec(lines, CompressionLevel::Fastest);
         let headers = [("Content-Type", "application/x-ndjson"), ("Content-Encoding", "zstd")];
         let (response, answer) = self.exchange(Method::POST, path, &headers, &body, BATCH)?;
-        if matches!(response.status().as_u16(), 409 | 410 | 413 | 422)
+        if matches!(response.status().as_u16(), 409 | 410 | 413 | 422 | 507)
             && let Ok(batch) = serde_json::from_slice::<BatchAnswer>(&answer)
         {
             return Ok(batch);

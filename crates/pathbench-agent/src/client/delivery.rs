@@ -128,13 +128,16 @@ fn settle(
                 let reason = one.error.clone().unwrap_or_else(|| status.to_owned());
                 reject(outbox, line, &format!("{reason} ({})", one.status.code()), delivered)?;
             }
-            Some(one) => unsettled = Some(one.error.clone().unwrap_or_else(|| "try again later".to_owned())),
-            None => unsettled = Some("it gives no answer for a line".to_owned()),
+            Some(one) => {
+                let problem = one.error.clone().unwrap_or_else(|| "try again later".to_owned());
+                unsettled = Some((one.code, problem));
+            }
+            None => unsettled = Some((503, "it gives no answer for a line".to_owned())),
         }
     }
-    if let Some(problem) = unsettled {
+    if let Some((status, problem)) = unsettled {
         let url = collector.address.to_string();
-        delivered.error = Some(CollectorError::Busy { url, status: 503, problem, retry_after: None });
+        delivered.error = Some(CollectorError::Busy { url, status, problem, retry_after: None });
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::networks::network_kinds;
 use super::settings::Settings;
 use data_encoding::BASE64;
 use pathbench_api::Uuid;
-use pathbench_api::anonymise::Anonymiser;
+use pathbench_api::anonymise::{Anonymiser, host_part, is_address, is_generic};
 use pathbench_api::bounds::{EARLIEST_MS, ITEMS, SUMMARY_BYTES};
 use pathbench_api::consent::Consent;
 use pathbench_api::digest::Digest;
@@ -20,7 +20,6 @@ use pathbench_record::directory::{ReadError, ResultDirectory};
 use pathbench_record::document::ResultDocument;
 use pathbench_record::time::{rfc3339_from_unix, unix_from_rfc3339};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// A server that no collector offered, in public results.
@@ -202,17 +201,6 @@ fn anonymiser(
     Ok(anonymiser)
 }
 
-/// `HOST` of `HOST:PORT`, where it is no IPv6 address.
-fn host_part(server: &str) -> Option<&str> {
-    server.split_once(':').filter(|(_, port)| !port.contains(':')).map(|(host, _)| host)
-}
-
-/// With or without a port.
-fn is_address(server: &str) -> bool {
-    let is_ipv4 = host_part(server).unwrap_or(server).parse::<Ipv4Addr>().is_ok();
-    is_ipv4 || server.starts_with('[') || server.matches(':').count() > 1
-}
-
 /// The host's name, and the user's home directory in paths of files.
 fn own_names() -> Vec<String> {
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -221,11 +209,6 @@ fn own_names() -> Vec<String> {
         .into_iter()
         .flatten()
         .collect()
-}
-
-/// Whether a name identifies no person or host and is part of other texts, such as the names of fields.
-fn is_generic(name: &str) -> bool {
-    ["localhost", "client", "server", "root", "host", "test", "pathbench"].contains(&name)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::address::plain;
 use super::prefix::REMOVED;
 use super::work::Work;
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 /// The longest name of a host (RFC 1035, section 2.3.4), with a port.
 pub(super) const LONGEST: usize = 253 + 6;
@@ -28,6 +29,48 @@ const HOMES: [&str; 2] = ["home", "users"];
 
 /// Sysctls are no hosts: `net.ipv4.tcp`.
 const SYSCTLS: [&str; 5] = ["ipv4", "ipv6", "core", "mptcp", "netfilter"];
+
+/// Names that identify no person, host or network, and that are part of the format of results.
+const GENERIC: [&str; 22] = [
+    "localhost",
+    "client",
+    "server",
+    "root",
+    "host",
+    "test",
+    "pathbench",
+    "other",
+    "local",
+    "path",
+    "tcp",
+    "mptcp",
+    "quic",
+    "mpquic",
+    "ping",
+    "bulk",
+    "wifi",
+    "ethernet",
+    "cellular",
+    "emulated",
+    "mobile",
+    "stable",
+];
+
+/// Whether a name identifies nobody and is part of other texts, such as the names of fields.
+pub fn is_generic(name: &str) -> bool {
+    GENERIC.contains(&name)
+}
+
+/// `HOST` of `HOST:PORT`, where it is no IPv6 address.
+pub fn host_part(server: &str) -> Option<&str> {
+    server.split_once(':').filter(|(_, port)| !port.contains(':')).map(|(host, _)| host)
+}
+
+/// Whether the name of a server, with or without a port, is an address.
+pub fn is_address(server: &str) -> bool {
+    let is_ipv4 = host_part(server).unwrap_or(server).parse::<Ipv4Addr>().is_ok();
+    is_ipv4 || server.starts_with('[') || server.matches(':').count() > 1
+}
 
 /// The name of a server without its port, in lower case.
 pub(super) fn normal(name: &str) -> String {

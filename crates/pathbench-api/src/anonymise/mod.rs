@@ -17,17 +17,21 @@ mod spelling;
 mod stream;
 mod work;
 
+pub use host::{host_part, is_address, is_generic};
 pub use prefix::REMOVED;
 pub use work::Work;
 
 use crate::name::Name;
 use crate::summary::Summary;
 use fields::{is_personal, is_personal_path};
-use names::NameSearch;
+use names::{NameSearch, WordSearch};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
+
+/// Shorter hidden names stay in texts: they are words of many languages.
+const SHORTEST_HIDDEN: usize = 2;
 
 /// Shorter texts are removed from their field only: they are part of too many words.
 const SHORTEST_REPEATED: usize = 3;
@@ -50,6 +54,10 @@ const SHORTEST_NUMBER: usize = 8;
 pub struct Anonymiser {
     names: BTreeSet<String>,
     name_bytes: usize,
+    /// Hidden for this answer, as whole words.
+    hidden: BTreeSet<String>,
+    /// The names of servers that are public; without it, those of all test servers.
+    public_servers: Option<BTreeSet<String>>,
     /// Named by their link-layer address.
     interfaces: BTreeSet<String>,
     /// Names of the test servers of the result, in lower case: they stay.
@@ -62,11 +70,18 @@ pub struct Anonymiser {
 #[derive(Debug, Clone)]
 struct Compiled {
     names: Option<NameSearch>,
+    hidden: Option<WordSearch>,
     /// The numbers of the interfaces, from the second one on.
     numbers: HashMap<String, usize>,
 }
 
 impl Anonymiser {
+    /// An anonymiser that hides the names of all test servers but these.
+    pub fn with_public_servers(names: impl IntoIterator<Item = String>) -> Self {
+        let public_servers = names.into_iter().map(|name| host::normal(&name)).collect();
+        Self { public_servers: Some(public_servers), ..Self::default() }
+    }
+
     /// Collects the personal names in `value`. Do this for all documents of a result first.
     pub fn learn(&mut self, value: &Value) {
         match value {
@@ -111,9 +126,15 @@ impl Anonymiser {
         }
     }
 
-    /// The name of a test server, with or without a port: it is public.
+    /// The name of a test server, with or without a port: it is public, unless only few people know it.
     pub fn learn_server(&mut self, name: &str) {
+        let given = name;
         let name = host::normal(name);
+        if self.public_servers.as_ref().is_some_and(|public| !public.contains(&name)) {
+            self.hide(given);
+            self.hide(&name);
+            return;
+        }
         if self.servers.len() < MOST_NAMES && name.len() <= host::LONGEST {
             self.servers.insert(name);
         }
@@ -159,6 +180,28 @@ impl Anonymiser {
         }
     }
 
+    /// The name of an operator or a server that is hidden from the reader of this answer: it goes wherever it is a word.
+    pub fn hide(&mut self, name: &str) {
+        let name = visible(name);
+        let name = names::folded(&name).0;
+        let name = name.trim();
+        // Addresses are cut anyway; as words they would take their prefixes with them.
+        let is_left = name.chars().count() < SHORTEST_HIDDEN
+            || is_generic(name)
+            || is_address(name)
+            || REMOVED.contains(name);
+        if is_left || self.hidden.contains(name) {
+            return;
+        }
+        if self.hidden.len() < MOST_NAMES && self.name_bytes + name.len() <= MOST_NAME_BYTES {
+            self.name_bytes += name.len();
+            self.hidden.insert(name.to_owned());
+            self.compiled = OnceLock::new();
+        } else {
+            self.is_full = true;
+        }
+    }
+
     /// Whether there were more names than [`MOST_NAMES`], or longer ones: the documents cannot be anonymised.
     pub const fn is_full(&self) -> bool {
         self.is_full
@@ -167,6 +210,7 @@ impl Anonymiser {
     fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| Compiled {
             names: NameSearch::new(&self.names),
+            hidden: WordSearch::new(&self.hidden),
             numbers: self.interfaces.iter().cloned().zip(1..).skip(1).collect(),
         })
     }
@@ -215,7 +259,7 @@ impl Anonymiser {
             return REMOVED.to_owned();
         }
         let compiled = self.compiled();
-        if compiled.names.is_none() && !address::is_possible_in(text) {
+        if compiled.names.is_none() && compiled.hidden.is_none() && !address::is_possible_in(text) {
             return if work.spend(text.len()) { text.to_owned() } else { REMOVED.to_owned() };
         }
         settled(text, work, |text, work| {
@@ -225,6 +269,10 @@ impl Anonymiser {
                 None => text,
             };
             let text = host::removed(&text, &self.servers, work);
+            let text = match &compiled.hidden {
+                Some(hidden) => hidden.removed_from(&text, work),
+                None => Cow::Owned(text),
+            };
             address::replaced(&text, |name| compiled.numbers.get(name).copied(), work)
         })
     }

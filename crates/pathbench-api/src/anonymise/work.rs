@@ -31,7 +31,7 @@ impl<'a> Work<'a> {
     }
 
     /// Counts `characters`; false at the end.
-    pub(super) fn spend(&mut self, characters: usize) -> bool {
+    pub fn spend(&mut self, characters: usize) -> bool {
         let characters = characters as u64;
         self.left = self.left.saturating_sub(characters);
         self.unchecked += characters;

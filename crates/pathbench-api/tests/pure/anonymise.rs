@@ -1,6 +1,6 @@
 //! The anonymous form of texts and documents.
 
-use pathbench_api::anonymise::{Anonymiser, REMOVED, addresses};
+use pathbench_api::anonymise::{Anonymiser, REMOVED, Work, addresses};
 use proptest::prelude::*;
 use serde_json::json;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -204,4 +204,48 @@ fn a_flood_of_names_is_noticed_and_costs_little() {
         let _ = anonymiser.text(&text);
     }
     assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn hidden_names_go_as_words_and_leave_the_format() {
+    let mut anonymiser = Anonymiser::with_public_servers(["nyc.example:4433".to_owned()]);
+    anonymiser.hide("lab");
+    anonymiser.hide("lab one");
+    anonymiser.hide("Zwergnetz");
+    // Parts of the format, and the anonymous form itself.
+    for name in ["server", "tcp", "removed", "192.0.2.7:4433", ""] {
+        anonymiser.hide(name);
+    }
+    anonymiser.learn(&json!({ "servers": [
+        { "name": "nyc.example" },
+        { "name": "keller", "address": "keller.example.net:4433" },
+        { "name": "local", "address": "203.0.113.9:1" },
+    ] }));
+    for (text, expected) in [
+        ("the lab, LAB and lab one", "the (removed), (removed) and (removed)"),
+        ("label, slab, lab_1 and lab onerous", "label, slab, lab_1 and (removed) onerous"),
+        ("ＺＷＥＲＧＮＥＴＺ-2", "(removed)-2"),
+        ("netz小zwergnetz網", "netz小(removed)網"),
+        ("tcp to nyc.example, not keller.example.net:4433", "tcp to nyc.example, not (removed):4433"),
+        ("keller of the local server (removed)", "(removed) of the local server (removed)"),
+        ("203.0.113.9", "203.0.113.0/24"),
+    ] {
+        assert_eq!(anonymiser.text(text), expected);
+        assert_eq!(anonymiser.text(expected), expected, "again");
+    }
+    assert!(!anonymiser.is_full());
+}
+
+/// Names that begin in each other at every character, and a text that is one of them: within the bound of the work.
+#[test]
+fn hidden_names_cost_no_more_than_the_work() {
+    let mut anonymiser = Anonymiser::default();
+    for length in 2..64 {
+        anonymiser.hide(&"a ".repeat(length));
+    }
+    let mut work = Work::with_limit(1 << 20, &|| false);
+    let text = "a ".repeat(200 << 10);
+    assert_eq!(anonymiser.text_within(&text, &mut work), REMOVED);
+    assert!(work.is_over());
+    assert!(anonymiser.text("a a a b").starts_with(REMOVED));
 }

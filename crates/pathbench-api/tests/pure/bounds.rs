@@ -138,6 +138,9 @@ fn a_line_is_stored_once_and_sent_again_only_to_a_busy_collector() {
         let answer = LineAnswer::new(7, None, status, None);
         assert_eq!((answer.line, answer.code, answer.retryable), (7, code, is_retryable), "{status:?}");
     }
+    // As a busy collector, for clients that know no more.
+    let full = LineAnswer::without_space(7, None, "full".to_owned());
+    assert_eq!((full.status, full.code, full.retryable), (LineStatus::Busy, 507, true));
 }
 
 /// The example of FIPS 180-4 for the message `abc`.

@@ -1,7 +1,8 @@
 //! Raw parts from an untrusted client: unpacked within a directory, within bounds, and for everybody without addresses.
 
 use super::input::{Input, changed};
-use pathbench_collector::reader::unpacked::Unpacked;
+use pathbench_api::anonymise::Anonymiser;
+use pathbench_collector::reader::unpacked::{Effort, Unpacked};
 use pathbench_collector::task::Cancellation;
 use pathbench_collector::viewer::Viewer;
 use serde_json::{Value, json};
@@ -48,7 +49,11 @@ pub(crate) fn run(bytes: &[u8]) {
         }
     }
     for viewer in [Viewer::Operator, Viewer::Everybody] {
-        let Ok(unpacked) = Unpacked::from_raw(&raw, viewer, &Cancellation::default()) else { continue };
+        let anonymiser = (viewer == Viewer::Everybody).then(Anonymiser::default);
+        let Ok(unpacked) = Unpacked::from_raw(&raw, anonymiser, Effort::Full, &Cancellation::default())
+        else {
+            continue;
+        };
         let mut files = 0;
         for file in fs::read_dir(unpacked.path()).expect("a directory") {
             let file = file.expect("an entry");
@@ -61,7 +66,7 @@ pub(crate) fn run(bytes: &[u8]) {
             files += 1;
         }
         let packed = unpacked.packed(&Cancellation::default()).expect("packed");
-        let again = Unpacked::from_raw(&packed, Viewer::Operator, &Cancellation::default())
+        let again = Unpacked::from_raw(&packed, None, Effort::Full, &Cancellation::default())
             .expect("what was packed is unpacked");
         assert_eq!(fs::read_dir(again.path()).expect("a directory").count(), files);
     }

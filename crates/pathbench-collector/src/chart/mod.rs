@@ -1,7 +1,7 @@
 //! The charts, as data: title, caption, plot and table. Each is drawn as SVG, and exported as CSV and JSON.
 //!
 //! A chart is built from a filter's results. Everybody sees a group by operator or server only if at least
-//! [`LEAST_AGENTS`] agents are in it, and a filter by them needs as many.
+//! [`LEAST_AGENTS`] people are in it, and a filter by them needs as many.
 
 mod document;
 mod gain;
@@ -13,8 +13,9 @@ pub mod table;
 mod transport;
 mod usage;
 
+pub use crate::columns::LEAST_AGENTS;
 pub use document::Chart;
-pub use scene::{LEAST_AGENTS, Scene};
+pub use scene::Scene;
 pub use table::{Cell, DataTable};
 
 use crate::columns::Dimension::{Kind, Operator, Server};

@@ -1,11 +1,8 @@
 //! The results that a chart is built from.
 
-use crate::columns::{Columns, Dimension, Filter, Period, RowSelection};
+use crate::columns::{Columns, Dimension, Filter, LEAST_AGENTS, Period, RowSelection};
 use crate::viewer::Viewer;
 use pathbench_record::transport::Transport;
-
-/// Distinct agents of a group that everybody may see.
-pub const LEAST_AGENTS: u64 = 3;
 
 /// Groups of a chart.
 pub(super) const MOST_GROUPS: usize = 12;
@@ -26,10 +23,16 @@ impl<'a> Scene<'a> {
     pub fn new(columns: &'a Columns, filter: &Filter) -> Self {
         let selection = columns.select(filter);
         let is_named = filter.operator.is_some() || filter.server.is_some() || filter.text.is_some();
-        let is_withheld = filter.viewer == Viewer::Everybody
-            && is_named
-            && !selection.is_empty()
-            && columns.people(&selection) < LEAST_AGENTS;
+        let is_hidden = |dimension, name: &Option<String>| {
+            name.as_ref().is_some_and(|name| !columns.shows(filter.viewer, dimension, name))
+        };
+        // The answer is the same whether a hidden name has results or not.
+        let is_withheld = is_hidden(Dimension::Operator, &filter.operator)
+            || is_hidden(Dimension::Server, &filter.server)
+            || filter.viewer == Viewer::Everybody
+                && is_named
+                && !selection.is_empty()
+                && columns.people(&selection) < LEAST_AGENTS;
         let is_wanted = |one: &Transport| filter.transports.is_empty() || filter.transports.contains(one);
         let transports = Transport::ALL.into_iter().filter(is_wanted).collect();
         Self { columns, selection, transports, viewer: filter.viewer, is_withheld }

@@ -1,7 +1,7 @@
 //! Filters, and the results that pass them.
 
-use super::Columns;
 use super::names::{NONE, OTHER};
+use super::{Columns, Dimension};
 use crate::facts::KINDS;
 use crate::viewer::Viewer;
 use pathbench_api::Uuid;
@@ -172,6 +172,12 @@ impl<'a> Passes<'a> {
         let number = |names: &super::Names, wanted_name: &Option<String>| {
             wanted_name.as_ref().map(|name| wanted(names.find(name)))
         };
+        // A name that the viewer may not see is that of no row.
+        let shown = |dimension, names: &super::Names, wanted_name: &Option<String>| {
+            let is_shown =
+                wanted_name.as_ref().is_none_or(|name| columns.shows(filter.viewer, dimension, name));
+            if is_shown { number(names, wanted_name) } else { Some(u16::MAX) }
+        };
         let names = &columns.names;
         let text = filter.text.as_ref().map(|text| text.to_lowercase());
         Self {
@@ -182,8 +188,8 @@ impl<'a> Passes<'a> {
                 .kind
                 .and_then(|kind| KINDS.iter().position(|one| *one == kind))
                 .map_or(0, |bit| 1 << bit),
-            server: number(&names.server, &filter.server),
-            operator: number(&names.operator, &filter.operator),
+            server: shown(Dimension::Server, &names.server, &filter.server),
+            operator: shown(Dimension::Operator, &names.operator, &filter.operator),
             experiment: number(&names.experiment, &filter.experiment),
             scenario: number(&names.scenario, &filter.scenario),
             mode: filter.mode,
@@ -194,8 +200,11 @@ impl<'a> Passes<'a> {
             since_s: filter.since_s.unwrap_or(0),
             until_s: filter.until_s.unwrap_or(u32::MAX),
             text: text.map(|text| {
-                [&names.server, &names.operator, &names.experiment, &names.scenario, &names.kernel]
-                    .map(|one| one.containing(&text))
+                let all = [&names.server, &names.operator, &names.experiment, &names.scenario, &names.kernel];
+                let mut found = all.map(|one| one.containing(&text));
+                columns.retain_shown(filter.viewer, Dimension::Server, &mut found[0]);
+                columns.retain_shown(filter.viewer, Dimension::Operator, &mut found[1]);
+                found
             }),
         }
     }

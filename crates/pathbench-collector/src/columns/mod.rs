@@ -3,11 +3,14 @@
 //! Rows are in the order of their sequence numbers. About 170 bytes a result. The columns have a bound in memory: beyond it
 //! the oldest results are left out, at the start as well.
 
+mod disclosure;
 mod filter;
 mod grouping;
 mod histogram;
 mod names;
 
+use disclosure::Disclosures;
+pub use disclosure::LEAST_AGENTS;
 pub use filter::{Filter, RowSelection};
 pub use grouping::{Dimension, Member, Members, Period};
 pub use histogram::BucketHistogram;
@@ -72,6 +75,7 @@ pub struct Columns {
     most: MemoryLimit,
     left_out: u64,
     names: DimensionNames,
+    disclosures: Disclosures,
     agents: Keys<Uuid>,
     networks: Keys<u64>,
     sources: Keys<u64>,
@@ -175,6 +179,7 @@ impl Columns {
             *deleted = true;
         }
         self.compact();
+        self.recount_people();
     }
 
     /// Rows, deleted ones included.
@@ -243,13 +248,18 @@ impl Columns {
         for (number, hash) in networks.iter_mut().zip(&facts.networks) {
             *number = self.networks.number(*hash);
         }
+        let (agent, source) = (self.agents.number(agent), self.sources.number(facts.source));
+        let server = self.names.server.number(&facts.names.server);
+        if consent == Consent::Public {
+            self.disclosures.insert(server, &operators, agent, source);
+        }
         self.sequence.push(sequence);
         self.id.push(id);
         self.started_s.push(u32::try_from(facts.started_ms / 1000).unwrap_or(u32::MAX));
-        self.agent.push(self.agents.number(agent));
-        self.source.push(self.sources.number(facts.source));
+        self.agent.push(agent);
+        self.source.push(source);
         self.network.push(networks);
-        self.server.push(self.names.server.number(&facts.names.server));
+        self.server.push(server);
         self.experiment.push(self.names.experiment.number(&facts.names.experiment));
         self.scenario.push(self.names.scenario.number(&facts.names.scenario));
         self.kernel.push(self.names.kernel.number(&facts.names.kernel));
@@ -278,6 +288,7 @@ impl Columns {
         if self.deletions > self.len() / MOST_DELETED {
             self.compact();
         }
+        self.recount_people();
     }
 
     fn compact(&mut self) {

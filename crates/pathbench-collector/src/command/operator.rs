@@ -3,8 +3,10 @@
 use super::directory::Opening;
 use super::options::{ExperimentAction, ServerAction, StorageArgs, TokenArgs};
 use super::{secret, stores};
-use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
-use crate::store::{Deletion, Document, DocumentKind};
+use crate::store::record::{
+    KnownAgent, RegisteredServer, put_record, record_page, remove_server, server_report,
+};
+use crate::store::{Database, Deletion, Document, DocumentKind};
 use pathbench_api::Uuid;
 use pathbench_api::experiment::Experiment;
 use pathbench_api::name::Name;
@@ -15,6 +17,7 @@ use pathbench_record::file;
 use pathbench_record::network::ServerName;
 use pathbench_record::text::{duration, printable};
 use pathbench_record::time::{SharedClock, WallClock};
+use serde::de::DeserializeOwned;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -115,30 +118,21 @@ pub(super) fn server(
             expect_removed(remove_server(database.as_ref(), name.as_str())?, DocumentKind::Server, name)
         }
         ServerAction::List => {
-            let reports: Vec<(Document, KnownServer)> =
-                records(database.as_ref(), DocumentKind::ServerReport)?;
-            let servers: Vec<(Document, RegisteredServer)> =
-                records(database.as_ref(), DocumentKind::Server)?;
-            for (document, registered) in servers {
-                let report = reports.iter().find(|(report, _)| report.key == document.key);
-                let line = match report {
-                    None => format!(
-                        "{}  {}  never reported",
-                        document.key,
-                        registered.address.unwrap_or_default()
-                    ),
-                    Some((report, known)) => format!(
-                        "{}  {}  {} of {} tests, reported {}",
-                        document.key,
+            each(database.as_ref(), DocumentKind::Server, |document, registered: RegisteredServer| {
+                let key = document.key;
+                let line = match server_report(database.as_ref(), &key)? {
+                    None => format!("{key}  {}  never reported", registered.address.unwrap_or_default()),
+                    Some((reported_ms, known)) => format!(
+                        "{key}  {}  {} of {} tests, reported {}",
                         known.address,
                         known.report.tests,
                         known.report.max_tests,
-                        ago(clock, report.updated_ms)
+                        ago(clock, reported_ms)
                     ),
                 };
                 print(&(printable(&line, 400) + "\n"));
-            }
-            Ok(())
+                Ok(())
+            })
         }
     }
 }
@@ -164,15 +158,13 @@ pub(super) fn experiment(
         }
         ExperimentAction::List => {
             let database = stores::database(storage, clock)?;
-            let experiments: Vec<(Document, Experiment)> =
-                records(database.as_ref(), DocumentKind::Experiment)?;
-            for (_, experiment) in experiments {
+            each(database.as_ref(), DocumentKind::Experiment, |_, experiment: Experiment| {
                 let kind: &str = experiment.kind.into();
                 let every = duration(Duration::from_secs(experiment.schedule.every_s.into()));
                 let line = format!("{}  {kind}  every {every}  {}", experiment.name, experiment.description);
                 print(&(printable(&line, 400) + "\n"));
-            }
-            Ok(())
+                Ok(())
+            })
         }
     }
 }
@@ -194,8 +186,7 @@ fn read_experiment(file: &Path) -> Result<Experiment, Failure> {
 
 pub(super) fn agents(storage: &StorageArgs, clock: &SharedClock, print: Print<'_>) -> Result<(), Failure> {
     let database = stores::database(storage, clock)?;
-    let agents: Vec<(Document, KnownAgent)> = records(database.as_ref(), DocumentKind::Agent)?;
-    for (document, known) in agents {
+    each(database.as_ref(), DocumentKind::Agent, |document, known: KnownAgent| {
         let check_in = known.check_in;
         let line = format!(
             "{}  {}  {}  {}  {}  checked in {}, {} waiting",
@@ -208,8 +199,26 @@ pub(super) fn agents(storage: &StorageArgs, clock: &SharedClock, print: Print<'_
             check_in.outbox
         );
         print(&(printable(&line, 400) + "\n"));
+        Ok(())
+    })
+}
+
+/// Calls `visit` with each record of a kind, by key; a page of them is in memory.
+fn each<T: DeserializeOwned>(
+    database: &dyn Database,
+    kind: DocumentKind,
+    mut visit: impl FnMut(Document, T) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    const RECORDS: usize = 200;
+    let mut after = String::new();
+    loop {
+        let page = record_page(database, kind, (&after, RECORDS))?;
+        page.records.into_iter().try_for_each(|(document, record)| visit(document, record))?;
+        match page.next {
+            Some(next) => after = next,
+            None => return Ok(()),
+        }
     }
-    Ok(())
 }
 
 pub(super) fn delete(

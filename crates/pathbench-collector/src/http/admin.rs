@@ -4,9 +4,12 @@ use super::access::is_basic;
 use super::app::App;
 use super::body;
 use super::results::delete;
+use crate::reader::query::Fields;
 use crate::refusal::Refusal;
-use crate::store::record::{KnownAgent, KnownServer, RegisteredServer, put_record, records, remove_server};
-use crate::store::{Database, Deletion, Document, DocumentKind};
+use crate::store::record::{
+    KnownAgent, RegisteredServer, put_record, record_page, remove_server, server_report,
+};
+use crate::store::{Database, Deletion, Document, DocumentKind, StoreError};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -20,6 +23,7 @@ use pathbench_api::name::Name;
 use pathbench_api::token::{Audience, Serial};
 use pathbench_record::network::ServerName;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,15 +42,44 @@ pub(super) async fn only_operator(State(app): State<Arc<App>>, request: Request,
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Experiments {
-    experiments: Vec<Experiment>,
+/// Entries of a page, and at most.
+const ENTRIES: usize = 50;
+const MOST_ENTRIES: usize = 200;
+
+/// The number of all entries of a kind, and a page of them by name or id.
+async fn page<T: DeserializeOwned, E: Send + 'static>(
+    app: &Arc<App>,
+    fields: &Fields,
+    kind: DocumentKind,
+    entry: impl Fn(&dyn Database, Document, T) -> Result<E, StoreError> + Send + 'static,
+) -> Result<(u64, Vec<E>, Option<String>), Refusal> {
+    let after = fields.get("cursor").unwrap_or_default().to_owned();
+    let limit = fields.limit(ENTRIES, MOST_ENTRIES)?;
+    app.with_database(move |database| {
+        let page = record_page(database, kind, (&after, limit))?;
+        let entries = page.records.into_iter().map(|(document, one)| entry(database, document, one));
+        let entries = entries.collect::<Result<Vec<E>, StoreError>>()?;
+        Ok((database.count_documents(kind, 0)?, entries, page.next))
+    })
+    .await
 }
 
-pub(super) async fn experiments(State(app): State<Arc<App>>) -> Result<Json<Experiments>, Refusal> {
-    let found: Vec<(Document, Experiment)> =
-        app.with_database(|database| Ok(records(database, DocumentKind::Experiment)?)).await?;
-    Ok(Json(Experiments { experiments: found.into_iter().map(|(_, experiment)| experiment).collect() }))
+/// Experiments by name.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Experiments {
+    all: u64,
+    experiments: Vec<Experiment>,
+    /// `cursor` of the next page; null after the last one.
+    next_cursor: Option<String>,
+}
+
+pub(super) async fn experiments(
+    State(app): State<Arc<App>>,
+    fields: Fields,
+) -> Result<Json<Experiments>, Refusal> {
+    let entry = |_: &dyn Database, _, experiment| Ok(experiment);
+    let (all, experiments, next_cursor) = page(&app, &fields, DocumentKind::Experiment, entry).await?;
+    Ok(Json(Experiments { all, experiments, next_cursor }))
 }
 
 pub(super) async fn put_experiment(
@@ -110,29 +143,34 @@ pub(super) struct ServerEntry {
     max_tests: Option<u32>,
 }
 
+/// Registered test servers by name.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Servers {
+    all: u64,
     servers: Vec<ServerEntry>,
+    /// `cursor` of the next page; null after the last one.
+    next_cursor: Option<String>,
 }
 
-pub(super) async fn servers(State(app): State<Arc<App>>) -> Result<Json<Servers>, Refusal> {
-    app.with_database(|database| {
-        let registered: Vec<(Document, RegisteredServer)> = records(database, DocumentKind::Server)?;
-        let reports: Vec<(Document, KnownServer)> = records(database, DocumentKind::ServerReport)?;
-        let entry = |(document, registered): (Document, RegisteredServer)| {
-            let report = reports.iter().find(|(report, _)| report.key == document.key);
-            ServerEntry {
-                address: registered.address,
-                reported_ms: report.map(|(report, _)| report.updated_ms),
-                reported_address: report.map(|(_, known)| known.address.clone()),
-                tests: report.map(|(_, known)| known.report.tests),
-                max_tests: report.map(|(_, known)| known.report.max_tests),
-                name: document.key,
-            }
-        };
-        Ok(Json(Servers { servers: registered.into_iter().map(entry).collect() }))
+pub(super) async fn servers(State(app): State<Arc<App>>, fields: Fields) -> Result<Json<Servers>, Refusal> {
+    let (all, servers, next_cursor) = page(&app, &fields, DocumentKind::Server, server_entry).await?;
+    Ok(Json(Servers { all, servers, next_cursor }))
+}
+
+fn server_entry(
+    database: &dyn Database,
+    document: Document,
+    registered: RegisteredServer,
+) -> Result<ServerEntry, StoreError> {
+    let report = server_report(database, &document.key)?;
+    Ok(ServerEntry {
+        name: document.key,
+        address: registered.address,
+        reported_ms: report.as_ref().map(|(at, _)| *at),
+        tests: report.as_ref().map(|(_, known)| known.report.tests),
+        max_tests: report.as_ref().map(|(_, known)| known.report.max_tests),
+        reported_address: report.map(|(_, known)| known.address),
     })
-    .await
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -188,24 +226,29 @@ pub(super) struct AgentEntry {
     oldest_s: u32,
 }
 
+/// Agents by id.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Agents {
+    all: u64,
     agents: Vec<AgentEntry>,
+    /// `cursor` of the next page; null after the last one.
+    next_cursor: Option<String>,
 }
 
-pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Json<Agents>, Refusal> {
-    let found: Vec<(Document, KnownAgent)> =
-        app.with_database(|database| Ok(records(database, DocumentKind::Agent)?)).await?;
-    let entry = |(document, known): (Document, KnownAgent)| AgentEntry {
-        id: document.key,
-        name: known.check_in.name,
-        version: known.check_in.version,
-        seen_ms: document.updated_ms,
-        token: known.token,
-        outbox: known.check_in.outbox,
-        oldest_s: known.check_in.oldest_s,
+pub(super) async fn agents(State(app): State<Arc<App>>, fields: Fields) -> Result<Json<Agents>, Refusal> {
+    let entry = |_: &dyn Database, document: Document, known: KnownAgent| {
+        Ok(AgentEntry {
+            id: document.key,
+            name: known.check_in.name,
+            version: known.check_in.version,
+            seen_ms: document.updated_ms,
+            token: known.token,
+            outbox: known.check_in.outbox,
+            oldest_s: known.check_in.oldest_s,
+        })
     };
-    Ok(Json(Agents { agents: found.into_iter().map(entry).collect() }))
+    let (all, agents, next_cursor) = page(&app, &fields, DocumentKind::Agent, entry).await?;
+    Ok(Json(Agents { all, agents, next_cursor }))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

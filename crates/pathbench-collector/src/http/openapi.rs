@@ -86,7 +86,7 @@ impl ApiEndpoint {
     }
 
     const fn method(self, method: &'static str, credential: Credential) -> Self {
-        Self { method, credential, errors: &[400, 401, 404, 405, 408, 413, 415, 422, 429, 503], ..self }
+        Self { method, credential, errors: &[400, 401, 404, 405, 408, 413, 415, 422, 429, 503, 507], ..self }
     }
 
     const fn body(self, media: &'static str, schema: SchemaOf) -> Self {
@@ -136,6 +136,12 @@ const CURSOR: QueryParameter = (
 
 const PAGED: &[QueryParameter] =
     &[CURSOR, ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a page; default 50, maximum 200")];
+
+/// Pages of the operator's lists, by name or id.
+const LISTED: &[QueryParameter] = &[
+    ("cursor", r#"{"type":"string","maxLength":128}"#, "`next_cursor` of the previous page"),
+    ("limit", r#"{"type":"integer","minimum":1}"#, "Entries of a page; default 50, maximum 200"),
+];
 
 const FILE: &[QueryParameter] =
     &[CURSOR, ("limit", r#"{"type":"integer","minimum":1}"#, "Results of a file; default and maximum 2000")];
@@ -191,8 +197,9 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/privacy", "privacy", "Privacy statement: kept data, retention, readers")
         .media(TEXT),
     ApiEndpoint::get("/v1/openapi.json", "openapi", "This description").media(JSON),
-    ApiEndpoint::get("/v1/admin/experiments", "admin_experiments", "All experiments")
+    ApiEndpoint::get("/v1/admin/experiments", "admin_experiments", "Experiments, by name")
         .method("get", Operator)
+        .query(&[LISTED])
         .json(schema_of::<admin::Experiments>),
     ApiEndpoint::get("/v1/admin/experiments/{name}", "put_experiment", "Make or replace an experiment")
         .method("put", Operator)
@@ -201,8 +208,9 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/admin/experiments/{name}", "remove_experiment", "Remove an experiment")
         .method("delete", Operator)
         .empty(),
-    ApiEndpoint::get("/v1/admin/servers", "admin_servers", "All registered test servers")
+    ApiEndpoint::get("/v1/admin/servers", "admin_servers", "Registered test servers, by name")
         .method("get", Operator)
+        .query(&[LISTED])
         .json(schema_of::<admin::Servers>),
     ApiEndpoint::get("/v1/admin/servers/{name}", "put_server", "Register a test server")
         .method("put", Operator)
@@ -211,8 +219,9 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/admin/servers/{name}", "remove_server", "Remove a test server")
         .method("delete", Operator)
         .empty(),
-    ApiEndpoint::get("/v1/admin/agents", "admin_agents", "All agents that checked in")
+    ApiEndpoint::get("/v1/admin/agents", "admin_agents", "Agents that checked in, by id")
         .method("get", Operator)
+        .query(&[LISTED])
         .json(schema_of::<admin::Agents>),
     ApiEndpoint::get("/v1/admin/tokens", "make_token", "Make a token for an agent or for submissions")
         .method("post", Operator)
@@ -336,8 +345,8 @@ fn responses(endpoint: &ApiEndpoint, generator: &mut SchemaGenerator, problem: &
     responses.insert(endpoint.success.to_string(), success);
     if endpoint.id == "submit" {
         // The status of all lines, if they have one.
-        for status in [201, 409, 410, 413, 422, 503] {
-            let body = if matches!(status, 413 | 422 | 503) {
+        for status in [201, 409, 410, 413, 422, 503, 507] {
+            let body = if matches!(status, 413 | 422 | 503 | 507) {
                 json!({ "anyOf": [generator.subschema_for::<BatchAnswer>(), problem] })
             } else {
                 generator.subschema_for::<BatchAnswer>().to_value()

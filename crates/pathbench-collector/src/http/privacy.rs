@@ -33,7 +33,10 @@ pub(super) fn text(operator: Option<&str>, retention: Option<Duration>, is_open:
          Public results have /24 (IPv4) and /48 (IPv6) prefixes instead of addresses everywhere, and no names of Wi-Fi \
          networks, no link-layer addresses, no position, no home directories and no host names other than those of test servers. The agent removes them before it sends the result, and this collector once more before it shows the result. \
          A prefix can still belong to few people: treat public results as personal data.\n\
-         Public figures by operator or server appear only from three agents on, with three tokens or in three such networks.\n\n",
+         The name of an operator or of a test server is public only while the public results with it come from at least three \
+         agents, with three tokens or in three such networks; figures by operator or server need as many. Below that the name \
+         appears in no list, page, file, report or result directory, and no search or filter finds it. The page of test servers \
+         names those that the operator registered.\n\n",
     );
     let _ = match retention {
         Some(time) => writeln!(text, "Results are deleted {} after their arrival.", duration(time)),

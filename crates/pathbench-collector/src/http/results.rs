@@ -7,7 +7,7 @@ use super::body::{self, ReadBody};
 use super::limits::Taken;
 use crate::facts::Source;
 use crate::ingest::{NotWritten, SubmissionGroup, Submitted};
-use crate::refusal::Refusal;
+use crate::refusal::{FULL, Refusal};
 use crate::store::Deletion;
 use crate::task;
 use axum::Json;
@@ -74,12 +74,15 @@ pub(super) async fn post(
                 }
                 None
             }
-            Err(not_written) => {
-                let (error, retry_after) = not_written;
+            Err(NotStored { error, retry_after }) => {
                 for index in indexes {
-                    answers[index].error = Some(error.clone());
+                    let LineAnswer { line, id, .. } = answers[index];
+                    answers[index] = match retry_after {
+                        Some(_) => LineAnswer::new(line, id, LineStatus::Busy, Some(error.clone())),
+                        None => LineAnswer::without_space(line, id, error.clone()),
+                    };
                 }
-                Some(retry_after)
+                retry_after
             }
         }
     };
@@ -103,19 +106,42 @@ fn take_quota(app: &App, submissions: &[Submitted]) -> Result<Taken, Refusal> {
     Ok(app.quotas.take(task::client(), (new, bytes), app.clock.now())?)
 }
 
-async fn write(app: &App, group: SubmissionGroup) -> Result<Vec<LineStatus>, (String, Duration)> {
+/// Why the lines of a batch were not stored.
+struct NotStored {
+    error: String,
+    /// Absent of a full disk.
+    retry_after: Option<Duration>,
+}
+
+impl NotStored {
+    fn busy(error: impl ToString, retry_after: Duration) -> Self {
+        Self { error: error.to_string(), retry_after: Some(retry_after) }
+    }
+}
+
+impl From<NotStored> for Refusal {
+    fn from(not_stored: NotStored) -> Self {
+        match not_stored.retry_after {
+            Some(retry_after) => Self::busy(not_stored.error, retry_after),
+            None => Self::full(),
+        }
+    }
+}
+
+async fn write(app: &App, group: SubmissionGroup) -> Result<Vec<LineStatus>, NotStored> {
+    // The writer's log has the reason. Clients do not get the locations of the stores.
     let refused = |not_written: NotWritten| match not_written {
-        NotWritten::Busy { retry_after } => (not_written.to_string(), retry_after),
-        // The writer's log has the reason. Clients do not get the locations of the stores.
+        NotWritten::Busy { retry_after } => NotStored::busy(&not_written, retry_after),
+        NotWritten::Failed { is_full: true, .. } => NotStored { error: FULL.to_owned(), retry_after: None },
         NotWritten::Failed { retry_after, .. } => {
-            ("the collector cannot store results now".to_owned(), retry_after)
+            NotStored::busy("the collector cannot store results now", retry_after)
         }
     };
     let receiver = app.writer.submit(group).map_err(refused)?;
     match tokio::time::timeout(WRITING_TIME, receiver).await {
         Ok(Ok(written)) => written.map(|written| written.statuses).map_err(refused),
-        Ok(Err(_)) => Err(("the collector is stopping".to_owned(), Duration::from_secs(5))),
-        Err(_) => Err(("the database is slow; send it again".to_owned(), Duration::from_secs(30))),
+        Ok(Err(_)) => Err(NotStored::busy("the collector is stopping", Duration::from_secs(5))),
+        Err(_) => Err(NotStored::busy("the database is slow; send it again", Duration::from_secs(30))),
     }
 }
 
@@ -207,9 +233,7 @@ pub(super) async fn delete_all(
 
 pub(super) async fn delete(app: &Arc<App>, which: Deletion) -> Result<Json<DeletionAnswer>, Refusal> {
     // A group that its client gave up can still wait: an empty group behind it is answered after its commit.
-    write(app, SubmissionGroup { submissions: Vec::new() })
-        .await
-        .map_err(|(error, time)| Refusal::busy(error, time))?;
+    write(app, SubmissionGroup { submissions: Vec::new() }).await?;
     let now_ms = app.clock.unix_ms();
     let database = Arc::clone(&app.database);
     let shared = Arc::clone(app);

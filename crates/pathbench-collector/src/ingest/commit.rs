@@ -1,13 +1,14 @@
 //! One commit: raw parts into the raw store, then one transaction for all groups.
 
 use super::group::{SubmissionGroup, Submitted};
-use crate::raw::RawStore;
-use crate::store::{Database, Inserted, NewResult, RawRange};
+use crate::raw::{RawError, RawStore};
+use crate::store::{Database, Inserted, NewResult, RawRange, StoreError};
 use pathbench_api::Uuid;
 use pathbench_api::digest::Digest;
 use pathbench_api::problem::LineStatus;
 use std::collections::HashMap;
 use std::sync::Arc;
+use thiserror::Error;
 
 pub(super) struct Commit {
     pub(super) database: Arc<dyn Database>,
@@ -17,10 +18,31 @@ pub(super) struct Commit {
 pub(super) struct Committed {
     /// For each group, in order, the status of each submission; `None` if the commit failed.
     pub(super) groups: Vec<Option<Vec<LineStatus>>>,
-    pub(super) failure: Option<String>,
+    pub(super) failure: Option<CommitError>,
     /// Of created results.
     pub(super) summary_bytes: u64,
     pub(super) raw_bytes: u64,
+}
+
+/// Why a commit failed.
+#[derive(Debug, Error)]
+pub(super) enum CommitError {
+    #[error(transparent)]
+    Database(#[from] StoreError),
+    #[error(transparent)]
+    Raw(#[from] RawError),
+    #[error("the disk has no space beside the reserve for deletions: free some space")]
+    Reserve,
+}
+
+impl CommitError {
+    /// Whether the disk, or the disk of a store, is full.
+    pub(super) const fn is_full(&self) -> bool {
+        matches!(
+            self,
+            Self::Database(StoreError::Full { .. }) | Self::Raw(RawError::Full { .. }) | Self::Reserve
+        )
+    }
 }
 
 /// The state of an id in this commit.
@@ -54,7 +76,7 @@ impl Commit {
         ids.dedup();
         let known = match self.database.known(&ids) {
             Ok(known) => known,
-            Err(error) => return failed(groups, error.to_string()),
+            Err(error) => return failed(groups, error.into()),
         };
         let state = |(id, digest): (Uuid, Option<Digest>)| (id, digest.map_or(Id::Deleted, Id::Stored));
         let mut ids: HashMap<Uuid, Id> = known.into_iter().map(state).collect();
@@ -64,32 +86,28 @@ impl Commit {
             let slot = |submission| slot(&mut ids, &mut new, submission);
             slots.push(group.submissions.iter().map(slot).collect::<Vec<Slot>>());
         }
-        let stored = if new.is_empty() || has_space() {
-            self.store(&new)
-        } else {
-            Err("the disk has no space beside the reserve for deletions: free some space".to_owned())
-        };
+        let stored = if new.is_empty() || has_space() { self.store(&new) } else { Err(CommitError::Reserve) };
         let (summary_bytes, raw_bytes) =
             stored.as_ref().map_or((0, 0), |stored| (stored.summary_bytes, stored.raw_bytes));
-        let inserted = stored.as_ref().map(|stored| stored.inserted.as_slice()).map_err(String::as_str);
+        let inserted = stored.as_ref().map(|stored| stored.inserted.as_slice()).ok();
         let groups = slots.iter().map(|slots| outcome(slots, inserted)).collect();
         Committed { groups, failure: stored.err(), summary_bytes, raw_bytes }
     }
 
-    fn store(&self, new: &[&Submitted]) -> Result<Stored, String> {
+    fn store(&self, new: &[&Submitted]) -> Result<Stored, CommitError> {
         if new.is_empty() {
             return Ok(Stored { inserted: Vec::new(), summary_bytes: 0, raw_bytes: 0 });
         }
         let mut batch: Vec<NewResult> = new.iter().map(|one| one.result.clone()).collect();
         let with_raw: Vec<usize> = (0..new.len()).filter(|at| !new[*at].raw.is_empty()).collect();
         let parts: Vec<&[u8]> = with_raw.iter().map(|at| new[*at].raw.as_slice()).collect();
-        let ranges: Vec<RawRange> = self.raw.append(&parts).map_err(|error| error.to_string())?;
+        let ranges: Vec<RawRange> = self.raw.append(&parts)?;
         for (at, range) in with_raw.into_iter().zip(ranges) {
             batch[at].raw = Some(range);
         }
         // If this fails, its outcome can be unknown: the raw parts stay, and maintenance erases what no result refers
         // to.
-        let inserted = self.database.insert(&batch).map_err(|error| error.to_string())?;
+        let inserted = self.database.insert(&batch)?;
         let created = || batch.iter().zip(&inserted).filter(|(_, outcome)| **outcome == Inserted::Created);
         let summary_bytes = created().map(|(result, _)| result.summary.len() as u64).sum();
         let raw_bytes = created().filter_map(|(result, _)| Some(result.raw.as_ref()?.bytes)).sum();
@@ -118,22 +136,22 @@ fn slot<'a>(ids: &mut HashMap<Uuid, Id>, new: &mut Vec<&'a Submitted>, submissio
     }
 }
 
-fn outcome(slots: &[Slot], inserted: Result<&[Inserted], &str>) -> Option<Vec<LineStatus>> {
+fn outcome(slots: &[Slot], inserted: Option<&[Inserted]>) -> Option<Vec<LineStatus>> {
     let status = |slot: &Slot| match (slot, inserted) {
         (Slot::Status(status), _) => Some(*status),
-        (_, Err(_)) => None,
-        (Slot::New(at), Ok(inserted)) => Some(match inserted[*at] {
+        (_, None) => None,
+        (Slot::New(at), Some(inserted)) => Some(match inserted[*at] {
             Inserted::Created => LineStatus::Created,
             Inserted::Known => LineStatus::Known,
             Inserted::Conflict => LineStatus::Conflict,
             Inserted::Deleted => LineStatus::Deleted,
         }),
-        (Slot::Same(at), Ok(inserted)) => Some(match inserted[*at] {
+        (Slot::Same(at), Some(inserted)) => Some(match inserted[*at] {
             Inserted::Created | Inserted::Known => LineStatus::Known,
             Inserted::Conflict => LineStatus::Conflict,
             Inserted::Deleted => LineStatus::Deleted,
         }),
-        (Slot::Different(at), Ok(inserted)) => Some(match inserted[*at] {
+        (Slot::Different(at), Some(inserted)) => Some(match inserted[*at] {
             Inserted::Created | Inserted::Known => LineStatus::Conflict,
             // Another collector stored a third one, or this one.
             Inserted::Conflict => LineStatus::Busy,
@@ -143,6 +161,6 @@ fn outcome(slots: &[Slot], inserted: Result<&[Inserted], &str>) -> Option<Vec<Li
     slots.iter().map(status).collect()
 }
 
-fn failed(groups: &[SubmissionGroup], problem: String) -> Committed {
-    Committed { groups: vec![None; groups.len()], failure: Some(problem), summary_bytes: 0, raw_bytes: 0 }
+fn failed(groups: &[SubmissionGroup], error: CommitError) -> Committed {
+    Committed { groups: vec![None; groups.len()], failure: Some(error), summary_bytes: 0, raw_bytes: 0 }
 }

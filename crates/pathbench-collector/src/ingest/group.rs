@@ -21,7 +21,12 @@ pub enum NotWritten {
     Busy { retry_after: Duration },
     /// The database or the raw store failed.
     #[error("the collector cannot store results now: {problem}")]
-    Failed { problem: String, retry_after: Duration },
+    Failed {
+        problem: String,
+        /// Whether the disk is full.
+        is_full: bool,
+        retry_after: Duration,
+    },
 }
 
 /// A submission on its way to the writer, encoded: a parsed summary takes about 12 times the memory.

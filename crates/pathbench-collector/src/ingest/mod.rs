@@ -10,7 +10,7 @@ pub use group::{NotWritten, SubmissionGroup, Submitted, WrittenGroup};
 
 use crate::raw::RawStore;
 use crate::store::Database;
-use commit::Commit;
+use commit::{Commit, CommitError};
 use figures::Counters;
 use pathbench_api::problem::LineStatus;
 use pathbench_program::clock::RealClock;
@@ -180,12 +180,13 @@ fn guarded(
     };
     let duration = shared.options.clock.now().duration_since(started);
     shared.counters.count_commit(&committed, duration);
-    if let Some(problem) = &committed.failure {
-        (shared.options.log)(&format!("a commit failed: {problem}"));
+    if let Some(failure) = &committed.failure {
+        (shared.options.log)(&format!("a commit failed: {failure}"));
     }
     let outcome = |statuses: Option<Vec<LineStatus>>| {
         statuses.map(|statuses| WrittenGroup { statuses }).ok_or_else(|| NotWritten::Failed {
-            problem: committed.failure.clone().unwrap_or_default(),
+            problem: committed.failure.as_ref().map_or_else(String::new, ToString::to_string),
+            is_full: committed.failure.as_ref().is_some_and(CommitError::is_full),
             retry_after: shared.options.retry_after,
         })
     };

@@ -33,8 +33,8 @@ pub(super) async fn page(view: View) -> Answer {
             h2 { "How they are computed" }
             p { "A result counts with the median of its valid runs. Distributions are of logarithmic buckets that are at \
                  most 1.6 % wide. Days are in UTC." }
-            p { "Everybody sees public results in the anonymous form. A group by operator or server is shown only if at \
-                 least " (LEAST_AGENTS) " agents are in it." }
+            p { "Everybody sees public results in the anonymous form. The name of an operator or a server, and a group by \
+                 them, are shown only if at least " (LEAST_AGENTS) " agents have results with it." }
             p { "The figures of mobile runs and of IPv4 and IPv6 follow Q. De Coninck and O. Bonaventure, \
                  MultipathTester: Comparing MPTCP and MPQUIC in Mobile Environments (2019)." }
         }

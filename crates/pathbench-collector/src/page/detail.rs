@@ -6,7 +6,6 @@ use super::shell::{Answer, Shell, problem, secure};
 use crate::chart::{Cell, DataTable};
 use crate::reader::answer::{CountedAnswer, read, typed};
 use crate::reader::query::{kind_name, mode_name, parse_id};
-use crate::reader::rows::summary;
 use crate::reader::{ResultReader, report as reports};
 use crate::store::StoredResult;
 use crate::viewer::{View, Viewer};
@@ -30,7 +29,7 @@ pub(super) async fn page(
     let id = parse_id(&text).map_err(problem(view))?;
     let made = read(&reader, move |reader| {
         let result = reader.result(view.viewer, id)?;
-        Ok(summary(&result, view.viewer).map_or_else(
+        Ok(reader.summary(&result, view.viewer).map_or_else(
             || html! { p.notice { "The summary of this result is damaged." } },
             |summary| content(view, &result, &summary),
         ))

@@ -7,7 +7,6 @@ use crate::chart::table::grouped;
 use crate::reader::ResultReader;
 use crate::reader::answer::read;
 use crate::reader::query::{Fields, kind_name, mode_name, of_filter};
-use crate::reader::rows::summary;
 use crate::refusal::Refusal;
 use crate::store::StoredResult;
 use crate::viewer::{View, Viewer};
@@ -38,7 +37,7 @@ pub(super) async fn page(
     let made = read(&reader, move |reader| {
         let (all, sequences, next) = reader.newest(&of_work, position);
         let mut rows = Vec::with_capacity(sequences.len());
-        reader.each(of_work.viewer, &sequences, |one| rows.push(row(view, one)))?;
+        reader.each(of_work.viewer, &sequences, |one| rows.push(row(reader, view, one)))?;
         Ok((all, rows, next, reader.options(of_work.viewer)))
     });
     let (all, rows, next, options) = made.await.map_err(problem(view))?;
@@ -88,9 +87,9 @@ fn list(view: View, rows: &[Markup]) -> Markup {
     }
 }
 
-fn row(view: View, result: &StoredResult) -> Markup {
+fn row(reader: &ResultReader, view: View, result: &StoredResult) -> Markup {
     let address = format!("{}/results/{}", view.prefix, result.id);
-    let Some(summary) = summary(result, view.viewer) else {
+    let Some(summary) = reader.summary(result, view.viewer) else {
         return html! { tr { th scope="row" { a href=(address) { (result.id) } } td colspan="9" { "unreadable" } } };
     };
     html! {

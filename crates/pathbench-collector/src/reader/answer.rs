@@ -1,6 +1,7 @@
 //! Answers: blocking work in turns, problems as JSON, headers.
 
 use super::results::ResultReader;
+use super::unpacked::{Effort, UnpackError};
 use crate::memory::MemoryShare;
 use crate::refusal::Refusal;
 use crate::task::{self, Cancellation, Cancelled, TaskError};
@@ -28,8 +29,8 @@ pub(super) const BUSY: Duration = Duration::from_secs(5);
 /// How long a request waits for its turn.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// The same at unpacking, where a turn of others can take seconds.
-const LONGEST_UNPACK_WAIT: Duration = Duration::from_secs(45);
+/// The same at heavy raw parts, where a turn of others can take seconds.
+const LONGEST_HEAVY_WAIT: Duration = Duration::from_secs(45);
 
 /// The longest turn at reading, and at unpacking; then its work is cancelled.
 const READ_TIME: Duration = Duration::from_secs(30);
@@ -185,12 +186,48 @@ pub(super) async fn read_for<T: Send + 'static>(
     in_turn(reader, client, (&reader.reads, patience, READ_TIME), work).await
 }
 
-/// Runs blocking work that unpacks raw parts.
+/// Why work on a raw part has no outcome.
+#[derive(Debug)]
+pub(super) enum Unfinished {
+    /// It takes more than the light effort.
+    Heavy,
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Unfinished {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<UnpackError> for Unfinished {
+    fn from(error: UnpackError) -> Self {
+        match error {
+            UnpackError::Heavy => Self::Heavy,
+            error => Self::Refused(error.into()),
+        }
+    }
+}
+
+/// Runs blocking work that unpacks a raw part: with little effort first, so that no turn is long. What takes more has turns
+/// of its own, which others do not wait for.
 pub(super) async fn unpack<T: Send + 'static>(
     reader: &Arc<ResultReader>,
-    work: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
+    work: impl Fn(&Job, Effort) -> Result<T, Unfinished> + Copy + Send + 'static,
 ) -> Result<T, Refusal> {
-    in_turn(reader, task::client(), (&reader.unpacking, LONGEST_UNPACK_WAIT, UNPACK_TIME), work).await
+    let light = (&reader.unpacking, LONGEST_WAIT, UNPACK_TIME);
+    let heavy = (&reader.heavy, LONGEST_HEAVY_WAIT, UNPACK_TIME);
+    for (turns, effort) in [(light, Effort::Light), (heavy, Effort::Full)] {
+        let done = in_turn(reader, task::client(), turns, move |job| match work(job, effort) {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(Unfinished::Heavy) => Ok(None),
+            Err(Unfinished::Refused(refusal)) => Err(refusal),
+        });
+        if let Some(outcome) = done.await? {
+            return Ok(outcome);
+        }
+    }
+    Err(Refusal::internal("the collector failed at this request"))
 }
 
 async fn in_turn<T: Send + 'static>(

@@ -119,8 +119,11 @@ pub(super) async fn result(
     Path(text): Path<String>,
 ) -> Answer {
     let id = parse_id(&text)?;
-    let found = read(&reader, move |reader| reader.result(view.viewer, id)).await?;
-    Ok(json_answer(json(&entry(&found, view))))
+    let found = read(&reader, move |reader| {
+        let result = reader.result(view.viewer, id)?;
+        Ok(json(&entry(reader, &result, view)))
+    });
+    Ok(json_answer(found.await?))
 }
 
 fn file(kind: &'static str, name: &str, body: impl Into<Body>, next: Option<u64>) -> Response {
@@ -166,9 +169,9 @@ pub(super) async fn raw(
     let body = match view.viewer {
         Viewer::Everybody => report::anonymous(&reader, id).await?,
         Viewer::Operator => {
-            unpack(&reader, move |job| {
+            unpack(&reader, move |job, _| {
                 let share = job.memory(RAW_BYTES)?;
-                Job::built(job.raw_part(view.viewer, id)?, share)
+                Ok(Job::built(job.raw_part(&job.result(view.viewer, id)?)?, share)?)
             })
             .await?
         }

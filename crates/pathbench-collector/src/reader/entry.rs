@@ -1,6 +1,6 @@
 //! A result in JSON.
 
-use super::rows;
+use super::results::ResultReader;
 use crate::store::StoredResult;
 use crate::viewer::{View, Viewer};
 use pathbench_api::Uuid;
@@ -20,7 +20,7 @@ pub(crate) struct ResultEntry {
     raw: bool,
     /// Path of its page.
     page: String,
-    /// Absent if it is damaged.
+    /// Absent if it is damaged. Without the names of operators and servers that fewer than three people share.
     summary: Option<Summary>,
     /// Only for the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ pub(crate) struct ResultEntry {
     sequence: Option<u64>,
 }
 
-pub(super) fn entry(result: &StoredResult, view: View) -> ResultEntry {
+pub(super) fn entry(reader: &ResultReader, result: &StoredResult, view: View) -> ResultEntry {
     let is_operator = view.viewer == Viewer::Operator;
     ResultEntry {
         id: result.id,
@@ -38,7 +38,7 @@ pub(super) fn entry(result: &StoredResult, view: View) -> ResultEntry {
         consent: result.consent,
         raw: result.raw.is_some(),
         page: format!("{}/results/{}", view.prefix, result.id),
-        summary: rows::summary(result, view.viewer),
+        summary: reader.summary(result, view.viewer),
         agent: is_operator.then_some(result.agent),
         sequence: is_operator.then_some(result.sequence),
     }

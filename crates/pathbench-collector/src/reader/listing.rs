@@ -68,7 +68,7 @@ impl PartSource for JsonSource {
                 }
                 self.written += 1;
                 let failed = |_| Refusal::internal("cannot write JSON");
-                serde_json::to_writer(&mut *out, &entry(result, self.selected.view)).map_err(failed)?;
+                serde_json::to_writer(&mut *out, &entry(job, result, self.selected.view)).map_err(failed)?;
             }
         }
         Ok(true)
@@ -92,7 +92,7 @@ impl PartSource for CsvSource {
         while out.len() < PART_BYTES {
             let Some(results) = self.selected.next(job)? else { return Ok(false) };
             for result in &results {
-                rows::add_csv(out, result, self.selected.view.viewer);
+                rows::add_csv(out, job, result, self.selected.view.viewer);
             }
         }
         Ok(true)
@@ -124,7 +124,7 @@ impl PartSource for ParquetSource {
         while let Some(writer) = &mut self.writer {
             let Some(results) = self.selected.next(job)? else { break };
             for result in &results {
-                writer.add(result, viewer).map_err(failed)?;
+                writer.add(job, result, viewer).map_err(failed)?;
             }
             let written = writer.take().map_err(failed)?;
             out.extend_from_slice(&written);

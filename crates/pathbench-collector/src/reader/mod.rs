@@ -15,6 +15,7 @@ pub mod query;
 pub mod report;
 mod results;
 pub mod rows;
+mod shown;
 pub mod unpacked;
 
 pub use follow::{follow, load};

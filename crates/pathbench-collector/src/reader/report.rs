@@ -1,8 +1,9 @@
 //! The interactive report of a result, from its raw part.
 
-use super::answer::{self, Job};
+use super::answer::{self, Job, Unfinished};
 use super::results::ResultReader;
-use super::unpacked::{UnpackError, Unpacked};
+use super::shown::AnonymousForm;
+use super::unpacked::{Effort, UnpackError, Unpacked};
 use crate::refusal::Refusal;
 use crate::viewer::Viewer;
 use axum::http::StatusCode;
@@ -27,7 +28,9 @@ impl From<UnpackError> for Refusal {
     fn from(error: UnpackError) -> Self {
         match error {
             UnpackError::Damaged(_) | UnpackError::Json { .. } => Self::invalid(error),
-            UnpackError::Large | UnpackError::Names | UnpackError::Work => Self::too_large(error),
+            UnpackError::Large | UnpackError::Names | UnpackError::Work | UnpackError::Heavy => {
+                Self::too_large(error)
+            }
             UnpackError::Cancelled(cancelled) => cancelled.into(),
             UnpackError::Io(_) => {
                 Self::busy("the collector cannot unpack the raw part now", Duration::from_secs(5))
@@ -40,37 +43,48 @@ impl From<UnpackError> for Refusal {
 const UNPACKING_BYTES: usize = 2 * RAW_BYTES + (8 << 20);
 
 /// The raw part of a public result in the anonymous form. The form is made once and kept a while, also the reason why
-/// there is none.
+/// there is none, as long as the same names are public.
 pub(super) async fn anonymous(reader: &Arc<ResultReader>, id: Uuid) -> Result<Bytes, Refusal> {
     let now = reader.clock.now();
-    if let Some(known) = reader.anonymous.get(&id, now, AGE) {
+    let version = reader.columns().disclosure_version();
+    if let Some(known) = reader.anonymous.get(&(id, version), now, AGE) {
         // Deleted results have none.
         answer::read(reader, move |job| job.result(Viewer::Everybody, id)).await?;
         return (*known).clone();
     }
-    answer::unpack(reader, move |job| anonymous_form(job, id)).await
+    answer::unpack(reader, move |job, effort| Ok(anonymous_form(job, id, effort)?.0)).await
 }
 
-fn anonymous_form(job: &Job, id: Uuid) -> Result<Bytes, Refusal> {
+/// The form, and the state of the public names.
+fn anonymous_form(job: &Job, id: Uuid, effort: Effort) -> Result<(Bytes, u64), Unfinished> {
     let now = job.clock.now();
+    let result = job.result(Viewer::Everybody, id)?;
+    let AnonymousForm { anonymiser, version } = job.anonymous_form(&result);
     // Another request can have made it in the meantime.
-    if let Some(known) = job.anonymous.get(&id, now, AGE) {
-        return (*known).clone();
+    if let Some(known) = job.anonymous.get(&(id, version), now, AGE) {
+        return Ok(((*known).clone()?, version));
     }
-    let raw = job.raw_part(Viewer::Everybody, id)?;
+    let raw = job.raw_part(&result)?;
     let share = job.memory(UNPACKING_BYTES)?;
-    let made = Unpacked::from_raw(&raw, Viewer::Everybody, &job.cancellation)
+    let made = Unpacked::from_raw(&raw, Some(anonymiser), effort, &job.cancellation)
         .and_then(|unpacked| unpacked.packed(&job.cancellation));
     drop(raw);
     let made = match made {
         Ok(packed) => Job::built(packed, share),
-        Err(error @ (UnpackError::Io(_) | UnpackError::Cancelled(_))) => return Err(error.into()),
-        Err(error) => Err(error.into()),
+        Err(error @ (UnpackError::Heavy | UnpackError::Io(_) | UnpackError::Cancelled(_))) => {
+            return Err(error.into());
+        }
+        Err(error) => Err(Refusal::from(error)),
     };
-    if made.as_ref().map_or_else(|refusal| refusal.status() != BUSY, |page| page.len() <= MOST_KEPT_BYTES) {
-        job.anonymous.put(id, now, Arc::new(made.clone()));
+    if is_kept(&made) {
+        job.anonymous.put((id, version), now, Arc::new(made.clone()));
     }
-    made
+    Ok((made?, version))
+}
+
+/// Whether an answer, or the reason why there is none, is kept for others.
+fn is_kept(made: &Result<Bytes, Refusal>) -> bool {
+    made.as_ref().map_or_else(|refusal| refusal.status() != BUSY, |page| page.len() <= MOST_KEPT_BYTES)
 }
 
 const BUSY: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
@@ -78,42 +92,47 @@ const BUSY: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 /// All readers of a page share its bytes.
 pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Result<Bytes, Refusal> {
     let now = reader.clock.now();
-    if let Some(page) = reader.reports.get(&(id, viewer), now, AGE) {
+    let version = reader.columns().disclosure_version();
+    if let Some(page) = reader.reports.get(&(id, viewer, version), now, AGE) {
         // Deleted results have no report.
         answer::read(reader, move |job| job.result(viewer, id)).await?;
         return (*page).clone();
     }
-    answer::unpack(reader, move |job| {
+    answer::unpack(reader, move |job, effort| {
         // Another request can have made it in the meantime.
-        if let Some(page) = job.reports.get(&(id, viewer), now, AGE) {
-            return (*page).clone();
+        if let Some(page) = job.reports.get(&(id, viewer, version), now, AGE) {
+            return Ok((*page).clone()?);
         }
-        let made = rendered(job, viewer, id);
-        if made.as_ref().map_or_else(|refusal| refusal.status() != BUSY, |page| page.len() <= MOST_KEPT_BYTES)
-        {
-            job.reports.put((id, viewer), now, Arc::new(made.clone()));
+        let (raw, version) = match viewer {
+            Viewer::Everybody => anonymous_form(job, id, effort)?,
+            Viewer::Operator => (job.raw_part(&job.result(viewer, id)?)?.into(), version),
+        };
+        let made = match rendered(job, &raw, effort) {
+            Err(Unfinished::Heavy) => return Err(Unfinished::Heavy),
+            Err(Unfinished::Refused(refusal)) => Err(refusal),
+            Ok(page) => Ok(page),
+        };
+        if is_kept(&made) {
+            job.reports.put((id, viewer, version), now, Arc::new(made.clone()));
         }
-        made
+        Ok(made?)
     })
     .await
 }
 
-fn rendered(job: &Job, viewer: Viewer, id: Uuid) -> Result<Bytes, Refusal> {
-    let raw = match viewer {
-        Viewer::Everybody => anonymous_form(job, id)?,
-        Viewer::Operator => job.raw_part(viewer, id)?.into(),
-    };
+/// The report of a raw part, which is in the anonymous form already where it is for everybody.
+fn rendered(job: &Job, raw: &[u8], effort: Effort) -> Result<Bytes, Unfinished> {
     let share = job.memory(UNPACKING_BYTES)?;
-    // Everybody's raw part is in the anonymous form already.
-    let unpacked = Unpacked::from_raw(&raw, Viewer::Operator, &job.cancellation)?;
+    let unpacked = Unpacked::from_raw(raw, None, effort, &job.cancellation)?;
     if unpacked.bytes() > MOST_REPORT_BYTES {
         return Err(Refusal::too_large(format!(
             "the files of the result have more than {} MB: there is no report",
             MOST_REPORT_BYTES >> 20
-        )));
+        ))
+        .into());
     }
     let page = render(&unpacked)?.into_bytes();
-    Job::built(page, share)
+    Ok(Job::built(page, share)?)
 }
 
 fn render(unpacked: &Unpacked) -> Result<String, Refusal> {

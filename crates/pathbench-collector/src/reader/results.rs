@@ -20,9 +20,10 @@ use std::time::Duration;
 const MOST_READS: usize = 16;
 const MOST_READS_OF_CLIENT: usize = 4;
 
-/// Reports and raw parts that are unpacked at the same time, and of one client.
+/// Reports and raw parts that are unpacked at the same time, and of one client; and those that take long, each alone.
 const MOST_UNPACKED: usize = 2;
 const MOST_UNPACKED_OF_CLIENT: usize = 1;
+const MOST_HEAVY: usize = 1;
 
 /// Charts are computed again after this time if there are changes.
 const CHART_AGE: Duration = Duration::from_secs(5);
@@ -57,10 +58,13 @@ pub struct ResultReader {
     pub failures: AtomicU64,
     pub(super) reads: Arc<Turns>,
     pub(super) unpacking: Arc<Turns>,
+    /// For raw parts that take more than the light effort.
+    pub(super) heavy: Arc<Turns>,
     charts: Cache<(Filter, String), Drawn>,
-    pub(super) reports: Cache<(Uuid, Viewer), Result<Bytes, Refusal>>,
-    /// Raw parts in the anonymous form, or why they have none.
-    pub(super) anonymous: Cache<Uuid, Result<Bytes, Refusal>>,
+    /// By the state of the public names.
+    pub(super) reports: Cache<(Uuid, Viewer, u64), Result<Bytes, Refusal>>,
+    /// Raw parts in the anonymous form, or why they have none; by the state of the public names.
+    pub(super) anonymous: Cache<(Uuid, u64), Result<Bytes, Refusal>>,
     options: Cache<Viewer, FilterChoices>,
 }
 
@@ -94,6 +98,7 @@ impl ResultReader {
             columns,
             reads: Turns::new(MOST_READS, MOST_READS_OF_CLIENT, Arc::clone(&clock)),
             unpacking: Turns::new(MOST_UNPACKED, MOST_UNPACKED_OF_CLIENT, Arc::clone(&clock)),
+            heavy: Turns::new(MOST_HEAVY, MOST_HEAVY, Arc::clone(&clock)),
             clock,
             answers: MemoryBudget::new(ANSWER_BYTES),
             failures: AtomicU64::new(0),
@@ -202,8 +207,8 @@ impl ResultReader {
     }
 
     /// The raw part of a result, as it was submitted.
-    pub(super) fn raw_part(&self, viewer: Viewer, id: Uuid) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn raw_part(&self, result: &StoredResult) -> Result<Vec<u8>, Refusal> {
         let no_raw = || Refusal::not_found("the result was submitted without its raw part");
-        Ok(self.raw.read(&self.result(viewer, id)?.raw.ok_or_else(no_raw)?)?)
+        Ok(self.raw.read(result.raw.as_ref().ok_or_else(no_raw)?)?)
     }
 }

@@ -14,8 +14,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
-use pathbench_api::anonymise::Anonymiser;
-use pathbench_api::summary::{GroupSummary, Summary};
+use pathbench_api::summary::GroupSummary;
 use pathbench_record::file;
 use pathbench_record::summary::figure_names;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,19 +62,15 @@ fn columns() -> Vec<(String, Kind)> {
     first.chain(figure_names().map(|name| (name.to_owned(), Kind::Number))).collect()
 }
 
-/// The summary as the viewer may see it; `None` if it is damaged.
-pub fn summary(result: &StoredResult, viewer: Viewer) -> Option<Summary> {
-    let mut summary: Summary = serde_json::from_slice(&result.summary).ok()?;
-    if viewer == Viewer::Everybody {
-        Anonymiser::default().summary(&mut summary);
-    }
-    Some(summary)
-}
-
 /// Calls `visit` with the rows of a result, one at a time: the cells that all its rows share, and the others. An agent's
 /// id connects all its results: only the operator gets it.
-fn each(result: &StoredResult, viewer: Viewer, mut visit: impl FnMut(&[Cell], &[Cell])) {
-    let Some(summary) = summary(result, viewer) else { return };
+fn each(
+    reader: &ResultReader,
+    result: &StoredResult,
+    viewer: Viewer,
+    mut visit: impl FnMut(&[Cell], &[Cell]),
+) {
+    let Some(summary) = reader.summary(result, viewer) else { return };
     let of_networks = |of: fn(&pathbench_api::summary::Network) -> Option<String>| {
         let all: BTreeSet<String> = summary.networks.iter().filter_map(of).collect();
         Cell::Text(all.into_iter().collect::<Vec<_>>().join(" + "))
@@ -112,9 +107,9 @@ pub(super) fn add_csv_head(out: &mut Vec<u8>) {
 }
 
 /// The lines of a result.
-pub(super) fn add_csv(out: &mut Vec<u8>, result: &StoredResult, viewer: Viewer) {
+pub(super) fn add_csv(out: &mut Vec<u8>, reader: &ResultReader, result: &StoredResult, viewer: Viewer) {
     let mut begin = None;
-    each(result, viewer, |first, rest| {
+    each(reader, result, viewer, |first, rest| {
         let begin = begin.get_or_insert_with(|| csv_row(first));
         out.extend_from_slice(format!("{begin},{}\r\n", csv_row(rest)).as_bytes());
     });
@@ -175,9 +170,14 @@ impl<W: Write + Send> RowWriter<W> {
     }
 
     /// Adds the rows of a result.
-    pub fn add(&mut self, result: &StoredResult, viewer: Viewer) -> Result<(), ParquetError> {
+    pub fn add(
+        &mut self,
+        reader: &ResultReader,
+        result: &StoredResult,
+        viewer: Viewer,
+    ) -> Result<(), ParquetError> {
         let (rows, bytes) = (&mut self.rows, &mut self.bytes);
-        each(result, viewer, |first, rest| {
+        each(reader, result, viewer, |first, rest| {
             let row: Vec<Cell> = first.iter().chain(rest).cloned().collect();
             let heap = |cell: &Cell| if let Cell::Text(text) = cell { text.capacity() } else { 0 };
             *bytes += size_of_val(row.as_slice()) + row.iter().map(heap).sum::<usize>();
@@ -279,7 +279,7 @@ impl ResultReader {
             let mut written = Ok(());
             self.each(filter.viewer, sequences, |result| {
                 if written.is_ok() {
-                    written = writer.add(result, filter.viewer);
+                    written = writer.add(self, result, filter.viewer);
                 }
             })?;
             written?;

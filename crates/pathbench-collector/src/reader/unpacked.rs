@@ -4,7 +4,6 @@
 //! of it. Links, devices and unknown files are left out, packet captures among them.
 
 use crate::task::{Cancellation, Cancelled};
-use crate::viewer::Viewer;
 use pathbench_api::anonymise::{Anonymiser, MOST_NAMES, Work};
 use pathbench_record::file;
 use serde_json::error::Category;
@@ -33,6 +32,35 @@ const WINDOW_LOG: u32 = 23;
 /// Looks of the anonymiser at a character, for all files of a raw part together.
 const MOST_WORK: u64 = 1 << 28;
 
+/// A line counts as much work, and each [`BYTES_OF_WORK`] bytes that are read: also text that is no JSON.
+const LINE_WORK: usize = 16;
+const BYTES_OF_WORK: usize = 8;
+
+/// How much a raw part may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// As much as a usual result: some tenths of a second. For a larger part the outcome is [`UnpackError::Heavy`].
+    Light,
+    /// As much as any result may take.
+    Full,
+}
+
+impl Effort {
+    const fn most_bytes(self) -> u64 {
+        match self {
+            Self::Light => 8 << 20,
+            Self::Full => MOST_BYTES,
+        }
+    }
+
+    const fn most_work(self) -> u64 {
+        match self {
+            Self::Light => 1 << 24,
+            Self::Full => MOST_WORK,
+        }
+    }
+}
+
 /// Documents, then files of lines.
 const DOCUMENTS: [&str; 3] = ["run.json", "run.partial.json", "trace.json"];
 const LINES: [&str; 8] = [
@@ -56,6 +84,8 @@ pub enum UnpackError {
     Names,
     #[error("the raw part takes too long to anonymise")]
     Work,
+    #[error("the raw part takes longer than usual")]
+    Heavy,
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
     #[error("cannot write a temporary file: {0}")]
@@ -73,13 +103,39 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// The files of `raw`, a `.tar.zst` file; for everybody in the anonymous form.
-    pub fn from_raw(raw: &[u8], viewer: Viewer, cancellation: &Cancellation) -> Result<Self, UnpackError> {
+    /// The files of `raw`, a `.tar.zst` file; with an anonymiser in the anonymous form.
+    pub fn from_raw(
+        raw: &[u8],
+        anonymiser: Option<Anonymiser>,
+        effort: Effort,
+        cancellation: &Cancellation,
+    ) -> Result<Self, UnpackError> {
+        let made = Self::unpack(raw, anonymiser, effort, cancellation);
+        if made.is_err() {
+            cancellation.check()?;
+        }
+        match made {
+            // The bound can be the reason of any error: the full effort shows it.
+            Err(error) if effort == Effort::Light && !matches!(error, UnpackError::Io(_)) => {
+                Err(UnpackError::Heavy)
+            }
+            made => made,
+        }
+    }
+
+    fn unpack(
+        raw: &[u8],
+        anonymiser: Option<Anonymiser>,
+        effort: Effort,
+        cancellation: &Cancellation,
+    ) -> Result<Self, UnpackError> {
         let directory = tempfile::Builder::new().prefix("pathbench-").tempdir().map_err(UnpackError::Io)?;
         let mut unpacked = Self { directory, files: BTreeSet::new(), bytes: 0 };
-        unpacked.extract(raw, cancellation)?;
-        if viewer == Viewer::Everybody {
-            unpacked.anonymise(cancellation)?;
+        unpacked.extract(raw, effort, cancellation)?;
+        if let Some(anonymiser) = anonymiser {
+            let is_cancelled = || cancellation.is_cancelled();
+            let mut work = Work::with_limit(effort.most_work(), &is_cancelled);
+            unpacked.anonymise(anonymiser, &mut work)?;
         }
         Ok(unpacked)
     }
@@ -93,11 +149,16 @@ impl Unpacked {
         self.directory.path()
     }
 
-    fn extract(&mut self, raw: &[u8], cancellation: &Cancellation) -> Result<(), UnpackError> {
+    fn extract(
+        &mut self,
+        raw: &[u8],
+        effort: Effort,
+        cancellation: &Cancellation,
+    ) -> Result<(), UnpackError> {
         let mut decoder = zstd::Decoder::new(raw).map_err(UnpackError::Damaged)?;
         decoder.window_log_max(WINDOW_LOG).map_err(UnpackError::Damaged)?;
         // Headers, links and unknown files count as well.
-        let decoder = Cancellable { inner: decoder.take(MOST_BYTES), cancellation };
+        let decoder = Cancellable { inner: decoder.take(effort.most_bytes()), cancellation };
         let mut archive = tar::Archive::new(decoder);
         for (index, entry) in archive.entries().map_err(UnpackError::Damaged)?.enumerate() {
             let entry = entry.map_err(UnpackError::Damaged)?;
@@ -130,16 +191,9 @@ impl Unpacked {
         file::open(self.path().join(name)).map_err(UnpackError::Io)
     }
 
-    fn anonymise(&mut self, cancellation: &Cancellation) -> Result<(), UnpackError> {
-        let is_cancelled = || cancellation.is_cancelled();
-        let mut work = Work::with_limit(MOST_WORK, &is_cancelled);
-        let over = || if is_cancelled() { UnpackError::Cancelled(Cancelled) } else { UnpackError::Work };
-        let mut anonymiser = Anonymiser::default();
+    fn anonymise(&mut self, mut anonymiser: Anonymiser, work: &mut Work<'_>) -> Result<(), UnpackError> {
         for name in &self.files {
-            self.each_document(name, |document| anonymiser.learn_json(document, &mut work))?;
-            if work.is_over() {
-                return Err(over());
-            }
+            self.each_document(name, work, |document, work| anonymiser.learn_json(document, work))?;
         }
         if anonymiser.is_full() {
             return Err(UnpackError::Names);
@@ -148,19 +202,16 @@ impl Unpacked {
             let new = format!("{name}.anonymous");
             let mut out = self.create(&new)?;
             let mut copy = Vec::new();
-            self.each_document(name, |document| {
+            self.each_document(name, work, |document, work| {
                 // A line that is not JSON leaves nothing behind.
                 copy.clear();
                 if DOCUMENTS.contains(name) {
-                    anonymiser.copy_json(document, &mut out, &mut work)?;
+                    anonymiser.copy_json(document, &mut out, work)?;
                 } else {
-                    anonymiser.copy_json(document, &mut copy, &mut work)?;
+                    anonymiser.copy_json(document, &mut copy, work)?;
                 }
                 out.write_all(&copy).and_then(|()| out.write_all(b"\n")).map_err(serde_json::Error::io)
             })?;
-            if work.is_over() {
-                return Err(over());
-            }
             out.flush().map_err(UnpackError::Io)?;
             drop(out);
             let [from, to] = [new.as_str(), name].map(|name| self.path().join(name));
@@ -169,23 +220,29 @@ impl Unpacked {
         Ok(())
     }
 
-    /// Calls `visit` with the document, or with each line. The last line of an unfinished result can be cut off: it is
-    /// left out, as any other line that is not JSON.
-    fn each_document(
+    /// Calls `visit` with the document, or with each line, until the work is over. The last line of an unfinished result
+    /// can be cut off: it is left out, as any other line that is not JSON.
+    fn each_document<'w>(
         &self,
         name: &str,
-        mut visit: impl FnMut(&mut dyn Read) -> serde_json::Result<()>,
+        work: &mut Work<'w>,
+        mut visit: impl FnMut(&mut dyn Read, &mut Work<'w>) -> serde_json::Result<()>,
     ) -> Result<(), UnpackError> {
         let file = self.open(name)?;
         let failed = |error: serde_json::Error| match error.classify() {
             Category::Io => UnpackError::Io(error.into()),
             _ => UnpackError::Json { file: name.to_owned() },
         };
+        let checked = |work: &Work<'_>| if work.is_over() { Err(UnpackError::Work) } else { Ok(()) };
         if DOCUMENTS.contains(&name) {
-            if file.metadata().map_err(UnpackError::Io)?.len() > MOST_DOCUMENT_BYTES {
+            let bytes = file.metadata().map_err(UnpackError::Io)?.len();
+            if bytes > MOST_DOCUMENT_BYTES {
                 return Err(UnpackError::Large);
             }
-            return visit(&mut BufReader::new(file)).map_err(failed);
+            work.spend(bytes as usize / BYTES_OF_WORK);
+            let visited = visit(&mut BufReader::new(file), work);
+            checked(work)?;
+            return visited.map_err(failed);
         }
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
@@ -199,7 +256,10 @@ impl Unpacked {
             if read as u64 == MOST_LINE_BYTES {
                 return Err(UnpackError::Large);
             }
-            match visit(&mut line.as_slice()) {
+            work.spend(LINE_WORK + read / BYTES_OF_WORK);
+            let visited = visit(&mut line.as_slice(), work);
+            checked(work)?;
+            match visited {
                 Err(error) if error.classify() == Category::Io => return Err(UnpackError::Io(error.into())),
                 _ => {}
             }

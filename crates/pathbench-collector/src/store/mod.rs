@@ -170,15 +170,16 @@ pub trait Database: Send + Sync + Debug {
 
     /// All documents of a kind, by key.
     fn documents(&self, kind: DocumentKind) -> Result<Vec<Document>, StoreError> {
-        self.documents_since(kind, 0, usize::MAX)
+        self.documents_since(kind, 0, ("", usize::MAX))
     }
 
-    /// Up to `limit` documents of a kind that were written at or after this Unix time, by key.
+    /// The documents of a kind that were written at or after this Unix time, by key: those with keys after the given one,
+    /// and at most as many.
     fn documents_since(
         &self,
         kind: DocumentKind,
         since_ms: u64,
-        limit: usize,
+        page: (&str, usize),
     ) -> Result<Vec<Document>, StoreError>;
 
     /// The number of documents of a kind that were written at or after this Unix time.

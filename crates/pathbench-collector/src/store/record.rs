@@ -48,12 +48,42 @@ pub fn records<T: DeserializeOwned>(
     database: &dyn Database,
     kind: DocumentKind,
 ) -> Result<Vec<(Document, T)>, StoreError> {
-    let found = database.documents(kind)?;
+    Ok(parsed(database.documents(kind)?))
+}
+
+fn parsed<T: DeserializeOwned>(found: Vec<Document>) -> Vec<(Document, T)> {
     let parsed = found.into_iter().filter_map(|document| {
         let body = serde_json::from_str(&document.body).ok()?;
         Some((document, body))
     });
-    Ok(parsed.collect())
+    parsed.collect()
+}
+
+/// Some documents of a kind, by key.
+#[derive(Debug)]
+pub struct RecordPage<T> {
+    pub records: Vec<(Document, T)>,
+    /// The key after which the next page begins; absent after the last one.
+    pub next: Option<String>,
+}
+
+/// The documents of a kind with keys after this one, of at most `limit` documents those that can be read as `T`.
+pub fn record_page<T: DeserializeOwned>(
+    database: &dyn Database,
+    kind: DocumentKind,
+    (after, limit): (&str, usize),
+) -> Result<RecordPage<T>, StoreError> {
+    let mut found = database.documents_since(kind, 0, (after, limit.saturating_add(1)))?;
+    let has_next = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| has_next).map(|last| last.key.clone());
+    Ok(RecordPage { records: parsed(found), next })
+}
+
+/// The last report of a server, and the Unix time of its arrival in milliseconds.
+pub fn server_report(database: &dyn Database, name: &str) -> Result<Option<(u64, KnownServer)>, StoreError> {
+    let found = database.document(DocumentKind::ServerReport, name)?;
+    Ok(found.and_then(|found| Some((found.updated_ms, serde_json::from_str(&found.body).ok()?))))
 }
 
 /// One document, if it can be read as `T`.

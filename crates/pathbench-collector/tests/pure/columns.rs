@@ -6,7 +6,7 @@ use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::summary::{Mode, NetworkKind};
 use pathbench_collector::columns::{Columns, Dimension, Filter, Period};
-use pathbench_collector::facts::{Bucket, Facts, KINDS, MEASURES, decode, figure_index};
+use pathbench_collector::facts::{Bucket, FactNames, Facts, KINDS, MEASURES, decode, figure_index};
 use pathbench_collector::store::ResultChange;
 use pathbench_collector::viewer::Viewer;
 use pathbench_record::transport::Transport;
@@ -60,7 +60,37 @@ impl Model {
         }
     }
 
+    /// Whether the viewer may see a name that these results have.
+    fn shows(&self, viewer: Viewer, has: impl Fn(&FactNames) -> bool) -> bool {
+        let public = self.rows.iter().filter(|row| row.consent == Consent::Public && has(&row.facts.names));
+        let people: BTreeSet<(Uuid, u64)> = public.map(|row| (row.agent, row.facts.source)).collect();
+        viewer == Viewer::Operator || people.len() >= 3
+    }
+
+    fn shows_server(&self, viewer: Viewer, name: &str) -> bool {
+        self.shows(viewer, |names| names.server == name)
+    }
+
+    fn shows_operator(&self, viewer: Viewer, name: &str) -> bool {
+        self.shows(viewer, |names| names.operators.iter().any(|one| one == name))
+    }
+
     fn passing(&self, filter: &Filter) -> Vec<&Row> {
+        let viewer = filter.viewer;
+        if filter.server.as_ref().is_some_and(|name| !self.shows_server(viewer, name))
+            || filter.operator.as_ref().is_some_and(|name| !self.shows_operator(viewer, name))
+        {
+            return Vec::new();
+        }
+        // The names with the text that the viewer may see.
+        let texts: BTreeSet<&String> = filter.text.as_ref().map_or_else(BTreeSet::new, |wanted| {
+            let names = self.rows.iter().map(|row| &row.facts.names);
+            let servers = names.clone().map(|one| &one.server).filter(|one| self.shows_server(viewer, one));
+            let operators =
+                names.flat_map(|one| &one.operators).filter(|one| self.shows_operator(viewer, one));
+            let found = servers.chain(operators);
+            found.filter(|name| name.to_lowercase().contains(&wanted.to_lowercase())).collect()
+        });
         let has =
             |filter: &Option<String>, name: &String| filter.as_ref().is_none_or(|wanted| wanted == name);
         let passes = |row: &&Row| {
@@ -71,11 +101,10 @@ impl Model {
                 facts.transports & (1 << Transport::ALL.iter().position(|other| other == one).unwrap()) != 0
             };
             let kind = filter.kind.map(|kind| KINDS.iter().position(|one| *one == kind).unwrap());
-            let all = [&names.server, &names.experiment, &names.scenario, &names.kernel];
+            let all = [&names.experiment, &names.scenario, &names.kernel];
             let text = |wanted: &String| {
-                all.into_iter()
-                    .chain(&names.operators)
-                    .any(|name| name.to_lowercase().contains(&wanted.to_lowercase()))
+                all.into_iter().any(|name| name.to_lowercase().contains(&wanted.to_lowercase()))
+                    || [&names.server].into_iter().chain(&names.operators).any(|name| texts.contains(name))
             };
             (filter.viewer == Viewer::Operator || row.consent == Consent::Public)
                 && (transports.is_empty() || transports.iter().any(has_transport))
@@ -171,6 +200,10 @@ proptest! {
         }
         prop_assert_eq!(columns.results(), model.rows.len());
         prop_assert_eq!(columns.last_sequence(), model.sequence);
+        for name in model.rows.iter().flat_map(|row| &row.facts.names.operators) {
+            let is_shown = columns.shows(Viewer::Everybody, Dimension::Operator, name);
+            prop_assert_eq!(is_shown, model.shows_operator(Viewer::Everybody, name), "{}", name);
+        }
         for filter in &filters {
             let rows = model.passing(filter);
             let selection = columns.select(filter);

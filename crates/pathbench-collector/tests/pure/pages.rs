@@ -15,7 +15,6 @@ use pathbench_collector::columns::Filter;
 use pathbench_collector::http::reading_routes;
 use pathbench_collector::memory::MemoryBudget;
 use pathbench_collector::raw::RawStore;
-use pathbench_collector::reader::rows::summary;
 use pathbench_collector::store::{Database, Deletion, DocumentKind, StoredResult};
 use pathbench_collector::viewer::View;
 use pathbench_collector::viewer::Viewer;
@@ -547,6 +546,99 @@ async fn answers_that_nobody_reads_have_a_bound() {
     drop(kept);
 }
 
+/// An operator and a server that few people use.
+const FEW: [&str; 2] = ["zwergnetz", "kellerserver"];
+
+/// Stores a public result of an agent in a network of its own, with the names of [`FEW`] in its summary and its files.
+fn with_few(demo: &Demo, agent: u64) -> Uuid {
+    let place = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(golden("v1-messages")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, place.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let file = place.path().join("run.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    document["servers"][0]["name"] = json!("kellerserver");
+    document["servers"][0]["address"] = json!("kellerserver:4433");
+    document["reachability"][0]["server"] = json!("kellerserver");
+    document["scenario"]["description"] = json!("over Zwergnetz to kellerserver, in KELLERSERVER/zwergnetz");
+    fs::write(&file, document.to_string()).unwrap();
+    let range = demo.raw.append(&[&packed(place.path(), "")]).unwrap().remove(0);
+    let mut checked = Campaign { public: 1.0, ..Campaign::default() }.checked(5000 + agent);
+    checked.submission.agent = Uuid::from_u64_pair(agent, agent);
+    let summary = &mut checked.submission.summary;
+    summary.server = Some(Name::new("kellerserver").unwrap());
+    let variant = Some(Name::new("via Zwergnetz").unwrap());
+    summary.groups.iter_mut().for_each(|group| group.variant.clone_from(&variant));
+    for network in &mut summary.networks {
+        network.operator = Some(Name::new("Zwergnetz").unwrap());
+    }
+    let one = new_result(&checked, Some(range));
+    demo.database.insert(std::slice::from_ref(&one)).unwrap();
+    demo.load();
+    one.id
+}
+
+/// The addresses at which everybody finds each name of [`FEW`].
+async fn naming(app: &Router, id: Uuid) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    for address in addresses("", &[id]) {
+        let answer = get(app, &address).await;
+        assert_eq!(answer.status, StatusCode::OK, "{address}: {}", answer.text());
+        let text = if address.ends_with("/raw") { unpacked(&answer.body) } else { answer.text() };
+        let text = text.to_lowercase();
+        found.extend(FEW.into_iter().filter(|name| text.contains(name)).map(|name| (name, address.clone())));
+    }
+    found
+}
+
+#[tokio::test]
+async fn names_of_few_people_are_in_no_answer_until_three_share_them() {
+    let demo = Demo::default();
+    let id = with_few(&demo, 1);
+    demo.put_live("1", "phone", Consent::Public);
+    let live = demo.database.document(DocumentKind::Live, "1").unwrap().unwrap();
+    demo.put(DocumentKind::Live, "1", live.body.replace("europe.example", "kellerserver"));
+    let app = app(&demo);
+    let all = async |query: &str| get(&app, &format!("/v1/results?{query}")).await.json()["all"].clone();
+    let queries = ["operator=Zwergnetz", "server=kellerserver", "q=ellerserve"];
+    for agents in 1..=2 {
+        assert_eq!(naming(&app, id).await, [], "{agents}");
+        let operator = get(&app, &format!("/admin/results/{id}")).await.text().to_lowercase();
+        assert!(FEW.iter().all(|name| operator.contains(name)));
+        for query in queries {
+            assert_eq!(all(query).await, 0, "{query}");
+        }
+        with_few(&demo, agents + 1);
+    }
+    let found = naming(&app, id).await;
+    let api = format!("/v1/results/{id}");
+    let single = [
+        "/results",
+        &format!("/results/{id}"),
+        &format!("/results/{id}/report"),
+        "/v1/results?limit=200",
+        "/v1/results.csv",
+        "/v1/results.parquet",
+        &api,
+        &format!("{api}/raw"),
+    ];
+    for name in FEW {
+        let is_there = |address: &&str| found.contains(&(name, (*address).to_owned()));
+        assert!(single.iter().all(is_there), "{name}: {found:?}");
+    }
+    assert!(found.contains(&("kellerserver", "/v1/live".to_owned())));
+    for query in queries {
+        assert_eq!(all(query).await, 3, "{query}");
+    }
+    // A deletion takes it back, also from answers that were kept.
+    let other = newest(&demo.reader, &Filter::new(Viewer::Everybody), 1)[0].id;
+    assert_ne!(other, id);
+    demo.database.delete(&Deletion::One(other), 0).unwrap();
+    demo.load();
+    assert_eq!(naming(&app, id).await, [], "after the deletion");
+}
+
 #[tokio::test]
 async fn a_chart_is_kept_while_nothing_changes_and_for_five_seconds() {
     let clock = Arc::new(ManualClock::default());
@@ -606,6 +698,6 @@ fn partitions_hold_each_result_once() {
         rows += reader.metadata().file_metadata().num_rows();
     }
     let results = newest(&demo.reader, &filter, 1000);
-    let groups = |one: &StoredResult| summary(one, Viewer::Everybody).unwrap().groups.len();
+    let groups = |one: &StoredResult| demo.reader.summary(one, Viewer::Everybody).unwrap().groups.len();
     assert_eq!(rows as usize, results.iter().map(groups).sum::<usize>());
 }

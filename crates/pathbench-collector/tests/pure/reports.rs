@@ -1,11 +1,14 @@
-//! Reports in memory.
+//! Reports in memory, and the raw parts that they are made of.
 
-use crate::support::demo::{Demo, ManualClock, newest};
+use crate::support::demo::{Demo, ManualClock, newest, packed};
 use crate::support::synthetic::Campaign;
 use bytes::Bytes;
 use pathbench_api::Uuid;
+use pathbench_api::anonymise::Anonymiser;
 use pathbench_collector::columns::Filter;
 use pathbench_collector::reader::report;
+use pathbench_collector::reader::unpacked::{Effort, UnpackError, Unpacked};
+use pathbench_collector::task::Cancellation;
 use pathbench_collector::viewer::Viewer;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,4 +46,18 @@ async fn the_least_recently_used_report_goes_and_old_ones_expire() {
     clock.advance(AGE.saturating_sub(SECOND));
     assert!(!is_same(&get(0).await, &first[0]));
     assert!(is_same(&get(MOST_REPORTS).await, &last));
+}
+
+/// A file of a few kilobytes becomes millions of lines, and none has a text whose characters count.
+#[test]
+fn lines_without_text_are_work() {
+    let unpacked = |lines: usize, effort| {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("events.jsonl"), "\n".repeat(lines)).unwrap();
+        let raw = packed(place.path(), "");
+        Unpacked::from_raw(&raw, Some(Anonymiser::default()), effort, &Cancellation::default())
+    };
+    assert_eq!(unpacked(10_000, Effort::Light).unwrap().bytes(), 10_000);
+    let many = unpacked(2 << 20, Effort::Light);
+    assert!(matches!(many, Err(UnpackError::Heavy)), "{many:?}");
 }

@@ -5,6 +5,8 @@ use crate::support::within;
 use pathbench_api::Uuid;
 use pathbench_api::submission::Submission;
 use pathbench_api::token::{Audience, TokenKey};
+use pathbench_collector::store::sqlite::Sqlite;
+use pathbench_collector::store::{Database as _, Document, DocumentKind};
 use pathbench_program::clock::RealClock;
 use pathbench_record::time::WallClock as _;
 use serde_json::{Value, json};
@@ -309,4 +311,66 @@ fn a_flood_is_answered_with_429_and_a_time() {
     let refused = statuses.iter().find(|answer| answer.status == 429).unwrap();
     assert!(refused.headers["retry-after"].parse::<u64>().unwrap() >= 1);
     assert_eq!(refused.json()["retryable"], true);
+}
+
+/// The number of all entries, and those of all pages.
+fn walk(collector: &Collector, admin: &str, list: &str, limit: usize) -> (u64, Vec<Value>) {
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/admin/{list}?limit={limit}&cursor={cursor}");
+        let page = collector.request("GET", &path).bearer(admin).send().json();
+        let entries = page[list].as_array().unwrap_or_else(|| panic!("{path}: {page}")).clone();
+        assert!(entries.len() <= limit.min(200), "{path}");
+        found.extend(entries);
+        assert!(found.len() < 1_000, "{list} has no end");
+        match page["next_cursor"].as_str() {
+            Some(next) => next.clone_into(&mut cursor),
+            None => return (page["all"].as_u64().unwrap(), found),
+        }
+    }
+}
+
+#[test]
+fn lists_of_the_operator_go_from_page_to_page() {
+    const AGENTS: usize = 203;
+    let collector = Collector::start(&["--open", "--rate-limit", "0"]);
+    let admin = collector.command(&["token", "--admin", "--valid", "1h"]);
+    let database = Sqlite::open(&collector.dir.join("results.sqlite")).unwrap();
+    let put = |kind, key: &str, body: &Value| {
+        let document = Document { key: key.to_owned(), body: body.to_string(), updated_ms: 1_000 };
+        database.put_document(kind, &document).unwrap();
+    };
+    for index in 0..AGENTS {
+        let id = Uuid::from_bytes(random());
+        let mut check_in = check_in(&format!("agent-{index}"));
+        check_in["agent"] = json!(id);
+        put(DocumentKind::Agent, &id.to_string(), &json!({ "check_in": check_in }));
+    }
+    // Of another version: a page has fewer entries then, and is not the last one.
+    put(DocumentKind::Agent, "00000000-0000-4000-8000-000000000000", &json!({ "later": true }));
+    for index in 0..7 {
+        let name = format!("n{index}");
+        let experiment = json!({
+            "name": name, "kind": "test", "schedule": { "every_s": 60 }, "most_bytes": 1,
+        });
+        put(DocumentKind::Experiment, &name, &experiment);
+        put(DocumentKind::Server, &name, &json!({ "address": "192.0.2.9:4433" }));
+    }
+    for (list, entries, all, name) in
+        [("agents", AGENTS, AGENTS + 1, "id"), ("experiments", 7, 7, "name"), ("servers", 7, 7, "name")]
+    {
+        for limit in [3, 7, 200, 9_000] {
+            let (count, found) = walk(&collector, &admin, list, limit);
+            assert_eq!((count, found.len()), (all as u64, entries), "{list}, {limit}");
+            let names: Vec<&str> = found.iter().map(|one| one[name].as_str().unwrap()).collect();
+            assert!(names.is_sorted_by(|one, other| one < other), "{list}, {limit}: {names:?}");
+        }
+    }
+    let first = collector.request("GET", "/v1/admin/agents").bearer(&admin).send().json();
+    assert_eq!(first["agents"].as_array().unwrap().len(), 49);
+    let wrong = collector.request("GET", "/v1/admin/agents?limit=0").bearer(&admin).send();
+    assert_eq!(wrong.status, 400);
+    assert_eq!(collector.command(&["agents"]).lines().count(), AGENTS);
+    assert_eq!(collector.command(&["server", "list"]).lines().count(), 7);
+    assert_eq!(collector.command(&["experiment", "list"]).lines().count(), 7);
 }

@@ -2,7 +2,7 @@
 
 use crate::support::costly::{bomb, largest, poison, public_routes};
 use crate::support::demo::{golden, packed};
-use crate::support::process::{Collector, line, submission};
+use crate::support::process::{Collector, DELETION_TOKEN, line, submission};
 use crate::support::within;
 use pathbench_api::Uuid;
 use pathbench_api::submission::Submission;
@@ -210,5 +210,69 @@ fn a_client_has_its_results_and_agents_of_a_day_and_others_have_theirs() {
         (ATTACKERS[0], 3, "200"),
     ] {
         assert_eq!(post(client, "/v1/check-in", &agent(number)), status, "agent {number}");
+    }
+}
+
+/// No time is known after which a full disk has space: `Retry-After` would be a false promise, at which all agents come.
+#[test]
+fn a_full_disk_answers_507_to_results_and_goes_on_with_all_else() {
+    // No disk has as much beside the reserve.
+    let directory = tempfile::tempdir().unwrap();
+    let roomy = Collector::start_in(directory.path(), &["--open", "--disk-reserve", "0"]);
+    let known = submission();
+    assert_eq!(roomy.submit(&[line(&known)]).status, 201);
+    assert_eq!(roomy.stop(), Some(0));
+    let collector = Collector::start_in(directory.path(), &["--open", "--disk-reserve", "1000000000"]);
+    let new = line(&submission());
+    for _ in 0..2 {
+        let full = collector.submit(&[new.clone(), line(&submission())]);
+        assert_eq!((full.status, full.codes()), (507, vec![507, 507]), "{}", full.text());
+        assert!(!full.headers.contains_key("retry-after"));
+        for one in full.json()["results"].as_array().unwrap() {
+            assert_eq!((&one["status"], &one["retryable"]), (&json!("busy"), &json!(true)));
+            assert!(one["error"].as_str().unwrap().contains("disk is full"), "{one}");
+        }
+    }
+    // A repetition takes no space, and a deletion frees some.
+    assert_eq!(collector.submit(&[line(&known)]).codes(), [200]);
+    let path = format!("/v1/results/{}", known.id);
+    assert_eq!(collector.get(&path).status, 200);
+    assert_eq!(collector.request("DELETE", &path).bearer(DELETION_TOKEN).send().json()["deleted"], 1);
+}
+
+/// A file of lines without text, which no bound of texts counts.
+fn empty_lines() -> Vec<u8> {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("run.json"), json!({ "scenario": {} }).to_string()).unwrap();
+    std::fs::write(place.path().join("events.jsonl"), vec![b'\n'; 64 << 20]).unwrap();
+    packed(place.path(), "")
+}
+
+/// Two clients hold both turns of unpacking for a moment only: what takes long has a turn of its own.
+#[test]
+fn raw_parts_that_take_long_keep_no_small_one_waiting() {
+    let good: Vec<Submission> = (0..4).map(|_| largest(Some(&packed(&golden("v1-messages"), "")))).collect();
+    let heavy = empty_lines();
+    assert!(heavy.len() < 50_000, "{} bytes", heavy.len());
+    let heavy = [largest(Some(&heavy)), largest(Some(&heavy))];
+    let collector = scene(&[], &[&good[..], &heavy].concat());
+    let path = |one: &Submission| format!("/v1/results/{}/raw", one.id);
+    let begun = |client, one| {
+        let socket = connect(&collector, client, &path(one));
+        socket.set_nonblocking(true).unwrap();
+        socket
+    };
+    let asked = [begun(ATTACKERS[0], &heavy[0]), begun(ATTACKERS[1], &heavy[1])];
+    for one in &good {
+        let (status, answer) = get(&collector, HONEST, &path(one));
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer[..answer.len().min(300)]));
+        // Neither was before it in the queue: the longer one is still at work, or has its refusal.
+        let mut head = [0; 12];
+        for socket in &asked {
+            match (&*socket).read(&mut head) {
+                Ok(_) => assert!([b"HTTP/1.1 413", b"HTTP/1.1 503"].contains(&&head), "{head:?}"),
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+            }
+        }
     }
 }

@@ -84,9 +84,9 @@ impl Database for Faulty {
         &self,
         kind: DocumentKind,
         since_ms: u64,
-        limit: usize,
+        (after, limit): (&str, usize),
     ) -> Result<Vec<Document>, StoreError> {
-        self.inner.documents_since(kind, since_ms, limit)
+        self.inner.documents_since(kind, since_ms, (after, limit))
     }
 
     fn count_documents(&self, kind: DocumentKind, since_ms: u64) -> Result<u64, StoreError> {

@@ -8,6 +8,7 @@ mod authority;
 mod bounds;
 mod client;
 mod command_line;
+mod disclosure;
 mod hostile;
 mod ingest;
 mod maintenance;

@@ -150,11 +150,12 @@ impl Database for MemoryDatabase {
         &self,
         kind: DocumentKind,
         since_ms: u64,
-        limit: usize,
+        (after, limit): (&str, usize),
     ) -> Result<Vec<Document>, StoreError> {
         let tables = self.tables();
         let of_kind = tables.documents.iter().filter(|((one, _), _)| *one == kind.name());
-        let recent = of_kind.filter(|(_, document)| document.updated_ms >= since_ms);
+        let recent =
+            of_kind.filter(|((_, key), document)| document.updated_ms >= since_ms && key.as_str() > after);
         Ok(recent.map(|(_, document)| document.clone()).take(limit).collect())
     }
 

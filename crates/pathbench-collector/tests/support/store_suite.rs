@@ -157,10 +157,12 @@ fn documents(open: Open<'_>) {
     let counts = [0, 3, 5].map(|since_ms| database.count_documents(DocumentKind::Server, since_ms).unwrap());
     assert_eq!(counts, [2, 1, 0]);
     let keys = |since_ms, limit| -> Vec<String> {
-        let found = database.documents_since(DocumentKind::Server, since_ms, limit).unwrap();
+        let found = database.documents_since(DocumentKind::Server, since_ms, ("", limit)).unwrap();
         found.into_iter().map(|document| document.key).collect()
     };
     assert_eq!((keys(3, 9), keys(0, 1)), (vec!["b".to_owned()], vec![hostile.to_owned()]));
+    let after = |key: &str| database.documents_since(DocumentKind::Server, 0, (key, 1)).unwrap();
+    assert_eq!((after(hostile)[0].key.as_str(), after("b").len(), after("").len()), ("b", 0, 1));
     assert_eq!(
         open().documents(DocumentKind::Server).unwrap(),
         [document(hostile, hostile, 2), document("b", "{\"new\":1}", 4)]

@@ -331,6 +331,21 @@ fn a_hostile_collector_costs_bounded_time_and_memory_and_no_result() {
 }
 
 #[test]
+fn a_result_waits_in_the_outbox_while_the_disk_of_the_collector_is_full() {
+    let host = Host::new();
+    let collector = FakeCollector::start(Manner::Full);
+    host.result("one");
+    for _ in 0..2 {
+        let finished = host.submit(&collector, &["one", "--consent", "private"]).expect(4);
+        finished.reports(&["(507)", "no space"]);
+        assert_eq!((host.outbox().len(), host.rejected()), (1, 0));
+    }
+    collector.set(Manner::Honest);
+    host.submit(&collector, &[]).expect(0);
+    assert!(host.outbox().is_empty() && collector.stored().len() == 1);
+}
+
+#[test]
 fn a_silent_collector_ends_with_the_deadline() {
     let host = Host::new();
     let collector = FakeCollector::start(Manner::Silent);

@@ -19,6 +19,8 @@ pub(crate) enum Manner {
     Honest,
     /// 503 with this `Retry-After`.
     Busy(u64),
+    /// 507 for each line.
+    Full,
     /// This status for each line.
     Answers(LineStatus),
     /// Acknowledges ids that were not sent.
@@ -218,7 +220,9 @@ fn results(manner: &Manner, body: &[u8], shared: &Mutex<State>) -> String {
             (_, Some(_)) => LineStatus::Conflict,
         };
         let shown = if *manner == Manner::OtherIds { Uuid::from_bytes([7; 16]) } else { id };
-        if *manner != Manner::NoAnswers {
+        if *manner == Manner::Full {
+            answer.results.push(LineAnswer::without_space(number, Some(id), "no space".to_owned()));
+        } else if *manner != Manner::NoAnswers {
             answer.results.push(LineAnswer::new(number, Some(shown), status, None));
         }
         if matches!(manner, Manner::Honest | Manner::Proxy(..)) && status == LineStatus::Created {

@@ -94,12 +94,13 @@ impl Database for Postgres {
         &self,
         kind: DocumentKind,
         since_ms: u64,
-        limit: usize,
+        (after, limit): (&str, usize),
     ) -> Result<Vec<Document>, StoreError> {
-        let query = "SELECT key, body, updated_ms FROM documents WHERE kind = $1 AND updated_ms >= $2
-                     ORDER BY key LIMIT $3";
+        let query =
+            "SELECT key, body, updated_ms FROM documents WHERE kind = $1 AND updated_ms >= $2 AND key > $3
+                     ORDER BY key LIMIT $4";
         self.call(async |connection| {
-            let arguments: Arguments<'_> = &[&kind.name(), &signed(since_ms), &signed(limit as u64)];
+            let arguments: Arguments<'_> = &[&kind.name(), &signed(since_ms), &after, &signed(limit as u64)];
             connection.query(query, arguments).await?.iter().map(document_of).collect()
         })
     }

@@ -93,11 +93,12 @@ impl Database for Sqlite {
         &self,
         kind: DocumentKind,
         since_ms: u64,
-        limit: usize,
+        (after, limit): (&str, usize),
     ) -> Result<Vec<Document>, StoreError> {
-        let query = "SELECT key, body, updated_ms FROM documents WHERE kind = ?1 AND updated_ms >= ?2
-                     ORDER BY key LIMIT ?3";
-        let arguments = (kind.name(), signed(since_ms), signed(limit as u64));
+        let query =
+            "SELECT key, body, updated_ms FROM documents WHERE kind = ?1 AND updated_ms >= ?2 AND key > ?3
+                     ORDER BY key LIMIT ?4";
+        let arguments = (kind.name(), signed(since_ms), after, signed(limit as u64));
         self.read(|connection| connection.prepare_cached(query)?.query_map(arguments, document_of)?.collect())
     }
 
