@@ -55,7 +55,7 @@ fn naming(collector: &Collector, id: Uuid) -> Vec<String> {
     let charts = chart::all().flat_map(|(name, _)| {
         ["json", "csv", "svg"].map(|extension| format!("/v1/charts/{name}.{extension}"))
     });
-    let all = routes(collector, id).into_iter().chain(charts);
+    let all = public_routes(collector, id).into_iter().chain(charts);
     let names = |route: &String| {
         let answer = collector.get(route);
         assert_eq!(answer.status, 200, "{route}: {}", answer.text());
