@@ -66,7 +66,7 @@ async fn page<T: DeserializeOwned, E: Send + 'static>(
 
 /// Experiments by name.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Experiments {
+pub(super) struct ExperimentsAnswer {
     all: u64,
     experiments: Vec<Experiment>,
     /// `cursor` of the next page; null after the last one.
@@ -76,10 +76,10 @@ pub(super) struct Experiments {
 pub(super) async fn experiments(
     State(app): State<Arc<App>>,
     fields: Fields,
-) -> Result<Json<Experiments>, Refusal> {
+) -> Result<Json<ExperimentsAnswer>, Refusal> {
     let entry = |_: &dyn Database, _, experiment| Ok(experiment);
     let (all, experiments, next_cursor) = page(&app, &fields, DocumentKind::Experiment, entry).await?;
-    Ok(Json(Experiments { all, experiments, next_cursor }))
+    Ok(Json(ExperimentsAnswer { all, experiments, next_cursor }))
 }
 
 pub(super) async fn put_experiment(
@@ -145,16 +145,19 @@ pub(super) struct ServerEntry {
 
 /// Registered test servers by name.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Servers {
+pub(super) struct ServersAnswer {
     all: u64,
     servers: Vec<ServerEntry>,
     /// `cursor` of the next page; null after the last one.
     next_cursor: Option<String>,
 }
 
-pub(super) async fn servers(State(app): State<Arc<App>>, fields: Fields) -> Result<Json<Servers>, Refusal> {
+pub(super) async fn servers(
+    State(app): State<Arc<App>>,
+    fields: Fields,
+) -> Result<Json<ServersAnswer>, Refusal> {
     let (all, servers, next_cursor) = page(&app, &fields, DocumentKind::Server, server_entry).await?;
-    Ok(Json(Servers { all, servers, next_cursor }))
+    Ok(Json(ServersAnswer { all, servers, next_cursor }))
 }
 
 fn server_entry(
@@ -228,14 +231,17 @@ pub(super) struct AgentEntry {
 
 /// Agents by id.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Agents {
+pub(super) struct AgentsAnswer {
     all: u64,
     agents: Vec<AgentEntry>,
     /// `cursor` of the next page; null after the last one.
     next_cursor: Option<String>,
 }
 
-pub(super) async fn agents(State(app): State<Arc<App>>, fields: Fields) -> Result<Json<Agents>, Refusal> {
+pub(super) async fn agents(
+    State(app): State<Arc<App>>,
+    fields: Fields,
+) -> Result<Json<AgentsAnswer>, Refusal> {
     let entry = |_: &dyn Database, document: Document, known: KnownAgent| {
         Ok(AgentEntry {
             id: document.key,
@@ -248,7 +254,7 @@ pub(super) async fn agents(State(app): State<Arc<App>>, fields: Fields) -> Resul
         })
     };
     let (all, agents, next_cursor) = page(&app, &fields, DocumentKind::Agent, entry).await?;
-    Ok(Json(Agents { all, agents, next_cursor }))
+    Ok(Json(AgentsAnswer { all, agents, next_cursor }))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

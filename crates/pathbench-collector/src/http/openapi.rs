@@ -200,7 +200,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/admin/experiments", "admin_experiments", "Experiments, by name")
         .method("get", Operator)
         .query(&[LISTED])
-        .json(schema_of::<admin::Experiments>),
+        .json(schema_of::<admin::ExperimentsAnswer>),
     ApiEndpoint::get("/v1/admin/experiments/{name}", "put_experiment", "Make or replace an experiment")
         .method("put", Operator)
         .body(JSON, schema_of::<Experiment>)
@@ -211,7 +211,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/admin/servers", "admin_servers", "Registered test servers, by name")
         .method("get", Operator)
         .query(&[LISTED])
-        .json(schema_of::<admin::Servers>),
+        .json(schema_of::<admin::ServersAnswer>),
     ApiEndpoint::get("/v1/admin/servers/{name}", "put_server", "Register a test server")
         .method("put", Operator)
         .body(JSON, schema_of::<admin::NewServer>)
@@ -222,7 +222,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint::get("/v1/admin/agents", "admin_agents", "Agents that checked in, by id")
         .method("get", Operator)
         .query(&[LISTED])
-        .json(schema_of::<admin::Agents>),
+        .json(schema_of::<admin::AgentsAnswer>),
     ApiEndpoint::get("/v1/admin/tokens", "make_token", "Make a token for an agent or for submissions")
         .method("post", Operator)
         .body(JSON, schema_of::<admin::NewToken>)

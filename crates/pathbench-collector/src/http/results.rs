@@ -114,8 +114,8 @@ struct NotStored {
 }
 
 impl NotStored {
-    fn busy(error: impl ToString, retry_after: Duration) -> Self {
-        Self { error: error.to_string(), retry_after: Some(retry_after) }
+    fn busy(error: impl Into<String>, retry_after: Duration) -> Self {
+        Self { error: error.into(), retry_after: Some(retry_after) }
     }
 }
 
@@ -131,7 +131,7 @@ impl From<NotStored> for Refusal {
 async fn write(app: &App, group: SubmissionGroup) -> Result<Vec<LineStatus>, NotStored> {
     // The writer's log has the reason. Clients do not get the locations of the stores.
     let refused = |not_written: NotWritten| match not_written {
-        NotWritten::Busy { retry_after } => NotStored::busy(&not_written, retry_after),
+        NotWritten::Busy { retry_after } => NotStored::busy(not_written.to_string(), retry_after),
         NotWritten::Failed { is_full: true, .. } => NotStored { error: FULL.to_owned(), retry_after: None },
         NotWritten::Failed { retry_after, .. } => {
             NotStored::busy("the collector cannot store results now", retry_after)

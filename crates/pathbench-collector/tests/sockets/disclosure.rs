@@ -75,7 +75,7 @@ fn naming(collector: &Collector, id: Uuid) -> Vec<String> {
 fn the_names_of_one_client_are_at_no_public_route() {
     let collector = Collector::start(&["--open", "--rate-limit", "0"]);
     let first = with_names(1);
-    let sources = [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 1, 1), Ipv4Addr::new(127, 0, 2, 1)];
+    let sources = [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 1, 1), Ipv4Addr::new(127, 0, 2, 1)];
     assert_eq!(submit(&collector, sources[0], &first), "201");
     for agent in 2..=3 {
         assert_eq!(submit(&collector, sources[0], &with_names(agent)), "201");
