@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const LEAST_OF_CLIENT_BYTES: usize = 40 << 20;
 
 /// Memory that all bodies of requests, or all answers, share; a share is released by its owner's drop. One client gets
-/// half of it; a further share beside others leaves free twice what the client has then, so that some clients
-/// together leave memory for the next one.
+/// half of it; what it has beside others beyond a small part leaves free twice as much, so that some clients together
+/// leave memory for the next one.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget(Arc<Budget>);
 
@@ -17,6 +17,8 @@ pub struct MemoryBudget(Arc<Budget>);
 struct Budget {
     bytes: usize,
     of_client_bytes: usize,
+    /// Granted beside others as long as anything is free.
+    beside_others_bytes: usize,
     state: Mutex<State>,
 }
 
@@ -36,7 +38,8 @@ pub struct MemoryShare {
 impl MemoryBudget {
     pub fn new(bytes: usize) -> Self {
         let of_client_bytes = (bytes / 2).max(LEAST_OF_CLIENT_BYTES).min(bytes);
-        Self(Arc::new(Budget { bytes, of_client_bytes, state: Mutex::default() }))
+        let beside_others_bytes = bytes / 16;
+        Self(Arc::new(Budget { bytes, of_client_bytes, beside_others_bytes, state: Mutex::default() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -71,14 +74,14 @@ impl MemoryShare {
         }
         let mut state = self.budget.state();
         let of_client = state.by_client.get(&self.client).copied().unwrap_or_default();
-        let Budget { bytes: most, of_client_bytes, .. } = *self.budget.0;
+        let Budget { bytes: most, of_client_bytes, beside_others_bytes, .. } = *self.budget.0;
         let free = most - state.used_bytes;
         let after = of_client + missing;
         if missing > free || after > of_client_bytes {
             return false;
         }
-        let is_alone = of_client == state.used_bytes;
-        if of_client > 0 && !is_alone && after > (free - missing) / 2 {
+        let is_first = of_client == 0 || of_client == state.used_bytes;
+        if !is_first && after > beside_others_bytes.max((free - missing) / 2) {
             return false;
         }
         state.used_bytes += missing;

@@ -9,7 +9,6 @@ use crate::viewer::Viewer;
 use axum::http::StatusCode;
 use bytes::Bytes;
 use pathbench_api::Uuid;
-use pathbench_api::bounds::RAW_BYTES;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::{ResultSet, html};
 use std::sync::Arc;
@@ -40,7 +39,9 @@ impl From<UnpackError> for Refusal {
 }
 
 /// The memory that unpacking takes: a raw part, its anonymous form, and the window of zstd.
-const UNPACKING_BYTES: usize = 2 * RAW_BYTES + (8 << 20);
+fn unpacking_bytes(raw: &[u8]) -> usize {
+    2 * raw.len() + (8 << 20)
+}
 
 /// The raw part of a public result in the anonymous form. The form is made once and kept a while, also the reason why
 /// there is none, as long as the same names are public.
@@ -65,7 +66,7 @@ fn anonymous_form(job: &Job, id: Uuid, effort: Effort) -> Result<(Bytes, u64), U
         return Ok(((*known).clone()?, version));
     }
     let raw = job.raw_part(&result)?;
-    let share = job.memory(UNPACKING_BYTES)?;
+    let share = job.memory(unpacking_bytes(&raw))?;
     let made = Unpacked::from_raw(&raw, Some(anonymiser), effort, &job.cancellation)
         .and_then(|unpacked| unpacked.packed(&job.cancellation));
     drop(raw);
@@ -122,7 +123,7 @@ pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Resul
 
 /// The report of a raw part, which is in the anonymous form already where it is for everybody.
 fn rendered(job: &Job, raw: &[u8], effort: Effort) -> Result<Bytes, Unfinished> {
-    let share = job.memory(UNPACKING_BYTES)?;
+    let share = job.memory(unpacking_bytes(raw))?;
     let unpacked = Unpacked::from_raw(raw, None, effort, &job.cancellation)?;
     if unpacked.bytes() > MOST_REPORT_BYTES {
         return Err(Refusal::too_large(format!(

@@ -105,6 +105,8 @@ fn greedy_clients_together_leave_memory_for_the_next_one() {
     /// The memory of a part of a long answer, and of unpacking.
     const PART_BYTES: usize = 2 << 20;
     const UNPACKING_BYTES: usize = 24 << 20;
+    const SMALL_UNPACKING_BYTES: usize = 9 << 20;
+    const KEPT_BYTES: usize = 2 << 20;
     let budget = MemoryBudget::new(256 << 20);
     let mut held = Vec::new();
     for _ in 0..64 {
@@ -116,7 +118,11 @@ fn greedy_clients_together_leave_memory_for_the_next_one() {
         }
     }
     assert!(held.len() * PART_BYTES > 128 << 20, "{} parts", held.len());
-    assert!(budget.share(client(7)).grow_to(UNPACKING_BYTES), "{} bytes are free", budget.available_bytes());
+    let mut modest = budget.share(client(7));
+    assert!(modest.grow_to(UNPACKING_BYTES), "{} bytes are free", budget.available_bytes());
+    // A report, while the client still has another one.
+    modest.shrink_to(KEPT_BYTES);
+    assert!(modest.another().grow_to(SMALL_UNPACKING_BYTES), "{} bytes are free", budget.available_bytes());
 }
 
 #[test]
