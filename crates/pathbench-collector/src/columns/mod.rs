@@ -3,16 +3,18 @@
 //! Rows are in the order of their sequence numbers. About 170 bytes a result. The columns have a bound in memory: beyond it
 //! the oldest results are left out, at the start as well.
 
+mod dimension;
 mod disclosure;
 mod filter;
 mod grouping;
 mod histogram;
 mod names;
 
-use disclosure::Disclosures;
+pub use dimension::Dimension;
 pub use disclosure::LEAST_AGENTS;
+use disclosure::{Disclosure, Disclosures};
 pub use filter::{Filter, RowSelection};
-pub use grouping::{Dimension, Member, Members, Period};
+pub use grouping::{Member, Members, Period};
 pub use histogram::BucketHistogram;
 pub use names::KeySet;
 use names::{Keys, Names, People};
@@ -21,6 +23,7 @@ use crate::facts::{
     Bucket, Facts, FamilyFact, GAINS, Handover, MEASURES, PairFact, Reach, TRANSPORTS, decode,
 };
 use crate::store::ResultChange;
+use crate::viewer::Viewer;
 use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::summary::Mode;
@@ -389,6 +392,52 @@ impl Columns {
         let mut histogram = BucketHistogram::default();
         selection.for_each_of(column, |bucket| histogram.add(bucket));
         histogram
+    }
+
+    /// Changes when a name becomes public, or private again.
+    pub const fn disclosure_version(&self) -> u64 {
+        self.disclosures.version
+    }
+
+    fn disclosure_of(&self, dimension: Dimension) -> Option<(&Names, &Disclosure)> {
+        match dimension {
+            Dimension::Server => Some((&self.names.server, &self.disclosures.server)),
+            Dimension::Operator => Some((&self.names.operator, &self.disclosures.operator)),
+            _ => None,
+        }
+    }
+
+    /// Whether the viewer may see this name of a dimension. A name without a row is hidden: a result is in the database
+    /// before its row is here.
+    pub fn shows(&self, viewer: Viewer, dimension: Dimension, name: &str) -> bool {
+        let Some((names, disclosure)) = self.disclosure_of(dimension).filter(|_| viewer == Viewer::Everybody)
+        else {
+            return true;
+        };
+        names.find(name).is_some_and(|number| disclosure.is_public(number))
+    }
+
+    /// For each number of a name whether the viewer may see it.
+    fn retain_shown(&self, viewer: Viewer, dimension: Dimension, found: &mut [bool]) {
+        if let Some((_, disclosure)) = self.disclosure_of(dimension).filter(|_| viewer == Viewer::Everybody) {
+            (0..).zip(found).for_each(|(number, found)| *found &= disclosure.is_public(number));
+        }
+    }
+
+    /// The names of servers that everybody may see.
+    pub fn public_servers(&self) -> impl Iterator<Item = &str> {
+        self.disclosures.server.public().map(|number| self.names.server.text(number))
+    }
+
+    /// Counts the people anew: rows are gone.
+    fn recount_people(&mut self) {
+        let mut new = Disclosures::default();
+        for row in 0..self.len() {
+            if self.public[row] && !self.deleted[row] {
+                new.insert(self.server[row], &self.operator[row], self.agent[row], self.source[row]);
+            }
+        }
+        self.disclosures.replace(new);
     }
 }
 

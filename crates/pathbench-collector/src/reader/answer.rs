@@ -189,7 +189,7 @@ pub(super) async fn read_for<T: Send + 'static>(
 /// Why work on a raw part has no outcome.
 #[derive(Debug)]
 pub(super) enum Unfinished {
-    /// It takes more than the light effort.
+    /// The part takes more than the light effort.
     Heavy,
     Refused(Refusal),
 }

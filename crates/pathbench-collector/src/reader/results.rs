@@ -65,7 +65,8 @@ pub struct ResultReader {
     pub(super) reports: Cache<(Uuid, Viewer, u64), Result<Bytes, Refusal>>,
     /// Raw parts in the anonymous form, or why they have none; by the state of the public names.
     pub(super) anonymous: Cache<(Uuid, u64), Result<Bytes, Refusal>>,
-    options: Cache<Viewer, FilterChoices>,
+    /// By the state of the public names.
+    options: Cache<(Viewer, u64), FilterChoices>,
 }
 
 /// Values of dimensions that a viewer can choose.
@@ -82,6 +83,8 @@ pub struct FilterChoices {
 struct Drawn {
     chart: Arc<Chart>,
     sequence: u64,
+    /// State of the public names.
+    disclosure: u64,
     at: Timestamp,
 }
 
@@ -119,8 +122,11 @@ impl ResultReader {
         let key = |name: &str| (filter.clone(), name.to_owned());
         let columns = self.columns();
         let sequence = columns.last_sequence();
-        let is_valid =
-            |drawn: &Arc<Drawn>| drawn.sequence == sequence || now.duration_since(drawn.at) < CHART_AGE;
+        let disclosure = columns.disclosure_version();
+        let is_valid = |drawn: &Arc<Drawn>| {
+            drawn.disclosure == disclosure
+                && (drawn.sequence == sequence || now.duration_since(drawn.at) < CHART_AGE)
+        };
         let known = |name: &&str| self.charts.get(&key(name), now, Duration::MAX).filter(is_valid);
         let known: Vec<Option<Arc<Drawn>>> = names.iter().map(known).collect();
         if known.iter().all(Option::is_some) {
@@ -132,7 +138,7 @@ impl ResultReader {
                 return Some(Arc::clone(&known.chart));
             }
             let chart = Arc::new(scene.chart(name)?);
-            let drawn = Drawn { chart: Arc::clone(&chart), sequence, at: now };
+            let drawn = Drawn { chart: Arc::clone(&chart), sequence, disclosure, at: now };
             self.charts.put(key(name), now, Arc::new(drawn));
             Some(chart)
         });
@@ -141,10 +147,11 @@ impl ResultReader {
 
     pub fn options(&self, viewer: Viewer) -> Arc<FilterChoices> {
         let now = self.clock.now();
-        if let Some(known) = self.options.get(&viewer, now, OPTIONS_AGE) {
+        let columns = self.columns();
+        let key = (viewer, columns.disclosure_version());
+        if let Some(known) = self.options.get(&key, now, OPTIONS_AGE) {
             return known;
         }
-        let columns = self.columns();
         let scene = Scene::new(&columns, &Filter::new(viewer));
         let names = |dimension| scene.members(dimension, MOST_OPTIONS);
         let options = Arc::new(FilterChoices {
@@ -153,7 +160,7 @@ impl ResultReader {
             experiment: names(Dimension::Experiment),
             scenario: names(Dimension::Scenario),
         });
-        self.options.put(viewer, now, Arc::clone(&options));
+        self.options.put(key, now, Arc::clone(&options));
         options
     }
 

@@ -628,6 +628,10 @@ async fn names_of_few_people_are_in_no_answer_until_three_share_them() {
         assert!(single.iter().all(is_there), "{name}: {found:?}");
     }
     assert!(found.contains(&("kellerserver", "/v1/live".to_owned())));
+    // As choices of filters, and as groups.
+    for address in ["/charts", "/v1/charts/usage-by-operator.csv"] {
+        assert!(found.contains(&("zwergnetz", address.to_owned())), "{address}: {found:?}");
+    }
     for query in queries {
         assert_eq!(all(query).await, 3, "{query}");
     }
