@@ -21,7 +21,9 @@ impl Facts {
         let anonymiser = (consent == Consent::Public).then(Anonymiser::default);
         let shown = |name: &Name, form: fn(&Anonymiser, &mut Name)| {
             let mut shown = name.clone();
-            anonymiser.iter().for_each(|anonymiser| form(anonymiser, &mut shown));
+            if let Some(anonymiser) = &anonymiser {
+                form(anonymiser, &mut shown);
+            }
             shown.to_string()
         };
         let text = |name: &Name| shown(name, Anonymiser::name);
