@@ -331,7 +331,9 @@ fn writers(open: Open<'_>) {
         // The follower ends even if a writer has failed.
         let written: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         done.store(true, Ordering::SeqCst);
-        written.into_iter().for_each(|writer| writer.unwrap());
+        for writer in written {
+            writer.unwrap();
+        }
         follower.join().unwrap()
     });
     let created = created.into_inner().unwrap();
