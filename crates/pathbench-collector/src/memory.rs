@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const LEAST_OF_CLIENT_BYTES: usize = 40 << 20;
 
 /// Memory that all bodies of requests, or all answers, share; a share is released by its owner's drop. One client gets
-/// half of it; what it has beside others beyond a small part leaves free twice as much, so that some clients together
+/// half of it; what it has beside others beyond a small part leaves free four times as much, so that some clients together
 /// leave memory for the next one.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget(Arc<Budget>);
@@ -81,7 +81,7 @@ impl MemoryShare {
             return false;
         }
         let is_first = of_client == 0 || of_client == state.used_bytes;
-        if !is_first && after > beside_others_bytes.max((free - missing) / 2) {
+        if !is_first && after > beside_others_bytes.max((free - missing) / 4) {
             return false;
         }
         state.used_bytes += missing;

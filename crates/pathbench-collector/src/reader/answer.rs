@@ -32,6 +32,10 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// The same at heavy raw parts, where a turn of others can take seconds.
 const LONGEST_HEAVY_WAIT: Duration = Duration::from_secs(45);
 
+/// Between two attempts of a request that finds no memory, and their number. It has no turn meanwhile.
+pub(super) const MEMORY_PAUSE: Duration = Duration::from_millis(100);
+const MEMORY_ATTEMPTS: u32 = 100;
+
 /// The longest turn at reading, and at unpacking; then its work is cancelled.
 const READ_TIME: Duration = Duration::from_secs(30);
 const UNPACK_TIME: Duration = Duration::from_secs(60);
@@ -68,13 +72,19 @@ pub(crate) fn counted(reader: &ResultReader, client: Client, response: Response)
         }
     });
     if !is_granted {
-        return no_memory().into_response();
+        return Refusal::from(NoMemory).into_response();
     }
     response.map(|body| Body::new(WithShare { body, _share: share }))
 }
 
-fn no_memory() -> Refusal {
-    Refusal::busy("the collector has no memory for the answer now", BUSY)
+/// The memory of answers is in use, or the client has its part.
+#[derive(Debug)]
+pub(super) struct NoMemory;
+
+impl From<NoMemory> for Refusal {
+    fn from(NoMemory: NoMemory) -> Self {
+        Self::busy("the collector has no memory for the answer now", BUSY)
+    }
 }
 
 /// A body, and the memory it counts against.
@@ -121,21 +131,21 @@ impl Deref for Job {
 
 impl Job {
     /// Memory for an answer, before it is built.
-    pub(super) fn memory(&self, bytes: usize) -> Result<MemoryShare, Refusal> {
+    pub(super) fn memory(&self, bytes: usize) -> Result<MemoryShare, NoMemory> {
         let mut share = self.answers.share(self.client);
         if !share.grow_to(bytes) {
             self.forget_answers();
             if !share.grow_to(bytes) {
-                return Err(no_memory());
+                return Err(NoMemory);
             }
         }
         Ok(share)
     }
 
     /// The bytes of an answer in the memory that was granted for it; copies share them.
-    pub(super) fn built(bytes: Vec<u8>, mut share: MemoryShare) -> Result<Bytes, Refusal> {
+    pub(super) fn built(bytes: Vec<u8>, mut share: MemoryShare) -> Result<Bytes, NoMemory> {
         if !share.grow_to(bytes.capacity()) {
-            return Err(no_memory());
+            return Err(NoMemory);
         }
         share.shrink_to(bytes.capacity());
         Ok(Bytes::from_owner(Held { bytes, _share: share }))
@@ -191,12 +201,19 @@ pub(super) async fn read_for<T: Send + 'static>(
 pub(super) enum Unfinished {
     /// The part takes more than the light effort.
     Heavy,
+    NoMemory,
     Refused(Refusal),
 }
 
 impl From<Refusal> for Unfinished {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<NoMemory> for Unfinished {
+    fn from(NoMemory: NoMemory) -> Self {
+        Self::NoMemory
     }
 }
 
@@ -210,24 +227,24 @@ impl From<UnpackError> for Unfinished {
 }
 
 /// Runs blocking work that unpacks a raw part: with little effort first, so that no turn is long. What takes more has turns
-/// of its own, which others do not wait for.
+/// of its own, which others do not wait for. Work that finds no memory begins again.
 pub(super) async fn unpack<T: Send + 'static>(
     reader: &Arc<ResultReader>,
     work: impl Fn(&Job, Effort) -> Result<T, Unfinished> + Copy + Send + 'static,
 ) -> Result<T, Refusal> {
     let light = (&reader.unpacking, LONGEST_WAIT, UNPACK_TIME);
     let heavy = (&reader.heavy, LONGEST_HEAVY_WAIT, UNPACK_TIME);
-    for (turns, effort) in [(light, Effort::Light), (heavy, Effort::Full)] {
-        let done = in_turn(reader, task::client(), turns, move |job| match work(job, effort) {
-            Ok(outcome) => Ok(Some(outcome)),
-            Err(Unfinished::Heavy) => Ok(None),
-            Err(Unfinished::Refused(refusal)) => Err(refusal),
-        });
-        if let Some(outcome) = done.await? {
-            return Ok(outcome);
+    let mut next = (light, Effort::Light);
+    for _ in 0..MEMORY_ATTEMPTS {
+        let (turns, effort) = next;
+        match in_turn(reader, task::client(), turns, move |job| Ok(work(job, effort))).await? {
+            Ok(outcome) => return Ok(outcome),
+            Err(Unfinished::Heavy) => next = (heavy, Effort::Full),
+            Err(Unfinished::NoMemory) => tokio::time::sleep(MEMORY_PAUSE).await,
+            Err(Unfinished::Refused(refusal)) => return Err(refusal),
         }
     }
-    Err(Refusal::internal("the collector failed at this request"))
+    Err(NoMemory.into())
 }
 
 async fn in_turn<T: Send + 'static>(

@@ -1,7 +1,7 @@
 //! Answers in parts: a part is built in a turn of its own when the client has taken the one before. A client that reads
 //! slowly holds one part in memory and no turn.
 
-use super::answer::{BUSY, Job, LONGEST_WAIT, read_for};
+use super::answer::{Job, LONGEST_WAIT, MEMORY_PAUSE, NoMemory, read_for};
 use super::results::ResultReader;
 use crate::refusal::Refusal;
 use crate::task;
@@ -21,7 +21,6 @@ pub(super) const PART_BYTES: usize = 64 << 10;
 
 /// How long a further part waits for its turn and its memory; then the answer breaks off.
 const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The parts of an answer.
 pub(super) trait PartSource: Send + Unpin + 'static {
@@ -38,42 +37,45 @@ fn build<S: PartSource>(job: &Job, mut source: S) -> Result<(Bytes, Option<S>), 
     let share = match job.memory(S::BUILDING_BYTES) {
         Ok(share) => share,
         // Nothing is lost: the source can be asked again.
-        Err(refusal) => return Err((refusal, Some(source))),
+        Err(no_memory) => return Err((no_memory.into(), Some(source))),
     };
     let mut out = Vec::new();
     let has_more = source.add(job, &mut out).map_err(|refusal| (refusal, None))?;
-    let bytes = Job::built(out, share).map_err(|refusal| (refusal, None))?;
+    let bytes = Job::built(out, share).map_err(|no_memory| (no_memory.into(), None))?;
     Ok((bytes, has_more.then_some(source)))
 }
 
 /// The body of an answer; a failure of its first part is an answer of its own.
 pub(super) async fn body<S: PartSource>(reader: &Arc<ResultReader>, source: S) -> Result<Body, Refusal> {
     let client = task::client();
-    let first =
-        read_for(reader, client, LONGEST_WAIT, move |job| build(job, source).map_err(|(refusal, _)| refusal));
-    let (bytes, source) = first.await?;
-    let Some(source) = source else { return Ok(Body::from(bytes)) };
     let reader = Arc::clone(reader);
+    let (bytes, source) = next(Arc::clone(&reader), client, source, LONGEST_WAIT).await?;
+    let Some(source) = source else { return Ok(Body::from(bytes)) };
     Ok(Body::new(PartsBody { reader, client, state: BodyState::Part(bytes, Some(source)) }))
 }
 
-/// The next part; it waits for others.
-async fn next<S: PartSource>(reader: Arc<ResultReader>, client: Client, source: S) -> Built<S> {
+/// The next part, which waits for a turn and for memory.
+async fn next<S: PartSource>(
+    reader: Arc<ResultReader>,
+    client: Client,
+    source: S,
+    patience: Duration,
+) -> Built<S> {
     let built = async move {
         let mut source = source;
         loop {
-            match read_for(&reader, client, PATIENCE, move |job| Ok(build(job, source))).await? {
+            match read_for(&reader, client, patience, move |job| Ok(build(job, source))).await? {
                 Ok(built) => return Ok(built),
                 Err((refusal, None)) => return Err(refusal),
                 Err((_, Some(again))) => {
                     source = again;
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(MEMORY_PAUSE).await;
                 }
             }
         }
     };
-    let built = tokio::time::timeout(PATIENCE, built).await;
-    built.unwrap_or_else(|_| Err(Refusal::busy("the collector has no memory for the answer now", BUSY)))
+    let built = tokio::time::timeout(patience, built).await;
+    built.unwrap_or_else(|_| Err(NoMemory.into()))
 }
 
 struct PartsBody<S> {
@@ -105,7 +107,7 @@ impl<S: PartSource> HttpBody for PartsBody<S> {
                 }
                 BodyState::Source(source) => {
                     let reader = Arc::clone(&self.reader);
-                    self.state = BodyState::Building(Box::pin(next(reader, self.client, source)));
+                    self.state = BodyState::Building(Box::pin(next(reader, self.client, source, PATIENCE)));
                 }
                 BodyState::Building(mut building) => {
                     let Poll::Ready(built) = building.as_mut().poll(context) else {

@@ -71,7 +71,7 @@ fn anonymous_form(job: &Job, id: Uuid, effort: Effort) -> Result<(Bytes, u64), U
         .and_then(|unpacked| unpacked.packed(&job.cancellation));
     drop(raw);
     let made = match made {
-        Ok(packed) => Job::built(packed, share),
+        Ok(packed) => Ok(Job::built(packed, share)?),
         Err(error @ (UnpackError::Heavy | UnpackError::Io(_) | UnpackError::Cancelled(_))) => {
             return Err(error.into());
         }
@@ -109,7 +109,7 @@ pub async fn page(reader: &Arc<ResultReader>, viewer: Viewer, id: Uuid) -> Resul
             Viewer::Operator => (job.raw_part(&job.result(viewer, id)?)?.into(), version),
         };
         let made = match rendered(job, &raw, effort) {
-            Err(Unfinished::Heavy) => return Err(Unfinished::Heavy),
+            Err(unfinished @ (Unfinished::Heavy | Unfinished::NoMemory)) => return Err(unfinished),
             Err(Unfinished::Refused(refusal)) => Err(refusal),
             Ok(page) => Ok(page),
         };
