@@ -2,7 +2,7 @@
 //! all bytes of a day.
 
 use super::hostile::{HOLD, PAYLOAD_BYTES, connect_from, hello, repeat, started, write};
-use super::{Soak, address_of};
+use super::{Random, Soak, address_of};
 use pathbench_record::time::Clock as _;
 use pathbench_record::transport::Transport;
 use pathbench_testkit::MonotonicClock;
@@ -81,30 +81,7 @@ pub(crate) fn run(soak: &Soak, client: u32) {
                 drop(held);
                 Ok(())
             }),
-            ("a cookie of another address", |soak, client, _| {
-                let [own, other] = [address_of(client), neighbour(client, 200)].map(|source| {
-                    let socket = UdpSocket::bind((source, 0))?;
-                    socket.connect(soak.server.quic)?;
-                    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-                    Ok::<_, std::io::Error>(socket)
-                });
-                let (own, other) = (own?, other?);
-                own.send(&DatagramMessage::new(DatagramKind::Hello, 9, 0).encode(0))?;
-                let mut buffer = vec![0; 65_536];
-                let length = own.recv(&mut buffer)?;
-                let cookie = DatagramMessage::decode(&buffer[..length]).map_or(0, |answer| answer.cookie);
-                for sequence in 0..COOKIE_REQUESTS {
-                    let request =
-                        DatagramMessage::new(DatagramKind::SizeRequest, 9, sequence).with_sizes(60_000, 0);
-                    let request = DatagramMessage { cookie, ..request };
-                    own.send(&request.encode(0))?;
-                    other.send(&request.encode(0))?;
-                }
-                if let Ok(length) = other.recv(&mut buffer) {
-                    soak.fail(format!("{length} bytes for the cookie of another address"));
-                }
-                Ok(())
-            }),
+            ("a cookie of another address", cookie_of_another),
             ("a download for the quota of the day", |soak, client, random| {
                 let (mut stream, _) = started(soak, client, random, "download", GLUTTON_BYTES)?;
                 let mut buffer = vec![0; 1 << 16];
@@ -123,6 +100,30 @@ pub(crate) fn run(soak: &Soak, client: u32) {
             }),
         ],
     );
+}
+
+fn cookie_of_another(soak: &Soak, client: u32, _: &mut Random) -> std::io::Result<()> {
+    let [own, other] = [address_of(client), neighbour(client, 200)].map(|source| {
+        let socket = UdpSocket::bind((source, 0))?;
+        socket.connect(soak.server.quic)?;
+        socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+        Ok::<_, std::io::Error>(socket)
+    });
+    let (own, other) = (own?, other?);
+    own.send(&DatagramMessage::new(DatagramKind::Hello, 9, 0).encode(0))?;
+    let mut buffer = vec![0; 65_536];
+    let length = own.recv(&mut buffer)?;
+    let cookie = DatagramMessage::decode(&buffer[..length]).map_or(0, |answer| answer.cookie);
+    for sequence in 0..COOKIE_REQUESTS {
+        let request = DatagramMessage::new(DatagramKind::SizeRequest, 9, sequence).with_sizes(60_000, 0);
+        let request = DatagramMessage { cookie, ..request };
+        own.send(&request.encode(0))?;
+        other.send(&request.encode(0))?;
+    }
+    if let Ok(length) = other.recv(&mut buffer) {
+        soak.fail(format!("{length} bytes for the cookie of another address"));
+    }
+    Ok(())
 }
 
 /// Another address of the client's network.
