@@ -27,7 +27,7 @@ const FLOODING_CLIENTS: u32 = 16;
 
 /// The limits of the server. A network may have half of the tests; the others need the rest at the same time.
 const LIMITS: [&str; 6] =
-    ["--max-tests", "400", "--max-connections", "2048", "--max-client-bytes-per-day", "3GB"];
+    ["--max-tests", "400", "--max-connections", "2048", "--max-client-bytes-per-day", "1GB"];
 
 /// The longest that the server may take to release the resources of lost clients: a test's patience and the time for
 /// its record.
