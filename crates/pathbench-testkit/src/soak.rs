@@ -124,7 +124,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub fn number_below(&mut self, bound: u64) -> u64 {
         self.number() % bound.max(1)
     }
 
@@ -133,11 +133,11 @@ impl Random {
     /// # Panics
     /// Without an element.
     pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
+        all[self.number_below(all.len() as u64) as usize]
     }
 
     pub fn milliseconds(&mut self, range: std::ops::Range<u64>) -> Duration {
-        Duration::from_millis(range.start + self.below(range.end - range.start))
+        Duration::from_millis(range.start + self.number_below(range.end - range.start))
     }
 
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) const ATTACKS: [(&str, Attack); 8] = [
     ("random bytes", |soak, http, random| {
-        let count = 1 + random.below(64 << 10) as usize;
+        let count = 1 + random.number_below(64 << 10) as usize;
         let socket = http.send("", &random.bytes(count))?;
         read_until_closed(soak, &socket)
     }),
@@ -30,7 +30,7 @@ pub(crate) const ATTACKS: [(&str, Attack); 8] = [
         let socket = http.connect()?;
         let _ = (&socket).write_all(b"GET / HTTP/1.1\r\nHost: x\r\n");
         for index in 0..2000 {
-            let line = format!("X-{index}: {}\r\n", "a".repeat(random.below(2000) as usize));
+            let line = format!("X-{index}: {}\r\n", "a".repeat(random.number_below(2000) as usize));
             if (&socket).write_all(line.as_bytes()).is_err() {
                 break;
             }

@@ -118,9 +118,9 @@ impl Honest<'_> {
     }
 
     fn act(&mut self) {
-        match self.random.below(24) {
+        match self.random.number_below(24) {
             0..4 => {
-                let most = 1 + self.random.below(4);
+                let most = 1 + self.random.number_below(4);
                 self.submit(most);
                 while self.stored.len() > KEPT {
                     self.delete_oldest();
@@ -149,7 +149,7 @@ impl Honest<'_> {
         one.deletion_sha256 = Digest::compute(self.deletion.as_bytes());
         one.summary.started_ms = now_ms - 60_000;
         one.summary.scenario = name(&self.scenario());
-        if self.random.below(3) == 0 {
+        if self.random.number_below(3) == 0 {
             one.raw = Some(data_encoding::BASE64.encode(&self.raw));
         }
         one
@@ -214,7 +214,7 @@ impl Honest<'_> {
     }
 
     fn listing(&mut self) {
-        let limit = [1, 20, 50][self.random.below(3) as usize];
+        let limit = [1, 20, 50][self.random.number_below(3) as usize];
         self.get("listing", &format!("/v1/results?limit={limit}"), |answer| {
             let all = json_of(answer)?;
             ensure(all["results"].as_array().is_some_and(|results| results.len() == limit), "too few results")
@@ -278,9 +278,9 @@ impl Honest<'_> {
 
     fn chart(&mut self) {
         let chart = self.random.one_of(&["goodput", "gain", "usage-per-day", "max-delay", "stall"]);
-        let day = 1 + self.random.below(20);
+        let day = 1 + self.random.number_below(20);
         let since = format!("?since=2026-10-{day:02}");
-        let (kind, path) = match self.random.below(4) {
+        let (kind, path) = match self.random.number_below(4) {
             0 => ("chart as CSV", format!("/v1/charts/{chart}.csv{since}")),
             1 => ("chart as SVG", format!("/v1/charts/{chart}.svg{since}")),
             2 => ("chart as JSON", format!("/v1/charts/{chart}.json{since}")),
@@ -295,7 +295,7 @@ impl Honest<'_> {
     }
 
     fn csv(&mut self) {
-        let is_own = self.random.below(2) == 0;
+        let is_own = self.random.number_below(2) == 0;
         let (kind, path) = if is_own {
             ("CSV of own results", format!("/v1/results.csv?scenario={}", self.scenario()))
         } else {

@@ -92,7 +92,7 @@ const READERS: [(&str, Attack); 3] = [
     }),
     ("16 long answers that are closed in the middle", |_, http, random| {
         for socket in &ask_many(http, random.one_of(&LONG_ANSWERS), CONNECTIONS) {
-            let mut some = vec![0; 10_000 + random.below(500_000) as usize];
+            let mut some = vec![0; 10_000 + random.number_below(500_000) as usize];
             let _ = (&mut &*socket).read_exact(&mut some);
         }
         Ok(())
@@ -147,7 +147,7 @@ const POISONERS: [(&str, Attack); 3] = [
 const IMPOSTORS: [(&str, Attack); 4] = [
     ("check-ins that invent agents", |soak, http, random| {
         for _ in 0..10 {
-            let number = u128::from(random.below(1 << 40));
+            let number = u128::from(random.number_below(1 << 40));
             let check_in = CheckIn {
                 agent: Uuid::from_u128(0xbad << 64 | number),
                 name: name(&format!("invented-{number}")),
@@ -166,7 +166,7 @@ const IMPOSTORS: [(&str, Attack); 4] = [
     }),
     ("live reports of agents that are not there", |_, http, random| {
         for _ in 0..10 {
-            let path = format!("/v1/live/{}", Uuid::from_u128(u128::from(random.below(1 << 40))));
+            let path = format!("/v1/live/{}", Uuid::from_u128(u128::from(random.number_below(1 << 40))));
             let report = json!({ "agent": "nobody", "runs_done": 1, "runs_planned": 2, "paths": [] });
             let _ = http.ask("PUT", &path, &[], report.to_string().as_bytes());
         }
@@ -182,7 +182,8 @@ const IMPOSTORS: [(&str, Attack); 4] = [
             ("POST", "/v1/admin/tokens"),
             ("DELETE", "/v1/admin/results/018f0000-0000-7000-8000-000000000000"),
         ];
-        let bearer = format!("Bearer {}", &soak.tokens[random.below(soak.tokens.len() as u64) as usize]);
+        let bearer =
+            format!("Bearer {}", &soak.tokens[random.number_below(soak.tokens.len() as u64) as usize]);
         for (method, path) in CLOSED {
             let Ok(answer) = http.ask(method, path, &[("Authorization", &bearer)], b"{}") else { continue };
             if answer.status < 400 {
@@ -195,7 +196,7 @@ const IMPOSTORS: [(&str, Attack); 4] = [
         let listed = http.ask("GET", "/v1/results?limit=20", &[], &[]).map_err(io::Error::other)?;
         let listed: Value = serde_json::from_slice(&listed.body)?;
         let ids = listed["results"].as_array().into_iter().flatten().filter_map(|one| one["id"].as_str());
-        let bearer = format!("Bearer {}", "0".repeat(32 + random.below(8) as usize));
+        let bearer = format!("Bearer {}", "0".repeat(32 + random.number_below(8) as usize));
         for path in ids.map(|id| format!("/v1/results/{id}")).chain(["/v1/results".to_owned()]) {
             let Ok(answer) = http.ask("DELETE", &path, &[("Authorization", &bearer)], &[]) else { continue };
             let deleted =
@@ -252,7 +253,7 @@ fn bombs(soak: &Soak, http: &HttpClient) -> Vec<Socket> {
 fn ask_poison(soak: &Soak, http: &HttpClient, random: &mut Random, count: usize) -> Vec<Socket> {
     let one = |_| {
         let id = random.one_of(&soak.poisoned);
-        let path = if random.below(2) == 0 {
+        let path = if random.number_below(2) == 0 {
             format!("/v1/results/{id}/raw")
         } else {
             format!("/results/{id}/report")

@@ -32,7 +32,7 @@ pub(crate) fn run(soak: &Soak, client: u32) {
                 soak.fail(format!("client {client}, {what}: {errors}"));
             }
         }
-        if outcome.completed && random.below(4) == 0 {
+        if outcome.completed && random.number_below(4) == 0 {
             match fetch_record(&plan, true, &outcome.client, &clock) {
                 Ok(_) => soak.count("honest FETCH answered"),
                 Err(error) => soak.fail(format!("client {client}, FETCH after {what}: {error}")),
@@ -48,9 +48,9 @@ fn plan(soak: &Soak, client: u32, random: &mut Random) -> ClientPlan {
     } else {
         &[Transport::Tcp, Transport::Quic, Transport::Mpquic]
     };
-    let transport = transports[random.below(transports.len() as u64) as usize];
+    let transport = transports[random.number_below(transports.len() as u64) as usize];
     let quic = matches!(transport, Transport::Quic | Transport::Mpquic);
-    let encrypted = quic || random.below(2) == 0;
+    let encrypted = quic || random.number_below(2) == 0;
     let mut test = TestId([0; 16]);
     test.0.copy_from_slice(&random.bytes(16));
     ClientPlan {
@@ -70,17 +70,17 @@ fn plan(soak: &Soak, client: u32, random: &mut Random) -> ClientPlan {
 }
 
 fn parameters(random: &mut Random) -> PatternParameters {
-    match random.below(4) {
+    match random.number_below(4) {
         0 => PatternParameters::Ping(PingParameters::default()),
         1 => PatternParameters::Bulk(BulkParameters {
-            bytes: 1 + random.below(2_000_000),
-            upload_bytes: random.below(500_000),
-            streams: 1 + random.below(3) as u32,
+            bytes: 1 + random.number_below(2_000_000),
+            upload_bytes: random.number_below(500_000),
+            streams: 1 + random.number_below(3) as u32,
         }),
         2 => PatternParameters::Throughput(ThroughputParameters {
-            direction: DataDirection::ALL[random.below(3) as usize],
-            streams: 1 + random.below(4) as u32,
-            amount: Amount::Bytes(100_000 + random.below(1_000_000)),
+            direction: DataDirection::ALL[random.number_below(3) as usize],
+            streams: 1 + random.number_below(4) as u32,
+            amount: Amount::Bytes(100_000 + random.number_below(1_000_000)),
             ..ThroughputParameters::default()
         }),
         _ => PatternParameters::Interactive(InteractiveParameters {

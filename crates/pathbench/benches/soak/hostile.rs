@@ -39,7 +39,7 @@ pub(crate) fn garbage(soak: &Soak, client: u32) {
         &[
             ("random bytes over TCP", |soak, client, random| {
                 let mut stream = connect(soak, client)?;
-                let count = 1 + random.below(64 * 1024) as usize;
+                let count = 1 + random.number_below(64 * 1024) as usize;
                 stream.write_all(&random.bytes(count))?;
                 read_until_closed(soak, &mut stream)
             }),
@@ -51,7 +51,7 @@ pub(crate) fn garbage(soak: &Soak, client: u32) {
             }),
             ("a frame that says it is huge", |soak, client, random| {
                 let mut stream = connect(soak, client)?;
-                let kind = 1 + random.below(14) as u8;
+                let kind = 1 + random.number_below(14) as u8;
                 stream.write_all(&[kind, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff])?;
                 stream.write_all(&random.bytes(4096))?;
                 read_until_closed(soak, &mut stream)
@@ -65,9 +65,9 @@ pub(crate) fn garbage(soak: &Soak, client: u32) {
             ("datagrams of garbage", |soak, client, random| {
                 let socket = UdpSocket::bind((address_of(client), 0))?;
                 for _ in 0..20 {
-                    let count = 20 + random.below(1180) as usize;
+                    let count = 20 + random.number_below(1180) as usize;
                     let mut bytes = random.bytes(count);
-                    match random.below(3) {
+                    match random.number_below(3) {
                         // A long header of QUIC version 1: RFC 9000, section 17.2.
                         0 => bytes[..5].copy_from_slice(&[0xc0, 0, 0, 0, 1]),
                         1 => bytes[..8].copy_from_slice(PROBE_MAGIC),
@@ -180,7 +180,7 @@ pub(crate) fn dribble(soak: &Soak, client: u32) {
 pub(crate) fn repeat(soak: &Soak, client: u32, attacks: &[(&str, Attack)]) {
     let mut random = Random::new(client);
     while soak.runs() {
-        let (name, attack) = attacks[random.below(attacks.len() as u64) as usize];
+        let (name, attack) = attacks[random.number_below(attacks.len() as u64) as usize];
         let _ = attack(soak, client, &mut random);
         soak.count(&format!("attacks: {name}"));
         soak.pause(random.milliseconds(PAUSE_MS));

@@ -69,9 +69,9 @@ impl RevocationFile {
     }
 
     fn read(&self) -> Result<BTreeSet<Serial>, Failure> {
-        let place = self.path.display();
+        let name = self.path.display();
         let text = file::read_text_named(&self.path, file::SMALL_FILE_BYTES)
-            .map_err(|error| Failure::bad_input(format!("{place}: {error}")))?;
+            .map_err(|error| Failure::bad_input(format!("{name}: {error}")))?;
         let lines = text.lines().zip(1..).map(|(line, number)| {
             let entry = line.split('#').next().unwrap_or_default().trim();
             (number, entry)
@@ -79,7 +79,7 @@ impl RevocationFile {
         let serial = |(number, entry): (usize, &str)| {
             Serial::from_text(entry).ok_or_else(|| {
                 Failure::bad_input(format!(
-                    "{place}, line {number}: neither a token nor a serial number of 16 hexadecimal digits"
+                    "{name}, line {number}: neither a token nor a serial number of 16 hexadecimal digits"
                 ))
             })
         };
