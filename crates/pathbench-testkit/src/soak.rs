@@ -82,11 +82,9 @@ impl Load {
         locked(&self.times_ms).values().map(Vec::len).sum()
     }
 
-    /// The 95th percentile of the timed requests but those of these kinds.
-    pub fn p95_without(&self, kinds: &[&str]) -> Duration {
-        let times_ms = locked(&self.times_ms);
-        let counted = times_ms.iter().filter(|(kind, _)| !kinds.contains(&kind.as_str()));
-        let all: Vec<f64> = counted.flat_map(|(_, times)| times).copied().collect();
+    /// The 95th percentile of the timed requests.
+    pub fn p95(&self) -> Duration {
+        let all: Vec<f64> = locked(&self.times_ms).values().flatten().copied().collect();
         Duration::from_secs_f64(nearest_rank(&all, 0.95).unwrap_or_default() / 1e3)
     }
 

@@ -27,8 +27,8 @@ const KEPT: usize = 24;
 const LISTED_AFTER: Duration = Duration::from_secs(30);
 
 /// Requests that wait while raw parts of others are unpacked, which takes seconds of processor time each.
-pub(crate) const RAW_PART: &str = "raw part";
-pub(crate) const REPORT: &str = "report";
+const RAW_PART: &str = "raw part";
+const REPORT: &str = "report";
 
 struct Stored {
     id: Uuid,

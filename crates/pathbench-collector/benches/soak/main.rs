@@ -43,7 +43,7 @@ const POISONED: usize = 24;
 /// The patience of honest clients: the machine does other work.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Of honest requests but those for raw parts and reports.
+/// Of honest requests.
 const LONGEST_P95: Duration = Duration::from_secs(5);
 
 /// Of 10 minutes. In the first sixth of a shorter soak the caches and the allocator still fill.
@@ -242,9 +242,9 @@ fn conclude(soak: &Soak, collector: Collector, readings: &[ProcessReading]) -> R
     let mut wrong = soak.conclude();
     let rss: Vec<f64> = readings.iter().map(|reading| reading.rss_bytes).collect();
     wrong.extend(check_growth(&rss).err().filter(|_| readings.len() >= LEAST_READINGS));
-    let (bound_bytes, p95) = (BOUNDS.bytes(), soak.p95_without(&[honest::RAW_PART, honest::REPORT]));
+    let (bound_bytes, p95) = (BOUNDS.bytes(), soak.p95());
     println!(
-        "peak {:.1} MB of {:.1} MB that the bounds add up to; p95 of honest requests without raw parts and reports {:.2} s",
+        "peak {:.1} MB of {:.1} MB that the bounds add up to; p95 of honest requests {:.2} s",
         peak_bytes / 1e6,
         bound_bytes / 1e6,
         p95.as_secs_f64()
