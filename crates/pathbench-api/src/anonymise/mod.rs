@@ -168,12 +168,17 @@ impl Anonymiser {
         if name.chars().count() < SHORTEST_REPEATED || is_prefix || REMOVED.contains(&*name) {
             return;
         }
-        if self.names.contains(&*name) {
+        self.remember(|all| &mut all.names, &name);
+    }
+
+    /// Adds a folded name to a set, within the bounds that all sets share.
+    fn remember(&mut self, set: fn(&mut Self) -> &mut BTreeSet<String>, name: &str) {
+        if set(self).contains(name) {
             return;
         }
-        if self.names.len() < MOST_NAMES && self.name_bytes + name.len() <= MOST_NAME_BYTES {
+        if set(self).len() < MOST_NAMES && self.name_bytes + name.len() <= MOST_NAME_BYTES {
             self.name_bytes += name.len();
-            self.names.insert(name.into_owned());
+            set(self).insert(name.to_owned());
             self.compiled = OnceLock::new();
         } else {
             self.is_full = true;
@@ -190,15 +195,8 @@ impl Anonymiser {
             || is_generic(name)
             || is_address(name)
             || REMOVED.contains(name);
-        if is_left || self.hidden.contains(name) {
-            return;
-        }
-        if self.hidden.len() < MOST_NAMES && self.name_bytes + name.len() <= MOST_NAME_BYTES {
-            self.name_bytes += name.len();
-            self.hidden.insert(name.to_owned());
-            self.compiled = OnceLock::new();
-        } else {
-            self.is_full = true;
+        if !is_left {
+            self.remember(|all| &mut all.hidden, name);
         }
     }
 
