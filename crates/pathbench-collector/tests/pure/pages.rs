@@ -305,7 +305,8 @@ fn poisoned(consent: Consent) -> Demo {
     demo
 }
 
-fn poisoned_raw() -> Vec<u8> {
+/// A raw part whose document is changed.
+fn changed_raw(change: impl FnOnce(&mut Value)) -> Vec<u8> {
     let place = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(golden("v1-messages")).unwrap() {
         let path = entry.unwrap().path();
@@ -313,11 +314,17 @@ fn poisoned_raw() -> Vec<u8> {
     }
     let file = place.path().join("run.json");
     let mut document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    document["scenario"]["name"] = json!(format!("{MARKUP} 192.0.2.77"));
-    document["scenario"]["description"] = json!("</script><script>a 2001:db8:1:2::3");
-    document["host"]["kernel"] = json!("host 192.0.2.77 up");
+    change(&mut document);
     fs::write(&file, document.to_string()).unwrap();
     packed(place.path(), "")
+}
+
+fn poisoned_raw() -> Vec<u8> {
+    changed_raw(|document| {
+        document["scenario"]["name"] = json!(format!("{MARKUP} 192.0.2.77"));
+        document["scenario"]["description"] = json!("</script><script>a 2001:db8:1:2::3");
+        document["host"]["kernel"] = json!("host 192.0.2.77 up");
+    })
 }
 
 fn unpacked(raw: &[u8]) -> String {
@@ -551,19 +558,14 @@ const FEW: [&str; 2] = ["zwergnetz", "kellerserver"];
 
 /// Stores a public result of an agent in a network of its own, with the names of [`FEW`] in its summary and its files.
 fn with_few(demo: &Demo, agent: u64) -> Uuid {
-    let place = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(golden("v1-messages")).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, place.path().join(path.file_name().unwrap())).unwrap();
-    }
-    let file = place.path().join("run.json");
-    let mut document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    document["servers"][0]["name"] = json!("kellerserver");
-    document["servers"][0]["address"] = json!("kellerserver:4433");
-    document["reachability"][0]["server"] = json!("kellerserver");
-    document["scenario"]["description"] = json!("over Zwergnetz to kellerserver, in KELLERSERVER/zwergnetz");
-    fs::write(&file, document.to_string()).unwrap();
-    let range = demo.raw.append(&[&packed(place.path(), "")]).unwrap().remove(0);
+    let raw = changed_raw(|document| {
+        document["servers"][0]["name"] = json!("kellerserver");
+        document["servers"][0]["address"] = json!("kellerserver:4433");
+        document["reachability"][0]["server"] = json!("kellerserver");
+        document["scenario"]["description"] =
+            json!("over Zwergnetz to kellerserver, in KELLERSERVER/zwergnetz");
+    });
+    let range = demo.raw.append(&[&raw]).unwrap().remove(0);
     let mut checked = Campaign { public: 1.0, ..Campaign::default() }.checked(5000 + agent);
     checked.submission.agent = Uuid::from_u64_pair(agent, agent);
     let summary = &mut checked.submission.summary;
