@@ -11,6 +11,7 @@ use pathbench_transport::{
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::thread;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,7 +22,7 @@ const MOST_DATAGRAMS: usize = 40;
 
 /// A QUIC server, first datagrams of clients, and the addresses that send.
 struct Target {
-    listener: Listener,
+    remote: SocketAddr,
     security: Security,
     flights: Vec<Vec<u8>>,
     sources: Vec<UdpSocket>,
@@ -40,14 +41,17 @@ impl Target {
         let options = ListenOptions { identity: Some(identity), ..ListenOptions::default() };
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::open(Transport::Mpquic, anywhere, &options, &clock()).unwrap();
+        let remote = listener.local_addr();
+        // A stream that nobody accepts holds the slot of its connection.
+        thread::spawn(move || while listener.accept().is_ok() {});
         let recorder = UdpSocket::bind(anywhere).unwrap();
         recorder.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut buffer = vec![0; 65_536];
-        let remote = recorder.local_addr().unwrap();
+        let recorded = recorder.local_addr().unwrap();
         let flights = (0..FLIGHTS).map(|_| {
             let options = ConnectOptions {
                 security: security.clone(),
-                ..ConnectOptions::new(remote, Duration::from_millis(1))
+                ..ConnectOptions::new(recorded, Duration::from_millis(1))
             };
             assert!(Session::new(Transport::Quic, options, clock()).open().is_err());
             let length = recorder.recv(&mut buffer).unwrap();
@@ -55,7 +59,7 @@ impl Target {
         });
         let flights = flights.collect();
         let source = |number| UdpSocket::bind((IpAddr::from([127, 0, number, 1]), 0)).unwrap();
-        Self { listener, security, flights, sources: (0..SOURCES).map(source).collect() }
+        Self { remote, security, flights, sources: (0..SOURCES).map(source).collect() }
     }
 
     fn datagram(&self, kind: u8, bytes: &[u8]) -> Vec<u8> {
@@ -87,7 +91,7 @@ static CLIENTS: AtomicUsize = AtomicUsize::new(0);
 /// A sequence of datagrams from several addresses to a QUIC server. Afterwards a client connects at once.
 pub(crate) fn datagrams(bytes: &[u8]) {
     let target = &*TARGET;
-    let remote = target.listener.local_addr();
+    let remote = target.remote;
     let mut rest = bytes;
     for _ in 0..MOST_DATAGRAMS {
         let [kind, source, length, left @ ..] = rest else { break };

@@ -5,5 +5,6 @@ use pathbench_testkit::run_fuzz_body;
 
 #[test]
 fn datagrams() {
-    run_fuzz_body(env!("CARGO_MANIFEST_DIR"), "datagrams", 100, 600, bodies::datagrams);
+    // More clients than a server has slots for connections: the slots return.
+    run_fuzz_body(env!("CARGO_MANIFEST_DIR"), "datagrams", 600, 600, bodies::datagrams);
 }
