@@ -136,7 +136,7 @@ fn per_variant<'a>(
             && group.pattern.as_str() == pattern
             && group.transport() == Some(transport)
             && (!needs_paths || group.multipath_used >= group.valid);
-        let Some(value) = group.figure(figure).filter(|_| is_wanted) else { continue };
+        let Some(value) = is_wanted.then(|| group.figure(figure)).flatten() else { continue };
         let variant = group.variant.as_ref();
         match found.iter_mut().find(|(one, _)| *one == variant) {
             None => found.push((variant, value)),
