@@ -321,7 +321,7 @@ impl Anonymiser {
 ///
 /// Digits of other scripts count as digits: `１９２.０.２.７` is an address to a reader.
 pub fn addresses(text: &str) -> String {
-    settled(text, &mut Work::unlimited(), |text, work| address::replaced(text, |_| None, work))
+    settled(text, &mut Work::unlimited(), |text, work| address::replaced(&visible(text), |_| None, work))
 }
 
 /// `text` after as many passes as change it, so that what is anonymous stays as it is: a name can be part of an anonymous
@@ -344,8 +344,27 @@ fn settled(text: &str, work: &mut Work<'_>, pass: impl Fn(&str, &mut Work<'_>) -
     REMOVED.to_owned()
 }
 
-/// Without characters that no reader sees, which could hide an address or a name from the search.
+/// What a reader sees: without invisible characters, and with those that are percent-encoded (RFC 3986, section 2.1), which
+/// could hide an address or a name from the search.
 fn visible(text: &str) -> Cow<'_, str> {
     let is_invisible = |one: char| matches!(one, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
-    if text.contains(is_invisible) { text.replace(is_invisible, "").into() } else { text.into() }
+    if !text.contains(|one| is_invisible(one) || address::plain(one) == '%') {
+        return text.into();
+    }
+    let shown: Vec<char> = text.chars().filter(|one| !is_invisible(*one)).collect();
+    let (mut out, mut from) = (String::with_capacity(text.len()), 0);
+    while from < shown.len() {
+        let encoded = percent_encoded(&shown[from..]);
+        out.push(encoded.unwrap_or(shown[from]));
+        from += if encoded.is_some() { 3 } else { 1 };
+    }
+    out.into()
+}
+
+/// The printable ASCII character that `%XX` at the begin of `rest` stands for.
+fn percent_encoded(rest: &[char]) -> Option<char> {
+    let [percent, digits @ ..] = rest.get(..3)? else { return None };
+    let code =
+        digits.iter().try_fold(0, |code, digit| Some(code << 4 | address::plain(*digit).to_digit(16)?))?;
+    char::from_u32(code).filter(|one| address::plain(*percent) == '%' && matches!(one, ' '..='~'))
 }

@@ -20,13 +20,25 @@ fn invisible(text: &str) -> String {
     text.chars().flat_map(|one| [one, '\u{200b}']).collect()
 }
 
-/// The text itself, in capitals, in full width, with characters that no reader sees.
+/// Every character that is no letter, or every one, percent-encoded.
+fn percent_encoded(text: &str, whole: bool) -> String {
+    let encoded = |one: char| match one {
+        '!'..='~' if whole || !one.is_ascii_alphabetic() => format!("%{:02x}", u32::from(one)),
+        other => other.to_string(),
+    };
+    text.chars().map(encoded).collect()
+}
+
+/// The text itself, in capitals, in full width, with characters that no reader sees, percent-encoded once and twice.
 fn dressed(text: String, dress: u8) -> String {
-    match dress % 4 {
+    match dress % 7 {
         0 => text,
         1 => text.to_uppercase().replace("0X", "0x"),
         2 => wide(&text),
-        _ => invisible(&text),
+        3 => invisible(&text),
+        4 => percent_encoded(&text, false),
+        5 => percent_encoded(&text, true).to_uppercase(),
+        _ => percent_encoded(&percent_encoded(&text, false), false),
     }
 }
 
@@ -147,14 +159,21 @@ fn anonymous(mut document: Value) -> Value {
     document
 }
 
-/// Without full width, invisible characters and capitals, as a reader would search.
+/// Without full width, invisible characters, percent-encoding and capitals, as a reader would search.
 fn searched(document: &Value) -> String {
     let narrow = |one: char| match one {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(one) - 0xfee0).unwrap(),
         other => other,
     };
     let text = document.to_string().replace('\u{200b}', "");
-    text.chars().map(narrow).collect::<String>().to_lowercase()
+    let mut text = text.chars().map(narrow).collect::<String>().to_lowercase();
+    // Twice encoded.
+    for _ in 0..2 {
+        for code in '!'..='~' {
+            text = text.replace(&percent_encoded(&code.to_string(), true), &code.to_string());
+        }
+    }
+    text
 }
 
 proptest! {
@@ -226,6 +245,7 @@ fn texts_that_hold_no_secret_stay() {
         "tcp@wlan",
         "throughput-download",
         "0x1f",
+        "42.5% of 10",
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     ] {
         assert_eq!(anonymiser.text(text), text);
