@@ -1,8 +1,8 @@
 //! The anonymous form of a result: what everybody may read of it.
 //!
 //! The anonymiser works on the text of every string, keys included, because addresses are not only in fields for addresses: events,
-//! notes, error messages and traces hold them too. IPv4 addresses become their /24 and IPv6 addresses their /48, in every
-//! spelling; a prefix may still identify a household, which `GET /v1/privacy` says. Names of Wi-Fi networks, link-layer
+//! notes, error messages and traces hold them too. IPv4 addresses become their /24 and IPv6 addresses their /48, in many
+//! spellings; a prefix may still identify a household, which `GET /v1/privacy` says. Names of Wi-Fi networks, link-layer
 //! addresses, names of hosts and home directories go, wherever the same result repeats them; of an interface that is named
 //! by its address the kind stays. Applying it twice changes nothing more.
 //!
