@@ -49,7 +49,7 @@ pub const METRICS: [Metric; 28] = [
     metric("rate_limited", Counter, &["route"], "Requests above the rate of their client."),
     metric("read_failures", Counter, &[], "Pages and files that failed."),
     metric("received_bytes", Counter, &[], "Bytes of bodies, before decompression."),
-    metric("refused_groups", Counter, &[], "Groups for which the queue had no room."),
+    metric("refused_groups", Counter, &[], "Groups that did not fit into the queue."),
     metric("results", Gauge, &["consent"], "Results in the columns."),
     metric("servers", Gauge, &["state"], "Registered test servers: ready, busy, draining, expired."),
     metric("start_time_seconds", Gauge, &[], "Unix time of the start."),

@@ -107,7 +107,7 @@ fn command_line(experiment: &Experiment, target: &TestTarget) {
             assert!(arguments[index - 1].starts_with("--"), "{arguments:?}");
         }
     }
-    // The server has to prove its identity, one way or the other.
+    // The server has to prove its identity, by a fingerprint or a certificate.
     assert!(options.contains("--fingerprint") != options.contains("--certificate-name"));
     assert!(experiment.transports.len() <= Transport::ALL.len());
 }

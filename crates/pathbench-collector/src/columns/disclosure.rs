@@ -44,7 +44,7 @@ pub(super) struct Disclosure(Vec<FirstPeople>);
 impl Disclosure {
     /// Whether the name has become public.
     fn insert(&mut self, name: u16, agent: u32, source: u32) -> bool {
-        // Of the names beyond the table nobody knows how many people have each.
+        // The number of people behind each name beyond the table is unknown.
         if name <= OTHER {
             return false;
         }

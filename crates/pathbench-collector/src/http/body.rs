@@ -132,7 +132,7 @@ fn no_memory() -> Refusal {
     Refusal::busy("the collector has no memory for the body now", BUSY)
 }
 
-/// Room in `bytes` for `more`. The share has the memory before it is allocated, and while the bytes are moved also that
+/// Capacity of `bytes` for `more`. The share has the memory before it is allocated, and while the bytes are moved also that
 /// of the old place.
 fn reserve(bytes: &mut Vec<u8>, more: usize, share: &mut MemoryShare) -> Result<(), Refusal> {
     let needed = bytes.len() + more;

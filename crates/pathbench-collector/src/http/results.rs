@@ -90,7 +90,7 @@ pub(super) async fn post(
     Ok(respond(answers, retry_after))
 }
 
-/// Takes room for results in the database and in the quotas of their client.
+/// Reserves space for results in the database and in the quotas of their client.
 fn take_quota(app: &App, submissions: &[Submitted]) -> Result<Taken, Refusal> {
     let known = {
         let columns = app.reader.columns();

@@ -14,7 +14,7 @@ pub struct Figures {
     pub groups: u64,
     /// Groups that the database or the raw store failed to store.
     pub failed_groups: u64,
-    /// Groups for which the queue had no room.
+    /// Groups that did not fit into the queue.
     pub refused_groups: u64,
     pub commits: u64,
     pub failed_commits: u64,

@@ -1,4 +1,4 @@
-//! Groups of submissions on their way to the writer, and their outcomes.
+//! Groups of submissions for the writer, and their outcomes.
 
 use crate::facts::{self, Source};
 use crate::store::NewResult;
@@ -29,7 +29,7 @@ pub enum NotWritten {
     },
 }
 
-/// A submission on its way to the writer, encoded: a parsed summary takes about 12 times the memory.
+/// An encoded submission for the writer: a parsed summary takes about 12 times the memory.
 #[derive(Debug, Clone)]
 pub struct Submitted {
     /// Without the location of its raw part.
@@ -65,7 +65,7 @@ impl Submitted {
     }
 }
 
-/// A group of submissions on its way to the writer.
+/// A group of submissions for the writer.
 #[derive(Debug)]
 pub struct SubmissionGroup {
     pub submissions: Vec<Submitted>,

@@ -58,7 +58,7 @@ pub(crate) struct CountedAnswer;
 
 /// The bytes of an answer until the client has taken them; an answer in parts counts by itself.
 pub(crate) fn counted(reader: &ResultReader, client: Client, response: Response) -> Response {
-    /// Answers about the state of the collector, and problems, need no room.
+    /// Answers about the state of the collector, and problems, need no memory of answers.
     const SMALL_BYTES: u64 = 4096;
     let bytes = response.body().size_hint().exact().unwrap_or(0);
     if bytes <= SMALL_BYTES || response.extensions().get::<CountedAnswer>().is_some() {

@@ -1,4 +1,4 @@
-//! Filters as query strings, both ways: a page with a filter has a permanent address.
+//! Filters as query strings, in both directions: a page with a filter has a permanent address.
 
 use crate::columns::Filter;
 use crate::refusal::Refusal;

@@ -201,7 +201,7 @@ impl ResultReader {
         Ok(())
     }
 
-    /// Makes room for answers.
+    /// Frees memory for answers.
     pub(super) fn forget_answers(&self) {
         self.reports.clear();
         self.anonymous.clear();

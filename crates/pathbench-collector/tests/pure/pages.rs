@@ -512,7 +512,7 @@ async fn all_readers_of_a_report_share_its_memory() {
 
 #[tokio::test]
 async fn answers_that_nobody_reads_have_a_bound() {
-    /// Room for one report that is made, and a few answers.
+    /// Memory for one report that is made, and a few answers.
     const MEMORY_BYTES: usize = 25 << 20;
     let mut demo = Demo::new(Campaign { public: 1.0, ..Campaign::default() }, 80);
     let id = ids(&demo, Viewer::Everybody, 80)[0];

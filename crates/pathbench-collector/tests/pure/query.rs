@@ -1,4 +1,4 @@
-//! Filters as query strings, both ways.
+//! Filters as query strings, in both directions.
 
 use axum::extract::FromRequestParts as _;
 use axum::http::Request;

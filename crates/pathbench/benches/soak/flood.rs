@@ -94,7 +94,7 @@ pub(crate) fn run(soak: &Soak, client: u32) {
                     }
                 }
                 if received < 1000 {
-                    soak.count("downloads refused to whoever had the bytes of a day");
+                    soak.count("downloads refused beyond the quota of a day");
                 }
                 Ok(())
             }),
