@@ -162,7 +162,7 @@ fn events_are_carried_out_and_the_values_in_force_are_recorded() {
     let kinds: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
     assert_eq!(kinds, ["set", "set", "outage", "restore", "blackhole", "restore", "fade"]);
     // The values of the previous event are in force.
-    let before = |event: usize| sample_before(&events[event]);
+    let before = |event: usize| sample_before(events[event]);
     assert_eq!(before(0).delay_ms, Some(0.0));
     assert_eq!((before(1).delay_ms, before(1).rate_bps), (Some(50.0), Some(20_000_000)));
     assert_eq!((before(2).delay_ms, before(2).rate_bps), (Some(5.0), Some(10_000_000)));
@@ -178,11 +178,11 @@ fn an_outage_holds_packets_and_a_black_hole_drops_them() {
     let run = EVENTS.run("tcp");
     let events = EVENTS.events_of(run, EventSource::Scenario);
     // A sample is taken every 100 ms, so the last one before 150 ms have passed is within the outage.
-    let (before, after) = (sample_at(events[2].t_ms + 150.0), sample_before(&events[3]));
+    let (before, after) = (sample_at(events[2].t_ms + 150.0), sample_before(events[3]));
     // Packets sent before the outage may arrive 5 ms later.
     assert!(after.delivered_bytes - before.delivered_bytes < 20_000, "{before:?} {after:?}");
     assert!(after.queue_packets > 0, "{after:?}");
-    let (before, after) = (sample_before(&events[4]), sample_at(events[5].t_ms + 100.0));
+    let (before, after) = (sample_before(events[4]), sample_at(events[5].t_ms + 100.0));
     assert!(after.dropped_packets > before.dropped_packets, "{before:?} {after:?}");
     assert!(run.stall_ms.unwrap() >= 900.0, "{:?}", run.stall_ms);
     assert!(run.completed, "{:?}", run.error);
