@@ -344,8 +344,8 @@ fn settled(text: &str, work: &mut Work<'_>, pass: impl Fn(&str, &mut Work<'_>) -
     REMOVED.to_owned()
 }
 
-/// What a reader sees: without invisible characters, and with those that are percent-encoded (RFC 3986, section 2.1), which
-/// could hide an address or a name from the search.
+/// The text as a reader sees it: without invisible characters, and with those that are percent-encoded (RFC 3986, section
+/// 2.1). Both could hide an address or a name from the search.
 fn visible(text: &str) -> Cow<'_, str> {
     let is_invisible = |one: char| matches!(one, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
     if !text.contains(|one| is_invisible(one) || address::plain(one) == '%') {

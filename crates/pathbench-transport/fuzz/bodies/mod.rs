@@ -47,11 +47,11 @@ impl Target {
         let recorder = UdpSocket::bind(anywhere).unwrap();
         recorder.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut buffer = vec![0; 65_536];
-        let recorded = recorder.local_addr().unwrap();
+        let silent = recorder.local_addr().unwrap();
         let flights = (0..FLIGHTS).map(|_| {
             let options = ConnectOptions {
                 security: security.clone(),
-                ..ConnectOptions::new(recorded, Duration::from_millis(1))
+                ..ConnectOptions::new(silent, Duration::from_millis(1))
             };
             assert!(Session::new(Transport::Quic, options, clock()).open().is_err());
             let length = recorder.recv(&mut buffer).unwrap();
