@@ -363,8 +363,10 @@ fn visible(text: &str) -> Cow<'_, str> {
 
 /// The printable ASCII character that `%XX` at the begin of `rest` stands for.
 fn percent_encoded(rest: &[char]) -> Option<char> {
-    let [percent, digits @ ..] = rest.get(..3)? else { return None };
-    let code =
-        digits.iter().try_fold(0, |code, digit| Some(code << 4 | address::plain(*digit).to_digit(16)?))?;
-    char::from_u32(code).filter(|one| address::plain(*percent) == '%' && matches!(one, ' '..='~'))
+    let [percent, high, low, ..] = rest else { return None };
+    if address::plain(*percent) != '%' {
+        return None;
+    }
+    let digit = |one: &char| address::plain(*one).to_digit(16);
+    char::from_u32(digit(high)? << 4 | digit(low)?).filter(|one| matches!(one, ' '..='~'))
 }
