@@ -144,7 +144,7 @@ fn sample_at(t_ms: f64) -> &'static LinkSample {
     forward.rfind(|sample| sample.t_ms <= t_ms).unwrap()
 }
 
-/// The last sample before an event is due: its `t_ms` is the time at which it was complete, some time after its effect.
+/// The last sample before an event is due: an event's `t_ms` is the time at which it was complete, some time after its effect.
 fn sample_before(event: &Event) -> &'static LinkSample {
     sample_at(event.due_ms.unwrap() - 1.0)
 }
