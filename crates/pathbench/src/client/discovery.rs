@@ -1,6 +1,6 @@
 //! Finds the nearest of the given servers, and the transports that reach it.
 
-use super::{ServerTarget, TestClient, addresses_of};
+use super::{MOST_PATHS, ServerTarget, TestClient, addresses_of};
 use crate::arguments::TransportChoice;
 use pathbench_analysis::reachability::{self, Probed, Try};
 use pathbench_program::exit::{Exit, Failure};
@@ -33,6 +33,8 @@ pub(crate) struct Discovery<'a> {
     pub(crate) stop: &'a AtomicBool,
     /// Where a server has proved its identity.
     proven: RefCell<BTreeSet<SocketAddr>>,
+    /// The addresses and kinds of port (QUIC or TCP) that gave no answer over any path.
+    silent: RefCell<BTreeSet<(IpAddr, bool)>>,
 }
 
 /// The nearest server, and how to reach it.
@@ -44,8 +46,8 @@ pub(crate) struct Reached {
     pub(crate) reachability: Vec<Reachability>,
     /// The address and port for each working transport's test.
     pub(crate) endpoints: BTreeMap<Transport, SocketAddr>,
-    /// The transports that do not work, with the reason.
-    pub(crate) left_out: Vec<String>,
+    /// The first path, if it is dead; and the transports that do not work, with the reason.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Why no transport works, and the attempts.
@@ -109,12 +111,12 @@ impl Pinged {
 }
 
 impl<'a> Discovery<'a> {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         client: &'a TestClient,
         choice: &'a TransportChoice,
         stop: &'a AtomicBool,
     ) -> Self {
-        Self { client, choice, stop, proven: RefCell::new(BTreeSet::new()) }
+        Self { client, choice, stop, proven: RefCell::default(), silent: RefCell::default() }
     }
 
     /// Pings all servers, and tries every transport on the nearest one; `report` gets a line per result.
@@ -138,8 +140,8 @@ impl<'a> Discovery<'a> {
             let failure = nothing_works(&server, &reachability);
             return Err(NotReached { failure, reachability });
         }
-        let left_out = self.left_out(&endpoints, &reachability);
-        Ok(Reached { server, servers, reachability, endpoints, left_out })
+        let notes = self.notes(&endpoints, &reachability);
+        Ok(Reached { server, servers, reachability, endpoints, notes })
     }
 
     /// Pings over tcp; if tcp gets no answer, over quic.
@@ -154,8 +156,7 @@ impl<'a> Discovery<'a> {
         let mut first_error: Option<ClientError> = None;
         let mut failed = Vec::new();
         for (transport, address) in self.ping_targets(&server, &addresses) {
-            let target = ServerTarget { address, host: server.host.clone(), paths: Vec::new() };
-            match self.ping(transport, &target, PINGS) {
+            match self.ping(transport, address, &server.host, PINGS) {
                 Ok(answer) => {
                     let outcome = Ok((transport, answer));
                     return Pinged { server, addresses, outcome, failed, is_untrusted: false };
@@ -294,13 +295,49 @@ impl<'a> Discovery<'a> {
             return Err((UnreachableBecause::Other, unavailable.to_string()));
         }
         let address = SocketAddr::new(address, tried.port);
-        let paths = self.client.paths_to(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
-        let target = ServerTarget { address, host: server.host.clone(), paths };
-        let answer = self.ping(tried.transport, &target, ONE_PING).map_err(|error| reason(&error))?;
+        self.client.paths_to(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
+        let answer =
+            self.ping(tried.transport, address, &server.host, ONE_PING).map_err(|error| reason(&error))?;
         Ok(Some(answer.first_ms))
     }
 
+    /// Pings over the first path; if it is dead, over the other paths, and the first of these that gets an answer is
+    /// the initial path of this command from then on.
     fn ping(
+        &self,
+        transport: Transport,
+        address: SocketAddr,
+        host: &str,
+        pings: [u32; 2],
+    ) -> Result<Answer, ClientError> {
+        let paths = self.client.paths_to(address).unwrap_or_default();
+        let is_bound = self.client.initial.get().is_some();
+        let target = ServerTarget { address, host: host.to_owned(), paths, is_bound };
+        let error = match self.ping_over(transport, &target, pings) {
+            Err(error) if is_silent(&error) && !is_bound => error,
+            answer => return answer,
+        };
+        let kind = (address.ip(), transport.is_quic());
+        if self.silent.borrow().contains(&kind) {
+            return Err(error);
+        }
+        for first in target.paths.iter().skip(1).take(MOST_PATHS - 1) {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let mut over = ServerTarget { is_bound: true, ..target.clone() };
+            over.paths.sort_by_key(|path| path.interface != first.interface);
+            if let Ok(answer) = self.ping_over(transport, &over, pings) {
+                // Set by this thread only.
+                let _already_set = self.client.initial.set(first.interface.clone());
+                return Ok(answer);
+            }
+        }
+        self.silent.borrow_mut().insert(kind);
+        Err(error)
+    }
+
+    fn ping_over(
         &self,
         transport: Transport,
         target: &ServerTarget,
@@ -336,7 +373,7 @@ impl<'a> Discovery<'a> {
         Ok(Answer { median_ms, first_ms: first.as_secs_f64() * 1e3, lost })
     }
 
-    fn left_out(
+    fn notes(
         &self,
         endpoints: &BTreeMap<Transport, SocketAddr>,
         reachability: &[Reachability],
@@ -351,7 +388,12 @@ impl<'a> Discovery<'a> {
             let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
             format!("{transport} does not work here and is left out: {why}{hint}")
         };
-        missing.map(line).collect()
+        let initial = self.client.initial.get().map(|path| {
+            format!(
+                "initial path: no answer came over the first path, so connections over several paths begin on {path}"
+            )
+        });
+        initial.into_iter().chain(missing.map(line)).collect()
     }
 
     /// Returns an error if the user stops the command before any measurement.
@@ -361,6 +403,14 @@ impl<'a> Discovery<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether no packet came back; a refusal is an answer.
+const fn is_silent(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::Unreachable { because: UnreachableBecause::Timeout | UnreachableBecause::NoRoute, .. }
+    )
 }
 
 fn reason(error: &ClientError) -> (UnreachableBecause, String) {

@@ -22,7 +22,7 @@ use pathbench_transport::{LocalPath, QuicOptions, Security, SocketOptions, Trust
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub(crate) mod discovery;
@@ -31,6 +31,8 @@ pub(crate) mod network;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A run without progress for this long ends as not completed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Paths that are measured alone, and used together.
+pub(crate) const MOST_PATHS: usize = 4;
 const CLOCK_BYTES: u64 = 1000;
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -42,6 +44,8 @@ pub(crate) struct ServerTarget {
     pub(crate) host: String,
     /// The initial path first. Empty if the kernel's routes decide.
     pub(crate) paths: Vec<ClientPath>,
+    /// Whether the sockets of a transport on one path are bound to the interface of the first of `paths`.
+    pub(crate) is_bound: bool,
 }
 
 #[derive(Clone)]
@@ -50,6 +54,8 @@ pub(crate) struct TestClient {
     pub(crate) arguments: TestServerArguments,
     pub(crate) scheduler: Scheduler,
     pub(crate) congestion: Option<String>,
+    /// The interface of the initial path, if the path that the kernel's routes or the user's list put first is dead.
+    pub(crate) initial: Arc<OnceLock<String>>,
 }
 
 impl TestClient {
@@ -64,13 +70,18 @@ impl TestClient {
             arguments: arguments.clone(),
             scheduler,
             congestion,
+            initial: Arc::default(),
         }
     }
 
     /// The current paths to `address`, over the interfaces that the user named.
     pub(crate) fn paths_to(&self, address: SocketAddr) -> Result<Vec<ClientPath>, String> {
         let network = HostNetwork::read().map_err(|error| error.to_string())?;
-        network.paths_over(&self.arguments.server.interfaces, address)
+        let mut paths = network.paths_over(&self.arguments.server.interfaces, address)?;
+        if let Some(initial) = self.initial.get() {
+            paths.sort_by_key(|path| path.interface != *initial);
+        }
+        Ok(paths)
     }
 
     pub(crate) fn plan(
@@ -82,7 +93,8 @@ impl TestClient {
         let first = target.paths.first();
         let local = first.and_then(|path| path.addresses.first().copied());
         // The kernel binds additional subflows to the interface of the mptcp socket as well.
-        let bind = !self.arguments.server.interfaces.is_empty() && !transport.is_multipath();
+        let named = !self.arguments.server.interfaces.is_empty();
+        let bind = (target.is_bound || named) && !transport.is_multipath();
         let congestion = self.congestion.as_deref().map(|name| known_as(transport, name).to_owned());
         ClientPlan {
             local: local.filter(|local| local.is_ipv4() == target.address.is_ipv4()),
@@ -153,7 +165,8 @@ impl TestClient {
     ) -> Option<ClockOffset> {
         let (&transport, &address) = endpoints.first_key_value()?;
         let paths = self.paths_to(address).unwrap_or_default();
-        let target = ServerTarget { address, host: server.host.clone(), paths };
+        let is_bound = self.initial.get().is_some();
+        let target = ServerTarget { address, host: server.host.clone(), paths, is_bound };
         let both = ThroughputParameters {
             direction: DataDirection::Both,
             amount: Amount::Bytes(CLOCK_BYTES),

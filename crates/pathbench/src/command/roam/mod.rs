@@ -138,7 +138,7 @@ impl Job<'_> {
 
     /// Notes that a reader needs before reading the figures.
     fn notes(&self, reached: &Reached, paths: &[ClientPath]) -> Vec<String> {
-        let mut notes = reached.left_out.clone();
+        let mut notes = reached.notes.clone();
         if paths.len() < 2 {
             let name = paths.first().map_or("none is known", |path| path.name.as_str());
             notes.push(format!("this host has one path to the server ({name}) at the start"));

@@ -85,7 +85,7 @@ impl Roam<'_> {
             for (number, (transport, paths)) in self.tests.iter().enumerate() {
                 let Some(&address) = self.reached.endpoints.get(transport) else { continue };
                 let host = self.reached.server.host.clone();
-                let target = ServerTarget { address, host, paths: paths.clone() };
+                let target = ServerTarget { address, host, paths: paths.clone(), is_bound: false };
                 let (sender, transport) = (sender.clone(), *transport);
                 let test = Test { roam: self, control, transport, target, sender, number };
                 scope.spawn(move || test.run());

@@ -7,7 +7,7 @@ mod runs;
 pub(crate) use plan::TestArgs;
 
 use crate::client::discovery::Reached;
-use crate::client::{TestClient, network};
+use crate::client::{MOST_PATHS, TestClient, network};
 use crate::session::MeasurementSession;
 use crate::study;
 use crate::study::StudyArgs;
@@ -23,7 +23,7 @@ use pathbench_record::network::ServerName;
 use pathbench_record::time::SharedClock;
 use pathbench_record::transport::Transport;
 use plan::SuitePlan;
-use runs::{Ended, TestSuite};
+use runs::{Ended, TestSuite, labels_of};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -47,7 +47,12 @@ pub(crate) fn test(
 }
 
 pub(crate) fn plan(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>), Failure> {
-    let plan = SuitePlan::new(&args.traffic, &args.study);
+    let paths = args.server.server.interfaces.len();
+    let mut plan = SuitePlan::new(&args.traffic, &args.study);
+    if paths > MOST_PATHS {
+        let mistake = format!("--path: {paths} paths are named, and at most {MOST_PATHS} are measured together");
+        plan = Err([plan.err().unwrap_or_default(), vec![mistake]].concat());
+    }
     args.server.validate(&args.servers, plan, |plan| &plan.choice)
 }
 
@@ -75,12 +80,13 @@ fn measure(
         None => Vec::new(),
     };
     session.record_notes(notes(&reached, &paths));
-    let labels = reached.endpoints.keys().map(ToString::to_string).collect();
-    session.document.study = Some(study_record(plan, study, labels, &session.document.host.started));
+    let labels = labels_of(reached.endpoints.keys(), &paths);
+    let names = labels.iter().map(ToString::to_string).collect();
+    session.document.study = Some(study_record(plan, study, names, &session.document.host.started));
     session.document.identify_study();
     continue_study(session, found, &writer.path)?;
     let ending = StoppingRule::new(begun, study.time_limit.map(|limit| limit.0), study.until_ci);
-    let suite = TestSuite::new(client, plan, &reached, &stop, ending)?;
+    let suite = TestSuite::new(client, plan, &reached, &labels, paths.len(), &stop, ending)?;
     let ended = suite.run_all(session, &mut writer)?;
     writer.finish(&session.document).map_err(Failure::failed)?;
     Ok(verdict(plan, &session.document, &ended))
@@ -145,10 +151,18 @@ fn all_made(
 
 /// Notes that a reader needs before reading the figures.
 fn notes(reached: &Reached, paths: &[ClientPath]) -> Vec<String> {
-    let mut notes = reached.left_out.clone();
+    let mut notes = reached.notes.clone();
     if paths.len() < 2 && reached.endpoints.keys().any(|transport| transport.is_multipath()) {
         let name = paths.first().map_or("none is known", |path| path.name.as_str());
         notes.push(format!("this host has one path to the server ({name}): multipath has nothing to add"));
+    }
+    if paths.len() > MOST_PATHS {
+        let left_out: Vec<&str> = paths.iter().skip(MOST_PATHS).map(|path| path.name.as_str()).collect();
+        notes.push(format!(
+            "{} paths lead to the server, and the first {MOST_PATHS} are measured; {} are left out: name others with --path",
+            paths.len(),
+            left_out.join(", ")
+        ));
     }
     if reached.endpoints.contains_key(&Transport::Mptcp) {
         notes.extend(network::mptcp_shortage(paths));

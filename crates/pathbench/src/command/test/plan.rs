@@ -19,6 +19,11 @@ use std::time::Duration;
 const PINGS: u32 = 10;
 /// Repetitions of a suite that is to end neither on precision nor after the user's number of them.
 const REPETITIONS: u32 = 3;
+/// Time that throughput sends before it is measured: slow start would count against the transport with more paths.
+const OMIT: Duration = Duration::from_secs(1);
+const DURATION: Duration = Duration::from_secs(4);
+/// As [`DURATION`] with `--quick`: each run sends for 4 s in all.
+const QUICK_DURATION: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TestArgs {
@@ -29,6 +34,9 @@ pub(crate) struct TestArgs {
     pub(super) server: TestServerArguments,
     #[command(flatten)]
     pub(super) traffic: TrafficArgs,
+    /// Print only the headline, whether multipath was used, and problems
+    #[arg(long, conflicts_with_all = ["json", "json_stream"])]
+    pub(super) brief: bool,
     #[command(flatten)]
     pub(super) study: StudyArgs,
     /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
@@ -45,18 +53,22 @@ pub(crate) struct TrafficArgs {
     /// Transports [default: all that work]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = transport_parser())]
     pub(super) transports: Vec<Transport>,
+    /// An answer in about a minute: throughput in both directions, once, 4 s each; other options change its parts
+    #[arg(long)]
+    pub(super) quick: bool,
     /// Patterns; throughput stands for throughput-upload and throughput-download [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub(super) patterns: Vec<PatternName>,
-    /// Runs of each pattern on each transport [default: 3; with --until-ci at most 100]
+    /// Runs of each pattern on each transport [default: 3; with --quick 1; with --until-ci at most 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeat: Option<u32>,
     /// Seed of the order of the runs [default: a random one, which the result names; --shard requires one]
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// How long throughput and interactive send
-    #[arg(long, value_name = "TIME", default_value = "7s")]
-    pub(super) duration: Span,
+    /// How long throughput and interactive send; throughput sends for a second more before it [default: 4s; with
+    /// --quick 3s]
+    #[arg(long, value_name = "TIME")]
+    pub(super) duration: Option<Span>,
     /// Size of the bulk download
     #[arg(long, value_name = "SIZE", default_value = "10MB")]
     pub(super) bulk_bytes: Size,
@@ -98,6 +110,16 @@ impl SuitePattern {
         }
     }
 
+    /// The time for which a run sends at the full rate of its paths, and the bytes of a run with a given number.
+    pub(super) fn volume(&self) -> (Duration, u64) {
+        match &self.parameters {
+            PatternParameters::Throughput(_) => (self.nominal().unwrap_or_default(), 0),
+            PatternParameters::Bulk(bulk) => (Duration::ZERO, bulk.bytes + bulk.upload_bytes),
+            // A few kilobytes per second.
+            PatternParameters::Ping(_) | PatternParameters::Interactive(_) => (Duration::ZERO, 0),
+        }
+    }
+
     /// Whether the pattern sends enough to need more than one path.
     pub(super) const fn fills_paths(&self) -> bool {
         matches!(self.parameters, PatternParameters::Throughput(_))
@@ -117,7 +139,8 @@ impl SuitePlan {
     /// Returns the plan, or all mistakes in the arguments, each with its remedy.
     pub(super) fn new(args: &TrafficArgs, study: &StudyArgs) -> Result<Self, Vec<String>> {
         let patterns = patterns(args);
-        let repeat = args.repeat.or_else(|| study.most_repetitions()).unwrap_or(REPETITIONS);
+        let usual = if args.quick { 1 } else { REPETITIONS };
+        let repeat = args.repeat.or_else(|| study.most_repetitions()).unwrap_or(usual);
         let mut mistakes: Vec<String> = patterns
             .iter()
             .filter_map(|pattern| Some((pattern.name, pattern.parameters.validate().err()?)))
@@ -138,16 +161,19 @@ impl SuitePlan {
 }
 
 fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
+    let usual = if args.quick { QUICK_DURATION } else { DURATION };
+    let duration = args.duration.map_or(usual, |given| given.0);
     let throughput = |direction| {
         PatternParameters::Throughput(ThroughputParameters {
             direction,
-            amount: Amount::Duration(args.duration.0),
+            amount: Amount::Duration(duration),
+            omit: OMIT,
             ..ThroughputParameters::default()
         })
     };
     let ping = PingParameters { count: PINGS, ..PingParameters::default() };
     let bulk = BulkParameters { bytes: args.bulk_bytes.0, ..BulkParameters::default() };
-    let interactive = InteractiveParameters { duration: args.duration.0, ..InteractiveParameters::default() };
+    let interactive = InteractiveParameters { duration, ..InteractiveParameters::default() };
     let all = [
         (PatternName::Ping, "ping", PatternParameters::Ping(ping)),
         (PatternName::Bulk, "bulk", PatternParameters::Bulk(bulk)),
@@ -157,7 +183,7 @@ fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
     ];
     let wanted = |pattern: PatternName| {
         let both = matches!(pattern, PatternName::ThroughputUpload | PatternName::ThroughputDownload);
-        args.patterns.is_empty()
+        (args.patterns.is_empty() && (both || !args.quick))
             || args.patterns.contains(&pattern)
             || (both && args.patterns.contains(&PatternName::Throughput))
     };
@@ -217,16 +243,28 @@ mod tests {
         assert_eq!(names, ["ping", "throughput-upload", "throughput-download"]);
         assert_eq!(plan.choice.transports, [Transport::Tcp, Transport::Mptcp]);
         assert!(plan.choice.names(Transport::Mptcp));
-        assert_eq!(plan.patterns[1].parameters.nominal_duration(), Some(Duration::from_secs(2)));
+        // A second is sent and not measured.
+        assert_eq!(plan.patterns[1].parameters.nominal_duration(), Some(Duration::from_secs(3)));
     }
 
     #[test]
     fn the_time_of_traffic_is_known_except_of_bulk() {
         let nominal: Vec<Option<Duration>> =
             plan(&[]).unwrap().patterns.iter().map(SuitePattern::nominal).collect();
-        let throughput = Some(Duration::from_secs(7));
+        let throughput = Some(Duration::from_secs(5));
         // The linger of interactive traffic is hardly ever used.
-        assert_eq!(nominal[1..], [None, throughput, throughput, throughput]);
+        assert_eq!(nominal[1..], [None, throughput, throughput, Some(Duration::from_secs(4))]);
+    }
+
+    #[test]
+    fn a_quick_suite_is_one_repetition_of_throughput() {
+        let quick = plan(&["--quick"]).unwrap();
+        let parts: Vec<_> = quick.patterns.iter().map(|pattern| (pattern.name, pattern.nominal())).collect();
+        let sends = Some(Duration::from_secs(4));
+        assert_eq!(parts, [("throughput-upload", sends), ("throughput-download", sends)]);
+        assert_eq!(quick.repeat, 1);
+        let changed = plan(&["--quick", "--repeat", "2", "--patterns", "ping", "--duration", "1s"]).unwrap();
+        assert_eq!((changed.repeat, changed.patterns.len(), changed.patterns[0].name), (2, 1, "ping"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::plan::SuitePlan;
 use crate::client::discovery::Reached;
 use crate::client::network::NetworkMonitor;
-use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, counters_since};
+use crate::client::{Clocks, MOST_PATHS, ServerTarget, TestClient, TestEvidence, counters_since};
 use crate::progress::{ProgressDisplay, RunProgress};
 use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence};
@@ -18,7 +18,7 @@ use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason, Variant};
 use pathbench_record::live::LiveRunStart;
 use pathbench_record::network::ServerName;
-use pathbench_record::text::duration;
+use pathbench_record::text::{duration, plain, scaled};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{
     ClientError, ClientOutcome, ClientPlan, Progress as Transferred, fetch_record, run_client,
@@ -54,11 +54,15 @@ pub(super) struct TestSuite<'a> {
     stop: &'a AtomicBool,
     monitor: NetworkMonitor,
     clocks: Clocks,
-    /// By transport and pattern.
-    pace: Pace<(Transport, usize)>,
+    /// The transports that work; those on one path with each path alone.
+    labels: &'a [TransportLabel],
+    /// Paths to the server at the start.
+    paths: usize,
+    /// By label and pattern.
+    pace: Pace<(TransportLabel, usize)>,
     ending: StoppingRule,
-    failures: BTreeMap<Transport, u32>,
-    given_up: BTreeSet<Transport>,
+    failures: BTreeMap<TransportLabel, u32>,
+    given_up: BTreeSet<TransportLabel>,
     notes: Vec<String>,
     ended: Ended,
 }
@@ -80,6 +84,8 @@ impl<'a> TestSuite<'a> {
         client: &'a TestClient,
         plan: &'a SuitePlan,
         reached: &'a Reached,
+        labels: &'a [TransportLabel],
+        paths: usize,
         stop: &'a AtomicBool,
         ending: StoppingRule,
     ) -> Result<Self, Failure> {
@@ -88,6 +94,8 @@ impl<'a> TestSuite<'a> {
             plan,
             server: &reached.server,
             endpoints: &reached.endpoints,
+            labels,
+            paths,
             stop,
             monitor: NetworkMonitor::start(&client.clock)?,
             clocks: Clocks::default(),
@@ -113,6 +121,7 @@ impl<'a> TestSuite<'a> {
         let missing: Vec<&(String, ScheduledRun)> =
             order.iter().filter(|(id, _)| !made.contains(id.as_str())).collect();
         progress.line(self.announcement(&missing, order.len(), document.seed));
+        progress.line(volume(self.plan, self.paths, missing.iter().map(|(_, run)| run)));
         let (live, started) = (&progress.records, &document.host.started);
         live.start(&document.scenario.name, document.seed, started, missing.len(), live.interval());
         writer.begin_runs(document).map_err(Failure::failed)?;
@@ -121,7 +130,7 @@ impl<'a> TestSuite<'a> {
         let mut progress = RunProgress::new(progress, missing.len(), false);
         let mut stopped = None;
         for (index, (id, scheduled)) in missing.iter().enumerate() {
-            if self.given_up.contains(&scheduled.label.transport) {
+            if self.given_up.contains(&scheduled.label) {
                 continue;
             }
             stopped = self.reason_to_stop(index == 0, scheduled, &document.runs);
@@ -151,7 +160,7 @@ impl<'a> TestSuite<'a> {
             write(writer, &run).map_err(Failure::failed)?;
             progress.finished(&run.record, Some(self.left(rest.get(1..).unwrap_or_default())));
             document.runs.push(run.record);
-            self.ended.lost = self.given_up.len() == self.endpoints.len();
+            self.ended.lost = self.given_up.len() == self.labels.len();
             if self.ended.refused || self.ended.lost {
                 break;
             }
@@ -182,15 +191,13 @@ impl<'a> TestSuite<'a> {
 
     /// The runs of this shard with their ids.
     fn order(&self, seed: u64, shard: Option<Shard>) -> Vec<(String, ScheduledRun)> {
-        let labels: Vec<TransportLabel> =
-            self.endpoints.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
         let course = RunOrder { repeat: self.plan.repeat, warm_up: self.plan.warm_up, seed, shard };
-        let runs = schedule(&[(&labels, self.plan.patterns.len())], &course).into_iter();
+        let runs = schedule(&[(self.labels, self.plan.patterns.len())], &course).into_iter();
         runs.map(|run| (run.id(Some(self.plan.patterns[run.pattern].name), shard), run)).collect()
     }
 
     fn announcement(&self, missing: &[&(String, ScheduledRun)], all: usize, seed: u64) -> String {
-        let transports: Vec<&str> = self.endpoints.keys().map(|transport| transport.name()).collect();
+        let labels: Vec<String> = self.labels.iter().map(ToString::to_string).collect();
         let patterns: Vec<&str> = self.plan.patterns.iter().map(|pattern| pattern.name).collect();
         let earlier = match all - missing.len() {
             0 => String::new(),
@@ -199,7 +206,7 @@ impl<'a> TestSuite<'a> {
         format!(
             "{all} runs{earlier}: {} on {}, {} times, in the random order of seed {seed}; about {}",
             patterns.join(", "),
-            transports.join(", "),
+            labels.join(", "),
             self.plan.repeat,
             duration(self.left(missing))
         )
@@ -217,18 +224,21 @@ impl<'a> TestSuite<'a> {
         let complete = if next.warm_up { 0 } else { next.repetition - 1 };
         let percent = self.ending.precision_after(complete)?;
         let is_counted =
-            |run: &&RunRecord| run.repetition <= complete && !self.given_up.contains(&run.transport);
+            |run: &&RunRecord| {
+            let is_given_up = || self.given_up.iter().any(|label| label.to_string() == run.label);
+            run.repetition <= complete && !is_given_up()
+        };
         is_precise(runs.iter().filter(is_counted), percent).then_some(StopReason::Precision)
     }
 
     fn expected_duration(&self, run: &ScheduledRun) -> Duration {
         let nominal = self.plan.patterns[run.pattern].nominal().unwrap_or(UNKNOWN_DOWNLOAD);
-        self.pace.expected_time(&(run.label.transport, run.pattern), Some(nominal))
+        self.pace.expected_time(&(run.label.clone(), run.pattern), Some(nominal))
     }
 
     /// Expected time of `runs`.
     fn left(&self, runs: &[&(String, ScheduledRun)]) -> Duration {
-        let to_be_made = runs.iter().filter(|(_, run)| !self.given_up.contains(&run.label.transport));
+        let to_be_made = runs.iter().filter(|(_, run)| !self.given_up.contains(&run.label));
         to_be_made.map(|(_, run)| self.expected_duration(run)).sum()
     }
 
@@ -242,17 +252,28 @@ impl<'a> TestSuite<'a> {
         let transport = scheduled.label.transport;
         let pattern = &self.plan.patterns[scheduled.pattern];
         let address = *self.endpoints.get(&transport)?;
-        let paths = self.client.paths_to(address).unwrap_or_else(|why| {
+        let mut paths = self.client.paths_to(address).unwrap_or_else(|why| {
             progress.warn(format_args!("pathbench: {why}"));
             Vec::new()
         });
+        let known = paths.clone();
+        paths.truncate(MOST_PATHS);
+        let own = scheduled.label.path.as_ref();
+        if let Some(own) = own {
+            put_first(&mut paths, own);
+        }
         self.poll_network(progress);
         let (_, changes) = self.monitor.take();
         if !changes.is_empty() {
             self.notes.push(format!("the network changed before run {id}: {}", changes.join(", ")));
         }
         self.monitor.follow(&paths);
-        let target = ServerTarget { address, host: self.server.host.clone(), paths: paths.clone() };
+        let target = ServerTarget {
+            address,
+            host: self.server.host.clone(),
+            paths: paths.clone(),
+            is_bound: own.is_some() || self.client.initial.get().is_some(),
+        };
         let plan = self.client.plan(transport, &target, pattern.parameters.clone());
         let (name, parameters) = (pattern.name, &pattern.parameters);
         let others = self.monitor.network.other_interfaces(&paths);
@@ -265,7 +286,7 @@ impl<'a> TestSuite<'a> {
         let (notifications, mut changes) = self.monitor.take();
         // The kernel does not report a route change as a change of links or addresses.
         let rerouted =
-            self.client.paths_to(address).ok().and_then(|now| paths::describe_reroute(&paths, &now));
+            self.client.paths_to(address).ok().and_then(|now| paths::describe_reroute(&known, &now));
         if let Some(rerouted) = rerouted.filter(|_| changes.is_empty()) {
             progress.warn(format_args!("pathbench: the network changed: {rerouted}"));
             changes.push(rerouted);
@@ -363,12 +384,12 @@ impl<'a> TestSuite<'a> {
         took: Duration,
         progress: &ProgressDisplay,
     ) {
-        let transport = scheduled.label.transport;
+        let label = &scheduled.label;
         match &outcome.error {
             None => {
                 let nominal = self.plan.patterns[scheduled.pattern].nominal();
-                self.pace.add((transport, scheduled.pattern), took, nominal);
-                self.failures.remove(&transport);
+                self.pace.add((label.clone(), scheduled.pattern), took, nominal);
+                self.failures.remove(label);
             }
             Some(ClientError::Refused { code, message, .. }) if *code != RefusalCode::Busy => {
                 self.ended.refused = true;
@@ -376,17 +397,68 @@ impl<'a> TestSuite<'a> {
             }
             Some(ClientError::Broken { .. }) => {}
             Some(error) => {
-                let failures = self.failures.entry(transport).or_default();
+                let failures = self.failures.entry(label.clone()).or_default();
                 *failures += 1;
                 if *failures >= FAILURES {
-                    self.given_up.insert(transport);
+                    self.given_up.insert(label.clone());
                     let note =
-                        format!("{transport} became unusable and was given up after run {run}: {error}");
+                        format!("{label} became unusable and was given up after run {run}: {error}");
                     progress.warn(format_args!("pathbench: {note}"));
                     self.notes.push(note);
                 }
             }
         }
+    }
+}
+
+/// The labels of a suite: transports over several paths, and the others on each of `paths` alone.
+pub(super) fn labels_of<'a>(
+    transports: impl IntoIterator<Item = &'a Transport>,
+    paths: &[ClientPath],
+) -> Vec<TransportLabel> {
+    let label = |transport, path: Option<&ClientPath>| TransportLabel {
+        transport,
+        path: path.map(|path| path.name.clone()),
+    };
+    let mut labels = Vec::new();
+    for &transport in transports {
+        match paths {
+            [_, _, ..] if !transport.is_multipath() => {
+                labels.extend(paths.iter().take(MOST_PATHS).map(|path| label(transport, Some(path))));
+            }
+            _ => labels.push(label(transport, None)),
+        }
+    }
+    labels
+}
+
+/// Puts the path `own` first; a path that is gone has its name only, so that the connection fails.
+fn put_first(paths: &mut Vec<ClientPath>, own: &str) {
+    if !paths.iter().any(|path| path.name == own) {
+        paths.push(ClientPath { name: own.to_owned(), interface: own.to_owned(), ..ClientPath::default() });
+    }
+    paths.sort_by_key(|path| path.name != own);
+}
+
+/// The bytes of `runs`: those of bulk data, and those of throughput at two rates of a path, because no rate is known yet.
+fn volume<'a>(plan: &SuitePlan, paths: usize, runs: impl Iterator<Item = &'a ScheduledRun>) -> String {
+    let (mut bulk_bytes, mut seconds_of_paths) = (0_u64, 0.0);
+    for run in runs {
+        let (time, bytes) = plan.patterns[run.pattern].volume();
+        let filled = if run.label.transport.is_multipath() { paths.clamp(1, MOST_PATHS) } else { 1 };
+        bulk_bytes = bulk_bytes.saturating_add(bytes);
+        seconds_of_paths += time.as_secs_f64() * filled as f64;
+    }
+    let size = |bytes: f64| plain(&scaled(bytes, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB")]));
+    let at_rate = |mbps: f64| size(bulk_bytes as f64 + seconds_of_paths * mbps * 1e6 / 8.0);
+    match (bulk_bytes, seconds_of_paths > 0.0) {
+        (0, false) => "expected data: some kilobytes a run".to_owned(),
+        (_, false) => format!("expected data: {}", size(bulk_bytes as f64)),
+        (_, true) => format!(
+            "expected data: {} if each path has 10 Mbit/s, {} if it has 100 Mbit/s",
+            at_rate(10.0),
+            at_rate(100.0)
+        ),
     }
 }
 
