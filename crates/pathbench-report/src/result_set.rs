@@ -29,8 +29,8 @@ impl ResultSet {
         let warnings = index.warnings.clone();
         let lines = LineSource { index: Some(Arc::new(index)), ..LineSource::default() };
         let mut set = Self { lines, directory: Some(directory.path), document: directory.document };
-        // Results of other versions, and those joined from several, have none.
-        if set.document.summary.comparisons.is_empty() {
+        // Results of other versions, and those joined from several, lack them.
+        if set.document.summary.comparisons.is_empty() || set.document.summary.headline.is_none() {
             comparison::complete(&mut set.document);
         }
         Ok((set, warnings))

@@ -166,6 +166,9 @@ pub(crate) struct OutputArguments {
     /// figures; with `mtu`, only together with --watch
     #[arg(long, conflicts_with = "json")]
     pub(crate) json_stream: bool,
+    /// Print only the headline, whether multipath was used, and problems
+    #[arg(long, conflicts_with_all = ["json", "json_stream"])]
+    pub(crate) brief: bool,
     /// Write no report.html and no figures
     #[arg(long)]
     pub(crate) no_report: bool,

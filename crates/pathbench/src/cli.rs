@@ -131,6 +131,9 @@ pub(crate) struct RunArgs {
     /// Directory of the result, new or empty [default: SCENARIO-DATE in `$PATHBENCH_OUT`, else in pathbench-results]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Print only the headline, whether multipath was used, and problems
+    #[arg(long, conflicts_with_all = ["json", "json_stream"])]
+    pub(crate) brief: bool,
     /// Print the result document as JSON instead of the summary
     #[arg(long)]
     pub(crate) json: bool,
@@ -228,7 +231,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 /// Options that select the server and the output. The result stores the seed and the course of the study in other fields;
 /// a token is a secret.
-const NOT_RECORDED: [&str; 23] = [
+const NOT_RECORDED: [&str; 24] = [
     "port",
     "quic-port",
     "fingerprint",
@@ -247,6 +250,7 @@ const NOT_RECORDED: [&str; 23] = [
     "out",
     "json",
     "json-stream",
+    "brief",
     "no-report",
     "tui",
     "quiet",

@@ -146,7 +146,7 @@ impl MeasurementSession {
             return output::check_open().map(|()| exit);
         };
         let live = &self.progress.records;
-        let presented = Presentation::choose(self.output.json, live);
+        let presented = Presentation::from_flags(self.output.json, self.output.brief).unless_live(live);
         let presented = result::present(&directory, presented, self.output.no_report);
         if presented.is_ok() {
             live.result(&self.document, &directory);

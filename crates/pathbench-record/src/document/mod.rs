@@ -5,6 +5,7 @@
 mod capture;
 mod comparison;
 mod findings;
+mod headline;
 mod link;
 mod mtu;
 mod study;
@@ -15,6 +16,7 @@ pub use findings::{
     DelayRecord, DiagnosisKind, HandoverReason, HandoverRecord, LabelHandovers, MobilitySummary,
     PathDiagnosis, PingRecord, ProbeLine, ProbeRecord,
 };
+pub use headline::{Failover, Gain, Headline};
 pub use link::{
     DirectionFigures, EmulatedDirection, EmulationRecord, LatenessRecord, LinkFigures, LinkMeasurement,
     LinkRecord, LinkSample, OneWayDelay, PacketSizes, RouterRecord, RunLink, Variant,
@@ -423,6 +425,9 @@ pub struct Parameters {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct ResultSummary {
+    /// What the second path is worth; absent in a result without runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headline: Option<Headline>,
     /// One per variant, label and pattern, in the order of their first run.
     pub groups: Vec<Group>,
     /// The scenario's `[expect]` entries.

@@ -11,7 +11,7 @@ pub(crate) mod trace;
 
 use crate::compare::{self, ComparedResults};
 use crate::figure::{self, Figure};
-use crate::narrative::{self, Tone};
+use crate::narrative::{self, Tone, headline};
 use crate::palette;
 use crate::quantity::counted;
 use crate::result_set::ResultSet;
@@ -117,6 +117,9 @@ fn result(view: &View, panels: &Markup, figures: &[Figure], number: Option<usize
     html! {
         article id=[anchor] {
             header {
+                @if let Some(answer) = headline::of_document(document) {
+                    div.headline { (blocks::finding(&answer, false)) }
+                }
                 h1 {
                     @if let Some(number) = number { (number) ". " }
                     (document.scenario.name)

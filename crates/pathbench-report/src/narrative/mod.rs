@@ -5,6 +5,7 @@
 mod application;
 pub(crate) mod diagnosis;
 mod event;
+pub(crate) mod headline;
 mod mobility;
 pub(crate) mod path_mtu;
 mod reachability;

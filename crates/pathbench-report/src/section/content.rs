@@ -36,6 +36,17 @@ impl Section {
     ) -> Option<Self> {
         (!findings.is_empty()).then(|| Self::new(title, remark, vec![Block::Findings(findings)]))
     }
+
+    /// The section with its bad findings only.
+    pub(crate) fn of_problems(mut self) -> Option<Self> {
+        for block in &mut self.blocks {
+            if let Block::Findings(findings) = block {
+                findings.retain(|one| one.tone == Tone::Bad);
+            }
+        }
+        self.blocks.retain(|block| matches!(block, Block::Findings(findings) if !findings.is_empty()));
+        (!self.blocks.is_empty()).then_some(self)
+    }
 }
 
 #[derive(Debug, Clone)]

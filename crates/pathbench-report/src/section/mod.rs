@@ -33,6 +33,14 @@ pub(crate) fn measured(view: &View) -> impl Iterator<Item = Section> {
     sections.into_iter().flatten()
 }
 
+/// The sections of what went wrong, with only these findings.
+pub(crate) fn problems(view: &View) -> impl Iterator<Item = Section> {
+    let stories = Section::of_findings("What happened", "", findings::stories(view));
+    let sections =
+        [stories, findings::diagnoses(view), findings::expectations(view), findings::left_out(view)];
+    sections.into_iter().flatten().filter_map(Section::of_problems)
+}
+
 /// The sections of a summary that follow its findings.
 pub(crate) fn closing(view: &View) -> impl Iterator<Item = Section> {
     [findings::notes(view), findings::expectations(view), findings::left_out(view)].into_iter().flatten()

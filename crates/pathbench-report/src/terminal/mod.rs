@@ -9,7 +9,7 @@ mod table;
 
 use crate::compare::{self, ComparedResults};
 use crate::list::distinct;
-use crate::narrative::{self, path_mtu};
+use crate::narrative::{self, headline, path_mtu};
 use crate::quantity::{counted, duration, joined_facts};
 use crate::result_set::ResultSet;
 use crate::section::{self, Block, Finding, Section, findings, mtu as mtu_sections};
@@ -30,6 +30,7 @@ const MOST_EVIDENCE: usize = 20;
 pub fn summary(set: &ResultSet, style: Style) -> String {
     let view = View::new(set);
     let mut page = Page::new(style);
+    write_findings(&mut page, headline::of_document(&set.document).as_slice());
     write_question(&mut page, &view);
     if let Some(record) = &set.document.mtu {
         write_sections(&mut page, mtu_sections::sections(record));
@@ -45,6 +46,19 @@ pub fn summary(set: &ResultSet, style: Style) -> String {
     write_sections(&mut page, section::closing(&view));
     write_files(&mut page, set);
     page.text
+}
+
+/// The headline, whether multipath was used, and problems.
+pub fn brief(set: &ResultSet, style: Style) -> String {
+    let view = View::new(set);
+    let mut page = Page::new(style);
+    write_findings(&mut page, headline::of_document(&set.document).as_slice());
+    if let Some(record) = &set.document.mtu {
+        write_sections(&mut page, mtu_sections::sections(record));
+    }
+    write_sections(&mut page, findings::verdicts(&view));
+    write_sections(&mut page, section::problems(&view));
+    page.text.trim_start_matches('\n').to_owned()
 }
 
 /// The result of `pathbench mtu`: the paths, the steps that correct the kernel's state, and changes during the watch.

@@ -111,11 +111,7 @@ impl Pinged {
 }
 
 impl<'a> Discovery<'a> {
-    pub(crate) fn new(
-        client: &'a TestClient,
-        choice: &'a TransportChoice,
-        stop: &'a AtomicBool,
-    ) -> Self {
+    pub(crate) fn new(client: &'a TestClient, choice: &'a TransportChoice, stop: &'a AtomicBool) -> Self {
         Self { client, choice, stop, proven: RefCell::default(), silent: RefCell::default() }
     }
 

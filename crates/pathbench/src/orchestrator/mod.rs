@@ -3,7 +3,7 @@
 use crate::command::lab::{Job, LabAssignment, submitted};
 use crate::live::{self, LiveOutput};
 use crate::progress::{ProgressDisplay, StudyDisplay};
-use crate::result::{self, Presentation, host_record, remove_empty};
+use crate::result::{self, host_record, remove_empty};
 use crate::study;
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
@@ -80,7 +80,7 @@ fn run_all(
             writer.finish(&document).map_err(Failure::failed)?;
         }
         submitted::record(&directory);
-        result::present(&directory, Presentation::choose(assignment.json, live), assignment.no_report)?;
+        result::present(&directory, assignment.presented.unless_live(live), assignment.no_report)?;
         live.result(&document, &directory);
         if exit == Exit::Done {
             exit = verdict(&plan, &document);

@@ -6,6 +6,7 @@ use pathbench_program::output;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_report::terminal::Style;
 use pathbench_report::{FigureFormat, ReportWriteError, ResultSet};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Width without a terminal.
@@ -33,8 +34,10 @@ pub(crate) fn open(path: &Path) -> Result<ResultSet, Failure> {
     Ok(set)
 }
 
-pub(crate) fn summary(set: &ResultSet) -> Result<String, Failure> {
-    let text = pathbench_report::terminal::summary(set, style());
+pub(crate) fn summary(set: &ResultSet, is_brief: bool) -> Result<String, Failure> {
+    let write =
+        if is_brief { pathbench_report::terminal::brief } else { pathbench_report::terminal::summary };
+    let text = write(set, style());
     set.lines.failure().map_or(Ok(text), |error| Err(Failure::bad_input(error)))
 }
 
@@ -54,21 +57,26 @@ pub(crate) fn failure_from_write(error: ReportWriteError) -> Failure {
 }
 
 /// The output on standard output at the end of a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Presentation {
     Summary,
+    Brief,
     Json,
     /// Standard output holds live records.
     Nothing,
 }
 
 impl Presentation {
-    pub(crate) const fn choose(json: bool, live: &LiveOutput) -> Self {
-        match (json, live.has_standard_output()) {
-            (_, true) => Self::Nothing,
-            (true, false) => Self::Json,
+    pub(crate) const fn from_flags(json: bool, brief: bool) -> Self {
+        match (json, brief) {
+            (true, _) => Self::Json,
+            (false, true) => Self::Brief,
             (false, false) => Self::Summary,
         }
+    }
+
+    pub(crate) const fn unless_live(self, live: &LiveOutput) -> Self {
+        if live.has_standard_output() { Self::Nothing } else { self }
     }
 }
 
@@ -78,7 +86,8 @@ pub(crate) fn present(directory: &Path, what: Presentation, no_report: bool) -> 
     let written =
         if no_report { Ok(()) } else { write(std::slice::from_ref(&set), directory, FigureFormat::Svg) };
     present_written(written, || match what {
-        Presentation::Summary => output::print(&summary(&set)?),
+        Presentation::Summary => output::print(&summary(&set, false)?),
+        Presentation::Brief => output::print(&summary(&set, true)?),
         Presentation::Json => output::print_json(&set.document),
         Presentation::Nothing => Ok(()),
     })

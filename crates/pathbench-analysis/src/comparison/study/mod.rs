@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 mod evenness;
 mod groups;
+mod headline;
 
 use groups::{Group, Groups};
 
@@ -44,7 +45,7 @@ pub fn summarise_runs(document: &mut ResultDocument) {
     complete(document);
 }
 
-/// Sets the comparisons of a finished result, or of a result without them, and Jain's index of its groups.
+/// Sets the headline and the comparisons of a finished result, or of a result without them, and Jain's index of its groups.
 pub fn complete(document: &mut ResultDocument) {
     for group in &mut document.summary.groups {
         group.jains_index = evenness::of_group(group, &document.runs, &document.links);
@@ -52,6 +53,7 @@ pub fn complete(document: &mut ResultDocument) {
     let (comparisons, omitted) = of_runs(&document.runs);
     document.summary.comparisons = comparisons;
     document.summary.comparisons_omitted = omitted;
+    document.summary.headline = headline::of_runs(&document.runs);
 }
 
 /// Groups of the same label, pattern and variant in two results, compared as independent samples by `figures` of a pattern.

@@ -2,6 +2,7 @@
 
 use crate::cli::{ImportArgs, OverrideArgs, PrivilegeArgs, ScenarioArgs};
 use crate::live::LiveMode;
+use crate::result::Presentation;
 use pathbench_host::kernel::{self, MptcpSupport};
 use pathbench_host::namespace::{Isolation, enter_lab, try_user_namespace};
 use pathbench_host::scheduling;
@@ -52,7 +53,7 @@ pub(crate) struct LabAssignment {
     /// The scenarios of one study.
     pub(crate) jobs: Vec<Job>,
     pub(crate) study: StudyCourse,
-    pub(crate) json: bool,
+    pub(crate) presented: Presentation,
     pub(crate) live: LiveMode,
     pub(crate) quiet: bool,
     pub(crate) calibrate: bool,

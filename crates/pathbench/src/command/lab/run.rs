@@ -3,6 +3,7 @@
 use super::{Job, LabAssignment, StudyCourse, enter, load, require, submitted};
 use crate::cli::RunArgs;
 use crate::live::LiveMode;
+use crate::result::Presentation;
 use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{LinkEngine, Overrides, ScenarioPlan};
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &RunArgs, clock: &SharedClock) -> Result<Exit, Failure> 
             until_ci_percent: args.study.until_ci,
             time_limit: args.study.time_limit.map(|limit| limit.0),
         },
-        json: args.json,
+        presented: Presentation::from_flags(args.json, args.brief),
         live: LiveMode::from_flags(args.json_stream, args.tui),
         quiet: args.quiet,
         calibrate: !args.no_calibration,

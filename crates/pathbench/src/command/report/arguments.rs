@@ -28,6 +28,9 @@ pub(crate) struct ReportArgs {
     /// Print the result documents as one JSON array instead of the summary, and write no report unless --out is given
     #[arg(long)]
     pub(super) json: bool,
+    /// Print only the headline, whether multipath was used, and problems
+    #[arg(long, conflicts_with_all = ["json", "export", "compare"])]
+    pub(super) brief: bool,
     /// Write the result as data for other programs instead of the report, to --out or to the directory `export` of the
     /// result; repeatable
     #[arg(long, value_name = "FORMAT", value_parser = formats(), conflicts_with_all = ["png", "json"])]

@@ -64,7 +64,8 @@ pub(crate) fn report(args: &ReportArgs, clock: &SharedClock) -> Result<Exit, Fai
             output::print_json(&documents)
         }
         None => {
-            let mut parts = sets.iter().map(summary).collect::<Result<Vec<String>, Failure>>()?;
+            let mut parts =
+                sets.iter().map(|set| summary(set, args.brief)).collect::<Result<Vec<String>, Failure>>()?;
             // The summary names a result's own report.
             if let Some(target) = target.filter(|target| out.is_some() || target.is_new) {
                 parts.push(format!("{}\n", target.path.join("report.html").display()));

@@ -50,7 +50,8 @@ pub(crate) fn plan(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>), Fail
     let paths = args.server.server.interfaces.len();
     let mut plan = SuitePlan::new(&args.traffic, &args.study);
     if paths > MOST_PATHS {
-        let mistake = format!("--path: {paths} paths are named, and at most {MOST_PATHS} are measured together");
+        let mistake =
+            format!("--path: {paths} paths are named, and at most {MOST_PATHS} are measured together");
         plan = Err([plan.err().unwrap_or_default(), vec![mistake]].concat());
     }
     args.server.validate(&args.servers, plan, |plan| &plan.choice)

@@ -34,9 +34,6 @@ pub(crate) struct TestArgs {
     pub(super) server: TestServerArguments,
     #[command(flatten)]
     pub(super) traffic: TrafficArgs,
-    /// Print only the headline, whether multipath was used, and problems
-    #[arg(long, conflicts_with_all = ["json", "json_stream"])]
-    pub(super) brief: bool,
     #[command(flatten)]
     pub(super) study: StudyArgs,
     /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys

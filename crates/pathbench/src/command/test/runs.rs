@@ -223,8 +223,7 @@ impl<'a> TestSuite<'a> {
         }
         let complete = if next.warm_up { 0 } else { next.repetition - 1 };
         let percent = self.ending.precision_after(complete)?;
-        let is_counted =
-            |run: &&RunRecord| {
+        let is_counted = |run: &&RunRecord| {
             let is_given_up = || self.given_up.iter().any(|label| label.to_string() == run.label);
             run.repetition <= complete && !is_given_up()
         };
@@ -401,8 +400,7 @@ impl<'a> TestSuite<'a> {
                 *failures += 1;
                 if *failures >= FAILURES {
                     self.given_up.insert(label.clone());
-                    let note =
-                        format!("{label} became unusable and was given up after run {run}: {error}");
+                    let note = format!("{label} became unusable and was given up after run {run}: {error}");
                     progress.warn(format_args!("pathbench: {note}"));
                     self.notes.push(note);
                 }
