@@ -11,6 +11,7 @@ mod delay;
 mod diagnosis;
 mod events;
 mod handover;
+mod headline;
 mod intervals;
 mod metric_properties;
 mod metrics;

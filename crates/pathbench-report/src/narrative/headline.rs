@@ -55,11 +55,12 @@ fn gains(gains: &[Gain]) -> Vec<String> {
 }
 
 /// The gains of a label and direction in one variant or several.
-fn of_variants(gains: &[&Gain]) -> String {
+fn of_variants(gains: &[&Gain], with_certainty: bool) -> String {
     match gains {
         [gain] => {
             let best = gain.best_single.as_deref().unwrap_or_default();
-            format!("{} {best} ({})", ratio(gain.ratio.unwrap_or(f64::NAN)), certainty(gain))
+            let certainty = if with_certainty { format!(" ({})", certainty(gain)) } else { String::new() };
+            format!("{} {best}{certainty}", ratio(gain.ratio.unwrap_or(f64::NAN)))
         }
         gains => {
             let ratios = || gains.iter().filter_map(|gain| gain.ratio);
