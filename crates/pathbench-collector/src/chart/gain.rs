@@ -1,17 +1,21 @@
 //! Gain of a second path: goodput of a multipath transport ÷ goodput of the single-path transport of the same
-//! protocol on its best path, in the same result and pattern.
+//! protocol on the best single path, in the same result and pattern, where each path was measured alone.
 
 use super::document::{Chart, Meta};
 use super::scene::Scene;
 use super::shape::{Curve, Group, Unit, course, distributions, percent, quartiles};
-use super::table::Cell;
+use super::table::{Cell, DataTable};
 use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::{Bucket, GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
-use pathbench_report::plot::Hue;
+use pathbench_record::statistics::distribution as distribution_of;
+use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, PlotSeries};
 
-const DEFINITION: &str = "Gain: goodput of Multipath TCP ÷ best goodput of TCP on one path, and of Multipath QUIC ÷ \
-                          QUIC, in the same result and pattern; above 1 the second path helped. Results in which only \
-                          one path carried data are left out.";
+const DEFINITION: &str = "Gain: goodput of Multipath TCP ÷ goodput of TCP on the best single path, and of Multipath \
+                          QUIC ÷ QUIC, in the same result and pattern; above 1 the second path helped. Left out: results \
+                          in which a path was not measured alone, or only one path was used.";
+
+/// The patterns of `pathbench test`, by their positions in [`GAIN_PATTERNS`].
+const DIRECTIONS: [(usize, &str); 2] = [(2, "upload"), (3, "download")];
 
 /// In the order of [`GAIN_TRANSPORTS`].
 const LABELS: [&str; GAIN_TRANSPORTS.len()] = ["mptcp ÷ tcp", "mpquic ÷ quic"];
@@ -47,6 +51,69 @@ pub(super) fn distribution(scene: &Scene, meta: Meta) -> Chart {
     chart.table.columns.push(("helped".to_owned(), "gain above 1".to_owned()));
     chart.table.rows.iter_mut().zip(helped).for_each(|(row, cell)| row.push(cell));
     chart
+}
+
+/// One vote per agent for each direction, with the results that are left out.
+pub(super) fn by_direction(scene: &Scene, meta: Meta) -> Chart {
+    let mut table = DataTable::new([
+        ("group", "Direction"),
+        ("series", "Transport"),
+        ("agents", "Agents"),
+        ("p50", "Median"),
+        ("low", "95 % from"),
+        ("high", "to"),
+        ("used", "Second path used"),
+        ("measured", "of"),
+        ("left_out", "Left out"),
+    ]);
+    let (mut n, mut high) = (0, 0.0_f64);
+    let mut series = Vec::new();
+    for (index, name, hue) in shown(scene) {
+        let mut bars = Vec::new();
+        for (row, (pattern, direction)) in DIRECTIONS.into_iter().enumerate() {
+            let gain = gain_index(pattern, index);
+            let column = scene.columns.gain(gain);
+            let (measured, used) = scene.columns.second_path(&scene.selection, gain);
+            if measured == 0 {
+                continue;
+            }
+            let values = scene.columns.histogram(&scene.selection, column).total();
+            let votes = distribution_of(&scene.columns.medians_by_agent(&scene.selection, column));
+            let interval = votes.as_ref().and_then(|votes| votes.ci95);
+            n += values;
+            let quantity = |value: Option<f64>| Unit::Ratio.cell(value);
+            table.rows.push(vec![
+                Cell::text(direction),
+                Cell::text(name),
+                Cell::Count(votes.as_ref().map_or(0, |votes| votes.n.into())),
+                quantity(votes.as_ref().map(|votes| votes.median)),
+                quantity(interval.map(|[low, _]| low)),
+                quantity(interval.map(|[_, high]| high)),
+                Cell::Count(used),
+                Cell::Count(measured),
+                Cell::Count(measured - values.min(measured)),
+            ]);
+            if let Some(votes) = votes {
+                let [from, to] = interval.unwrap_or([votes.median; 2]);
+                high = high.max(to);
+                let text = Unit::Ratio.words(votes.median);
+                bars.push(Bar { row, from, to, typical: Some(votes.median), text });
+            }
+        }
+        if !bars.is_empty() {
+            let marks = Marks::Bars(bars);
+            series.push(PlotSeries { name: name.to_owned(), hue, is_dashed: false, marks });
+        }
+    }
+    let rows = DIRECTIONS.map(|(_, direction)| (direction.to_owned(), String::new())).to_vec();
+    let axes = (n > 0).then(|| (Axis::Factor(high), Axis::Rows(rows)));
+    let meta = meta
+        .caption(DEFINITION)
+        .caption(
+            "Tick: median of the agents' medians, one vote each; bar: its 95 % interval, from 6 agents on.",
+        )
+        .x("gain");
+    Chart::new(meta, n, Plot { axes, series, reference: Some(1.0), ..Plot::default() }, table)
 }
 
 pub(super) fn quartiles_by(scene: &Scene, meta: Meta, dimension: Dimension) -> Chart {

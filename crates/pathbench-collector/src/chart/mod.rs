@@ -35,7 +35,8 @@ const fn entry(name: &'static str, title: &'static str, build: fn(&Scene, Meta) 
     Entry { name, title, build }
 }
 
-const CHARTS: [Entry; 24] = [
+const CHARTS: [Entry; 25] = [
+    entry("gain-by-direction", "Gain by direction", gain::by_direction),
     entry("gain", "Gain of multipath", gain::distribution),
     entry("gain-by-network", "Gain by kind of network", |scene, meta| gain::quartiles_by(scene, meta, Kind)),
     entry("gain-by-operator", "Gain by operator", |scene, meta| gain::quartiles_by(scene, meta, Operator)),
@@ -70,8 +71,8 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The charts of the front page.
-pub const FRONT: [&str; 6] =
-    ["gain", "goodput", "stall", "gain-by-network", "mobile-max-delay", "usage-per-day"];
+pub const FRONT: [&str; 7] =
+    ["gain-by-direction", "gain", "goodput", "stall", "gain-by-network", "mobile-max-delay", "usage-per-day"];
 
 impl Scene<'_> {
     /// The chart of this name.

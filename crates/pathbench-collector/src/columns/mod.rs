@@ -20,7 +20,7 @@ pub use names::KeySet;
 use names::{Keys, Names, People};
 
 use crate::facts::{
-    Bucket, Facts, FamilyFact, GAINS, Handover, MEASURES, PairFact, Reach, TRANSPORTS, decode,
+    Bucket, Facts, FamilyFact, GAINS, Handover, MEASURES, PairFact, Reach, SecondPath, TRANSPORTS, decode,
 };
 use crate::store::ResultChange;
 use crate::viewer::Viewer;
@@ -28,8 +28,9 @@ use pathbench_api::Uuid;
 use pathbench_api::consent::Consent;
 use pathbench_api::summary::Mode;
 use pathbench_record::network::AddressFamily;
+use pathbench_record::statistics::median;
 use pathbench_record::transport::Transport;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// Operators and networks of a row; more are not counted.
 const PAIR: usize = 2;
@@ -58,7 +59,7 @@ const ROW_BYTES: usize = 3
         + size_of::<Uuid>()
         + 6 * size_of::<u32>()
         + 6 * size_of::<u16>()
-        + 5
+        + 7
         + (MEASURES.len() * TRANSPORTS + GAINS) * size_of::<Bucket>());
 const ITEM_BYTES: usize = 3 * (size_of::<Handover>() + size_of::<u32>());
 
@@ -100,6 +101,7 @@ pub struct Columns {
     deleted: Vec<bool>,
     figures: BucketColumns<{ MEASURES.len() * TRANSPORTS }>,
     gains: BucketColumns<GAINS>,
+    second_path: Vec<SecondPath>,
     reachability: Vec<u32>,
     handovers: Rows<Handover>,
     delay_pairs: Rows<PairFact>,
@@ -274,6 +276,7 @@ impl Columns {
         self.deleted.push(false);
         self.figures.add(facts.figures);
         self.gains.add(facts.gains);
+        self.second_path.push(facts.second_path);
         self.reachability.push(facts.reachability);
         self.handovers.add(row, &facts.handovers);
         self.delay_pairs.add(row, &facts.delay_pairs);
@@ -318,6 +321,7 @@ impl Columns {
         retain(&mut self.transports, &deleted);
         retain(&mut self.public, &deleted);
         self.figures.0.iter_mut().chain(&mut self.gains.0).for_each(|column| retain(column, &deleted));
+        retain(&mut self.second_path, &deleted);
         retain(&mut self.reachability, &deleted);
         self.handovers.compact(&new_rows);
         self.delay_pairs.compact(&new_rows);
@@ -340,6 +344,27 @@ impl Columns {
     /// A column of gains, by [`crate::facts::gain_index`].
     pub fn gain(&self, index: usize) -> &[Bucket] {
         &self.gains.0[index]
+    }
+
+    /// Results of a gain's pattern and transport, and those of them that used several paths.
+    pub fn second_path(&self, selection: &RowSelection, gain: usize) -> (u64, u64) {
+        let (mut measured, mut used) = (0, 0);
+        selection.for_each_of(&self.second_path, |one| {
+            measured += u64::from(one.measured >> gain & 1);
+            used += u64::from(one.used >> gain & 1);
+        });
+        (measured, used)
+    }
+
+    /// The median of a column's values for each agent that has any: one vote each.
+    pub fn medians_by_agent(&self, selection: &RowSelection, column: &[Bucket]) -> Vec<f64> {
+        let mut by_agent: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        selection.for_each(|row| {
+            if let Some(value) = column[row].value() {
+                by_agent.entry(self.agent[row]).or_default().push(value);
+            }
+        });
+        by_agent.values().filter_map(|values| median(values)).collect()
     }
 
     pub fn handovers<'a>(&'a self, selection: &'a RowSelection) -> impl Iterator<Item = &'a Handover> {

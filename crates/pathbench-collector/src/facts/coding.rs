@@ -3,8 +3,8 @@
 
 use super::bucket::Bucket;
 use super::layout::{
-    FactNames, Facts, FamilyFact, Handover, MODES, MOST_NETWORKS, PairFact, REASONS, reachability_bits,
-    transport_number,
+    FactNames, Facts, FamilyFact, Handover, MODES, MOST_NETWORKS, PairFact, REASONS, SecondPath,
+    reachability_bits, transport_number,
 };
 use super::source::Source;
 use pathbench_api::bounds::{ITEMS, NAME_BYTES};
@@ -14,7 +14,9 @@ use pathbench_record::direction::Direction;
 use pathbench_record::transport::Transport;
 use thiserror::Error;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Its gains compare with the best of the paths that happened to be measured; they are not read.
+const WITHOUT_SECOND_PATH: u8 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FactsError {
@@ -52,6 +54,7 @@ pub fn encode(checked: &Checked, source: Source) -> Vec<u8> {
         write_pair(out, transport_number(one.transport), one.ipv4, one.ipv6);
     });
     out.extend(source.0.to_le_bytes());
+    out.extend([facts.second_path.measured, facts.second_path.used]);
     out
 }
 
@@ -82,7 +85,9 @@ fn mode_number(mode: Mode) -> u8 {
 
 pub fn decode(bytes: &[u8]) -> Result<Facts, FactsError> {
     match bytes.first() {
-        Some(&VERSION) => Cursor { rest: &bytes[1..] }.facts().ok_or(FactsError::Malformed),
+        Some(&(version @ WITHOUT_SECOND_PATH | version @ VERSION)) => {
+            Cursor { rest: &bytes[1..] }.facts(version).ok_or(FactsError::Malformed)
+        }
         Some(&found) => Err(FactsError::Version { found }),
         None => Err(FactsError::Malformed),
     }
@@ -93,7 +98,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn facts(mut self) -> Option<Facts> {
+    fn facts(mut self, version: u8) -> Option<Facts> {
         let mode = *MODES.get(usize::from(self.byte()?))?;
         let mut facts = Facts { mode, kinds: self.byte()?, transports: self.byte()?, ..Facts::default() };
         facts.started_ms = u64::from_le_bytes(self.array()?);
@@ -124,6 +129,12 @@ impl<'a> Cursor<'a> {
         // Earlier collectors kept none: their results count as those of one source.
         if !self.rest.is_empty() {
             facts.source = u64::from_le_bytes(self.array()?);
+        }
+        if version == WITHOUT_SECOND_PATH {
+            facts.gains = Facts::default().gains;
+            facts.second_path = SecondPath::from_figures(&facts);
+        } else {
+            facts.second_path = SecondPath { measured: self.byte()?, used: self.byte()? };
         }
         self.rest.is_empty().then_some(facts)
     }

@@ -3,7 +3,7 @@
 use super::bucket::Bucket;
 use super::layout::{
     FactNames, Facts, FamilyFact, GAIN_PATTERNS, GAIN_TRANSPORTS, Handover, KINDS, MEASURES, MOST_NETWORKS,
-    PairFact, Reach, figure_index, gain_index, reach_shift,
+    PairFact, Reach, SecondPath, figure_index, gain_index, measure, reach_shift,
 };
 use pathbench_api::anonymise::Anonymiser;
 use pathbench_api::consent::Consent;
@@ -13,7 +13,7 @@ use pathbench_api::summary::{Best, GroupSummary, ReachabilitySummary, Summary};
 use pathbench_record::document::UnreachableBecause;
 use pathbench_record::statistics::median;
 use pathbench_record::transport::Transport;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Facts {
     /// For everybody with names and networks in the anonymous form; nothing else of the facts is text.
@@ -91,14 +91,28 @@ impl Facts {
         }
         for (index, pattern) in GAIN_PATTERNS.into_iter().enumerate() {
             for (number, (multipath, single)) in GAIN_TRANSPORTS.into_iter().enumerate() {
-                let single = per_variant(groups, single, pattern, "goodput_mbps");
+                let index = gain_index(index, number);
+                let of_pattern = |transport| {
+                    let is_of = move |group: &&GroupSummary| {
+                        group.valid > 0
+                            && group.pattern.as_str() == pattern
+                            && group.transport() == Some(transport)
+                    };
+                    groups.iter().filter(is_of).collect::<Vec<_>>()
+                };
+                let (together, alone) = (of_pattern(multipath), of_pattern(single));
+                let is_used = together.iter().all(|group| group.multipath_used >= group.valid);
+                self.second_path.measured |= u8::from(!together.is_empty()) << index;
+                self.second_path.used |= u8::from(!together.is_empty() && is_used) << index;
                 let of_variant = |(variant, value): (Option<&Name>, f64)| {
-                    let (_, base) = single.iter().find(|(one, base)| *one == variant && *base > 0.0)?;
-                    Some(value / base)
+                    let is_of = |group: &&&GroupSummary| group.variant.as_ref() == variant;
+                    let together: Vec<_> = together.iter().filter(is_of).copied().collect();
+                    let alone: Vec<_> = alone.iter().filter(is_of).copied().collect();
+                    Some(value / best_of_all_paths(&together, &alone)?)
                 };
                 let all = per_variant(groups, multipath, pattern, "goodput_mbps").into_iter();
                 let ratios: Vec<f64> = all.filter_map(of_variant).collect();
-                self.gains[gain_index(index, number)] = Bucket::from_option(median(&ratios));
+                self.gains[index] = Bucket::from_option(median(&ratios));
             }
         }
     }
@@ -117,6 +131,37 @@ impl Facts {
             let shift = reach_shift(one.transport, one.family);
             self.reachability = self.reachability & !(15 << shift) | (found as u32) << shift;
         }
+    }
+}
+
+/// The goodput of the best single path; `None` unless each of several paths was measured alone.
+fn best_of_all_paths(together: &[&GroupSummary], alone: &[&GroupSummary]) -> Option<f64> {
+    let path_of = |group: &GroupSummary| {
+        let named = group.label.as_str().split_once('@').map(|(_, path)| path.to_owned());
+        named.or_else(|| group.shares.keys().next().map(ToString::to_string))
+    };
+    let shares = together.iter().chain(alone).flat_map(|group| group.shares.keys().map(ToString::to_string));
+    let paths: BTreeSet<String> = shares.chain(alone.iter().filter_map(|group| path_of(group))).collect();
+    let complete = alone.iter().filter(|group| group.completed > 0);
+    let measured: BTreeMap<String, f64> = complete
+        .filter_map(|group| Some((path_of(group)?, group.figure("goodput_mbps").filter(|mbps| *mbps > 0.0)?)))
+        .collect();
+    let all = paths.len() > 1 && paths.iter().all(|path| measured.contains_key(path));
+    all.then(|| measured.into_values().reduce(f64::max)).flatten()
+}
+
+impl SecondPath {
+    /// Earlier collectors kept the goodput of a multipath transport only if all its runs used several paths.
+    pub(super) fn from_figures(facts: &Facts) -> Self {
+        let mut bits = 0;
+        for (index, pattern) in GAIN_PATTERNS.into_iter().enumerate() {
+            for (number, (multipath, _)) in GAIN_TRANSPORTS.into_iter().enumerate() {
+                let figure = measure(pattern, "goodput_mbps").map(|index| figure_index(index, multipath));
+                let is_there = figure.is_some_and(|index| facts.figures[index].is_present());
+                bits |= u8::from(is_there) << gain_index(index, number);
+            }
+        }
+        Self { measured: bits, used: bits }
     }
 }
 

@@ -74,13 +74,23 @@ pub struct Facts {
     pub source: u64,
     /// By [`figure_index`].
     pub figures: [Bucket; MEASURES.len() * TRANSPORTS],
-    /// By [`gain_index`].
+    /// By [`gain_index`]; only of results in which each path was measured alone.
     pub gains: [Bucket; GAINS],
+    pub second_path: SecondPath,
     /// 4 bits for each transport and family: [`Reach`].
     pub reachability: u32,
     pub handovers: Vec<Handover>,
     pub delay_pairs: Vec<PairFact>,
     pub family_pairs: Vec<FamilyFact>,
+}
+
+/// Whether several paths were used in a pattern of gains: bits by [`gain_index`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SecondPath {
+    /// A multipath transport has a valid run.
+    pub measured: u8,
+    /// All its valid runs used several paths.
+    pub used: u8,
 }
 
 /// An absent name is empty.
@@ -159,6 +169,7 @@ impl Default for Facts {
             source: 0,
             figures: [Bucket::ABSENT; MEASURES.len() * TRANSPORTS],
             gains: [Bucket::ABSENT; GAINS],
+            second_path: SecondPath::default(),
             reachability: 0,
             handovers: Vec::new(),
             delay_pairs: Vec::new(),

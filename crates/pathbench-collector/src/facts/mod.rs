@@ -12,6 +12,6 @@ pub use bucket::Bucket;
 pub use coding::{FactsError, decode, encode};
 pub use layout::{
     FactNames, Facts, FamilyFact, GAIN_PATTERNS, GAIN_TRANSPORTS, GAINS, Handover, KINDS, MEASURES, MODES,
-    MOST_NETWORKS, PairFact, REASONS, Reach, TRANSPORTS, figure_index, gain_index, measure,
+    MOST_NETWORKS, PairFact, REASONS, Reach, SecondPath, TRANSPORTS, figure_index, gain_index, measure,
 };
 pub use source::Source;

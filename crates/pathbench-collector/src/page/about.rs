@@ -14,9 +14,10 @@ pub(super) async fn page(view: View) -> Answer {
         section {
             h2 { "What the figures mean" }
             dl {
-                dt { "Gain" } dd { "Goodput of Multipath TCP ÷ goodput of TCP on its best path, or of Multipath QUIC ÷ \
-                                    QUIC, in the same result, pattern and variant. Only results in which several paths \
-                                    carried data count: a connection that fell back is not multipath." }
+                dt { "Gain" } dd { "Goodput of Multipath TCP ÷ goodput of TCP on the best single path, or of Multipath \
+                                    QUIC ÷ QUIC, in the same result, pattern and variant. Only results count in which each \
+                                    path was measured alone and several paths carried data: a connection that fell back is \
+                                    not multipath." }
                 dt { "Goodput" } dd { "Bytes delivered to the receiving application per second." }
                 dt { "Stall" } dd { "The longest time without a byte for the receiving application while the sender has \
                                      data outstanding." }

@@ -17,6 +17,7 @@ const SECTIONS: [(&str, &[&str]); 4] = [
     (
         "Gain of multipath",
         &[
+            "gain-by-direction",
             "gain",
             "gain-by-network",
             "gain-by-operator",

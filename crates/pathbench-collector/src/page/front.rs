@@ -60,14 +60,27 @@ fn verdict(gain: Option<&Chart>) -> Markup {
 
 fn sentence(chart: &Chart, row: &[Cell]) -> Markup {
     let shown = |name: &str| cell(chart, row, name).map_or_else(String::new, Cell::shown);
+    let count = |name: &str| match cell(chart, row, name) {
+        Some(Cell::Count(count)) => *count,
+        _ => 0,
+    };
     let (multipath, single) = match shown("series").split_once(" ÷ ") {
         Some(("mptcp", _)) => ("Multipath TCP", "TCP"),
         _ => ("Multipath QUIC", "QUIC"),
     };
+    let agents = count("agents");
     html! {
         p.verdict {
-            (multipath) " reaches a median of " b { (shown("p50")) } " the goodput of " (single)
-            " on its best path, and is faster in " b { (shown("helped")) } " of " (shown("n")) " comparisons."
+            (multipath) ", " (shown("group")) ": "
+            @if agents == 0 {
+                "no result measured each path alone"
+            } @else {
+                "a median of " b { (shown("p50")) } " the goodput of " (single) " on the best single path ("
+                @if cell(chart, row, "low").is_none_or(|low| *low == Cell::Absent) { "no interval" } @else { "95 %: " (shown("low")) " to " (shown("high")) }
+                ", one vote for each of " (grouped(agents)) @if agents == 1 { " agent)" } @else { " agents)" }
+            }
+            "; second path used in " b { (shown("used")) } " of " (shown("measured")) " results; "
+            (shown("left_out")) " left out."
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::support::memory::{MemoryDatabase, new_result};
 use crate::support::synthetic::Campaign;
 use pathbench_api::consent::Consent;
 use pathbench_api::name::Name;
-use pathbench_api::summary::{FamilyPair, HandoverSummary, Mode, Summary};
+use pathbench_api::summary::{FamilyPair, GroupSummary, HandoverSummary, Mode, Summary};
 use pathbench_collector::chart::table::{csv_text, grouped};
 use pathbench_collector::chart::{Cell, Chart, Scene, all};
 use pathbench_collector::columns::{Columns, Filter};
@@ -246,4 +246,64 @@ fn fields_of_csv_are_quoted_and_never_formulas() {
 fn large_counts_are_readable() {
     assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
     assert_eq!(grouped(12), "12");
+}
+
+#[test]
+fn the_gain_by_direction_gives_each_agent_one_vote_and_counts_what_is_left_out() {
+    let name = |text: &str| Name::new(text).unwrap();
+    let group = |label: &str, mbps: f64, used: u32| GroupSummary {
+        label: name(label),
+        pattern: name("throughput-download"),
+        variant: None,
+        runs: 1,
+        valid: 1,
+        completed: 1,
+        multipath_used: used,
+        figures: [(name("goodput_mbps"), mbps)].into(),
+        shares: match label.split_once('@') {
+            Some((_, path)) => [(name(path), 1.0)].into(),
+            None => [(name("lte"), 0.5), (name("wlan"), 0.5)].into(),
+        },
+    };
+    // Agent 0 submits most results; two results of agent 6 do not count.
+    let mut columns = Columns::default();
+    let changes = (1..=12_u64).map(|sequence| {
+        let mut checked = Campaign::default().checked(sequence);
+        let agent = sequence.saturating_sub(6);
+        let used = u32::from(sequence != 11);
+        let gain = if agent == 0 { 1.9 } else { 1.0 + agent as f64 / 10.0 };
+        let summary = &mut checked.submission.summary;
+        summary.mode = Mode::Stable;
+        summary.groups = vec![group("tcp@wlan", 10.0, 0), group("mptcp", 20.0 * gain, used)];
+        if sequence != 12 {
+            summary.groups.push(group("tcp@lte", 20.0, 0));
+        }
+        let one = new_result(&checked, None);
+        ResultChange::Added {
+            sequence,
+            id: one.id,
+            agent: pathbench_api::Uuid::from_u128(agent.min(6).into()),
+            consent: Consent::Public,
+            received_ms: 0,
+            facts: one.facts,
+        }
+    });
+    columns.apply(&changes.collect::<Vec<_>>());
+    let found = chart(&columns, &Filter::new(Viewer::Everybody), "gain-by-direction");
+    let [row] = found.table.rows.as_slice() else { panic!("{:?}", found.table.rows) };
+    let number = |column: &str| {
+        let index = found.table.columns.iter().position(|(one, _)| one == column).unwrap();
+        match &row[index] {
+            Cell::Count(count) => *count as f64,
+            Cell::Quantity(value, _) => *value,
+            other => panic!("{column}: {other:?}"),
+        }
+    };
+    // Votes: 1.9, 1.1, 1.2, 1.3, 1.4; with one vote per result the median would be 1.9.
+    assert_eq!(
+        (number("agents"), number("used"), number("measured"), number("left_out")),
+        (5.0, 11.0, 12.0, 2.0)
+    );
+    assert!((number("p50") - 1.3).abs() < 0.02, "{}", number("p50"));
+    assert_eq!(row[4], Cell::Absent, "five votes have no interval");
 }

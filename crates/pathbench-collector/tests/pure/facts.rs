@@ -21,15 +21,22 @@ fn facts_survive_their_coding_and_are_small() {
         let encoded = encode(&checked, SOURCE);
         let facts = Facts::from_summary(&checked.submission.summary, checked.submission.consent);
         assert_eq!(decode(&encoded).unwrap(), Facts { source: SOURCE.0, ..facts.clone() });
-        // As collectors wrote them that kept no source.
-        assert_eq!(decode(&encoded[..encoded.len() - 8]).unwrap(), facts);
+        // As collectors wrote them that knew nothing of the second path, with a source and without one.
+        let mut earlier = encoded[..encoded.len() - 2].to_vec();
+        earlier[0] = 1;
+        for (bytes, source) in [(&earlier[..], SOURCE.0), (&earlier[..earlier.len() - 8], 0)] {
+            let found = decode(bytes).unwrap();
+            assert_eq!((found.figures, found.source), (facts.figures, source));
+            assert!(found.gains.iter().all(|gain| !gain.is_present()), "of another rule");
+            assert_eq!(found.second_path.measured & facts.second_path.used, facts.second_path.used);
+        }
         bytes += encoded.len();
     }
     assert!(bytes / 500 < 300, "{} bytes a result", bytes / 500);
 }
 
 #[test]
-fn a_gain_compares_the_best_paths_of_one_variant() {
+fn a_gain_compares_with_the_best_of_all_paths_of_one_variant() {
     let mut summary = (0..1000)
         .map(|index| Campaign::default().submission(index).summary)
         .find(|one| one.groups.iter().any(|group| group.pattern.as_str() == "bulk"));
@@ -40,12 +47,23 @@ fn a_gain_compares_the_best_paths_of_one_variant() {
         ("tcp@wlan", "a", 10.0, 0),
         ("tcp@eth", "a", 40.0, 0),
         ("mptcp", "a", 60.0, 3),
+        // The first path without its name.
         ("tcp", "b", 10.0, 0),
+        ("tcp@wlan", "b", 5.0, 0),
         ("mptcp", "b", 25.0, 3),
-        ("quic", "a", 10.0, 0),
+        // One path of two was measured alone.
+        ("tcp@eth", "c", 10.0, 0),
+        ("mptcp", "c", 99.0, 3),
+        ("quic@eth", "a", 10.0, 0),
+        ("quic@wlan", "a", 10.0, 0),
         // Fell back in one of three runs.
         ("mpquic", "a", 99.0, 2),
     ] {
+        template.shares = match label.split_once('@') {
+            Some((_, path)) => [(Name::new(path).unwrap(), 1.0)].into(),
+            None if label == "tcp" => [(Name::new("eth").unwrap(), 1.0)].into(),
+            None => [(Name::new("eth").unwrap(), 0.6), (Name::new("wlan").unwrap(), 0.4)].into(),
+        };
         template.label = Name::new(label).unwrap();
         template.pattern = Name::new("bulk").unwrap();
         template.variant = Some(Name::new(variant).unwrap());
@@ -57,9 +75,17 @@ fn a_gain_compares_the_best_paths_of_one_variant() {
     // The median of 60/40 and 25/10.
     assert_eq!(facts.gains[gain_index(0, 0)], Bucket::from_value(2.0));
     assert_eq!(facts.gains[gain_index(0, 1)], Bucket::ABSENT);
+    assert_eq!((facts.second_path.measured, facts.second_path.used), (0b11, 0b01));
+    // A path on which no run completed was not measured.
+    let mut failed = summary.clone();
+    for group in failed.groups.iter_mut().filter(|group| group.label.as_str() == "tcp@wlan") {
+        group.completed = 0;
+    }
+    assert_eq!(Facts::from_summary(&failed, Consent::Private).gains[gain_index(0, 0)], Bucket::ABSENT);
     let bulk = measure("bulk", "goodput_mbps").unwrap();
     assert_eq!(facts.figures[figure_index(bulk, Transport::Mpquic)], Bucket::ABSENT);
-    assert_eq!(facts.figures[figure_index(bulk, Transport::Tcp)], Bucket::from_value(25.0));
+    // The median of 40, 10 and 10.
+    assert_eq!(facts.figures[figure_index(bulk, Transport::Tcp)], Bucket::from_value(10.0));
 }
 
 #[test]

@@ -222,14 +222,23 @@ fn group(label: &str, pattern: &str, multipath_used: bool, figures: &[(&str, f64
         completed: 3,
         multipath_used: if multipath_used { 3 } else { 0 },
         figures: figures.iter().map(|(figure, value)| (name(figure), *value)).collect(),
-        shares: BTreeMap::from([(name("path0"), 0.7), (name("path1"), 0.3)]),
+        shares: match label.split_once('@') {
+            Some((_, path)) => BTreeMap::from([(name(path), 1.0)]),
+            None => BTreeMap::from([(name("path0"), 0.7), (name("path1"), 0.3)]),
+        },
     }
 }
 
 fn add_stable(summary: &mut Summary, agent: &Agent, rtt_ms: f64, random: &mut Random) {
     let rates = agent.rates_mbps.map(|rate| random.around(rate, 0.25));
+    // Agents of earlier versions measured the first path alone only.
+    let all_alone = random.chance(0.85);
     for transport in Transport::ALL {
         let label = transport.name();
+        let is_single = !transport.is_multipath();
+        let first = format!("{transport}@path0");
+        let second = (is_single && all_alone).then(|| format!("{transport}@path1"));
+        let filling = if is_single { first.as_str() } else { label };
         let cpu = if transport.is_quic() { 0.92 } else { 1.0 };
         let used = transport.is_multipath() && random.chance(0.88);
         let aggregate = if used {
@@ -242,12 +251,18 @@ fn add_stable(summary: &mut Summary, agent: &Agent, rtt_ms: f64, random: &mut Ra
             let goodput = aggregate * cpu * part * random.around(0.93, 0.06);
             let stall = random.around(if used { 70.0 } else { 120.0 }, 0.8);
             let figures = [("goodput_mbps", goodput), ("stall_ms", stall), ("handshake_ms", rtt_ms * 1.1)];
-            summary.groups.push(group(label, pattern, used, &figures));
+            summary.groups.push(group(filling, pattern, used, &figures));
+            if let Some(second) = &second {
+                let goodput = rates[1] * cpu * part * random.around(0.93, 0.06);
+                let figures =
+                    [("goodput_mbps", goodput), ("stall_ms", stall), ("handshake_ms", rtt_ms * 1.1)];
+                summary.groups.push(group(second, pattern, false, &figures));
+            }
         }
         let goodput = aggregate * cpu * random.around(0.7, 0.15);
         let fct_ms = 80_000.0 / goodput + 2.0 * rtt_ms;
         let figures = [("goodput_mbps", goodput), ("fct_ms", fct_ms), ("stall_ms", random.around(60.0, 0.7))];
-        summary.groups.push(group(label, "bulk", used, &figures));
+        summary.groups.push(group(filling, "bulk", used, &figures));
         summary.groups.push(group(label, "ping", used, &[("ping_ms", random.around(rtt_ms + 12.0, 0.3))]));
         let delay = random.around(rtt_ms * 1.6 + 30.0, 0.7);
         let figures = [

@@ -39,12 +39,20 @@ fn tone(gains: &[Gain]) -> Tone {
 /// One part for each label, with its directions; first the labels with a gain.
 fn gains(gains: &[Gain]) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
-    let known = grouped(gains.iter().filter(|gain| gain.ratio.is_some()), |gain| &gain.label);
-    for (label, gains) in known.into_iter().take(MOST_LABELS) {
+    let known: Vec<&Gain> = gains.iter().filter(|gain| gain.ratio.is_some()).collect();
+    // Said once if it is the same of all, as after a few repetitions.
+    let common = known.first().map(|gain| certainty(gain)).filter(|first| {
+        known.len() > 1 && known.iter().all(|gain| gain.ci95.is_none() && certainty(gain) == *first)
+    });
+    for (label, gains) in grouped(known.iter().copied(), |gain| &gain.label).into_iter().take(MOST_LABELS) {
         let directions = grouped(gains, |gain| gain.direction).into_iter();
-        let of_direction =
-            directions.map(|(direction, gains)| format!("{} {}", direction.name(), of_variants(&gains)));
+        let of_direction = directions.map(|(direction, gains)| {
+            format!("{} {}", direction.name(), of_variants(&gains, common.is_none()))
+        });
         parts.push(format!("{label}: {}", of_direction.collect::<Vec<_>>().join(", ")));
+    }
+    if let (Some(last), Some(common)) = (parts.last_mut(), common) {
+        last.push_str(&format!(" (each {common})"));
     }
     let unknown = gains.iter().filter(|gain| gain.ratio.is_none());
     for (why, gains) in grouped(unknown, |gain| why_unknown(gain)).into_iter().take(MOST_LABELS) {
