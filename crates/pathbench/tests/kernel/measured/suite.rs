@@ -68,21 +68,27 @@ fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
     assert_eq!(printed.runs.len(), document.runs.len());
     assert_eq!(document.scenario.name, "test");
     let ids: BTreeSet<&str> = document.runs.iter().map(|run| run.id.as_str()).collect();
-    assert_eq!(ids.len(), 4 * 3, "{ids:?}");
+    // tcp and quic over each path alone, mptcp and mpquic over both.
+    assert_eq!(ids.len(), 6 * 3, "{ids:?}");
     for transport in [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic] {
         for pattern in ["ping", "bulk", "throughput-upload"] {
             let of_kind = runs(&measured, transport, pattern);
-            assert_eq!(of_kind.len(), 1, "{transport} {pattern}");
-            let run = of_kind[0];
-            assert!(
-                run.completed && run.valid,
-                "{transport} {pattern}: {:?} {:?}",
-                run.error,
-                run.invalid_because
-            );
-            assert_eq!(run.server.as_deref(), Some(SERVER));
-            let is_quic = matches!(transport, Transport::Quic | Transport::Mpquic);
-            assert_eq!(run.encrypted, is_quic, "{transport} {pattern}");
+            assert_eq!(of_kind.len(), if transport.is_multipath() { 1 } else { 2 }, "{transport} {pattern}");
+            for run in of_kind {
+                assert!(
+                    run.completed && run.valid,
+                    "{transport} {pattern}: {:?} {:?}",
+                    run.error,
+                    run.invalid_because
+                );
+                assert_eq!(run.server.as_deref(), Some(SERVER));
+                assert_eq!(run.encrypted, transport.is_quic(), "{transport} {pattern}");
+                if let Some((_, own)) = run.label.split_once('@') {
+                    let carried = run.paths.iter().filter(|path| path.bytes_delivered > 0);
+                    let names: Vec<&str> = carried.map(|path| path.name.as_str()).collect();
+                    assert_eq!(names, [own], "{}: {:?}", run.label, run.paths);
+                }
+            }
         }
         let ping = runs(&measured, transport, "ping")[0].ping.as_ref().unwrap();
         assert_eq!((ping.sent, ping.lost), (10, 0), "{transport}");
@@ -96,6 +102,15 @@ fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
         for name in ["eth", "wlan"] {
             assert!(path(upload, name).share > 0.1, "{transport}: {:?}", upload.paths);
         }
+    }
+    let gains = &document.summary.headline.as_ref().unwrap().gains;
+    let labels: Vec<&str> = gains.iter().map(|gain| gain.label.as_str()).collect();
+    assert_eq!(labels, ["mptcp", "mpquic"]);
+    for gain in gains {
+        assert_eq!((gain.pairs, gain.not_alone.len(), gain.ci95), (1, 0, None), "{gain:?}");
+        assert!(gain.best_single.as_ref().is_some_and(|best| best.contains('@')), "{gain:?}");
+        // Twice the path, and a second is short.
+        assert!(gain.ratio.is_some_and(|ratio| (1.2..2.4).contains(&ratio)), "{gain:?}");
     }
 
     // Both UDP ports answer.
@@ -194,7 +209,7 @@ fn a_change_of_the_network_marks_the_run_it_falls_into() {
     let mut test = captured(&mut lab.test("changed", &[&[SERVER][..], &options, &["2s"]].concat()));
     // The suite prints this line before its first run.
     let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(progress.any(|line| line.starts_with("2 runs:")), "it never began");
+    assert!(progress.any(|line| line.starts_with("4 runs:")), "it never began");
     std::thread::sleep(Duration::from_millis(800));
     let less = "echo 1 > /proc/sys/net/ipv6/conf/wlan/disable_ipv6";
     finish(&mut lab.exec("client", &["sh", "-c", less])).expect(0);
@@ -202,11 +217,12 @@ fn a_change_of_the_network_marks_the_run_it_falls_into() {
     let finished = support::ended(test);
     let measured = Measured::read(&lab.work.path().join("changed"), finished).expect(0);
     assert!(lines.iter().any(|line| line.contains("the network changed: wlan address")), "{lines:#?}");
-    let [first, second] = &measured.document.runs[..] else { panic!("{:?}", measured.document.runs) };
+    let [first, others @ ..] = &measured.document.runs[..] else { panic!("no run") };
+    assert_eq!(others.len(), 3);
     assert!(!first.valid && first.touched_by.iter().any(|words| words.contains("wlan")), "{first:#?}");
-    assert!(second.valid && second.touched_by.is_empty(), "{second:#?}");
+    assert!(others.iter().all(|run| run.valid && run.touched_by.is_empty()), "{others:#?}");
     assert!(!measured.events_of(first, EventSource::Link).is_empty());
-    let group = &measured.document.summary.groups[0];
+    let group = measured.document.summary.groups.iter().find(|group| group.label == first.label).unwrap();
     assert_eq!((group.runs, group.valid), (2, 1), "a touched run counts in no statistic");
 }
 
@@ -217,7 +233,7 @@ fn a_lost_server_ends_the_suite_and_keeps_the_finished_runs() {
     let options = ["--transports", "tcp", "--patterns", "ping", "--repeat", "20", "--no-report"];
     let mut test = captured(&mut lab.test("lost", &[&[SERVER][..], &options].concat()));
     let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(progress.any(|line| line.starts_with("run 1 of 20")), "it never began");
+    assert!(progress.any(|line| line.starts_with("run 1 of 40")), "it never began");
     let of_server = |process: &Process| process.arguments().get(1).is_some_and(|word| word == "serve");
     for process in lab.work.processes().into_iter().filter(of_server) {
         process.kill();
@@ -226,8 +242,11 @@ fn a_lost_server_ends_the_suite_and_keeps_the_finished_runs() {
     let finished = support::ended(test);
     let measured = Measured::read(&lab.work.path().join("lost"), finished).expect(3);
     let runs = &measured.document.runs;
-    assert!(runs[0].completed && runs.len() < 20 && !runs[runs.len() - 1].completed, "{runs:#?}");
-    assert!(lines.iter().any(|line| line.contains("tcp became unusable and was given up")), "{lines:#?}");
+    assert!(runs[0].completed && runs.len() < 40 && !runs[runs.len() - 1].completed, "{runs:#?}");
+    assert!(
+        lines.iter().any(|line| line.contains("tcp@wlan became unusable and was given up")),
+        "{lines:#?}"
+    );
     drop(server);
 }
 
@@ -262,13 +281,42 @@ fn times_of_a_server_with_another_clock_are_converted_to_the_clients() {
 }
 
 #[test]
+fn a_dead_first_path_is_left_for_the_other_and_no_gain_is_computed() {
+    let lab = Lab::standing(&[]);
+    let _server = lab.serve(&["--open"]);
+    // The server's answers to the first path are dropped silently; the carrier stays up.
+    let dead = ["ip", "route", "add", "blackhole", "10.83.0.1/32"];
+    finish(&mut lab.exec("server", &dead)).expect(0);
+    let options = ["--transports", "tcp,mptcp", "--patterns", "throughput-download", "--no-report"];
+    let measured = lab.measure("dead", &[&[SERVER][..], &options, &QUICK].concat());
+    let document = &measured.document;
+    let note = document.summary.notes.iter().find(|note| note.contains("initial path")).unwrap();
+    assert!(note.contains("begin on wlan"), "{note}");
+    let completed = |label: &str| {
+        document.runs.iter().find(|run| run.label == label).is_some_and(|run| run.completed && run.valid)
+    };
+    assert_eq!(
+        ["tcp@eth", "tcp@wlan", "mptcp"].map(completed),
+        [false, true, true],
+        "{:#?}",
+        measured.finished
+    );
+    let [gain] = document.summary.headline.as_ref().unwrap().gains.as_slice() else {
+        panic!("one direction")
+    };
+    assert_eq!((gain.ratio, gain.not_alone.as_slice()), (None, &["eth".to_owned()][..]), "{gain:?}");
+    // A named multipath transport used one path of two.
+    drop(measured.finished.expect(6).reports(&["initial path"]));
+}
+
+#[test]
 fn an_interrupt_keeps_the_finished_runs() {
     let lab = Lab::standing(&[]);
     let _server = lab.serve(&["--open"]);
     let options = ["--transports", "tcp", "--patterns", "ping", "--repeat", "50"];
     let mut test = captured(&mut lab.test("stopped", &[&[SERVER][..], &options].concat()));
     let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(progress.any(|line| line.starts_with("run 2 of 50")), "it never began");
+    assert!(progress.any(|line| line.starts_with("run 2 of 100")), "it never began");
     let mut lines = Vec::new();
     // The process of the program itself; `lab exec` waits for it.
     let of_test = |process: &Process| process.arguments().get(1).is_some_and(|word| word == "test");
@@ -278,7 +326,7 @@ fn an_interrupt_keeps_the_finished_runs() {
     let finished = support::ended(test);
     let measured = Measured::read(&lab.work.path().join("stopped"), finished).expect(1);
     let made = measured.document.runs.len();
-    assert!((2..50).contains(&made), "{made}: {lines:#?}");
+    assert!((2..100).contains(&made), "{made}: {lines:#?}");
     assert!(measured.document.summary.notes.iter().any(|note| note.contains("stopped by the user")));
     assert!(measured.finished.stdout.contains("ping"), "{:#?}", measured.finished);
     assert!(within(Duration::from_secs(3), || !lab.work.processes().iter().any(of_test)));
