@@ -8,10 +8,10 @@ pub(crate) mod path_mtu;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     ComparedRuns, Comparison, DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation,
-    Group, HostRecord, Impact, JoinedShard, LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord,
-    Parameters, PathRecord, Phase, PingRecord, Reachability, ResultDocument, ResultSummary, RunLink,
-    RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, UnreachableBecause,
-    Verdict,
+    Failover, Gain, Group, Headline, HostRecord, Impact, JoinedShard, LinkFigures, LinkMeasurement,
+    LinkRecord, MultipathRecord, Parameters, PathRecord, Phase, PingRecord, Reachability, ResultDocument,
+    ResultSummary, RunLink, RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord,
+    UnreachableBecause, Verdict,
 };
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::Side;
@@ -272,6 +272,7 @@ pub(crate) fn document() -> ResultDocument {
         study: Some(study()),
         runs: vec![run()],
         summary: ResultSummary {
+            headline: Some(headline()),
             groups: vec![Group {
                 variant: map(&[("path.wlan.rate", json!("1gbit"))]),
                 label: "mptcp".to_owned(),
@@ -296,6 +297,33 @@ pub(crate) fn document() -> ResultDocument {
             notes: vec!["after `up wlan` the kernel does not re-create a closed subflow".to_owned()],
         },
     }
+}
+
+fn headline() -> Headline {
+    let gain = Gain {
+        variant: map(&[("path.wlan.rate", json!("1gbit"))]),
+        pattern: "throughput".to_owned(),
+        direction: Direction::Upload,
+        label: "mptcp".to_owned(),
+        runs: 6,
+        multipath_used: 6,
+        best_single: Some("tcp@eth".to_owned()),
+        not_alone: vec!["wlan".to_owned()],
+        pairs: 6,
+        ratio: Some(1.07),
+        ci95: Some([0.98, 1.16]),
+        verdict: Some(Verdict::CannotTell),
+        pairs_needed: Some(14),
+    };
+    let failover = Failover {
+        variant: map(&[("path.wlan.rate", json!("1gbit"))]),
+        pattern: "throughput".to_owned(),
+        label: "mptcp".to_owned(),
+        runs: 6,
+        failed: 1,
+        stall_ms: Some(231.4),
+    };
+    Headline { gains: vec![gain], failovers: vec![failover] }
 }
 
 fn comparison() -> Comparison {
