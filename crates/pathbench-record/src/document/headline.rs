@@ -6,7 +6,7 @@ use crate::direction::Direction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The answer of a result ([definition](metrics.md#headline)); without its parts if the result has nothing to say.
+/// The answer of a result; without its parts if the result has nothing to say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct Headline {
     /// One per variant, multipath label and direction of throughput; none of runs with disruptive events.

@@ -425,7 +425,7 @@ pub struct Parameters {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct ResultSummary {
-    /// What the second path is worth; absent in a result without runs.
+    /// The answer in one line; absent in a result without runs ([definition](metrics.md#headline)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<Headline>,
     /// One per variant, label and pattern, in the order of their first run.

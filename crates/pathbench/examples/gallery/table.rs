@@ -63,7 +63,7 @@ const TWO_PATHS: &[Entry] = &[
         "hello",
         "timeline",
         "MPTCP and MPQUIC send over both paths at the same time: {mptcp.goodput_mbps} and {mpquic.goodput_mbps}, where TCP over \
-         one path delivers {tcp.goodput_mbps} and QUIC {quic.goodput_mbps}.",
+         one path delivers {tcp@eth.goodput_mbps} and QUIC {quic@eth.goodput_mbps}.",
     ),
     Entry::new(
         "stable",
