@@ -106,7 +106,7 @@ pub(super) fn by_direction(scene: &Scene, meta: Meta) -> Chart {
         }
     }
     let rows = DIRECTIONS.map(|(_, direction)| (direction.to_owned(), String::new())).to_vec();
-    let axes = (n > 0).then(|| (Axis::Factor(high), Axis::Rows(rows)));
+    let axes = (n > 0).then_some((Axis::Factor(high), Axis::Rows(rows)));
     let meta = meta
         .caption(DEFINITION)
         .caption(

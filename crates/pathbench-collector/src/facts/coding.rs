@@ -85,7 +85,7 @@ fn mode_number(mode: Mode) -> u8 {
 
 pub fn decode(bytes: &[u8]) -> Result<Facts, FactsError> {
     match bytes.first() {
-        Some(&(version @ WITHOUT_SECOND_PATH | version @ VERSION)) => {
+        Some(&version) if matches!(version, WITHOUT_SECOND_PATH | VERSION) => {
             Cursor { rest: &bytes[1..] }.facts(version).ok_or(FactsError::Malformed)
         }
         Some(&found) => Err(FactsError::Version { found }),

@@ -52,7 +52,7 @@ fn gains(gains: &[Gain]) -> Vec<String> {
         parts.push(format!("{label}: {}", of_direction.collect::<Vec<_>>().join(", ")));
     }
     if let (Some(last), Some(common)) = (parts.last_mut(), common) {
-        last.push_str(&format!(" (each {common})"));
+        *last = format!("{last} (each {common})");
     }
     let unknown = gains.iter().filter(|gain| gain.ratio.is_none());
     for (why, gains) in grouped(unknown, |gain| why_unknown(gain)).into_iter().take(MOST_LABELS) {

@@ -24,7 +24,7 @@ use crate::quantity::{self, bit_rate, bytes, counted, duration, percent, plain, 
 use crate::result_set::ResultSet;
 use crate::series::MARKED_SILENCE_MS;
 use crate::view::{GroupView, View, value_text, variant_text};
-use pathbench_record::document::{Impact, RunRecord, Variant};
+use pathbench_record::document::{Impact, ResultDocument, RunRecord, Variant};
 use pathbench_record::statistics::median;
 use serde_json::Value;
 
@@ -48,6 +48,11 @@ impl Story {
         let parts: Vec<String> = self.pattern.iter().cloned().chain(variant).collect();
         if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
     }
+}
+
+/// The headline of a result in words; `None` without several paths and without failures.
+pub fn headline_text(document: &ResultDocument) -> Option<String> {
+    headline::of_document(document).map(|finding| finding.text)
 }
 
 pub fn stories(set: &ResultSet) -> Vec<Story> {

@@ -2,6 +2,7 @@
 
 use super::table::{Entry, SECTIONS};
 use pathbench_record::document::{Group, ResultDocument};
+use pathbench_report::narrative::headline_text;
 use pathbench_report::quantity;
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ results go (`target/gallery`). The command keeps a result only if each of its ru
 runs the scenario again, at most twice. It does not repeat a scenario whose result is already there: remove the result's directory first.
 
 Numbers in the sentences are medians of the result, and the figure shows them, too. `TCP` and `QUIC` use the first path, unless the
-label names another one (`tcp@wlan`).
+label names another one (`tcp@wlan`). The line after the sentence is the result's headline ([definition](metrics.md#headline)).
 ";
 
 /// The whole page. `blocks` has the block of each scenario.
@@ -59,15 +60,16 @@ pub(crate) fn blocks(page: &str) -> BTreeMap<String, String> {
     blocks
 }
 
-/// The block of `entry`: heading, sentence, figure, command.
+/// The block of `entry`: heading, sentence, the result's headline, figure, command.
 pub(crate) fn block(entry: &Entry, options: &[String], document: &ResultDocument) -> Result<String, String> {
     let name = entry.scenario;
     let sentence = filled(entry.sentence, document)?;
     let command = [&["pathbench lab run".to_owned(), name.to_owned()], options].concat().join(" ");
     let runs = quantity::counted(document.runs.len() as u32, "run");
     let (kernel, day) = (&document.host.kernel, document.host.started.get(..10).unwrap_or_default());
+    let headline = headline_text(document).map(|text| format!("> {text}\n\n")).unwrap_or_default();
     Ok(format!(
-        "\n### {name}\n\n{sentence}\n\n![{name}: {figure}](img/gallery/{name}.svg)\n\n\
+        "\n### {name}\n\n{sentence}\n\n{headline}![{name}: {figure}](img/gallery/{name}.svg)\n\n\
          [Scenario](../scenarios/{name}.toml); `{command}`; {runs}, Linux {kernel}, {day}\n",
         figure = entry.figure,
     ))

@@ -9,6 +9,7 @@ use pathbench_report::export::ExportFormat;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ReportArgs {
     /// Result directories (or their run.json), or one directory of `pathbench trace`; the shards of a study are joined to one result
     #[arg(required_unless_present = "schema", value_name = "RUN")]
