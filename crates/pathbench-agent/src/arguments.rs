@@ -4,6 +4,7 @@ use crate::limits::OwnerLimits;
 use crate::networks::{HostNetworks, NetworkState};
 use crate::target::TestTarget;
 use pathbench_api::experiment::{Experiment, ExperimentKind, Family};
+use pathbench_record::network::MOST_TEST_PATHS;
 use pathbench_record::transport::Transport;
 use std::net::IpAddr;
 
@@ -74,7 +75,8 @@ pub fn test_arguments(
     transports: &[Transport],
 ) -> Vec<String> {
     let mut arguments = server_arguments(experiment.kind, target, address);
-    for name in interfaces {
+    let most = if experiment.kind == ExperimentKind::Test { MOST_TEST_PATHS } else { usize::MAX };
+    for name in interfaces.iter().take(most) {
         arguments.extend(["--path".to_owned(), name.clone()]);
     }
     if !transports.is_empty() {

@@ -70,6 +70,9 @@ impl AddressFamily {
     }
 }
 
+/// Paths that `pathbench test` measures alone and uses together.
+pub const MOST_TEST_PATHS: usize = 4;
+
 /// A path of the client. The addresses determine the path of a subflow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClientPath {

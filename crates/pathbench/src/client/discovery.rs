@@ -1,12 +1,12 @@
 //! Finds the nearest of the given servers, and the transports that reach it.
 
-use super::{MOST_PATHS, ServerTarget, TestClient, addresses_of};
+use super::{ServerTarget, TestClient, addresses_of};
 use crate::arguments::TransportChoice;
 use pathbench_analysis::reachability::{self, Probed, Try};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_record::document::{Reachability, ServerRecord, UnreachableBecause};
 use pathbench_record::end::MessageRecord;
-use pathbench_record::network::{AddressFamily, ServerName};
+use pathbench_record::network::{AddressFamily, MOST_TEST_PATHS, ServerName};
 use pathbench_record::pattern::{PatternParameters, PingParameters};
 use pathbench_record::statistics::median;
 use pathbench_record::text::{duration, duration_ms};
@@ -317,7 +317,7 @@ impl<'a> Discovery<'a> {
         if self.silent.borrow().contains(&kind) {
             return Err(error);
         }
-        for first in target.paths.iter().skip(1).take(MOST_PATHS - 1) {
+        for first in target.paths.iter().skip(1).take(MOST_TEST_PATHS - 1) {
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }

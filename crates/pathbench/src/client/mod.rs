@@ -31,8 +31,6 @@ pub(crate) mod network;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A run without progress for this long ends as not completed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Paths that are measured alone, and used together.
-pub(crate) const MOST_PATHS: usize = 4;
 const CLOCK_BYTES: u64 = 1000;
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -59,6 +59,10 @@ fn an_interface_that_is_given_twice_is_a_mistake() {
     let twice = plan(&["--path", "eth0", "--path", "wlan0", "--path", "eth0"]).unwrap_err();
     assert_eq!(twice.message, "--path eth0 is given twice");
     plan(&["--path", "eth0", "--path", "wlan0"]).unwrap();
+    let many = ["a", "b", "c", "d", "e"].map(|name| ["--path", name]).concat();
+    let five = plan(&many).unwrap_err();
+    assert!(five.message.contains("5 paths are named, and at most 4"), "{}", five.message);
+    plan(&many[..8]).unwrap();
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! `test`: the suite against the nearest of several servers. The command tries every transport on every port, then
 //! runs each pattern on each working transport in seeded random order, and monitors the host's network.
 
+mod labels;
 mod plan;
 mod runs;
 
 pub(crate) use plan::TestArgs;
 
 use crate::client::discovery::Reached;
-use crate::client::{MOST_PATHS, TestClient, network};
+use crate::client::{TestClient, network};
 use crate::session::MeasurementSession;
 use crate::study;
 use crate::study::StudyArgs;
+use labels::labels_of;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_lab::study::ending::StoppingRule;
 use pathbench_lab::study::is_ending_note;
@@ -19,11 +21,11 @@ use pathbench_program::output;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::directory::Resumed;
 use pathbench_record::document::{ResultDocument, RunRecord, StudyRecord};
-use pathbench_record::network::ServerName;
+use pathbench_record::network::{MOST_TEST_PATHS, ServerName};
 use pathbench_record::time::SharedClock;
 use pathbench_record::transport::Transport;
 use plan::SuitePlan;
-use runs::{Ended, TestSuite, labels_of};
+use runs::{Ended, TestSuite};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,9 +51,9 @@ pub(crate) fn test(
 pub(crate) fn plan(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>), Failure> {
     let paths = args.server.server.interfaces.len();
     let mut plan = SuitePlan::new(&args.traffic, &args.study);
-    if paths > MOST_PATHS {
+    if paths > MOST_TEST_PATHS {
         let mistake =
-            format!("--path: {paths} paths are named, and at most {MOST_PATHS} are measured together");
+            format!("--path: {paths} paths are named, and at most {MOST_TEST_PATHS} are measured together");
         plan = Err([plan.err().unwrap_or_default(), vec![mistake]].concat());
     }
     args.server.validate(&args.servers, plan, |plan| &plan.choice)
@@ -157,10 +159,10 @@ fn notes(reached: &Reached, paths: &[ClientPath]) -> Vec<String> {
         let name = paths.first().map_or("none is known", |path| path.name.as_str());
         notes.push(format!("this host has one path to the server ({name}): multipath has nothing to add"));
     }
-    if paths.len() > MOST_PATHS {
-        let left_out: Vec<&str> = paths.iter().skip(MOST_PATHS).map(|path| path.name.as_str()).collect();
+    if paths.len() > MOST_TEST_PATHS {
+        let left_out: Vec<&str> = paths.iter().skip(MOST_TEST_PATHS).map(|path| path.name.as_str()).collect();
         notes.push(format!(
-            "{} paths lead to the server, and the first {MOST_PATHS} are measured; {} are left out: name others with --path",
+            "{} paths lead to the server, and the first {MOST_TEST_PATHS} are measured; {} are left out: name others with --path",
             paths.len(),
             left_out.join(", ")
         ));

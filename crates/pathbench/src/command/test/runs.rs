@@ -1,10 +1,11 @@
 //! Makes the suite's runs in order: each runs on a separate thread while the network is monitored, and its record is
 //! written.
 
+use super::labels::{expected_data, put_first};
 use super::plan::SuitePlan;
 use crate::client::discovery::Reached;
 use crate::client::network::NetworkMonitor;
-use crate::client::{Clocks, MOST_PATHS, ServerTarget, TestClient, TestEvidence, counters_since};
+use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, counters_since};
 use crate::progress::{ProgressDisplay, RunProgress};
 use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence};
@@ -17,8 +18,8 @@ use pathbench_program::exit::Failure;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason, Variant};
 use pathbench_record::live::LiveRunStart;
-use pathbench_record::network::ServerName;
-use pathbench_record::text::{duration, plain, scaled};
+use pathbench_record::network::{MOST_TEST_PATHS, ServerName};
+use pathbench_record::text::duration;
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{
     ClientError, ClientOutcome, ClientPlan, Progress as Transferred, fetch_record, run_client,
@@ -121,7 +122,7 @@ impl<'a> TestSuite<'a> {
         let missing: Vec<&(String, ScheduledRun)> =
             order.iter().filter(|(id, _)| !made.contains(id.as_str())).collect();
         progress.line(self.announcement(&missing, order.len(), document.seed));
-        progress.line(volume(self.plan, self.paths, missing.iter().map(|(_, run)| run)));
+        progress.line(expected_data(self.plan, self.paths, missing.iter().map(|(_, run)| run)));
         let (live, started) = (&progress.records, &document.host.started);
         live.start(&document.scenario.name, document.seed, started, missing.len(), live.interval());
         writer.begin_runs(document).map_err(Failure::failed)?;
@@ -256,7 +257,7 @@ impl<'a> TestSuite<'a> {
             Vec::new()
         });
         let known = paths.clone();
-        paths.truncate(MOST_PATHS);
+        paths.truncate(MOST_TEST_PATHS);
         let own = scheduled.label.path.as_ref();
         if let Some(own) = own {
             put_first(&mut paths, own);
@@ -406,57 +407,6 @@ impl<'a> TestSuite<'a> {
                 }
             }
         }
-    }
-}
-
-/// The labels of a suite: transports over several paths, and the others on each of `paths` alone.
-pub(super) fn labels_of<'a>(
-    transports: impl IntoIterator<Item = &'a Transport>,
-    paths: &[ClientPath],
-) -> Vec<TransportLabel> {
-    let label = |transport, path: Option<&ClientPath>| TransportLabel {
-        transport,
-        path: path.map(|path| path.name.clone()),
-    };
-    let mut labels = Vec::new();
-    for &transport in transports {
-        match paths {
-            [_, _, ..] if !transport.is_multipath() => {
-                labels.extend(paths.iter().take(MOST_PATHS).map(|path| label(transport, Some(path))));
-            }
-            _ => labels.push(label(transport, None)),
-        }
-    }
-    labels
-}
-
-/// Puts the path `own` first; a path that is gone has its name only, so that the connection fails.
-fn put_first(paths: &mut Vec<ClientPath>, own: &str) {
-    if !paths.iter().any(|path| path.name == own) {
-        paths.push(ClientPath { name: own.to_owned(), interface: own.to_owned(), ..ClientPath::default() });
-    }
-    paths.sort_by_key(|path| path.name != own);
-}
-
-/// The bytes of `runs`: those of bulk data, and those of throughput at two rates of a path, because no rate is known yet.
-fn volume<'a>(plan: &SuitePlan, paths: usize, runs: impl Iterator<Item = &'a ScheduledRun>) -> String {
-    let (mut bulk_bytes, mut seconds_of_paths) = (0_u64, 0.0);
-    for run in runs {
-        let (time, bytes) = plan.patterns[run.pattern].volume();
-        let filled = if run.label.transport.is_multipath() { paths.clamp(1, MOST_PATHS) } else { 1 };
-        bulk_bytes = bulk_bytes.saturating_add(bytes);
-        seconds_of_paths += time.as_secs_f64() * filled as f64;
-    }
-    let size = |bytes: f64| plain(&scaled(bytes, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB")]));
-    let at_rate = |mbps: f64| size(bulk_bytes as f64 + seconds_of_paths * mbps * 1e6 / 8.0);
-    match (bulk_bytes, seconds_of_paths > 0.0) {
-        (0, false) => "expected data: some kilobytes a run".to_owned(),
-        (_, false) => format!("expected data: {}", size(bulk_bytes as f64)),
-        (_, true) => format!(
-            "expected data: {} if each path has 10 Mbit/s, {} if it has 100 Mbit/s",
-            at_rate(10.0),
-            at_rate(100.0)
-        ),
     }
 }
 
