@@ -1,5 +1,6 @@
 //! The front page: the gain of multipath, running measurements, and the main charts.
 
+use super::element;
 use super::filters::figure;
 use super::live;
 use super::shell::{Answer, Shell, problem};
@@ -42,45 +43,20 @@ pub(super) async fn page(State(reader): State<Arc<ResultReader>>, view: View) ->
     Ok(Shell::new(view, "Gain of a second path").page(&content))
 }
 
-/// A cell of the chart's table by its column's name.
-fn cell<'a>(chart: &'a Chart, row: &'a [Cell], name: &str) -> Option<&'a Cell> {
-    let index = chart.table.columns.iter().position(|(one, _)| one == name)?;
-    row.get(index)
-}
-
+/// The gains in a sentence and a table; the first chart's table has them.
 fn verdict(gain: Option<&Chart>) -> Markup {
     let rows = gain.map_or(&[][..], |chart| chart.table.rows.as_slice());
     html! {
         @if rows.is_empty() {
             p.verdict { "No result has compared a multipath transport with its single-path one yet." }
         }
-        @if let Some(chart) = gain { @for row in rows { (sentence(chart, row)) } }
-    }
-}
-
-fn sentence(chart: &Chart, row: &[Cell]) -> Markup {
-    let shown = |name: &str| cell(chart, row, name).map_or_else(String::new, Cell::shown);
-    let count = |name: &str| match cell(chart, row, name) {
-        Some(Cell::Count(count)) => *count,
-        _ => 0,
-    };
-    let (multipath, single) = match shown("series").split_once(" ÷ ") {
-        Some(("mptcp", _)) => ("Multipath TCP", "TCP"),
-        _ => ("Multipath QUIC", "QUIC"),
-    };
-    let agents = count("agents");
-    html! {
-        p.verdict {
-            (multipath) ", " (shown("group")) ": "
-            @if agents == 0 {
-                "no result measured each path alone"
-            } @else {
-                "a median of " b { (shown("p50")) } " the goodput of " (single) " on the best single path ("
-                @if cell(chart, row, "low").is_none_or(|low| *low == Cell::Absent) { "no interval" } @else { "95 %: " (shown("low")) " to " (shown("high")) }
-                ", one vote for each of " (grouped(agents)) @if agents == 1 { " agent)" } @else { " agents)" }
+        @if let Some(chart) = gain.filter(|_| !rows.is_empty()) {
+            p.verdict { "Goodput over several paths ÷ goodput over the best single path" }
+            (element::table(&chart.table, "gains"))
+            p.muted {
+                "Medians of one vote per agent, with 95 % intervals from 6 agents on. Only results count in which each path was \
+                 measured alone and all runs used the second path; the others are left out."
             }
-            "; second path used in " b { (shown("used")) } " of " (shown("measured")) " results; "
-            (shown("left_out")) " left out."
         }
     }
 }
