@@ -102,19 +102,20 @@ fn the_smoothed_rtt_of_sparse_traffic_is_the_probes_rtt_at_both_ends() {
     }
 }
 
-/// The library's own smoothed RTT, with PINGs only.
+/// The library's own smoothed RTT, with PINGs only. It falls for a while after each packet number that the library skips,
+/// because a gap is acknowledged at once.
 #[test]
 fn the_library_alone_keeps_the_acknowledgement_delay_in_its_smoothed_rtt() {
     let mut setup = Setup::new(&[link_with_rtt(50, RTTS[0])], Scheduler::LowestRtt);
     setup.library_only = [true; 2];
     let mut world = World::established(&setup);
+    let mut largest = Duration::ZERO;
     for _ in 0..60 {
         world.client.connection().ping_path(PathId::ZERO).unwrap();
         world.run_for(ms(50));
-        println!("{:?}", world.client.connection().rtt(PathId::ZERO));
+        largest = largest.max(world.client.connection().rtt(PathId::ZERO).unwrap());
     }
-    let rtt = world.client.connection().rtt(PathId::ZERO).unwrap();
-    assert!(rtt > ms(10), "{rtt:?} on a path of {:?}: no workaround is needed any more", RTTS[0]);
+    assert!(largest > ms(15), "{largest:?} on a path of {:?}: no workaround is needed any more", RTTS[0]);
 }
 
 /// A receiver of bulk data sends mainly acknowledgements; its few other packets measure the RTT.
@@ -139,7 +140,21 @@ fn stream_bytes(host: &mut Host, now: Timestamp) -> Vec<u64> {
     host.figures(now).iter().map(|path| path.bytes_sent).collect()
 }
 
-/// A message after three idle seconds uses only the faster path.
+/// Sends a message of 8 kB, and returns the stream bytes on each path.
+fn send_message(world: &mut World, download: bool) -> Vec<u64> {
+    let mut carried = |load: Load| {
+        let now = world.now;
+        let host = if download { &mut world.server } else { &mut world.client };
+        host.load = load;
+        let bytes: Vec<u64> = host.figures(now).iter().map(|path| path.bytes_sent).collect();
+        world.run_for(ms(10));
+        bytes
+    };
+    let before = carried(Load::Paced(8000));
+    let after = carried(Load::Silent);
+    after.iter().zip(before).map(|(after, before)| after - before).collect()
+}
+
 #[test]
 fn after_an_idle_time_nothing_is_sent_on_the_slower_path() {
     let mut wrong = String::new();
@@ -150,26 +165,15 @@ fn after_an_idle_time_nothing_is_sent_on_the_slower_path() {
                 links.rotate_right(fast_link);
                 let mut world = World::established(&Setup::new(&links, Scheduler::LowestRtt));
                 world.client.wanted_streams = 1;
-                world.run_for(ms(3000));
-                for message in 0..3 {
-                    world.run_for(ms(3000));
-                    let now = world.now;
-                    let host = if download { &mut world.server } else { &mut world.client };
-                    let before = stream_bytes(host, now);
-                    host.load = Load::Paced(8000);
-                    world.run_for(ms(10));
-                    let now = world.now;
-                    let host = if download { &mut world.server } else { &mut world.client };
-                    host.load = Load::Silent;
-                    let after = stream_bytes(host, now);
-                    let sent: Vec<u64> =
-                        after.iter().zip(before).map(|(after, before)| after - before).collect();
+                for idle_ms in [1000, 1000, 3000] {
+                    world.run_for(ms(idle_ms));
+                    let rtts = smoothed_ms(&mut world);
+                    let sent = send_message(&mut world, download);
                     assert!(sent.iter().sum::<u64>() >= 8000, "{sent:?}");
                     if sent[1 - fast_link] > 0 {
-                        let rtts = smoothed_ms(&mut world);
                         wrong += &format!(
                             "{megabits} Mbit/s, link {fast_link} of {fast:?} against {slow:?}, download {download}, \
-                             message {message}: {sent:?} bytes, RTTs {rtts:.2?} ms\n"
+                             after {idle_ms} ms: {sent:?} bytes, RTTs {rtts:.2?} ms\n"
                         );
                     }
                 }
