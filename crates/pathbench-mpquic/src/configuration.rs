@@ -110,7 +110,11 @@ impl ConnectionSettings {
             // Several packets of one stream in a row: its reader runs longer at a time, with fewer context switches.
             .send_fairness(false)
             .mtu_discovery_config(Some(self.mtu_discovery(peer)))
-            .congestion_controller_factory(Arc::new(SchedulerFactory::new(board.clone(), self.control)));
+            .congestion_controller_factory(Arc::new(SchedulerFactory::new(
+                board.clone(),
+                instruments.meter.clone(),
+                self.control,
+            )));
         if self.multipath {
             config.max_concurrent_multipath_paths(PATHS);
         }

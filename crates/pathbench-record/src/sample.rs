@@ -126,13 +126,13 @@ path_figures! {
         pub mtu_probes: Option<u64>,
         /// How often the path MTU was found too large and reset (RFC 8899, section 4.3). Absent for tcp and mptcp.
         pub black_holes: Option<u64>,
-        /// Smoothed round-trip time.
+        /// Smoothed round-trip time; for QUIC without the peer's acknowledgement delay.
         pub srtt_ms: f64,
         /// Mean deviation of the round-trip time.
         pub rttvar_ms: f64,
         /// Smallest round-trip time; absent before the first measurement.
         pub min_rtt_ms: Option<f64>,
-        /// Current retransmission timeout (QUIC: the probe timeout, RFC 9002, section 6.2.1).
+        /// Current retransmission timeout (QUIC: RFC 9002, section 6.2.1, with a variation term of at least 10 ms).
         pub rto_ms: f64,
         /// Exponential back-off steps of the retransmission timer (`tcpi_backoff`; QUIC: consecutive probe timeouts).
         pub backoff: u32,

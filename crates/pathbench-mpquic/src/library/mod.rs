@@ -16,10 +16,11 @@
 //! | Three lost probes of a size end the MTU search below it, even if a full queue drops them. | `scheduler/mtu_probe.rs`: the third probe waits until the queue drains | `mtu::a_search_in_the_midst_of_slow_start_ends_on_the_mtu_all_the_same` |
 //! | The pacer allows bursts of 10 ms at the window's rate. | `scheduler/controller.rs`, `pacing_rate`: the initial window is sent at once | `library::scheduler::controller::tests::the_initial_window_leaves_at_once_and_larger_ones_are_paced_by_the_window` in the crate |
 //! | It counts a path's UDP payload, heartbeats and probes included, not its stream data. | `stream_meter.rs`: wrapped packet keys parse the frames | `payload::a_spare_that_carried_no_stream_data_has_none` |
+//! | It tells congestion controllers neither a packet's acknowledgement delay nor the send time of a packet of acknowledgements, and its own smoothed RTT contains the delay while the minimum RTT is that of larger packets. | `stream_meter.rs` reads the delay from the ACK frame, `scheduler/rtt_sample.rs` subtracts it | `rtt::the_library_alone_keeps_the_acknowledgement_delay_in_its_smoothed_rtt` |
 //! | It frees sent data only up to the first unacknowledged byte. | `send_buffer.rs`: counts the bytes that the library holds | `withheld::a_client_that_acknowledges_all_but_the_first_packet_does_not_make_a_server_keep_everything` |
 //! | A peer may open a new path for each path that it abandons, and each uses memory until the connection ends. | `paths/figures.rs`: limits on paths and path ids | `churn::a_peer_that_opens_and_abandons_thousands_of_paths_makes_nothing_grow` |
 
+mod frames;
 pub(crate) mod scheduler;
 pub(crate) mod send_buffer;
-mod stream_frames;
 pub(crate) mod stream_meter;

@@ -1,9 +1,10 @@
-//! Stream data on each path of a connection, counted from the STREAM frames of its packets.
+//! Stream data on each path of a connection, counted from the STREAM frames of its packets, and the peer's
+//! acknowledgement delays.
 //!
 //! The library counts UDP payload and frames; a path's UDP payload includes heartbeats, MTU probes and
-//! acknowledgements. The meter parses the plaintext of packets: just before encryption, and right after decryption.
+//! acknowledgements. It reports no acknowledgement delay. The meter parses the plaintext of packets: just before encryption, and right after decryption.
 
-use super::stream_frames::{StreamFrame, stream_frames};
+use super::frames::{AckFrame, Frame, StreamFrame, frames, stream_frames};
 use bytes::BytesMut;
 use noq_proto::crypto::{
     ClientConfig, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, ServerConfig,
@@ -14,9 +15,12 @@ use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Streams with a recorded end of sent data; more than both ends together may have open at once.
 const STREAMS: usize = 512;
+/// Recorded ACK frames of a packet; more than a packet has unless the peer abandons many paths at once.
+const ACK_FRAMES: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StreamBytes {
@@ -36,6 +40,8 @@ struct Reading {
     /// Path → the path whose route its packets take.
     diverted: BTreeMap<PathId, PathId>,
     streams: SentStreams,
+    /// The ACK frames of the packet that was decrypted last: the library processes it before it decrypts the next.
+    acks: Vec<AckFrame>,
 }
 
 impl StreamMeter {
@@ -50,6 +56,13 @@ impl StreamMeter {
 
     pub(crate) fn stream_bytes(&self, path: PathId) -> StreamBytes {
         self.reading().paths.get(&path).copied().unwrap_or_default()
+    }
+
+    /// The acknowledgement delay of packet `largest` of `path`, when the packet that was decrypted last acknowledges it.
+    pub(crate) fn ack_delay(&self, path: PathId, largest: u64) -> Option<Duration> {
+        let reading = self.reading();
+        let ack = reading.acks.iter().find(|ack| ack.path == path && ack.largest == largest)?;
+        Some(ack.delay)
     }
 
     /// Packets of `path` take the route of `by` from now on, and count on `by`.
@@ -89,7 +102,15 @@ impl Reading {
     }
 
     fn on_received(&mut self, path: PathId, payload: &[u8], packet_bytes: u64) {
-        let received: u64 = stream_frames(payload).map(|frame| frame.length_bytes).sum();
+        let mut received = 0;
+        self.acks.clear();
+        for frame in frames(payload) {
+            match frame {
+                Frame::Stream(frame) => received += frame.length_bytes,
+                Frame::Ack(ack) if self.acks.len() < ACK_FRAMES => self.acks.push(ack),
+                Frame::Ack(_) => {}
+            }
+        }
         if received > 0 {
             let path = self.path(path);
             path.received += received;
@@ -280,6 +301,25 @@ mod tests {
             assert_eq!(streams.retransmitted(frame(0, 0, 10)), u64::from(stream > 1) * 10);
         }
         assert_eq!(streams.ends.len(), STREAMS);
+    }
+
+    #[test]
+    fn the_delay_is_that_of_the_packet_decrypted_last() {
+        let meter = StreamMeter::default();
+        let (first, second) = (PathId::from(0_u32), PathId::from(1_u32));
+        meter.reading().on_received(
+            first,
+            &[0x02, 0x05, 0x0a, 0x00, 0x01, 0x3e, 0x01, 0x07, 0x02, 0x00, 0x01],
+            40,
+        );
+        assert_eq!(meter.ack_delay(first, 5), Some(Duration::from_micros(80)));
+        assert_eq!(meter.ack_delay(second, 7), Some(Duration::from_micros(16)));
+        assert_eq!(meter.ack_delay(second, 5), None);
+        let many = [0x02, 0x05, 0x0a, 0x00, 0x01].repeat(10 * ACK_FRAMES);
+        meter.reading().on_received(first, &many, 40);
+        assert_eq!(meter.reading().acks.len(), ACK_FRAMES);
+        meter.reading().on_received(first, &[0x01], 40);
+        assert_eq!(meter.ack_delay(first, 5), None);
     }
 
     #[test]

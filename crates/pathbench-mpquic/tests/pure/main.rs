@@ -16,6 +16,7 @@ mod link;
 mod mtu;
 mod paths;
 mod payload;
+mod rtt;
 mod scheduling;
 mod shrink;
 mod tampered;
@@ -48,6 +49,7 @@ struct Setup {
     links: Vec<LinkModel>,
     paths: Vec<LocalPath>,
     scheduler: Scheduler,
+    multipath: bool,
     /// The library alone, at the client and at the server.
     library_only: [bool; 2],
     /// The largest MTU of the hosts' interfaces.
@@ -68,6 +70,7 @@ impl Setup {
             links: links.to_vec(),
             paths: (0..links.len()).map(local_path).collect(),
             scheduler,
+            multipath: true,
             library_only: [false; 2],
             mtu_bytes: 1500,
             sending_room: None,
@@ -155,7 +158,7 @@ impl World {
                         ..QuicOptions::default()
                     },
                     control: CongestionControl::default(),
-                    multipath: true,
+                    multipath: setup.multipath,
                     mtu_bytes: setup.mtu_bytes,
                     send_buffer_bytes: None,
                     receive_window_bytes: CONNECTION_WINDOW_BYTES,

@@ -43,7 +43,6 @@ impl Board {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         self.bind(connection);
-        self.note_rtts(connection);
         let rotation = self.state().begin_rotation(now);
         if let Some(window) = rotation {
             connection.set_receive_window(window);
@@ -60,17 +59,6 @@ impl Board {
                 self.state().polling = false;
                 return None;
             }
-        }
-    }
-
-    /// Reads noq's RTTs: without the peer's acknowledgement delay, which noq does not report to controllers.
-    fn note_rtts(&self, connection: &Connection) {
-        let mut state = self.state();
-        if state.slots.len() < 2 {
-            return;
-        }
-        for slot in state.slots.iter_mut().filter(|slot| slot.is_open() && slot.seen.srtt.is_some()) {
-            slot.delay.smoothed = slot.path.and_then(|path| connection.rtt(path));
         }
     }
 

@@ -2,7 +2,9 @@
 
 use super::arbiter::Arbiter;
 use super::board::Board;
+use super::rtt_sample::{Answer, SentTimes};
 use super::slot::{Acked, LEAST_MTU_BYTES, SmallPings};
+use crate::library::stream_meter::StreamMeter;
 use noq_proto::congestion::{
     Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
 };
@@ -55,12 +57,13 @@ impl CongestionControl {
 /// would hold each other back.
 pub(crate) struct SchedulerFactory {
     board: Board,
+    meter: StreamMeter,
     inner: Arc<dyn ControllerFactory + Send + Sync>,
 }
 
 impl SchedulerFactory {
-    pub(crate) fn new(board: Board, control: CongestionControl) -> Self {
-        Self { board, inner: control.factory() }
+    pub(crate) fn new(board: Board, meter: StreamMeter, control: CongestionControl) -> Self {
+        Self { board, meter, inner: control.factory() }
     }
 }
 
@@ -71,7 +74,9 @@ impl ControllerFactory for SchedulerFactory {
         Box::new(Scheduled {
             inner,
             handle: Arc::new(SlotHandle { board: self.board.clone(), id }),
+            meter: self.meter.clone(),
             batch: Batch::default(),
+            sent_times: SentTimes::default(),
             mtu: current_mtu,
             srtt: None,
         })
@@ -116,13 +121,18 @@ impl Batch {
         }
     }
 
-    fn finish(&mut self, now: Instant) -> Acked {
-        let rtt = self
-            .largest
-            .filter(|(pn, _)| self.known.is_none_or(|known| *pn > known))
-            .map(|(_, sent)| now.saturating_duration_since(sent));
+    /// The batch ends; `largest` is the largest acknowledged packet, with the peer's delay.
+    fn finish(&mut self, now: Instant, largest: Option<(u64, Duration)>, sent_times: &SentTimes) -> Acked {
+        let newest = self.largest.filter(|(pn, _)| self.known.is_none_or(|known| *pn > known));
+        let sample = newest.map(|(_, sent)| Answer { now, sent, largest }.sample(sent_times));
         self.known = self.known.max(self.largest.map(|(pn, _)| pn));
-        let acked = Acked { bytes: self.bytes, probe_bytes: self.probe_bytes, large: self.large, rtt };
+        let acked = Acked {
+            bytes: self.bytes,
+            probe_bytes: self.probe_bytes,
+            large: self.large,
+            rtt: sample.map(|(rtt, _)| rtt),
+            ack_delay: sample.map_or(Duration::ZERO, |(_, delay)| delay),
+        };
         (self.bytes, self.probe_bytes, self.large) = (0, 0, None);
         self.largest = None;
         acked
@@ -134,7 +144,9 @@ impl Batch {
 pub(super) struct Scheduled {
     inner: Box<dyn Controller>,
     handle: Arc<SlotHandle>,
+    meter: StreamMeter,
     batch: Batch,
+    sent_times: SentTimes,
     mtu: u16,
     srtt: Option<Duration>,
 }
@@ -195,6 +207,7 @@ impl Board {
 impl Controller for Scheduled {
     fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
         self.inner.on_sent(now, bytes, largest_pn);
+        self.sent_times.note(now, largest_pn, self.srtt.unwrap_or_default());
         self.board().on_transmission(self.handle.id, now);
     }
 
@@ -236,7 +249,10 @@ impl Controller for Scheduled {
     ) {
         let unused = app_limited || self.is_held_back();
         self.inner.on_end_acks(now, in_flight, unused, largest_packet_num_acked);
-        let acked = self.batch.finish(now);
+        let path = self.board().path_of(self.handle.id);
+        let largest = path.zip(largest_packet_num_acked);
+        let largest = largest.and_then(|(path, pn)| Some((pn, self.meter.ack_delay(path, pn)?)));
+        let acked = self.batch.finish(now, largest, &self.sent_times);
         self.board().on_acked(self.handle.id, now, &acked, in_flight);
         self.report_window();
     }
@@ -307,7 +323,9 @@ impl Controller for Scheduled {
         Box::new(Self {
             inner: self.inner.clone_box(),
             handle: Arc::clone(&self.handle),
+            meter: self.meter.clone(),
             batch: self.batch,
+            sent_times: self.sent_times.clone(),
             mtu: self.mtu,
             srtt: self.srtt,
         })

@@ -14,7 +14,7 @@ impl Slot {
     /// in flight and the batch take at the recent delivery rate. It is at most the smoothed RTT, and at least the
     /// recent minimum RTT, which includes queueing by other traffic.
     pub(super) fn expected_rtt(&self, datagrams: usize) -> Option<Duration> {
-        let smoothed = self.delay.smoothed.or(self.seen.srtt)?;
+        let smoothed = self.seen.srtt?;
         let rate = self.delay.rate[0].max(self.delay.rate[1]);
         let light = LIGHT_PACKETS * u64::from(self.seen.mtu_bytes);
         // With less traffic, the delivery rate does not show the path's capacity.

@@ -19,6 +19,7 @@ mod delay;
 mod mtu_probe;
 mod pending_frames;
 mod policy;
+mod rtt_sample;
 mod slot;
 mod small_ping;
 #[cfg(test)]

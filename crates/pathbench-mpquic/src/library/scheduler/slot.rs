@@ -7,8 +7,12 @@ use std::time::{Duration, Instant};
 
 /// `max_ack_delay` of a peer that announces none (RFC 9000 section 18.2); noq announces none.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// Least term of the variance in a retransmission timeout (RFC 9002 section 6.1.2, kGranularity).
-const GRANULARITY: Duration = Duration::from_millis(1);
+/// Least term of the variance in a retransmission timeout: for late timers of the peer, which the RTT variation does not
+/// contain. RFC 9002 section 6.1.2 recommends 1 ms; acknowledgements on idle paths arrived 2 ms late.
+const GRANULARITY: Duration = Duration::from_millis(10);
+/// The acknowledgement delay of an RTT sample at most. All timeouts are longer than the smoothed RTT by this, so that a
+/// peer which exaggerates its delay causes no early timeout.
+pub(super) const LONGEST_ACK_DELAY: Duration = MAX_ACK_DELAY.saturating_add(GRANULARITY);
 /// Back-off is counted up to 2^10; a larger one has no further meaning.
 const MAX_BACKOFF: u32 = 10;
 /// A path that was stalled counts as recovered after so many retransmission timeouts without another stall.
@@ -27,11 +31,11 @@ const PENDING_INTERVAL: Duration = Duration::from_millis(5);
 /// Figures of a path from its congestion controller, which noq's `PathStats` lacks or computes differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Observation {
-    /// Smoothed RTT; `None` before the first sample.
+    /// Smoothed RTT without the peer's acknowledgement delay (RFC 9002 section 5.3); `None` before the first sample.
     pub(crate) srtt: Option<Duration>,
     /// RTT variation (RFC 9002 section 5.3).
     pub(crate) rttvar: Duration,
-    /// Smallest RTT sample, with the acknowledgement delay (RFC 9002 section 5.2).
+    /// Smallest RTT sample.
     pub(crate) min_rtt: Option<Duration>,
     pub(crate) in_flight_bytes: u64,
     pub(crate) sent_bytes: u64,
@@ -228,7 +232,7 @@ impl Slot {
         }
         self.note_sizes_acked(acked.large);
         let Some(sample) = acked.rtt else { return };
-        self.delay.note_answer(now, sample, self.seen.acked_bytes);
+        self.delay.note_answer(now, sample, acked.ack_delay, self.seen.acked_bytes);
         let seen = &mut self.seen;
         seen.min_rtt = Some(seen.min_rtt.map_or(sample, |min| min.min(sample)));
         match seen.srtt {
@@ -250,16 +254,16 @@ pub(super) struct Acked {
     pub(super) probe_bytes: u64,
     /// When the latest acknowledged packet larger than [`LEAST_MTU_BYTES`] was sent.
     pub(super) large: Option<Instant>,
-    /// Time from sending the largest packet to its acknowledgement, if it was not acknowledged before.
+    /// Time from sending the largest packet to its acknowledgement, without the peer's delay, if the packet was not
+    /// acknowledged before.
     pub(super) rtt: Option<Duration>,
+    /// The peer's delay.
+    pub(super) ack_delay: Duration,
 }
 
 /// The RTT of a path, and the connection's own delivery rate, to tell its own queue from that of other traffic.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Delay {
-    /// Smoothed RTT without the peer's acknowledgement delay (RFC 9002 section 5.3). On a path that carries only PINGs,
-    /// that delay is up to 25 ms in every sample.
-    pub(super) smoothed: Option<Duration>,
     /// Start of the present interval.
     pub(super) since: Option<Instant>,
     /// The minimum RTT, and the maximum delivery rate in bytes/s, of the previous and the present interval.
@@ -274,15 +278,15 @@ impl Delay {
         self.sample.get_or_insert(RateSample { sent: now, since, acked_bytes });
     }
 
-    /// A packet was acknowledged after `rtt`; `acked_bytes` is the total of acknowledged bytes.
-    pub(super) fn note_answer(&mut self, now: Instant, rtt: Duration, acked_bytes: u64) {
+    /// A packet was acknowledged after `rtt` and the peer's delay; `acked_bytes` is the total of acknowledged bytes.
+    pub(super) fn note_answer(&mut self, now: Instant, rtt: Duration, ack_delay: Duration, acked_bytes: u64) {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= LATELY) {
             self.since = Some(now);
             self.least = [self.least[1], None];
             self.rate = [self.rate[1], 0.0];
         }
         self.least[1] = Some(self.least[1].map_or(rtt, |least| least.min(rtt)));
-        let is_over = |sample: &mut RateSample| now.saturating_duration_since(sample.sent) >= rtt;
+        let is_over = |sample: &mut RateSample| now.saturating_duration_since(sample.sent) >= rtt + ack_delay;
         if let Some(sample) = self.sample.take_if(is_over) {
             let seconds = now.saturating_duration_since(sample.since).as_secs_f64().max(1e-6);
             let acked_bytes = acked_bytes.saturating_sub(sample.acked_bytes);

@@ -4,6 +4,7 @@ use super::arbiter::Arbiter;
 use super::policy::{Contender, Rank, may_send, scaled, turn};
 use super::slot::{Acked, PendingFrames, Slot};
 use super::*;
+use crate::library::stream_meter::StreamMeter;
 use crate::time::Epoch;
 use noq_proto::PathId;
 use noq_proto::congestion::ControllerFactory;
@@ -253,8 +254,12 @@ fn a_lost_mtu_probe_is_no_silence_and_takes_neither_a_turn_nor_the_allowed_ping(
     // Data sent after the probe starts the timeout, and the probe's acknowledgement leaves the data in flight.
     arbiter.on_sent(0, now + ms(500), 1000);
     assert_eq!(arbiter.slots[0].waiting(now + ms(600)), ms(100));
-    let acked =
-        Acked { bytes: u64::from(MTU) + 1, probe_bytes: u64::from(MTU) + 1, large: Some(now), rtt: None };
+    let acked = Acked {
+        bytes: u64::from(MTU) + 1,
+        probe_bytes: u64::from(MTU) + 1,
+        large: Some(now),
+        ..Acked::default()
+    };
     arbiter.on_acked(0, now + ms(600), &acked, 1000);
     assert!(arbiter.slots[0].is_stalled(now + ms(10_000)));
     // Later noq drops the probe without a report: only noq's own count of bytes in flight shows it.
@@ -309,7 +314,8 @@ fn the_last_mtu_probe_of_a_size_waits_for_room_on_a_busy_path() {
 #[test]
 fn statistics_are_told_the_real_window() {
     let board = Board::new(Scheduler::LowestRtt);
-    let factory = Arc::new(SchedulerFactory::new(board.clone(), CongestionControl::Cubic));
+    let factory =
+        Arc::new(SchedulerFactory::new(board.clone(), StreamMeter::default(), CongestionControl::Cubic));
     let controllers = [(); 2].map(|()| Arc::clone(&factory).build(instant(), MTU));
     for (index, controller) in controllers.iter().enumerate() {
         assert_eq!(controller.window(), controller.initial_window(), "of path {index}");
@@ -321,7 +327,11 @@ fn statistics_are_told_the_real_window() {
 fn every_congestion_control_is_known_by_its_name() {
     for control in CongestionControl::ALL {
         assert_eq!(CongestionControl::by_name(control.name()), Some(control));
-        let factory = Arc::new(SchedulerFactory::new(Board::new(Scheduler::LowestRtt), control));
+        let factory = Arc::new(SchedulerFactory::new(
+            Board::new(Scheduler::LowestRtt),
+            StreamMeter::default(),
+            control,
+        ));
         assert!(factory.build(instant(), MTU).window() >= 2 * u64::from(MTU));
     }
     assert_eq!(CongestionControl::by_name("reno"), None);

@@ -147,6 +147,51 @@ fn encryption_is_in_the_result() {
     }
 }
 
+/// Regression: the smoothed RTT of sparse traffic contained the acknowledgement delay of up to 25 ms.
+#[test]
+fn the_rtt_of_sparse_traffic_is_that_of_the_links_probes_at_both_ends() {
+    const PATHS: &str = r#"
+        [[path]]
+        name = "eth"
+        rate = "20mbit"
+        delay = "10ms"
+        tolerance = "50%"
+        [[path]]
+        name = "wlan"
+        rate = "20mbit"
+        delay = "10ms"
+        tolerance = "50%"
+        [run]
+        transports = ["tcp", "quic", "mpquic"]
+        pattern = "interactive"
+        duration = "3s"
+        lateness_tolerance = "1s"
+        [run.interactive]
+        interval = "200ms"
+        request = "100B"
+        response = 100
+        linger = "500ms"
+    "#;
+    let measured = Workplace::new().lab_run("sparse", PATHS, &[]);
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    // A machine that runs late delays all transports alike.
+    let rtt_ms = |label: &str, side: Side| {
+        let run = &measured.run(label).id;
+        let of_side = measured.samples.iter().filter(|sample| sample.run == *run && sample.side == side);
+        median(of_side.map(|sample| sample.figures.srtt_ms).collect()).expect("a sample")
+    };
+    for side in [Side::Client, Side::Server] {
+        let tcp_ms = rtt_ms("tcp", side);
+        for label in ["quic", "mpquic"] {
+            let excess_ms = rtt_ms(label, side) - tcp_ms;
+            assert!(excess_ms < 8.0, "{label}, {side:?}: {excess_ms:.1} ms above the {tcp_ms:.1} ms of tcp");
+        }
+    }
+}
+
 #[test]
 fn traffic_leaves_an_interface_that_goes_down_and_returns_when_it_is_up() {
     let measured = outage("failing", "down", "up").expect(0);

@@ -1,7 +1,11 @@
-//! The STREAM frames of a packet (RFC 9000, section 19.8).
+//! The STREAM frames (RFC 9000, section 19.8) and ACK frames (section 19.3) of a packet.
 
-use noq_proto::VarInt;
 use noq_proto::coding::Decodable;
+use noq_proto::{PathId, VarInt};
+use std::time::Duration;
+
+/// `ack_delay_exponent` of a peer that announces none (RFC 9000, section 18.2); noq announces none.
+const ACK_DELAY_EXPONENT: u32 = 3;
 
 /// A STREAM frame without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,18 +21,51 @@ impl StreamFrame {
     }
 }
 
-/// The STREAM frames of a decrypted packet, in order. Parsing stops at a truncated frame, and at a frame of an unknown
-/// type, since its length is unknown.
-pub(super) fn stream_frames(payload: &[u8]) -> impl Iterator<Item = StreamFrame> {
+/// An ACK or `PATH_ACK` frame without its ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AckFrame {
+    /// The path whose packets the frame acknowledges.
+    pub(super) path: PathId,
+    pub(super) largest: u64,
+    /// Time from the arrival of packet `largest` until the peer sent the frame.
+    pub(super) delay: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frame {
+    Stream(StreamFrame),
+    Ack(AckFrame),
+}
+
+/// The STREAM and ACK frames of a decrypted packet, in order. Parsing stops at a truncated frame, and at a frame of an
+/// unknown type, since its length is unknown.
+pub(super) fn frames(payload: &[u8]) -> impl Iterator<Item = Frame> {
     let mut rest = payload;
     std::iter::from_fn(move || {
         while !rest.is_empty() {
             match integer(&mut rest)? {
-                frame_type @ 0x08..=0x0f => return stream_frame(frame_type, &mut rest),
+                frame_type @ 0x08..=0x0f => return stream_frame(frame_type, &mut rest).map(Frame::Stream),
+                // ACK
+                frame_type @ (0x02 | 0x03) => {
+                    return ack_frame(PathId::ZERO, frame_type == 0x03, &mut rest).map(Frame::Ack);
+                }
+                // PATH_ACK
+                frame_type @ (0x3e | 0x3f) => {
+                    let path = PathId::from(u32::try_from(integer(&mut rest)?).ok()?);
+                    return ack_frame(path, frame_type == 0x3f, &mut rest).map(Frame::Ack);
+                }
                 frame_type => skip(frame_type, &mut rest)?,
             }
         }
         None
+    })
+}
+
+/// The STREAM frames of a decrypted packet, in order.
+pub(super) fn stream_frames(payload: &[u8]) -> impl Iterator<Item = StreamFrame> {
+    frames(payload).filter_map(|frame| match frame {
+        Frame::Stream(frame) => Some(frame),
+        Frame::Ack(_) => None,
     })
 }
 
@@ -42,19 +79,22 @@ fn stream_frame(frame_type: u64, rest: &mut &[u8]) -> Option<StreamFrame> {
     Some(StreamFrame { stream, offset, length_bytes })
 }
 
+fn ack_frame(path: PathId, has_ecn: bool, rest: &mut &[u8]) -> Option<AckFrame> {
+    let largest = integer(rest)?;
+    let delay = Duration::from_micros(integer(rest)?.saturating_mul(1 << ACK_DELAY_EXPONENT));
+    let ranges = integer(rest)?;
+    // The first range is one integer, each further one a gap and a length.
+    skip_integers(ranges.saturating_mul(2).saturating_add(1), rest)?;
+    skip_integers(if has_ecn { 3 } else { 0 }, rest)?;
+    Some(AckFrame { path, largest, delay })
+}
+
 /// Skips the fields of any other frame (RFC 9000, section 19; draft-ietf-quic-multipath, section 4;
 /// draft-ietf-quic-ack-frequency, section 4).
 fn skip(frame_type: u64, rest: &mut &[u8]) -> Option<()> {
     match frame_type {
         // PADDING, PING, HANDSHAKE_DONE, IMMEDIATE_ACK
         0x00 | 0x01 | 0x1e | 0x1f => Some(()),
-        // ACK
-        0x02 | 0x03 => skip_ack(frame_type == 0x03, rest),
-        // PATH_ACK
-        0x3e | 0x3f => {
-            skip_integers(1, rest)?;
-            skip_ack(frame_type == 0x3f, rest)
-        }
         // CRYPTO
         0x06 => {
             skip_integers(1, rest)?;
@@ -92,14 +132,6 @@ fn skip(frame_type: u64, rest: &mut &[u8]) -> Option<()> {
 /// A variable-length integer (RFC 9000, section 16).
 fn integer(rest: &mut &[u8]) -> Option<u64> {
     VarInt::decode(rest).ok().map(VarInt::into_inner)
-}
-
-fn skip_ack(has_ecn: bool, rest: &mut &[u8]) -> Option<()> {
-    skip_integers(2, rest)?;
-    let ranges = integer(rest)?;
-    // The first range is one integer, each further one a gap and a length.
-    skip_integers(ranges.saturating_mul(2).saturating_add(1), rest)?;
-    if has_ecn { skip_integers(3, rest) } else { Some(()) }
 }
 
 fn skip_new_connection_id(rest: &mut &[u8]) -> Option<()> {
@@ -180,6 +212,26 @@ mod tests {
             ];
             assert_eq!(found(&payload.concat()), [(4, 100, 2), (8, 5, 3)], "{other:x?}");
         }
+    }
+
+    #[test]
+    fn acknowledgements_are_found_with_the_path_and_the_delay_that_they_name() {
+        let ack = |path: u32, largest, micros| {
+            let (path, delay) = (PathId::from(path), Duration::from_micros(micros));
+            Frame::Ack(AckFrame { path, largest, delay })
+        };
+        let payload = [
+            &[0x02, 0x10, 0x4c, 0x35, 0x01, 0x01, 0x03, 0x04][..],
+            &[0x08 | 0x02, 0x04, 0x01, 0xaa],
+            &[0x3f, 0x02, 0x11, 0x00, 0x00, 0x01, 0x07, 0x08, 0x09],
+            &[0x3e, 0x01, 0x12, 0x08, 0x00, 0x01],
+        ];
+        let stream = Frame::Stream(StreamFrame { stream: 4, offset: 0, length_bytes: 1 });
+        let found: Vec<_> = frames(&payload.concat()).collect();
+        assert_eq!(found, [ack(0, 16, 0x0c35 * 8), stream, ack(2, 17, 0), ack(1, 18, 64)]);
+        // The longest delay that a frame can name.
+        let longest = [&[0x02, 0x10][..], &[0xff; 8], &[0x00, 0x01]].concat();
+        assert_eq!(frames(&longest).collect::<Vec<_>>(), [ack(0, 16, u64::MAX)]);
     }
 
     #[test]
