@@ -5,7 +5,7 @@ use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::document::{RunLink, Variant};
 use pathbench_record::end::EndRecord;
-use pathbench_record::event::EventKind;
+use pathbench_record::event::{EventKind, PathEffect};
 use pathbench_record::kernel_event::{LinkEvent, MptcpEvent, WifiNetwork};
 use pathbench_record::network::ClientPath;
 use pathbench_record::pattern::{PatternParameters, ThroughputParameters};
@@ -122,6 +122,7 @@ pub struct ExecutedEvent {
     pub node: String,
     pub link: String,
     pub kind: EventKind,
+    pub effect: PathEffect,
     pub detail: Map<String, Value>,
 }
 

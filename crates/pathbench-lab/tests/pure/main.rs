@@ -30,3 +30,8 @@ fn in_lines(mistakes: &pathbench_lab::scenario::Mistakes) -> Vec<String> {
     };
     mistakes.0.iter().map(line).collect()
 }
+
+/// The time of an event after the first byte, in milliseconds.
+fn at_ms(event: &pathbench_lab::scenario::EventPlan) -> u128 {
+    event.at.since_first_byte().expect("an event after the first byte").as_millis()
+}

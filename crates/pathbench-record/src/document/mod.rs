@@ -4,6 +4,7 @@
 
 mod capture;
 mod comparison;
+mod failback;
 mod findings;
 mod link;
 mod mtu;
@@ -11,6 +12,7 @@ mod study;
 
 pub use capture::{CaptureCheck, CapturedPath};
 pub use comparison::{ComparedRuns, Comparison, Verdict};
+pub use failback::{FailbackAbsence, FailbackRecord};
 pub use findings::{
     DelayRecord, DiagnosisKind, HandoverReason, HandoverRecord, LabelHandovers, MobilitySummary,
     PathDiagnosis, PingRecord, ProbeLine, ProbeRecord,
@@ -233,6 +235,10 @@ pub struct RunRecord {
     pub recovery_ms: Option<f64>,
     /// After the first disruptive event, the deeper of the directions ([definition](metrics.md#dip)).
     pub dip: Option<f64>,
+    /// The slowest return of a path to its share after an event that improved it
+    /// ([definition](metrics.md#failback)); absent if one of them has no duration (`failbacks[].reason`), or without
+    /// such an event.
+    pub failback_ms: Option<f64>,
     /// Opening the connection → its first stream can carry data, TLS and QUIC handshakes included.
     pub handshake_ms: Option<f64>,
     /// `bulk` only: before the connection is opened → last byte received and verified, in all its directions
@@ -254,6 +260,9 @@ pub struct RunRecord {
     /// Each disruptive event and its impact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impacts: Vec<Impact>,
+    /// Each event after which a path could carry its share again, and when it did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failbacks: Vec<FailbackRecord>,
     /// The phases between events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
@@ -459,8 +468,8 @@ pub struct Group {
     pub completed: u32,
     /// Valid runs that used several paths.
     pub multipath_used: u32,
-    /// `goodput_mbps`, `stall_ms`, `recovery_ms`, `dip`, `hung_ms`, `handshake_ms`, `fct_ms`, `ping_ms` (a run's
-    /// median), `delay_p50_ms`, `delay_p95_ms`, `delay_max_ms`, `delay_max_upload_ms`, `delay_max_download_ms`,
+    /// `goodput_mbps`, `stall_ms`, `recovery_ms`, `dip`, `failback_ms`, `hung_ms`, `handshake_ms`, `fct_ms`,
+    /// `ping_ms` (a run's median), `delay_p50_ms`, `delay_p95_ms`, `delay_max_ms`, `delay_max_upload_ms`, `delay_max_download_ms`,
     /// `handover_sent_ms`, `handover_received_ms` → its distribution over the valid runs; a figure that no run has
     /// is absent.
     pub figures: BTreeMap<String, Distribution>,
