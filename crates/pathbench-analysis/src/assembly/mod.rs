@@ -8,6 +8,7 @@ mod failback;
 mod judgement;
 mod lines;
 mod messages;
+mod opening;
 mod path_names;
 mod paths;
 mod resolved;
@@ -22,7 +23,7 @@ use crate::verdict::multipath_verdict;
 use evidence::{as_map, receiving_side};
 use messages::Messages;
 use pathbench_record::delivery::{DeliveryLine, DeliverySeries};
-use pathbench_record::document::{DirectionRecord, FailbackRecord, Parameters, RunRecord};
+use pathbench_record::document::{DirectionRecord, FailbackRecord, OpeningOutcome, Parameters, RunRecord};
 use pathbench_record::end::MessageLine;
 use pathbench_record::event::{Event, EventKind};
 use pathbench_record::pattern::Amount;
@@ -70,6 +71,7 @@ fn record(
     let mut connection = run.connection(&paths);
     connection.diagnoses = run.diagnoses(&connection, samples, events);
     let encryption = encryption(evidence);
+    let opening = connection.opening.clone();
     let failbacks = run.failbacks(samples, analyses);
     RunRecord {
         id: evidence.id.clone(),
@@ -86,6 +88,11 @@ fn record(
         completed: evidence.completed,
         error: evidence.error.clone(),
         delivered_bytes: run.delivered_bytes(),
+        connect_ms: opening
+            .as_ref()
+            .filter(|one| one.outcome == OpeningOutcome::Opened)
+            .map(|one| one.after_ms),
+        opening,
         handshake_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.handshake)),
         fct_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.fct)),
         ping: messages.ping(),
@@ -154,6 +161,8 @@ impl ResolvedRun<'_> {
         let disturbances: Vec<Disturbance> = evidence
             .executed
             .iter()
+            // An event before the connection begins no phase and has no goodput before it.
+            .filter(|event| event.at >= origin)
             .map(|event| Disturbance {
                 at: event.at,
                 kind: event.kind.clone(),

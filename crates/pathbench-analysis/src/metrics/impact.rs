@@ -1,8 +1,7 @@
 //! The impact of a disruptive event: dip, recovery and stall.
 
 use super::measurement::{
-    Disturbance, LONGEST_BASELINE, Measurement, SHORTEST_BASELINE, SHORTEST_RECOVERY_PHASE, STAY, STEP,
-    WINDOW,
+    LONGEST_BASELINE, Measurement, SHORTEST_BASELINE, SHORTEST_RECOVERY_PHASE, STAY, STEP, WINDOW,
 };
 use super::phase::{Moment, name};
 use super::stall::Stalls;
@@ -38,9 +37,7 @@ pub(super) fn impacts(
     for (index, moment) in moments.iter().enumerate() {
         let previous = index.checked_sub(1).and_then(|before| moments.get(before));
         let next = moments.get(index + 1).map(|next| next.from);
-        // An event before the first byte has no goodput before it.
-        let disruptive = |event: &&&Disturbance| event.disruptive && event.at >= measurement.origin;
-        for event in moment.events.iter().filter(disruptive) {
+        for event in moment.events.iter().filter(|event| event.disruptive) {
             let mut impact = Impact {
                 direction: measurement.direction,
                 kind: event.kind.clone(),

@@ -237,6 +237,7 @@ proptest! {
                 server: Some(server),
                 completed: true,
                 error: None,
+                unreachable: None,
                 gave_up,
                 links: Vec::new(),
                 invalid_because: Vec::new(),

@@ -15,7 +15,7 @@ use pathbench_record::document::RunLink;
 use pathbench_record::end::EndRecord;
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::client::ClientOutcome;
+use pathbench_traffic::client::{ClientError, ClientOutcome};
 use pathbench_transport::CertificateFingerprint;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -188,6 +188,7 @@ impl RunExecution<'_> {
         let Some(outcome) = outcome else { return evidence };
         Evidence {
             completed: outcome.completed,
+            unreachable: outcome.error.as_ref().and_then(ClientError::unreachable_because),
             error: outcome.error.map(|error| error.to_string()),
             gave_up: outcome.hung.map(|_| outcome.client.ended.min(ended)),
             client: Some(outcome.client),

@@ -8,6 +8,7 @@ mod failback;
 mod findings;
 mod link;
 mod mtu;
+mod opening;
 mod study;
 
 pub use capture::{CaptureCheck, CapturedPath};
@@ -24,6 +25,7 @@ pub use link::{
 pub use mtu::{
     ConnectionMtu, DirectionMtu, KernelPathState, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
+pub use opening::{OpeningOutcome, OpeningRecord};
 pub use study::{
     JoinedShard, Shard, StopReason, StudyRecord, identity_differences, identity_parts, study_identity,
 };
@@ -239,8 +241,14 @@ pub struct RunRecord {
     /// ([definition](metrics.md#failback)); absent if one of them has no duration (`failbacks[].reason`), or without
     /// such an event.
     pub failback_ms: Option<f64>,
-    /// Opening the connection → its first stream can carry data, TLS and QUIC handshakes included.
+    /// Opening the connection → its first stream can carry data, TLS and QUIC handshakes included; of the attempt that
+    /// succeeded.
     pub handshake_ms: Option<f64>,
+    /// First attempt to open the connection → its first stream can carry data
+    /// ([definition](metrics.md#opening)); absent if it was never opened.
+    pub connect_ms: Option<f64>,
+    /// How the opening of the connection ended.
+    pub opening: Option<OpeningRecord>,
     /// `bulk` only: before the connection is opened → last byte received and verified, in all its directions
     /// ([definition](metrics.md#flow-completion-time)).
     pub fct_ms: Option<f64>,

@@ -5,6 +5,7 @@
 mod application;
 pub(crate) mod diagnosis;
 mod event;
+mod failback;
 mod mobility;
 pub(crate) mod path_mtu;
 mod reachability;
@@ -66,6 +67,7 @@ pub(crate) fn story(view: &View, group: &GroupView) -> Story {
     details.extend(black_holes);
     details.extend(comparison(view, group));
     details.extend(application::details(view, group));
+    details.extend(failback::details(group));
     details.extend(mobility::details(group));
     details.extend(mobility::sentences(view, group));
     details.extend(touched);
