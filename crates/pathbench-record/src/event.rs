@@ -105,7 +105,26 @@ event_kinds! {
     GaveUp = "gave-up",
 }
 
+/// The effect of an event on the quality of its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum PathEffect {
+    Worse,
+    Better,
+    #[default]
+    Neutral,
+}
+
 impl EventKind {
+    /// The effect on the path; that of `set` and `fade` depends on their values.
+    pub const fn path_effect(&self) -> PathEffect {
+        use EventKind::{AddAddress, Blackhole, Down, Outage, RemoveAddress, Restore, Up};
+        match self {
+            Down | Blackhole | Outage | RemoveAddress => PathEffect::Worse,
+            Up | Restore | AddAddress => PathEffect::Better,
+            _ => PathEffect::Neutral,
+        }
+    }
+
     /// Whether the event degrades a path, so that its impact is computed.
     pub const fn is_disruptive(&self) -> bool {
         use EventKind::{Blackhole, Down, Fade, Outage, RemoveAddress, Set};

@@ -55,6 +55,9 @@ const RECOVERY: Figure = Figure::new("recovery_ms", "recovery", Unit::Duration, 
     "Recovery: from the first event to the first 100 ms window from which goodput stays at 90 % of what the surviving \
      paths give.",
 );
+/// Absent where no path came back, so its column is shown only where a run has it.
+pub(crate) const FAILBACK: Figure =
+    Figure::new("failback_ms", "failback", Unit::Duration, |run| run.failback_ms);
 const PING: Figure = Figure::new("ping_ms", "round trip", Unit::Duration, |run| run.ping.as_ref()?.median_ms)
     .compared(
         "Round trip of a small request",
@@ -111,8 +114,8 @@ impl<'a> Pattern<'a> {
         match self.kind {
             Kind::Ping => &[PING, HANDSHAKE],
             Kind::Bulk => &[FCT, HANDSHAKE, GOODPUT, STALL],
-            Kind::Throughput => &[GOODPUT, DIP, STALL, RECOVERY],
-            Kind::Interactive => &[DELAY_P95, DELAY_P50, DELAY_MAX],
+            Kind::Throughput => &[GOODPUT, DIP, STALL, RECOVERY, FAILBACK],
+            Kind::Interactive => &[DELAY_P95, DELAY_P50, DELAY_MAX, FAILBACK],
         }
     }
 

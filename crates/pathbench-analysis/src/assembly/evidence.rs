@@ -3,9 +3,9 @@
 use crate::mptcp_setup::LocalSetup;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::{DataDirection, Direction};
-use pathbench_record::document::{RunLink, Variant};
+use pathbench_record::document::{RunLink, UnreachableBecause, Variant};
 use pathbench_record::end::EndRecord;
-use pathbench_record::event::EventKind;
+use pathbench_record::event::{EventKind, PathEffect};
 use pathbench_record::kernel_event::{LinkEvent, MptcpEvent, WifiNetwork};
 use pathbench_record::network::ClientPath;
 use pathbench_record::pattern::{PatternParameters, ThroughputParameters};
@@ -81,6 +81,8 @@ pub struct Evidence<'a> {
     /// Whether the test ran to its end and both ends agree.
     pub completed: bool,
     pub error: Option<String>,
+    /// For a connection that was never opened: the kind of `error`.
+    pub unreachable: Option<UnreachableBecause>,
     pub gave_up: Option<Timestamp>,
     pub links: Vec<RunLink>,
     /// Why the environment differs from the scenario; empty when both agree.
@@ -103,6 +105,7 @@ impl<'a> Evidence<'a> {
             server: None,
             completed: false,
             error: None,
+            unreachable: None,
             gave_up: None,
             links: Vec::new(),
             invalid_because: Vec::new(),
@@ -122,6 +125,7 @@ pub struct ExecutedEvent {
     pub node: String,
     pub link: String,
     pub kind: EventKind,
+    pub effect: PathEffect,
     pub detail: Map<String, Value>,
 }
 

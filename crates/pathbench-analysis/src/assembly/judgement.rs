@@ -53,6 +53,7 @@ impl ResolvedRun<'_> {
             setup: self.setup(),
             join_failures: self.join_failures(),
             quic,
+            opening: self.opening(),
             diagnoses: Vec::new(),
         }
     }
@@ -76,7 +77,7 @@ impl ResolvedRun<'_> {
     }
 
     /// The client's paths: the initial path first, the others in their order.
-    fn paths_from_the_first(&self) -> Vec<ClientPath> {
+    pub(super) fn paths_from_the_first(&self) -> Vec<ClientPath> {
         let first = self.evidence.label.path.as_deref();
         let mut paths = self.evidence.setting.paths.clone();
         paths.sort_by_key(|path| first.is_some_and(|first| first != path.name));

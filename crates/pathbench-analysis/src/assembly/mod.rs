@@ -4,9 +4,11 @@
 
 mod clock;
 mod evidence;
+mod failback;
 mod judgement;
 mod lines;
 mod messages;
+mod opening;
 mod path_names;
 mod paths;
 mod resolved;
@@ -21,7 +23,7 @@ use crate::verdict::multipath_verdict;
 use evidence::{as_map, receiving_side};
 use messages::Messages;
 use pathbench_record::delivery::{DeliveryLine, DeliverySeries};
-use pathbench_record::document::{DirectionRecord, Parameters, RunRecord};
+use pathbench_record::document::{DirectionRecord, FailbackRecord, OpeningOutcome, Parameters, RunRecord};
 use pathbench_record::end::MessageLine;
 use pathbench_record::event::{Event, EventKind};
 use pathbench_record::pattern::Amount;
@@ -69,6 +71,8 @@ fn record(
     let mut connection = run.connection(&paths);
     connection.diagnoses = run.diagnoses(&connection, samples, events);
     let encryption = encryption(evidence);
+    let opening = connection.opening.clone();
+    let failbacks = run.failbacks(samples, analyses);
     RunRecord {
         id: evidence.id.clone(),
         variant: setting.variant.clone(),
@@ -84,6 +88,11 @@ fn record(
         completed: evidence.completed,
         error: evidence.error.clone(),
         delivered_bytes: run.delivered_bytes(),
+        connect_ms: opening
+            .as_ref()
+            .filter(|one| one.outcome == OpeningOutcome::Opened)
+            .map(|one| one.after_ms),
+        opening,
         handshake_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.handshake)),
         fct_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.fct)),
         ping: messages.ping(),
@@ -92,13 +101,15 @@ fn record(
         paths: paths.into_iter().map(|path| path.record).collect(),
         directions: directions(run, analyses, messages),
         impacts: analyses.iter().flat_map(|analysis| analysis.impacts.clone()).collect(),
+        failback_ms: metrics::slowest_failback_ms(&failbacks),
         phases: analyses.iter().flat_map(|analysis| analysis.phases.clone()).collect(),
         links: evidence.links.clone(),
         diagnoses: connection.diagnoses,
         handover: run.handover(samples, events),
         parameters: parameters(run),
         counters: evidence.counters.clone(),
-        notes: notes(run, analyses),
+        notes: notes(run, analyses, &failbacks),
+        failbacks,
         ..metrics::combine(analyses)
     }
 }
@@ -150,11 +161,14 @@ impl ResolvedRun<'_> {
         let disturbances: Vec<Disturbance> = evidence
             .executed
             .iter()
+            // An event before the connection begins no phase and has no goodput before it.
+            .filter(|event| event.at >= origin)
             .map(|event| Disturbance {
                 at: event.at,
                 kind: event.kind.clone(),
                 path: Some(event.link.clone()),
                 disruptive: event.kind.is_disruptive() && self.can_use(&event.link),
+                effect: event.effect,
             })
             .collect();
         // Without the receiver's report no byte counts as received.
@@ -207,9 +221,10 @@ fn parameters(run: &ResolvedRun<'_>) -> Parameters {
     Parameters { asked: evidence.setting.asked.clone(), in_force }
 }
 
-fn notes(run: &ResolvedRun<'_>, analyses: &[DirectionAnalysis]) -> Vec<String> {
+fn notes(run: &ResolvedRun<'_>, analyses: &[DirectionAnalysis], failbacks: &[FailbackRecord]) -> Vec<String> {
     let evidence = run.evidence;
     let mut notes: Vec<String> = analyses.iter().flat_map(|analysis| analysis.notes.clone()).collect();
+    notes.extend(metrics::failback_notes(failbacks));
     for (end, _) in &run.ends {
         if end.samples_thinned_by > 1 {
             notes.push(format!(

@@ -32,7 +32,7 @@ impl Measure {
     pub fn of_figure(figure: &str) -> Self {
         match figure {
             "dip" => Self::Difference { smallest: MARGIN },
-            "stall_ms" | "recovery_ms" | "hung_ms" => Self::Difference { smallest: 20.0 },
+            "stall_ms" | "recovery_ms" | "failback_ms" | "hung_ms" => Self::Difference { smallest: 20.0 },
             _ => Self::Ratio,
         }
     }

@@ -53,6 +53,12 @@ pub(super) fn final_interruption(input: &DiagnosisInput<'_>, path: &ClientPath) 
     (effect == Effect::Gone).then(|| (in_words(event), event.source == EventSource::Scenario))
 }
 
+/// The event that interrupted a path before the first byte, in words.
+pub(super) fn event_before_connect(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<String> {
+    let (event, effect) = taken(input, path, 0.0, 0)?;
+    (effect == Effect::Gone && event.source == EventSource::Scenario).then(|| in_words(event))
+}
+
 /// The impairment in force on a path at `until_ms`, for a sender with the path MTU `pmtu_bytes`.
 fn taken<'a>(
     input: &DiagnosisInput<'a>,
@@ -176,5 +182,10 @@ fn in_words(event: &Event) -> String {
         (None, Some(network)) => format!(" ({network})"),
         (None, None) => String::new(),
     };
-    format!("{who}`{}{link}`{value} at {:.1} s", event.kind, event.t_ms / 1e3)
+    let when = if event.t_ms < 0.0 {
+        "before the first byte".to_owned()
+    } else {
+        format!("at {:.1} s", event.t_ms / 1e3)
+    };
+    format!("{who}`{}{link}`{value} {when}", event.kind)
 }

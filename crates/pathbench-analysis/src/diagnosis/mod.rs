@@ -9,6 +9,7 @@
 mod absence;
 mod cause;
 mod course;
+mod initial;
 mod input;
 mod remedy;
 mod silence;
@@ -29,9 +30,11 @@ pub fn diagnose(input: &DiagnosisInput<'_>) -> Vec<PathDiagnosis> {
     for path in input.planned {
         let mut of_path: Vec<PathDiagnosis> =
             input.senders.iter().flat_map(|&side| of_side(input, path, side)).collect();
-        if of_path.is_empty() {
+        let initial = initial::explain(input, path);
+        if initial.is_none() && of_path.is_empty() {
             of_path.extend(unused::explain(input, path));
         }
+        found.extend(initial);
         found.append(&mut of_path);
     }
     found

@@ -1,6 +1,7 @@
 //! Remedies, in one line each.
 
 use super::input::DiagnosisInput;
+use pathbench_record::document::OpeningOutcome;
 use pathbench_record::network::ClientPath;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
@@ -74,6 +75,25 @@ pub(super) fn dead_or_small(input: &DiagnosisInput<'_>, path: &ClientPath) -> St
         path.name,
         mtu_command(input, false)
     )
+}
+
+/// For a path on which no connection can begin.
+pub(super) fn initial_path(input: &DiagnosisInput<'_>, path: &ClientPath, outcome: OpeningOutcome) -> String {
+    let other = input.planned.iter().find(|other| other.name != path.name);
+    let begin = match other {
+        Some(other) => format!(
+            "begin on {0}: bind to it (`{1}@{0}`), or give its default route the lower metric",
+            other.name, input.transport
+        ),
+        None => "begin on another path: bind to it, or give its default route the lower metric".to_owned(),
+    };
+    let repair = match outcome {
+        OpeningOutcome::Refused => {
+            format!("let the server listen there, and let firewalls pass it on {}", path.name)
+        }
+        _ => dead(path),
+    };
+    format!("{begin}; {repair}")
 }
 
 pub(super) fn backup(input: &DiagnosisInput<'_>, path: &ClientPath) -> String {

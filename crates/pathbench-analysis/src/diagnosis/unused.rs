@@ -51,7 +51,7 @@ pub(super) fn explain(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<P
             (DiagnosisKind::Backup, None) => remedy::backup(input, path),
             (DiagnosisKind::NoRoute, None) => remedy::no_route(path),
             (DiagnosisKind::NeverEstablished, None) => remedy::never_established(input, path),
-            (DiagnosisKind::NotChosen, None) => remedy::not_chosen(),
+            (DiagnosisKind::NotChosen | DiagnosisKind::InitialPath, None) => remedy::not_chosen(),
             (DiagnosisKind::Stale | DiagnosisKind::MtuBlackHole, None) => remedy::dead(path),
         },
     })

@@ -119,6 +119,11 @@ impl PathCurves {
         grown.into_iter().map(|(path, bytes)| (path.to_owned(), bytes / total)).collect()
     }
 
+    /// The first moment at or after `at` at which a byte arrived over `path`.
+    pub fn next_byte(&self, path: &str, at: Timestamp) -> Option<Timestamp> {
+        self.paths.get(path)?.iter().filter_map(|curve| curve.next_byte(at)).min()
+    }
+
     fn each(&self, of: impl Fn(&ByteCurve) -> f64) -> BTreeMap<&str, f64> {
         self.paths.iter().map(|(path, curves)| (path.as_str(), curves.iter().map(&of).sum())).collect()
     }

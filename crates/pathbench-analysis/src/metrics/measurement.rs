@@ -3,7 +3,7 @@
 use super::counter::PathCurves;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
-use pathbench_record::event::EventKind;
+use pathbench_record::event::{EventKind, PathEffect};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ pub struct Disturbance {
     pub kind: EventKind,
     pub path: Option<String>,
     pub disruptive: bool,
+    pub effect: PathEffect,
 }
 
 /// The recorded data of one direction of one run. All timestamps are of one clock.

@@ -9,7 +9,7 @@
 //! use pathbench_analysis::metrics::{Disturbance, Measurement, PathCurves, analyse};
 //! use pathbench_record::delivery::DeliverySeries;
 //! use pathbench_record::direction::Direction;
-//! use pathbench_record::event::EventKind;
+//! use pathbench_record::event::{EventKind, PathEffect};
 //! use pathbench_record::time::Timestamp;
 //! use std::time::Duration;
 //!
@@ -19,7 +19,7 @@
 //! for ms in (0..3_000).chain(3_300..10_000) {
 //!     deliveries.record(at(ms), 12_500);
 //! }
-//! let outage = Disturbance { at: at(3_000), kind: EventKind::Outage, path: None, disruptive: true };
+//! let outage = Disturbance { at: at(3_000), kind: EventKind::Outage, path: None, disruptive: true, effect: PathEffect::Worse };
 //! let analysis = analyse(&Measurement {
 //!     origin,
 //!     omit: Duration::ZERO,
@@ -40,6 +40,7 @@
 
 mod counter;
 mod delay;
+mod failback;
 mod handover;
 mod impact;
 pub mod live;
@@ -50,6 +51,7 @@ pub mod unified_mss;
 
 pub use counter::PathCurves;
 pub use delay::{delay, delay_of_flows, ping, probes};
+pub use failback::{Demand, FailbackInput, failback_notes, failbacks, slowest_failback_ms};
 pub use handover::{PathHistory, handover};
 pub use measurement::{
     Disturbance, LONGEST_BASELINE, Measurement, SAME_MOMENT, SHORTEST_BASELINE, SHORTEST_RECOVERY_PHASE,

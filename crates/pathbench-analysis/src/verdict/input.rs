@@ -2,7 +2,7 @@
 
 use crate::mptcp_setup::LocalSetup;
 use pathbench_record::connection::{Negotiation, PathEvent, Scheduler};
-use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
+use pathbench_record::document::{DiagnosisKind, OpeningOutcome, OpeningRecord, PathDiagnosis};
 use pathbench_record::kernel_event::MptcpEvent;
 use pathbench_record::network::ClientPath;
 use pathbench_record::sample::PathFigures;
@@ -31,6 +31,8 @@ pub struct VerdictInput {
     pub join_failures: Vec<MptcpEvent>,
     /// The paths of an mpquic connection; `None` for other transports.
     pub quic: Option<QuicPaths>,
+    /// How the opening of the connection ended, where known.
+    pub opening: Option<OpeningRecord>,
     /// Diagnoses of paths without traffic ([`crate::diagnosis::diagnose`]); the reason agrees with them.
     pub diagnoses: Vec<PathDiagnosis>,
 }
@@ -75,6 +77,17 @@ impl VerdictInput {
         Some(format!("{}: {}. Remedy: {}", kind_in_words(found.kind), found.because, found.remedy))
     }
 
+    /// Why the connection was never opened, with the initial path and the remedy; `None` for one that was opened.
+    pub(super) fn never_opened(&self) -> Option<String> {
+        let opening = self.opening.as_ref().filter(|opening| opening.outcome != OpeningOutcome::Opened)?;
+        let found = self.diagnoses.iter().find(|one| one.kind == DiagnosisKind::InitialPath)?;
+        let (path, outcome) = (&found.path, opening.outcome.name());
+        Some(format!(
+            "no connection was opened, because of the initial path {path} ({outcome}): {}. Remedy: {}",
+            found.because, found.remedy
+        ))
+    }
+
     pub(crate) fn rose(&self, name: &str) -> bool {
         rose(&self.counters, name)
     }
@@ -103,5 +116,6 @@ const fn kind_in_words(kind: DiagnosisKind) -> &'static str {
         DiagnosisKind::NeverEstablished => "it was never established",
         DiagnosisKind::NoRoute => "there is no route",
         DiagnosisKind::NotChosen => "it was not chosen",
+        DiagnosisKind::InitialPath => "the connection could not begin on it",
     }
 }

@@ -43,6 +43,8 @@ pub fn multipath_verdict(input: &VerdictInput) -> MultipathRecord {
     let really = negotiated && used.len() >= 2;
     let reason = if !input.requested {
         "multipath was not requested".to_owned()
+    } else if let Some(never_opened) = input.never_opened() {
+        never_opened
     } else if input.negotiation == Negotiation::NotNegotiated {
         quic::NOT_NEGOTIATED.to_owned()
     } else if !negotiated {

@@ -237,17 +237,21 @@ proptest! {
                 server: Some(server),
                 completed: true,
                 error: None,
+                unreachable: None,
                 gave_up,
                 links: Vec::new(),
                 invalid_because: Vec::new(),
-                executed: vec![ExecutedEvent {
-                    due: event_at,
-                    at: event_at,
-                    node: "client".to_owned(),
-                    link: "path0".to_owned(),
-                    kind: EventKind::Down,
-                    detail: Map::new(),
-                }],
+                executed: [(EventKind::Down, 0), (EventKind::Up, 300)]
+                    .map(|(kind, later_ms)| ExecutedEvent {
+                        due: event_at,
+                        at: event_at + Duration::from_millis(later_ms),
+                        node: "client".to_owned(),
+                        link: "path0".to_owned(),
+                        effect: kind.path_effect(),
+                        kind,
+                        detail: Map::new(),
+                    })
+                    .into(),
                 notifications: Vec::new(),
                 counters: BTreeMap::new(),
             };

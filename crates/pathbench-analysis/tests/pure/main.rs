@@ -10,6 +10,7 @@ mod comparison;
 mod delay;
 mod diagnosis;
 mod events;
+mod failback;
 mod handover;
 mod headline;
 mod intervals;

@@ -4,7 +4,7 @@ use pathbench_analysis::binning::ByteCurve;
 use pathbench_analysis::metrics::{DirectionAnalysis, Disturbance, Measurement, PathCurves, analyse};
 use pathbench_record::delivery::{DeliverySeries, SHORTEST_GAP};
 use pathbench_record::direction::Direction;
-use pathbench_record::event::EventKind;
+use pathbench_record::event::{EventKind, PathEffect};
 use pathbench_record::time::Timestamp;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -85,6 +85,7 @@ impl Run {
                 kind: KINDS[kind].into(),
                 path: Some(if wlan { "wlan" } else { "eth" }.to_owned()),
                 disruptive: EventKind::from(KINDS[kind]).is_disruptive(),
+                effect: EventKind::from(KINDS[kind]).path_effect(),
             })
             .collect();
         let mut counters = self.counters.clone();
@@ -213,7 +214,7 @@ proptest! {
             gaps: vec![pathbench_record::delivery::Gap { from: at(3), until: at(4) }],
         };
         let disturbances =
-            [Disturbance { at: at(5), kind: "down".into(), path: None, disruptive: true }];
+            [Disturbance { at: at(5), kind: "down".into(), path: None, disruptive: true, effect: PathEffect::Worse }];
         let analysis = analyse(&Measurement {
             origin: at(6),
             omit: Duration::ZERO,

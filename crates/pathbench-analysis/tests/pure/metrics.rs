@@ -39,6 +39,7 @@ fn event(ms: f64, kind: &str, path: &str) -> Disturbance {
         kind: kind.into(),
         path: Some(path.to_owned()),
         disruptive: EventKind::from(kind).is_disruptive(),
+        effect: EventKind::from(kind).path_effect(),
     }
 }
 

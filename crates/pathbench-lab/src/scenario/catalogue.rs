@@ -39,6 +39,8 @@ pub fn builtin() -> &'static [Builtin] {
         "stable",
         "failover",
         "blackhole",
+        "low-rate-return",
+        "dead-first-path",
         "aggregate-2x10g",
         "walk-away",
         "walk-back",

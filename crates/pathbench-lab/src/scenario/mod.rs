@@ -6,6 +6,7 @@
 
 mod address;
 mod catalogue;
+mod effect;
 mod expect;
 mod fade;
 mod fields;
@@ -31,9 +32,9 @@ pub use fields::known_fields;
 pub use keypath::Overrides;
 pub use mistake::{At, Mistake, MistakeLog, Mistakes, SourceLocation};
 pub use plan::{
-    EndpointPlan, EventAction, EventPlan, FadePlan, Hop, LinkEnd, LinkEngine, LinkPlan, MptcpPlan, Node,
-    NodeRole, PathChange, PatternPlan, QuicPlan, RoutePlan, RulesChange, RunPlan, ScenarioPlan, SocketPlan,
-    ThroughputPlan, TopologyPlan, VariantPlan, icmp_in_words,
+    EndpointPlan, EventAction, EventPlan, EventTime, FadePlan, Hop, LinkEnd, LinkEngine, LinkPlan, MptcpPlan,
+    Node, NodeRole, PathChange, PatternPlan, QuicPlan, RoutePlan, RulesChange, RunPlan, ScenarioPlan,
+    SocketPlan, ThroughputPlan, TopologyPlan, VariantPlan, icmp_in_words,
 };
 
 use expect::Vocabulary;
@@ -121,7 +122,8 @@ fn variant(root: &ScenarioSection<'_>, cell: &MatrixCell) -> VariantPlan {
     let ends = traffic::ends(&run);
     let mut topology = topology::read(root, ends.family, &ends.client);
     let run = traffic::read(&run, ends, &topology);
-    let events = timeline::read(root, &topology, &run);
+    let mut events = timeline::read(root, &topology, &run);
+    effect::assign(&mut events, &topology);
     topology::adapt_to_events(&mut topology, &events);
     VariantPlan { variant: cell.variant.clone(), topology, events, run }
 }

@@ -4,12 +4,13 @@ use super::fade::{self, direction};
 use super::hop;
 use super::parameters;
 use super::plan::{
-    EventAction, EventPlan, LinkEngine, LinkPlan, PathChange, RunPlan, TopologyPlan, icmp_in_words,
+    EventAction, EventPlan, EventTime, LinkEngine, LinkPlan, PathChange, RunPlan, TopologyPlan, icmp_in_words,
 };
 use super::section::ScenarioSection;
 use super::traffic::LONGEST_RUN;
 use pathbench_link::{LinkModel, PARAMETERS};
 use pathbench_record::direction::LinkDirection;
+use pathbench_record::event::PathEffect;
 use pathbench_record::network::SMALLEST_IPV6_MTU_BYTES;
 use pathbench_record::units::Span;
 use serde_json::Value as Json;
@@ -25,6 +26,7 @@ pub(super) fn read(root: &ScenarioSection<'_>, topology: &TopologyPlan, run: &Ru
     {
         check_kernel(link, &events);
     }
+    check_before_connect(&events);
     events.into_iter().map(|(_, event)| event).collect()
 }
 
@@ -41,6 +43,36 @@ fn check_kernel(link: &LinkPlan, events: &[(&ScenarioSection<'_>, EventPlan)]) {
     }
 }
 
+/// Keys of `set` whose values run with the time since the first byte.
+const TIMED: [&str; 5] = ["rate_steps", "rate_trace", "delay_trace", "loss_trace", "loss_bursts"];
+
+/// Reports the events before the connection that need the first byte, or have nothing to undo.
+fn check_before_connect(events: &[(&ScenarioSection<'_>, EventPlan)]) {
+    let before = |event: &EventPlan| event.at == EventTime::BeforeConnect;
+    for (index, (section, event)) in events.iter().enumerate().filter(|(_, (_, event))| before(event)) {
+        let name = event.action.name();
+        let undone: &[&str] = match event.action {
+            EventAction::Up => &["down"],
+            EventAction::Restore => &["blackhole", "outage"],
+            EventAction::AddAddress => &["remove-address"],
+            _ => &[],
+        };
+        let earlier = |(_, earlier): &(&ScenarioSection<'_>, EventPlan)| {
+            earlier.link == event.link && undone.contains(&earlier.action.name())
+        };
+        if matches!(event.action, EventAction::Fade(_)) {
+            let problem = "a fade runs from the first byte on, so it cannot come before the connection";
+            section.wrong("at", problem, "give a time, as in \"0s\", or make the action \"set\"");
+        } else if !undone.is_empty() && !events[..index].iter().any(earlier) {
+            let problem =
+                format!("`{name}` before the connection has nothing to undo: the link carries packets");
+            section.wrong("at", problem, "give a time, as in \"3s\", or remove the event");
+        }
+        let problem = "it runs with the time since the first byte, and the event comes before the connection";
+        section.refuse(&TIMED, problem, "give it to the path itself, or give the event a time, as in \"0s\"");
+    }
+}
+
 fn event(section: &ScenarioSection<'_>, topology: &TopologyPlan, run: &RunPlan) -> Option<EventPlan> {
     // These keys are valid even if other keys are invalid.
     for key in ["at", "path", "link", "host", "action", "direction"].iter().chain(&fade::KEYS) {
@@ -53,17 +85,29 @@ fn event(section: &ScenarioSection<'_>, topology: &TopologyPlan, run: &RunPlan) 
     let ((link, node), action) = (end?, action?);
     // On a path with several links, only events of interfaces apply to one end.
     let link = if action.is_of_one_end() { link } else { topology.path_of(&link).to_owned() };
-    Some(EventPlan { at: at?, link, node, action })
+    // Follows from all events of the link.
+    let effect = PathEffect::Neutral;
+    Some(EventPlan { at: at?, link, node, action, effect })
 }
 
-fn event_time(section: &ScenarioSection<'_>, run: &RunPlan) -> Option<Duration> {
+fn event_time(section: &ScenarioSection<'_>, run: &RunPlan) -> Option<EventTime> {
     section.require("at", "\"3s\"");
+    let word = section.get("at").and_then(|item| item.value.text());
+    if word == Some(EventTime::BEFORE_CONNECT) {
+        return Some(EventTime::BeforeConnect);
+    }
+    if let Some(word) = word.filter(|word| word.starts_with(char::is_alphabetic)) {
+        let remedy =
+            format!("give a time after the first byte, as in \"3s\", or \"{}\"", EventTime::BEFORE_CONNECT);
+        section.wrong("at", format!("`{word}` is no time"), remedy);
+        return None;
+    }
     let at = section.duration("at", Duration::ZERO..=LONGEST_RUN)?;
     if let Some(duration) = run.duration().filter(|duration| at >= *duration) {
         let problem = format!("the event comes at {}, but the run ends at {}", Span(at), Span(duration));
         section.wrong("at", problem, "give an earlier time, or a longer run.duration");
     }
-    Some(at)
+    Some(EventTime::AfterFirstByte(at))
 }
 
 fn link<'t>(section: &ScenarioSection<'_>, topology: &'t TopologyPlan) -> Option<&'t LinkPlan> {

@@ -8,14 +8,14 @@ use crate::agent::{AgentError, AgentNotice, AgentRequest};
 use crate::calibration;
 use crate::environment::{Emulation, Environment, EnvironmentError};
 use crate::kernel_watch::{KernelEvents, KernelWatch};
-use crate::scenario::{EventAction, EventPlan, LinkPlan, VariantPlan};
+use crate::scenario::{EventAction, EventPlan, EventTime, LinkPlan, VariantPlan};
 use pathbench_analysis::assembly::{Evidence, ExecutedEvent, LinesSoFar, RunSetting, SeenEvent, assemble};
 use pathbench_host::counters::KernelCounters;
 use pathbench_record::document::RunLink;
 use pathbench_record::end::EndRecord;
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::client::ClientOutcome;
+use pathbench_traffic::client::{ClientError, ClientOutcome};
 use pathbench_transport::CertificateFingerprint;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -188,6 +188,7 @@ impl RunExecution<'_> {
         let Some(outcome) = outcome else { return evidence };
         Evidence {
             completed: outcome.completed,
+            unreachable: outcome.error.as_ref().and_then(ClientError::unreachable_because),
             error: outcome.error.map(|error| error.to_string()),
             gave_up: outcome.hung.map(|_| outcome.client.ended.min(ended)),
             client: Some(outcome.client),
@@ -234,10 +235,19 @@ impl RunExecution<'_> {
             .assignment
             .client_plan(server.address, server.fingerprint)
             .ok_or_else(|| gone(AgentError::OutOfTurn))?;
+        let (before, after): (Vec<_>, Vec<_>) =
+            self.plan().events.iter().partition(|event| event.at == EventTime::BeforeConnect);
+        for event in before {
+            let now = self.emulation.clock.now();
+            self.carry_out(environment, event, now, now, traffic, live);
+        }
+        if traffic.failure.is_some() {
+            return Ok(());
+        }
         let longest = plan.parameters.nominal_duration().map(|nominal| nominal + plan.patience + WRAP_UP);
         environment.node(&client)?.agent().send(&AgentRequest::Transfer(Box::new(plan))).map_err(gone)?;
         let mut due: Option<Timestamp> = None;
-        let mut pending = self.plan().events.iter();
+        let mut pending = after.into_iter();
         let mut next = pending.next();
         let begun = self.emulation.clock.now();
         while traffic.outcome.is_none() && traffic.failure.is_none() {
@@ -247,11 +257,12 @@ impl RunExecution<'_> {
             } else if longest.is_some_and(|longest| now.duration_since(begun) > longest + CONNECT_TIMEOUT) {
                 traffic.failure = Some("the client did not come to an end in time".to_owned());
             }
-            let at = due.zip(next).map(|(first_byte, event)| first_byte + event.at);
-            if let (Some(at), Some(event)) = (at, next)
+            let since = next.and_then(|event| event.at.since_first_byte());
+            let at = due.zip(since).map(|(first_byte, since)| first_byte + since);
+            if let (Some(at), Some(event), Some(first_byte)) = (at, next, due)
                 && at.duration_since(now) <= LAST_STRETCH
             {
-                self.carry_out(environment, event, at, traffic, live);
+                self.carry_out(environment, event, at, first_byte, traffic, live);
                 next = pending.next();
                 continue;
             }
@@ -279,6 +290,7 @@ impl RunExecution<'_> {
         environment: &mut Environment,
         event: &EventPlan,
         due: Timestamp,
+        origin: Timestamp,
         traffic: &mut Traffic,
         live: &LiveEvents<'_, '_>,
     ) {
@@ -292,9 +304,10 @@ impl RunExecution<'_> {
                     node: event.node.clone(),
                     link: path.to_owned(),
                     kind: event.action.name().into(),
+                    effect: event.effect,
                     detail,
                 };
-                live.report(traffic, Some(executed), due - event.at);
+                live.report(traffic, Some(executed), origin);
             }
             Err(error) => {
                 traffic.failure = Some(format!("the event `{}` failed: {error}", event.action.name()));

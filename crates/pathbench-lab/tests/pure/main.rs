@@ -6,6 +6,7 @@ mod addressing;
 mod agent;
 mod as_installed;
 mod assignment;
+mod before_connect;
 mod calibration;
 mod channel;
 mod documentation;
@@ -29,4 +30,9 @@ fn in_lines(mistakes: &pathbench_lab::scenario::Mistakes) -> Vec<String> {
         format!("{}:{line}{key} {}; {}", mistake.file, mistake.problem, mistake.remedy)
     };
     mistakes.0.iter().map(line).collect()
+}
+
+/// The time of an event after the first byte, in milliseconds.
+fn at_ms(event: &pathbench_lab::scenario::EventPlan) -> u128 {
+    event.at.since_first_byte().expect("an event after the first byte").as_millis()
 }

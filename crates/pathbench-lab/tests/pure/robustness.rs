@@ -27,7 +27,8 @@ fn hold(text: &str, overrides: &Overrides) {
                 for event in &variant.events {
                     let link = variant.topology.link(&event.link).expect("the event's link exists");
                     assert!(link.end_of(&event.node).is_some());
-                    assert!(run.duration().is_none_or(|duration| event.at < duration));
+                    let at = event.at.since_first_byte();
+                    assert!(run.duration().zip(at).is_none_or(|(duration, at)| at < duration));
                 }
             }
         }

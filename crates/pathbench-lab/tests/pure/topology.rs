@@ -1,5 +1,6 @@
 //! Defaults are filled in, and given keys have their documented meaning.
 
+use crate::at_ms;
 use pathbench_lab::scenario::{
     EventAction, LinkEngine, NodeRole, Overrides, PathChange, RoutePlan, ScenarioPlan, ScenarioSource,
     VariantPlan, plan,
@@ -195,7 +196,7 @@ fn events_come_in_the_order_of_their_times() {
     let events: Vec<_> = variant
         .events
         .iter()
-        .map(|event| (event.at.as_millis(), event.node.as_str(), event.action.clone()))
+        .map(|event| (at_ms(event), event.node.as_str(), event.action.clone()))
         .collect();
     let set = EventAction::Set(Box::new(change));
     assert_eq!(events, [(500, "client", set), (5000, "server", EventAction::RemoveAddress)]);
@@ -212,7 +213,7 @@ fn a_matrix_is_every_combination_in_file_order() {
     let found: Vec<_> = plan
         .variants
         .iter()
-        .map(|variant| (variant.topology.links[0].mtu_bytes(), variant.events[0].at.as_secs()))
+        .map(|variant| (variant.topology.links[0].mtu_bytes(), at_ms(&variant.events[0]) / 1000))
         .collect();
     assert_eq!(found, [(1280, 1), (1280, 2), (1280, 3), (1500, 1), (1500, 2), (1500, 3)]);
     let variant = serde_json::to_value(&plan.variants[4].variant).expect("JSON");

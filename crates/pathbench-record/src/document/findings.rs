@@ -96,6 +96,8 @@ pub enum DiagnosisKind {
     NoRoute,
     /// The path was open and healthy, and the scheduler preferred others.
     NotChosen,
+    /// The connection begins on this path, which was silent, refused it or had no route: it was opened late or never.
+    InitialPath,
 }
 
 impl DiagnosisKind {

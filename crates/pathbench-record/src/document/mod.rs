@@ -4,14 +4,17 @@
 
 mod capture;
 mod comparison;
+mod failback;
 mod findings;
 mod headline;
 mod link;
 mod mtu;
+mod opening;
 mod study;
 
 pub use capture::{CaptureCheck, CapturedPath};
 pub use comparison::{ComparedRuns, Comparison, Verdict};
+pub use failback::{FailbackAbsence, FailbackRecord};
 pub use findings::{
     DelayRecord, DiagnosisKind, HandoverReason, HandoverRecord, LabelHandovers, MobilitySummary,
     PathDiagnosis, PingRecord, ProbeLine, ProbeRecord,
@@ -24,6 +27,7 @@ pub use link::{
 pub use mtu::{
     ConnectionMtu, DirectionMtu, KernelPathState, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
+pub use opening::{OpeningOutcome, OpeningRecord};
 pub use study::{
     JoinedShard, Shard, StopReason, StudyRecord, identity_differences, identity_parts, study_identity,
 };
@@ -235,8 +239,18 @@ pub struct RunRecord {
     pub recovery_ms: Option<f64>,
     /// After the first disruptive event, the deeper of the directions ([definition](metrics.md#dip)).
     pub dip: Option<f64>,
-    /// Opening the connection → its first stream can carry data, TLS and QUIC handshakes included.
+    /// The slowest return of a path to its share after an event that improved it
+    /// ([definition](metrics.md#failback)); absent if one of them has no duration (`failbacks[].reason`), or without
+    /// such an event.
+    pub failback_ms: Option<f64>,
+    /// Opening the connection → its first stream can carry data, TLS and QUIC handshakes included; of the attempt that
+    /// succeeded.
     pub handshake_ms: Option<f64>,
+    /// First attempt to open the connection → its first stream can carry data
+    /// ([definition](metrics.md#opening)); absent if it was never opened.
+    pub connect_ms: Option<f64>,
+    /// How the opening of the connection ended.
+    pub opening: Option<OpeningRecord>,
     /// `bulk` only: before the connection is opened → last byte received and verified, in all its directions
     /// ([definition](metrics.md#flow-completion-time)).
     pub fct_ms: Option<f64>,
@@ -256,6 +270,9 @@ pub struct RunRecord {
     /// Each disruptive event and its impact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impacts: Vec<Impact>,
+    /// Each event after which a path could carry its share again, and when it did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failbacks: Vec<FailbackRecord>,
     /// The phases between events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
@@ -464,8 +481,8 @@ pub struct Group {
     pub completed: u32,
     /// Valid runs that used several paths.
     pub multipath_used: u32,
-    /// `goodput_mbps`, `stall_ms`, `recovery_ms`, `dip`, `hung_ms`, `handshake_ms`, `fct_ms`, `ping_ms` (a run's
-    /// median), `delay_p50_ms`, `delay_p95_ms`, `delay_max_ms`, `delay_max_upload_ms`, `delay_max_download_ms`,
+    /// `goodput_mbps`, `stall_ms`, `recovery_ms`, `dip`, `failback_ms`, `hung_ms`, `handshake_ms`, `fct_ms`,
+    /// `ping_ms` (a run's median), `delay_p50_ms`, `delay_p95_ms`, `delay_max_ms`, `delay_max_upload_ms`, `delay_max_download_ms`,
     /// `handover_sent_ms`, `handover_received_ms` → its distribution over the valid runs; a figure that no run has
     /// is absent.
     pub figures: BTreeMap<String, Distribution>,

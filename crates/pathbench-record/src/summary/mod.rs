@@ -98,11 +98,12 @@ fn leading_number(text: &str) -> f64 {
 type Figure = fn(&RunRecord) -> Option<f64>;
 
 /// The figures of a run that are compared over repetitions, by their field's name.
-const FIGURES: [(&str, Figure); 15] = [
+const FIGURES: [(&str, Figure); 16] = [
     ("goodput_mbps", |run| run.goodput_mbps),
     ("stall_ms", |run| run.stall_ms),
     ("recovery_ms", |run| run.recovery_ms),
     ("dip", |run| run.dip),
+    ("failback_ms", |run| run.failback_ms),
     ("hung_ms", |run| run.hung_ms),
     ("handshake_ms", |run| run.handshake_ms),
     ("fct_ms", |run| run.fct_ms),

@@ -266,6 +266,7 @@ fn every_figure_of_a_run_is_found_by_its_name() {
         ("stall_ms", Some(231.4)),
         ("recovery_ms", Some(200.0)),
         ("dip", Some(1.0)),
+        ("failback_ms", Some(812.5)),
         ("hung_ms", None),
         ("handshake_ms", Some(21.5)),
         ("fct_ms", Some(812.25)),
@@ -281,5 +282,5 @@ fn every_figure_of_a_run_is_found_by_its_name() {
     ] {
         assert_eq!(figure(&run, name), value, "{name}");
     }
-    assert_eq!(figure_names().count(), 15);
+    assert_eq!(figure_names().count(), 16);
 }

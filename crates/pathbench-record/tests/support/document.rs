@@ -8,10 +8,10 @@ pub(crate) mod path_mtu;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     ComparedRuns, Comparison, DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation,
-    Failover, Gain, Group, Headline, HostRecord, Impact, JoinedShard, LinkFigures, LinkMeasurement,
-    LinkRecord, MultipathRecord, Parameters, PathRecord, Phase, PingRecord, Reachability, ResultDocument,
-    ResultSummary, RunLink, RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord,
-    UnreachableBecause, Verdict,
+    FailbackAbsence, FailbackRecord, Failover, Gain, Group, Headline, HostRecord, Impact, JoinedShard,
+    LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, OpeningOutcome, OpeningRecord, Parameters,
+    PathRecord, Phase, PingRecord, Reachability, ResultDocument, ResultSummary, RunLink, RunRecord, SCHEMA,
+    ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, UnreachableBecause, Verdict,
 };
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::Side;
@@ -140,7 +140,14 @@ fn run() -> RunRecord {
         stall_ms: Some(231.4),
         recovery_ms: Some(230.9),
         dip: Some(1.0),
+        failback_ms: Some(812.5),
         handshake_ms: Some(21.5),
+        connect_ms: Some(21.5),
+        opening: Some(OpeningRecord {
+            path: Some("eth".to_owned()),
+            outcome: OpeningOutcome::Opened,
+            after_ms: 21.5,
+        }),
         fct_ms: Some(812.25),
         ping: Some(ping()),
         delay_ms: Some(delay()),
@@ -171,6 +178,16 @@ fn run() -> RunRecord {
             dip: Some(1.0),
             recovery_ms: Some(230.9),
             stall_ms: Some(230.9),
+        }],
+        failbacks: vec![FailbackRecord {
+            direction: Direction::Upload,
+            kind: "up".into(),
+            path: "wlan".to_owned(),
+            at_ms: 7000.3,
+            share_before: Some(0.5),
+            failback_ms: Some(812.5),
+            reason: Some(FailbackAbsence::NotNeeded),
+            because: Some("a reason in words".to_owned()),
         }],
         phases: vec![
             phase("start", 0.1, 3000.4, 1872.5, 0.5),

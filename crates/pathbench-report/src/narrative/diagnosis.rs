@@ -20,6 +20,7 @@ pub(crate) const fn title(kind: DiagnosisKind) -> &'static str {
         DiagnosisKind::NeverEstablished => "never established",
         DiagnosisKind::NoRoute => "no route",
         DiagnosisKind::NotChosen => "open, but not chosen",
+        DiagnosisKind::InitialPath => "initial path, dead when the connection was to open",
     }
 }
 

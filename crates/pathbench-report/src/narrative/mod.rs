@@ -5,6 +5,7 @@
 mod application;
 pub(crate) mod diagnosis;
 mod event;
+mod failback;
 pub(crate) mod headline;
 mod mobility;
 pub(crate) mod path_mtu;
@@ -72,6 +73,7 @@ pub(crate) fn story(view: &View, group: &GroupView) -> Story {
     details.extend(black_holes);
     details.extend(comparison(view, group));
     details.extend(application::details(view, group));
+    details.extend(failback::details(group));
     details.extend(mobility::details(group));
     details.extend(mobility::sentences(view, group));
     details.extend(touched);

@@ -3,7 +3,7 @@
 use super::content::{Cell, Items, Section};
 use crate::list::distinct;
 use crate::narrative;
-use crate::pattern::{DIP, Figure, Kind, Pattern};
+use crate::pattern::{DIP, FAILBACK, Figure, Kind, Pattern};
 use crate::quantity::{Unit, distribution};
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::Variant;
@@ -20,7 +20,7 @@ pub(crate) fn summary(view: &View) -> Option<Section> {
 
 pub(crate) fn of_pattern(view: &View, pattern: Pattern) -> Option<Section> {
     let has = |figure: &&Figure| {
-        pattern.kind == Kind::Throughput
+        (pattern.kind == Kind::Throughput && figure.name != FAILBACK.name)
             || view.of_pattern(pattern).any(|group| group.figure(figure.name).is_some())
     };
     let figures: Vec<&Figure> = pattern.figures().iter().filter(has).collect();

@@ -7,7 +7,7 @@ use crate::narrative::{self, Tone, diagnosis};
 use crate::pattern::bound_mark;
 use crate::quantity::{Unit, duration, rate};
 use crate::view::{View, value_text, variant_text};
-use pathbench_record::document::{DelayRecord, DirectionRecord, RunRecord};
+use pathbench_record::document::{DelayRecord, DirectionRecord, FailbackAbsence, OpeningOutcome, RunRecord};
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::Side;
 use serde_json::{Map, Value as Json};
@@ -27,6 +27,7 @@ pub(crate) fn sections(view: &View, run: &RunRecord) -> Vec<Section> {
         Some(Section::new("", "", vec![Block::Findings(findings(run))])),
         directions(run),
         impacts(run),
+        failbacks(view, run),
         phases(view, run),
         path_columns(view, paths).section("Paths", ""),
         super::links::emulated(view, run),
@@ -97,6 +98,11 @@ fn findings(run: &RunRecord) -> Vec<Finding> {
     findings.extend(run.server.iter().map(|server| neutral("Server:", server.clone())));
     findings.extend(run.encrypted.then(|| neutral("Encrypted:", narrative::encryption_of(run))));
     findings.extend(run.handshake_ms.map(|ms| neutral("Handshake:", duration(ms))));
+    let failed = run.opening.iter().filter(|one| one.outcome != OpeningOutcome::Opened);
+    findings.extend(failed.map(|one| {
+        let path = one.path.as_ref().map_or(String::new(), |path| format!(" on {path}"));
+        bad("Not opened:", &format!("{}{path} after {}", one.outcome.name(), duration(one.after_ms)))
+    }));
     findings.extend(run.handover.iter().map(|one| neutral("Handover:", sentence(&narrative::handover(one)))));
     findings.extend(run.touched_by.iter().map(|one| bad("The network changed by itself:", &sentence(one))));
     findings.extend(run.notes.iter().map(|note| neutral("", note.clone())));
@@ -156,6 +162,18 @@ fn impacts(run: &RunRecord) -> Option<Section> {
         .number("recovery", |one| Cell::quantity(one.recovery_ms, Unit::Duration))
         .number("stall", |one| Cell::quantity(one.stall_ms, Unit::Duration))
         .section("Impact of the events", "")
+}
+
+fn failbacks(view: &View, run: &RunRecord) -> Option<Section> {
+    Items::new(&run.failbacks)
+        .words("event", |one| Cell::text(format!("{} {}", one.kind, one.path)))
+        .words("path", |one| Cell::path(view, &one.path))
+        .words("direction", |one| Cell::text(one.direction.name()))
+        .number("at", |one| Cell::quantity(Some(one.at_ms), Unit::Duration))
+        .number("share before", |one| Cell::quantity(one.share_before, Unit::Percent))
+        .number("failback", |one| Cell::quantity(one.failback_ms, Unit::Duration))
+        .words("reason", |one| Cell::text(one.reason.map_or("", FailbackAbsence::name)))
+        .section("Return to the paths", "")
 }
 
 /// A row for each path of a phase; the first row has the values of the whole phase.

@@ -9,6 +9,7 @@ use pathbench_api::name::Name;
 use pathbench_record::delivery::{BIN, MAX_BINS};
 use pathbench_record::direction::Direction;
 use pathbench_record::end::EndRecord;
+use pathbench_record::event::PathEffect;
 use pathbench_record::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;
@@ -109,8 +110,13 @@ fn bearable(record: &EndRecord, client: &EndRecord, now: Timestamp) {
 
 /// All metrics of a record's series.
 fn analyse(record: &EndRecord) {
-    let event =
-        Disturbance { at: record.started + SECOND, kind: "down".into(), path: None, disruptive: true };
+    let event = Disturbance {
+        at: record.started + SECOND,
+        kind: "down".into(),
+        path: None,
+        disruptive: true,
+        effect: PathEffect::Worse,
+    };
     let analysis = metrics::analyse(&Measurement {
         origin: record.started,
         omit: Duration::ZERO,

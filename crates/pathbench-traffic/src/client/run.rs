@@ -423,3 +423,13 @@ pub enum ClientError {
     #[error("{message}")]
     Broken { message: String },
 }
+
+impl ClientError {
+    /// Why no connection could be opened; `None` for other errors.
+    pub const fn unreachable_because(&self) -> Option<UnreachableBecause> {
+        match self {
+            Self::Unreachable { because, .. } => Some(*because),
+            _ => None,
+        }
+    }
+}

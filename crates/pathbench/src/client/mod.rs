@@ -347,6 +347,7 @@ impl TestEvidence<'_> {
             client: Some(client),
             server,
             completed,
+            unreachable: error.as_ref().and_then(ClientError::unreachable_because),
             error: error.map(|error| error.to_string()),
             links: Vec::new(),
             invalid_because: Vec::new(),

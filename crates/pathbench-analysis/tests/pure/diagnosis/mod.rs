@@ -1,6 +1,7 @@
 //! Every kind of diagnosis on synthetic series, and on series recorded from a kernel.
 
 mod absences;
+mod initial_path;
 mod path_mtu;
 mod properties;
 mod recorded;

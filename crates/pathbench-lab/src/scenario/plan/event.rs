@@ -5,18 +5,42 @@ use super::topology::RulesChange;
 use pathbench_link::fading::{FadingError, Ramp, Walk};
 use pathbench_link::{ChangeSchedule, Engines, LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
+use pathbench_record::event::PathEffect;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventPlan {
-    /// Time since the first byte of data.
-    pub at: Duration,
+    pub at: EventTime,
     pub link: String,
     /// The affected end, if the action applies to one end.
     pub node: String,
     pub action: EventAction,
+    /// Whether the link is better or worse afterwards.
+    pub effect: PathEffect,
+}
+
+/// When an event occurs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum EventTime {
+    /// In effect before the client makes its first attempt to open the connection.
+    BeforeConnect,
+    /// Time since the first byte of data.
+    AfterFirstByte(Duration),
+}
+
+impl EventTime {
+    /// The value of `at` for an event before the connection is opened.
+    pub const BEFORE_CONNECT: &str = "before-connect";
+
+    /// Time since the first byte of data; `None` for an event before it.
+    pub const fn since_first_byte(self) -> Option<Duration> {
+        match self {
+            Self::BeforeConnect => None,
+            Self::AfterFirstByte(time) => Some(time),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantNames)]

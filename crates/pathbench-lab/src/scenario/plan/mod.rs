@@ -5,7 +5,7 @@ mod link;
 mod topology;
 mod traffic;
 
-pub use event::{EventAction, EventPlan, FadePlan, PathChange};
+pub use event::{EventAction, EventPlan, EventTime, FadePlan, PathChange};
 pub use link::{LinkEnd, LinkEngine, LinkPlan};
 pub use topology::{
     EndpointPlan, Hop, MptcpPlan, Node, NodeRole, RoutePlan, RulesChange, TopologyPlan, icmp_in_words,

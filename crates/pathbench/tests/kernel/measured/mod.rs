@@ -6,6 +6,7 @@ mod lab_emulated;
 mod lab_mtu;
 mod lab_patterns;
 mod lab_quic;
+mod lab_return;
 mod lab_run;
 mod study;
 mod suite;
