@@ -54,6 +54,7 @@ impl ResolvedRun<'_> {
             join_failures: self.join_failures(),
             quic,
             diagnoses: Vec::new(),
+            strays: self.names.strays.clone(),
         }
     }
 

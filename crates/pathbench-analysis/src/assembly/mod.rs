@@ -10,6 +10,7 @@ mod messages;
 mod path_names;
 mod paths;
 mod resolved;
+mod witness;
 
 pub use clock::ClockOffset;
 pub use evidence::{Evidence, ExecutedEvent, Notification, RunSetting, SeenEvent, WifiChange, WifiSighting};
@@ -218,6 +219,8 @@ fn notes(run: &ResolvedRun<'_>, analyses: &[DirectionAnalysis]) -> Vec<String> {
             ));
         }
     }
+    notes.extend(run.names.notes());
+    notes.extend(witness::notes(run));
     if let Some(rate_bps) = evidence.server.as_ref().and_then(|server| server.rate_limit_bps) {
         notes.push(format!(
             "the server bounds each client to {} Mbit/s in each direction: a goodput near that limit shows little about \
