@@ -70,6 +70,14 @@ fn record(
     let mut connection = run.connection(&paths);
     connection.diagnoses = run.diagnoses(&connection, samples, events);
     let encryption = encryption(evidence);
+    let multipath = multipath_verdict(&connection);
+    let mut notes = notes(run, analyses);
+    // The reason of a connection over one path names them.
+    if multipath.used || !multipath.negotiated {
+        let words =
+            connection.strays.iter().map(|stray| format!("{}; {}", stray.words(), stray.remedy_words()));
+        notes.extend(words);
+    }
     RunRecord {
         id: evidence.id.clone(),
         variant: setting.variant.clone(),
@@ -89,7 +97,7 @@ fn record(
         fct_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.fct)),
         ping: messages.ping(),
         delay_ms: messages.delay(),
-        multipath: multipath_verdict(&connection),
+        multipath,
         paths: paths.into_iter().map(|path| path.record).collect(),
         directions: directions(run, analyses, messages),
         impacts: analyses.iter().flat_map(|analysis| analysis.impacts.clone()).collect(),
@@ -99,7 +107,7 @@ fn record(
         handover: run.handover(samples, events),
         parameters: parameters(run),
         counters: evidence.counters.clone(),
-        notes: notes(run, analyses),
+        notes,
         ..metrics::combine(analyses)
     }
 }

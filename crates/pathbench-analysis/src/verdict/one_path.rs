@@ -16,7 +16,7 @@ pub(super) fn reason(input: &VerdictInput, total: u64) -> String {
             std::iter::once(nothing.to_owned()).chain(input.paths.iter().filter_map(of_path)).collect();
         return found.join("; ");
     }
-    if !input.strays.is_empty() {
+    if !input.strays.is_empty() && input.subflows_total.is_some_and(|subflows| subflows >= 2) {
         return one_interface(input);
     }
     let idle: Vec<&PathDelivery> = input.paths.iter().filter(|path| !is_used(path, total)).collect();

@@ -4,6 +4,7 @@ use crate::arguments::TestServerArguments;
 use pathbench_analysis::assembly::{
     AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, SeenEvent, assemble,
 };
+use pathbench_analysis::attribution::CarriedBytes;
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::HostNetwork;
 use pathbench_program::exit::{Exit, Failure};
@@ -171,6 +172,7 @@ impl TestClient {
         parameters: &PatternParameters,
         paths: Vec<ClientPath>,
         other_interfaces: Vec<ClientPath>,
+        network: &HostNetwork,
     ) -> RunSetting {
         RunSetting {
             variant: BTreeMap::new(),
@@ -180,7 +182,7 @@ impl TestClient {
             pattern: pattern.to_owned(),
             parameters: parameters.clone(),
             asked: asked_parameters(pattern, parameters),
-            mptcp: network::path_manager_setup(&paths),
+            mptcp: network::path_manager_setup(&paths, network),
             paths,
             other_interfaces,
             far_interfaces: Vec::new(),
@@ -318,6 +320,8 @@ pub(crate) struct TestEvidence<'a> {
     pub(crate) outcome: ClientOutcome,
     pub(crate) notifications: Vec<SeenEvent>,
     pub(crate) counters: Option<BTreeMap<String, i64>>,
+    /// What the host's interfaces carried.
+    pub(crate) carried: BTreeMap<String, CarriedBytes>,
 }
 
 impl TestEvidence<'_> {
@@ -338,6 +342,7 @@ impl TestEvidence<'_> {
             completed,
             error: error.map(|error| error.to_string()),
             links: Vec::new(),
+            carried: self.carried,
             invalid_because: Vec::new(),
             executed: Vec::new(),
             notifications: self.notifications,
