@@ -45,11 +45,10 @@ fn examine(lab: &Lab, round: &str) -> Verdicts {
     let test = [&[program, "test", SERVER, "--transports", "mptcp", "--out", &of_test][..], &QUICK].concat();
     let finished = finish(&mut lab.exec("client", &test));
     let test = Measured::read(&lab.work.path().join(&of_test), finished);
-    // A program that knows TCP only.
     let (of_run, of_program) = (out("run"), out("program"));
     let command = [
         &[program, "run", "--out", &of_run, "--", program, "test", SERVER][..],
-        &["--transports", "tcp", "--out", &of_program],
+        &["--transports", "mptcp", "--out", &of_program],
         &QUICK,
     ];
     finish(&mut lab.exec("client", &command.concat())).expect(0);
@@ -102,7 +101,7 @@ fn test_run_and_check_see_one_path_until_their_remedy_is_carried_out() {
 #[test]
 fn a_download_without_the_rule_still_arrives_over_both_links() {
     let work = Workplace::new();
-    let options = ["--set", "run.direction=download", "--out", "result", "--no-calibration"];
+    let options = ["--set", "run.throughput.direction=download", "--out", "result", "--no-calibration"];
     let finished = work.run(&[&["lab", "run", SCENARIO][..], &options].concat());
     let measured = Measured::read(&work.path().join("result"), finished);
     let run = measured.run("mptcp");
