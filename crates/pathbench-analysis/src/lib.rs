@@ -3,6 +3,7 @@
 //! Pure: records in, results out. It never opens a socket or reads a clock.
 
 pub mod assembly;
+pub mod attribution;
 pub mod binning;
 pub mod comparison;
 pub mod diagnosis;

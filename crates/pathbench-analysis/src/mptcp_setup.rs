@@ -1,6 +1,7 @@
 //! Whether MPTCP can use the paths of a host, from the path manager's configuration.
 
 use pathbench_record::network::ClientPath;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// The MPTCP set-up of the connecting host.
@@ -18,6 +19,8 @@ pub struct LocalSetup {
     pub initial: Option<IpAddr>,
     /// The accepting host's limit of additional subflows, where known.
     pub peer_subflow_limit: Option<u32>,
+    /// Address of this host → the commands that make its packets leave by the interface that has it.
+    pub source_routes: BTreeMap<IpAddr, Vec<String>>,
 }
 
 /// The reason why MPTCP cannot use all of `paths`, with the remedy; `None` where it can.

@@ -7,7 +7,7 @@ use pathbench_host::kernel::{MptcpSupport, Release};
 use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
 use pathbench_host::namespace::IsolationError;
-use pathbench_host::netlink::{InterfaceAddress, MAIN_TABLE, NetworkInterface, NextHop, Route};
+use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, NextHop, Route};
 use pathbench_host::paths::HostNetwork;
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::BTreeMap;
@@ -154,24 +154,6 @@ impl HostFacts {
     /// Whether any table has a default route of this family, by any interface or by this one.
     pub fn has_default_route(&self, family: AddressFamily, interface: Option<u32>) -> bool {
         self.default_routes(family).any(|route| interface.is_none() || route.interface == interface)
-    }
-
-    /// The router of the default route by this interface, in any table.
-    pub fn router(&self, family: AddressFamily, interface: u32) -> Option<IpAddr> {
-        let mut routes = self.default_routes(family).filter(|route| route.interface == Some(interface));
-        routes.find_map(|route| route.gateway)
-    }
-
-    /// A table that has a default route by this interface, other than the main table.
-    pub fn own_table(&self, family: AddressFamily, interface: u32) -> Option<u32> {
-        let routes = self.default_routes(family).filter(|route| route.interface == Some(interface));
-        routes.map(|route| route.table).find(|table| !matches!(*table, MAIN_TABLE | LOCAL_TABLE))
-    }
-
-    /// A table from 100 on without routes.
-    pub fn free_table(&self, number: u32) -> u32 {
-        let used = |table: &u32| self.network.routes.iter().any(|route| route.table == *table);
-        (100..).filter(|table| !used(table)).nth(number as usize).unwrap_or(100)
     }
 }
 

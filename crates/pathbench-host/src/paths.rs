@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Table of the host's own addresses (`RT_TABLE_LOCAL` of linux/rtnetlink.h).
-const LOCAL_TABLE: u32 = 255;
+pub(crate) const LOCAL_TABLE: u32 = 255;
 
 /// Limited because each path needs a thread.
 const MOST_PROBED_PATHS: usize = 16;

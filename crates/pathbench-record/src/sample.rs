@@ -93,6 +93,10 @@ path_figures! {
         pub local: SocketAddr,
         /// The other side's address and port.
         pub remote: SocketAddr,
+        /// At the client of tcp and mptcp: the interface by which its packets leave, as the kernel routes them when
+        /// the subflow is established ([definition](metrics.md#path)). Absent where unknown, and for quic and mpquic,
+        /// whose sockets are bound to their interface.
+        pub interface: Option<String>,
         /// `opening` (QUIC: not validated yet), `open`, or `closed` with its last figures (QUIC: abandoned). A QUIC
         /// path suspended because of silence is `open`; `events.jsonl` has the suspension.
         pub state: PathState,
@@ -168,6 +172,7 @@ impl PathFigures {
             path_id: None,
             local,
             remote,
+            interface: None,
             state: PathState::Opening,
             backup: None,
             bytes_sent: 0,

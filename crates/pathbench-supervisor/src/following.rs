@@ -3,6 +3,7 @@
 
 use crate::activity::SocketActivity;
 use crate::ledger::{ConnectionLedger, ObservedConnection};
+use pathbench_host::egress::EgressLookup;
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::sockets::{DestroyedSockets, SocketLister};
 use pathbench_record::time::{Clock, Timestamp};
@@ -43,6 +44,7 @@ pub struct Following<'a> {
     activity: &'a Mutex<SocketActivity>,
     lister: SocketLister,
     destroyed: DestroyedSockets,
+    egress: EgressLookup,
     ledger: ConnectionLedger,
     is_complete: bool,
 }
@@ -56,6 +58,7 @@ impl<'a> Following<'a> {
             activity,
             lister,
             destroyed,
+            egress: EgressLookup::open()?,
             ledger: ConnectionLedger::default(),
             is_complete: true,
         })
@@ -103,6 +106,8 @@ impl<'a> Following<'a> {
             Ok(snapshot) => self.ledger.observe(&snapshot, &mut lock(self.activity), begin),
             Err(_) => self.is_complete = false,
         }
+        let egress = &mut self.egress;
+        self.ledger.name_interfaces(|local, remote| egress.interface(local, remote));
         // After the snapshot, which shows to which connection a destroyed subflow belonged.
         match self.destroyed.receive() {
             Ok(destroyed) => destroyed.iter().for_each(|socket| self.ledger.destroyed(socket)),

@@ -48,6 +48,8 @@ pub struct SubflowRecord {
     pub figures: PathFigures,
     /// The figures are those at its end; otherwise those of the last snapshot.
     pub is_final: bool,
+    /// Its interface has been looked up.
+    is_looked_up: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -258,7 +260,8 @@ impl ConnectionLedger {
             }
             // Addresses are zero in some reports as well.
             let (local, remote, subflow) = (known.figures.local, known.figures.remote, known.figures.subflow);
-            known.figures = PathFigures { local, remote, subflow, ..figures };
+            let interface = known.figures.interface.take();
+            known.figures = PathFigures { local, remote, subflow, interface, ..figures };
             known.is_final |= is_final;
             return;
         }
@@ -277,7 +280,23 @@ impl ConnectionLedger {
                 sum.is_final &= merged.is_final;
             }
         }
-        connection.subflows.push(SubflowRecord { cookie: socket.cookie, figures, is_final });
+        connection.subflows.push(SubflowRecord {
+            cookie: socket.cookie,
+            figures,
+            is_final,
+            is_looked_up: false,
+        });
+    }
+
+    /// Names the interface by which each subflow's packets leave; `look_up` is asked once per subflow, with its local and
+    /// remote address.
+    pub fn name_interfaces(&mut self, mut look_up: impl FnMut(SocketAddr, SocketAddr) -> Option<String>) {
+        let subflows = self.live.values_mut().flat_map(|connection| &mut connection.subflows);
+        let is_fresh = |one: &&mut SubflowRecord| !one.is_looked_up && one.figures.state == PathState::Open;
+        for subflow in subflows.filter(is_fresh) {
+            subflow.is_looked_up = true;
+            subflow.figures.interface = look_up(subflow.figures.local, subflow.figures.remote);
+        }
     }
 
     fn end_missing(&mut self, seen: &HashSet<Key>, now: Timestamp) {

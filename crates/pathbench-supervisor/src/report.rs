@@ -1,6 +1,7 @@
 //! The report of a connection, and the summary of all. Pure.
 
-use crate::ledger::{ConnectionRole, ObservedConnection, TransportProtocol};
+use crate::ledger::{ConnectionRole, ObservedConnection, SubflowRecord, TransportProtocol};
+use pathbench_analysis::attribution::{CarriedBytes, Stray, SubflowPath, SubflowSeen, attribute};
 use pathbench_analysis::mptcp_setup::LocalSetup;
 use pathbench_analysis::verdict::{PathDelivery, VerdictInput, multipath_verdict};
 use pathbench_record::connection::{FallbackReason, MptcpFigures, Negotiation};
@@ -11,6 +12,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+/// The name of the loopback interface: packets to an address of this host leave by it, whatever their source.
+const LOOPBACK: &str = "lo";
+
 /// The state of this host, as evidence for the reason of a fallback.
 #[derive(Debug, Clone, Default)]
 pub struct FallbackEvidence {
@@ -20,6 +24,8 @@ pub struct FallbackEvidence {
     pub counters: BTreeMap<String, i64>,
     /// Addresses of this host, and their interfaces.
     pub interfaces: Vec<(IpAddr, String)>,
+    /// What each interface has carried since the program's start: other programs count, too.
+    pub carried: BTreeMap<String, CarriedBytes>,
 }
 
 impl FallbackEvidence {
@@ -28,10 +34,12 @@ impl FallbackEvidence {
     }
 }
 
-/// A path of a connection: the sum of its subflows from one address to another.
+/// A path of a connection: the sum of the subflows whose packets took one interface. Of an accepted connection also of
+/// one remote address, because the client's interfaces are not known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PathReport {
-    /// The interface, or the local address; with the remote address where several paths share it.
+    /// The interface by which its packets leave, or the local address; with the remote address where several paths of an
+    /// accepted connection share it.
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
@@ -132,34 +140,42 @@ impl ConnectionState {
     }
 }
 
+/// The interfaces of a connection's subflows, and the paths that their bytes took.
+fn attributed(
+    connection: &ObservedConnection,
+    evidence: &FallbackEvidence,
+) -> (Vec<SubflowSeen>, Vec<SubflowPath>) {
+    let seen = |subflow: &SubflowRecord| {
+        let local = subflow.figures.local.ip();
+        SubflowSeen {
+            owner: evidence.interface(local).unwrap_or_else(|| local.to_string()),
+            left_by: subflow.figures.interface.clone(),
+            received_bytes: subflow.figures.bytes_received,
+        }
+    };
+    let seen: Vec<SubflowSeen> = connection.subflows.iter().map(seen).collect();
+    let paths = attribute(&seen, &evidence.carried);
+    (seen, paths)
+}
+
 fn paths(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Vec<PathReport> {
     let mut paths: Vec<PathReport> = Vec::new();
-    for subflow in &connection.subflows {
+    let (_, taken) = attributed(connection, evidence);
+    for (subflow, path) in connection.subflows.iter().zip(&taken) {
         let figures = &subflow.figures;
-        let (local, remote) = (figures.local.ip(), figures.remote.ip());
-        let interface = evidence.interface(local);
-        let new = PathReport {
-            name: interface.clone().unwrap_or_else(|| local.to_string()),
-            interface,
-            local,
-            remote,
+        let up = PathReport {
             bytes_sent: figures.new_bytes_sent(),
-            bytes_received: figures.bytes_received,
             retransmitted_segments: figures.retransmitted_segments,
             retransmitted_bytes: figures.retransmitted_bytes,
-            rtt_ms: figures.srtt_ms,
-            is_final: subflow.is_final,
+            ..report_of(subflow, &path.upload, evidence)
         };
-        match paths.iter_mut().find(|path| (path.local, path.remote) == (local, remote)) {
-            None => paths.push(new),
-            Some(path) => {
-                path.bytes_sent = path.bytes_sent.saturating_add(new.bytes_sent);
-                path.bytes_received = path.bytes_received.saturating_add(new.bytes_received);
-                path.retransmitted_segments += new.retransmitted_segments;
-                path.retransmitted_bytes = path.retransmitted_bytes.saturating_add(new.retransmitted_bytes);
-                path.rtt_ms = new.rtt_ms;
-                path.is_final &= new.is_final;
-            }
+        let down = PathReport {
+            bytes_received: figures.bytes_received,
+            ..report_of(subflow, &path.download, evidence)
+        };
+        add(&mut paths, connection.role, up);
+        if down.bytes_received > 0 || path.upload == path.download {
+            add(&mut paths, connection.role, down);
         }
     }
     let names: Vec<String> = paths.iter().map(|path| path.name.clone()).collect();
@@ -169,6 +185,61 @@ fn paths(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Vec<Pa
         }
     }
     paths
+}
+
+fn report_of(subflow: &SubflowRecord, name: &str, evidence: &FallbackEvidence) -> PathReport {
+    let figures = &subflow.figures;
+    let is_interface = figures.interface.as_deref() == Some(name)
+        || evidence.interfaces.iter().any(|(_, interface)| interface == name);
+    PathReport {
+        name: name.to_owned(),
+        interface: is_interface.then(|| name.to_owned()),
+        local: figures.local.ip(),
+        remote: figures.remote.ip(),
+        bytes_sent: 0,
+        bytes_received: 0,
+        retransmitted_segments: 0,
+        retransmitted_bytes: 0,
+        rtt_ms: figures.srtt_ms,
+        is_final: subflow.is_final,
+    }
+}
+
+fn add(paths: &mut Vec<PathReport>, role: ConnectionRole, new: PathReport) {
+    let is_same = |path: &&mut PathReport| {
+        path.name == new.name && (role == ConnectionRole::Connected || path.remote == new.remote)
+    };
+    match paths.iter_mut().find(is_same) {
+        None => paths.push(new),
+        Some(path) => {
+            path.bytes_sent = path.bytes_sent.saturating_add(new.bytes_sent);
+            path.bytes_received = path.bytes_received.saturating_add(new.bytes_received);
+            path.retransmitted_segments += new.retransmitted_segments;
+            path.retransmitted_bytes = path.retransmitted_bytes.saturating_add(new.retransmitted_bytes);
+            path.rtt_ms = new.rtt_ms;
+            path.is_final &= new.is_final;
+        }
+    }
+}
+
+/// Addresses whose packets leave by another interface than the one that has them.
+fn strays(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Vec<Stray> {
+    let (seen, _) = attributed(connection, evidence);
+    let stray = |(subflow, seen): (&SubflowRecord, SubflowSeen)| {
+        let (local, remote) = (subflow.figures.local.ip(), subflow.figures.remote.ip());
+        let left_by = seen.left_by.filter(|name| *name != seen.owner && name != LOOPBACK)?;
+        let routes = evidence.setup.as_ref().map(|setup| &setup.source_routes);
+        Some(Stray {
+            address: Some(local),
+            remote: Some(remote),
+            path: seen.owner,
+            left_by,
+            remedy: routes.and_then(|routes| routes.get(&local)).cloned().unwrap_or_default(),
+        })
+    };
+    let mut found: Vec<Stray> = connection.subflows.iter().zip(seen).filter_map(stray).collect();
+    found.dedup();
+    found
 }
 
 fn verdict_input(
@@ -213,6 +284,7 @@ fn verdict_input(
             .clone()
             .filter(|_| connection.role == ConnectionRole::Connected)
             .map(|setup| LocalSetup { initial, ..setup }),
+        strays: strays(connection, evidence),
         ..VerdictInput::default()
     }
 }

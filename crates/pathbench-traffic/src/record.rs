@@ -204,7 +204,7 @@ impl Bounds<'_> {
         text(name("in_force.encryption"), in_force.encryption.as_deref().unwrap_or_default())?;
         text(name("error"), stream.error.as_deref().unwrap_or_default())?;
         at_most(name("paths.length"), stream.paths.len(), MOST_PATHS)?;
-        stream.paths.iter().try_for_each(|figures| times_of_path(field, figures))
+        stream.paths.iter().try_for_each(|figures| check_figures(field, figures))
     }
 
     fn series(
@@ -270,7 +270,7 @@ impl Bounds<'_> {
             let name = format_args!("{field}.stream");
             require(is_known, name, sample.stream, "the record has no such stream")?;
             self.time(format_args!("{field}.at"), sample.at)?;
-            times_of_path(&field, &sample.figures)?;
+            check_figures(&field, &sample.figures)?;
         }
         Ok(())
     }
@@ -313,8 +313,9 @@ impl Bounds<'_> {
     }
 }
 
-/// Checks that the times of a path's figures are finite and not negative.
-fn times_of_path(field: &str, figures: &PathFigures) -> Result<(), InvalidRecord> {
+/// Checks that the times of a path's figures are finite and not negative, and the name of its interface.
+fn check_figures(field: &str, figures: &PathFigures) -> Result<(), InvalidRecord> {
+    text(field, figures.interface.as_deref().unwrap_or_default())?;
     let PathFigures { srtt_ms, rttvar_ms, min_rtt_ms, rto_ms, .. } = *figures;
     [srtt_ms, rttvar_ms, min_rtt_ms.unwrap_or_default(), rto_ms].into_iter().try_for_each(|ms| {
         let found = format_args!("{ms} ms in one of its times");

@@ -186,6 +186,15 @@ impl Telemetry {
         }
     }
 
+    /// From now on, snapshots name the interface by which the packets of each subflow leave. The sockets of QUIC paths are
+    /// bound to theirs. The calling thread must be in the network namespace of the connection.
+    pub fn look_up_interfaces(&mut self) {
+        match &mut self.0 {
+            Source::Socket(socket) => socket.look_up_interfaces(),
+            Source::Quic(_) => {}
+        }
+    }
+
     /// A snapshot of the connection, closed subflows or paths included.
     /// Errors: the known subflows are kept; a later call may succeed.
     pub fn snapshot(&mut self) -> Result<ConnectionSnapshot, TelemetryError> {

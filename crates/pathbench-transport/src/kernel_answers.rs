@@ -43,6 +43,7 @@ pub fn path_figures(
         path_id: None,
         local,
         remote,
+        interface: None,
         state: path_state(tcp_state),
         backup: None,
         bytes_sent,

@@ -2,6 +2,7 @@
 
 use pathbench_mpquic::{ClosedPaths, KEPT_CLOSED_PATHS};
 use pathbench_record::sample::{PathFigures, PathState};
+use std::collections::BTreeSet;
 
 /// A subflow in one snapshot of the kernel.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +24,8 @@ pub struct SubflowLedger {
     closed: ClosedPaths,
     /// The highest number assigned to a subflow that is now part of the sums.
     highest: u32,
+    /// Numbers of the subflows whose interface has been looked up.
+    asked: BTreeSet<u32>,
 }
 
 impl SubflowLedger {
@@ -34,8 +37,10 @@ impl SubflowLedger {
                 present[index] = true;
                 let entry = &mut self.entries[index];
                 let (subflow, backup) = (entry.figures.subflow, entry.figures.backup);
+                let interface = entry.figures.interface.take();
                 entry.kernel_id = seen.kernel_id.or(entry.kernel_id);
                 entry.figures = seen.figures;
+                entry.figures.interface = entry.figures.interface.take().or(interface);
                 entry.figures.subflow = subflow;
                 entry.figures.backup = entry.figures.backup.or(backup);
             } else {
@@ -51,6 +56,16 @@ impl SubflowLedger {
         }
         self.sum_up();
         self.subflows()
+    }
+
+    /// Names the interface of each subflow that has been established since the last call. `look_up` is asked once per
+    /// subflow: where the packets left first is its path, also if the routes change later.
+    pub fn name_interfaces(&mut self, mut look_up: impl FnMut(&PathFigures) -> Option<String>) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.figures.state == PathState::Open) {
+            if entry.figures.subflow > 0 && self.asked.insert(entry.figures.subflow) {
+                entry.figures.interface = look_up(&entry.figures);
+            }
+        }
     }
 
     /// The sums of early closed subflows, then the others in order of appearance.
@@ -73,6 +88,7 @@ impl SubflowLedger {
             sums_up
         }) {
             self.highest = self.highest.max(entry.figures.subflow);
+            self.asked.remove(&entry.figures.subflow);
             self.closed.add(entry.figures);
         }
     }

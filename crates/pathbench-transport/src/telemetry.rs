@@ -8,6 +8,7 @@ use crate::kernel_answers::{
 use crate::ledger::{ObservedSubflow, SubflowLedger};
 use crate::options::SocketOptions;
 use crate::socket::{ConnectedSocket, is_mptcp_socket, open_socket};
+use pathbench_host::egress::EgressLookup;
 use pathbench_host::netlink::message::u32_at;
 use pathbench_record::connection::{FallbackReason, MptcpFigures, Negotiation};
 use pathbench_record::sample::PathFigures;
@@ -77,6 +78,8 @@ pub(crate) struct SocketTelemetry {
     /// The only source to use, if prescribed.
     only: Option<TelemetrySource>,
     lacks_full_info: bool,
+    /// `None`: interfaces are not looked up.
+    egress: Option<EgressLookup>,
     was_negotiated: bool,
     capacity: usize,
     subflow_buffer: Vec<u8>,
@@ -99,6 +102,7 @@ impl SocketTelemetry {
             ledger: SubflowLedger::default(),
             only: None,
             lacks_full_info: false,
+            egress: None,
             was_negotiated: false,
             capacity: INITIAL_CAPACITY,
             subflow_buffer: Vec::new(),
@@ -115,10 +119,20 @@ impl SocketTelemetry {
         self.only = source;
     }
 
+    /// From now on, snapshots name the interface of each subflow, where this host shows it. The calling thread must be in
+    /// the network namespace of the connection.
+    pub(crate) fn look_up_interfaces(&mut self) {
+        self.egress = EgressLookup::open().ok();
+    }
+
     pub(crate) fn snapshot(&mut self) -> Result<ConnectionSnapshot, TelemetryError> {
         let reading = self.read()?;
         self.was_negotiated |= reading.multipath == Negotiation::Negotiated;
-        let subflows = self.ledger.observe(reading.listed);
+        let mut subflows = self.ledger.observe(reading.listed);
+        if let Some(egress) = &mut self.egress {
+            self.ledger.name_interfaces(|figures| egress.interface(figures.local, figures.remote));
+            subflows = self.ledger.subflows();
+        }
         Ok(ConnectionSnapshot { subflows, mptcp: reading.mptcp, multipath: reading.multipath })
     }
 

@@ -1,5 +1,6 @@
 //! The evidence of one run: its setting, the records of both ends, and the observed events.
 
+use crate::attribution::CarriedBytes;
 use crate::mptcp_setup::LocalSetup;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::{DataDirection, Direction};
@@ -85,6 +86,8 @@ pub struct Evidence<'a> {
     pub unreachable: Option<UnreachableBecause>,
     pub gave_up: Option<Timestamp>,
     pub links: Vec<RunLink>,
+    /// Interface of the client → what it, or its link in a lab, carried during the run; empty if that is unknown.
+    pub carried: BTreeMap<String, CarriedBytes>,
     /// Why the environment differs from the scenario; empty when both agree.
     pub invalid_because: Vec<String>,
     pub executed: Vec<ExecutedEvent>,
@@ -108,6 +111,7 @@ impl<'a> Evidence<'a> {
             unreachable: None,
             gave_up: None,
             links: Vec::new(),
+            carried: BTreeMap::new(),
             invalid_because: Vec::new(),
             executed: Vec::new(),
             notifications: Vec::new(),

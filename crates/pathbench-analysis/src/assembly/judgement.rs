@@ -55,6 +55,7 @@ impl ResolvedRun<'_> {
             quic,
             opening: self.opening(),
             diagnoses: Vec::new(),
+            strays: self.names.strays.clone(),
         }
     }
 

@@ -92,7 +92,7 @@ pub(super) fn events(run: &ResolvedRun<'_>) -> Vec<Event> {
     );
     for (end, host) in &run.ends {
         events.extend(path_events(end).iter().map(|seen| Event {
-            path: client_address(seen, end.side).and_then(|address| run.names.known(address).cloned()),
+            path: client_address(seen, end.side).and_then(|address| run.names.known(address)),
             detail: quic_detail(seen),
             ..event(seen.at, EventSource::Quic, host, seen.kind.name().into())
         }));
@@ -128,7 +128,7 @@ fn notification(
         Notification::Mptcp(reported) => {
             let addresses = [reported.local, reported.remote].into_iter().flatten();
             Event {
-                path: addresses.into_iter().find_map(|address| run.names.known(address.ip()).cloned()),
+                path: addresses.into_iter().find_map(|address| run.names.known(address.ip())),
                 detail: path_manager_detail(reported),
                 ..event(EventSource::Mptcp, reported.kind.clone())
             }

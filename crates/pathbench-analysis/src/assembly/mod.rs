@@ -12,6 +12,7 @@ mod opening;
 mod path_names;
 mod paths;
 mod resolved;
+mod witness;
 
 pub use clock::ClockOffset;
 pub use evidence::{Evidence, ExecutedEvent, Notification, RunSetting, SeenEvent, WifiChange, WifiSighting};
@@ -73,6 +74,14 @@ fn record(
     let encryption = encryption(evidence);
     let opening = connection.opening.clone();
     let failbacks = run.failbacks(samples, analyses);
+    let multipath = multipath_verdict(&connection);
+    let mut notes = notes(run, analyses, &failbacks);
+    // The reason of a connection over one path names them.
+    if multipath.used || !multipath.negotiated {
+        let words =
+            connection.strays.iter().map(|stray| format!("{}; {}", stray.words(), stray.remedy_words()));
+        notes.extend(words);
+    }
     RunRecord {
         id: evidence.id.clone(),
         variant: setting.variant.clone(),
@@ -97,7 +106,7 @@ fn record(
         fct_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.fct)),
         ping: messages.ping(),
         delay_ms: messages.delay(),
-        multipath: multipath_verdict(&connection),
+        multipath,
         paths: paths.into_iter().map(|path| path.record).collect(),
         directions: directions(run, analyses, messages),
         impacts: analyses.iter().flat_map(|analysis| analysis.impacts.clone()).collect(),
@@ -108,7 +117,7 @@ fn record(
         handover: run.handover(samples, events),
         parameters: parameters(run),
         counters: evidence.counters.clone(),
-        notes: notes(run, analyses, &failbacks),
+        notes,
         failbacks,
         ..metrics::combine(analyses)
     }
@@ -233,6 +242,8 @@ fn notes(run: &ResolvedRun<'_>, analyses: &[DirectionAnalysis], failbacks: &[Fai
             ));
         }
     }
+    notes.extend(run.names.notes());
+    notes.extend(witness::notes(run));
     if let Some(rate_bps) = evidence.server.as_ref().and_then(|server| server.rate_limit_bps) {
         notes.push(format!(
             "the server bounds each client to {} Mbit/s in each direction: a goodput near that limit shows little about \

@@ -2,6 +2,7 @@
 
 use super::evidence::Evidence;
 use super::resolved::ResolvedRun;
+use pathbench_record::direction::Direction;
 use pathbench_record::document::PathRecord;
 use pathbench_record::end::EndRecord;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
@@ -19,8 +20,9 @@ pub(super) struct AssembledPath {
 pub(super) fn paths(run: &ResolvedRun<'_>, samples: &[Sample]) -> Vec<AssembledPath> {
     let mut paths: Vec<AssembledPath> = Vec::new();
     for (end, _) in &run.ends {
-        for figures in end.streams.iter().flat_map(|stream| &stream.paths) {
-            let name = run.names.name_figures(figures, end.side);
+        let figures = end.streams.iter().flat_map(|stream| &stream.paths);
+        for (figures, flow) in figures.flat_map(|figures| run.flows.iter().map(move |flow| (figures, flow))) {
+            let name = run.names.name_in(flow.direction, figures, end.side);
             if !paths.iter().any(|path| path.record.name == name) {
                 let (local, remote) = match end.side {
                     Side::Client => (figures.local, figures.remote),
@@ -48,17 +50,12 @@ pub(super) fn paths(run: &ResolvedRun<'_>, samples: &[Sample]) -> Vec<AssembledP
 
 fn fill(path: &mut AssembledPath, run: &ResolvedRun<'_>, samples: &[Sample]) {
     let name = path.record.name.clone();
-    let of_path = |end: &EndRecord| -> Vec<PathFigures> {
-        end.streams
-            .iter()
-            .flat_map(|stream| &stream.paths)
-            .filter(|figures| run.names.name_figures(figures, end.side) == name)
-            .cloned()
-            .collect()
-    };
+    let in_direction = |end: &EndRecord, direction| figures_of(run, end, direction, &name);
+    let of_path = |end: &EndRecord| in_direction(end, sent_by(end.side));
     let record = &mut path.record;
     for flow in &run.flows {
-        let sent = flow.sender.map(&of_path).unwrap_or_default();
+        let in_flow = |end: &EndRecord| in_direction(end, flow.direction);
+        let sent = flow.sender.map(in_flow).unwrap_or_default();
         record.bytes_sent = sum(sent.iter().map(|figures| figures.bytes_sent).chain([record.bytes_sent]));
         let retransmitted = sent.iter().map(|figures| figures.retransmitted_bytes);
         record.retransmitted_bytes = sum(retransmitted.chain([record.retransmitted_bytes]));
@@ -66,16 +63,17 @@ fn fill(path: &mut AssembledPath, run: &ResolvedRun<'_>, samples: &[Sample]) {
             record.lost_bytes = Some(record.lost_bytes.unwrap_or(0).saturating_add(lost));
         }
         let delivered = match flow.receiver {
-            Some(receiver) => sum(of_path(receiver).iter().map(|figures| figures.bytes_received)),
+            Some(receiver) => sum(in_flow(receiver).iter().map(|figures| figures.bytes_received)),
             // Without the receiver's record, the acknowledged bytes count as delivered.
             None => sum(sent.iter().map(PathFigures::payload_acked)),
         };
         record.bytes_delivered = record.bytes_delivered.saturating_add(delivered);
     }
     record.control_bytes = control_bytes(run.evidence, &of_path);
-    let first = run.flows.first();
-    let sender = first.map_or(Side::Client, |flow| flow.sending_side);
-    let figures = first.and_then(|flow| flow.sender).map(&of_path).unwrap_or_default();
+    let sender = run.flows.first().map_or(Side::Client, |flow| flow.sending_side);
+    // A path may have carried one direction only.
+    let of_flows = run.flows.iter().filter_map(|flow| Some(in_direction(flow.sender?, flow.direction)));
+    let figures = of_flows.into_iter().find(|figures| !figures.is_empty()).unwrap_or_default();
     let subflows = figures.iter().map(|figures| figures.closed_paths.unwrap_or(1));
     record.subflows = subflows.fold(0, u32::saturating_add);
     // The kernel's figures lack the backup flag, and mpquic changes it as needed; the plan has the flag as set.
@@ -94,6 +92,24 @@ fn fill(path: &mut AssembledPath, run: &ResolvedRun<'_>, samples: &[Sample]) {
     let times: Vec<f64> =
         at_sender.iter().map(|sample| sample.figures.srtt_ms).filter(|srtt_ms| *srtt_ms > 0.0).collect();
     record.rtt_ms = median(&times).unwrap_or_default();
+}
+
+/// The last figures, at one end, of the subflows whose bytes of this direction took the path `name`.
+pub(super) fn figures_of(
+    run: &ResolvedRun<'_>,
+    end: &EndRecord,
+    direction: Direction,
+    name: &str,
+) -> Vec<PathFigures> {
+    let figures = end.streams.iter().flat_map(|stream| &stream.paths);
+    figures.filter(|figures| run.names.name_in(direction, figures, end.side) == name).cloned().collect()
+}
+
+const fn sent_by(side: Side) -> Direction {
+    match side {
+        Side::Client => Direction::Upload,
+        Side::Server => Direction::Download,
+    }
 }
 
 /// Figures from the other end may be too large for a plain sum.

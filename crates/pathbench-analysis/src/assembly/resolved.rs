@@ -42,7 +42,7 @@ impl<'a> ResolvedRun<'a> {
         };
         Self {
             evidence,
-            names: PathNames::new(setting.named()),
+            names: PathNames::new(evidence),
             origin,
             ends: evidence.ends().map(|end| (end, host(end))).collect(),
             flows: evidence.directions().iter().map(flow).collect(),

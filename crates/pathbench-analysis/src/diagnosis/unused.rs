@@ -6,7 +6,7 @@ use crate::verdict::{PathDelivery, failure_words, joins, share, why_unused};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
 use pathbench_record::kernel_event::MptcpEvent;
 use pathbench_record::network::ClientPath;
-use pathbench_record::sample::{PathFigures, PathState};
+use pathbench_record::sample::{PathFigures, PathState, Side};
 use pathbench_record::text::duration_ms;
 use std::net::IpAddr;
 
@@ -23,6 +23,17 @@ pub(super) fn explain(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<P
     }
     if let Some(short) = short_silence(input, path) {
         return Some(short);
+    }
+    if let Some(stray) = input.connection.strays.iter().find(|stray| stray.path == path.name) {
+        return Some(PathDiagnosis {
+            path: path.name.clone(),
+            side: Side::Client,
+            kind: DiagnosisKind::NoRoute,
+            from_ms: None,
+            to_ms: None,
+            because: stray.words(),
+            remedy: stray.remedy_words(),
+        });
     }
     let (kind, because) = match &input.connection.quic {
         Some(quic) => why_unused(quic, &path.name)?,

@@ -1,5 +1,6 @@
 //! The evidence for the verdict.
 
+use crate::attribution::Stray;
 use crate::mptcp_setup::LocalSetup;
 use pathbench_record::connection::{Negotiation, PathEvent, Scheduler};
 use pathbench_record::document::{DiagnosisKind, OpeningOutcome, OpeningRecord, PathDiagnosis};
@@ -35,6 +36,8 @@ pub struct VerdictInput {
     pub opening: Option<OpeningRecord>,
     /// Diagnoses of paths without traffic ([`crate::diagnosis::diagnose`]); the reason agrees with them.
     pub diagnoses: Vec<PathDiagnosis>,
+    /// Addresses whose packets left by the interface of another path.
+    pub strays: Vec<Stray>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -16,6 +16,9 @@ pub(super) fn reason(input: &VerdictInput, total: u64) -> String {
             std::iter::once(nothing.to_owned()).chain(input.paths.iter().filter_map(of_path)).collect();
         return found.join("; ");
     }
+    if !input.strays.is_empty() && input.subflows_total.is_some_and(|subflows| subflows >= 2) {
+        return one_interface(input);
+    }
     let idle: Vec<&PathDelivery> = input.paths.iter().filter(|path| !is_used(path, total)).collect();
     if !idle.is_empty() {
         let found: Vec<String> = idle.iter().map(|path| idle_path(input, path, total)).collect();
@@ -35,6 +38,20 @@ pub(super) fn reason(input: &VerdictInput, total: u64) -> String {
         found.push(nothing_known(input));
     }
     format!("MPTCP was negotiated, but only one path was opened: {}", found.join("; "))
+}
+
+/// The subflows of several addresses left by one interface.
+fn one_interface(input: &VerdictInput) -> String {
+    let mut left_by: Vec<&str> = input.strays.iter().map(|stray| stray.left_by.as_str()).collect();
+    left_by.dedup();
+    let found: Vec<String> =
+        input.strays.iter().map(|stray| format!("{}; {}", stray.words(), stray.remedy_words())).collect();
+    format!(
+        "MPTCP was negotiated and {} subflows were opened, but they are one path, {}: {}",
+        input.subflows_total.unwrap_or_default(),
+        left_by.join(", "),
+        found.join("; ")
+    )
 }
 
 /// Why a path carried almost nothing although it was opened.

@@ -3,6 +3,7 @@
 use pathbench_analysis::assembly::{
     ClientPath, ClockOffset, Evidence, ExecutedEvent, LinesSoFar, RunSetting, assemble,
 };
+use pathbench_analysis::attribution::CarriedBytes;
 use pathbench_record::connection::{InForce, Negotiation, PathEvent, PathEventKind, Scheduler};
 use pathbench_record::delivery::{DeliverySeries, Gap};
 use pathbench_record::direction::{DataDirection, Direction};
@@ -240,6 +241,13 @@ proptest! {
                 unreachable: None,
                 gave_up,
                 links: Vec::new(),
+                carried: [("path0", 7), ("path1", u64::MAX)]
+                    .map(|(interface, bytes)| {
+                        let carried =
+                            CarriedBytes { from_client: bytes, to_client: bytes, only_of_run: true };
+                        (interface.to_owned(), carried)
+                    })
+                    .into(),
                 invalid_because: Vec::new(),
                 executed: [(EventKind::Down, 0), (EventKind::Up, 300)]
                     .map(|(kind, later_ms)| ExecutedEvent {

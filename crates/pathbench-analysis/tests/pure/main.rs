@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod assembly_any_record;
+mod attribution;
 mod binning;
 mod client;
 mod clock;

@@ -129,8 +129,8 @@ finding_ids! {
     PathUdp:
         "Small datagrams to the server's UDP ports on each path. QUIC requires UDP.",
     Multipath:
-        "The proof: a short transfer over MPTCP, with the bytes on each path. A path counts from 1 % of the \
-         bytes on.",
+        "The proof: a short transfer over MPTCP, with the bytes that this host sent on each path: by the interface by \
+         which they left, not by their address. A path counts from 1 % of the bytes on, paths of one interface count once.",
     MptcpFallback:
         "Counters of MPTCP connections that fell back to TCP, in the handshake or later, since the start of this \
          network namespace.",

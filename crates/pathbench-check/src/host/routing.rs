@@ -99,32 +99,9 @@ fn endpoint_of<'a>(facts: &'a HostFacts, path: &PathFacts<'_>) -> Option<&'a Mpt
     facts.endpoints.as_deref().unwrap_or_default().iter().find(|endpoint| endpoint.address == path.address)
 }
 
-/// The commands that make packets from the address of `path` leave by its interface: a table with a default route, and
-/// a rule. An existing table is used.
+/// The commands that make packets from the address of `path` leave by its interface.
 fn rule_and_table(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Vec<String> {
-    let (name, address) = (&path.link.name, path.address);
-    let family = AddressFamily::from_address(address);
-    let ip = if address.is_ipv4() { "ip" } else { "ip -6" };
-    let subnet = path.network.trunc();
-    let existing = facts.own_table(family, path.link.index);
-    let table = existing.unwrap_or_else(|| facts.free_table(number));
-    let rule = format!("{ip} rule add from {address} lookup {table}");
-    if existing.is_some() {
-        return vec![rule];
-    }
-    let router = facts.router(family, path.link.index);
-    let point_to_point = subnet.prefix_len() == pathbench_record::network::IpNet::from(address).prefix_len();
-    let default = match router {
-        Some(router) => format!("{ip} route add default via {router} dev {name} table {table}"),
-        None if point_to_point => format!("{ip} route add default dev {name} table {table}"),
-        None => format!(
-            "{ip} route add default via ROUTER dev {name} table {table} (ROUTER: the router in {subnet})"
-        ),
-    };
-    if point_to_point {
-        return vec![default, rule];
-    }
-    vec![format!("{ip} route add {subnet} dev {name} src {address} table {table}"), default, rule]
+    facts.network.source_route(path.link.index, path.network.trunc(), path.address, number)
 }
 
 /// Strict reverse path filtering: the kernel looks up the route of an answer without a required interface

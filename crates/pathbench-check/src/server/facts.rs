@@ -48,6 +48,8 @@ pub struct PathProbe {
     pub mptcp: Option<MptcpProbe>,
     pub udp: Vec<UdpProbe>,
     pub mtu: Option<MtuProbe>,
+    /// The commands that make packets from its address leave by its interface.
+    pub source_route: Vec<String>,
 }
 
 /// The end of a connection, of which every byte was verified.
@@ -150,6 +152,10 @@ pub struct Subflow {
     pub state: PathState,
     /// Bytes that the server acknowledged and bytes received.
     pub bytes: u64,
+    /// Bytes that the server acknowledged.
+    pub sent_bytes: u64,
+    /// The interface by which its packets leave, where known.
+    pub interface: Option<String>,
 }
 
 /// Small datagrams to one UDP port of the server.
@@ -185,24 +191,42 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// The bytes on a path: of all subflows from its local address.
-    pub fn bytes(&self, path: &PathProbe) -> u64 {
-        self.subflows(path).map(|subflow| subflow.bytes).fold(0, u64::saturating_add)
-    }
-
     pub fn subflows(&self, path: &PathProbe) -> impl Iterator<Item = &Subflow> {
         self.probe.subflows.iter().filter(|subflow| subflow.local.ip() == path.local)
     }
 
-    /// Whether the path carried at least 1 % of the bytes.
-    pub fn used(&self, path: &PathProbe) -> bool {
-        let all = self.probe.subflows.iter().map(|subflow| subflow.bytes).fold(0, u64::saturating_add);
-        let bytes = self.bytes(path);
-        bytes > 0 && bytes as f64 >= all as f64 * USED_SHARE
+    /// The bytes that this host sent; where it sent none, those that it received.
+    fn bytes_of(&self, of: impl Fn(&Subflow) -> bool) -> u64 {
+        let has_sent = self.probe.subflows.iter().any(|subflow| subflow.sent_bytes > 0);
+        let bytes = |subflow: &Subflow| if has_sent { subflow.sent_bytes } else { subflow.bytes };
+        let own = self.probe.subflows.iter().filter(|subflow| of(subflow));
+        own.map(bytes).fold(0, u64::saturating_add)
     }
 }
 
 impl ServerFacts {
+    /// The path of a subflow's packets: the one of the interface by which they leave, whatever their address.
+    pub fn path_of(&self, subflow: &Subflow) -> Option<&PathProbe> {
+        let local = subflow.local.ip();
+        let of_address = self.paths.iter().find(|path| path.local == local);
+        let Some(interface) = &subflow.interface else { return of_address };
+        let by_interface = |path: &&PathProbe| path.interface == *interface;
+        let of_family = |path: &&PathProbe| path.local.is_ipv4() == local.is_ipv4();
+        let others = || self.paths.iter().filter(by_interface);
+        of_address.filter(by_interface).or_else(|| others().find(of_family)).or_else(|| others().next())
+    }
+
+    /// The bytes on a path.
+    pub fn bytes(&self, transfer: &Transfer, path: &PathProbe) -> u64 {
+        transfer.bytes_of(|subflow| self.path_of(subflow).is_some_and(|of| of.name == path.name))
+    }
+
+    /// Whether the path carried at least 1 % of the bytes.
+    pub fn is_used(&self, transfer: &Transfer, path: &PathProbe) -> bool {
+        let bytes = self.bytes(transfer, path);
+        bytes > 0 && bytes as f64 >= transfer.bytes_of(|_| true) as f64 * USED_SHARE
+    }
+
     /// The paths over which a transfer can be expected.
     pub fn usable(&self) -> impl Iterator<Item = (usize, &PathProbe)> {
         self.paths.iter().enumerate().filter(|(_, path)| path.tcp.is_complete())

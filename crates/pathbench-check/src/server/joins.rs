@@ -1,10 +1,13 @@
 //! Additional subflows (`MP_JOIN`, RFC 8684 section 3.2), and the proof that all paths carry bytes.
 
-use super::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerFacts, ServerKind, Transfer};
+use super::facts::{
+    ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerFacts, ServerKind, Subflow, Transfer,
+};
 use super::handshake::{CHECKSUM, MAPPING, altered, both, dss};
 use super::paths::is_black_hole;
 use crate::finding::{Finding, FindingId};
 use pathbench_record::sample::PathState;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 pub(super) fn findings(facts: &ServerFacts) -> Vec<Finding> {
@@ -41,7 +44,7 @@ fn joined(facts: &ServerFacts, transfer: &Transfer, path: &PathProbe) -> Finding
     let was_reset =
         !is_open && subflows.iter().any(|subflow| subflow.state == PathState::Closed && subflow.bytes == 0);
     let initial = &facts.paths[transfer.initial].name;
-    if is_open || transfer.used(path) {
+    if is_open || facts.is_used(transfer, path) {
         return Finding::ok(
             FindingId::PathMpJoin,
             format!("a connection that begins on {initial} is joined from {}", path.local),
@@ -212,10 +215,28 @@ pub(super) fn other_family(facts: &ServerFacts) -> Vec<Finding> {
 /// The transfer that shows most: the one with the most paths that carried bytes.
 fn best(facts: &ServerFacts) -> Option<&Transfer> {
     let used = |transfer: &&Transfer| {
-        let used = facts.paths.iter().filter(|path| transfer.used(path)).count();
+        let used = used_interfaces(facts, transfer);
         (transfer.probe.client == ClientEnd::Mptcp, used, std::cmp::Reverse(transfer.initial))
     };
     facts.transfers.iter().max_by_key(used)
+}
+
+/// Two paths of one interface are one way out.
+fn used_interfaces(facts: &ServerFacts, transfer: &Transfer) -> usize {
+    let used = facts.paths.iter().filter(|path| facts.is_used(transfer, path));
+    used.map(|path| path.interface.as_str()).collect::<BTreeSet<_>>().len()
+}
+
+/// The interface by which the packets from the address of a path leave instead of its own.
+fn left_by_other<'a>(
+    facts: &'a ServerFacts,
+    transfer: &'a Transfer,
+    path: &'a PathProbe,
+) -> Option<(&'a PathProbe, &'a str)> {
+    let path = facts.paths.iter().find(|known| known.name == path.name)?;
+    let other =
+        |subflow: &'a Subflow| subflow.interface.as_deref().filter(|interface| *interface != path.interface);
+    transfer.subflows(path).find_map(other).map(|interface| (path, interface))
 }
 
 fn proof(facts: &ServerFacts) -> Finding {
@@ -231,12 +252,12 @@ fn proof(facts: &ServerFacts) -> Finding {
         };
         return Finding::not_examined(FindingId::Multipath, reason);
     };
-    let share = |path: &PathProbe| format!("{} {:.2} MB", path.name, transfer.bytes(path) as f64 / 1e6);
+    let share =
+        |path: &PathProbe| format!("{} {:.2} MB", path.name, facts.bytes(transfer, path) as f64 / 1e6);
     let carried = facts.paths.iter().map(share).collect::<Vec<_>>().join(", ");
     let found =
         format!("a transfer over MPTCP that begins on {}: {carried}", facts.paths[transfer.initial].name);
-    let is_used = |path: &&PathProbe| transfer.used(path);
-    let unused = facts.paths.iter().filter(|path| !transfer.used(path) && path.tcp_reaches());
+    let unused = facts.paths.iter().filter(|path| !facts.is_used(transfer, path) && path.tcp_reaches());
     let (backups, unused): (Vec<&PathProbe>, Vec<&PathProbe>) = unused.partition(|path| path.backup);
     let names =
         |paths: &[&PathProbe]| paths.iter().map(|path| path.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -246,10 +267,18 @@ fn proof(facts: &ServerFacts) -> Finding {
         return problem(found, "Multipath does not work to this server.".to_owned());
     }
     if !unused.is_empty() {
+        if let Some((path, left_by)) = unused.iter().find_map(|path| left_by_other(facts, transfer, path)) {
+            let found = format!("{found}; the packets from {} leave by {left_by}", path.local);
+            let meaning = format!(
+                "The subflows are one path, {left_by}: no routing rule for the address selects {}.",
+                path.interface
+            );
+            return problem(found, meaning).with_steps(path.source_route.clone());
+        }
         let meaning = format!("Nothing passes over {}; the problems above name the cause.", names(&unused));
         return problem(found, meaning);
     }
-    if facts.paths.iter().filter(is_used).count() > 1 {
+    if used_interfaces(facts, transfer) > 1 {
         return match &transfer.probe.ending {
             Ending::Complete => Finding::ok(FindingId::Multipath, found),
             ending => {

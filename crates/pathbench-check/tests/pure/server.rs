@@ -23,7 +23,8 @@ fn local(index: usize) -> IpAddr {
 }
 
 fn subflow(index: usize, state: PathState, bytes: u64) -> Subflow {
-    Subflow { local: SocketAddr::new(local(index), 5000), remote: SERVER, state, bytes }
+    let local = SocketAddr::new(local(index), 5000);
+    Subflow { local, remote: SERVER, state, bytes, sent_bytes: bytes, interface: None }
 }
 
 /// The counters of a connection with `joins` completed joins.
@@ -56,6 +57,7 @@ fn path(index: usize, name: &str) -> PathProbe {
         mptcp: Some(sound_probe(1)),
         udp: vec![UdpProbe { port: 4433, answer: Ok(20.0) }],
         mtu: Some(MtuProbe { interface_mtu_bytes: 1500, upload: size(), download: size() }),
+        source_route: Vec::new(),
     }
 }
 

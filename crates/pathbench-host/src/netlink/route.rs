@@ -8,7 +8,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use pathbench_record::network::IpNet;
 use rustix::io::Errno;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// The table for lookups that no other rule matches (`RT_TABLE_MAIN`).
@@ -18,6 +18,10 @@ pub const MAIN_TABLE: u32 = 254;
 pub const IPV6_DEFAULT_METRIC: u32 = 1024;
 
 const RTA_IP_PROTO: u16 = 27;
+/// In network byte order, like `RTA_DPORT` (Linux 4.18; older kernels ignore them).
+const RTA_SPORT: u16 = 28;
+const RTA_DPORT: u16 = 29;
+const RTA_MARK: u16 = 16;
 /// Requests the matching entry of the table instead of the route to the destination (Linux 4.13, IPv6 4.18).
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 /// Requests from IPv4 the number of the matching table instead of the main table; IPv6 always reports it.
@@ -218,6 +222,32 @@ impl RouteSocket {
             found if lookup.destination.is_ipv4() => found,
             _ => self.matched_entry(&Lookup { source: Ipv6Addr::UNSPECIFIED.into(), ..*lookup }),
         }
+    }
+
+    /// The index of the interface by which the packets of an unbound TCP socket leave, by the rules and routes for its
+    /// addresses, ports and mark; of several next hops the one of its flow. Errors: see [`Self::matched_entry`].
+    pub(crate) fn egress(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        mark: Option<u32>,
+    ) -> Result<Option<u32>, NetlinkError> {
+        let prefix = |address| IpNet::from(address).prefix_len();
+        let mut header = [0; ROUTE_HEADER];
+        header[..3].copy_from_slice(&[family(remote.ip()), prefix(remote.ip()), prefix(local.ip())]);
+        let message = Encoder::with_header(&header)
+            .address(libc::RTA_DST, remote.ip())
+            .address(libc::RTA_SRC, local.ip())
+            .u8(RTA_IP_PROTO, libc::IPPROTO_TCP as u8)
+            .bytes(RTA_SPORT, &local.port().to_be_bytes())
+            .bytes(RTA_DPORT, &remote.port().to_be_bytes())
+            .add_optional(mark, |to, mark| to.u32(RTA_MARK, mark))
+            .message(libc::RTM_GETROUTE);
+        let interface = |payload: &[u8]| {
+            let (_, attributes) = Attributes::parse_after_header(payload, ROUTE_HEADER)?;
+            attributes.u32(libc::RTA_OIF)
+        };
+        self.channel.get(&format!("look up the route from {local} to {remote}"), 0, &message, interface)
     }
 
     pub(crate) fn cached_mtu(&mut self, lookup: &Lookup) -> Result<Option<CachedMtu>, NetlinkError> {

@@ -11,6 +11,7 @@ mod changes;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
+mod egress;
 mod events;
 mod examination;
 mod fixture;
@@ -80,6 +81,7 @@ fn trials() -> Vec<Trial> {
         examination::trials(),
         isolation::trials(),
         connections::trials(),
+        egress::trials(),
         wifi::trials(),
         path_states::trials(),
         remedies::trials(),

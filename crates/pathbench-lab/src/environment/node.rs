@@ -12,6 +12,7 @@ use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::{EventStream, MptcpEndpoint, MptcpError, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{NetlinkError, Route, RouteSocket};
+use pathbench_host::paths::HostNetwork;
 use pathbench_host::sysctl::{self, SysctlError};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6};
 use std::process::{Child, Command};
@@ -97,6 +98,11 @@ impl NodeHandle {
 
     pub fn mib(&self) -> Result<KernelCounters> {
         self.run_in(KernelCounters::read)?.map_err(self.error_for("reading the MIB counters"))
+    }
+
+    /// The node's links, addresses and routes.
+    pub fn network(&self) -> Result<HostNetwork> {
+        self.run_in(HostNetwork::read)?.map_err(self.error_for("reading its network"))
     }
 
     /// Starts a program in the node's network namespace.

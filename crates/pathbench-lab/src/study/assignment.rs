@@ -11,6 +11,7 @@ use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::ClientPlan;
 use pathbench_transport::{CertificateFingerprint, LocalPath, QuicOptions, Security, SocketOptions, Trust};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -260,5 +261,6 @@ fn mptcp(topology: &TopologyPlan, client: &str, server: &str, family: AddressFam
         addresses,
         initial: None,
         peer_subflow_limit: topology.node(server).map(|server| server.mptcp.limits.subflows),
+        source_routes: BTreeMap::new(),
     })
 }

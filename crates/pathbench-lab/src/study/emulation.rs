@@ -1,11 +1,14 @@
 //! Figures of links in a run: records, lines of `links.jsonl`, and lateness beyond its tolerance.
 
 use crate::environment::LinkCounters;
+use crate::scenario::{LinkPlan, TopologyPlan};
+use pathbench_analysis::attribution::CarriedBytes;
 use pathbench_emulator::plane::{DirectionReport, LinkReport};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::{EmulatedDirection, EmulationRecord, LatenessRecord, LinkSample, RunLink};
 use pathbench_record::text::duration;
 use pathbench_record::time::Timestamp;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 type Counted = (String, LinkCounters);
@@ -20,6 +23,20 @@ pub(super) fn record(links: &mut [RunLink], counted: &[Counted], packet_sizes: b
         });
         link.packet_sizes = counters.packet_sizes.clone().filter(|_| packet_sizes);
     }
+}
+
+/// What the links of `client` carried, by its interface.
+pub(super) fn carried(
+    topology: &TopologyPlan,
+    client: &str,
+    counted: &[Counted],
+) -> BTreeMap<String, CarriedBytes> {
+    let of_link = |(link, end): (&LinkPlan, usize)| {
+        let (_, counters) = counted.iter().find(|(name, _)| *name == link.name)?;
+        let [from_client, to_client] = [counters.delivered_bytes[end], counters.delivered_bytes[1 - end]];
+        Some((link.ends[end].interface.clone(), CarriedBytes { from_client, to_client, only_of_run: true }))
+    };
+    topology.links_of(client).filter_map(of_link).collect()
 }
 
 fn emulated_links(counted: &[Counted]) -> impl Iterator<Item = (&str, &LinkReport)> {

@@ -133,7 +133,10 @@ impl RunExecution<'_> {
             listener.notify(|observer| observer.on_calibration(&self.assignment.id));
             calibration::measure(environment, links)?;
         }
-        let setting = self.assignment.setting();
+        let mut setting = self.assignment.setting();
+        if let Some(setup) = &mut setting.mptcp {
+            setup.source_routes = environment.node(&self.plan().run.client)?.network()?.source_routes();
+        }
         listener.notify(|observer| observer.on_connecting(&self.assignment.id, &setting.paths));
         let server = self.start_server(environment)?;
         let kernels = environment.nodes().iter().map(KernelEvents::open).collect::<Result<_, _>>()?;
@@ -151,7 +154,8 @@ impl RunExecution<'_> {
         let mut notifications = std::mem::take(&mut traffic.notifications);
         notifications.extend(watch.stop());
         let evidence = self.evidence(&setting, traffic, links.to_vec(), late);
-        let evidence = Evidence { server, counters, notifications, ..evidence };
+        let carried = emulation::carried(&self.plan().topology, &self.plan().run.client, &counted);
+        let evidence = Evidence { server, counters, carried, notifications, ..evidence };
         let mut assembled = assemble(&evidence);
         assembled.record.notes.extend(emulation::notes(&counted, &self.links_down()));
         let after = environment.routers()?;

@@ -23,6 +23,7 @@ fn sample(t_ms: f64, path: &str, host: u8, bytes_received: u64) -> Sample {
             path_id: Some(1),
             local: ([10, 0, host, 2], 5201).into(),
             remote: ([10, 0, host, 1], 40_000).into(),
+            interface: Some(path.to_owned()),
             state: PathState::Open,
             backup: Some(false),
             bytes_sent: 0,

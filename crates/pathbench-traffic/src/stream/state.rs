@@ -64,7 +64,12 @@ impl TestStream {
                 Side::Server => MAX_SERVER_FIGURES,
             };
             let figures = figures / (streams as usize).max(1);
-            Some(Sampler::start(connection.telemetry()?, Arc::clone(clock), sample_interval, figures)?)
+            let mut telemetry = connection.telemetry()?;
+            // A server does not tell its interfaces to strangers, and they are not the client's paths.
+            if plan.side == Side::Client {
+                telemetry.look_up_interfaces();
+            }
+            Some(Sampler::start(telemetry, Arc::clone(clock), sample_interval, figures)?)
         } else {
             None
         };

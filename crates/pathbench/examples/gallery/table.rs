@@ -253,8 +253,8 @@ const FAULTS: &[Entry] = &[
     Entry::new(
         "broken-no-source-rule",
         "timeline",
-        "Two subflows are no proof of two paths: both colours carry data, and their sum, {mptcp.goodput_mbps}, is the rate of one link, \
-         because the route of both leads over eth.",
+        "Two subflows are no proof of two paths: both leave over eth, which therefore carries all bytes, and the goodput, \
+         {mptcp.goodput_mbps}, is the rate of one link.",
     ),
     Entry::new(
         "broken-rp-filter",

@@ -4,6 +4,7 @@ use crate::arguments::TestServerArguments;
 use pathbench_analysis::assembly::{
     AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, SeenEvent, assemble,
 };
+use pathbench_analysis::attribution::CarriedBytes;
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::HostNetwork;
 use pathbench_program::exit::{Exit, Failure};
@@ -182,6 +183,7 @@ impl TestClient {
         parameters: &PatternParameters,
         paths: Vec<ClientPath>,
         other_interfaces: Vec<ClientPath>,
+        network: &HostNetwork,
     ) -> RunSetting {
         RunSetting {
             variant: BTreeMap::new(),
@@ -191,7 +193,7 @@ impl TestClient {
             pattern: pattern.to_owned(),
             parameters: parameters.clone(),
             asked: asked_parameters(pattern, parameters),
-            mptcp: network::path_manager_setup(&paths),
+            mptcp: network::path_manager_setup(&paths, network),
             paths,
             other_interfaces,
             far_interfaces: Vec::new(),
@@ -329,6 +331,8 @@ pub(crate) struct TestEvidence<'a> {
     pub(crate) outcome: ClientOutcome,
     pub(crate) notifications: Vec<SeenEvent>,
     pub(crate) counters: Option<BTreeMap<String, i64>>,
+    /// What the host's interfaces carried.
+    pub(crate) carried: BTreeMap<String, CarriedBytes>,
 }
 
 impl TestEvidence<'_> {
@@ -350,6 +354,7 @@ impl TestEvidence<'_> {
             unreachable: error.as_ref().and_then(ClientError::unreachable_because),
             error: error.map(|error| error.to_string()),
             links: Vec::new(),
+            carried: self.carried,
             invalid_because: Vec::new(),
             executed: Vec::new(),
             notifications: self.notifications,

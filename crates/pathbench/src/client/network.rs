@@ -2,7 +2,9 @@
 //! tests.
 
 use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
+use pathbench_analysis::attribution::CarriedBytes;
 use pathbench_analysis::mptcp_setup::{self, LocalSetup};
+use pathbench_host::egress::{InterfaceBytes, bytes_since, interface_bytes};
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::{EventStream, MptcpEndpoint, PathManager};
 use pathbench_host::paths::{ChangeFilter, HostNetwork};
@@ -104,8 +106,29 @@ impl NetworkMonitor {
     }
 }
 
+/// The counters of the interfaces before a run: the second witness of which paths its bytes took. The traffic of other
+/// programs counts, too.
+pub(crate) struct InterfaceWitness(BTreeMap<String, InterfaceBytes>);
+
+impl InterfaceWitness {
+    pub(crate) fn start() -> Self {
+        Self(interface_bytes().unwrap_or_default())
+    }
+
+    /// What each interface has carried since; empty where the counters cannot be read.
+    pub(crate) fn carried(&self) -> BTreeMap<String, CarriedBytes> {
+        let rises = bytes_since(&self.0, &interface_bytes().unwrap_or_default()).into_iter();
+        rises
+            .map(|(name, bytes)| {
+                let [from_client, to_client] = [bytes.sent, bytes.received];
+                (name, CarriedBytes { from_client, to_client, only_of_run: false })
+            })
+            .collect()
+    }
+}
+
 /// The path manager's configuration; `None` if the kernel does not show it without privilege.
-pub(crate) fn path_manager_setup(paths: &[ClientPath]) -> Option<LocalSetup> {
+pub(crate) fn path_manager_setup(paths: &[ClientPath], network: &HostNetwork) -> Option<LocalSetup> {
     let mut manager = PathManager::open().ok()?;
     let limits = manager.limits().ok()?;
     let endpoints = manager.endpoints().ok()?.into_iter();
@@ -119,12 +142,13 @@ pub(crate) fn path_manager_setup(paths: &[ClientPath]) -> Option<LocalSetup> {
         addresses: paths.iter().filter_map(|path| path.addresses.first().copied()).collect(),
         initial: None,
         peer_subflow_limit: None,
+        source_routes: network.source_routes(),
     })
 }
 
 /// The reason why MPTCP cannot use all of `paths`, with the remedy; `None` if it can.
 pub(crate) fn mptcp_shortage(paths: &[ClientPath]) -> Option<String> {
-    mptcp_setup::shortage(&path_manager_setup(paths)?, paths)
+    mptcp_setup::shortage(&path_manager_setup(paths, &HostNetwork::default())?, paths)
 }
 
 fn endpoints() -> Vec<MptcpEndpoint> {

@@ -214,7 +214,14 @@ impl Roam<'_> {
         let paths = context.monitor.with_all_addresses(&log.paths);
         let others = context.other_interfaces(&paths);
         let server = &self.reached.server;
-        let mut setting = self.client.run_setting(server, PATTERN, &interactive(duration), paths, others);
+        let mut setting = self.client.run_setting(
+            server,
+            PATTERN,
+            &interactive(duration),
+            paths,
+            others,
+            &context.monitor.network,
+        );
         if !self.plan.timed {
             // The duration is the server's limit, not the user's choice.
             setting.asked.remove("duration_ms");

@@ -6,6 +6,7 @@ use super::context::{RoamContext, WifiState, follow_wifi};
 use super::plan::{MESSAGE_INTERVAL, Roam};
 use super::records::{PATTERN, RunLog};
 use super::test::{Control, Finished, Test, TestEvent};
+use crate::client::network::InterfaceWitness;
 use crate::client::{Clocks, ServerTarget, TestEvidence};
 use crate::live::{LiveRuns, path_name};
 use crate::progress::ProgressDisplay;
@@ -137,6 +138,7 @@ pub(super) struct RoamRecorder<'a> {
     roam: &'a Roam<'a>,
     pub(super) logs: Vec<RunLog>,
     context: RoamContext,
+    witness: InterfaceWitness,
     paths: Vec<ClientPath>,
     probes: Vec<ProbeFigures>,
     probe_lines: Vec<ProbeLine>,
@@ -164,6 +166,7 @@ impl<'a> RoamRecorder<'a> {
             roam,
             logs,
             context: RoamContext::start(&roam.client.clock, &paths)?,
+            witness: InterfaceWitness::start(),
             probes: paths.iter().map(|path| ProbeFigures::new(path.name.clone())).collect(),
             paths,
             probe_lines: Vec::new(),
@@ -374,6 +377,7 @@ impl<'a> RoamRecorder<'a> {
         let probes = probe_records(&self.paths, &self.probe_lines);
         let mut changes = self.context.monitor.changes.clone();
         changes.dedup();
+        let carried = self.witness.carried();
         writer.begin_anew()?;
         document.runs.clear();
         for mut log in self.logs {
@@ -389,6 +393,7 @@ impl<'a> RoamRecorder<'a> {
                 outcome,
                 notifications: log.own(&self.context.monitor.events),
                 counters: counters.filter(|_| is_mptcp).cloned(),
+                carried: carried.clone(),
             };
             let (AssembledRun { mut record, samples, events, deliveries, messages }, first_due) =
                 evidence.assemble(clocks);

@@ -4,7 +4,7 @@ use super::arguments::ProgramArgs;
 use super::document::{Left, OptionCount, ProgramCount, ProgramDocument};
 use super::live::ConnectionLines;
 use super::summary;
-use crate::client::network::path_manager_setup;
+use crate::client::network::{InterfaceWitness, path_manager_setup};
 use crate::result::host_record;
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::HostNetwork;
@@ -46,6 +46,7 @@ pub(super) struct ConnectionCollector<'a> {
     host: HostRecord,
     start: Timestamp,
     counters: KernelCounters,
+    witness: InterfaceWitness,
     live: ConnectionLines,
     waiting: Vec<ObservedConnection>,
     judged: Timestamp,
@@ -63,6 +64,7 @@ impl<'a> ConnectionCollector<'a> {
             host: host_record("user", started),
             start: Timestamp::default(),
             counters: KernelCounters::read().unwrap_or_default(),
+            witness: InterfaceWitness::start(),
             live: ConnectionLines::new(args.watch),
             waiting: Vec::new(),
             judged: Timestamp::default(),
@@ -110,11 +112,12 @@ impl<'a> ConnectionCollector<'a> {
 
     /// The state of the host; what cannot be read is absent.
     fn evidence(&self) -> FallbackEvidence {
-        let network = HostNetwork::read().ok();
-        let interfaces = network.map(|network| network.other_interfaces(&[])).unwrap_or_default();
+        let network = HostNetwork::read().unwrap_or_default();
+        let interfaces = network.other_interfaces(&[]);
         let counters = KernelCounters::read().map(|now| KernelCounters::difference(&self.counters, &now));
         FallbackEvidence {
-            setup: path_manager_setup(&interfaces),
+            setup: path_manager_setup(&interfaces, &network),
+            carried: self.witness.carried(),
             counters: counters.unwrap_or_default(),
             interfaces: interfaces
                 .iter()

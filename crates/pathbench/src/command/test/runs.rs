@@ -4,7 +4,7 @@
 use super::labels::{expected_data, put_first};
 use super::plan::SuitePlan;
 use crate::client::discovery::Reached;
-use crate::client::network::NetworkMonitor;
+use crate::client::network::{InterfaceWitness, NetworkMonitor};
 use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, counters_since};
 use crate::progress::{ProgressDisplay, RunProgress};
 use crate::session::MeasurementSession;
@@ -277,9 +277,17 @@ impl<'a> TestSuite<'a> {
         let plan = self.client.plan(transport, &target, pattern.parameters.clone());
         let (name, parameters) = (pattern.name, &pattern.parameters);
         let others = self.monitor.network.other_interfaces(&paths);
-        let setting = self.client.run_setting(self.server, name, parameters, paths.clone(), others);
+        let setting = self.client.run_setting(
+            self.server,
+            name,
+            parameters,
+            paths.clone(),
+            others,
+            &self.monitor.network,
+        );
         let so_far = Evidence::new(id.to_owned(), &setting, &scheduled.label, scheduled.repetition);
         let (before, begun) = (KernelCounters::read().ok(), self.client.clock.now());
+        let witness = InterfaceWitness::start();
         progress.connecting(id, &paths);
         let outcome = self.run_test(&plan, &paths, so_far, progress)?;
         let took = self.client.clock.now().duration_since(begun);
@@ -295,7 +303,8 @@ impl<'a> TestSuite<'a> {
         self.learn(id, scheduled, &outcome, took, progress);
         let others = self.monitor.network.other_interfaces(&paths);
         let several = paths.len() > 1;
-        let setting = self.client.run_setting(self.server, name, parameters, paths, others);
+        let setting =
+            self.client.run_setting(self.server, name, parameters, paths, others, &self.monitor.network);
         let evidence = TestEvidence {
             id: id.to_owned(),
             label: &scheduled.label,
@@ -304,6 +313,7 @@ impl<'a> TestSuite<'a> {
             outcome,
             notifications,
             counters,
+            carried: witness.carried(),
         };
         let (mut assembled, _) = evidence.assemble(&mut self.clocks);
         let record = &mut assembled.record;

@@ -1,5 +1,6 @@
 //! Tests that judge what a lab measured.
 
+mod egress;
 mod lab_broken;
 mod lab_diagnosis;
 mod lab_emulated;

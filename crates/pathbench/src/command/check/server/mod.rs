@@ -102,6 +102,7 @@ impl ServerProber<'_> {
         if speaks(false) && !speaks(true) {
             facts.kind = ServerKind::Other;
         }
+        let source_routes = HostNetwork::read().unwrap_or_default().source_routes();
         for (path, probe) in paths.iter().zip(probes) {
             let is_other = facts.kind == ServerKind::Pathbench && probe.speaks == Some(false);
             let ending = match probe.ending {
@@ -120,6 +121,7 @@ impl ServerProber<'_> {
                 mptcp: None,
                 udp: Vec::new(),
                 mtu: None,
+                source_route: source_routes.get(&path.local).cloned().unwrap_or_default(),
             });
         }
         if facts.no_mptcp.is_some() {

@@ -59,6 +59,7 @@ impl ServerProber<'_> {
             }
         };
         let mut telemetry = connection.telemetry().ok();
+        telemetry.iter_mut().for_each(pathbench_transport::Telemetry::look_up_interfaces);
         let mut snapshot = || telemetry.as_mut()?.snapshot().ok();
         let at_first = snapshot();
         let ending = self.request(&connection);

@@ -299,6 +299,8 @@ pub(super) fn subflow(figures: &pathbench_record::sample::PathFigures) -> Subflo
         remote: figures.remote,
         state: figures.state,
         bytes: figures.payload_acked().saturating_add(figures.bytes_received),
+        sent_bytes: figures.payload_acked(),
+        interface: figures.interface.clone(),
     }
 }
 
