@@ -14,6 +14,7 @@ pub mod device;
 pub mod firewall;
 pub mod kernel;
 pub mod link_events;
+pub mod load;
 pub mod managers;
 pub mod mptcp;
 pub mod namespace;

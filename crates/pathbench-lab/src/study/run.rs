@@ -3,6 +3,7 @@
 use super::assignment::{CONNECT_TIMEOUT, RunAssignment};
 use super::ending::STOPPED_BY_USER;
 use super::progress::{ConductedRun, ObserverHandle, StudyObserver, StudyOptions};
+use super::load::{self, LoadMeter};
 use super::{capture, emulation};
 use crate::agent::{AgentError, AgentNotice, AgentRequest};
 use crate::calibration;
@@ -141,8 +142,10 @@ impl RunExecution<'_> {
         let before = self.read_counters(environment)?;
         let routers = environment.routers()?;
         environment.restart_links(self.plan().run.packet_sizes)?;
+        let meter = LoadMeter::start(self.emulation.clock.as_ref());
         let live = LiveEvents { run: self, setting: &setting, listener, watch: &watch };
         let mut traffic = self.traffic(environment, &server, &live);
+        let load = meter.load(self.emulation.clock.as_ref());
         let counted = environment.link_counters()?;
         emulation::record(links, &counted, self.plan().run.packet_sizes);
         let late = emulation::too_late(self.lateness_tolerance, &counted);
@@ -153,6 +156,8 @@ impl RunExecution<'_> {
         let evidence = self.evidence(&setting, traffic, links.to_vec(), late);
         let evidence = Evidence { server, counters, notifications, ..evidence };
         let mut assembled = assemble(&evidence);
+        assembled.record.load = load;
+        assembled.record.notes.extend(load::note(&assembled.record, &self.plan().topology));
         assembled.record.notes.extend(emulation::notes(&counted, &self.links_down()));
         let after = environment.routers()?;
         assembled.record.routers =
