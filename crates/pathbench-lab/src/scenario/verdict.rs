@@ -91,8 +91,8 @@ impl ExpectationPlan {
     fn each(&self, figure: &ExpectedFigure, runs: &[&RunRecord]) -> Result<String, Shortfall> {
         let runs: Vec<_> = runs.iter().filter(|run| figure.is_of(run)).collect();
         let value_in = |run: &&&RunRecord| {
-            let value = value_of(figure, run)
-                .ok_or_else(|| Shortfall::Value(format!("absent in {}", run.id)))?;
+            let value =
+                value_of(figure, run).ok_or_else(|| Shortfall::Value(format!("absent in {}", run.id)))?;
             Ok((value, format!(" in {}", run.id)))
         };
         let shown = self.nearest_to_failing(runs.iter().map(value_in))?;

@@ -70,14 +70,31 @@ impl AttemptQueue {
         for run in &runs {
             *pending.entry(run.kind.clone()).or_insert(0) += 1;
         }
-        Self {
-            runs,
-            most_retries,
-            next: 0,
-            retries: BTreeSet::new(),
-            in_vain: BTreeSet::new(),
-            pending,
+        Self { runs, most_retries, next: 0, retries: BTreeSet::new(), in_vain: BTreeSet::new(), pending }
+    }
+
+    /// The queue of a study of one scenario with the ids and planned runs `order`, of which earlier sessions have made
+    /// `made`.
+    pub fn resume(order: &[(String, ScheduledRun)], most_retries: u32, made: &[RunRecord]) -> Self {
+        let mut queue = Self::new(order.iter().map(|(_, run)| (0, run)), most_retries);
+        let index_of: BTreeMap<&str, usize> =
+            order.iter().enumerate().map(|(index, (id, _))| (id.as_str(), index)).collect();
+        for run in made {
+            if let Some(&planned) = index_of.get(run.planned_id()) {
+                queue.replay(Attempt { planned, number: run.attempt_number() }, run.valid);
+            }
         }
+        queue
+    }
+
+    /// Sorts the records of the planned runs `order`: blocks in their order, in each the retries last.
+    pub fn sort(&self, order: &[(String, ScheduledRun)], runs: &mut [RunRecord]) {
+        let index_of: BTreeMap<&str, usize> =
+            order.iter().enumerate().map(|(index, (id, _))| (id.as_str(), index)).collect();
+        runs.sort_by_cached_key(|run| {
+            let index = index_of.get(run.planned_id()).copied();
+            (index.map(|index| self.runs[index].block), run.attempt_number(), index)
+        });
     }
 
     /// Takes in an attempt of an earlier session.
@@ -128,7 +145,7 @@ impl AttemptQueue {
         if is_valid {
             self.in_vain.remove(&run.kind);
         } else if has_retries && !self.in_vain.contains(&run.kind) {
-            self.retries.insert((run.block, attempt.number + 1, attempt.planned));
+            self.retries.insert((run.block, attempt.number.saturating_add(1), attempt.planned));
             *self.pending.entry(run.kind.clone()).or_insert(0) += 1;
             return;
         } else if !is_warm_up && !has_retries {

@@ -34,9 +34,10 @@ impl LoadMeter {
 pub fn note(record: &RunRecord, topology: &TopologyPlan) -> Option<String> {
     let load = record.load?;
     record.goodput_mbps?;
-    let kernel = topology.links.iter().find(|link| {
-        link.engine == LinkEngine::Kernel && topology.is_reported(&link.name)
-    })?;
+    let kernel = topology
+        .links
+        .iter()
+        .find(|link| link.engine == LinkEngine::Kernel && topology.is_reported(&link.name))?;
     let above = |figure: Option<f64>, limit: f64| figure.filter(|percent| *percent >= limit);
     let mut causes = Vec::new();
     if let Some(percent) = above(load.cpu_pressure_percent, CPU_PRESSURE_PERCENT) {

@@ -10,11 +10,14 @@ mod load;
 mod order;
 mod progress;
 mod run;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed test panics")]
+mod simulated;
 
 pub use attempts::{Attempt, AttemptQueue};
 pub use ending::{ending_note, is_ending_note, is_interrupted};
-pub use load::{LoadMeter, note as load_note};
 pub use join::{ShardJoinError, ShardResult, join};
+pub use load::{LoadMeter, note as load_note};
 pub use order::{Block, RunKind, RunOrder, ScheduledRun, interleave, run_ids, schedule};
 pub use progress::{BegunRun, StudyError, StudyMember, StudyObserver, StudyOptions, conclude};
 

@@ -2,8 +2,8 @@
 
 use super::assignment::{CONNECT_TIMEOUT, RunAssignment};
 use super::ending::STOPPED_BY_USER;
-use super::progress::{ConductedRun, ObserverHandle, StudyObserver, StudyOptions};
 use super::load::{self, LoadMeter};
+use super::progress::{ConductedRun, ObserverHandle, StudyObserver, StudyOptions};
 use super::{capture, emulation};
 use crate::agent::{AgentError, AgentNotice, AgentRequest};
 use crate::calibration;

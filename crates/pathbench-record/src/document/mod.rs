@@ -25,7 +25,8 @@ pub use mtu::{
     ConnectionMtu, DirectionMtu, KernelPathState, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
 pub use study::{
-    DEFAULT_RETRIES, JoinedShard, Shard, StopReason, StudyRecord, identity_differences, identity_parts, study_identity,
+    DEFAULT_RETRIES, JoinedShard, Shard, StopReason, StudyRecord, identity_differences, identity_parts,
+    study_identity,
 };
 
 use crate::direction::Direction;

@@ -8,7 +8,7 @@ mod transfer;
 
 pub(super) use prober::ProbedServer;
 
-use crate::arguments::ServerArguments;
+use super::CheckArgs;
 use crate::client::network;
 use crate::live::LiveOutput;
 use crate::progress::ProgressDisplay;
@@ -22,6 +22,7 @@ use pathbench_record::network::AddressFamily;
 use pathbench_record::time::{SharedClock, WallClock};
 use pathbench_transport::mptcp_available;
 use prober::ServerProber;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
 use transfer::TcpProbe;
@@ -34,15 +35,15 @@ const MOST_TRANSFERS: usize = 2;
 /// Probes the server over every path.
 pub(super) fn probe(
     target: &ProbedServer,
-    arguments: &ServerArguments,
-    quic_ports: &[u16],
+    arguments: &CheckArgs,
     host: &HostFacts,
     clock: &SharedClock,
 ) -> Result<ServerFacts, Failure> {
     let began = clock.now();
     let prober = ServerProber {
-        arguments,
-        quic_ports,
+        arguments: &arguments.connection,
+        quic_ports: &arguments.quic_ports,
+        fingerprint: arguments.fingerprint,
         target,
         clock: Arc::<dyn WallClock>::clone(clock),
         progress: ProgressDisplay::new(false, LiveOutput::default()),
@@ -78,6 +79,7 @@ impl ServerProber<'_> {
             transfers: Vec::new(),
             left_out,
         };
+        let unproven = self.prove_identity(&mut paths)?;
         thread::scope(|scope| {
             let datagrams = scope.spawn(|| self.datagrams(&paths, host));
             let examined = self.examine(&mut facts, &paths);
@@ -91,7 +93,27 @@ impl ServerProber<'_> {
         if facts.kind == ServerKind::Pathbench {
             self.transfers(&mut facts);
         }
+        facts.paths.extend(unproven);
         Ok(facts)
+    }
+
+    /// Lets the server prove its identity on each path, where the user gave its fingerprint. Removes the paths on which it
+    /// cannot be reached for that, and returns their probes.
+    fn prove_identity(&self, paths: &mut Vec<ProbedPath>) -> Result<Vec<PathProbe>, Failure> {
+        let Some(fingerprint) = self.fingerprint else { return Ok(Vec::new()) };
+        let backups = network::backup_endpoints();
+        let (mut proven, mut unproven) = (Vec::new(), Vec::new());
+        for path in paths.drain(..) {
+            match self.authenticate(&path, fingerprint)? {
+                Ending::Complete => proven.push(path),
+                ending => {
+                    self.progress.line(format_args!("{}: TLS: {}", path.name, ending.message()));
+                    unproven.push(path_probe(&path, &backups, ending));
+                }
+            }
+        }
+        *paths = proven;
+        Ok(unproven)
     }
 
     /// TCP and the handshake of MPTCP on each path.
@@ -110,17 +132,7 @@ impl ServerProber<'_> {
                 }
                 ending => ending,
             };
-            facts.paths.push(PathProbe {
-                name: path.name.clone(),
-                interface: path.interface.clone(),
-                local: path.local,
-                server: path.server,
-                backup: backups.contains(&path.local),
-                tcp: ending,
-                mptcp: None,
-                udp: Vec::new(),
-                mtu: None,
-            });
+            facts.paths.push(path_probe(path, &backups, ending));
         }
         if facts.no_mptcp.is_some() {
             return Ok(());
@@ -207,5 +219,20 @@ impl ServerProber<'_> {
             .filter(|(path, _)| is_wanted(&path.link.name))
             .map(|(path, family)| (path.link.name.clone(), family))
             .collect()
+    }
+}
+
+/// A path of which only plain TCP was probed.
+fn path_probe(path: &ProbedPath, backups: &[IpAddr], tcp: Ending) -> PathProbe {
+    PathProbe {
+        name: path.name.clone(),
+        interface: path.interface.clone(),
+        local: path.local,
+        server: path.server,
+        backup: backups.contains(&path.local),
+        tcp,
+        mptcp: None,
+        udp: Vec::new(),
+        mtu: None,
     }
 }
