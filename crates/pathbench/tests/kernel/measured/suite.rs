@@ -202,12 +202,14 @@ fn a_change_of_the_network_marks_the_run_it_falls_into() {
     let finished = support::ended(test);
     let measured = Measured::read(&lab.work.path().join("changed"), finished).expect(0);
     assert!(lines.iter().any(|line| line.contains("the network changed: wlan address")), "{lines:#?}");
-    let [first, second] = &measured.document.runs[..] else { panic!("{:?}", measured.document.runs) };
+    // The first run is repeated at the end of its repetition.
+    let [first, again, second] = &measured.document.runs[..] else { panic!("{:?}", measured.document.runs) };
+    assert_eq!((again.retry_of.as_ref(), again.attempt, again.valid), (Some(&first.id), Some(2), true));
     assert!(!first.valid && first.touched_by.iter().any(|words| words.contains("wlan")), "{first:#?}");
     assert!(second.valid && second.touched_by.is_empty(), "{second:#?}");
     assert!(!measured.events_of(first, EventSource::Link).is_empty());
     let group = &measured.document.summary.groups[0];
-    assert_eq!((group.runs, group.valid), (2, 1), "a touched run counts in no statistic");
+    assert_eq!((group.runs, group.valid), (3, 2), "a touched run counts in no statistic");
 }
 
 #[test]
