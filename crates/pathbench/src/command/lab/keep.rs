@@ -152,7 +152,7 @@ pub(crate) fn list() -> Result<Exit, Failure> {
 fn listing(labs: &[String], width: usize) -> String {
     let shipped: Vec<(&str, String)> =
         scenario::builtin().iter().map(|builtin| (builtin.name, builtin.description())).collect();
-    let mut text = "Shipped scenarios (pathbench lab show NAME):\n".to_owned();
+    let mut text = "Scenarios (pathbench lab show NAME):\n".to_owned();
     text += &definitions(&shipped, width);
     if !labs.is_empty() {
         text += "Labs that are up (pathbench lab exec):\n";
