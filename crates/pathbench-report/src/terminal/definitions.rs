@@ -27,10 +27,6 @@ pub fn definitions(items: &[(&str, String)], width: usize) -> String {
             text.push('\n');
             line = String::new();
         }
-        if description.is_empty() {
-            text += &line;
-            text.push('\n');
-        }
     }
     text
 }

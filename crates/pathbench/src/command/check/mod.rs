@@ -96,7 +96,7 @@ pub(crate) fn check(args: &CheckArgs, clock: &SharedClock) -> Result<Exit, Failu
     // Before the probes: they raise the counters.
     let facts = facts::read(&target.destinations())?;
     let mut findings = pathbench_check::host::findings(&facts);
-    let probed = server::probe(&target, args, &facts, clock)?;
+    let probed = server::probe(&target, &args.connection, &args.quic_ports, args.fingerprint, &facts, clock)?;
     findings.extend(pathbench_check::server::findings(&probed));
     finish(&facts, findings, args.json)
 }

@@ -8,7 +8,7 @@ mod transfer;
 
 pub(super) use prober::ProbedServer;
 
-use super::CheckArgs;
+use crate::arguments::ServerArguments;
 use crate::client::network;
 use crate::live::LiveOutput;
 use crate::progress::ProgressDisplay;
@@ -20,7 +20,7 @@ use pathbench_host::paths::{HostNetwork, ProbedPath};
 use pathbench_program::exit::Failure;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::time::{SharedClock, WallClock};
-use pathbench_transport::mptcp_available;
+use pathbench_transport::{CertificateFingerprint, mptcp_available};
 use prober::ServerProber;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -35,15 +35,17 @@ const MOST_TRANSFERS: usize = 2;
 /// Probes the server over every path.
 pub(super) fn probe(
     target: &ProbedServer,
-    arguments: &CheckArgs,
+    arguments: &ServerArguments,
+    quic_ports: &[u16],
+    fingerprint: Option<CertificateFingerprint>,
     host: &HostFacts,
     clock: &SharedClock,
 ) -> Result<ServerFacts, Failure> {
     let began = clock.now();
     let prober = ServerProber {
-        arguments: &arguments.connection,
-        quic_ports: &arguments.quic_ports,
-        fingerprint: arguments.fingerprint,
+        arguments,
+        quic_ports,
+        fingerprint,
         target,
         clock: Arc::<dyn WallClock>::clone(clock),
         progress: ProgressDisplay::new(false, LiveOutput::default()),
