@@ -15,6 +15,7 @@ pub mod egress;
 pub mod firewall;
 pub mod kernel;
 pub mod link_events;
+pub mod load;
 pub mod managers;
 pub mod mptcp;
 pub mod namespace;

@@ -1,7 +1,7 @@
 //! The command line that repeats a result, from its document alone.
 
 use crate::view::value_text;
-use pathbench_record::document::{ResultDocument, StudyRecord};
+use pathbench_record::document::{DEFAULT_RETRIES, ResultDocument, StudyRecord};
 use pathbench_record::text::is_deceptive;
 use pathbench_record::units::Span;
 use serde_json::Value;
@@ -19,7 +19,11 @@ const OPTIONS: [(&str, &str); 5] = [
 /// The command that repeats the result, quoted for a POSIX shell. `None` if the document does not say which command
 /// made it, or if a name contains characters that a terminal does not show.
 pub fn line(document: &ResultDocument) -> Option<String> {
-    let arguments = arguments(document)?;
+    quote(&arguments(document)?)
+}
+
+/// Arguments quoted for a POSIX shell. `None` if one contains characters that a terminal does not show.
+pub fn quote(arguments: &[String]) -> Option<String> {
     let is_visible = |one: &String| !one.contains(is_deceptive);
     let words = arguments.iter().all(is_visible).then(|| arguments.iter().map(|one| quoted(one)));
     Some(words?.collect::<Vec<_>>().join(" "))
@@ -62,6 +66,13 @@ fn study_options(study: &StudyRecord) -> Vec<String> {
     let values = [
         ("--until-ci", study.until_ci_percent.map(|percent| format!("{percent}%"))),
         ("--time-limit", study.time_limit_ms.and_then(span)),
+        (
+            "--retry-invalid",
+            study
+                .retry_invalid
+                .filter(|retries| *retries != DEFAULT_RETRIES)
+                .map(|retries| retries.to_string()),
+        ),
         ("--shard", study.shard.map(|shard| shard.to_string())),
         ("--jobs", study.jobs.map(|jobs| jobs.to_string())),
     ];
@@ -187,18 +198,20 @@ mod tests {
             until_ci_percent: Some(2.5),
             time_limit_ms: Some(90_000.0),
             jobs: Some(3),
+            retry_invalid: Some(0),
             uncalibrated: true,
             ..StudyRecord::default()
         });
         assert_eq!(
             line(&study).as_deref(),
             Some(
-                "pathbench lab run hello --repeat 100 --warm-up 2 --seed 7 --until-ci 2.5% --time-limit 90s --jobs 3 \
-                 --no-calibration"
+                "pathbench lab run hello --repeat 100 --warm-up 2 --seed 7 --until-ci 2.5% --time-limit 90s \
+                 --retry-invalid 0 --jobs 3 --no-calibration"
             )
         );
         let shard = Some(Shard { number: 2, of: 8 });
-        study.study = Some(StudyRecord { shard, ..StudyRecord::default() });
+        study.study =
+            Some(StudyRecord { shard, retry_invalid: Some(DEFAULT_RETRIES), ..StudyRecord::default() });
         assert_eq!(
             line(&study).as_deref(),
             Some("pathbench lab run hello --repeat 100 --warm-up 2 --seed 7 --shard 2/8")

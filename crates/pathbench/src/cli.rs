@@ -231,7 +231,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 /// Options that select the server and the output. The result stores the seed and the course of the study in other fields;
 /// a token is a secret.
-const NOT_RECORDED: [&str; 24] = [
+const NOT_RECORDED: [&str; 25] = [
     "port",
     "quic-port",
     "fingerprint",
@@ -245,6 +245,7 @@ const NOT_RECORDED: [&str; 24] = [
     "seed",
     "until-ci",
     "time-limit",
+    "retry-invalid",
     "resume",
     "shard",
     "out",

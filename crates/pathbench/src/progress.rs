@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// Interval between updates of the live view.
 const LIVE_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval between lines about one run without a live view.
+const RUN_LINE_INTERVAL: Duration = Duration::from_secs(60);
 /// Interval between lines without a live view.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// Rates over a shorter time fluctuate too much to be readable.
@@ -128,6 +130,8 @@ pub(crate) struct RunProgress<'a> {
     left: Option<Duration>,
     first: Option<Timestamp>,
     last: Option<Transferred>,
+    /// Time of the last line about the run.
+    last_line: Option<Timestamp>,
 }
 
 impl<'a> RunProgress<'a> {
@@ -144,15 +148,19 @@ impl<'a> RunProgress<'a> {
             left: None,
             first: None,
             last: None,
+            last_line: None,
         }
     }
 
     /// Starts a run; `left` is the time for this and all later runs.
     pub(crate) fn begin(&mut self, run: LiveRunStart, left: Option<Duration>) {
-        let LiveRunStart { number, label, pattern, .. } = &run;
+        let LiveRunStart { number, runs, label, pattern, .. } = &run;
+        // A retry is a further run.
+        self.runs = self.runs.max(*runs as usize);
         self.title = format!("run {number} of {}: {label} {pattern}", self.runs);
         self.short = format!("{number}/{} {label} {pattern}", self.runs);
-        (self.expected_ms, self.left, self.first, self.last) = (run.expected_ms, left, None, None);
+        (self.expected_ms, self.left, self.first, self.last, self.last_line) =
+            (run.expected_ms, left, None, None, None);
         self.live.begin(run);
         self.show(Duration::ZERO, "connecting");
     }
@@ -204,7 +212,16 @@ impl<'a> RunProgress<'a> {
                 return;
             }
             let rates = rates(last, now, paths, time.as_secs_f64());
-            self.show(now.at.duration_since(first), &rates);
+            let elapsed = now.at.duration_since(first);
+            self.show(elapsed, &rates);
+            if !self.progress.is_live()
+                && now.at.duration_since(self.last_line.unwrap_or(first)) >= RUN_LINE_INTERVAL
+            {
+                self.last_line = Some(now.at);
+                let left =
+                    self.left.map(|left| format!("; about {} left", duration(left.saturating_sub(elapsed))));
+                self.progress.line(format_args!("{}: {rates}{}", self.title, left.unwrap_or_default()));
+            }
         }
         self.last = Some(now.clone());
     }
@@ -241,7 +258,11 @@ impl std::ops::Deref for RunProgress<'_> {
     }
 }
 
-pub(crate) struct StudyDisplay<'a>(pub(crate) RunProgress<'a>);
+pub(crate) struct StudyDisplay<'a> {
+    pub(crate) runs: RunProgress<'a>,
+    /// The line before the first run, without the expected time.
+    heading: Option<String>,
+}
 
 impl<'a> StudyDisplay<'a> {
     /// `runs` are the runs of this session, `earlier` those of earlier sessions.
@@ -252,54 +273,61 @@ impl<'a> StudyDisplay<'a> {
         earlier: usize,
         jobs: NonZeroUsize,
     ) -> Self {
-        if !progress.is_live() {
-            let of_earlier =
-                if earlier > 0 { format!(", {earlier} of them made earlier") } else { String::new() };
-            progress.line(format_args!("{title}: {} runs{of_earlier}", runs + earlier));
-        }
-        Self(RunProgress::new(progress, runs, jobs > NonZeroUsize::MIN))
+        let of_earlier =
+            if earlier > 0 { format!(", {earlier} of them made earlier") } else { String::new() };
+        let heading = format!("{title}: {} runs{of_earlier}", runs + earlier);
+        let heading = if progress.is_live() || runs > 0 {
+            Some(heading).filter(|_| !progress.is_live())
+        } else {
+            progress.line(heading);
+            None
+        };
+        Self { runs: RunProgress::new(progress, runs, jobs > NonZeroUsize::MIN), heading }
     }
 }
 
 impl StudyObserver for StudyDisplay<'_> {
     fn on_run(&mut self, run: &BegunRun<'_>) {
+        if let Some(heading) = self.heading.take() {
+            self.runs.line(format_args!("{heading}, about {}", duration(run.left)));
+        }
         let expected = run.pattern.parameters().nominal_duration();
         let start = LiveRunStart {
             run: run.id.to_owned(),
             number: run.number as u32,
-            runs: self.0.runs as u32,
+            runs: run.runs as u32,
             label: run.scheduled.label.to_string(),
             pattern: run.pattern.name().to_owned(),
             variant: run.plan.variant.clone(),
             repetition: run.scheduled.repetition,
             expected_ms: expected.map(|expected| expected.as_secs_f64() * 1e3),
         };
-        self.0.begin(start, None);
-        self.0.status("building the lab");
+        self.runs.begin(start, Some(run.left));
+        self.runs.status("building the lab");
     }
 
     fn on_calibration(&mut self, run: &str) {
-        self.0.live.stage(run, RunStage::Calibrating);
-        self.0.status("measuring its links");
+        self.runs.live.stage(run, RunStage::Calibrating);
+        self.runs.status("measuring its links");
     }
 
     fn on_connecting(&mut self, run: &str, paths: &[ClientPath]) {
-        self.0.connecting(run, paths);
+        self.runs.connecting(run, paths);
     }
 
     fn on_progress(&mut self, run: &str, progress: Transferred) {
-        self.0.transferred(run, progress, &[]);
+        self.runs.transferred(run, progress, &[]);
     }
 
     fn on_events(&mut self, _run: &str, events: Vec<Event>) {
         for event in events.iter().filter(|event| event.source == EventSource::Scenario) {
-            self.0.status(&format!("{} {}", event.path.as_deref().unwrap_or_default(), event.kind));
+            self.runs.status(&format!("{} {}", event.path.as_deref().unwrap_or_default(), event.kind));
         }
-        self.0.live.events(events);
+        self.runs.live.events(events);
     }
 
-    fn on_record(&mut self, record: &RunRecord) {
-        self.0.finished(record, None);
+    fn on_record(&mut self, record: &RunRecord, left: Duration) {
+        self.runs.finished(record, Some(left));
     }
 }
 

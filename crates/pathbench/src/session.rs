@@ -151,6 +151,8 @@ impl MeasurementSession {
         if presented.is_ok() {
             live.result(&self.document, &directory);
         }
+        let command: Vec<_> = std::env::args_os().collect();
+        study::note_resumption(&self.document, &command, &directory);
         if let Some(submitter) = &self.submitter {
             submitter.submit(&directory);
         }

@@ -51,9 +51,10 @@ pub fn enter_lab(isolation: Isolation) -> Result<(), IsolationError> {
 
 /// `unshare(2)` for the namespaces of labs.
 pub(super) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
-    debug_assert!((UnshareFlags::NEWUSER | UnshareFlags::NEWNET | UnshareFlags::NEWPID).contains(flags));
+    let usual = UnshareFlags::NEWUSER | UnshareFlags::NEWNET | UnshareFlags::NEWPID;
+    debug_assert!((usual | UnshareFlags::NEWNS).contains(flags));
     // SAFETY: unsafe only because CLONE_FILES and CLONE_FS can break assumptions of other threads about shared
-    // descriptors and directories; the flags used here affect neither.
+    // descriptors and directories; of the flags used here only CLONE_NEWNS implies CLONE_FS, in a process of one thread.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 

@@ -3,11 +3,13 @@
 #![allow(unsafe_code, reason = "unshare(2) and fork-time hooks are unsafe to call")]
 
 mod lab;
+mod program;
 
 pub use lab::{
     Circumstances, Isolation, IsolationError, IsolationStep, NamespaceJoinError, NamespaceRefusal, enter_lab,
     join, set_parent_death_signal_kill, try_user_namespace,
 };
+pub use program::{keep_one_user, mount_own_sysfs};
 
 use crate::syscall::option;
 use lab::unshare;

@@ -43,7 +43,7 @@ pub struct FilterPlan<'a> {
 
 /// A BPF program for `SECCOMP_SET_MODE_FILTER`.
 #[derive(Clone)]
-pub(super) struct SeccompFilter(pub(super) Vec<libc::sock_filter>);
+pub(crate) struct SeccompFilter(pub(crate) Vec<libc::sock_filter>);
 
 /// The target of a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,20 @@ impl SeccompFilter {
     /// `None` on a processor architecture without a known `AUDIT_ARCH_*`, or with more options than BPF's jumps reach.
     pub(super) fn new(plan: FilterPlan<'_>) -> Option<Self> {
         assemble(&steps(plan, ARCHITECTURE?)).map(Self)
+    }
+
+    /// The calls with these numbers do nothing and succeed. `None` on a processor architecture without a known
+    /// `AUDIT_ARCH_*`.
+    pub(crate) fn succeeding(calls: &[libc::c_long]) -> Option<Self> {
+        use Step::{IfEqual, Jump, Load, Mark, Return};
+        let native = Label::Level(-1);
+        let mut steps =
+            vec![Load(ARCH), IfEqual(ARCHITECTURE?, native), Jump(Label::Allow), Mark(native), Load(NUMBER)];
+        steps.extend(calls.iter().map(|number| IfEqual(*number as u32, Label::Deny)));
+        steps.extend([Mark(Label::Allow), Return(libc::SECCOMP_RET_ALLOW)]);
+        // Error number 0 is success.
+        steps.extend([Mark(Label::Deny), Return(libc::SECCOMP_RET_ERRNO)]);
+        assemble(&steps).map(Self)
     }
 }
 
@@ -225,6 +239,19 @@ mod tests {
         }
         let denied = action(&filter(true), NATIVE, libc::SYS_io_uring_setup, [8, 0, 0]);
         assert_eq!(denied, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
+    }
+
+    #[test]
+    fn the_named_calls_succeed_without_effect_and_others_stay_with_the_kernel() {
+        let filter = SeccompFilter::succeeding(&[libc::SYS_setgroups, libc::SYS_setresuid]).unwrap();
+        for (number, expected) in [
+            (libc::SYS_setgroups, libc::SECCOMP_RET_ERRNO),
+            (libc::SYS_setresuid, libc::SECCOMP_RET_ERRNO),
+            (libc::SYS_getuid, libc::SECCOMP_RET_ALLOW),
+        ] {
+            assert_eq!(action(&filter, NATIVE, number, [0; 3]), expected, "{number}");
+            assert_eq!(action(&filter, 0x4000_0003, number, [0; 3]), libc::SECCOMP_RET_ALLOW);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod filter;
 mod listener;
 mod start;
 
+pub(crate) use filter::SeccompFilter;
 pub use filter::{FilterPlan, OptionName};
 pub use listener::{SeccompListener, SeccompNotification, SystemCall};
 pub use start::{ProgramStartError, confine_self, pass_listener, start, take_listener};

@@ -14,6 +14,7 @@ mod firewall_rules;
 mod fuzz_bodies;
 mod journal;
 mod link_events;
+mod load;
 mod managers;
 mod messages;
 mod mptcp;

@@ -1,6 +1,6 @@
 //! Loads scenarios: shipped ones and files.
 
-use super::mistake::nearest;
+use super::mistake::{did_you_mean, nearest};
 use pathbench_record::file;
 use std::io::{self, Read};
 use std::path::Path;
@@ -100,10 +100,11 @@ impl ScenarioSource {
 #[derive(Debug, Error)]
 pub enum LoadError {
     #[error(
-        "there is no scenario `{name}`;{} shipped are {known}; a file is given by its path, as in ./{name}.toml",
-        suggestion.map(|name| format!(" did you mean `{name}`?")).unwrap_or_default()
+        "there is no scenario `{name}`;{} `pathbench lab list` lists the shipped ones; a file is given by its path, as in \
+         ./{name}.toml",
+        did_you_mean(suggestions).map(|question| format!(" {question}")).unwrap_or_default()
     )]
-    Unknown { name: String, suggestion: Option<&'static str>, known: String },
+    Unknown { name: String, suggestions: Vec<&'static str> },
     #[error("cannot read the scenario {path}: {source}")]
     Unreadable { path: String, source: io::Error },
     #[error("the scenario {path} is not UTF-8 text; is it a TOML file?")]
@@ -129,11 +130,7 @@ pub fn load(name_or_path: &str) -> Result<ScenarioSource, LoadError> {
         return Ok(ScenarioSource::from_text(name_or_path, read(name_or_path)?));
     }
     let known: Vec<&'static str> = builtin().iter().map(|shipped| shipped.name).collect();
-    Err(LoadError::Unknown {
-        name: name_or_path.to_owned(),
-        suggestion: nearest(name_or_path, &known),
-        known: known.join(", "),
-    })
+    Err(LoadError::Unknown { name: name_or_path.to_owned(), suggestions: nearest(name_or_path, &known) })
 }
 
 fn read(path: &str) -> Result<String, LoadError> {

@@ -114,7 +114,7 @@ pub(super) fn kind_of(field: &str, links: &[&str]) -> Result<FieldKind, Fault> {
         known_fields().map(|known| written.map_or(known.to_owned(), |name| known.replace("PATH", name)));
     let known: Vec<String> = known.collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let remedy = match nearest(field, &known) {
+    let remedy = match nearest(field, &known).first() {
         Some(name) => format!("did you mean `{name}`?"),
         None => "name one of completed, goodput_mbps, stall_ms, recovery_ms, dip, multipath.used, \
                  paths.PATH.share, …; all are in docs/scenarios.md"

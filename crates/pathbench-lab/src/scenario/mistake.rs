@@ -199,27 +199,53 @@ impl At {
     }
 }
 
-/// "Did you mean": the known name that is nearest to an unknown name.
-pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+/// Most names that a message suggests.
+const MOST_SUGGESTIONS: usize = 3;
+/// Most known names that a message lists.
+const MOST_LISTED: usize = 16;
+
+/// The known names that resemble an unknown name, the nearest first: those with few different letters; without one, those
+/// that contain it, as `mtu` does.
+pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Vec<&'a str> {
+    let lower = given.to_lowercase();
     let tolerated = 1 + given.chars().count() / 4;
-    let distance = |name: &str| strsim::damerau_levenshtein(&given.to_lowercase(), &name.to_lowercase());
-    known
+    let distance = |name: &str| strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+    let mut near: Vec<(usize, usize, &str)> = known
         .iter()
-        .map(|name| (distance(name), *name))
-        .filter(|(distance, name)| *distance <= tolerated && *distance < name.chars().count())
-        // Among equally near names, the one that does not require removing a letter.
-        .min_by_key(|(distance, name)| (*distance, given.len().saturating_sub(name.len())))
-        .map(|(_, name)| name)
+        // Among equally near names, the one that does not require removing a letter is first.
+        .map(|name| (distance(name), given.len().saturating_sub(name.len()), *name))
+        .filter(|(distance, _, name)| *distance <= tolerated && *distance < name.chars().count())
+        .collect();
+    near.sort_by_key(|(distance, removed, _)| (*distance, *removed));
+    let contains = |name: &&&str| lower.chars().count() > 2 && name.to_lowercase().contains(&lower);
+    let mut names: Vec<&str> = near.into_iter().map(|(_, _, name)| name).collect();
+    if names.is_empty() {
+        names.extend(known.iter().filter(contains));
+    }
+    names.truncate(MOST_SUGGESTIONS);
+    names
 }
 
-/// A remedy: the nearest of the known names, and all of them.
+/// "did you mean `a`, `b` or `c`?"; `None` without a name.
+pub(super) fn did_you_mean(names: &[&str]) -> Option<String> {
+    let (last, before) = names.split_last()?;
+    let before: Vec<String> = before.iter().map(|name| format!("`{name}`")).collect();
+    let joint = if before.is_empty() { "" } else { " or " };
+    Some(format!("did you mean {}{joint}`{last}`?", before.join(", ")))
+}
+
+/// A remedy: the nearest of the known names, and all of them if they are few.
 pub(super) fn choices(given: &str, known: &[&str]) -> String {
     let list = match known {
         [] => return "there are none".to_owned(),
         [only] => format!("the only one is {only}"),
-        many => format!("known are {}", many.join(", ")),
+        many if many.len() <= MOST_LISTED => format!("known are {}", many.join(", ")),
+        many => {
+            let (shown, more) = many.split_at(MOST_LISTED);
+            format!("known are {} and {} more", shown.join(", "), more.len())
+        }
     };
-    match nearest(given, known) {
+    match nearest(given, known).first() {
         Some(name) => format!("did you mean `{name}`? {list}"),
         None => list,
     }

@@ -73,7 +73,7 @@ fn check_ends(run: &ScenarioSection<'_>, ends: &Ends, topology: &TopologyPlan) {
     for (key, host) in [("client", &ends.client), ("server", &ends.server)] {
         if !hosts.contains(&host.as_str()) {
             all_known = false;
-            let remedy = match nearest(host, &hosts) {
+            let remedy = match nearest(host, &hosts).first() {
                 Some(guess) => format!("did you mean `{guess}`? the hosts are {}", hosts.join(", ")),
                 None => format!("name one of the hosts as run.{key}: {}", hosts.join(", ")),
             };
@@ -147,6 +147,7 @@ fn label(text: &str, paths: &[&str]) -> Result<Vec<TransportLabel>, Fault> {
     let (name, path) = text.split_once('@').map_or((text, None), |(name, path)| (name, Some(path)));
     let Ok(transport) = name.parse::<Transport>() else {
         let guess = nearest(name, &["tcp", "mptcp", "quic", "mpquic"])
+            .first()
             .map_or_else(String::new, |guess| format!("did you mean `{guess}`? "));
         let remedy = format!("{guess}available are tcp, mptcp, quic and mpquic, each also with @PATH or @*");
         return Err((format!("`{name}` is not a transport"), remedy));

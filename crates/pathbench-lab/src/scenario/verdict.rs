@@ -23,30 +23,57 @@ impl ExpectedFigure {
     }
 }
 
+/// Why an expectation does not hold.
+enum Shortfall {
+    /// A value that a run has, or lacks.
+    Value(String),
+    /// No valid run has a value.
+    NoRun(String),
+}
+
 impl ExpectationPlan {
     /// Whether the expectation holds in every valid run to which it applies. It does not hold if there is no such run,
     /// or if a run lacks the figure.
     pub fn evaluate(&self, document: &ResultDocument) -> Expectation {
+        self.judge(document, &[])
+    }
+
+    /// As [`Self::evaluate`] for a study of which the runs `unmade` were not made: an expectation about runs of which there
+    /// is none, but which were planned, is not judged.
+    pub fn judge(&self, document: &ResultDocument, unmade: &[RunRecord]) -> Expectation {
         let runs: Vec<&RunRecord> =
             document.runs.iter().filter(|run| run.valid && applies(&self.when, &run.variant)).collect();
-        let found = match &self.subject {
-            Subject::Each(figure) => self.each(figure, &runs),
+        let (figures, found) = match &self.subject {
+            Subject::Each(figure) => (vec![figure], self.each(figure, &runs)),
             Subject::Median(figure) => {
-                self.evaluate_variants(&runs, &[figure], |runs| median_of(figure, runs))
+                let found = self.evaluate_variants(&runs, &[figure], |runs| median_of(figure, runs));
+                (vec![figure], found)
             }
             Subject::Ratio(dividend, divisor) => {
-                self.evaluate_variants(&runs, &[dividend, divisor], |runs| {
+                let quotient = |runs: &[&RunRecord]| {
                     let (above, below) = (median_of(dividend, runs)?, median_of(divisor, runs)?);
                     if below == 0.0 {
-                        return Err(format!("the median of {divisor} is 0"));
+                        return Err(Shortfall::Value(format!("the median of {divisor} is 0")));
                     }
                     Ok(above / below)
-                })
+                };
+                (vec![dividend, divisor], self.evaluate_variants(&runs, &[dividend, divisor], quotient))
             }
         };
-        let held = found.is_ok();
-        let found = found.unwrap_or_else(|found| found);
-        Expectation { key: self.key.clone(), expected: self.expected.clone(), found, held }
+        let waits = || {
+            let planned = |run: &RunRecord| {
+                applies(&self.when, &run.variant) && figures.iter().any(|figure| figure.is_of(run))
+            };
+            unmade.iter().any(planned)
+        };
+        let (held, not_judged, found) = match found {
+            Ok(found) => (true, false, found),
+            Err(Shortfall::NoRun(_)) if waits() => {
+                (false, true, "runs that it needs were not made".to_owned())
+            }
+            Err(Shortfall::Value(found) | Shortfall::NoRun(found)) => (false, false, found),
+        };
+        Expectation { key: self.key.clone(), expected: self.expected.clone(), found, held, not_judged }
     }
 
     /// Whether the expectation requires that this run uses only one path, or no multipath connection.
@@ -61,14 +88,15 @@ impl ExpectationPlan {
     }
 
     /// The value nearest to failing if the expectation holds, else the first value that fails.
-    fn each(&self, figure: &ExpectedFigure, runs: &[&RunRecord]) -> Result<String, String> {
+    fn each(&self, figure: &ExpectedFigure, runs: &[&RunRecord]) -> Result<String, Shortfall> {
         let runs: Vec<_> = runs.iter().filter(|run| figure.is_of(run)).collect();
         let value_in = |run: &&&RunRecord| {
-            let value = value_of(figure, run).ok_or_else(|| format!("absent in {}", run.id))?;
+            let value =
+                value_of(figure, run).ok_or_else(|| Shortfall::Value(format!("absent in {}", run.id)))?;
             Ok((value, format!(" in {}", run.id)))
         };
         let shown = self.nearest_to_failing(runs.iter().map(value_in))?;
-        let (value, location) = shown.ok_or_else(|| format!("no valid run of {}", figure.runs_in_words()))?;
+        let (value, location) = shown.ok_or_else(|| no_run(&figure.runs_in_words()))?;
         Ok(match (runs.len(), value.is_number()) {
             (1, _) => format!("{}{location}", in_words(&value)),
             (count, true) => format!("{}{location}, the furthest of {count} runs", in_words(&value)),
@@ -82,8 +110,8 @@ impl ExpectationPlan {
         &self,
         runs: &[&RunRecord],
         figures: &[&ExpectedFigure],
-        figure_of: impl Fn(&[&RunRecord]) -> Result<f64, String>,
-    ) -> Result<String, String> {
+        figure_of: impl Fn(&[&RunRecord]) -> Result<f64, Shortfall>,
+    ) -> Result<String, Shortfall> {
         let mut variants: Vec<&Variant> = Vec::new();
         for run in runs.iter().filter(|run| figures.iter().any(|figure| figure.is_of(run))) {
             if !variants.contains(&&run.variant) {
@@ -93,31 +121,42 @@ impl ExpectationPlan {
         let value_with = |variant: &Variant| {
             let own: Vec<_> = runs.iter().copied().filter(|run| run.variant == *variant).collect();
             let location = describe_variant(variant);
-            let value = figure_of(&own).map_err(|why| format!("{why}{location}"))?;
+            let value = figure_of(&own).map_err(|shortfall| match shortfall {
+                Shortfall::Value(why) => Shortfall::Value(format!("{why}{location}")),
+                Shortfall::NoRun(why) => Shortfall::NoRun(format!("{why}{location}")),
+            })?;
             Ok((Value::from(value), location))
         };
         let shown = self.nearest_to_failing(variants.into_iter().map(value_with))?;
         let labels = || figures.iter().map(|figure| figure.runs_in_words()).collect::<Vec<_>>().join(" or ");
-        let (value, location) = shown.ok_or_else(|| format!("no valid run of {}", labels()))?;
+        let (value, location) = shown.ok_or_else(|| no_run(&labels()))?;
         Ok(format!("{}{location}", in_words(&value)))
     }
 
-    /// The value nearest to failing, with its location. An error is the first value that fails, or is absent.
+    /// The value nearest to failing, with its location. An error is the first value that fails or is absent; without one,
+    /// the first that no run has.
     fn nearest_to_failing(
         &self,
-        values: impl Iterator<Item = Result<(Value, String), String>>,
-    ) -> Result<Option<(Value, String)>, String> {
+        values: impl Iterator<Item = Result<(Value, String), Shortfall>>,
+    ) -> Result<Option<(Value, String)>, Shortfall> {
         let mut nearest: Option<(Value, String)> = None;
+        let mut without_run = None;
         for value in values {
-            let (value, location) = value?;
+            let (value, location) = match value {
+                Err(Shortfall::NoRun(why)) => {
+                    without_run.get_or_insert(Shortfall::NoRun(why));
+                    continue;
+                }
+                value => value?,
+            };
             if !self.holds(&value) {
-                return Err(format!("{}{location}", in_words(&value)));
+                return Err(Shortfall::Value(format!("{}{location}", in_words(&value))));
             }
             if nearest.as_ref().is_none_or(|(other, _)| self.is_nearer_to_failing(&value, other)) {
                 nearest = Some((value, location));
             }
         }
-        Ok(nearest)
+        without_run.map_or(Ok(nearest), Err)
     }
 
     fn holds(&self, value: &Value) -> bool {
@@ -152,15 +191,19 @@ impl ExpectationPlan {
     }
 }
 
-fn median_of(figure: &ExpectedFigure, runs: &[&RunRecord]) -> Result<f64, String> {
+fn no_run(of: &str) -> Shortfall {
+    Shortfall::NoRun(format!("no valid run of {of}"))
+}
+
+fn median_of(figure: &ExpectedFigure, runs: &[&RunRecord]) -> Result<f64, Shortfall> {
     let mut values = Vec::new();
     for run in runs.iter().filter(|run| figure.is_of(run)) {
         match value_of(figure, run).as_ref().and_then(Value::as_f64) {
             Some(value) => values.push(value),
-            None => return Err(format!("{} is absent in {}", figure.field, run.id)),
+            None => return Err(Shortfall::Value(format!("{} is absent in {}", figure.field, run.id))),
         }
     }
-    median(&values).ok_or_else(|| format!("no valid run of {}", figure.runs_in_words()))
+    median(&values).ok_or_else(|| no_run(&figure.runs_in_words()))
 }
 
 fn value_of(figure: &ExpectedFigure, run: &RunRecord) -> Option<Value> {

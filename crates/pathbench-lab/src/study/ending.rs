@@ -13,20 +13,27 @@ pub fn is_interrupted(run: &RunRecord) -> bool {
     run.invalid_because.iter().any(|reason| reason == STOPPED_BY_USER)
 }
 
-/// A note about the runs that a study did not make.
-pub fn ending_note(stopped: StopReason, missing: usize, planned: usize) -> Option<String> {
+/// A note about the runs that a study did not make: `missing` of the `planned` ones, and `retries` of invalid ones.
+pub fn ending_note(stopped: StopReason, missing: usize, planned: usize, retries: usize) -> Option<String> {
     let reason = match stopped {
         StopReason::Completed | StopReason::Server => return None,
         StopReason::User => STOPPED_BY_USER,
         StopReason::Precision => "every interval was as precise as requested",
         StopReason::TimeLimit => "the time limit ended the study",
     };
-    Some(format!("{reason}; {missing} of {planned} runs were not made"))
+    let not_made = (missing > 0 || retries == 0).then(|| format!("{missing} of {planned} runs{NOT_MADE}"));
+    let not_repeated = (retries > 0).then(|| format!("{retries} of the invalid runs{NOT_REPEATED}"));
+    let parts: Vec<String> =
+        [Some(reason.to_owned()), not_repeated, not_made].into_iter().flatten().collect();
+    Some(parts.join("; "))
 }
+
+const NOT_MADE: &str = " were not made";
+const NOT_REPEATED: &str = " were not repeated";
 
 /// Whether a note is one of [`ending_note`].
 pub fn is_ending_note(note: &str) -> bool {
-    note.ends_with(" runs were not made")
+    [NOT_MADE, NOT_REPEATED].iter().any(|end| note.ends_with(&format!(" runs{end}")))
 }
 
 /// The figure by which the precision of a group of this pattern is judged.

@@ -1,17 +1,24 @@
 //! A study: executes every run of its plans in seeded random order, each in a new lab, and writes its result at its end.
 
 pub mod assignment;
+mod attempts;
 mod capture;
 mod emulation;
 pub mod ending;
 mod join;
+mod load;
 mod order;
 mod progress;
 mod run;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed test panics")]
+mod simulated;
 
+pub use attempts::{Attempt, AttemptQueue};
 pub use ending::{ending_note, is_ending_note, is_interrupted};
 pub use join::{ShardJoinError, ShardResult, join};
-pub use order::{RunOrder, ScheduledRun, interleave, run_ids, schedule};
+pub use load::{LoadMeter, note as load_note};
+pub use order::{Block, RunKind, RunOrder, ScheduledRun, interleave, run_ids, schedule};
 pub use progress::{BegunRun, StudyError, StudyMember, StudyObserver, StudyOptions, conclude};
 
 use crate::environment::{Emulation, failure_at};
@@ -56,7 +63,7 @@ pub fn conduct(
     let progress = StudyProgress::new(members, options, clock);
     let listener = ObserverHandle(Mutex::new(observer));
     let study = Study { options, clock, listener, failed: AtomicBool::new(false) };
-    let workers = options.jobs.get().min(progress.planned_runs());
+    let workers = options.jobs.get().min(progress.pending_runs());
     let progress = Mutex::new(progress);
     if workers <= 1 {
         study.work(&progress)?;
@@ -73,16 +80,20 @@ pub fn conduct(
     let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
     let user = options.stop.load(Ordering::Relaxed).then_some(StopReason::User);
     let stopped = user.or(progress.stopped);
-    Ok(progress.members.into_iter().map(|member| finish(member, stopped)).collect())
+    let retries: Vec<usize> =
+        (0..progress.members.len()).map(|member| progress.due_retries(member)).collect();
+    let members = progress.members.into_iter().zip(retries);
+    Ok(members.map(|(member, retries)| finish(member, stopped, retries)).collect())
 }
 
-fn finish(progress: MemberProgress<'_>, stopped: Option<StopReason>) -> ResultDocument {
+/// The document of a scenario. `retries` are the retries that were due and not made.
+fn finish(progress: MemberProgress<'_>, stopped: Option<StopReason>, retries: usize) -> ResultDocument {
     let (missing, planned) = (progress.missing_runs(), progress.order.len());
     let StudyMember { plan, mut document, .. } = progress.member;
     conclude(plan, &mut document);
-    let is_partial = missing > 0 || document.runs.iter().any(is_interrupted);
+    let is_partial = missing > 0 || retries > 0 || document.runs.iter().any(is_interrupted);
     let stopped = stopped.filter(|_| is_partial).unwrap_or(StopReason::Completed);
-    document.summary.notes.extend(ending_note(stopped, missing, planned));
+    document.summary.notes.extend(ending_note(stopped, missing, planned, retries));
     if let Some(study) = &mut document.study {
         study.stopped = Some(stopped);
     }
@@ -115,8 +126,11 @@ impl Study<'_> {
         while !self.failed.load(Ordering::Relaxed) {
             let Some(begun) = lock(progress).begin() else { break };
             let run = self.make(begun, progress)?;
-            let record = lock(progress).enter(begun, run)?;
-            self.listener.notify(|observer| observer.on_record(&record));
+            let (record, left) = {
+                let mut progress = lock(progress);
+                (progress.enter(begun, run)?, progress.left())
+            };
+            self.listener.notify(|observer| observer.on_record(&record, left));
             if self.options.stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -126,21 +140,31 @@ impl Study<'_> {
 
     fn make(&self, begun: Begun, progress: &Mutex<StudyProgress<'_>>) -> Result<ConductedRun, StudyError> {
         let Self { options, clock, .. } = self;
-        let (plan, scheduled, id, qlog, captures) = {
+        let (plan, scheduled, planned, id, qlog, captures) = {
             let progress = lock(progress);
             let member = &progress.members[begun.member];
             let (plan, scheduled) = member.run(begun.index);
             let variant = &plan.variants[scheduled.variant];
-            let id = run_id(plan, scheduled, options.shard);
+            let planned = run_id(plan, scheduled, options.shard);
+            let id = begun.attempt.id(&planned);
             let writer = &*member.member.writer;
             let qlog = qlog_directory(writer, variant, scheduled, &id)?;
             let captures = captures(writer, variant, options.capture, &id)?;
-            (plan, scheduled.clone(), id, qlog, captures)
+            (plan, scheduled.clone(), planned, id, qlog, captures)
         };
         let variant = &plan.variants[scheduled.variant];
         let pattern = &variant.run.patterns[scheduled.pattern];
-        let (number, scheduled) = (begun.position + 1, &scheduled);
-        let of_run = BegunRun { id: &id, number, scheduled, scenario: &plan.name, plan: variant, pattern };
+        let of_run = BegunRun {
+            id: &id,
+            number: begun.number,
+            runs: begun.runs,
+            attempt: begun.attempt.number,
+            left: begun.left,
+            scheduled: &scheduled,
+            scenario: &plan.name,
+            plan: variant,
+            pattern,
+        };
         self.listener.notify(|observer| observer.on_run(&of_run));
         let assignment = RunAssignment {
             plan: variant,
@@ -163,7 +187,9 @@ impl Study<'_> {
             emulation: &emulation,
             lateness_tolerance: plan.lateness_tolerance,
         };
-        Ok(run.conduct(&self.listener)?)
+        let mut conducted = run.conduct(&self.listener)?;
+        begun.attempt.mark(&planned, &mut conducted.assembled.record);
+        Ok(conducted)
     }
 }
 
@@ -217,6 +243,7 @@ pub fn first_document(plan: &ScenarioPlan, options: &StudyOptions) -> ResultDocu
         until_ci_percent: options.until_ci_percent,
         time_limit_ms: options.time_limit.map(|limit| limit.as_secs_f64() * 1e3),
         jobs: u32::try_from(options.jobs.get()).ok().filter(|jobs| *jobs > 1),
+        retry_invalid: Some(options.retry_invalid),
         uncalibrated: !options.calibrate,
         sessions: vec![options.host.started.clone()],
         ..StudyRecord::default()

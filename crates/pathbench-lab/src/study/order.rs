@@ -21,7 +21,32 @@ pub struct ScheduledRun {
     pub warm_up: bool,
 }
 
+/// Runs that are made together: warm-up blocks come before the others, each in the order of repetitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Block {
+    is_measured: bool,
+    repetition: u32,
+}
+
+impl Block {
+    /// Whether the runs are warm-up runs, and their repetition.
+    pub const fn parts(self) -> (bool, u32) {
+        (!self.is_measured, self.repetition)
+    }
+}
+
+/// Runs that take about as long: scenario, variant, label and pattern.
+pub type RunKind = (usize, usize, String, usize);
+
 impl ScheduledRun {
+    pub const fn block(&self) -> Block {
+        Block { is_measured: !self.warm_up, repetition: self.repetition }
+    }
+
+    pub fn kind(&self, scenario: usize) -> RunKind {
+        (scenario, self.variant, self.label.to_string(), self.pattern)
+    }
+
     /// The id of the run in the whole study: `02-mptcp-r1`. Every shard makes the warm-up runs: `w02-mptcp-r1-s3`.
     pub fn id(&self, pattern: Option<&str>, shard: Option<Shard>) -> String {
         let pattern = pattern.map(|name| format!("-{name}")).unwrap_or_default();
@@ -112,12 +137,11 @@ pub fn interleave(orders: &[Vec<ScheduledRun>], seed: u64) -> Vec<(usize, usize)
     let mut random = SplitMix64::new(seed);
     let mut next = vec![0; orders.len()];
     let mut merged = Vec::new();
-    let block_of = |run: &ScheduledRun| (!run.warm_up, run.repetition);
     loop {
         let upcoming = orders.iter().zip(&next).filter_map(|(order, &index)| order.get(index));
-        let Some(block) = upcoming.map(block_of).min() else { return merged };
+        let Some(block) = upcoming.map(ScheduledRun::block).min() else { return merged };
         let left = |(order, &index): (&Vec<ScheduledRun>, &usize)| {
-            order[index..].iter().take_while(|run| block_of(run) == block).count()
+            order[index..].iter().take_while(|run| run.block() == block).count()
         };
         let mut left: Vec<usize> = orders.iter().zip(&next).map(left).collect();
         // A scenario's chance is its share of the runs left, so that every order of the block is equally likely.

@@ -1,7 +1,8 @@
 //! The progress of a study: options, the order of the runs, the next one, and the results so far.
 
-use super::ending::{Pace, StoppingRule, is_precise};
-use super::order::{ScheduledRun, interleave, order_of, run_id};
+use super::attempts::{Attempt, AttemptQueue};
+use super::ending::{Pace, StoppingRule, is_interrupted, is_precise};
+use super::order::{Block, RunKind, ScheduledRun, interleave, order_of, run_id};
 use crate::agent::AgentLauncher;
 use crate::environment::EnvironmentError;
 use crate::scenario::{PatternPlan, ScenarioPlan, VariantPlan};
@@ -13,7 +14,7 @@ use pathbench_record::event::Event;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_traffic::client::Progress;
 use pathbench_transport::lock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -54,6 +55,8 @@ pub struct StudyOptions {
     pub jobs: NonZeroUsize,
     /// The part of the study to make.
     pub shard: Option<Shard>,
+    /// Retries of a run that is not valid.
+    pub retry_invalid: u32,
     /// The study ends when every interval is this precise.
     pub until_ci_percent: Option<f64>,
     /// Time after which no run begins that would probably end later.
@@ -67,6 +70,12 @@ pub struct BegunRun<'a> {
     pub id: &'a str,
     /// From 1, over all scenarios of the session.
     pub number: usize,
+    /// Runs of this session that have begun or are due.
+    pub runs: usize,
+    /// Number of this attempt at the planned run, from 1.
+    pub attempt: u32,
+    /// Expected time of this and all later runs.
+    pub left: Duration,
     pub scheduled: &'a ScheduledRun,
     pub scenario: &'a str,
     pub plan: &'a VariantPlan,
@@ -82,7 +91,8 @@ pub trait StudyObserver: Send {
     fn on_progress(&mut self, run: &str, progress: Progress);
     /// Events of the scenario and of the kernels since the first byte of data, on the clock of the run.
     fn on_events(&mut self, run: &str, events: Vec<Event>);
-    fn on_record(&mut self, record: &RunRecord);
+    /// `left` is the expected time of the runs that have not begun.
+    fn on_record(&mut self, record: &RunRecord, left: Duration);
 }
 
 pub(super) struct ConductedRun {
@@ -100,11 +110,14 @@ pub struct StudyMember<'a> {
     pub document: ResultDocument,
 }
 
+/// The location of an attempt in the document of its scenario.
+type RecordKey = (Block, u32, usize);
+
 pub(super) struct MemberProgress<'a> {
     pub(super) member: StudyMember<'a>,
     pub(super) order: Vec<ScheduledRun>,
-    /// The indices in the order of the document's runs.
-    indices: Vec<usize>,
+    /// The keys in the order of the document's runs.
+    keys: Vec<RecordKey>,
 }
 
 impl<'a> MemberProgress<'a> {
@@ -113,19 +126,18 @@ impl<'a> MemberProgress<'a> {
         let order = order_of(member.plan, shard);
         let ids: BTreeMap<String, usize> =
             order.iter().enumerate().map(|(index, run)| (run_id(member.plan, run, shard), index)).collect();
-        let mut made: Vec<(usize, RunRecord)> = std::mem::take(&mut member.document.runs)
+        let mut made: Vec<(RecordKey, RunRecord)> = std::mem::take(&mut member.document.runs)
             .into_iter()
-            .filter_map(|run| Some((*ids.get(&run.id)?, run)))
+            .filter_map(|run| {
+                let index = *ids.get(run.planned_id())?;
+                Some(((order[index].block(), run.attempt_number(), index), run))
+            })
             .collect();
-        made.sort_by_key(|(index, _)| *index);
-        made.dedup_by_key(|(index, _)| *index);
-        let (indices, runs) = made.into_iter().unzip();
+        made.sort_by_key(|(key, _)| *key);
+        made.dedup_by_key(|(key, _)| *key);
+        let (keys, runs) = made.into_iter().unzip();
         member.document.runs = runs;
-        Self { member, order, indices }
-    }
-
-    pub(super) fn has(&self, index: usize) -> bool {
-        self.indices.binary_search(&index).is_ok()
+        Self { member, order, keys }
     }
 
     pub(super) fn run(&self, index: usize) -> (&'a ScenarioPlan, &ScheduledRun) {
@@ -133,22 +145,21 @@ impl<'a> MemberProgress<'a> {
     }
 
     pub(super) fn missing_runs(&self) -> usize {
-        self.order.len() - self.indices.len()
+        let made: BTreeSet<usize> = self.keys.iter().map(|(_, _, index)| *index).collect();
+        self.order.len() - made.len()
     }
 }
-
-/// The key of runs that take about as long: scenario, variant, label and pattern.
-type Kind = (usize, usize, String, usize);
 
 pub(super) struct StudyProgress<'a> {
     pub(super) members: Vec<MemberProgress<'a>>,
     clock: &'a Arc<dyn Clock>,
-    /// The runs of this session: member and index.
+    /// The planned runs of all members: member and index.
     sequence: Vec<(usize, usize)>,
-    next: usize,
-    /// By position in the sequence.
-    finished: Vec<bool>,
-    pace: Pace<Kind>,
+    queue: AttemptQueue,
+    /// Runs of this session that have begun.
+    begun: usize,
+    jobs: u32,
+    pace: Pace<RunKind>,
     ending: StoppingRule,
     /// Why no further run begins.
     pub(super) stopped: Option<StopReason>,
@@ -156,10 +167,15 @@ pub(super) struct StudyProgress<'a> {
 
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
-    /// Position in the sequence of this session.
-    pub(super) position: usize,
+    pub(super) attempt: Attempt,
     pub(super) member: usize,
     pub(super) index: usize,
+    /// From 1, in this session.
+    pub(super) number: usize,
+    /// Runs of this session that have begun or are due.
+    pub(super) runs: usize,
+    /// Expected time of this and all later runs.
+    pub(super) left: Duration,
     at: Timestamp,
 }
 
@@ -171,43 +187,63 @@ impl<'a> StudyProgress<'a> {
     ) -> Self {
         let orders: Vec<Vec<ScheduledRun>> = members.iter().map(|member| member.order.clone()).collect();
         let seed = members.first().map_or(0, |member| member.member.plan.seed);
-        let mut sequence = interleave(&orders, seed);
-        sequence.retain(|&(member, index)| !members[member].has(index));
+        let sequence = interleave(&orders, seed);
+        let planned = sequence.iter().map(|&(member, index)| (member, &orders[member][index]));
+        let mut queue = AttemptQueue::new(planned, options.retry_invalid);
+        let positions: BTreeMap<(usize, usize), usize> =
+            sequence.iter().enumerate().map(|(position, &at)| (at, position)).collect();
+        for (number, member) in members.iter().enumerate() {
+            for (&(_, attempt, index), run) in member.keys.iter().zip(&member.member.document.runs) {
+                if let Some(&planned) = positions.get(&(number, index)) {
+                    queue.replay(Attempt { planned, number: attempt }, run.valid);
+                }
+            }
+        }
         Self {
             members,
             clock,
-            finished: vec![false; sequence.len()],
             sequence,
-            next: 0,
+            queue,
+            begun: 0,
+            jobs: u32::try_from(options.jobs.get()).unwrap_or(u32::MAX),
             pace: Pace::new(OVERHEAD),
             ending: StoppingRule::new(clock.now(), options.time_limit, options.until_ci_percent),
             stopped: None,
         }
     }
 
-    pub(super) fn planned_runs(&self) -> usize {
-        self.sequence.len()
+    /// The number of runs that have not begun.
+    pub(super) fn pending_runs(&self) -> usize {
+        self.queue.pending_count()
+    }
+
+    /// The number of retries that were due for the scenario at the end of the study.
+    pub(super) fn due_retries(&self, member: usize) -> usize {
+        self.queue.due_retries().filter(|planned| self.sequence[*planned].0 == member).count()
     }
 
     /// The next run; `None` if all runs have begun, or the study ends.
     pub(super) fn begin(&mut self) -> Option<Begun> {
-        let position = self.next;
-        let &(member, index) = self.sequence.get(position)?;
+        let attempt = self.queue.peek()?;
+        let &(member, index) = self.sequence.get(attempt.planned)?;
         let now = self.clock.now();
         self.stopped = self.stopped.or_else(|| self.reason_to_stop(member, index, now));
         if self.stopped.is_some() {
             return None;
         }
-        self.next += 1;
-        Some(Begun { position, member, index, at: now })
+        let left = self.left();
+        self.queue.begin();
+        self.begun += 1;
+        let runs = self.begun + self.queue.pending_count();
+        Some(Begun { attempt, member, index, number: self.begun, runs, left, at: now })
     }
 
     fn reason_to_stop(&mut self, member: usize, index: usize, now: Timestamp) -> Option<StopReason> {
-        let (kind, nominal) = self.kind(member, index);
-        if self.next > 0 && self.ending.is_late(now, self.pace.expected_time(&kind, nominal)) {
+        let kind = self.members[member].order[index].kind(member);
+        if self.begun > 0 && self.ending.is_late(now, self.pace.expected_time(&kind, self.nominal(&kind))) {
             return Some(StopReason::TimeLimit);
         }
-        let complete = self.complete_repetitions();
+        let complete = self.queue.complete_repetitions();
         let percent = self.ending.precision_after(complete)?;
         let is_precise = |member: &MemberProgress<'_>| {
             let runs = member.member.document.runs.iter();
@@ -216,32 +252,36 @@ impl<'a> StudyProgress<'a> {
         self.members.iter().all(is_precise).then_some(StopReason::Precision)
     }
 
-    /// The number of repetitions of which every run is finished.
-    fn complete_repetitions(&self) -> u32 {
-        let unfinished = self.finished.iter().position(|finished| !finished);
-        let Some(&(member, index)) = unfinished.and_then(|first| self.sequence.get(first)) else {
-            return u32::MAX;
+    /// Length of the traffic of runs of this kind, if known.
+    fn nominal(&self, (member, variant, _, pattern): &RunKind) -> Option<Duration> {
+        let run = &self.members[*member].member.plan.variants[*variant].run;
+        run.patterns[*pattern].parameters().nominal_duration()
+    }
+
+    /// Expected time of the runs that have not begun.
+    pub(super) fn left(&self) -> Duration {
+        let expected = |(kind, count): (&RunKind, &usize)| {
+            let count = u32::try_from(*count).unwrap_or(u32::MAX);
+            self.pace.expected_time(kind, self.nominal(kind)).saturating_mul(count)
         };
-        let (_, run) = self.members[member].run(index);
-        if run.warm_up { 0 } else { run.repetition - 1 }
+        let all = self.queue.pending().iter().map(expected);
+        all.fold(Duration::ZERO, Duration::saturating_add) / self.jobs.max(1)
     }
 
-    fn kind(&self, member: usize, index: usize) -> (Kind, Option<Duration>) {
-        let (plan, run) = self.members[member].run(index);
-        let pattern = &plan.variants[run.variant].run.patterns[run.pattern];
-        ((member, run.variant, run.label.to_string(), run.pattern), pattern.parameters().nominal_duration())
-    }
-
-    /// Writes the results of a run. The document keeps the order in which runs began.
+    /// Writes the results of a run. The document keeps the order of blocks and, within each, of attempts and planned
+    /// runs.
     pub(super) fn enter(&mut self, begun: Begun, run: ConductedRun) -> Result<RunRecord, StudyError> {
-        let (kind, nominal) = self.kind(begun.member, begun.index);
+        let kind = self.members[begun.member].order[begun.index].kind(begun.member);
+        let nominal = self.nominal(&kind);
         self.pace.add(kind, self.clock.now().duration_since(begun.at), nominal);
-        self.finished[begun.position] = true;
-        let MemberProgress { member, order, indices } = &mut self.members[begun.member];
+        let MemberProgress { member, order, keys } = &mut self.members[begun.member];
         let ConductedRun { assembled, link_samples, .. } = run;
         let AssembledRun { mut record, samples, events, deliveries, messages } = assembled;
         if order[begun.index].warm_up {
             record.leave_out_as_warm_up();
+        }
+        if !is_interrupted(&record) {
+            self.queue.finish(begun.attempt, record.valid);
         }
         member.writer.append(&samples)?;
         member.writer.append(&events)?;
@@ -249,8 +289,9 @@ impl<'a> StudyProgress<'a> {
         member.writer.append(&messages)?;
         member.writer.append(&link_samples)?;
         member.writer.append_run(&record)?;
-        let position = indices.partition_point(|&earlier| earlier < begun.index);
-        indices.insert(position, begun.index);
+        let key = (order[begun.index].block(), begun.attempt.number, begun.index);
+        let position = keys.partition_point(|earlier| *earlier < key);
+        keys.insert(position, key);
         member.document.runs.insert(position, record.clone());
         Ok(record)
     }
@@ -268,7 +309,28 @@ impl ObserverHandle<'_> {
 /// Computes the summary of `document` from its runs.
 pub fn conclude(plan: &ScenarioPlan, document: &mut ResultDocument) {
     comparison::summarise_runs(document);
+    let unmade = unmade_runs(plan, document);
     document.summary.expectations =
-        plan.expectations.iter().map(|expectation| expectation.evaluate(document)).collect();
-    document.summary.notes.clone_from(&plan.left_out);
+        plan.expectations.iter().map(|expectation| expectation.judge(document, &unmade)).collect();
+    document.summary.notes.clear();
+}
+
+/// The planned runs without a record of their own, or with that of an interrupted run, as records of their kinds.
+fn unmade_runs(plan: &ScenarioPlan, document: &ResultDocument) -> Vec<RunRecord> {
+    let shard = document.study.as_ref().and_then(|study| study.shard);
+    let made: BTreeSet<&str> =
+        document.runs.iter().filter(|run| !is_interrupted(run)).map(RunRecord::planned_id).collect();
+    let unmade = order_of(plan, shard).into_iter();
+    let unmade = unmade.filter(|run| !run.warm_up && !made.contains(run_id(plan, run, shard).as_str()));
+    unmade
+        .map(|run| {
+            let variant = &plan.variants[run.variant];
+            RunRecord {
+                variant: variant.variant.clone(),
+                label: run.label.to_string(),
+                pattern: variant.run.patterns[run.pattern].name().to_owned(),
+                ..RunRecord::default()
+            }
+        })
+        .collect()
 }

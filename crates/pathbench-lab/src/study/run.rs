@@ -2,6 +2,7 @@
 
 use super::assignment::{CONNECT_TIMEOUT, RunAssignment};
 use super::ending::STOPPED_BY_USER;
+use super::load::{self, LoadMeter};
 use super::progress::{ConductedRun, ObserverHandle, StudyObserver, StudyOptions};
 use super::{capture, emulation};
 use crate::agent::{AgentError, AgentNotice, AgentRequest};
@@ -144,8 +145,10 @@ impl RunExecution<'_> {
         let before = self.read_counters(environment)?;
         let routers = environment.routers()?;
         environment.restart_links(self.plan().run.packet_sizes)?;
+        let meter = LoadMeter::start(self.emulation.clock.as_ref());
         let live = LiveEvents { run: self, setting: &setting, listener, watch: &watch };
         let mut traffic = self.traffic(environment, &server, &live);
+        let load = meter.load(self.emulation.clock.as_ref());
         let counted = environment.link_counters()?;
         emulation::record(links, &counted, self.plan().run.packet_sizes);
         let late = emulation::too_late(self.lateness_tolerance, &counted);
@@ -157,6 +160,8 @@ impl RunExecution<'_> {
         let carried = emulation::carried(&self.plan().topology, &self.plan().run.client, &counted);
         let evidence = Evidence { server, counters, carried, notifications, ..evidence };
         let mut assembled = assemble(&evidence);
+        assembled.record.load = load;
+        assembled.record.notes.extend(load::note(&assembled.record, &self.plan().topology));
         assembled.record.notes.extend(emulation::notes(&counted, &self.links_down()));
         let after = environment.routers()?;
         assembled.record.routers =

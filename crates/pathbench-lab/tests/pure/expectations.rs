@@ -375,6 +375,30 @@ fn when_restricts_to_variants() {
     assert_eq!((plan.expectations.len(), plan.left_out.len()), (1, 1));
 }
 
+/// A value that fails is a failure however many runs are missing; without a value, runs that were planned decide.
+#[test]
+fn expectations_about_planned_runs_that_were_not_made_are_not_judged() {
+    let upload = run("mptcp", "upload", 1);
+    let unmade = |label: &str| vec![RunRecord { valid: false, ..run(label, "download", 1) }];
+    for (line, unmade, expected) in [
+        ("\"tcp.stall_ms\" = \"< 500\"", unmade("tcp"), (false, true)),
+        ("\"tcp.stall_ms\" = \"< 500\"", unmade("tcp@wlan"), (false, false)),
+        ("\"mptcp.stall_ms\" = \"< 5\"", unmade("mptcp"), (false, false)),
+        ("\"mptcp.stall_ms\" = \"< 500\"", unmade("mptcp"), (true, false)),
+        ("\"median(tcp.goodput_mbps)\" = \"> 1\"", unmade("tcp"), (false, true)),
+        ("\"median(mptcp.goodput_mbps) / median(tcp.goodput_mbps)\" = \"> 1\"", unmade("tcp"), (false, true)),
+        (
+            "\"tcp.stall_ms\" = { is = \"< 5\", when = { \"run.throughput.direction\" = \"upload\" } }",
+            unmade("tcp"),
+            (false, false),
+        ),
+    ] {
+        let verdict = expectations(line)[0].judge(&document(vec![upload.clone()]), &unmade);
+        assert_eq!((verdict.held, verdict.not_judged), expected, "{line}: {}", verdict.found);
+        assert_eq!(verdict.found.contains("were not made"), verdict.not_judged);
+    }
+}
+
 /// Regression: one such expectation excused every multipath transport in every variant.
 #[test]
 fn one_path_is_expected_of_the_named_transport_and_variant_only() {

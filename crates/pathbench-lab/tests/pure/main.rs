@@ -6,6 +6,7 @@ mod addressing;
 mod agent;
 mod as_installed;
 mod assignment;
+mod attempts;
 mod before_connect;
 mod calibration;
 mod channel;

@@ -8,6 +8,7 @@ mod failback;
 mod findings;
 mod headline;
 mod link;
+mod load;
 mod mtu;
 mod opening;
 mod study;
@@ -24,12 +25,14 @@ pub use link::{
     DirectionFigures, EmulatedDirection, EmulationRecord, LatenessRecord, LinkFigures, LinkMeasurement,
     LinkRecord, LinkSample, OneWayDelay, PacketSizes, RouterRecord, RunLink, Variant,
 };
+pub use load::MachineLoad;
 pub use mtu::{
     ConnectionMtu, DirectionMtu, KernelPathState, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
 pub use opening::{OpeningOutcome, OpeningRecord};
 pub use study::{
-    JoinedShard, Shard, StopReason, StudyRecord, identity_differences, identity_parts, study_identity,
+    DEFAULT_RETRIES, JoinedShard, Shard, StopReason, StudyRecord, identity_differences, identity_parts,
+    study_identity,
 };
 
 use crate::direction::Direction;
@@ -209,6 +212,11 @@ pub struct RunRecord {
     /// repetitions then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm_up: bool,
+    /// The id of the planned run that this run repeats because every earlier attempt was not valid; absent for a first
+    /// attempt.
+    pub retry_of: Option<String>,
+    /// The number of this attempt at the planned run, from 2; absent for a first attempt.
+    pub attempt: Option<u32>,
     /// Whether the data was encrypted: always on quic and mpquic, with TLS on tcp and mptcp.
     pub encrypted: bool,
     /// Protocol and cipher suite in force: `TLS 1.3 TLS13_AES_128_GCM_SHA256`; absent in clear text.
@@ -294,6 +302,8 @@ pub struct RunRecord {
     pub probes: Vec<ProbeRecord>,
     /// The parameters of the pattern.
     pub parameters: Parameters,
+    /// Load of the client's machine during the run; in a lab, of the one machine. Absent where it was not measured.
+    pub load: Option<MachineLoad>,
     /// Kernel MIB counters that changed during the run: `client` or `server` → name → difference.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<Side, BTreeMap<String, i64>>,
@@ -303,6 +313,16 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// The id of the planned run at which this run is an attempt.
+    pub fn planned_id(&self) -> &str {
+        self.retry_of.as_deref().unwrap_or(&self.id)
+    }
+
+    /// The number of this attempt at the planned run, from 1.
+    pub fn attempt_number(&self) -> u32 {
+        self.attempt.unwrap_or(1)
+    }
+
     /// The largest delay of the messages with requests in this direction; `None` for patterns without such messages.
     pub fn max_delay_ms(&self, direction: Direction) -> Option<f64> {
         let of_direction = self.directions.iter().find(|record| record.direction == direction)?;
@@ -511,7 +531,7 @@ pub struct Distribution {
 }
 
 /// One `[expect]` entry and its verdict.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct Expectation {
     /// As written: `mptcp.stall_ms`.
     pub key: String,
@@ -521,6 +541,16 @@ pub struct Expectation {
     pub found: String,
     /// Whether it held in every valid run it applies to, of which there was at least one.
     pub held: bool,
+    /// Whether it could not be judged, because runs to which it applies were not made; `held` is false then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_judged: bool,
+}
+
+impl Expectation {
+    /// Whether a run contradicts it.
+    pub const fn failed(&self) -> bool {
+        !self.held && !self.not_judged
+    }
 }
 
 // serde passes a reference.

@@ -14,6 +14,9 @@ const WARM_UP: &str = "warm-up run: left out by request";
 /// their dashes.
 const UNDECIDING: [&str; 5] = ["run.seed", "run.repeat", "run.warm_up", "repeat", "warm-up"];
 
+/// Default number of retries of a planned run that is not valid.
+pub const DEFAULT_RETRIES: u32 = 2;
+
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 pub struct StudyRecord {
@@ -38,6 +41,8 @@ pub struct StudyRecord {
     pub time_limit_ms: Option<f64>,
     /// The maximum number of parallel runs, of the last session; absent if it is one.
     pub jobs: Option<u32>,
+    /// Retries of a planned run that is not valid (`--retry-invalid`), of the last session; absent in older results.
+    pub retry_invalid: Option<u32>,
     /// Whether the last session did not measure the links before each run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncalibrated: bool,

@@ -9,9 +9,10 @@ use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     ComparedRuns, Comparison, DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation,
     FailbackAbsence, FailbackRecord, Failover, Gain, Group, Headline, HostRecord, Impact, JoinedShard,
-    LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, OpeningOutcome, OpeningRecord, Parameters,
-    PathRecord, Phase, PingRecord, Reachability, ResultDocument, ResultSummary, RunLink, RunRecord, SCHEMA,
-    ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, UnreachableBecause, Verdict,
+    LinkFigures, LinkMeasurement, LinkRecord, MachineLoad, MultipathRecord, OpeningOutcome, OpeningRecord,
+    Parameters, PathRecord, Phase, PingRecord, Reachability, ResultDocument, ResultSummary, RunLink,
+    RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, UnreachableBecause,
+    Verdict,
 };
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::Side;
@@ -127,6 +128,8 @@ fn run() -> RunRecord {
         server: Some("test.example:4433".to_owned()),
         repetition: 1,
         warm_up: false,
+        retry_of: None,
+        attempt: None,
         encrypted: true,
         encryption: Some("TLS 1.3 TLS13_AES_128_GCM_SHA256".to_owned()),
         valid: false,
@@ -211,6 +214,13 @@ fn run() -> RunRecord {
             in_force: object(&[("client.congestion", json!("cubic"))]),
         },
         counters: [(Side::Client, map(&[("MPTcpExt.MPJoinSynTx", 1)]))].into(),
+        load: Some(MachineLoad {
+            measured_ms: 5103.25,
+            cpu_pressure_percent: Some(12.5),
+            io_pressure_percent: Some(0.25),
+            memory_pressure_percent: Some(0.0),
+            steal_percent: Some(1.5),
+        }),
         handover: Some(emulated::handover()),
         probes: emulated::probes(),
         notes: vec!["the kernel did not open the subflow on `wlan` again".to_owned()],
@@ -230,6 +240,7 @@ fn study() -> StudyRecord {
         until_ci_percent: Some(5.0),
         time_limit_ms: Some(600_000.0),
         jobs: Some(2),
+        retry_invalid: Some(2),
         uncalibrated: true,
         sessions: started(),
         joined: vec![JoinedShard {
@@ -307,6 +318,7 @@ pub(crate) fn document() -> ResultDocument {
                 expected: "< 500".to_owned(),
                 found: "231.4 in 01-mptcp-r1".to_owned(),
                 held: true,
+                not_judged: false,
             }],
             comparisons: vec![comparison()],
             comparisons_omitted: 2,

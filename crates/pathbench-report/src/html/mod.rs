@@ -109,7 +109,7 @@ fn result(view: &View, panels: &Markup, figures: &[Figure], number: Option<usize
     let patterns = || view.patterns().into_iter();
     let numbers = [unified_mss::rule(view), paths::handovers(view), paths::carried(view, true)];
     let validity = [
-        findings::expectations(view),
+        findings::all_expectations(view),
         findings::notes(view),
         links::links(view, true),
         findings::left_out(view),

@@ -1,11 +1,12 @@
 //! Findings: the stories of all labels, whether multipath was used, diagnoses, notes, invalid runs.
 
-use super::content::{Finding, Section, label_of};
+use super::content::{Block, Finding, Section, label_of};
 use crate::list::{distinct, grouped};
 use crate::narrative::{self, Tone, Verdict, diagnosis};
 use crate::quantity::counted;
 use crate::view::{GroupView, View, variant_text};
-use pathbench_record::document::{RunRecord, Variant};
+use pathbench_record::document::{Expectation, RunRecord, Variant};
+use std::collections::BTreeSet;
 
 const MOST_RUNS: usize = 12;
 const MOST_VERDICTS: usize = 4;
@@ -70,6 +71,8 @@ pub(crate) fn diagnoses(view: &View) -> Option<Section> {
 pub(crate) fn notes(view: &View) -> Option<Section> {
     let document = &view.set.document;
     let mut notes = document.summary.notes.clone();
+    // Results of earlier versions name the expectations about transports that the command line removed.
+    notes.retain(|note| !note.ends_with(" does not run"));
     let is_known = notes.iter().any(|note| note.contains("clear text"));
     if let Some(note) = narrative::encryption(view).filter(|_| !is_known) {
         notes.insert(0, note);
@@ -92,18 +95,32 @@ fn note(all: &[(&RunRecord, &String)]) -> String {
     format!("{text} ({of})")
 }
 
+/// Expectations: the heading counts those that hold; the others follow in full.
 pub(crate) fn expectations(view: &View) -> Option<Section> {
     let all = &view.set.document.summary.expectations;
     let held = all.iter().filter(|one| one.held).count();
-    let findings = all.iter().map(|one| {
-        let (tone, verdict) = if one.held { (Tone::Good, "held") } else { (Tone::Bad, "did not hold") };
-        Finding::new(
-            tone,
-            format!("{} {}:", one.key, one.expected),
-            format!("{verdict}, found {}", one.found),
-        )
-    });
-    Section::of_findings("Expectations", format!("{held} of {} held", all.len()), findings.collect())
+    let others: Vec<Finding> = all.iter().filter(|one| !one.held).map(expectation).collect();
+    let holds = if all.len() == 1 { "expectation holds" } else { "expectations hold" };
+    let title = format!("{held} of {} {holds}", all.len());
+    let findings = if others.is_empty() { Vec::new() } else { vec![Block::Findings(others)] };
+    (!all.is_empty()).then(|| Section::new(title, "", findings))
+}
+
+/// Every expectation in full.
+pub(crate) fn all_expectations(view: &View) -> Option<Section> {
+    let all = &view.set.document.summary.expectations;
+    let held = all.iter().filter(|one| one.held).count();
+    let remark = format!("{held} of {} held", all.len());
+    Section::of_findings("Expectations", remark, all.iter().map(expectation).collect())
+}
+
+fn expectation(one: &Expectation) -> Finding {
+    let (tone, verdict) = match (one.held, one.not_judged) {
+        (true, _) => (Tone::Good, "held, found"),
+        (false, true) => (Tone::Neutral, "not judged:"),
+        (false, false) => (Tone::Bad, "did not hold, found"),
+    };
+    Finding::new(tone, format!("{} {}:", one.key, one.expected), format!("{verdict} {}", one.found))
 }
 
 /// Runs that enter no figure, with their number: warm-up runs, and runs in an environment that was not as asked for.
@@ -112,9 +129,12 @@ pub(crate) fn left_out(view: &View) -> Option<Section> {
     let (warm_up, invalid): (Vec<&RunRecord>, Vec<&RunRecord>) =
         runs.iter().filter(|run| !run.valid).partition(|run| run.warm_up);
     let (left_out, not_valid) = (counted(warm_up.len(), "warm-up run"), counted(invalid.len(), "run"));
+    let planned: BTreeSet<&str> = runs.iter().filter(|run| run.valid).map(RunRecord::planned_id).collect();
+    let repeated = invalid.iter().filter(|run| planned.contains(run.planned_id())).count();
     let remarks = [
         (!warm_up.is_empty()).then(|| format!("{left_out} by request")),
         (!invalid.is_empty()).then(|| format!("{not_valid} not valid: the environment was not as asked for")),
+        (repeated > 0).then(|| format!("{repeated} of them repeated by a valid run")),
     ];
     let remark = remarks.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let warm_up = reasons(&warm_up, Tone::Neutral);

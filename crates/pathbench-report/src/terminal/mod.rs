@@ -1,6 +1,7 @@
 //! Renders the summary of a result for the terminal.
 
 mod chart;
+mod definitions;
 
 pub mod live;
 mod notices;
@@ -14,6 +15,7 @@ use crate::quantity::{counted, duration, joined_facts};
 use crate::result_set::ResultSet;
 use crate::section::{self, Block, Finding, Section, findings, mtu as mtu_sections};
 use crate::view::{View, override_text};
+pub use definitions::definitions;
 pub use notices::{Notice, NoticeGroup, notices};
 pub use page::Style;
 use page::{Ink, Line, Page, fitted};

@@ -6,6 +6,7 @@
 mod arbitrary;
 mod comparisons;
 mod escaping;
+mod expectations;
 mod fuzz_bodies;
 mod golden;
 mod live;

@@ -238,6 +238,7 @@ pub(crate) fn failover() -> ResultSet {
         expected: expected.to_owned(),
         found: found.to_owned(),
         held,
+        not_judged: false,
     };
     set.document.summary.expectations = vec![
         expected("mptcp.completed", "true", "true in all 3 runs", true),
@@ -421,7 +422,7 @@ pub(crate) fn hostile() -> ResultSet {
         key: evil.to_owned(),
         expected: evil.to_owned(),
         found: evil.to_owned(),
-        held: false,
+        ..Expectation::default()
     }];
     set
 }

@@ -1,6 +1,7 @@
 //! The live records of a running command (docs/live.md) and where they go: to no one, as NDJSON to standard output, or
 //! to the screen.
 
+mod chart;
 mod keys;
 mod model;
 mod runs;

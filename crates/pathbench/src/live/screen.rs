@@ -1,26 +1,18 @@
 //! Draws the model into a frame.
 
+use super::chart::{self, LOOKS, finite};
 use super::keys::HELP;
 use super::model::{Model, RunDisplay, shown};
-use pathbench_record::live::{LiveInterval, RunStage};
+use pathbench_record::live::RunStage;
 use pathbench_record::text::{duration_ms, three_digits};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::symbols::Marker;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Block, Chart, Clear, Dataset, GraphType, Paragraph};
+use ratatui::widgets::{Block, Clear, Paragraph};
 
 /// The smallest terminal with room for everything.
 const LEAST: (u16, u16) = (60, 16);
-/// The colour of a path, the marker of its curve and the marker's sign in the table. Without colours, the markers tell the
-/// paths apart.
-const LOOKS: [(Color, Marker, &str); 4] = [
-    (Color::Blue, Marker::Braille, "⠤"),
-    (Color::Yellow, Marker::Dot, "•"),
-    (Color::Magenta, Marker::Block, "█"),
-    (Color::Cyan, Marker::Bar, "▄"),
-];
 const DELAY_COLUMN: usize = 10;
 
 pub(super) fn draw(model: &Model, colour: bool, frame: &mut Frame<'_>) {
@@ -30,7 +22,7 @@ pub(super) fn draw(model: &Model, colour: bool, frame: &mut Frame<'_>) {
         frame.render_widget(Paragraph::new(text), area);
         return;
     }
-    let [head, chart, paths, lists, foot] = Layout::vertical([
+    let [head, graph, paths, lists, foot] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Fill(3),
         Constraint::Length(5),
@@ -40,7 +32,7 @@ pub(super) fn draw(model: &Model, colour: bool, frame: &mut Frame<'_>) {
     .areas(area);
     frame.render_widget(Paragraph::new(header(model, area.width)), head);
     if let Some((_, run)) = model.shown_run() {
-        draw_chart(run, colour, frame, chart);
+        chart::draw(run, colour, frame, graph);
         frame.render_widget(Paragraph::new(path_lines(run, model, colour)), paths);
     }
     let [events, runs] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(34)]).areas(lists);
@@ -86,6 +78,10 @@ fn header(model: &Model, width: u16) -> Vec<Line<'static>> {
 fn state(run: &RunDisplay) -> String {
     match (&run.end, run.intervals.back(), run.stage) {
         (Some(_), ..) => figures(run),
+        (None, Some(interval), _) if chart::has_delays(run) => {
+            let delay = latest_delay(run).map_or_else(|| "no answer yet".to_owned(), duration_ms);
+            format!("{}, delay {delay}", seconds(interval.to_ms))
+        }
         (None, Some(interval), _) => {
             format!("{}, {} Mbit/s", seconds(interval.to_ms), three_digits(finite(interval.rate_mbps)))
         }
@@ -93,6 +89,11 @@ fn state(run: &RunDisplay) -> String {
         (None, None, Some(RunStage::Connecting)) => "connecting".to_owned(),
         (None, None, None) => "starting".to_owned(),
     }
+}
+
+/// The median delay of the last interval with answers.
+fn latest_delay(run: &RunDisplay) -> Option<f64> {
+    run.intervals.iter().rev().find_map(|interval| interval.delay_ms.as_ref()?.median)
 }
 
 /// The main figure of a finished run.
@@ -116,57 +117,12 @@ fn seconds(ms: f64) -> String {
     format!("{:.1} s", ms / 1e3)
 }
 
-/// The points of each path, in the order in which the paths appear.
-fn curves(run: &RunDisplay) -> Vec<(String, Vec<(f64, f64)>)> {
-    let mut curves: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
-    for interval in &run.intervals {
-        let middle_s = (interval.from_ms + interval.to_ms) / 2e3;
-        for path in &interval.paths {
-            let point = (middle_s, finite(path.rate_mbps));
-            match curves.iter_mut().find(|(name, _)| *name == path.name) {
-                Some((_, points)) => points.push(point),
-                None => curves.push((&path.name, vec![point])),
-            }
-        }
-    }
-    curves.into_iter().map(|(name, points)| (shown(name), points)).collect()
-}
-
-fn finite(value: f64) -> f64 {
-    if value.is_finite() { value.clamp(0.0, 1e9) } else { 0.0 }
-}
-
-fn draw_chart(run: &RunDisplay, colour: bool, frame: &mut Frame<'_>, area: Rect) {
-    let curves = curves(run);
-    let ends = |interval: &LiveInterval| finite(interval.to_ms / 1e3);
-    let from_s = run.intervals.front().map_or(0.0, |first| finite(first.from_ms / 1e3));
-    let until_s = run.intervals.back().map_or(1.0, ends).max(from_s + 1.0);
-    let rates = curves.iter().flat_map(|(_, points)| points.iter().map(|(_, rate)| *rate));
-    let most = rates.fold(1.0, f64::max) * 1.1;
-    let sets: Vec<Dataset<'_>> = curves
-        .iter()
-        .zip(LOOKS.iter().cycle())
-        .map(|((_, points), (tint, marker, _))| {
-            let style = if colour { Style::new().fg(*tint) } else { Style::new() };
-            let set = Dataset::default().marker(*marker).style(style).data(points);
-            set.graph_type(GraphType::Line)
-        })
-        .collect();
-    let time = Axis::default().bounds([from_s, until_s]);
-    let time = time.labels([format!("{from_s:.0} s"), format!("{until_s:.0} s")]);
-    let rate = Axis::default().bounds([0.0, most]);
-    let rate = rate.labels(["0".to_owned(), three_digits(most / 2.0), three_digits(most)]);
-    let block = Block::bordered().title(" Mbit/s per path ");
-    let chart = Chart::new(sets).block(block);
-    frame.render_widget(chart.x_axis(time).y_axis(rate), area);
-}
-
 fn path_lines(run: &RunDisplay, model: &Model, colour: bool) -> Vec<Line<'static>> {
     let mut lines =
         vec![Line::from("path              Mbit/s        rtt       cwnd  retransmitted     probe")];
     let Some(interval) = run.intervals.back() else { return lines };
     let probes = &model.data().probes;
-    let order = curves(run);
+    let order = chart::rates(run);
     for path in &interval.paths {
         let rtt = path.rtt_ms.map_or_else(|| "–".to_owned(), duration_ms);
         let resent = run.intervals.iter().flat_map(|interval| &interval.paths);
@@ -194,7 +150,7 @@ fn path_lines(run: &RunDisplay, model: &Model, colour: bool) -> Vec<Line<'static
         let longest = run.intervals.iter().filter_map(|one| one.delay_ms.as_ref()?.max).reduce(f64::max);
         lines.push(Line::from(format!(
             "delay {:>DELAY_COLUMN$}, longest {:>DELAY_COLUMN$}, waiting {:>DELAY_COLUMN$}",
-            ms(delay.median),
+            ms(latest_delay(run)),
             ms(longest),
             ms(delay.waiting)
         )));
@@ -322,6 +278,75 @@ mod tests {
         let model = model(study());
         assert_golden("screen-80x24", &drawn(&model, 80, 24));
         assert_golden("screen-120x40", &drawn(&model, 120, 40));
+    }
+
+    /// An interactive run carries almost no bytes: its curve and its figure are the delays.
+    #[test]
+    fn an_interactive_run_shows_its_delays() {
+        let mut records = vec![run(1, "mptcp")];
+        records[0]["pattern"] = "interactive".into();
+        for index in 0..20 {
+            let mut one = interval("01-mptcp-r1", index, [0.01, 0.0]);
+            let delay = if index < 10 { 12.0 } else { 380.0 };
+            one["delay_ms"] = json!({"messages": 2, "median": delay - 1.0, "max": delay});
+            records.push(one);
+        }
+        // An interval without an answer shows for how long the oldest message waits.
+        let mut last = interval("01-mptcp-r1", 20, [0.0, 0.0]);
+        last["delay_ms"] = json!({"messages": 0, "waiting": 450.0});
+        records.push(last);
+        let screen = drawn(&model(records), 80, 24);
+        for text in [
+            "mptcp interactive, 4.2 s, delay 379 ms",
+            "longest delay in each interval, ms",
+            "│600",
+            "delay     379 ms",
+        ] {
+            assert!(screen.contains(text), "{text}:\n{screen}");
+        }
+        assert!(!screen.contains("Mbit/s per path"), "{screen}");
+    }
+
+    #[test]
+    fn events_stand_on_the_curve_at_their_time() {
+        let with = drawn(&model(study()), 80, 24);
+        let without: Vec<Value> = study().into_iter().filter(|one| one["type"] != "event").collect();
+        let without = drawn(&model(without), 80, 24);
+        let lines = |screen: &str| screen.lines().filter(|line| line.contains('┊')).count();
+        assert!(lines(&with) > 3 && lines(&without) == 0, "{with}");
+        assert!(with.contains("┊ event"), "{with}");
+        // 2.4 s of 4 s.
+        let row = with.lines().filter(|line| line.contains('┊')).nth(2).unwrap();
+        let (at, width) = (row.chars().position(|c| c == '┊').unwrap() as f64, row.chars().count() as f64);
+        assert!((0.5..0.72).contains(&(at / width)), "{with}");
+    }
+
+    #[test]
+    fn axes_have_round_ticks() {
+        let screen = drawn(&model(study()), 80, 24);
+        assert!(screen.contains("│20│") || screen.contains("│20 │"), "{screen}");
+        assert!(!screen.contains("20.9") && !screen.contains("10.5"), "{screen}");
+        let times = screen.lines().find(|line| line.contains("0 s ")).unwrap();
+        let ticks: Vec<&str> = times.split_whitespace().filter(|word| word.parse::<u32>().is_ok()).collect();
+        assert!(ticks.len() > 2 && ticks.is_sorted(), "{times}");
+    }
+
+    #[test]
+    fn the_time_before_the_first_data_is_explained() {
+        for (stage, text) in [
+            ("calibrating", "are measured before the run"),
+            ("connecting", "connecting; the traffic takes 5.00 s"),
+        ] {
+            let mut start = run(1, "tcp");
+            start["expected_ms"] = 5000.0.into();
+            let records = vec![start, json!({"type": "run-stage", "run": "01-tcp-r1", "stage": stage})];
+            for (width, height) in [(60, 16), (120, 40)] {
+                let screen = drawn(&model(records.clone()), width, height);
+                let words =
+                    screen.replace(['"', '│', '\n'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(words.contains(text), "{stage}:\n{screen}");
+            }
+        }
     }
 
     #[test]

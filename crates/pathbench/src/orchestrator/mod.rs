@@ -1,6 +1,6 @@
 //! The lab's orchestrator: PID 1 of the lab's PID namespace. When it ends, the kernel kills all processes of the lab.
 
-use crate::command::lab::{Job, LabAssignment, submitted};
+use crate::command::lab::{Job, LabAssignment, StudyCourse, submitted};
 use crate::live::{self, LiveOutput};
 use crate::progress::{ProgressDisplay, StudyDisplay};
 use crate::result::{self, host_record, remove_empty};
@@ -13,12 +13,12 @@ use pathbench_lab::study::{StudyError, StudyMember, StudyOptions, conduct, first
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::signals;
 use pathbench_record::directory::{ResultDirectory, ResultWriter, Resumed};
-use pathbench_record::document::{HostRecord, ResultDocument, RunRecord};
+use pathbench_record::document::{Expectation, HostRecord, ResultDocument, RunRecord};
 use pathbench_record::time::{Clock, SharedClock, WallClock};
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,6 +63,7 @@ fn run_all(
         shard: course.shard,
         until_ci_percent: course.until_ci_percent,
         time_limit: course.time_limit,
+        retry_invalid: course.retry_invalid,
         capture: assignment.capture,
         wall_offset_ns: clock.wall_offset_ns(),
         host: HostRecord {
@@ -75,6 +76,7 @@ fn run_all(
     let mut scenarios = jobs.into_iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
     make_runs(&mut scenarios, &options, &assignment, live, clock)?;
     let mut exit = Exit::Done;
+    let mut resumptions = Resumptions::new(course, scenarios.len());
     for Scenario { plan, writer, directory, document } in scenarios {
         if let Some(writer) = writer {
             writer.finish(&document).map_err(Failure::failed)?;
@@ -82,11 +84,43 @@ fn run_all(
         submitted::record(&directory);
         result::present(&directory, assignment.presented.unless_live(live), assignment.no_report)?;
         live.result(&document, &directory);
+        resumptions.note(&document, &directory);
         if exit == Exit::Done {
             exit = verdict(&plan, &document);
         }
     }
     Ok(if stop.load(Ordering::Relaxed) { Exit::Failed } else { exit })
+}
+
+/// Prints the commands that continue the study: one for all scenarios whose results are in one directory, else one for each.
+struct Resumptions<'a> {
+    course: &'a StudyCourse,
+    scenarios: usize,
+    is_noted: bool,
+}
+
+impl<'a> Resumptions<'a> {
+    const fn new(course: &'a StudyCourse, scenarios: usize) -> Self {
+        Self { course, scenarios, is_noted: false }
+    }
+
+    fn note(&mut self, document: &ResultDocument, directory: &Path) {
+        let command = &self.course.command;
+        match (&self.course.out, self.scenarios) {
+            (_, 1) => {
+                study::note_resumption(document, command, directory);
+            }
+            (Some(out), _) if !self.is_noted => {
+                self.is_noted = study::note_resumption(document, command, out);
+            }
+            (Some(_), _) => {}
+            (None, _) => {
+                let command = pathbench_report::command::arguments(document).unwrap_or_default();
+                let command: Vec<_> = command.into_iter().map(Into::into).collect();
+                study::note_resumption(document, &command, directory);
+            }
+        }
+    }
 }
 
 /// Creates the result of a scenario, or opens the unfinished one.
@@ -116,7 +150,7 @@ fn make_runs(
 ) -> Result<(), Failure> {
     let title = scenarios.iter().map(|one| one.plan.name.as_str()).collect::<Vec<_>>().join(", ");
     let seed = scenarios.first().map_or(0, |one| one.plan.seed);
-    let earlier: usize = scenarios.iter().map(|one| one.document.runs.len()).sum();
+    let earlier: usize = scenarios.iter().map(|one| planned_runs_made(&one.document)).sum();
     let all: usize = scenarios.iter().map(|one| run_ids(&one.plan, options.shard).len()).sum();
     let runs = all.saturating_sub(earlier);
     live.start(&title, seed, &options.host.started, runs, live.interval());
@@ -140,6 +174,10 @@ fn make_runs(
         scenarios[index].document = document;
     }
     Ok(())
+}
+
+fn planned_runs_made(document: &ResultDocument) -> usize {
+    document.runs.iter().filter(|run| run.retry_of.is_none()).count()
 }
 
 /// Ends this process, and with it the lab, when the other end of `control` closes.
@@ -179,7 +217,7 @@ fn verdict(plan: &ScenarioPlan, document: &ResultDocument) -> Exit {
     // An expectation that does not hold decides the exit code.
     let is_expected =
         |run: &RunRecord| plan.expectations.iter().any(|expected| expected.expects_one_path(run));
-    if document.summary.expectations.iter().any(|expectation| !expectation.held) {
+    if document.summary.expectations.iter().any(Expectation::failed) {
         Exit::ExpectationNotHeld
     } else if valid().next().is_none() {
         Exit::Failed

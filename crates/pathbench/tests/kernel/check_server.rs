@@ -144,6 +144,22 @@ fn an_unreachable_server_and_a_refusal_have_their_exit_codes() {
     check(&lab, "client", &[], &[SERVER]).expect(4).reports(&["token"]);
 }
 
+/// The certificate is checked on each path before anything is sent in clear text, as `test` does.
+#[test]
+fn a_server_proves_its_identity_by_its_fingerprint() {
+    let lab = Lab::of(TWO_PATHS, &[]);
+    let server = lab.serve(&["--open"]);
+    let finished = check(&lab, "client", &[], &[SERVER, "--fingerprint", &server.fingerprint]).expect(0);
+    let found = document(&finished);
+    assert!(of_level(&found, "ok").iter().any(|one| one["id"] == "multipath"), "{finished:#?}");
+    let other = "0".repeat(64);
+    let refused = check(&lab, "client", &[], &[SERVER, "--fingerprint", &other]).expect(3);
+    refused.reports(&["certificate"]);
+    // An impostor learns no token.
+    let options = [SERVER, "--fingerprint", &other, "--token", "pb2.secret"];
+    check(&lab, "client", &[], &options).expect(3).reports(&["certificate"]);
+}
+
 #[test]
 fn of_another_server_the_handshake_is_examined_and_the_rest_is_named() {
     let lab = Lab::of(TWO_PATHS, &[]);

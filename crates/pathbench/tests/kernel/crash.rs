@@ -221,9 +221,9 @@ fn what_was_kept(work: &Workplace) -> (ResultDocument, Finished) {
     (directory.document, report)
 }
 
-/// Regression: the study ended when its first host agent died.
+/// Regression: the study ended when its first host agent died. The run is repeated, and both attempts stay.
 #[test]
-fn a_study_whose_agent_dies_loses_that_run_only() {
+fn a_study_whose_agent_dies_repeats_that_run_only() {
     for host in ["client", "server"] {
         let study = Study::in_its_second_run();
         study.process(&Role::Agent(host.to_owned())).kill();
@@ -233,12 +233,18 @@ fn a_study_whose_agent_dies_loses_that_run_only() {
         assert!(finished.stdout.contains(&reason), "{finished:#?}");
         let (document, report) = what_was_kept(&work);
         assert_eq!(report.stderr, "");
-        let [first, second, third] = document.runs.as_slice() else { panic!("{:#?}", document.runs) };
+        let [first, second, again, third] = document.runs.as_slice() else { panic!("{:#?}", document.runs) };
         assert!(!second.valid && !second.completed, "{second:#?}");
         assert_eq!((&second.invalid_because, second.error.as_ref()), (&vec![reason.clone()], Some(&reason)));
-        for run in [first, third] {
-            assert!(run.valid && run.completed, "{run:#?}");
+        assert_eq!((again.id.as_str(), again.attempt), ("02-tcp-r2-a2", Some(2)));
+        assert_eq!((again.retry_of.as_ref(), again.repetition), (Some(&second.id), second.repetition));
+        for run in [first, again, third] {
+            assert!(run.valid && run.completed && run.load.is_some(), "{run:#?}");
         }
+        // The lines of both attempts are told apart.
+        let samples =
+            ResultDirectory::open(&work.path().join("out")).unwrap().lines::<Sample>().unwrap().items;
+        assert!(samples.iter().any(|sample| sample.run == again.id));
     }
 }
 
@@ -288,5 +294,16 @@ fn a_study_that_is_stopped_ends_in_order() {
         assert_eq!(document.runs[1].invalid_because, ["stopped by the user"], "{case}");
         let notes = document.summary.notes.join("\n");
         assert!(notes.contains("stopped by the user; 1 of 3 runs were not made"), "{case}: {notes}");
+        // The command that it prints makes the other runs.
+        let stderr = &finished.stderr;
+        let (_, command) =
+            stderr.split_once("continue with:\n").unwrap_or_else(|| panic!("{case}: {stderr}"));
+        if to_all {
+            let mut shell = std::process::Command::new("sh");
+            work.prepare(&mut shell);
+            support::finish(shell.args(["-c", command.lines().next().unwrap()])).expect(0);
+            let (document, _) = what_was_kept(&work);
+            assert!(document.runs.len() == 3 && document.runs.iter().all(|run| run.valid), "{document:#?}");
+        }
     }
 }

@@ -83,6 +83,24 @@ fn programs_run_inside_a_host_as_if_it_were_a_machine() {
     site.down(&site.name).expect(0);
 }
 
+/// Programs that find interfaces in /sys, and programs that give up root, work in a host.
+#[test]
+fn programs_see_the_hosts_interfaces_in_sys_and_may_change_their_user() {
+    let site = Site::standing();
+    let listed = site.exec("client", &["ls", "/sys/class/net"]).expect(0);
+    let found: BTreeSet<String> = listed.stdout.split_whitespace().map(str::to_owned).collect();
+    assert_eq!((found, listed.stderr.as_str()), (names(&["lo", "eth", "wlan"]), ""));
+    let mtu = site.exec("server", &["cat", "/sys/class/net/wlan/mtu"]).expect(0);
+    assert_eq!(mtu.stdout, "1500\n");
+    // As tcpdump does: groups, group and user of another id, and the owner of its file.
+    let other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    site.exec("client", &[&other[..], &["chown", "65534:65534", "two.toml"]].concat()).expect(0);
+    // The machine's /sys is unchanged.
+    assert!(std::path::Path::new("/sys/class/net/lo").exists());
+    assert!(!std::path::Path::new("/sys/class/net/wlan").exists());
+    site.down(&site.name).expect(0);
+}
+
 #[test]
 fn exit_codes_and_input_are_passed_on() {
     let site = Site::standing();

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod check;
+mod lab_exec;
 mod live;
 mod measured;
 mod option_names;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     pathbench_testkit::run_with_programs([
         check::trials(),
+        lab_exec::trials(),
         live::trials(),
         measured::roam::trials(),
         option_names::trials(),

@@ -51,20 +51,29 @@ impl Measured {
         self
     }
 
-    /// The only run of a label; it must be valid.
+    /// The runs, without those of which a later attempt was made.
+    fn last_attempts(&self) -> impl Iterator<Item = &RunRecord> {
+        let runs = &self.document.runs;
+        runs.iter().filter(|run| {
+            let is_later = |other: &RunRecord| other.attempt_number() > run.attempt_number();
+            !runs.iter().any(|other| other.planned_id() == run.planned_id() && is_later(other))
+        })
+    }
+
+    /// The last attempt at the only run of a label; it must be valid.
     #[track_caller]
     pub(crate) fn run(&self, label: &str) -> &RunRecord {
-        let mut runs = self.document.runs.iter().filter(|run| run.label == label);
+        let mut runs = self.last_attempts().filter(|run| run.label == label);
         let run = runs.next().unwrap_or_else(|| panic!("no run of {label}"));
         assert!(runs.next().is_none(), "several runs of {label}");
         assert!(run.valid, "{label}: {:?}", run.invalid_because);
         run
     }
 
-    /// The only run of a label with that pattern; it must be valid.
+    /// The last attempt at the only run of a label with that pattern; it must be valid.
     #[track_caller]
     pub(crate) fn run_of(&self, label: &str, pattern: &str) -> &RunRecord {
-        let mut runs = self.document.runs.iter().filter(|run| run.label == label && run.pattern == pattern);
+        let mut runs = self.last_attempts().filter(|run| run.label == label && run.pattern == pattern);
         let run = runs.next().unwrap_or_else(|| panic!("no run of {label} {pattern}"));
         assert!(runs.next().is_none(), "several runs of {label} {pattern}");
         assert!(run.valid, "{label} {pattern}: {:?}", run.invalid_because);

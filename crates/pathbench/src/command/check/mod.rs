@@ -17,6 +17,7 @@ use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::time::SharedClock;
+use pathbench_transport::CertificateFingerprint;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -31,6 +32,10 @@ pub(crate) struct CheckArgs {
     /// A further UDP port of the server to examine (repeatable)
     #[arg(long = "quic-port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     quic_ports: Vec<u16>,
+    /// SHA-256 of the server's certificate, as `pathbench serve` prints it: the server proves its identity on each path
+    /// before anything is sent over it in clear text
+    #[arg(long, value_name = "HEX", requires = "server")]
+    fingerprint: Option<CertificateFingerprint>,
     /// Print the findings as one JSON document instead of the summary
     #[arg(long)]
     json: bool,
@@ -91,7 +96,7 @@ pub(crate) fn check(args: &CheckArgs, clock: &SharedClock) -> Result<Exit, Failu
     // Before the probes: they raise the counters.
     let facts = facts::read(&target.destinations())?;
     let mut findings = pathbench_check::host::findings(&facts);
-    let probed = server::probe(&target, &args.connection, &args.quic_ports, &facts, clock)?;
+    let probed = server::probe(&target, &args.connection, &args.quic_ports, args.fingerprint, &facts, clock)?;
     findings.extend(pathbench_check::server::findings(&probed));
     finish(&facts, findings, args.json)
 }

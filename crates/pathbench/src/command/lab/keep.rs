@@ -7,7 +7,8 @@
 use super::control::{self, MESSAGE_BYTES, OtherUser, Timed};
 use super::{enter, load, require};
 use crate::cli::{DownArgs, ExecArgs, UpArgs};
-use pathbench_host::namespace::join;
+use crate::result::style;
+use pathbench_host::namespace::{join, keep_one_user, mount_own_sysfs};
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{self, Overrides};
 use pathbench_program::exit::{Exit, Failure};
@@ -15,6 +16,7 @@ use pathbench_program::{diagnostics, output};
 use pathbench_record::file;
 use pathbench_record::text::duration;
 use pathbench_record::time::SharedClock;
+use pathbench_report::terminal::definitions;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -114,6 +116,15 @@ pub(crate) fn exec(args: &ExecArgs, clock: &SharedClock) -> Result<Exit, Failure
     // For root without a user namespace, lab and machine share the user namespace, and joining one's own is an error.
     let own = is_own_user_namespace(&user)?;
     join((!own).then_some(user.as_fd()), process.as_fd(), network.as_fd()).map_err(Failure::failed)?;
+    if let Err(errno) = mount_own_sysfs() {
+        output::note(format_args!(
+            "pathbench: cannot mount sysfs ({errno}): /sys of the program shows the machine's interfaces"
+        ));
+    }
+    if !own {
+        // Without the filter, programs that give up root fail.
+        let _unavailable = keep_one_user();
+    }
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
     let (program, arguments) = match args.command.split_first() {
         Some((program, arguments)) => (program.clone(), arguments),
@@ -134,18 +145,21 @@ pub(crate) fn exec(args: &ExecArgs, clock: &SharedClock) -> Result<Exit, Failure
 }
 
 pub(crate) fn list() -> Result<Exit, Failure> {
-    let shipped = scenario::builtin();
-    let width = shipped.iter().map(|builtin| builtin.name.len()).max().unwrap_or_default();
-    let mut lines = vec!["Shipped scenarios (pathbench lab show NAME prints one):".to_owned()];
-    let line = |builtin: &scenario::Builtin| format!("  {:width$}  {}", builtin.name, builtin.description());
-    lines.extend(shipped.iter().map(line));
-    let labs = running_labs();
-    if !labs.is_empty() {
-        lines.push("Labs that are up (pathbench lab exec HOST -- CMD works in them):".to_owned());
-        lines.extend(labs.iter().map(|lab| format!("  {lab}")));
-    }
-    output::print(&(lines.join("\n") + "\n"))?;
+    output::print(&listing(&running_labs(), style().width))?;
     Ok(Exit::Done)
+}
+
+fn listing(labs: &[String], width: usize) -> String {
+    let shipped: Vec<(&str, String)> =
+        scenario::builtin().iter().map(|builtin| (builtin.name, builtin.description())).collect();
+    let mut text = "Scenarios (pathbench lab show NAME):\n".to_owned();
+    text += &definitions(&shipped, width);
+    if !labs.is_empty() {
+        text += "Labs that are up (pathbench lab exec):\n";
+        let labs: Vec<(&str, String)> = labs.iter().map(|lab| (lab.as_str(), String::new())).collect();
+        text += &definitions(&labs, width);
+    }
+    text
 }
 
 pub(crate) fn down(args: &DownArgs, clock: &SharedClock) -> Result<Exit, Failure> {
@@ -269,4 +283,19 @@ fn is_own_user_namespace(user: &OwnedFd) -> Result<bool, Failure> {
     let theirs = user.try_clone().map(File::from).and_then(inode).map_err(Failure::failed)?;
     let ours = file::open_named("/proc/self/ns/user").and_then(inode).map_err(Failure::failed)?;
     Ok(theirs == ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_fits_every_terminal() {
+        for width in [40, 80, 200] {
+            let text = listing(&["my-lab".to_owned()], width);
+            let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+            assert!(longest <= width, "{width}: {longest}\n{text}");
+            assert!(text.contains("\n  failover") && text.ends_with("  my-lab\n"), "{text}");
+        }
+    }
 }

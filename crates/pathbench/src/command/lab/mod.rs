@@ -15,6 +15,7 @@ use pathbench_record::file;
 use pathbench_record::transport::Transport;
 use pathbench_report::quantity::counted;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -71,6 +72,11 @@ pub(crate) struct StudyCourse {
     pub(crate) shard: Option<Shard>,
     pub(crate) until_ci_percent: Option<f64>,
     pub(crate) time_limit: Option<Duration>,
+    pub(crate) retry_invalid: u32,
+    /// The directory that the user gave for the results.
+    pub(crate) out: Option<PathBuf>,
+    /// The command line, which a message repeats.
+    pub(crate) command: Vec<OsString>,
 }
 
 /// One scenario to run, which the foreground command has planned.
@@ -131,6 +137,9 @@ pub(crate) fn check(args: &ScenarioArgs) -> Result<Exit, Failure> {
                 let variants = counted(plan.variants.len() as u32, "variant");
                 let runs = counted(plan.run_count() as u32, "run");
                 output::print(&format!("{name}: good; {variants}, {runs}\n"))?;
+                for left_out in &plan.left_out {
+                    output::print(&format!("  expectation left out: {left_out}\n"))?;
+                }
             }
             Err(failure) => refusals.push(failure.message),
         }

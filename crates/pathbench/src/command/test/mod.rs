@@ -111,6 +111,7 @@ fn study_record(plan: &SuitePlan, study: &StudyArgs, labels: Vec<String>, starte
         labels,
         shard: study.shard,
         until_ci_percent: study.until_ci,
+        retry_invalid: Some(study.retry_invalid),
         time_limit_ms: study.time_limit.map(|limit| limit.0.as_secs_f64() * 1e3),
         sessions: vec![started.to_owned()],
         ..StudyRecord::default()

@@ -13,7 +13,7 @@ use pathbench_analysis::comparison;
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths;
 use pathbench_lab::study::ending::{Pace, StoppingRule, is_precise};
-use pathbench_lab::study::{RunOrder, ScheduledRun, ending_note, schedule};
+use pathbench_lab::study::{AttemptQueue, LoadMeter, RunOrder, ScheduledRun, ending_note, schedule};
 use pathbench_program::exit::Failure;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{ResultDocument, RunRecord, Shard, StopReason, Variant};
@@ -118,48 +118,55 @@ impl<'a> TestSuite<'a> {
         let MeasurementSession { progress, document, .. } = session;
         let shard = document.study.as_ref().and_then(|study| study.shard);
         let order: Vec<(String, ScheduledRun)> = self.order(document.seed, shard);
-        let made: BTreeSet<&str> = document.runs.iter().map(|run| run.id.as_str()).collect();
-        let missing: Vec<&(String, ScheduledRun)> =
-            order.iter().filter(|(id, _)| !made.contains(id.as_str())).collect();
-        progress.line(self.announcement(&missing, order.len(), document.seed));
-        progress.line(expected_data(self.plan, self.paths, missing.iter().map(|(_, run)| run)));
+        let retries = document.study.as_ref().and_then(|study| study.retry_invalid).unwrap_or_default();
+        let mut queue = AttemptQueue::resume(&order, retries, &document.runs);
+        progress.line(self.announcement(&queue, &order, document.seed));
+        let pending = queue.pending_runs().filter_map(|planned| order.get(planned)).map(|(_, run)| run);
+        progress.line(expected_data(self.plan, self.paths, pending));
         let (live, started) = (&progress.records, &document.host.started);
-        live.start(&document.scenario.name, document.seed, started, missing.len(), live.interval());
+        live.start(&document.scenario.name, document.seed, started, queue.pending_count(), live.interval());
         writer.begin_runs(document).map_err(Failure::failed)?;
         self.clocks.learn(self.client.compare_clocks(self.server, self.endpoints));
         self.notes = std::mem::take(&mut document.summary.notes);
-        let mut progress = RunProgress::new(progress, missing.len(), false);
-        let mut stopped = None;
-        for (index, (id, scheduled)) in missing.iter().enumerate() {
+        let mut progress = RunProgress::new(progress, queue.pending_count(), false);
+        let (mut stopped, mut begun) = (None, 0);
+        while let Some(attempt) = queue.peek() {
+            let (planned, scheduled) = &order[attempt.planned];
             if self.given_up.contains(&scheduled.label) {
+                queue.begin();
                 continue;
             }
-            stopped = self.reason_to_stop(index == 0, scheduled, &document.runs);
+            stopped = self.reason_to_stop(begun == 0, scheduled, &document.runs);
             if stopped.is_some() {
                 break;
             }
-            let (number, rest) = (index + 1, missing.get(index..).unwrap_or_default());
+            let left = self.left(&queue, &order);
+            queue.begin();
+            begun += 1;
+            let id = attempt.id(planned);
             let start = LiveRunStart {
                 run: id.clone(),
-                number: number as u32,
-                runs: missing.len() as u32,
+                number: begun as u32,
+                runs: (begun + queue.pending_count()) as u32,
                 label: scheduled.label.to_string(),
                 pattern: self.plan.patterns[scheduled.pattern].name.to_owned(),
                 variant: Variant::default(),
                 repetition: scheduled.repetition,
                 expected_ms: Some(self.expected_duration(scheduled).as_secs_f64() * 1e3),
             };
-            progress.begin(start, Some(self.left(rest)));
-            let Some(mut run) = self.run(id, scheduled, &mut progress) else {
+            progress.begin(start, Some(left));
+            let Some(mut run) = self.run(&id, scheduled, &mut progress) else {
                 self.ended.by_user = true;
                 stopped = Some(StopReason::User);
                 break;
             };
+            attempt.mark(planned, &mut run.record);
             if scheduled.warm_up {
                 run.record.leave_out_as_warm_up();
             }
+            queue.finish(attempt, run.record.valid);
             write(writer, &run).map_err(Failure::failed)?;
-            progress.finished(&run.record, Some(self.left(rest.get(1..).unwrap_or_default())));
+            progress.finished(&run.record, Some(self.left(&queue, &order)));
             document.runs.push(run.record);
             self.ended.lost = self.given_up.len() == self.labels.len();
             if self.ended.refused || self.ended.lost {
@@ -167,7 +174,7 @@ impl<'a> TestSuite<'a> {
             }
         }
         progress.end();
-        self.conclude(document, &order, stopped);
+        self.conclude(document, &order, &queue, stopped);
         Ok(self.ended)
     }
 
@@ -176,14 +183,17 @@ impl<'a> TestSuite<'a> {
         &mut self,
         document: &mut ResultDocument,
         order: &[(String, ScheduledRun)],
+        queue: &AttemptQueue,
         stopped: Option<StopReason>,
     ) {
-        document.runs.sort_by_key(|run| order.iter().position(|(id, _)| *id == run.id));
+        queue.sort(order, &mut document.runs);
         comparison::summarise_runs(document);
-        let missing = order.len().saturating_sub(document.runs.len());
-        let stopped =
-            if missing == 0 { StopReason::Completed } else { stopped.unwrap_or(StopReason::Server) };
-        self.notes.extend(ending_note(stopped, missing, order.len()));
+        let first_attempts = document.runs.iter().filter(|run| run.retry_of.is_none()).count();
+        let missing = order.len().saturating_sub(first_attempts);
+        let retries = queue.due_retries().count();
+        let is_complete = missing == 0 && retries == 0;
+        let stopped = if is_complete { StopReason::Completed } else { stopped.unwrap_or(StopReason::Server) };
+        self.notes.extend(ending_note(stopped, missing, order.len(), retries));
         document.summary.notes = std::mem::take(&mut self.notes);
         if let Some(study) = &mut document.study {
             study.stopped = Some(stopped);
@@ -197,10 +207,11 @@ impl<'a> TestSuite<'a> {
         runs.map(|run| (run.id(Some(self.plan.patterns[run.pattern].name), shard), run)).collect()
     }
 
-    fn announcement(&self, missing: &[&(String, ScheduledRun)], all: usize, seed: u64) -> String {
+    fn announcement(&self, queue: &AttemptQueue, order: &[(String, ScheduledRun)], seed: u64) -> String {
         let labels: Vec<String> = self.labels.iter().map(ToString::to_string).collect();
         let patterns: Vec<&str> = self.plan.patterns.iter().map(|pattern| pattern.name).collect();
-        let earlier = match all - missing.len() {
+        let (all, pending) = (order.len(), queue.pending_count());
+        let earlier = match all.saturating_sub(pending) {
             0 => String::new(),
             earlier => format!(", {earlier} of them made earlier"),
         };
@@ -209,7 +220,7 @@ impl<'a> TestSuite<'a> {
             patterns.join(", "),
             labels.join(", "),
             self.plan.repeat,
-            duration(self.left(missing))
+            duration(self.left(queue, order))
         )
     }
 
@@ -236,9 +247,10 @@ impl<'a> TestSuite<'a> {
         self.pace.expected_time(&(run.label.clone(), run.pattern), Some(nominal))
     }
 
-    /// Expected time of `runs`.
-    fn left(&self, runs: &[&(String, ScheduledRun)]) -> Duration {
-        let to_be_made = runs.iter().filter(|(_, run)| !self.given_up.contains(&run.label));
+    /// Expected time of the runs that have not begun.
+    fn left(&self, queue: &AttemptQueue, order: &[(String, ScheduledRun)]) -> Duration {
+        let runs = queue.pending_runs().filter_map(|planned| order.get(planned));
+        let to_be_made = runs.filter(|(_, run)| !self.given_up.contains(&run.label));
         to_be_made.map(|(_, run)| self.expected_duration(run)).sum()
     }
 
@@ -289,7 +301,9 @@ impl<'a> TestSuite<'a> {
         let (before, begun) = (KernelCounters::read().ok(), self.client.clock.now());
         let witness = InterfaceWitness::start();
         progress.connecting(id, &paths);
+        let meter = LoadMeter::start(self.client.clock.as_ref());
         let outcome = self.run_test(&plan, &paths, so_far, progress)?;
+        let load = meter.load(self.client.clock.as_ref());
         let took = self.client.clock.now().duration_since(begun);
         let (notifications, mut changes) = self.monitor.take();
         // The kernel does not report a route change as a change of links or addresses.
@@ -317,6 +331,7 @@ impl<'a> TestSuite<'a> {
         };
         let (mut assembled, _) = evidence.assemble(&mut self.clocks);
         let record = &mut assembled.record;
+        record.load = load;
         if several {
             self.ended.with_several_paths.insert(record.id.clone());
         }

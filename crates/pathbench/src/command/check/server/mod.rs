@@ -20,8 +20,9 @@ use pathbench_host::paths::{HostNetwork, ProbedPath};
 use pathbench_program::exit::Failure;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::time::{SharedClock, WallClock};
-use pathbench_transport::mptcp_available;
+use pathbench_transport::{CertificateFingerprint, mptcp_available};
 use prober::ServerProber;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
 use transfer::TcpProbe;
@@ -36,6 +37,7 @@ pub(super) fn probe(
     target: &ProbedServer,
     arguments: &ServerArguments,
     quic_ports: &[u16],
+    fingerprint: Option<CertificateFingerprint>,
     host: &HostFacts,
     clock: &SharedClock,
 ) -> Result<ServerFacts, Failure> {
@@ -43,6 +45,7 @@ pub(super) fn probe(
     let prober = ServerProber {
         arguments,
         quic_ports,
+        fingerprint,
         target,
         clock: Arc::<dyn WallClock>::clone(clock),
         progress: ProgressDisplay::new(false, LiveOutput::default()),
@@ -78,6 +81,7 @@ impl ServerProber<'_> {
             transfers: Vec::new(),
             left_out,
         };
+        let unproven = self.prove_identity(&mut paths)?;
         thread::scope(|scope| {
             let datagrams = scope.spawn(|| self.datagrams(&paths, host));
             let examined = self.examine(&mut facts, &paths);
@@ -91,7 +95,27 @@ impl ServerProber<'_> {
         if facts.kind == ServerKind::Pathbench {
             self.transfers(&mut facts);
         }
+        facts.paths.extend(unproven);
         Ok(facts)
+    }
+
+    /// Lets the server prove its identity on each path, where the user gave its fingerprint. Removes the paths on which it
+    /// cannot be reached for that, and returns their probes.
+    fn prove_identity(&self, paths: &mut Vec<ProbedPath>) -> Result<Vec<PathProbe>, Failure> {
+        let Some(fingerprint) = self.fingerprint else { return Ok(Vec::new()) };
+        let backups = network::backup_endpoints();
+        let (mut proven, mut unproven) = (Vec::new(), Vec::new());
+        for path in paths.drain(..) {
+            match self.authenticate(&path, fingerprint)? {
+                Ending::Complete => proven.push(path),
+                ending => {
+                    self.progress.line(format_args!("{}: TLS: {}", path.name, ending.message()));
+                    unproven.push(path_probe(&path, &backups, ending));
+                }
+            }
+        }
+        *paths = proven;
+        Ok(unproven)
     }
 
     /// TCP and the handshake of MPTCP on each path.
@@ -111,18 +135,8 @@ impl ServerProber<'_> {
                 }
                 ending => ending,
             };
-            facts.paths.push(PathProbe {
-                name: path.name.clone(),
-                interface: path.interface.clone(),
-                local: path.local,
-                server: path.server,
-                backup: backups.contains(&path.local),
-                tcp: ending,
-                mptcp: None,
-                udp: Vec::new(),
-                mtu: None,
-                source_route: source_routes.get(&path.local).cloned().unwrap_or_default(),
-            });
+            let source_route = source_routes.get(&path.local).cloned().unwrap_or_default();
+            facts.paths.push(PathProbe { source_route, ..path_probe(path, &backups, ending) });
         }
         if facts.no_mptcp.is_some() {
             return Ok(());
@@ -209,5 +223,21 @@ impl ServerProber<'_> {
             .filter(|(path, _)| is_wanted(&path.link.name))
             .map(|(path, family)| (path.link.name.clone(), family))
             .collect()
+    }
+}
+
+/// A path of which only plain TCP was probed.
+fn path_probe(path: &ProbedPath, backups: &[IpAddr], tcp: Ending) -> PathProbe {
+    PathProbe {
+        name: path.name.clone(),
+        interface: path.interface.clone(),
+        local: path.local,
+        server: path.server,
+        backup: backups.contains(&path.local),
+        tcp,
+        mptcp: None,
+        udp: Vec::new(),
+        mtu: None,
+        source_route: Vec::new(),
     }
 }

@@ -8,6 +8,7 @@ use pathbench_host::counters::KernelCounters;
 use pathbench_program::exit::Failure;
 use pathbench_record::network::ServerName;
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::CertificateFingerprint;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ impl ProbedServer {
 pub(super) struct ServerProber<'a> {
     pub(super) arguments: &'a ServerArguments,
     pub(super) quic_ports: &'a [u16],
+    pub(super) fingerprint: Option<CertificateFingerprint>,
     pub(super) target: &'a ProbedServer,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) progress: ProgressDisplay,

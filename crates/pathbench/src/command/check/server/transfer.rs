@@ -12,7 +12,7 @@ use pathbench_record::direction::DataDirection;
 use pathbench_record::document::UnreachableBecause;
 use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{
-    Amount, BulkParameters, InteractiveParameters, PatternParameters, ThroughputParameters,
+    Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -21,6 +21,7 @@ use pathbench_traffic::client::{
     run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
+use pathbench_transport::{CertificateFingerprint, Security, Trust};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -121,6 +122,31 @@ impl ServerProber<'_> {
         Ok(probe)
     }
 
+    /// One ping over TCP with TLS on a path, after which the server has proved its identity.
+    pub(super) fn authenticate(
+        &self,
+        path: &ProbedPath,
+        fingerprint: CertificateFingerprint,
+    ) -> Result<Ending, Failure> {
+        let ends = [SocketAddr::new(path.local, 0), path.server];
+        let ping = PingParameters { count: 1, warm_up: 0, ..PingParameters::default() };
+        let plan = ClientPlan {
+            security: Security::Tls(Trust::Fingerprint(fingerprint)),
+            ..self.plan(Transport::Tcp, ends, PatternParameters::Ping(ping))
+        };
+        let outcome = self.repeat_while_busy(&plan);
+        match &outcome.error {
+            Some(ClientError::Untrusted { message }) => {
+                Err(Failure { exit: Exit::Unreachable, message: message.clone() })
+            }
+            Some(ClientError::Refused { message, .. }) => {
+                let message = format!("{} refuses the test: {message}", self.target.name);
+                Err(Failure { exit: Exit::Refused, message })
+            }
+            _ => Ok(ending(&outcome)),
+        }
+    }
+
     /// Fetches the server's record of a failed upload over `sound`: the server may have received altered data, and the
     /// failed path may alter its record.
     pub(super) fn look_at_server(&self, probe: &mut TcpProbe, sound: &ProbedPath) {
@@ -206,9 +232,8 @@ impl ServerProber<'_> {
         run_client(&plan, &self.clock, bracket).server?.mptcp_counters.map(Rises)
     }
 
-    /// Runs a test; while the server still ends the previous one, again. Fetches the server's record over plain TCP between
-    /// `sound` if the test did not complete, which also ends the test at the server.
-    fn run_test(&self, plan: &ClientPlan, sound: [SocketAddr; 2]) -> ClientOutcome {
+    /// Runs a test; while the server still ends the previous one, again.
+    fn repeat_while_busy(&self, plan: &ClientPlan) -> ClientOutcome {
         let mut outcome = run_client(plan, &self.clock, &Unobserved);
         for _ in 1..ATTEMPTS {
             if !matches!(&outcome.error, Some(ClientError::Refused { code: RefusalCode::Busy, .. })) {
@@ -218,6 +243,13 @@ impl ServerProber<'_> {
             let again = ClientPlan { test: TestId(random::bytes()), ..plan.clone() };
             outcome = run_client(&again, &self.clock, &Unobserved);
         }
+        outcome
+    }
+
+    /// Runs a test until the server is not busy. Fetches the server's record over plain TCP between
+    /// `sound` if the test did not complete, which also ends the test at the server.
+    fn run_test(&self, plan: &ClientPlan, sound: [SocketAddr; 2]) -> ClientOutcome {
+        let mut outcome = self.repeat_while_busy(plan);
         let is_open =
             matches!(outcome.error, Some(ClientError::Broken { .. } | ClientError::Handshake { .. }));
         if is_open && outcome.server.is_none() {
