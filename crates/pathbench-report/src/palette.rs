@@ -1,8 +1,8 @@
 //! Colours with a meaning, for light and dark paper. Each colour of a mark has a contrast of 3:1 or more to its paper
 //! (WCAG 2.2, 1.4.11), each colour of a text 4.5:1 or more (1.4.3).
 //!
-//! Figure files are on light paper. In a page every colour is a custom property ([`custom_properties`]), so that the
-//! same picture follows the reader's colour scheme.
+//! Figure files are on light paper, with a style sheet for dark paper ([`Colour::on_dark_paper`]). In a page every
+//! colour is a custom property ([`custom_properties`]). So the same picture follows the reader's colour scheme.
 
 use pathbench_record::transport::Transport;
 use std::fmt::Write as _;
@@ -28,6 +28,16 @@ impl Colour {
             (f64::from(one) * (1.0 - part) + f64::from(other) * part).round().clamp(0.0, 255.0) as u8
         };
         Self(mixed(self.0, other.0), mixed(self.1, other.1), mixed(self.2, other.2))
+    }
+
+    /// The same meaning on dark paper; `None` for a colour that is not of the palette.
+    pub(crate) fn on_dark_paper(self) -> Option<Self> {
+        let pairs = pairs();
+        let exact = pairs.iter().find(|pair| pair.1 == self).map(|pair| pair.2);
+        let dark_paper = COMMON[0].2;
+        exact.or_else(|| {
+            pairs.iter().find(|pair| pair.1.pale() == self).map(|pair| pair.2.mixed(dark_paper, PALE))
+        })
     }
 
     /// The value of a CSS property in a page: a reference to the colour's custom property.
@@ -56,7 +66,7 @@ pub(crate) const UNATTRIBUTED: Colour = Colour::from_rgb(0x85_8d_96);
 /// Name of the custom property, and the colour on light and on dark paper.
 type Named = (&'static str, Colour, Colour);
 
-const COMMON: [Named; 13] = [
+const COMMON: [Named; 15] = [
     ("paper", PAPER, Colour::from_rgb(0x16_19_1d)),
     ("ink", INK, Colour::from_rgb(0xe4_e8_ec)),
     ("muted", MUTED, Colour::from_rgb(0xa3_ad_b8)),
@@ -70,6 +80,8 @@ const COMMON: [Named; 13] = [
     ("stall", STALL, Colour::from_rgb(0x2b_27_22)),
     ("hatch", HATCH, Colour::from_rgb(0x9a_8a_74)),
     ("unattributed", UNATTRIBUTED, Colour::from_rgb(0x83_8d_98)),
+    ("upload", UPLOAD, Colour::from_rgb(0xc9_a8_ff)),
+    ("download", DOWNLOAD, Colour::from_rgb(0xd2_b4_84)),
 ];
 
 /// The hues of Okabe and Ito, which colour-blind readers can distinguish, dark enough for light paper; then violet and
@@ -85,8 +97,9 @@ const PATHS: [(Colour, Colour); 8] = [
     (Colour::from_rgb(0x6b_73_00), Colour::from_rgb(0xb3_bd_3f)),
 ];
 
-pub(crate) const UPLOAD: Colour = PATHS[0].0;
-pub(crate) const DOWNLOAD: Colour = PATHS[5].0;
+/// The directions, or the ends that send in them: no colour of a path or transport.
+pub(crate) const UPLOAD: Colour = Colour::from_rgb(0x5a_36_9a);
+pub(crate) const DOWNLOAD: Colour = Colour::from_rgb(0x6e_4a_1c);
 
 /// The hue is the family (blue: TCP, orange: QUIC); multipath has the stronger contrast to the paper. The four also
 /// differ in lightness, so that they are distinguishable in print without colour and for every kind of
