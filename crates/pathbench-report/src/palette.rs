@@ -216,6 +216,24 @@ mod tests {
     }
 
     #[test]
+    fn directions_have_no_colour_that_a_reader_takes_for_a_path() {
+        let distance = |a: Colour, b: Colour| {
+            let part = |a: u8, b: u8| f64::from(a.abs_diff(b)).powi(2);
+            (part(a.0, b.0) + part(a.1, b.1) + part(a.2, b.2)).sqrt()
+        };
+        let directions = [named("upload"), named("download")];
+        for (light, dark) in directions {
+            for index in 0..PATHS.len() {
+                let path = path_pair(index);
+                let found = [distance(light, path.0), distance(dark, path.1)];
+                assert!(found.iter().all(|one| *one >= 32.0), "path {index}: {found:.0?}");
+            }
+        }
+        let [upload, download] = directions;
+        assert!(distance(upload.0, download.0) >= 80.0 && distance(upload.1, download.1) >= 80.0);
+    }
+
+    #[test]
     fn each_colour_has_one_name() {
         let pairs = pairs();
         for (index, (name, light, _)) in pairs.iter().enumerate() {

@@ -138,7 +138,7 @@ pub(crate) fn detail(name: &str, value: &Value) -> String {
     match number {
         // Sizes of packets are exact.
         Some(_) if name.ends_with("mtu_bytes") => format!("{}={value}", name.trim_end_matches("_bytes")),
-        Some(part) if name == "loss" => format!("loss={}", percent(part)),
+        Some(part) if name == "loss" => format!("loss={}", plain(&percent(part))),
         Some(number) => {
             let known = UNITS.iter().find_map(|(unit, words)| Some((name.strip_suffix(unit)?, words)));
             let Some((key, words)) = known else { return format!("{name}={value}") };
