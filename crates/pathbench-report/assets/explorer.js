@@ -3,11 +3,11 @@
 const MOST_FIRST_ROWS = 6;
 const MOST_TABLE_ROWS = 400;
 const SAID_AFTER_MS = 250;
-const MARKS = "▼ ▲ event · ○ path opened · ✕ path closed · grey: no byte for 100 ms or more";
+const MARKS = "▼ ▲ event · ○ path opened · ✕ path closed · grey: no byte for 100 ms or more · ⌃ window beyond the axis, with its value";
 const SPREAD = "thin dots: lowest and highest of the valid repetitions; with goodput, black line: their median";
 const DELAYS = "Delay: ■ request of the client, ▲ request of the server; large ▲: never acknowledged, at least so long.";
 const MEANING =
-  "Goodput: bytes delivered to the receiving application, by the path on which they arrived. Data behind a gap is delivered at once when the gap is filled, so that a window can exceed the rate of the links.";
+  "Goodput: bytes delivered to the receiving application, by the path on which they arrived. Data behind a gap is delivered at once when the gap is filled, so that a window can exceed the rate of the links, at which the axis ends (where that rate is unknown, at 99 % of the windows).";
 const FACETS = ["pattern", "variant", "label"];
 
 class Row {
@@ -83,10 +83,7 @@ class Row {
   describe() {
     const { run, group } = this;
     this.heading.textContent = `${group.name}, repetition ${run.repetition}`;
-    const figures = Object.entries(run.figures).map(([name, value]) => {
-      const { title, unit } = group.figures[name] ?? { title: name, unit: "" };
-      return `${title} ${quantity(value, unit)}`;
-    });
+    const figures = Object.entries(run.texts).map(([name, text]) => `${group.figures[name]?.title ?? name} ${text}`);
     const state = run.valid ? [] : [`not valid: ${run.because}`];
     if (!run.completed) state.push(`did not complete${run.error ? `: ${run.error}` : ""}`);
     this.facts.textContent = [run.id, ...figures, ...state].join(" · ");
@@ -238,7 +235,7 @@ class Explorer {
   listPaths() {
     const found = this.rows.flatMap((row) => [...row.coarse.layers, ...(row.samples ?? [])].map((one) => one.path));
     const paths = [...new Set(found.filter((one) => one != null))].sort((a, b) => a - b);
-    const marks = this.rows.some((row) => row.run.events.length) && MARKS;
+    const marks = this.rows.some((row) => row.run.events.length || row.panels.some((panel) => panel.over?.length)) && MARKS;
     const repeated = this.rows.some((row) => repetitions(this.index, row.run.group).length) && SPREAD;
     const key = [paths, marks, repeated].join();
     if (key === this.listed) return;

@@ -108,7 +108,6 @@ function rates(times, counts) {
 function delays(tables) {
   const found = tables.filter((table) => table.kind === "delay");
   return found.map(({ direction, unacknowledged, columns }) => ({
-    path: direction === "upload" ? 0 : 1,
     name: `${direction}${unacknowledged ? ", never acknowledged" : ""}`,
     direction,
     unacknowledged,

@@ -113,6 +113,8 @@ class Panel {
       const last = Math.min(edges.length - 2, lastUpTo(edges, max));
       for (let i = Math.max(0, lastUpTo(edges, min)); i <= last; i++) see(this.items.reduce((sum, one) => sum + one.values[i], 0));
       if (this.spread) this.spread.high.forEach(see);
+      // One burst does not set the scale.
+      high = Math.min(high, this.row.run.goodput.limit_mbps ?? Infinity);
     } else {
       for (const { times, values } of this.items) {
         const last = lastUpTo(times, max);
@@ -139,11 +141,31 @@ class Panel {
       this.plot.setScale("y", { min: bottom, max: top });
     });
     this.root.dataset.range = `${range.min.toFixed(3)}-${range.max.toFixed(3)}`;
+    this.over = this.beyond(range, top);
     this.root.dataset.top = high.toFixed(3);
+    this.root.dataset.over = this.over.length;
     this.root.dataset.paths = this.kind.shape === "points" ? "" : this.items.map((one) => one.path).join(" ");
     this.root.dataset.spread = this.spread ? 1 : this.bands.size;
     // Where both scales stay, uPlot does not draw: hidden paths and colours change all the same.
     this.plot.redraw(false, true);
+  }
+
+  // Windows above the end of the axis; of neighbours the highest.
+  beyond({ min, max }, top) {
+    const found = [];
+    if (this.kind.shape !== "areas") return found;
+    const { edges } = this.windows;
+    const last = Math.min(edges.length - 2, lastUpTo(edges, max));
+    let before = false;
+    for (let i = Math.max(0, lastUpTo(edges, min)); i <= last; i++) {
+      const value = this.items.reduce((sum, one) => sum + one.values[i], 0);
+      const is_over = value > top;
+      if (is_over && before && value > found.at(-1).value) found.pop();
+      else if (before && is_over) continue;
+      if (is_over) found.push({ at: (edges[i] + edges[i + 1]) / 2, value });
+      before = is_over;
+    }
+    return found;
   }
 
   draw() {
@@ -158,6 +180,7 @@ class Panel {
     if (this.kind.shape === "lines") this.items.forEach((one) => this.drawLine(ctx, one));
     if (this.kind.shape === "points") this.items.forEach((one) => this.drawPoints(ctx, one));
     this.drawEvents(ctx);
+    this.drawBeyond(ctx);
     if (this.nothing) {
       ctx.fillStyle = colours.muted;
       ctx.font = `${13 * this.ratio}px system-ui, sans-serif`;
@@ -210,6 +233,37 @@ class Panel {
     if (this.spread) this.drawSpread(ctx);
   }
 
+  // An arrow at the top of the plot, and the value where no higher one takes the space.
+  drawBeyond(ctx) {
+    const { left, top, width } = this.plot.bbox;
+    const size = 4 * this.ratio;
+    const taken = [];
+    for (const { at, value } of [...(this.over ?? [])].sort((a, b) => b.value - a.value)) {
+      const x = this.x(at);
+      ctx.beginPath();
+      ctx.moveTo(x - size, top + 2 * size);
+      ctx.lineTo(x, top + size / 2);
+      ctx.lineTo(x + size, top + 2 * size);
+      for (const [colour, line] of [[colours.paper, 4], [colours.ink, 1.75]]) {
+        ctx.strokeStyle = colour;
+        ctx.lineWidth = line * this.ratio;
+        ctx.stroke();
+      }
+      const text = quantity(value, this.kind.unit);
+      ctx.font = `${11 * this.ratio}px system-ui, sans-serif`;
+      const wide = ctx.measureText(text).width;
+      const from = x + 2 * size + wide > left + width ? x - 2 * size - wide : x + 2 * size;
+      if (taken.some((one) => from < one.to && from + wide > one.from)) continue;
+      taken.push({ from: Math.min(from, x) - size, to: Math.max(from + wide, x) + size });
+      ctx.textAlign = "left";
+      ctx.lineWidth = 3 * this.ratio;
+      ctx.strokeStyle = colours.paper;
+      ctx.strokeText(text, from, top + 2.5 * size);
+      ctx.fillStyle = colours.ink;
+      ctx.fillText(text, from, top + 2.5 * size);
+    }
+  }
+
   drawSilence(ctx, from, to) {
     const { top, height } = this.plot.bbox;
     ctx.fillStyle = colours.line;
@@ -242,7 +296,7 @@ class Panel {
 
   // Pale between the lowest and the highest value of the runs, with dotted outlines.
   drawBand(ctx, band) {
-    const { step, low, high, path } = band;
+    const { step, low, high } = band;
     const [first, last] = windowsOfBand(band, this.plot.scales.x);
     const [area, outline] = [new Path2D(), new Path2D()];
     const at = (value) => Math.round(this.y(this.kind.id === "delay" ? Math.max(value, 1e-3) : value));
@@ -263,7 +317,7 @@ class Panel {
       open = is_wide ? { x, top, bottom } : null;
     }
     ctx.globalAlpha = 0.18;
-    ctx.fillStyle = ctx.strokeStyle = pathColour(path);
+    ctx.fillStyle = ctx.strokeStyle = seriesColour(band);
     ctx.fill(area);
     ctx.globalAlpha = 1;
     ctx.lineWidth = this.ratio;
@@ -313,15 +367,15 @@ class Panel {
     ctx.setLineDash([]);
   }
 
-  drawPoints(ctx, { path, unacknowledged, times, values }) {
+  drawPoints(ctx, { direction, unacknowledged, times, values }) {
     const { min, max } = this.plot.scales.x;
     const last = lastUpTo(times, max);
     const size = (unacknowledged ? 4 : 2) * this.ratio;
-    ctx.fillStyle = unacknowledged ? colours.bad : pathColour(path);
+    ctx.fillStyle = unacknowledged ? colours.bad : seriesColour({ direction });
     ctx.beginPath();
     for (let i = Math.max(0, lastUpTo(times, min)); i <= last; i++) {
       const [x, y] = [this.x(times[i]), this.y(Math.max(values[i], 1e-3))];
-      if (unacknowledged || path === 1) {
+      if (unacknowledged || direction === "download") {
         ctx.moveTo(x - size, y + size);
         ctx.lineTo(x, y - size);
         ctx.lineTo(x + size, y + size);

@@ -52,8 +52,8 @@ function bandsOf(runs, width, is_held) {
   const last = Math.max(0, ...runs.flat().map(({ times }) => times.at(-1) ?? 0));
   const step = Math.max(width, last / MOST_SPREAD_WINDOWS);
   const count = Math.floor(last / step) + 1;
-  for (const { name, path, times, values } of runs.flat()) {
-    if (!bands.has(name)) bands.set(name, { path, step, low: new Float64Array(count).fill(Infinity), high: new Float64Array(count).fill(-Infinity), runs: runs.length });
+  for (const { name, path, direction, times, values } of runs.flat()) {
+    if (!bands.has(name)) bands.set(name, { path, direction, step, low: new Float64Array(count).fill(Infinity), high: new Float64Array(count).fill(-Infinity), runs: runs.length });
     const { low, high } = bands.get(name);
     const see = (window, value) => {
       low[window] = Math.min(low[window], value);

@@ -7,13 +7,14 @@ function digits(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size >= 1e15 || size < 1e-4) return value.toExponential(2).replace("-", MINUS);
-  const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(size))));
+  // 9.996 has the digits of 10, as in the tables.
+  const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(size / 0.9995))));
   return String(Number(value.toFixed(decimals))).replace("-", MINUS);
 }
 
 function scaled(value, steps) {
   if (value == null || !Number.isFinite(value)) return "–";
-  const [factor, unit] = steps.find(([least]) => Math.abs(value) >= least) ?? steps.at(-1);
+  const [factor, unit] = steps.find(([least]) => Math.abs(value) >= 0.9995 * least) ?? steps.at(-1);
   return `${digits(value / factor)} ${unit}`;
 }
 
@@ -71,12 +72,17 @@ function readColours() {
   const style = getComputedStyle(document.querySelector(".explorer"));
   const of = (name) => style.getPropertyValue(`--explorer-${name}`).trim();
   colours = { paths: [] };
-  for (const name of ["ink", "muted", "line", "paper", "bad", "unknown"]) colours[name] = of(name);
+  for (const name of ["ink", "muted", "line", "paper", "bad", "unknown", "upload", "download"]) colours[name] = of(name);
   for (let i = 0; i < PATH_COLOURS; i++) colours.paths.push(of(`path-${i}`));
 }
 
 function pathColour(path) {
   return path < 0 ? colours.unknown : colours.paths[path % PATH_COLOURS];
+}
+
+// Of the direction of messages, else of the path.
+function seriesColour({ direction, path }) {
+  return direction ? colours[direction] : pathColour(path);
 }
 
 // The position of the last value that is not above `wanted`; −1 if all are.

@@ -22,6 +22,7 @@ pub mod plot;
 pub mod quantity;
 #[cfg(feature = "png")]
 pub mod raster;
+mod rate_axis;
 mod restoration;
 mod result_set;
 mod run_data;

@@ -1,8 +1,8 @@
 //! Colours with a meaning, for light and dark paper. Each colour of a mark has a contrast of 3:1 or more to its paper
 //! (WCAG 2.2, 1.4.11), each colour of a text 4.5:1 or more (1.4.3).
 //!
-//! Figure files are on light paper. In a page every colour is a custom property ([`custom_properties`]), so that the
-//! same picture follows the reader's colour scheme.
+//! Figure files are on light paper, with a style sheet for dark paper ([`Colour::on_dark_paper`]). In a page every
+//! colour is a custom property ([`custom_properties`]). So the same picture follows the reader's colour scheme.
 
 use pathbench_record::transport::Transport;
 use std::fmt::Write as _;
@@ -28,6 +28,16 @@ impl Colour {
             (f64::from(one) * (1.0 - part) + f64::from(other) * part).round().clamp(0.0, 255.0) as u8
         };
         Self(mixed(self.0, other.0), mixed(self.1, other.1), mixed(self.2, other.2))
+    }
+
+    /// The same meaning on dark paper; `None` for a colour that is not of the palette.
+    pub(crate) fn on_dark_paper(self) -> Option<Self> {
+        let pairs = pairs();
+        let exact = pairs.iter().find(|pair| pair.1 == self).map(|pair| pair.2);
+        let dark_paper = COMMON[0].2;
+        exact.or_else(|| {
+            pairs.iter().find(|pair| pair.1.pale() == self).map(|pair| pair.2.mixed(dark_paper, PALE))
+        })
     }
 
     /// The value of a CSS property in a page: a reference to the colour's custom property.
@@ -56,7 +66,7 @@ pub(crate) const UNATTRIBUTED: Colour = Colour::from_rgb(0x85_8d_96);
 /// Name of the custom property, and the colour on light and on dark paper.
 type Named = (&'static str, Colour, Colour);
 
-const COMMON: [Named; 13] = [
+const COMMON: [Named; 15] = [
     ("paper", PAPER, Colour::from_rgb(0x16_19_1d)),
     ("ink", INK, Colour::from_rgb(0xe4_e8_ec)),
     ("muted", MUTED, Colour::from_rgb(0xa3_ad_b8)),
@@ -70,6 +80,8 @@ const COMMON: [Named; 13] = [
     ("stall", STALL, Colour::from_rgb(0x2b_27_22)),
     ("hatch", HATCH, Colour::from_rgb(0x9a_8a_74)),
     ("unattributed", UNATTRIBUTED, Colour::from_rgb(0x83_8d_98)),
+    ("upload", UPLOAD, Colour::from_rgb(0xc9_a8_ff)),
+    ("download", DOWNLOAD, Colour::from_rgb(0xd2_b4_84)),
 ];
 
 /// The hues of Okabe and Ito, which colour-blind readers can distinguish, dark enough for light paper; then violet and
@@ -85,8 +97,9 @@ const PATHS: [(Colour, Colour); 8] = [
     (Colour::from_rgb(0x6b_73_00), Colour::from_rgb(0xb3_bd_3f)),
 ];
 
-pub(crate) const UPLOAD: Colour = PATHS[0].0;
-pub(crate) const DOWNLOAD: Colour = PATHS[5].0;
+/// The directions, or the ends that send in them: no colour of a path or transport.
+pub(crate) const UPLOAD: Colour = Colour::from_rgb(0x5a_36_9a);
+pub(crate) const DOWNLOAD: Colour = Colour::from_rgb(0x6e_4a_1c);
 
 /// The hue is the family (blue: TCP, orange: QUIC); multipath has the stronger contrast to the paper. The four also
 /// differ in lightness, so that they are distinguishable in print without colour and for every kind of
@@ -200,6 +213,24 @@ mod tests {
                 assert!(contrast(colour(one), colour(other)) >= 1.6, "{one}, {other}");
             }
         }
+    }
+
+    #[test]
+    fn directions_have_no_colour_that_a_reader_takes_for_a_path() {
+        let distance = |a: Colour, b: Colour| {
+            let part = |a: u8, b: u8| f64::from(a.abs_diff(b)).powi(2);
+            (part(a.0, b.0) + part(a.1, b.1) + part(a.2, b.2)).sqrt()
+        };
+        let directions = [named("upload"), named("download")];
+        for (light, dark) in directions {
+            for index in 0..PATHS.len() {
+                let path = path_pair(index);
+                let found = [distance(light, path.0), distance(dark, path.1)];
+                assert!(found.iter().all(|one| *one >= 32.0), "path {index}: {found:.0?}");
+            }
+        }
+        let [upload, download] = directions;
+        assert!(distance(upload.0, download.0) >= 80.0 && distance(upload.1, download.1) >= 80.0);
     }
 
     #[test]

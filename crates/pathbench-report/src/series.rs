@@ -138,10 +138,6 @@ impl Series {
     }
 }
 
-pub(crate) fn peak_mbps(data: &RunData, direction: Option<Direction>, grid: Grid) -> f64 {
-    total_mbps(data, direction, grid).into_iter().fold(0.0, f64::max)
-}
-
 /// The sum of all paths per window, to the end of the run.
 pub(crate) fn total_mbps(data: &RunData, direction: Option<Direction>, grid: Grid) -> Vec<f64> {
     let grid = grid.ending_at(end_ms(data));

@@ -140,7 +140,7 @@ fn diagnosis(input: &DiagnosisInput<'_>, path: &ClientPath, side: Side, absence:
                 "{words} took the path away{}; {why}",
                 restored.map(|back| format!(", and {} gave it back", back.words)).unwrap_or_default()
             ),
-            if ordered { remedy::ordered() } else { remedy::gone(path) },
+            remedy::taken_away(input, path, ordered, None),
         ),
         Some(Cause::Smaller { .. }) | None => (why, remedy::dead(path)),
     };

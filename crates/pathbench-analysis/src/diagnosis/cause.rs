@@ -1,6 +1,6 @@
 //! The event that made a path silent.
 
-use super::input::DiagnosisInput;
+use super::input::{DiagnosisInput, given_up_ms};
 use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::network::ClientPath;
 
@@ -33,7 +33,7 @@ pub(super) fn find_cause(
 ) -> Option<Cause> {
     let until_ms = from_ms + SLACK_MS;
     let (event, effect) = taken(input, path, until_ms, pmtu_bytes)?;
-    let end_ms = to_ms.unwrap_or(f64::INFINITY);
+    let end_ms = to_ms.or_else(|| given_up_ms(input)).unwrap_or(f64::INFINITY);
     let restored = input
         .events
         .iter()

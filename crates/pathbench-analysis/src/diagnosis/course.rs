@@ -106,6 +106,21 @@ pub(super) fn silences<'a>(samples: &'a [Sample], path: &str, side: Side) -> Vec
     found
 }
 
+/// Growth of a byte counter without data: the kernel counts SYN and FIN as one byte each.
+const CONTROL_BYTES: u64 = 2;
+
+/// Whether the end opposite to `side` received data on the path after `t_ms`.
+pub(super) fn is_heard_after(samples: &[Sample], path: &str, side: Side, t_ms: f64) -> bool {
+    let of_peer = samples.iter().filter(|sample| sample.path == path && sample.side != side);
+    subflows(of_peer).iter().any(|subflow| {
+        let received = |after: bool| {
+            let those = subflow.samples.iter().filter(move |(at_ms, _)| (*at_ms > t_ms) == after);
+            those.map(|(_, figures)| figures.bytes_received).max().unwrap_or(0)
+        };
+        received(true) > received(false).saturating_add(CONTROL_BYTES)
+    })
+}
+
 fn subflows<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<Subflow<'a>> {
     let mut by_key: BTreeMap<Key, Vec<(f64, &PathFigures)>> = BTreeMap::new();
     for sample in samples {

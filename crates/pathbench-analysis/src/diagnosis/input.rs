@@ -2,7 +2,7 @@
 
 use crate::verdict::{self, VerdictInput};
 use pathbench_record::connection::Negotiation;
-use pathbench_record::event::Event;
+use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::network::ClientPath;
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::transport::Transport;
@@ -31,6 +31,12 @@ pub struct DiagnosisInput<'a> {
 /// The first sending end, for the diagnosis of an unused path.
 pub(super) fn first_sender(input: &DiagnosisInput<'_>) -> Side {
     input.senders.first().copied().unwrap_or(Side::Client)
+}
+
+/// When the application gave up the connection. Events after that moment explain nothing about the connection.
+pub(super) fn given_up_ms(input: &DiagnosisInput<'_>) -> Option<f64> {
+    let gave_up = |event: &&Event| event.source == EventSource::Observer && event.kind == EventKind::GaveUp;
+    input.events.iter().find(gave_up).map(|event| event.t_ms)
 }
 
 pub(super) fn is_used(input: &DiagnosisInput<'_>, path: &ClientPath) -> bool {

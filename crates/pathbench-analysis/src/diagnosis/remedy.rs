@@ -1,6 +1,7 @@
 //! Remedies, in one line each.
 
-use super::input::DiagnosisInput;
+use super::cause;
+use super::input::{DiagnosisInput, SHORTEST_SILENCE_MS};
 use pathbench_record::document::OpeningOutcome;
 use pathbench_record::network::ClientPath;
 use pathbench_record::sample::Side;
@@ -40,11 +41,29 @@ fn mtu_command(input: &DiagnosisInput<'_>, apply: bool) -> String {
     format!("pathbench mtu {server}{}", if apply { " --apply" } else { "" })
 }
 
-pub(super) fn ordered() -> String {
+/// For a path that an event took away. `ordered`: the scenario asked for the event; `waited_ms`: how long the
+/// connection did not use the path after it was back. A path that is back at the end of the run is not to be brought
+/// back.
+pub(super) fn taken_away(
+    input: &DiagnosisInput<'_>,
+    path: &ClientPath,
+    ordered: bool,
+    waited_ms: Option<f64>,
+) -> String {
+    let is_gone = cause::final_interruption(input, path).is_some();
+    match waited_ms {
+        Some(waited_ms) if waited_ms >= SHORTEST_SILENCE_MS => waits(input, path),
+        _ if ordered => ordered_by_scenario(),
+        _ if is_gone => gone(path),
+        _ => format!("none needed: path {} is back", path.name),
+    }
+}
+
+pub(super) fn ordered_by_scenario() -> String {
     "none needed: the scenario asks for it".to_owned()
 }
 
-pub(super) fn waits(input: &DiagnosisInput<'_>, path: &ClientPath) -> String {
+fn waits(input: &DiagnosisInput<'_>, path: &ClientPath) -> String {
     if input.transport.is_quic() {
         return format!(
             "none of the network's: path {} was there again before QUIC sent on it again",

@@ -1,8 +1,8 @@
 //! Why a path became silent: a black hole for large packets, or for all packets.
 
 use super::cause::{Cause, Restored, find_cause};
-use super::course::Silence;
-use super::input::{DiagnosisInput, SHORTEST_SILENCE_MS};
+use super::course::{self, Silence};
+use super::input::DiagnosisInput;
 use super::remedy;
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
 use pathbench_record::network::ClientPath;
@@ -51,21 +51,19 @@ pub(super) fn explain(
         remedy,
     };
     if let Some(Cause::Gone { words, ordered, restored }) = &cause {
+        let used_again = is_used_again(input, path, side, restored.as_ref());
         let waited_ms = restored.as_ref().map(|back| silence.from_ms + silence.length_ms() - back.t_ms);
+        let waited_ms = waited_ms.filter(|_| silence.after.is_some() || !used_again);
         let because = format!(
             "{words} took the path away; {}{}",
             signs(silence),
-            given_back(restored.as_ref(), silence)
+            given_back(restored.as_ref(), silence, used_again)
         );
-        let remedy = match waited_ms {
-            Some(waited_ms) if waited_ms >= SHORTEST_SILENCE_MS => remedy::waits(input, path),
-            _ if *ordered => remedy::ordered(),
-            _ => remedy::gone(path),
-        };
+        let remedy = remedy::taken_away(input, path, *ordered, waited_ms);
         return diagnosis(DiagnosisKind::Stale, because, remedy);
     }
     if let Some(size) = size(cause, silence) {
-        let because = black_hole_because(&size, path, side, silence);
+        let because = black_hole_because(&size, input, path, side, silence);
         let mtu_bytes = match &size {
             Size::Ordered { mtu_bytes, .. } => Some(*mtu_bytes),
             Size::Proven { .. } | Size::Never | Size::SmallOnes => None,
@@ -80,14 +78,28 @@ pub(super) fn explain(
     diagnosis(DiagnosisKind::Stale, because, remedy)
 }
 
-fn given_back(restored: Option<&Restored>, silence: &Silence<'_>) -> String {
+/// Whether the other end received data on the path after it was back: its samples go on where those of a sender that
+/// waits for the close do not.
+fn is_used_again(
+    input: &DiagnosisInput<'_>,
+    path: &ClientPath,
+    side: Side,
+    restored: Option<&Restored>,
+) -> bool {
+    restored.is_some_and(|back| course::is_heard_after(input.samples, &path.name, side, back.t_ms))
+}
+
+/// `used_again`: the other end received data on the path after it was back.
+fn given_back(restored: Option<&Restored>, silence: &Silence<'_>, used_again: bool) -> String {
     let Some(back) = restored else { return String::new() };
     let then = if silence.after.is_some() {
-        "nothing was retransmitted before the retransmission timer expired"
+        "but nothing was retransmitted before the retransmission timer expired"
+    } else if used_again {
+        "and data arrived over it again"
     } else {
-        "nothing was acknowledged any more"
+        "but nothing was acknowledged any more"
     };
-    format!("; {} gave it back, but {then}", back.words)
+    format!("; {} gave it back, {then}", back.words)
 }
 
 /// `None` without evidence that packets are dropped because of their size.
@@ -117,11 +129,18 @@ fn largest_packet_bytes(silence: &Silence<'_>) -> u64 {
     silence.segment_bytes() + HEADERS_BYTES
 }
 
-fn black_hole_because(known: &Size, path: &ClientPath, side: Side, silence: &Silence<'_>) -> String {
+fn black_hole_because(
+    known: &Size,
+    input: &DiagnosisInput<'_>,
+    path: &ClientPath,
+    side: Side,
+    silence: &Silence<'_>,
+) -> String {
     let lost = silence.segment_bytes();
     let small = match known {
         Size::Ordered { words, restored, .. } => {
-            let back = given_back(restored.as_ref(), silence);
+            let used_again = is_used_again(input, path, side, restored.as_ref());
+            let back = given_back(restored.as_ref(), silence, used_again);
             format!("{words} made a hop too small for segments of {} bytes{back}", silence.first.mss_bytes)
         }
         Size::Proven { mss_bytes } => format!(

@@ -57,7 +57,7 @@ pub(super) fn explain(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<P
             None => because,
         },
         remedy: match (kind, away) {
-            (_, Some((_, true))) => remedy::ordered(),
+            (_, Some((_, true))) => remedy::ordered_by_scenario(),
             (_, Some((_, false))) => remedy::gone(path),
             (DiagnosisKind::Backup, None) => remedy::backup(input, path),
             (DiagnosisKind::NoRoute, None) => remedy::no_route(path),

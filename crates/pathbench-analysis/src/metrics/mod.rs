@@ -63,6 +63,7 @@ use measurement::start;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{DirectionRecord, Impact, Phase, RunRecord};
 use stall::Stalls;
+use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct DirectionAnalysis {
@@ -73,6 +74,7 @@ pub struct DirectionAnalysis {
     pub measured_bytes: u64,
     pub goodput_mbps: Option<f64>,
     pub delivered_bytes: u64,
+    /// Length of the transfer, in which all delivered bytes arrived; it contains the measured time.
     pub duration_ms: f64,
     /// Longest time without a byte while data was outstanding.
     pub stall_ms: Option<f64>,
@@ -114,10 +116,7 @@ pub fn analyse(measurement: &Measurement<'_>) -> DirectionAnalysis {
         measured_bytes,
         goodput_mbps: window.and_then(|window| window.mbps(measured_bytes as f64)),
         delivered_bytes: deliveries.total_bytes(),
-        duration_ms: match (deliveries.first, deliveries.last) {
-            (Some(first), Some(last)) => last.duration_since(first).as_nanos() as f64 / 1e6,
-            _ => 0.0,
-        },
+        duration_ms: transfer(measurement).map_or(0.0, Window::length_ms),
         stall_ms: stalls.longest_ms(),
         hung_ms: measurement.gave_up.map(|gave_up| {
             let from = deliveries.last.unwrap_or_else(|| start(measurement));
@@ -134,15 +133,23 @@ pub fn analyse(measurement: &Measurement<'_>) -> DirectionAnalysis {
 ///
 /// `None` if no byte arrived and no end timed out, or if the whole run was warm-up.
 fn measured(measurement: &Measurement<'_>) -> Option<Window> {
+    let whole = transfer(measurement)?;
+    let omit = if measurement.deliveries.first.is_some() { measurement.omit } else { Duration::ZERO };
+    let (from, end) = (whole.from + omit, whole.until);
+    let until = measurement.duration.map_or(end, |duration| end.min(whole.from + duration));
+    (from < until).then_some(Window { from, until })
+}
+
+/// From the first byte offered to the last byte delivered, or to giving up if that is later. `None` if no byte
+/// arrived and no end timed out.
+fn transfer(measurement: &Measurement<'_>) -> Option<Window> {
     let deliveries = measurement.deliveries;
-    let first = start(measurement);
-    let from = if deliveries.first.is_some() { first + measurement.omit } else { first };
+    let from = start(measurement);
     // A series from another machine may claim a last byte far outside its bins.
     let end_of_bins = deliveries.bin_start(deliveries.bytes.len());
     let last = deliveries.last.map(|last| last.min(end_of_bins));
-    let end = last.max(measurement.gave_up)?;
-    let until = measurement.duration.map_or(end, |duration| end.min(first + duration));
-    (from < until).then_some(Window { from, until })
+    let until = last.max(measurement.gave_up)?;
+    Some(Window { from, until: until.max(from) })
 }
 
 /// The figures at the top of a run's record: sums over the directions, or the longest, deepest or slowest. A recovery

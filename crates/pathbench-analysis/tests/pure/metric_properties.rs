@@ -166,6 +166,18 @@ proptest! {
     }
 
     #[test]
+    fn the_duration_and_the_goodput_of_a_whole_transfer_fit_each_other(mut run in runs()) {
+        let whole = run.analyse(ORIGIN);
+        prop_assert!(whole.window.is_none_or(|window| window.length_ms() <= whole.duration_ms + 1e-6));
+        (run.omit, run.duration) = (0, None);
+        let analysis = run.analyse(ORIGIN);
+        if let Some(goodput_mbps) = analysis.goodput_mbps {
+            let mean_mbps = analysis.delivered_bytes as f64 * 8e-3 / analysis.duration_ms;
+            prop_assert!((goodput_mbps - mean_mbps).abs() <= 1e-6 * mean_mbps.max(1.0), "{analysis:?}");
+        }
+    }
+
+    #[test]
     fn shifting_all_times_shifts_nothing(run in runs(), by in 0_u64..10_000_000_000_000) {
         prop_assert_eq!(
             without_window(run.analyse(ORIGIN)),

@@ -245,6 +245,7 @@ fn a_connection_that_dies_is_measured_until_it_is_given_up() {
     let events = [event(3000.0, "down", "wlan"), event(7000.0, "up", "wlan")];
     let analysis = analyse(&Measurement { gave_up: Some(at(8000.0)), ..upload(&deliveries, &events) });
     close(analysis.goodput_mbps, 100.0 * 3.0 / 8.0, 1e-6);
+    close(analysis.duration_ms, 8000.0, 1e-9);
     close(analysis.stall_ms, 5001.0, 1e-9);
     close(analysis.hung_ms, 5001.0, 1e-9);
     let impact = only_impact(&analysis);

@@ -82,7 +82,8 @@ fn changes_come_two_seconds_earlier_than_in_the_file_and_replace_what_was() {
     let text = import(topology, None).unwrap();
     let plan = planned(&text);
     let events = &plan.variants[0].events;
-    let times: Vec<_> = events.iter().map(|event| (event.link.as_str(), event.at.as_millis())).collect();
+    let at_ms = |event: &pathbench_lab::scenario::EventPlan| event.at.since_first_byte().unwrap().as_millis();
+    let times: Vec<_> = events.iter().map(|event| (event.link.as_str(), at_ms(event))).collect();
     assert_eq!(times, [("c2r_1", 0), ("c2r_0", 3_000), ("c2r_0", 7_500)]);
     assert!(events.iter().all(|event| matches!(event.action, EventAction::Set(_))));
     assert!(text.contains("at = \"7.5s\"\nlink = \"c2r_0\"\naction = \"set\"\ndelay = \"0s\""), "{text}");

@@ -236,7 +236,8 @@ pub struct RunRecord {
     pub goodput_mbps: Option<f64>,
     /// All bytes delivered, warm-up included, both directions.
     pub delivered_bytes: u64,
-    /// First to last byte delivered, the longer of the directions.
+    /// First byte offered → last byte delivered or giving up, the longer of the directions
+    /// ([definition](metrics.md#duration)).
     pub duration_ms: f64,
     /// Time without a byte before the application gave up ([definition](metrics.md#hung)).
     pub hung_ms: Option<f64>,

@@ -19,6 +19,10 @@ const RIGHT: f64 = 20.0;
 /// The maximum number of steps of a line; more are finer than a pixel.
 const MOST_STEPS: usize = 600;
 const GAP: f64 = 26.0;
+/// Of a chart on a telephone: its width, and the space for names of rows and for values.
+const NARROW: f64 = 400.0;
+const NARROW_ROWS: f64 = 130.0;
+const NARROW_RIGHT: f64 = 90.0;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chart {
@@ -40,6 +44,27 @@ impl Chart {
         let scenario = &view.set.document.scenario;
         let title = format!("{}{what}", scenario.name);
         Self { title, subtitle: scenario.description.clone(), ..Self::default() }
+    }
+}
+
+impl Chart {
+    /// The chart in one column of the width of a telephone. Marks are in data coordinates, so only the frame changes.
+    pub(crate) fn narrowed(&self) -> Self {
+        let mut chart = self.clone();
+        let columns = chart.headings.len();
+        for (index, facet) in chart.facets.iter_mut().enumerate().filter(|_| columns > 0) {
+            let heading = &self.headings[index % columns];
+            // The headings of columns become titles.
+            facet.title =
+                if facet.title.is_empty() { heading.clone() } else { format!("{}, {heading}", facet.title) };
+        }
+        chart.headings = Vec::new();
+        let is_of_rows =
+            chart.facets.iter().any(|facet| facet.strips.iter().any(|strip| !strip.y.rows.is_empty()));
+        let left = if is_of_rows { self.frame.left.min(NARROW_ROWS) } else { self.frame.left.min(LEFT) };
+        let right = self.frame.right.min(NARROW_RIGHT);
+        chart.frame = Frame { width: NARROW, columns: 1, left, right, shared_y: false };
+        chart
     }
 }
 
@@ -241,6 +266,8 @@ pub(crate) enum Mark {
         grid: Grid,
         layers: Vec<Layer>,
     },
+    /// Values above the end of the axis: a triangle at its top, and the value where no higher one takes the space.
+    Beyond(Vec<Point>),
     Points {
         series: String,
         shape: Shape,

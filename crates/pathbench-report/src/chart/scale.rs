@@ -1,6 +1,7 @@
 //! Scales with round ticks.
 
 use crate::quantity;
+use crate::rate_axis::nominal_mbps;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Scale {
@@ -76,6 +77,12 @@ impl Scale {
         });
         let high = (steps.count as f64 * steps.step).max(highest) * unit.1;
         Self { title: unit.0.to_owned(), ..Self::with_ticks(0.0, high, ticks) }
+    }
+
+    /// Rates from 0 to at least `end_mbps`. Ticks may end at the rate of the links.
+    pub(crate) fn rates(end_mbps: f64, wanted: usize) -> Self {
+        let scale = Self::linear(nominal_mbps(end_mbps), wanted, rate_unit(end_mbps));
+        Self { high: scale.high.max(sane(end_mbps)), ..scale }
     }
 
     /// From 0 to exactly `end_ms`; ticks only at round values.

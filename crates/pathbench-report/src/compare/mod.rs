@@ -1,6 +1,7 @@
 //! Results of different commands compared with the first of them: what changed, and whether conditions hold.
 
 mod condition;
+mod effective;
 mod section;
 
 pub use condition::FailureCondition;
@@ -10,7 +11,6 @@ use crate::list::distinct;
 use crate::pattern::Pattern;
 use crate::quantity::{bytes, counted};
 use crate::result_set::ResultSet;
-use crate::view::value_text;
 use condition::{ConditionError, Judgement};
 use pathbench_analysis::comparison::across;
 use pathbench_record::document::{Comparison, Group, ResultDocument, Variant};
@@ -119,6 +119,11 @@ impl Candidate {
 }
 
 impl ResultOverview {
+    /// The last part of the directory's name, by which the command line names the result.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.directory.as_deref()?.rsplit('/').find(|part| !part.is_empty())
+    }
+
     fn from_set(set: &ResultSet) -> Self {
         let document = &set.document;
         let warm_up = document.runs.iter().filter(|run| run.warm_up).count();
@@ -144,11 +149,10 @@ fn figures(pattern: &str) -> Vec<&'static str> {
 
 fn differences(one: &ResultDocument, other: &ResultDocument) -> Vec<Difference> {
     let (a, b) = (&one.host, &other.host);
-    let value = |document: &ResultDocument, key: &str| {
-        document.scenario.overrides.get(key).map(value_text).unwrap_or_default()
-    };
     let keys = distinct(one.scenario.overrides.keys().chain(other.scenario.overrides.keys()));
-    let overrides = keys.into_iter().map(|key| (key.clone(), [value(one, key), value(other, key)]));
+    let overrides = keys
+        .into_iter()
+        .map(|key| (key.clone(), [one, other].map(|document| effective::value(document, key))));
     let text = |document: &ResultDocument| counted(document.scenario.text.lines().count(), "line");
     let texts = (one.scenario.text != other.scenario.text)
         .then(|| ("text of the scenario".to_owned(), [text(one), text(other)]));

@@ -9,7 +9,10 @@ use crate::result_set::ResultSet;
 use crate::section::{Cell, Finding, Items, Section, comparisons};
 use crate::view::{name_of, variant_text};
 use pathbench_record::document::{ComparedRuns, Comparison, Distribution, Verdict};
+use pathbench_record::text::printable;
 
+/// Of a directory's name in a heading.
+const LONGEST_NAME: usize = 24;
 const REMARK: &str = "medians; effects by Hodges and Lehmann; margin 5 %";
 /// Facts that hold for every comparison of results.
 const CAUTION: &str = "These runs were made at different times: a change of the machine's state counts as an effect. For a sure \
@@ -22,9 +25,13 @@ pub(crate) fn sections(compared: &ComparedResults, sets: &[&ResultSet]) -> Vec<S
     let mut sections: Vec<Section> = conditions.into_iter().chain(results(compared)).collect();
     for (index, candidate) in compared.candidates.iter().enumerate() {
         let number = index + 2;
-        sections.extend(differences(candidate, number));
+        sections.extend(differences(
+            candidate,
+            [&named(&compared.baseline, 1), &named(&candidate.result, number)],
+        ));
         if let (Some(baseline), Some(set)) = (sets.first(), sets.get(index + 1)) {
-            sections.extend(figures(candidate, number, baseline, set));
+            let names = [named(&compared.baseline, 1), named(&candidate.result, number)];
+            sections.extend(figures(candidate, &names, baseline, set));
         }
         sections.extend(not_compared(candidate, number));
     }
@@ -74,6 +81,7 @@ fn results(compared: &ComparedResults) -> Option<Section> {
     let rows: Vec<(usize, &ResultOverview)> = all.enumerate().collect();
     Items::new(rows)
         .words("result", |(index, one)| Cell::text(format!("{}. {}", index + 1, one.scenario)))
+        .words("directory", |(_, one)| one.name().map_or_else(Cell::absent, Cell::text))
         .words("started", |(_, one)| Cell::text(one.started.clone()))
         .words("Linux", |(_, one)| Cell::text(one.kernel.clone()))
         .words("runs", |(_, one)| {
@@ -86,15 +94,21 @@ fn results(compared: &ComparedResults) -> Option<Section> {
         .section("Results", "1. is the baseline; invalid and warm-up runs are not used")
 }
 
-fn differences(candidate: &Candidate, number: usize) -> Option<Section> {
+/// `2. after`: the number of the result, and the name of its directory.
+fn named(one: &ResultOverview, number: usize) -> String {
+    one.name()
+        .map_or_else(|| format!("{number}."), |name| format!("{number}. {}", printable(name, LONGEST_NAME)))
+}
+
+fn differences(candidate: &Candidate, [baseline, number]: [&str; 2]) -> Option<Section> {
     let each = candidate.differences.iter().map(|one| {
         let value = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
-        let text = format!("{} in 1., {} in {number}.", value(&one.baseline), value(&one.candidate));
+        let text = format!("{} in {baseline}, {} in {number}", value(&one.baseline), value(&one.candidate));
         Finding::new(Tone::Mixed, format!("{}:", one.name), text)
     });
     let findings: Vec<Finding> = each.chain([Finding::new(Tone::Neutral, "", CAUTION)]).collect();
     Section::of_findings(
-        format!("1. and {number}. differ in"),
+        format!("{baseline} and {number} differ in"),
         "each may be the cause of an effect",
         findings,
     )
@@ -109,7 +123,12 @@ fn not_compared(candidate: &Candidate, number: usize) -> Option<Section> {
     Section::of_findings("Not compared", "", each.collect())
 }
 
-fn figures(candidate: &Candidate, number: usize, baseline: &ResultSet, set: &ResultSet) -> Option<Section> {
+fn figures(
+    candidate: &Candidate,
+    names: &[String; 2],
+    baseline: &ResultSet,
+    set: &ResultSet,
+) -> Option<Section> {
     let patterns = distinct(candidate.comparisons.iter().map(|one| one.pattern.as_str()));
     let several = patterns.len() > 1;
     let median = |set: &ResultSet, one: &Comparison, side: &ComparedRuns| {
@@ -121,8 +140,8 @@ fn figures(candidate: &Candidate, number: usize, baseline: &ResultSet, set: &Res
         .words("figure", |one| {
             Cell::text(comparisons::figure(one).map_or(one.figure.as_str(), |known| known.title))
         })
-        .words("1.", |one| median(baseline, one, &one.baseline))
-        .words(format!("{number}."), |one| median(set, one, &one.candidate))
+        .words(names[0].clone(), |one| median(baseline, one, &one.baseline))
+        .words(names[1].clone(), |one| median(set, one, &one.candidate))
         .words("effect", |one| {
             let (effect, interval) = comparisons::effect(one);
             Cell::text(effect).with_line(interval.unwrap_or_default())
@@ -133,7 +152,7 @@ fn figures(candidate: &Candidate, number: usize, baseline: &ResultSet, set: &Res
         let variant = (!one.candidate.variant.is_empty()).then(|| variant_text(&one.candidate.variant));
         row.group = pattern.into_iter().chain(variant).collect::<Vec<_>>().join(" · ");
     });
-    rows.section(format!("{number}. compared with 1."), REMARK)
+    rows.section(format!("{} compared with {}", names[1], names[0]), REMARK)
 }
 
 fn distribution<'a>(set: &'a ResultSet, one: &Comparison, side: &ComparedRuns) -> Option<&'a Distribution> {

@@ -4,10 +4,11 @@ use super::selection::{Selection, chosen};
 use super::spread::{self, Spread, repetitions};
 use crate::carriage::capacity_mbps;
 use crate::chart::{Anchor, Chart, Coordinate, Facet, Frame, Key, Label, Mark, Point, Scale, Shape, Strip};
-use crate::chart::{TextStyle, keys, rate_unit, window};
+use crate::chart::{TextStyle, keys, window};
 use crate::narrative;
 use crate::palette::{ALARM, INK, MUTED, UNATTRIBUTED};
 use crate::quantity::{duration, rate};
+use crate::rate_axis::{self, Excess};
 use crate::run_data::RunData;
 use crate::series::{self, Attribution, Grid, Series, Silence};
 use crate::view::{GroupView, View};
@@ -27,16 +28,21 @@ const MOST_WINDOWS: usize = 400;
 /// are comparable.
 pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
     let of_pattern = || view.groups.iter().filter(|group| selection.has_pattern(group.pattern));
-    let representatives = || of_pattern().filter_map(GroupView::representative).map(|run| view.data(run));
-    let end_ms = representatives().map(|data| series::end_ms(&data)).fold(0.0, f64::max);
+    let representatives = || of_pattern().filter_map(GroupView::representative);
+    let end_ms = representatives().map(|run| series::end_ms(&view.data(run))).fold(0.0, f64::max);
     let grid = Grid::covering(end_ms, MOST_WINDOWS);
-    let peak = representatives().map(|data| series::peak_mbps(&data, selection.direction, grid));
-    let peak = peak.fold(0.0, f64::max);
+    let totals = |run: &RunRecord| series::total_mbps(&view.data(run), selection.direction, grid);
+    let end = representatives().map(|run| rate_axis::end_mbps(view, run, selection.direction, &totals(run)));
+    let end = end.fold(0.0, f64::max);
     let shown: Vec<_> = selection.runs(view).take(MOST_FACETS).collect();
     let spreads: Vec<Spread> = shown.iter().map(|(group, _)| spread(view, group, selection, grid)).collect();
     // Charts of several variants have the scale of the runs that they show.
-    let highest = spreads.iter().filter(|_| selection.variant.is_none()).map(Spread::high);
-    let peak = highest.fold(peak, f64::max);
+    let highest =
+        spreads.iter().zip(&shown).filter(|_| selection.variant.is_none()).map(|(spread, (_, run))| {
+            let limit = rate_axis::limit_mbps(view, run, selection.direction, &totals(run));
+            spread.high().min(limit.unwrap_or(f64::MAX))
+        });
+    let end = highest.fold(end, f64::max);
     let frame = Frame::of_columns(match shown.len() {
         0..=6 => 1,
         7..=16 => 2,
@@ -45,8 +51,9 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
     let heights = [190.0, 190.0, 150.0, 124.0, 110.0, 100.0, 92.0];
     let height = heights.get(shown.len()).copied().unwrap_or(84.0);
     let time = Scale::time(grid.until_ms(), frame.plot_width());
-    let scale = Scale::linear(peak, if height > 100.0 { 4 } else { 2 }, rate_unit(peak));
+    let scale = Scale::rates(end, if height > 100.0 { 4 } else { 2 });
     let axes = Axes { time, rate: scale, height };
+    let is_cut = |series: &Series| !rate_axis::excesses(&series.total_mbps(), axes.rate.high).is_empty();
     let all: Vec<Series> = shown
         .iter()
         .map(|(_, run)| series::series(run, &view.data(run), selection.direction, grid, &view.paths))
@@ -62,8 +69,8 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
     let (key, sentence) = spread::explained(&spreads, shown.iter().map(|(group, _)| *group)).unzip();
     let direction = selection.direction.map_or(String::new(), |one| format!(", {}", one.name()));
     Chart {
-        legend: legend(view, &shown, &all, selection).into_iter().chain(key).collect(),
-        caption: caption(view, selection, &all, grid).into_iter().chain(sentence).collect(),
+        legend: legend(view, &shown, &all, selection, &is_cut).into_iter().chain(key).collect(),
+        caption: caption(view, selection, &all, grid, &is_cut).into_iter().chain(sentence).collect(),
         frame,
         facets,
         shared_x: Some("time since the first byte of data".to_owned()),
@@ -99,6 +106,7 @@ fn facet(
         series::silences(run, &data, selection.direction).into_iter().map(silence).collect();
     marks.push(Mark::Stack { grid: series.grid, layers: series.paths.clone() });
     marks.extend(spread.lines("spread over the valid runs", INK));
+    marks.extend(beyond(series, axes.rate.high));
     let mut plot = Strip::new(axes.height, axes.rate.clone(), marks);
     let nothing = series.paths.is_empty();
     plot.empty = nothing.then(|| "no byte was delivered".to_owned());
@@ -112,6 +120,16 @@ fn facet(
         events: narrative::scenario_events(&data),
         ..Facet::new(selection.name(group), axes.time.clone(), strips)
     }
+}
+
+fn beyond(series: &Series, end_mbps: f64) -> Option<Mark> {
+    let grid = series.grid;
+    let point = |one: Excess| {
+        let x = f64::midpoint(grid.edge_ms(one.window), grid.edge_ms(one.window + 1));
+        Point { x, y: one.mbps, tooltip: format!("{} at {}", rate(one.mbps), duration(x)) }
+    };
+    let found = rate_axis::excesses(&series.total_mbps(), end_mbps);
+    (!found.is_empty()).then(|| Mark::Beyond(found.into_iter().map(point).collect()))
 }
 
 fn facts(run: &RunRecord, selection: &Selection) -> Vec<String> {
@@ -159,6 +177,7 @@ fn legend(
     shown: &[(&GroupView, &RunRecord)],
     all: &[Series],
     selection: &Selection,
+    is_cut: &dyn Fn(&Series) -> bool,
 ) -> Vec<(Key, String)> {
     let has = |name: Option<&str>| {
         all.iter().flat_map(|series| &series.paths).any(|one| one.path.as_deref() == name)
@@ -181,21 +200,26 @@ fn legend(
             any(&|run, data| !series::silences(run, data, selection.direction).is_empty()),
         ),
         (Key::Event, "event of the scenario", any(&|_, data| !narrative::scenario_events(data).is_empty())),
+        (Key::Point(Shape::Triangle, INK), "beyond the axis, with its value", all.iter().any(is_cut)),
         (Key::Point(Shape::Ring, MUTED), &opened, has_mark(true)),
         (Key::Point(Shape::Cross, MUTED), &closed, has_mark(false)),
     ]);
     paths.chain(marks).collect()
 }
 
-/// The reason why a window of a shown run exceeds the rate of its links; empty if none does.
-fn above_the_links(view: &View, selection: &Selection, grid: Grid) -> &'static str {
+/// The reason why a window of a shown run exceeds the rate of its links or the axis; empty if none does.
+fn above_the_links(view: &View, selection: &Selection, grid: Grid, is_cut: bool) -> &'static str {
     let is_above = |run: &RunRecord| {
         let most = capacity_mbps(view, run, selection.direction);
         most.is_some_and(|most| {
-            series::peak_mbps(&view.data(run), selection.direction, grid) > most * MORE_THAN
+            let windows = series::total_mbps(&view.data(run), selection.direction, grid);
+            windows.iter().any(|mbps| *mbps > most * MORE_THAN)
         })
     };
-    if selection.runs(view).any(|(_, run)| is_above(run)) {
+    if is_cut {
+        " A triangle marks a window beyond the axis, which ends at the rate of the links or, where that is unknown, at \
+         99 % of the windows: data that had arrived behind a gap reaches the application at once when the gap is filled."
+    } else if selection.runs(view).any(|(_, run)| is_above(run)) {
         " Windows above the rate of the links: data that had arrived behind a gap reaches the application at once when \
          the gap is filled."
     } else {
@@ -203,7 +227,13 @@ fn above_the_links(view: &View, selection: &Selection, grid: Grid) -> &'static s
     }
 }
 
-fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Vec<String> {
+fn caption(
+    view: &View,
+    selection: &Selection,
+    all: &[Series],
+    grid: Grid,
+    is_cut: &dyn Fn(&Series) -> bool,
+) -> Vec<String> {
     let groups: Vec<&GroupView> = view.groups.iter().filter(|group| selection.has(group)).collect();
     let mut paragraphs = Vec::new();
     if (1..=6).contains(&groups.len()) {
@@ -241,7 +271,7 @@ fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Ve
         "Height: bytes delivered to the receiving application per {}. {split}{} Each panel is one run, the one of \
          median {}.",
         window(grid.window_ms),
-        above_the_links(view, selection, grid),
+        above_the_links(view, selection, grid, all.iter().any(is_cut)),
         main.map_or("goodput", |pattern| pattern.main().title)
     ));
     paragraphs

@@ -22,6 +22,8 @@ use std::net::SocketAddr;
 const MOST_FACETS: usize = 24;
 const MOST_WINDOWS: usize = 200;
 const APART: f64 = 1.7;
+/// The smallest path MTU that a router can cause (net.ipv4.route.min_pmtu).
+const LEAST_PMTU_BYTES: u32 = 552;
 
 struct Axes {
     time: Scale,
@@ -272,7 +274,7 @@ fn is_telling(run: &RunRecord, data: &RunData) -> bool {
     if too_large || run.links.iter().any(|link| link.packet_sizes.is_some()) {
         return true;
     }
-    let known = run.paths.iter().map(|path| path.pmtu_bytes).filter(|bytes| *bytes > 0);
+    let known = run.paths.iter().map(|path| path.pmtu_bytes).filter(|bytes| *bytes >= LEAST_PMTU_BYTES);
     if known.clone().max().zip(known.min()).is_some_and(|(most, least)| most - least >= SAME_BYTES) {
         return true;
     }
@@ -280,7 +282,8 @@ fn is_telling(run: &RunRecord, data: &RunData) -> bool {
     let mut ranges: HashMap<&str, [(u32, u32); 2]> = HashMap::new();
     of_sender(run, data).into_iter().filter(|sample| sample.figures.state == PathState::Open).any(|sample| {
         let (mss, pmtu) = (sample.figures.mss_bytes, sample.figures.pmtu_bytes);
-        if mss == 0 || pmtu == 0 {
+        // The kernel reports the smallest size for a route whose interface is down.
+        if mss == 0 || pmtu < LEAST_PMTU_BYTES {
             return false;
         }
         let ranges = ranges.entry(&sample.path).or_insert([(mss, mss), (pmtu, pmtu)]);

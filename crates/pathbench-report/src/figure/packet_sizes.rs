@@ -36,6 +36,7 @@ pub(crate) fn packet_sizes_of(view: &View, selection: &Selection) -> Option<Char
             }
         }));
     }
+    rows.retain(|row| row.carriage.stages().any(|stage| stage.packets() > 0));
     rows.first()?;
     let more = rows.len().saturating_sub(MOST_ROWS);
     rows.truncate(MOST_ROWS);

@@ -28,6 +28,8 @@ pub struct Figure {
     /// The pattern of the figure, if the result has several.
     pub pattern: Option<String>,
     pub svg: Svg,
+    /// The picture in one column for a narrow page, if the page has no panels in its place.
+    pub narrow: Option<Svg>,
     /// The paragraphs of the caption, which the picture contains as well.
     pub caption: Vec<String>,
 }
@@ -146,13 +148,15 @@ impl FigureSet<'_, '_> {
     /// Adds a figure under the name of its selection: `timeline-bulk-<variant>-upload`.
     fn add(&mut self, name: &str, selection: &Selection, chart: Option<Chart>) {
         let Some(chart) = chart else { return };
+        let has_panels = ["timeline", "delay"].contains(&name);
         let variant = selection.variant.as_ref().map(|variant| slug(&variant_text(variant)));
         let direction = selection.direction.map(|direction| direction.name().to_owned());
         let pattern = selection.pattern.as_deref().map(slug);
         let parts = [Some(format!("{}{name}", self.prefix)), pattern, variant, direction];
         let name = unique(&parts.into_iter().flatten().collect::<Vec<_>>().join("-"), self.taken);
         let (pattern, svg) = (selection.pattern.clone(), svg::draw(&chart));
-        self.figures.push(Figure { name, pattern, svg, caption: chart.caption });
+        let narrow = (!has_panels).then(|| svg::draw(&chart.narrowed()));
+        self.figures.push(Figure { name, pattern, svg, narrow, caption: chart.caption });
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn figures(document: &TraceDocument, lines: &[SequenceLine]) -> Vec<C
         });
         let drawn = charts.chain(sequences).filter_map(|(name, chart)| {
             let (chart, name) = (chart?, format!("connection-{}-{name}", connection.id));
-            Some(Figure { name, pattern: None, svg: svg::draw(&chart), caption: chart.caption })
+            Some(Figure { name, pattern: None, svg: svg::draw(&chart), narrow: None, caption: chart.caption })
         });
         ConnectionFigures { connection: connection.id, figures: drawn.collect() }
     };

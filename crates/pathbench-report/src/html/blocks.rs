@@ -51,6 +51,8 @@ pub(super) fn sections(all: impl IntoIterator<Item = Section>) -> Markup {
 
 pub(super) fn blocks(section: &Section) -> Markup {
     html! {
+        // Below the heading: below the blocks it would stand alone.
+        @if !section.remark.is_empty() { p.muted.remark { (prose(&section.remark)) } }
         @for block in &section.blocks {
             @match block {
                 Block::Findings(all) => { (findings(all, false)) }
@@ -70,7 +72,6 @@ pub(super) fn blocks(section: &Section) -> Markup {
                 }
             }
         }
-        @if !section.remark.is_empty() { p.muted { (prose(&section.remark)) } }
     }
 }
 

@@ -185,6 +185,9 @@ fn drawn_one(one: &Figure) -> Markup {
             div.scroll role="group" tabindex="0" aria-label=(one.svg.title()) {
                 (PreEscaped(one.svg.in_page(&format!("figure-{}", one.name))))
             }
+            @if let Some(narrow) = &one.narrow {
+                div.narrow { (PreEscaped(narrow.in_page(&format!("figure-{}-narrow", one.name)))) }
+            }
             @if !one.caption.is_empty() { figcaption { @for paragraph in &one.caption { p { (paragraph) } } } }
         }
     }

@@ -2,7 +2,9 @@
 
 use super::columns::{Column, Tables};
 use crate::narrative;
+use crate::pattern::Figure;
 use crate::quantity::Unit;
+use crate::rate_axis;
 use crate::run_data::RunData;
 use crate::series::{self, Grid};
 use crate::view::{GroupView, View};
@@ -104,7 +106,7 @@ fn text(text: &str) -> String {
 fn group(group: &GroupView) -> Value {
     let figures = group.pattern.figures().iter().filter_map(|figure| {
         let values = group.values(figure);
-        let at = |p| statistics::quantile(&values, p).map(rounded);
+        let at = |p| statistics::quantile(&values, p);
         let quartiles = [at(0.25), at(0.5), at(0.75)];
         (!values.is_empty()).then(|| {
             let figures = json!({ "title": figure.title, "unit": unit(figure.unit), "quartiles": quartiles,
@@ -150,10 +152,15 @@ fn plain(view: &View, member: &Member, data: &RunData, windows: usize) -> Value 
     let silences = series::silences(run, data, None);
     let silences = silences.iter().take(MOST_SILENCES);
     let pattern = view.groups[member.group].pattern;
-    let figures = pattern.figures().iter().filter_map(|figure| {
-        let value = (figure.of_run)(run).filter(|value| value.is_finite())?;
-        Some((figure.name.to_owned(), json!(rounded(value))))
-    });
+    let figures: Vec<(&Figure, f64)> = pattern
+        .figures()
+        .iter()
+        .filter_map(|figure| Some((figure, (figure.of_run)(run).filter(|value| value.is_finite())?)))
+        .collect();
+    let values = figures.iter().map(|(figure, value)| (figure.name.to_owned(), json!(value)));
+    // Rounded once, by the same code as in the tables.
+    let texts =
+        figures.iter().map(|(figure, value)| (figure.name.to_owned(), json!((figure.unit.words())(*value))));
     json!({
         "id": text(&run.id),
         "group": member.group,
@@ -168,7 +175,8 @@ fn plain(view: &View, member: &Member, data: &RunData, windows: usize) -> Value 
         "silences": silences.map(|one| json!([rounded_time(one.from_ms), rounded_time(one.to_ms)])).collect::<Vec<_>>(),
         "events": events.iter().take(MOST_EVENTS).collect::<Vec<_>>(),
         "more_events": events.len().saturating_sub(MOST_EVENTS),
-        "figures": figures.collect::<Map<_, _>>(),
+        "figures": values.collect::<Map<_, _>>(),
+        "texts": texts.collect::<Map<_, _>>(),
     })
 }
 
@@ -199,7 +207,10 @@ fn goodput(view: &View, run: &RunRecord, data: &RunData, grid: Grid) -> Value {
         let values: Vec<f64> = layer.values.iter().copied().map(rounded).collect();
         json!({ "path": path_index(view, layer.path.as_deref()), "mbps": values })
     });
-    json!({ "window_ms": grid.window_ms, "end_ms": rounded_time(grid.until_ms()), "layers": layers.collect::<Vec<_>>() })
+    let limit = rate_axis::limit_mbps(view, run, None, &found.total_mbps());
+    let limit = limit.filter(|limit| limit.is_finite());
+    json!({ "window_ms": grid.window_ms, "end_ms": rounded_time(grid.until_ms()), "limit_mbps": limit,
+        "layers": layers.collect::<Vec<_>>() })
 }
 
 fn events(view: &View, data: &RunData) -> Vec<Value> {

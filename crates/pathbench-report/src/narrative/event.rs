@@ -1,8 +1,11 @@
 //! Events in words, and the selection of events for pictures.
 
+use crate::quantity::{bytes, duration, percent, plain, rate};
 use crate::run_data::RunData;
 use crate::view::value_text;
 use pathbench_record::event::{Event, EventKind, EventSource};
+use pathbench_record::text::three_digits;
+use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScenarioEvent {
@@ -118,19 +121,30 @@ fn changes(event: &Event) -> String {
     if event.detail.is_empty() {
         return "changed".to_owned();
     }
-    let parts: Vec<String> = event
-        .detail
-        .iter()
-        .map(|(key, value)| format!("{}={}", scenario_key(key), value_text(value)))
-        .collect();
-    parts.join(" ")
+    event.detail.iter().map(|(key, value)| detail(key, value)).collect::<Vec<_>>().join(" ")
 }
 
-/// The key in the scenario file for a detail. There the value has a unit; here the name of the detail has it.
-fn scenario_key(detail: &str) -> &str {
-    match detail {
-        "path_mtu_bytes" | "mtu_bytes" => detail.trim_end_matches("_bytes"),
-        other => other,
+/// A detail as the key of the scenario file and a quantity with its unit: `rate=20 Mbit/s`. In the record the name of a
+/// detail has the unit.
+pub(crate) fn detail(name: &str, value: &Value) -> String {
+    const UNITS: [(&str, fn(f64) -> String); 5] = [
+        ("_bps", |bps| rate(bps / 1e6)),
+        ("_ms", duration),
+        ("_bytes", |count| bytes(count.max(0.0) as u64)),
+        ("_mps", |speed| format!("{} m/s", three_digits(speed))),
+        ("_m", |length| format!("{} m", three_digits(length))),
+    ];
+    let number = value.as_f64().filter(|number| number.is_finite());
+    match number {
+        // Sizes of packets are exact.
+        Some(_) if name.ends_with("mtu_bytes") => format!("{}={value}", name.trim_end_matches("_bytes")),
+        Some(part) if name == "loss" => format!("loss={}", plain(&percent(part))),
+        Some(number) => {
+            let known = UNITS.iter().find_map(|(unit, words)| Some((name.strip_suffix(unit)?, words)));
+            let Some((key, words)) = known else { return format!("{name}={value}") };
+            format!("{key}={}", plain(&words(number)))
+        }
+        None => format!("{name}={}", value_text(value)),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The terminal summary, the report and the captions of the figures use these sentences.
 
 mod application;
+pub(crate) mod claim;
 pub(crate) mod diagnosis;
 mod event;
 mod failback;
@@ -12,8 +13,8 @@ pub(crate) mod path_mtu;
 mod reachability;
 mod verdict;
 
-pub(crate) use event::event_sentence;
 pub(crate) use event::{ScenarioEvent, scenario_events, size_events, subflow_marks, subflow_words};
+pub(crate) use event::{detail, event_sentence};
 pub(crate) use mobility::{of_group as handovers_of, of_run as handover, reason_title};
 pub(crate) use reachability::{barriers, reachability, why_unreachable};
 pub use verdict::Tone;
@@ -106,12 +107,14 @@ fn finding(view: &View, group: &GroupView) -> (Tone, String) {
         return (Tone::Bad, format!("has no valid run{because}"));
     }
     if completed < valid {
-        return (Tone::Bad, incomplete(group, valid, completed));
+        return (Tone::Bad, incomplete(view, group, valid, completed));
     }
     let (tone, text) = application::headline(view, group).unwrap_or_else(|| goodput_headline(view, group));
     // If multipath was negotiated, the scheduler may send a pattern's few messages over one path.
     let failed = |run: &&RunRecord| {
-        let good = run.multipath.used || (group.pattern.is_of_messages() && run.multipath.negotiated);
+        let good = run.multipath.used
+            || (group.pattern.is_of_messages() && run.multipath.negotiated)
+            || claim::is_spare_unneeded(run);
         run.multipath.requested && !good
     };
     let unused = group.valid_runs().filter(failed).count();
@@ -126,7 +129,7 @@ fn finding(view: &View, group: &GroupView) -> (Tone, String) {
 /// The smallest reduction of goodput that counts as a dip (docs/metrics.md).
 const LEAST_DIP: f64 = 0.1;
 
-fn incomplete(group: &GroupView, valid: u32, completed: u32) -> String {
+fn incomplete(view: &View, group: &GroupView, valid: u32, completed: u32) -> String {
     let failed: Vec<&RunRecord> = group.valid_runs().filter(|run| !run.completed).collect();
     let hung: Vec<f64> = failed.iter().filter_map(|run| run.hung_ms).collect();
     let runs = match (completed, valid) {
@@ -134,12 +137,17 @@ fn incomplete(group: &GroupView, valid: u32, completed: u32) -> String {
         (0, _) => format!(" in all {valid} runs"),
         _ => format!(" in {} of {valid} runs", valid - completed),
     };
-    // An event more than 500 ms after the last byte is not the cause of the failure.
-    let preceded = |run: &RunRecord, impact: &Impact| impact.at_ms <= run.duration_ms + 500.0;
-    let event = failed.iter().find_map(|run| run.impacts.iter().find(|impact| preceded(run, impact)));
+    let event = failed.iter().find_map(|run| claim::cause_of_hanging(run, &view.data(run)));
     let after = event.map_or(String::new(), |impact| format!(" after {}", impact_words(impact)));
-    if let Some(hung) = quantity::spread(&hung, duration) {
-        return format!("hung{after}{runs}: no byte for {hung} before the application gave up");
+    let is_silent = hung.iter().any(|ms| *ms >= MARKED_SILENCE_MS);
+    match quantity::spread(&hung, duration) {
+        Some(hung) if is_silent => {
+            return format!("hung{after}{runs}: no byte for {hung} before the application gave up");
+        }
+        Some(hung) => {
+            return format!("did not complete{runs}: the application gave up {hung} after the last byte");
+        }
+        None => {}
     }
     let error = failed.iter().find_map(|run| run.error.as_deref());
     format!("did not complete{runs}{}", error.map_or(String::new(), |error| format!(": {error}")))
@@ -184,17 +192,19 @@ fn goodput_headline(view: &View, group: &GroupView) -> (Tone, String) {
     if let Some(dip) = group.median("dip") {
         parts.push(format!("goodput dipped by {}", percent(dip)));
     }
+    // Goodput that stays at what the other paths give has not recovered.
+    let recovered = if level.is_empty() { "recovered" } else { "steady again" };
     parts.push(match recovery {
         None => format!("not recovered after {event}"),
         Some(found) if found.n < group.valid() => {
             let runs = counted(group.valid(), "run");
             format!(
-                "recovered {} after {event} in {} of {runs} only",
+                "{recovered} {} after {event} in {} of {runs} only",
                 quantity::with_bounds(found, duration),
                 found.n
             )
         }
-        Some(found) => format!("recovered {} after {event}", quantity::with_bounds(found, duration)),
+        Some(found) => format!("{recovered} {} after {event}", quantity::with_bounds(found, duration)),
     });
     (tone, format!("continued{at}: {}{level}", parts.join(", ")))
 }

@@ -1,5 +1,6 @@
 //! The tone of a finding, whether the repetitions of a label used multipath, and which labels are encrypted.
 
+use super::claim::is_spare_unneeded;
 use crate::list::distinct;
 use crate::quantity::counted;
 use crate::view::{GroupView, View, name_of};
@@ -41,6 +42,8 @@ pub(crate) struct Verdict {
     pub(crate) used: u32,
     pub(crate) of: u32,
     pub(crate) text: String,
+    /// Whether the runs that did not use multipath left a backup alone that they did not need.
+    pub(crate) is_spare_unneeded: bool,
 }
 
 impl Verdict {
@@ -50,6 +53,14 @@ impl Verdict {
 
     pub(crate) fn holds(&self) -> bool {
         self.of > 0 && self.used == self.of
+    }
+
+    pub(crate) fn tone(&self) -> Tone {
+        match self.holds() {
+            true => Tone::Good,
+            false if self.is_spare_unneeded => Tone::Neutral,
+            false => Tone::Bad,
+        }
     }
 }
 
@@ -64,6 +75,7 @@ pub(crate) fn verdicts(view: &View) -> Vec<Verdict> {
 fn verdict(group: &GroupView) -> Verdict {
     let of = group.valid();
     let used = group.valid_runs().filter(|run| run.multipath.used).count() as u32;
+    let spare = group.valid_runs().filter(|run| is_spare_unneeded(run)).count() as u32;
     let agreeing = group.valid_runs().filter(|run| run.multipath.used == (used == of));
     let reasons = agreeing.map(|run| run.multipath.reason.trim()).filter(|reason| !reason.is_empty());
     let mut reasons = distinct(reasons);
@@ -85,6 +97,7 @@ fn verdict(group: &GroupView) -> Verdict {
         used,
         of,
         text,
+        is_spare_unneeded: of > 0 && used + spare == of,
     }
 }
 

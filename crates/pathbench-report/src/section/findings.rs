@@ -25,10 +25,7 @@ pub(crate) fn verdicts(view: &View) -> Option<Section> {
     if verdicts.len() > MOST_VERDICTS {
         verdicts = summed_up(&verdicts);
     }
-    let of = |one: &Verdict| {
-        let tone = if one.holds() { Tone::Good } else { Tone::Bad };
-        Finding::new(tone, format!("{}:", one.name()), &*one.text)
-    };
+    let of = |one: &Verdict| Finding::new(one.tone(), format!("{}:", one.name()), &*one.text);
     Section::of_findings("Was multipath used?", "", verdicts.iter().map(of).collect())
 }
 
@@ -41,7 +38,15 @@ fn summed_up(verdicts: &[Verdict]) -> Vec<Verdict> {
         let number = format!("{} variants", all.len());
         let what = if patterns.is_empty() { number } else { patterns.join(", ") };
         let text = format!("used in all {} of {what}", counted(of, "run"));
-        Verdict { variant: Variant::new(), label: label.clone(), pattern: None, used, of, text }
+        Verdict {
+            variant: Variant::new(),
+            label: label.clone(),
+            pattern: None,
+            used,
+            of,
+            text,
+            is_spare_unneeded: false,
+        }
     });
     sums.chain(verdicts.iter().filter(|one| !one.holds()).cloned()).collect()
 }

@@ -53,7 +53,8 @@ fn multipath(group: &GroupView) -> Cell {
         return Cell::absent();
     }
     let (valid, used) = (group.valid(), group.valid_runs().filter(|run| run.multipath.used).count() as u32);
-    Cell::text(format!("{used} of {valid}")).bad(used < valid && !group.pattern.is_of_messages())
+    let spare = group.valid_runs().filter(|run| narrative::claim::is_spare_unneeded(run)).count() as u32;
+    Cell::text(format!("{used} of {valid}")).bad(used + spare < valid && !group.pattern.is_of_messages())
 }
 
 fn figure_cell(group: &GroupView, figure: &Figure) -> Cell {

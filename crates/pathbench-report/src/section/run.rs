@@ -3,7 +3,7 @@
 
 use super::content::{Block, Cell, Finding, Items, Section};
 use super::paths::{Carried, path_columns};
-use crate::narrative::{self, Tone, diagnosis};
+use crate::narrative::{self, Tone, claim, diagnosis};
 use crate::pattern::bound_mark;
 use crate::quantity::{Unit, duration, rate};
 use crate::view::{View, value_text, variant_text};
@@ -69,7 +69,8 @@ pub(crate) fn in_short(run: &RunRecord, several_patterns: bool) -> String {
         parts.extend(run.goodput_mbps.map(rate));
         parts.extend(run.stall_ms.map(|stall| format!("stall {}", duration(stall))));
     }
-    let recovery = run.recovery_ms.filter(|recovery| *recovery > 0.0);
+    // A run that hung may have recovered from an earlier event; it is not what its line is about.
+    let recovery = run.recovery_ms.filter(|recovery| *recovery > 0.0 && run.completed);
     parts.extend(recovery.map(|recovery| format!("recovery {}", duration(recovery))));
     if !run.completed {
         parts.push("did not complete".to_owned());
@@ -91,7 +92,11 @@ fn findings(run: &RunRecord) -> Vec<Finding> {
     if run.multipath.requested {
         let total = run.multipath.subflows_total;
         let total = total.map_or(String::new(), |total| format!(" Subflows ever opened: {total}."));
-        let (tone, used) = if run.multipath.used { (Tone::Good, "used") } else { (Tone::Bad, "not used") };
+        let (tone, used) = match run.multipath.used {
+            true => (Tone::Good, "used"),
+            false if claim::is_spare_unneeded(run) => (Tone::Neutral, "not used"),
+            false => (Tone::Bad, "not used"),
+        };
         let text = sentence(&run.multipath.reason) + &total;
         findings.push(Finding::new(tone, format!("Multipath {used}:"), text));
     }
@@ -210,7 +215,7 @@ fn events(view: &View, run: &RunRecord) -> Option<Section> {
         })
         .words("path", |one| one.path.as_ref().map_or(Cell::text(""), |path| Cell::path(view, path)))
         .words("detail", |one| {
-            let detail = one.detail.iter().map(|(key, value)| format!("{key}={}", value_text(value)));
+            let detail = one.detail.iter().map(|(key, value)| narrative::detail(key, value));
             Cell::text(detail.collect::<Vec<_>>().join(" "))
         })
         .section("Events", if events.len() > MOST_EVENTS { remark } else { String::new() })

@@ -5,7 +5,7 @@ use crate::chart::{Anchor, Shape, Stroke, TextStyle};
 use crate::palette::{Colour, PAPER};
 use crate::quantity::BoundsKind;
 use pathbench_record::text::is_deceptive;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 /// Fonts in the viewer's order of search; the rasteriser has `DejaVu Sans` built in.
@@ -329,6 +329,25 @@ fn with_custom_properties(shapes: &str) -> String {
     replaced + rest
 }
 
+/// A style sheet with which a viewer draws the colours of these shapes on dark paper, if the reader prefers it. A style
+/// sheet has precedence over attributes; a renderer without style sheets draws the attributes.
+fn dark_style(shapes: &[&str]) -> String {
+    let mut rules = String::new();
+    for attribute in ["fill", "stroke"] {
+        let before = format!(" {attribute}=\"#");
+        let used =
+            shapes.iter().flat_map(|shapes| shapes.split(&before).skip(1)).filter_map(|rest| rest.get(..6));
+        for hex in used.collect::<BTreeSet<&str>>() {
+            let dark =
+                u32::from_str_radix(hex, 16).ok().and_then(|rgb| Colour::from_rgb(rgb).on_dark_paper());
+            if let Some(dark) = dark {
+                let _ = write!(rules, "[{attribute}=\"#{hex}\"]{{{attribute}:{dark}}}");
+            }
+        }
+    }
+    format!("<style>@media screen and (prefers-color-scheme:dark){{{rules}}}</style>\n")
+}
+
 impl fmt::Display for Svg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (width, height) = (number(self.width), number(self.height));
@@ -336,8 +355,8 @@ impl fmt::Display for Svg {
         write!(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\"")?;
         write!(f, " viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\"")?;
         writeln!(f, " font-family=\"{FONTS}\">\n<title>{title}</title>\n<desc>{description}</desc>")?;
-        writeln!(f, "<rect width=\"{width}\" height=\"{height}\" fill=\"{PAPER}\"/>")?;
-        writeln!(f, "{}</svg>", self.shapes)
+        let paper = format!("<rect width=\"{width}\" height=\"{height}\" fill=\"{PAPER}\"/>\n");
+        writeln!(f, "{}{paper}{}</svg>", dark_style(&[&paper, &self.shapes]), self.shapes)
     }
 }
 

@@ -2,12 +2,17 @@
 
 use super::lettering;
 use super::picture::{Area, Svg};
-use crate::chart::{Anchor, Column, Coordinate, Mark, Paths, Point, Scale, Strip, Stroke, TextStyle, WIDTH};
+use crate::chart::{
+    Anchor, Column, Coordinate, Mark, Paths, Point, Scale, Shape, Strip, Stroke, TextStyle, WIDTH,
+};
 use crate::palette::{Colour, FRAME, GRID, HATCH, INK, MUTED, PAPER, STALL};
+use crate::quantity::rate;
 
 /// Free space at the left and right edge of a chart.
 pub(super) const MARGIN: f64 = 20.0;
 const MOST_COLUMN_LABELS: usize = 5;
+/// Half of the size of the mark of a value beyond the axis.
+const BEYOND: f64 = 4.0;
 
 pub(super) struct Plot<'a> {
     pub(super) area: Area,
@@ -130,6 +135,7 @@ impl Plot<'_> {
                 }
             }
             Mark::Stack { .. } => self.draw_stack(svg, mark),
+            Mark::Beyond(points) => self.draw_beyond(svg, points),
             Mark::Points { series, shape, colour, radius, points } => {
                 for Point { x, y, tooltip } in points {
                     let tooltip = named(series, tooltip);
@@ -229,6 +235,25 @@ impl Plot<'_> {
                 svg.polygon(&corners, layer.colour, path);
             }
             floor = ceiling;
+        }
+    }
+
+    fn draw_beyond(&self, svg: &mut Svg, points: &[Point]) {
+        let mut order: Vec<&Point> = points.iter().collect();
+        order.sort_by(|a, b| b.y.total_cmp(&a.y));
+        let mut taken: Vec<(f64, f64)> = Vec::new();
+        for point in order {
+            let x = self.x(point.x);
+            svg.point(Shape::Triangle, (x, self.area.y + BEYOND), BEYOND, INK, &point.tooltip);
+            let text = rate(point.y);
+            let half = lettering::width(&text, 10.0) / 2.0;
+            let middle = x.max(self.area.x + half).min(self.area.right() - half);
+            let (from, to) = (middle - half - 3.0, middle + half + 3.0);
+            if taken.iter().all(|(left, right)| to < *left || from > *right) {
+                let style = TextStyle::new(10.0, INK).anchored(Anchor::Middle);
+                svg.text((middle, self.area.y - 4.0), style, &text);
+                taken.push((from, to));
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use crate::figure::Selection;
 use crate::narrative::{self, ScenarioEvent};
 use crate::pattern::Kind;
 use crate::quantity::{duration, range, rate};
+use crate::rate_axis;
 use crate::run_data::RunData;
 use crate::series::{self, Grid, Series};
 use crate::view::{GroupView, View, variant_text};
@@ -13,8 +14,12 @@ use pathbench_record::document::{RunRecord, Variant};
 use std::rc::Rc;
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// A window above the full height.
+const BEYOND: char = '↑';
 const MOST_FACETS: usize = 6;
 const MOST_NAME: usize = 26;
+/// Of the width, at most this part is for names.
+const MOST_LEFT: f64 = 0.4;
 const SHORTEST_MS: f64 = 50.0;
 
 /// Goodput of the representative run of each label. If there are several patterns, only of those that fill the paths.
@@ -34,7 +39,7 @@ pub(super) fn write_goodput(page: &mut Page, view: &View) {
     };
     let names = view.groups.iter().map(|group| columns(&fitted(group.label, MOST_NAME)));
     let paths = view.paths.names.iter().map(|name| columns(&fitted(name, 12)) + 2);
-    let left = names.chain(paths).max().unwrap_or(0) + 4;
+    let left = (names.chain(paths).max().unwrap_or(0) + 4).min(most_left(page));
     let (mut shown, mut more) = (0, 0);
     for pattern in selected {
         for variant in &variants {
@@ -57,32 +62,40 @@ fn write_stacks(page: &mut Page, view: &View, selection: &Selection, left: usize
     let of_pattern = view.groups.iter().filter(|group| selection.has_pattern(group.pattern));
     let runs = of_pattern.filter_map(GroupView::representative);
     let end_ms = runs.map(|run| series::end_ms(&view.data(run))).fold(0.0, f64::max);
-    let cells = (page.style.width - left - 1).min(200).min((end_ms / SHORTEST_MS) as usize);
+    let cells = page.style.width.saturating_sub(left + 1).clamp(1, 200).min((end_ms / SHORTEST_MS) as usize);
     let grid = Grid::split(end_ms, cells);
     let timelines = selection.runs(view).map(|(group, run)| {
         let data = view.data(run);
         let series = series::series(run, &data, None, grid, &view.paths);
-        (selection.name(group), narrative::scenario_events(&data), series)
+        let end = rate_axis::end_mbps(view, run, None, &series.total_mbps());
+        (selection.name(group), narrative::scenario_events(&data), series, end)
     });
-    let all: Vec<(String, Vec<ScenarioEvent>, Series)> =
-        timelines.filter(|(.., series)| !series.paths.is_empty()).collect();
+    let all: Vec<(String, Vec<ScenarioEvent>, Series, f64)> =
+        timelines.filter(|(.., series, _)| !series.paths.is_empty()).collect();
     let shown = &all[..all.len().min(MOST_FACETS)];
-    let grids = shown.iter().map(|(.., series)| series.grid);
+    let grids = shown.iter().map(|(.., series, _)| series.grid);
     let Some(whole) = grids.max_by(|a, b| a.until_ms().total_cmp(&b.until_ms())) else { return 0 };
-    let peak = shown.iter().flat_map(|(.., series)| series.total_mbps()).fold(0.0, f64::max);
-    let remark = format!("full height {}, one column {}", rate(peak), duration(whole.window_ms));
+    let top = shown.iter().map(|one| one.3).fold(0.0, f64::max);
+    let highest = shown.iter().flat_map(|(.., series, _)| series.total_mbps()).fold(0.0, f64::max);
+    let above = if is_beyond(highest, top) {
+        format!(", {BEYOND} above it, at most {}", rate(highest))
+    } else {
+        String::new()
+    };
+    let remark = format!("full height {}{above}, one column {}", rate(top), duration(whole.window_ms));
     let variant = selection.variant.as_ref().map(variant_text);
     let of = selection.pattern.iter().cloned().chain(variant).map(|part| format!(", {part}"));
     page.heading(&format!("Timeline{}", of.collect::<String>()), &remark);
     let common = shown.windows(2).all(|pair| same_columns(&pair[0].1, &pair[1].1, whole));
-    for (index, (name, events, series)) in shown.iter().enumerate() {
-        let line = Line::new(Ink::Strong, &format!("  {}", fitted(name, left - 4))).padded_to(left);
-        page.line(line.add(Ink::Plain, &spark(&series.total_mbps(), peak)));
+    for (index, (name, events, series, _)) in shown.iter().enumerate() {
+        let line =
+            Line::new(Ink::Strong, &format!("  {}", fitted(name, left.saturating_sub(4)))).padded_to(left);
+        page.line(line.add(Ink::Plain, &spark(&series.total_mbps(), top)));
         for layer in series.paths.iter().filter(|_| series.paths.len() > 1) {
             let ink = layer.path.as_ref().map_or(Ink::Dim, |path| Ink::Path(view.paths.rank(path)));
             let name = fitted(layer.path.as_deref().unwrap_or("?"), left.saturating_sub(6));
             let line = Line::new(ink, &format!("    {name}")).padded_to(left);
-            page.line(line.add(ink, &spark(&layer.values, peak)));
+            page.line(line.add(ink, &spark(&layer.values, top)));
         }
         if !common || index + 1 == shown.len() {
             write_events(page, events, left, whole);
@@ -111,14 +124,14 @@ pub(super) fn write_delays(page: &mut Page, view: &View) {
         return;
     }
     let names = shown.iter().map(|(group, _)| columns(&fitted(&group.name(), MOST_NAME)) + 4);
-    let left = names.max().unwrap_or(0).max("    download".len() + 2);
-    let cells = (page.style.width - left - 1).min((end_ms / SHORTEST_MS) as usize).clamp(1, 200);
+    let left = names.max().unwrap_or(0).max("    download".len() + 2).min(most_left(page));
+    let cells = page.style.width.saturating_sub(left + 1).min((end_ms / SHORTEST_MS) as usize).clamp(1, 200);
     let grid = Grid::split(end_ms + 1.0, cells);
     let never = if all().any(|line| line.unacknowledged) { "; ! never acknowledged" } else { "" };
     let span = range(fastest, slowest, duration);
     page.heading("Delay", &format!("slowest per {}, {span} (log scale){never}", duration(grid.window_ms)));
     for ((group, _), data) in shown.iter().zip(&data) {
-        page.line(Line::new(Ink::Strong, &format!("  {}", fitted(&group.name(), left - 4))));
+        page.line(Line::new(Ink::Strong, &format!("  {}", fitted(&group.name(), left.saturating_sub(4)))));
         for direction in Direction::BOTH {
             let mut cells = vec![(0.0_f64, false); grid.windows()];
             let lines = || data.messages.iter().filter(|line| line.direction == direction);
@@ -149,10 +162,15 @@ fn delay_cell((ms, is_lost): (f64, bool), fastest: f64, slowest: f64) -> char {
     LEVELS[((part.clamp(0.0, 1.0) * LEVELS.len() as f64) as usize).min(LEVELS.len() - 1)]
 }
 
-fn spark(mbps: &[f64], peak: f64) -> String {
+fn is_beyond(mbps: f64, top: f64) -> bool {
+    mbps > top * (1.0 + 1e-9)
+}
+
+fn spark(mbps: &[f64], top: f64) -> String {
     let level = |value: f64| {
-        let part = (value / peak).clamp(0.0, 1.0);
-        LEVELS[((part * LEVELS.len() as f64).ceil() as usize).clamp(1, LEVELS.len()) - 1]
+        let part = (value / top).clamp(0.0, 1.0);
+        let level = LEVELS[((part * LEVELS.len() as f64).ceil() as usize).clamp(1, LEVELS.len()) - 1];
+        if is_beyond(value, top) { BEYOND } else { level }
     };
     mbps.iter().map(|value| if *value > 0.0 { level(*value) } else { '·' }).collect()
 }
@@ -166,7 +184,7 @@ fn same_columns(a: &[ScenarioEvent], b: &[ScenarioEvent], grid: Grid) -> bool {
 
 /// Each event's mark in the column of its time. Labels that do not fit move down one row, at most three times.
 fn write_events(page: &mut Page, events: &[ScenarioEvent], left: usize, grid: Grid) {
-    let limit = page.style.width - left;
+    let limit = page.style.width.saturating_sub(left);
     let mut rows: Vec<Vec<(usize, String)>> = vec![Vec::new(); 3];
     for event in events {
         let (column, label) = (grid.window_of(event.t_ms), fitted(&event.label, limit));
@@ -193,6 +211,10 @@ fn write_events(page: &mut Page, events: &[ScenarioEvent], left: usize, grid: Gr
         }
         page.line(line);
     }
+}
+
+fn most_left(page: &Page) -> usize {
+    (page.style.width as f64 * MOST_LEFT) as usize
 }
 
 fn write_axis(page: &mut Page, left: usize, grid: Grid) {

@@ -9,9 +9,17 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub struct Style {
     /// Whether to use colours (the caller honours `NO_COLOR`).
     pub colour: bool,
-    /// Width in columns, at least 80.
+    /// Width in columns, at least [`LEAST_WIDTH`](Self::LEAST_WIDTH).
     pub width: usize,
 }
+
+impl Style {
+    /// Columns below which lines are not wrapped any further.
+    pub const LEAST_WIDTH: usize = 32;
+}
+
+/// Columns of a paragraph beside its start.
+const FEWEST_COLUMNS: usize = 20;
 
 /// The role of a piece of text; colours may be off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,14 +136,13 @@ impl Line {
 }
 
 pub(super) struct Page {
-    /// At least 80 columns wide.
     pub(super) style: Style,
     pub(super) text: String,
 }
 
 impl Page {
     pub(super) fn new(style: Style) -> Self {
-        Self { style: Style { width: style.width.max(80), ..style }, text: String::new() }
+        Self { style: Style { width: style.width.max(Style::LEAST_WIDTH), ..style }, text: String::new() }
     }
 
     pub(super) fn line(&mut self, line: Line) {
@@ -174,9 +181,14 @@ impl Page {
     /// `text` after `start`, wrapped at spaces; further lines are indented to the start of the text. Lines do not
     /// break at a no-break space.
     pub(super) fn paragraph(&mut self, start: Line, ink: Ink, text: &str) {
-        let indent = start.columns();
-        let limit = self.style.width.saturating_sub(indent).max(20);
+        let mut indent = start.columns();
         let mut line = start;
+        if indent > 4 && self.style.width < indent + FEWEST_COLUMNS {
+            // Below a long start the text has the whole width.
+            self.line(line);
+            (indent, line) = (4, Line::default().padded_to(4));
+        }
+        let limit = self.style.width.saturating_sub(indent).max(1);
         for words in textwrap::wrap(&with_units_held(&clean(text)), limit) {
             self.line(line.add(ink, &words.replace('\u{a0}', " ")));
             line = Line::default().padded_to(indent);

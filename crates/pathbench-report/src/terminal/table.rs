@@ -6,6 +6,8 @@ use crate::section::{Cell, Column, Row, Table, Value};
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
 const MOST_ROWS: usize = 24;
+/// Below this width a table is a list: words of columns would be broken.
+const NARROWEST: usize = 64;
 const BAR: usize = 12;
 /// Marks the first line of each row, without width.
 const ROW_MARK: char = '\u{2060}';
@@ -21,6 +23,9 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     let columns = table.columns.iter().enumerate();
     let shown = columns.filter(|(index, column)| !column.in_report_only && is_filled(*index));
     let shown: Vec<usize> = shown.map(|(index, _)| index).collect();
+    if page.style.width < NARROWEST {
+        return write_list(page, table, &shown);
+    }
     let mut drawn = comfy_table::Table::new();
     drawn
         .load_preset(presets::NOTHING)
@@ -46,6 +51,41 @@ pub(super) fn write(page: &mut Page, table: &Table) {
         }
     }
     write_lines(page, &drawn.trim_fmt(), &table.rows);
+    if table.rows.len() > MOST_ROWS {
+        page.more(table.rows.len() - MOST_ROWS);
+    }
+}
+
+/// A paragraph for each row: its first cell, then the others with the titles of their columns.
+fn write_list(page: &mut Page, table: &Table, shown: &[usize]) {
+    let mut group = "";
+    let mut heading = String::new();
+    for row in table.rows.iter().take(MOST_ROWS) {
+        if row.group != group && !row.group.is_empty() {
+            page.paragraph(Line::new(Ink::Plain, "  "), Ink::Strong, &row.group);
+        }
+        group = &row.group;
+        let mut parts = Vec::new();
+        for (position, index) in shown.iter().enumerate() {
+            let (Some(cell), Some(column)) = (row.cells.get(*index), table.columns.get(*index)) else {
+                continue;
+            };
+            let text = clean(&cell.value.shown().replace('`', ""));
+            if matches!(cell.value, Value::Absent) || text.is_empty() {
+                continue;
+            }
+            let text = cell.lines().fold(text, |text, line| format!("{text} ({line})"));
+            match position {
+                0 => heading = text,
+                _ if column.is_title_hidden => parts.push(text),
+                _ => parts.push(format!("{} {text}", column.title)),
+            }
+        }
+        // A row that continues the one above has no heading.
+        let start = Line::new(Ink::Plain, "  ").add(Ink::Strong, &heading).add(Ink::Plain, " ");
+        page.paragraph(start, Ink::Plain, &parts.join(" · "));
+        write_notes(page, Some(row));
+    }
     if table.rows.len() > MOST_ROWS {
         page.more(table.rows.len() - MOST_ROWS);
     }

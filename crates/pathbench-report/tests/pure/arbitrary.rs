@@ -374,7 +374,7 @@ proptest! {
     fn no_line_is_wider_than_the_terminal(odd in odd(), width in 0..200_usize) {
         let text = summary(&disturbed(&odd), Style { colour: false, width });
         for line in text.lines() {
-            prop_assert!(line.width() <= width.max(80), "{} columns: {line}", line.width());
+            prop_assert!(line.width() <= width.max(Style::LEAST_WIDTH), "{} columns: {line}", line.width());
         }
     }
 }

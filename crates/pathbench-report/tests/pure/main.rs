@@ -4,6 +4,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
 mod arbitrary;
+mod axis;
+mod claims;
 mod comparisons;
 mod escaping;
 mod expectations;

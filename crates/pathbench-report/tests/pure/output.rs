@@ -228,3 +228,79 @@ fn a_missing_file_is_a_warning() -> Outcome {
     assert!(drawn.is_some_and(|svg| svg.contains("bytes without samples that attribute them to a path")));
     Ok(())
 }
+
+/// A viewer that prefers dark paper gets every colour for it; the attributes stay for others.
+#[test]
+fn figure_files_have_their_colours_for_dark_paper() {
+    for set in [
+        synthetic::failover(),
+        synthetic::handover(),
+        synthetic::walk(),
+        synthetic::probing(),
+        synthetic::suite(),
+    ] {
+        for figure in pathbench_report::figures(&[set]).concat() {
+            let text = figure.svg.to_string();
+            let (_, rest) =
+                text.split_once("<style>@media screen and (prefers-color-scheme:dark){").expect("a style");
+            let (rules, shapes) = rest.split_once("}</style>").expect("its end");
+            for attribute in ["fill", "stroke"] {
+                for colour in
+                    shapes.split(&format!(" {attribute}=\"#")).skip(1).filter_map(|rest| rest.get(..6))
+                {
+                    let rule = format!("[{attribute}=\"#{colour}\"]{{{attribute}:#");
+                    assert!(rules.contains(&rule), "{}: {rule}", figure.name);
+                }
+            }
+        }
+    }
+}
+
+/// The kernel reports the smallest sizes for a route whose interface is down; nothing else changed.
+#[test]
+fn figures_with_nothing_to_show_are_left_out() {
+    let mut set = synthetic::failover();
+    for sample in set.lines.held.samples.iter_mut().filter(|one| one.path == "wlan" && one.t_ms > 3500.0) {
+        (sample.figures.mss_bytes, sample.figures.pmtu_bytes) = (36, 72);
+    }
+    assert_eq!(synthetic::drawn(&set, "mtu"), None);
+    let mut set = synthetic::shrink();
+    assert!(synthetic::drawn(&set, "packet-sizes").is_some());
+    for link in set.document.runs.iter_mut().flat_map(|run| &mut run.links) {
+        for sizes in link.packet_sizes.iter_mut() {
+            sizes.forward.clear();
+            sizes.reverse.clear();
+        }
+    }
+    assert_eq!(synthetic::drawn(&set, "packet-sizes"), None);
+}
+
+/// Lines break between words at every width.
+#[test]
+fn a_narrow_terminal_has_whole_words() {
+    let sets = [
+        synthetic::failover(),
+        synthetic::aggregate(6, false),
+        synthetic::suite(),
+        synthetic::walk(),
+        synthetic::probing(),
+    ];
+    for set in &sets {
+        let of = |width: usize| summary(set, Style { colour: false, width });
+        let words = |text: &str| -> Vec<String> {
+            let is_word = |word: &&str| word.len() > 3 && word.chars().all(char::is_alphabetic);
+            text.split(|c: char| c.is_whitespace() || "()[]`,.:;".contains(c))
+                .filter(is_word)
+                .map(str::to_owned)
+                .collect()
+        };
+        let wide = words(&of(200));
+        for width in [40, 80, 200] {
+            let text = of(width);
+            let long = text.lines().find(|line| unicode_width::UnicodeWidthStr::width(*line) > width);
+            assert_eq!(long, None, "{width}");
+            let broken: Vec<String> = words(&text).into_iter().filter(|word| !wide.contains(word)).collect();
+            assert!(width == 80 || broken.is_empty(), "{width}: {broken:?}");
+        }
+    }
+}

@@ -221,3 +221,66 @@ fn a_thousand_runs_stay_bounded() {
     assert!(page.contains("The panels show 1000 of 1020 runs"), "the page states what it leaves out");
     assert!(page.len() < 30 << 20, "{} bytes", page.len());
 }
+
+/// A remark below its table or figure would stand alone.
+#[test]
+fn remarks_follow_their_headings() {
+    for (name, page) in pages() {
+        for before in page.split("<p class=\"muted remark\">").collect::<Vec<_>>().windows(2) {
+            assert!(
+                before[0].ends_with("</h2>"),
+                "{name}: {}",
+                &before[0][before[0].len().saturating_sub(80)..]
+            );
+        }
+    }
+}
+
+#[test]
+fn figures_without_panels_have_a_picture_for_narrow_pages() {
+    let page = html::report(&[synthetic::failover()]);
+    let narrow: Vec<&str> = page.split("<div class=\"narrow\">").skip(1).collect();
+    assert!(!narrow.is_empty());
+    for picture in narrow {
+        assert!(picture.starts_with("<svg width=\"400\""), "{}", &picture[..80]);
+    }
+}
+
+/// `1.465` on the way to the page would be rounded to 1.47 here and to 1.46 there.
+#[test]
+fn a_figure_is_rounded_once() {
+    let mut set = synthetic::aggregate(1, false);
+    for run in &mut set.document.runs {
+        run.goodput_mbps = Some(1.464_96);
+    }
+    set.document.summary.groups = pathbench_record::summary::summarise(&set.document.runs);
+    let page = html::report(&[set]);
+    assert!(page.contains("\"goodput_mbps\":\"1.46 Mbit/s\"") && page.contains(">1.46 Mbit/s"));
+    assert!(!page.contains("1.47 Mbit/s") && !page.contains("\"goodput_mbps\":1.465"), "rounded twice");
+}
+
+/// Internal names with units are for files.
+#[test]
+fn no_event_has_an_internal_unit() {
+    let mut set = synthetic::failover();
+    for event in set.lines.held.events.iter_mut().filter(|event| event.kind.name() == "down") {
+        event.kind = "set".into();
+        let detail = serde_json::json!({ "rate_bps": 20_000_000, "delay_ms": 50.0, "queue_bytes": 64_000,
+            "loss": 0.01, "path_mtu_bytes": 1500 });
+        event.detail = detail.as_object().cloned().expect("an object");
+    }
+    let words = ["rate=20 Mbit/s", "delay=50 ms", "queue=64 kB", "loss=1 %", "path_mtu=1500"];
+    let figure = synthetic::drawn(&set, "timeline").expect("a figure");
+    let page = html::report(&[set]);
+    for word in words {
+        assert!(page.contains(word), "{word}");
+    }
+    assert!(figure.contains("rate=20 Mbit/s"));
+    for (name, text) in
+        pages().iter().map(|(name, page)| (*name, page.as_str())).chain([("set", page.as_str())])
+    {
+        for internal in ["_bps=", "_ms=", "_bytes="] {
+            assert!(!text.contains(internal), "{name}: {internal}");
+        }
+    }
+}

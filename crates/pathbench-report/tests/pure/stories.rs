@@ -100,7 +100,7 @@ fn the_failover_has_one_sentence_per_label() {
     let stories = narrative::stories(&synthetic::failover());
     assert_eq!(
         stories.iter().map(Story::sentence).collect::<Vec<_>>().join("; "),
-        "mptcp continued at 1.26 Gbit/s: longest stall 210 ms (range 190–230), goodput dipped by 100 %, recovered 250 ms \
+        "mptcp continued at 1.26 Gbit/s: longest stall 210 ms (range 190–230), goodput dipped by 100 %, steady again 250 ms \
          (range 230–270) after wlan went down (1.88 Gbit/s before, 940 Mbit/s after); tcp@eth completed undisturbed at 938 Mbit/s; tcp@wlan hung after wlan went down in all \
          3 runs: no byte for 6.90 s before the application gave up"
     );
@@ -145,7 +145,9 @@ fn a_recovery_in_some_runs_only_is_reported() {
     let story = &narrative::stories(&set)[0];
     assert_eq!(story.tone, Tone::Mixed);
     assert!(
-        story.headline.contains("recovered 250 ms (range 230–270) after wlan went down in 2 of 3 runs only"),
+        story
+            .headline
+            .contains("steady again 250 ms (range 230–270) after wlan went down in 2 of 3 runs only"),
         "{story:?}"
     );
     let never = failover_with(|run| run.recovery_ms = None);

@@ -50,7 +50,58 @@ fn series(stretches: &[Stretch]) -> Series {
     })
 }
 
+/// When the words of an event begin their sentence part: `at 3.0 s`.
+fn quoted_s(because: &str, claim: &str) -> Option<f64> {
+    let before = because.split(claim).next().filter(|before| before.len() < because.len())?;
+    before.rsplit(" at ").next()?.split(' ').next()?.parse().ok()
+}
+
 proptest! {
+    /// One claim of a sentence, one event that it must agree with.
+    #[test]
+    fn no_sentence_contradicts_the_events(
+        stretches in proptest::collection::vec(stretch(), 1..8),
+        multipath: bool,
+        changes in proptest::collection::vec((0_u32..12_000, any::<bool>(), 0_usize..3), 0..5),
+        gave_up_ms in proptest::option::of(0_u32..12_000),
+        arrivals in proptest::collection::vec((0_u32..12_000, 0_u64..200_000), 0..4),
+    ) {
+        const PAIRS: [(&str, &str); 3] = [("down", "up"), ("carrier-down", "carrier-up"), ("blackhole", "restore")];
+        let series = series(&stretches);
+        let mut case = if multipath { series.mptcp() } else { series.tcp() };
+        let mut changes: Vec<_> = changes.into_iter().map(|(at_ms, back, pair)| {
+            let source = if pair == 1 { EventSource::Link } else { EventSource::Scenario };
+            event(source, f64::from(at_ms), if back { PAIRS[pair].1 } else { PAIRS[pair].0 }, "wlan")
+        }).collect();
+        changes.extend(gave_up_ms.map(|at_ms| event(EventSource::Observer, f64::from(at_ms), "gave-up", "")));
+        changes.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
+        case.events = changes;
+        case.samples.extend(arrivals.iter().map(|(t_ms, bytes_received)| Sample {
+            side: Side::Server,
+            ..sample(f64::from(*t_ms), PathFigures { bytes_received: *bytes_received, ..figures(1) })
+        }));
+        case.samples.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
+        let is_back = |event: &&Event| PAIRS.iter().any(|(_, back)| event.kind.name() == *back);
+        let last = case.events.iter().rfind(|event| event.source != EventSource::Observer);
+        for one in case.diagnoses().iter().filter(|one| one.path == "wlan") {
+            let text = format!("{one:?} {:?}", case.events);
+            prop_assert!(!(one.remedy.contains("bring interface") && last.as_ref().is_some_and(is_back)), "{text}");
+            let Some(back_s) = quoted_s(&one.because, " gave it back") else { continue };
+            let back = case.events.iter().find(|event| (event.t_ms / 1e3 - back_s).abs() < 0.051 && is_back(event));
+            prop_assert!(back.is_some(), "{text}");
+            let back_ms = back_s * 1e3;
+            prop_assert!(gave_up_ms.is_none_or(|ms| one.to_ms.is_some() || back_ms <= f64::from(ms) + 51.0), "{text}");
+            if one.because.contains("nothing was acknowledged any more") {
+                let most = |after: bool| {
+                    let server = case.samples.iter().filter(|one| one.side == Side::Server);
+                    let those = server.filter(|one| (one.t_ms > back_ms + 51.0) == after);
+                    those.map(|one| one.figures.bytes_received).max().unwrap_or(0)
+                };
+                prop_assert!(most(true) <= most(false) + 2, "{text}");
+            }
+        }
+    }
+
     #[test]
     fn diagnoses_are_in_order_and_say_everything(
         stretches in proptest::collection::vec(stretch(), 0..8),

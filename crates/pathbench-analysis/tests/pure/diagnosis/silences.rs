@@ -209,6 +209,49 @@ fn an_impairment_that_was_undone_is_no_cause() {
 }
 
 #[test]
+fn a_path_that_is_back_after_the_application_gave_up_was_not_given_back() {
+    let ordered = |t_ms, kind| event(EventSource::Scenario, t_ms, kind, "wlan");
+    let gave_up = Event { path: None, ..event(EventSource::Observer, 6100.0, "gave-up", "") };
+    let case = |gave_up: Option<Event>| {
+        let series = Series::new().flowing(3000.0).stuck(8000.0, 90_000).tcp();
+        let case = series.with_event(ordered(2950.0, "down")).with_event(ordered(7000.0, "up"));
+        gave_up.into_iter().fold(case, Case::with_event).only().because
+    };
+    assert!(case(None).contains("`up wlan` at 7.0 s gave it back, but nothing was acknowledged any more"));
+    assert!(!case(Some(gave_up)).contains("gave it back"));
+}
+
+/// The sender's samples end while it waits for the close of the connection; those of the receiver go on.
+#[test]
+fn data_that_arrives_after_the_return_of_a_path_is_no_silence_to_the_end() {
+    let ordered = |t_ms, kind| event(EventSource::Scenario, t_ms, kind, "wlan");
+    let mut case = Series::new().flowing(3000.0).stuck(7400.0, 90_000).tcp();
+    case.samples.extend([(2900.0, 50_000), (7600.0, 90_000)].map(|(t_ms, bytes_received)| Sample {
+        side: Side::Server,
+        ..sample(t_ms, PathFigures { bytes_received, ..figures(1) })
+    }));
+    case.samples.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
+    let found = case.with_event(ordered(2950.0, "down")).with_event(ordered(7000.0, "up")).only();
+    check(
+        &found,
+        Stale,
+        &["`up wlan` at 7.0 s gave it back, and data arrived over it again"],
+        &["none needed"],
+    );
+}
+
+#[test]
+fn an_interface_that_is_back_is_not_to_be_brought_back() {
+    let link = |t_ms, kind| event(EventSource::Link, t_ms, kind, "wlan");
+    let down = || Series::new().flowing(3000.0).stuck(6000.0, 90_000).closed();
+    let case = down().mptcp().with_event(link(2950.0, "carrier-down"));
+    check(&case.only(), Stale, &["`carrier-down wlan`"], &["bring interface wlan0 back"]);
+    // The subflow is closed before the interface is back.
+    let case = case.with_event(link(7000.0, "carrier-up"));
+    check(&case.only(), Stale, &["`carrier-down wlan`"], &["none needed: path wlan is back"]);
+}
+
+#[test]
 fn a_kernel_notification_of_a_scenario_event_is_not_the_cause() {
     let series = || Series::new().flowing(3000.0).stuck(9000.0, 90_000).mptcp();
     let link_event = |kind| event(EventSource::Link, 2952.0, kind, "wlan");

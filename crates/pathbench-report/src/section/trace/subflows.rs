@@ -8,12 +8,16 @@ use pathbench_record::trace::{
     ConnectionDirection, SubflowDirection, TooBigMessage, TracedConnection, TracedSubflow,
 };
 
+/// A capture at the receiver has only the delay of that host.
+const ACKNOWLEDGED: &str = "data → ACK: from data to their acknowledgment at the point of capture, which is the RTT at \
+                            the sender and only the host's delay at the receiver";
+
 struct Row<'a> {
     subflow: &'a TracedSubflow,
     direction: &'static str,
     figures: &'a SubflowDirection,
     data: &'a ConnectionDirection,
-    rtt: Cell,
+    acknowledged: Cell,
 }
 
 fn directions<'a>(connection: &'a TracedConnection, subflow: &'a TracedSubflow) -> [Row<'a>; 2] {
@@ -21,12 +25,12 @@ fn directions<'a>(connection: &'a TracedConnection, subflow: &'a TracedSubflow) 
         ("upload", &subflow.upload, &connection.upload, &subflow.upload_rtt_ms),
         ("download", &subflow.download, &connection.download, &subflow.download_rtt_ms),
     ];
-    of_directions.map(|(direction, figures, data, rtt)| Row {
+    of_directions.map(|(direction, figures, data, acknowledged)| Row {
         subflow,
         direction,
         figures,
         data,
-        rtt: distribution(rtt.as_ref()),
+        acknowledged: distribution(acknowledged.as_ref()),
     })
 }
 
@@ -39,8 +43,13 @@ pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
     };
     let has_shares = connection.subflows.len() > 1
         && (connection.upload.data_bytes > 0 || connection.download.data_bytes > 0);
-    let remark =
-        if has_shares { "share: of the data of the connection, first carried by the subflow" } else { "" };
+    let shares = has_shares.then_some("share: of the data of the connection, first carried by the subflow");
+    let has_acknowledgments = connection
+        .subflows
+        .iter()
+        .any(|subflow| subflow.upload_rtt_ms.is_some() || subflow.download_rtt_ms.is_some());
+    let remark = [shares, has_acknowledgments.then_some(ACKNOWLEDGED)];
+    let remark = remark.into_iter().flatten().collect::<Vec<_>>().join("; ");
     Items::new(rows)
         .words("direction", |row| Cell::text(row.direction))
         .with_hidden_title()
@@ -54,7 +63,7 @@ pub(super) fn section(connection: &TracedConnection) -> Option<Section> {
         .number("reinjected", |row| {
             sent_again(row.figures.reinjected_bytes.unwrap_or(0), row.figures.payload_bytes)
         })
-        .number("RTT", |row| row.rtt.clone())
+        .number("data → ACK", |row| row.acknowledged.clone())
         .number("largest IP packet", |row| Cell::size(row.figures.largest_ip_bytes))
         .in_report_only()
         .number("out of order", |row| Cell::bytes(positive(row.figures.out_of_order_bytes)))
