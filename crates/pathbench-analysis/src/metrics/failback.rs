@@ -115,7 +115,7 @@ fn of_path(input: &FailbackInput<'_>, events: &[&Disturbance], path: &str) -> Ve
     found
 }
 
-/// What keeps a path from carrying anything.
+/// Interruptions of a path; each keeps it from carrying any packet.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interruptions {
     is_down: bool,

@@ -48,7 +48,7 @@ fn an_event_that_was_made_before_the_connection_can_be_undone_before_it() {
 
 #[test]
 fn an_event_that_needs_the_first_byte_is_refused_before_the_connection() {
-    let fade = "\"fade\"\nfrom_m = 3\nto_m = 40";
+    let fade = "\"fade\"\nduration = \"1s\"\nfrom_m = 3\nto_m = 40";
     let steps = "\"set\"\nrate_steps = [[\"0s\", \"40mbit\"], [\"1s\", \"3mbit\"]]";
     let bursts = "\"set\"\nloss_bursts = { period = \"1s\", length = \"10ms\" }";
     for (action, key) in [(fade, "at"), (steps, "rate_steps"), (bursts, "loss_bursts")] {

@@ -112,6 +112,23 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
             })
             .into(),
         encryption: Some("TLS 1.3".to_owned()),
+        failback_ms: Some(812.5),
+        connect_ms: Some(21.5),
+        opening: Some(pathbench_record::document::OpeningRecord {
+            path: Some("eth".to_owned()),
+            outcome: pathbench_record::document::OpeningOutcome::Opened,
+            after_ms: 21.5,
+        }),
+        failbacks: vec![pathbench_record::document::FailbackRecord {
+            direction: pathbench_record::direction::Direction::Upload,
+            kind: "up".into(),
+            path: "wlan".to_owned(),
+            at_ms: 7000.0,
+            share_before: Some(0.5),
+            failback_ms: Some(812.5),
+            reason: Some(pathbench_record::document::FailbackAbsence::NotNeeded),
+            because: Some("a reason".to_owned()),
+        }],
         handshake_ms: Some(1.0),
         fct_ms: Some(1.0),
         ping: Some(ping()),

@@ -93,6 +93,18 @@ const FAILURES: &[Entry] = &[
         "A path that drops packets silently notifies nobody: MPTCP and MPQUIC detect it by missing acknowledgements, continue over the \
          other path, and use the first one again after it is restored.",
     ),
+    Entry::new(
+        "low-rate-return",
+        "delay",
+        "Messages that need one path only stay with MPTCP on the path that carried them while the first one was gone; they return to it \
+         where the other path is a backup, and with MPQUIC's scheduler `backup`.",
+    ),
+    Entry::new(
+        "dead-first-path",
+        "timeline",
+        "Over a first path that is a black hole before the connection, no transport opens a connection within 5 s; begun on the other \
+         path, MPTCP and MPQUIC deliver at once.",
+    ),
 ];
 
 const MOBILITY: &[Entry] = &[
