@@ -91,7 +91,7 @@ fn a_silent_path_is_not_taken_back_because_the_others_fall_silent() {
 fn where_the_rtt_varies_more_silence_is_waited_for() {
     let mut world = World::established(&links(2));
     for step in 0..20 {
-        let delay = delay_change(ms(if step % 2 == 0 { 10 } else { 140 }));
+        let delay = delay_change(ms(if step % 2 == 0 { 10 } else { 105 }));
         world.change(0, &LinkChange { reorder: Some(true), jitter: Some(Duration::from_nanos(1)), ..delay });
         world.run_for(ms(100));
     }
