@@ -201,8 +201,6 @@ impl At {
 
 /// Most names that a message suggests.
 const MOST_SUGGESTIONS: usize = 3;
-/// Most known names that a message lists.
-const MOST_LISTED: usize = 16;
 
 /// The known names that resemble an unknown name, the nearest first: those with few different letters; without one, those
 /// that contain it, as `mtu` does.
@@ -234,16 +232,12 @@ pub(super) fn did_you_mean(names: &[&str]) -> Option<String> {
     Some(format!("did you mean {}{joint}`{last}`?", before.join(", ")))
 }
 
-/// A remedy: the nearest of the known names, and all of them if they are few.
+/// A remedy: the nearest of the known names, and all of them.
 pub(super) fn choices(given: &str, known: &[&str]) -> String {
     let list = match known {
         [] => return "there are none".to_owned(),
         [only] => format!("the only one is {only}"),
-        many if many.len() <= MOST_LISTED => format!("known are {}", many.join(", ")),
-        many => {
-            let (shown, more) = many.split_at(MOST_LISTED);
-            format!("known are {} and {} more", shown.join(", "), more.len())
-        }
+        many => format!("known are {}", many.join(", ")),
     };
     match nearest(given, known).first() {
         Some(name) => format!("did you mean `{name}`? {list}"),
