@@ -202,12 +202,10 @@ impl At {
 /// Most names that a message suggests.
 const MOST_SUGGESTIONS: usize = 3;
 
-/// The known names that resemble an unknown name, the nearest first: those with few different letters; without one, those
-/// that contain it, as `mtu` does.
+/// The known names with few different letters, the nearest first.
 pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Vec<&'a str> {
-    let lower = given.to_lowercase();
     let tolerated = 1 + given.chars().count() / 4;
-    let distance = |name: &str| strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+    let distance = |name: &str| strsim::damerau_levenshtein(&given.to_lowercase(), &name.to_lowercase());
     let mut near: Vec<(usize, usize, &str)> = known
         .iter()
         // Among equally near names, the one that does not require removing a letter is first.
@@ -215,13 +213,16 @@ pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Vec<&'a str> {
         .filter(|(distance, _, name)| *distance <= tolerated && *distance < name.chars().count())
         .collect();
     near.sort_by_key(|(distance, removed, _)| (*distance, *removed));
-    let contains = |name: &&&str| lower.chars().count() > 2 && name.to_lowercase().contains(&lower);
-    let mut names: Vec<&str> = near.into_iter().map(|(_, _, name)| name).collect();
-    if names.is_empty() {
-        names.extend(known.iter().filter(contains));
+    near.into_iter().map(|(_, _, name)| name).take(MOST_SUGGESTIONS).collect()
+}
+
+/// As [`nearest`]; without such a name those that contain the unknown one, as `mtu` does.
+pub(super) fn similar<'a>(given: &str, known: &[&'a str]) -> Vec<&'a str> {
+    let near = nearest(given, known);
+    if !near.is_empty() || given.chars().count() < 3 {
+        return near;
     }
-    names.truncate(MOST_SUGGESTIONS);
-    names
+    known.iter().copied().filter(|name| name.contains(given)).take(MOST_SUGGESTIONS).collect()
 }
 
 /// "did you mean `a`, `b` or `c`?"; `None` without a name.
