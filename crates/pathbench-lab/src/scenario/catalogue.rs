@@ -1,6 +1,6 @@
 //! Loads scenarios: shipped ones and files.
 
-use super::mistake::{did_you_mean, nearest};
+use super::mistake::{did_you_mean, similar};
 use pathbench_record::file;
 use std::io::{self, Read};
 use std::path::Path;
@@ -130,7 +130,7 @@ pub fn load(name_or_path: &str) -> Result<ScenarioSource, LoadError> {
         return Ok(ScenarioSource::from_text(name_or_path, read(name_or_path)?));
     }
     let known: Vec<&'static str> = builtin().iter().map(|shipped| shipped.name).collect();
-    Err(LoadError::Unknown { name: name_or_path.to_owned(), suggestions: nearest(name_or_path, &known) })
+    Err(LoadError::Unknown { name: name_or_path.to_owned(), suggestions: similar(name_or_path, &known) })
 }
 
 fn read(path: &str) -> Result<String, LoadError> {

@@ -201,15 +201,11 @@ impl At {
 
 /// Most names that a message suggests.
 const MOST_SUGGESTIONS: usize = 3;
-/// Most known names that a message lists.
-const MOST_LISTED: usize = 16;
 
-/// The known names that resemble an unknown name, the nearest first: those with few different letters; without one, those
-/// that contain it, as `mtu` does.
+/// The known names with few different letters, the nearest first.
 pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Vec<&'a str> {
-    let lower = given.to_lowercase();
     let tolerated = 1 + given.chars().count() / 4;
-    let distance = |name: &str| strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+    let distance = |name: &str| strsim::damerau_levenshtein(&given.to_lowercase(), &name.to_lowercase());
     let mut near: Vec<(usize, usize, &str)> = known
         .iter()
         // Among equally near names, the one that does not require removing a letter is first.
@@ -217,13 +213,16 @@ pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Vec<&'a str> {
         .filter(|(distance, _, name)| *distance <= tolerated && *distance < name.chars().count())
         .collect();
     near.sort_by_key(|(distance, removed, _)| (*distance, *removed));
-    let contains = |name: &&&str| lower.chars().count() > 2 && name.to_lowercase().contains(&lower);
-    let mut names: Vec<&str> = near.into_iter().map(|(_, _, name)| name).collect();
-    if names.is_empty() {
-        names.extend(known.iter().filter(contains));
+    near.into_iter().map(|(_, _, name)| name).take(MOST_SUGGESTIONS).collect()
+}
+
+/// As [`nearest`]; without such a name those that contain the unknown one, as `mtu` does.
+pub(super) fn similar<'a>(given: &str, known: &[&'a str]) -> Vec<&'a str> {
+    let near = nearest(given, known);
+    if !near.is_empty() || given.chars().count() < 3 {
+        return near;
     }
-    names.truncate(MOST_SUGGESTIONS);
-    names
+    known.iter().copied().filter(|name| name.contains(given)).take(MOST_SUGGESTIONS).collect()
 }
 
 /// "did you mean `a`, `b` or `c`?"; `None` without a name.
@@ -234,16 +233,12 @@ pub(super) fn did_you_mean(names: &[&str]) -> Option<String> {
     Some(format!("did you mean {}{joint}`{last}`?", before.join(", ")))
 }
 
-/// A remedy: the nearest of the known names, and all of them if they are few.
+/// A remedy: the nearest of the known names, and all of them.
 pub(super) fn choices(given: &str, known: &[&str]) -> String {
     let list = match known {
         [] => return "there are none".to_owned(),
         [only] => format!("the only one is {only}"),
-        many if many.len() <= MOST_LISTED => format!("known are {}", many.join(", ")),
-        many => {
-            let (shown, more) = many.split_at(MOST_LISTED);
-            format!("known are {} and {} more", shown.join(", "), more.len())
-        }
+        many => format!("known are {}", many.join(", ")),
     };
     match nearest(given, known).first() {
         Some(name) => format!("did you mean `{name}`? {list}"),
