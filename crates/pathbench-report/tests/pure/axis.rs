@@ -52,7 +52,7 @@ fn one_burst_does_not_set_the_axis_of_the_figure_and_has_its_value() {
             figure.contains(" Gbit/s at 5.05 s</title></polygon>"),
             "the mark has the value and the time"
         );
-        for number in ["5", "5.0", "10", "10.0", "20", "50"] {
+        for number in ["5.0", "10.0", "20", "30", "50"] {
             assert!(!has_tick(&figure, number), "{number}");
         }
         assert!(has_tick(&figure, "1.0"));
