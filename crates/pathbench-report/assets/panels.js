@@ -32,7 +32,8 @@ class Panel {
       {
         ...size,
         legend: { show: false },
-        padding: [10, 18, 0, 0],
+        // The values of windows beyond the axis are above the plot.
+        padding: [this.kind.shape === "areas" ? 20 : 10, 18, 0, 0],
         cursor: {
           y: false,
           points: { show: false },
@@ -180,7 +181,6 @@ class Panel {
     if (this.kind.shape === "lines") this.items.forEach((one) => this.drawLine(ctx, one));
     if (this.kind.shape === "points") this.items.forEach((one) => this.drawPoints(ctx, one));
     this.drawEvents(ctx);
-    this.drawBeyond(ctx);
     if (this.nothing) {
       ctx.fillStyle = colours.muted;
       ctx.font = `${13 * this.ratio}px system-ui, sans-serif`;
@@ -188,6 +188,7 @@ class Panel {
       ctx.fillText(this.nothing, bbox.left + bbox.width / 2, bbox.top + bbox.height / 2);
     }
     ctx.restore();
+    this.drawBeyond(ctx);
   }
 
   x(seconds) {
@@ -252,15 +253,12 @@ class Panel {
       const text = quantity(value, this.kind.unit);
       ctx.font = `${11 * this.ratio}px system-ui, sans-serif`;
       const wide = ctx.measureText(text).width;
-      const from = x + 2 * size + wide > left + width ? x - 2 * size - wide : x + 2 * size;
-      if (taken.some((one) => from < one.to && from + wide > one.from)) continue;
-      taken.push({ from: Math.min(from, x) - size, to: Math.max(from + wide, x) + size });
+      const from = Math.max(left, Math.min(x - wide / 2, left + width - wide));
+      if (taken.some((one) => from < one + wide + 2 * size && one < from + wide + 2 * size)) continue;
+      taken.push(from);
       ctx.textAlign = "left";
-      ctx.lineWidth = 3 * this.ratio;
-      ctx.strokeStyle = colours.paper;
-      ctx.strokeText(text, from, top + 2.5 * size);
       ctx.fillStyle = colours.ink;
-      ctx.fillText(text, from, top + 2.5 * size);
+      ctx.fillText(text, from, top - size);
     }
   }
 

@@ -17,29 +17,24 @@ pub(super) fn value(document: &ResultDocument, key: &str) -> String {
 /// The value of `path.wlan.rate` from `[[path]]` with `name = "wlan"`, or of `run.duration` from `[run]`. A value over
 /// several lines is not found.
 fn from_text(text: &str, key: &str) -> Option<String> {
-    let (mut table, mut found) = (String::new(), Vec::new());
-    for line in text.lines().map(str::trim) {
+    // The keys before the first header are of the whole file. Each `[[path]]` begins another item.
+    let mut found: Vec<(&str, Vec<(&str, String)>)> = vec![("", Vec::new())];
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
         if let Some(header) = line.strip_prefix('[') {
-            table = header.trim_matches(['[', ']']).trim().to_owned();
-            // Each `[[path]]` begins another item.
-            found.push((table.clone(), Vec::new()));
-            continue;
+            let header = header.split('#').next().unwrap_or(header);
+            found.push((header.trim_matches(['[', ']', ' ']), Vec::new()));
+        } else if let Some((name, value)) = line.split_once('=') {
+            found.last_mut()?.1.push((name.trim(), bare(value.trim())));
         }
-        let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else { continue };
-        if found.is_empty() {
-            found.push((table.clone(), Vec::new()));
-        }
-        let (_, values): &mut (String, Vec<(String, String)>) = found.last_mut()?;
-        values.push((name.trim().to_owned(), bare(value.trim())));
     }
-    let full_name = |table: &str, values: &[(String, String)], name: &str| {
-        let item = values.iter().find(|(name, _)| name == "name").map(|(_, value)| value.as_str());
+    let full_name = |table: &str, values: &[(&str, String)], name: &str| {
+        let item = values.iter().find(|(name, _)| *name == "name").map(|(_, value)| value.as_str());
         let parts =
             [Some(table).filter(|table| !table.is_empty()), item.filter(|_| !table.is_empty()), Some(name)];
         parts.into_iter().flatten().collect::<Vec<_>>().join(".")
     };
     found.iter().find_map(|(table, values)| {
-        let is_wanted = |(name, _): &&(String, String)| full_name(table, values, name) == key;
+        let is_wanted = |(name, _): &&(&str, String)| full_name(table, values, name) == key;
         values.iter().find(is_wanted).map(|(_, value)| value.clone())
     })
 }

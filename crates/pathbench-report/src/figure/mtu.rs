@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 const MOST_FACETS: usize = 24;
 const MOST_WINDOWS: usize = 200;
 const APART: f64 = 1.7;
-/// The smallest path MTU that a router can cause (net.ipv4.route.min_pmtu).
+/// The smallest path MTU that a router can cause (`net.ipv4.route.min_pmtu`).
 const LEAST_PMTU_BYTES: u32 = 552;
 
 struct Axes {
@@ -267,6 +267,9 @@ fn of_sender<'a>(run: &RunRecord, data: &'a RunData) -> Vec<&'a Sample> {
     data.samples.iter().filter(|sample| sample.side == side).collect()
 }
 
+/// Path, connection and subflow.
+type SubflowKey<'a> = (&'a str, u32, u32);
+
 /// Whether to show a figure of a run's packet sizes: sizes differ between paths, changed, or were too large for a
 /// path, or packets were counted.
 fn is_telling(run: &RunRecord, data: &RunData) -> bool {
@@ -279,14 +282,17 @@ fn is_telling(run: &RunRecord, data: &RunData) -> bool {
         return true;
     }
     // The smallest and the largest size so far.
-    let mut ranges: HashMap<&str, [(u32, u32); 2]> = HashMap::new();
+    // A path that is opened again probes from the start.
+    let mut ranges: HashMap<SubflowKey, [(u32, u32); 2]> = HashMap::new();
     of_sender(run, data).into_iter().filter(|sample| sample.figures.state == PathState::Open).any(|sample| {
         let (mss, pmtu) = (sample.figures.mss_bytes, sample.figures.pmtu_bytes);
         // The kernel reports the smallest size for a route whose interface is down.
         if mss == 0 || pmtu < LEAST_PMTU_BYTES {
             return false;
         }
-        let ranges = ranges.entry(&sample.path).or_insert([(mss, mss), (pmtu, pmtu)]);
+        let ranges = ranges
+            .entry((&sample.path, sample.stream, sample.figures.subflow))
+            .or_insert([(mss, mss), (pmtu, pmtu)]);
         for ((least, most), bytes) in ranges.iter_mut().zip([mss, pmtu]) {
             (*least, *most) = ((*least).min(bytes), (*most).max(bytes));
         }

@@ -124,10 +124,13 @@ fn changes(event: &Event) -> String {
     event.detail.iter().map(|(key, value)| detail(key, value)).collect::<Vec<_>>().join(" ")
 }
 
+/// A quantity with its unit.
+type Words = fn(f64) -> String;
+
 /// A detail as the key of the scenario file and a quantity with its unit: `rate=20 Mbit/s`. In the record the name of a
 /// detail has the unit.
 pub(crate) fn detail(name: &str, value: &Value) -> String {
-    const UNITS: [(&str, fn(f64) -> String); 5] = [
+    const UNITS: [(&str, Words); 5] = [
         ("_bps", |bps| rate(bps / 1e6)),
         ("_ms", duration),
         ("_bytes", |count| bytes(count.max(0.0) as u64)),

@@ -186,6 +186,9 @@ impl Page {
         if indent > 4 && self.style.width < indent + FEWEST_COLUMNS {
             // Below a long start the text has the whole width.
             self.line(line);
+            if text.is_empty() {
+                return;
+            }
             (indent, line) = (4, Line::default().padded_to(4));
         }
         let limit = self.style.width.saturating_sub(indent).max(1);

@@ -29,12 +29,12 @@ fn timeline(set: &ResultSet) -> String {
     synthetic::drawn(set, "timeline").expect("a figure")
 }
 
-/// The axis has no tick from here on.
+/// Whether an axis has a tick with this number.
 fn has_tick(figure: &str, number: &str) -> bool {
     figure.contains(&format!(">{number}</text>"))
 }
 
-/// The factor of the burst in the goodput over time: its height without a limit.
+/// The ends of the axes of all runs in the page.
 fn explorer_limits(set: &ResultSet) -> Vec<f64> {
     let page = html::report(std::slice::from_ref(set));
     let index: Value = serde_json::from_str(Parts::of(&page).blocks[0]).expect("data");
@@ -52,10 +52,11 @@ fn one_burst_does_not_set_the_axis_of_the_figure_and_has_its_value() {
             figure.contains(" Gbit/s at 5.05 s</title></polygon>"),
             "the mark has the value and the time"
         );
-        for number in ["5", "5.0", "10", "10.0", "20", "50"] {
+        for number in ["5.0", "10.0", "20", "30", "50"] {
             assert!(!has_tick(&figure, number), "{number}");
         }
-        assert!(has_tick(&figure, "1.0"));
+        // Without links the axis ends at a percentile, which is no round value.
+        assert!(set.document.links.is_empty() || has_tick(&figure, "1.0"));
     }
     assert!(!timeline(&synthetic::failover()).contains("beyond the axis"));
 }
