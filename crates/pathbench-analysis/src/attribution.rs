@@ -52,6 +52,7 @@ pub struct Stray {
 }
 
 impl Stray {
+    /// The fault in words.
     pub fn words(&self) -> String {
         let address = self.address.map_or_else(|| "its address".to_owned(), |address| address.to_string());
         let to = self.remote.map(|remote| format!(" to {remote}")).unwrap_or_default();
@@ -61,6 +62,7 @@ impl Stray {
         )
     }
 
+    /// The remedy in words, with the commands that are known.
     pub fn remedy_words(&self) -> String {
         if !self.remedy.is_empty() {
             return format!("as root: {}", self.remedy.join("; "));

@@ -11,7 +11,7 @@ use pathbench_record::network::canonical;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// `INET_DIAG_MARK` of linux/inet_diag.h; reported to privileged users.
+/// `INET_DIAG_MARK` of `linux/inet_diag.h`; reported to privileged users.
 const INET_DIAG_MARK: u16 = 15;
 /// All states of `net/tcp_states.h`.
 const ALL_STATES: u32 = 0xfff;
@@ -54,7 +54,7 @@ impl EgressLookup {
     }
 
     /// A lookup finds a bound socket only if it names the socket's interface (`inet_sk_bound_dev_eq`,
-    /// net/ipv4/inet_hashtables.c), and a socket that is not bound with any.
+    /// `net/ipv4/inet_hashtables.c`), and a socket that is not bound with any.
     fn binding(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Binding> {
         if let Some(found) = self.look_up(local, remote, 0) {
             return Some(found);

@@ -11,6 +11,7 @@ pub(crate) fn closed(figure: u64) -> PathFigures {
         path_id: Some(figure),
         local: address,
         remote: address,
+        interface: Some("eth".to_owned()),
         state: PathState::Closed,
         backup: Some(false),
         bytes_sent: figure,
