@@ -13,7 +13,7 @@ use std::path::PathBuf;
 fn main() -> Result<(), pathbench_report::ReportWriteError> {
     let out = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "/tmp/pathbench-synthetic".to_owned()));
     let only = std::env::args().nth(2).unwrap_or_default();
-    let gallery: [(&str, ResultSet); 15] = [
+    let gallery: Vec<(&str, ResultSet)> = vec![
         ("mtu-probing", synthetic::probing()),
         ("mtu-shrink", synthetic::shrink()),
         ("mtu", synthetic::examined()),

@@ -23,8 +23,8 @@ impl ResolvedRun<'_> {
             return Vec::new();
         }
         let of_flow = |flow: &ResolvedFlow<'_>| {
-            let analysis = analyses.iter().find(|one| one.direction == flow.direction);
-            self.failbacks_of(flow, samples, analysis, &events)
+            let of_direction = analyses.iter().find(|one| one.direction == flow.direction);
+            self.failbacks_of(flow, samples, of_direction, &events)
         };
         self.flows.iter().flat_map(of_flow).collect()
     }

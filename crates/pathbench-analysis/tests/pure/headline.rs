@@ -104,7 +104,9 @@ fn no_gain_is_computed_unless_every_path_was_measured_alone() {
 #[test]
 fn the_goodput_of_one_path_is_no_gain_of_two() {
     let mut runs = study(6);
-    runs.iter_mut().for_each(|run| run.multipath.used = false);
+    for run in &mut runs {
+        run.multipath.used = false;
+    }
     for gain in gains(runs) {
         assert_eq!((gain.ratio, gain.runs, gain.multipath_used), (None, 6, 0));
     }

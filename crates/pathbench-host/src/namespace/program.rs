@@ -54,7 +54,7 @@ pub fn mount_own_sysfs() -> Result<(), Errno> {
 }
 
 /// Lets calls of this process and its descendants that change users and groups do nothing and report success. A rootless
-/// user namespace has one user and one group (user_namespaces(7)), so that such a call changes nothing or fails, and
+/// user namespace has one user and one group (`user_namespaces(7)`), so that such a call changes nothing or fails, and
 /// programs that give up root, as `tcpdump` does, end. The process needs `CAP_SYS_ADMIN` in its user namespace.
 ///
 /// # Errors

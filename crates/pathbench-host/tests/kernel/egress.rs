@@ -53,8 +53,8 @@ fn the_route_decides_and_not_the_address() -> TrialOutcome {
         let (mut client, mut server) = connect(&lab, address(1, 1), address(0, 2), None)?;
         let counted = || lab.client.namespace.run_in(interface_bytes);
         let before = counted()??;
-        client.write_all(&[0; 50_000])?;
-        server.read_exact(&mut [0; 50_000])?;
+        client.write_all(&vec![0; 50_000])?;
+        server.read_exact(&mut vec![0; 50_000])?;
         let carried = bytes_since(&before, &counted()??);
         let sent = |path: u8| carried.get(&wire_name(path)).map_or(0, |bytes| bytes.sent);
         ensure!(sent(0) > 50_000 && sent(1) < 5_000, "{carried:?}");

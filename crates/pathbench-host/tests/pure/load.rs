@@ -22,7 +22,7 @@ fn load_is_the_rise_of_the_counters_over_the_time_between() {
     let before = counters(1_000_000, &stat(100, 1000, 10));
     let after = counters(2_500_000, &stat(250, 1030, 30));
     let load = after.since(&before, Duration::from_secs(2)).unwrap();
-    assert_eq!(load.measured_ms, 2000.0);
+    assert!((load.measured_ms - 2000.0).abs() < 1e-9);
     assert_eq!(load.cpu_pressure_percent, Some(75.0));
     assert_eq!(load.io_pressure_percent, Some(0.0));
     assert_eq!(load.memory_pressure_percent, None);

@@ -77,9 +77,8 @@ pub fn join(mut shards: Vec<ShardResult>, is_partial: bool) -> Result<ResultDocu
         }
     }
     // A stable sort: warm-up runs by shard and number, then the blocks of all shards, in each the retries last.
-    document.runs.sort_by_key(|run| match run.warm_up {
-        true => (0, 0, 0),
-        false => (run.repetition, run.attempt_number(), number(run)),
+    document.runs.sort_by_key(|run| {
+        if run.warm_up { (0, 0, 0) } else { (run.repetition, run.attempt_number(), number(run)) }
     });
     let endings = joined.iter().map(|one| one.stopped);
     let stopped = endings.reduce(|worst, one| if worst == Some(StopReason::Completed) { one } else { worst });

@@ -188,10 +188,10 @@ fn shards_with_retries_join_to_the_order_of_the_whole_study() {
 
 #[test]
 fn expectations_about_runs_that_were_not_made_are_not_judged() {
+    static SEEN: Mutex<u32> = Mutex::new(0);
     let plan = plan(1, 0);
     let first = session(&plan, &options(), None, |_| Ok(true)).0.runs[0].label.clone();
     // The user stops the second run: nothing is known about its label.
-    static SEEN: Mutex<u32> = Mutex::new(0);
     let (document, _) = session(&plan, &options(), None, |_| {
         let mut seen = SEEN.lock().unwrap();
         *seen += 1;

@@ -5,7 +5,7 @@ use pathbench_lab::scenario::{EventTime, Overrides, ScenarioSource, VariantPlan,
 use pathbench_record::event::PathEffect;
 
 fn planned(rest: &str) -> VariantPlan {
-    let source = ScenarioSource::from_text("mine.toml", &format!("{BASE}{rest}"));
+    let source = ScenarioSource::from_text("mine.toml", format!("{BASE}{rest}"));
     plan(&source, &Overrides::default()).unwrap_or_else(|mistakes| panic!("{mistakes}")).variants.remove(0)
 }
 

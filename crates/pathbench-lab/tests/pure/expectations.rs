@@ -120,7 +120,7 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
             after_ms: 21.5,
         }),
         failbacks: vec![pathbench_record::document::FailbackRecord {
-            direction: pathbench_record::direction::Direction::Upload,
+            direction: Direction::Upload,
             kind: "up".into(),
             path: "wlan".to_owned(),
             at_ms: 7000.0,

@@ -254,8 +254,6 @@ fn study() -> StudyRecord {
 }
 
 pub(crate) fn document() -> ResultDocument {
-    let goodput =
-        Distribution { n: 6, median: 1214.5, min: 1190.0, max: 1233.25, ci95: Some([1190.0, 1233.25]) };
     ResultDocument {
         schema: SCHEMA.to_owned(),
         scenario: ScenarioRecord {
@@ -301,18 +299,7 @@ pub(crate) fn document() -> ResultDocument {
         runs: vec![run()],
         summary: ResultSummary {
             headline: Some(headline()),
-            groups: vec![Group {
-                variant: map(&[("path.wlan.rate", json!("1gbit"))]),
-                label: "mptcp".to_owned(),
-                pattern: "throughput".to_owned(),
-                runs: 7,
-                valid: 6,
-                completed: 6,
-                multipath_used: 6,
-                figures: map(&[("goodput_mbps", goodput)]),
-                shares: map(&[("eth", 0.77), ("wlan", 0.23)]),
-                jains_index: Some(0.97),
-            }],
+            groups: vec![group()],
             expectations: vec![Expectation {
                 key: "mptcp.stall_ms".to_owned(),
                 expected: "< 500".to_owned(),
@@ -325,6 +312,23 @@ pub(crate) fn document() -> ResultDocument {
             mobility: vec![emulated::mobility()],
             notes: vec!["after `up wlan` the kernel does not re-create a closed subflow".to_owned()],
         },
+    }
+}
+
+fn group() -> Group {
+    let goodput =
+        Distribution { n: 6, median: 1214.5, min: 1190.0, max: 1233.25, ci95: Some([1190.0, 1233.25]) };
+    Group {
+        variant: map(&[("path.wlan.rate", json!("1gbit"))]),
+        label: "mptcp".to_owned(),
+        pattern: "throughput".to_owned(),
+        runs: 7,
+        valid: 6,
+        completed: 6,
+        multipath_used: 6,
+        figures: map(&[("goodput_mbps", goodput)]),
+        shares: map(&[("eth", 0.77), ("wlan", 0.23)]),
+        jains_index: Some(0.97),
     }
 }
 

@@ -114,7 +114,7 @@ fn a_path_that_is_back_after_the_application_gave_up_has_no_sentence() {
 fn spare(run: &mut RunRecord) {
     run.multipath.negotiated = true;
     run.multipath.used = false;
-    run.multipath.reason = "path b is marked backup".to_owned();
+    "path b is marked backup".clone_into(&mut run.multipath.reason);
     run.diagnoses = vec![PathDiagnosis {
         path: "b".to_owned(),
         side: Side::Client,

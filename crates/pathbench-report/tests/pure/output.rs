@@ -267,7 +267,7 @@ fn figures_with_nothing_to_show_are_left_out() {
     let mut set = synthetic::shrink();
     assert!(synthetic::drawn(&set, "packet-sizes").is_some());
     for link in set.document.runs.iter_mut().flat_map(|run| &mut run.links) {
-        for sizes in link.packet_sizes.iter_mut() {
+        if let Some(sizes) = &mut link.packet_sizes {
             sizes.forward.clear();
             sizes.reverse.clear();
         }

@@ -182,7 +182,6 @@ impl TestClient {
         pattern: &str,
         parameters: &PatternParameters,
         paths: Vec<ClientPath>,
-        other_interfaces: Vec<ClientPath>,
         network: &HostNetwork,
     ) -> RunSetting {
         RunSetting {
@@ -194,8 +193,8 @@ impl TestClient {
             parameters: parameters.clone(),
             asked: asked_parameters(pattern, parameters),
             mptcp: network::path_manager_setup(&paths, network),
+            other_interfaces: network.other_interfaces(&paths),
             paths,
-            other_interfaces,
             far_interfaces: Vec::new(),
             scheduler: self.scheduler.clone(),
         }

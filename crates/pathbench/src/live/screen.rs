@@ -317,8 +317,8 @@ mod tests {
         assert!(with.contains("┊ event"), "{with}");
         // 2.4 s of 4 s.
         let row = with.lines().filter(|line| line.contains('┊')).nth(2).unwrap();
-        let (at, width) = (row.chars().position(|c| c == '┊').unwrap() as f64, row.chars().count() as f64);
-        assert!((0.5..0.72).contains(&(at / width)), "{with}");
+        let (at, columns) = (row.chars().position(|c| c == '┊').unwrap() as f64, row.chars().count() as f64);
+        assert!((0.5..0.72).contains(&(at / columns)), "{with}");
     }
 
     #[test]

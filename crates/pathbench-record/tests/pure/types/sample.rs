@@ -40,7 +40,6 @@ pub(crate) fn closed(figure: u64) -> PathFigures {
         pmtu_bytes: figure as u32,
         since_last_sent_ms: figure,
         since_last_received_ms: figure,
-        interface: Some(format!("eth{figure}")),
         closed_paths: None,
     }
 }

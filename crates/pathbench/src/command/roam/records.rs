@@ -213,15 +213,9 @@ impl Roam<'_> {
         let duration = duration.or_else(|| self.plan.durations.first().copied()).unwrap_or_default();
         let paths = context.monitor.with_all_addresses(&log.paths);
         let others = context.other_interfaces(&paths);
-        let server = &self.reached.server;
-        let mut setting = self.client.run_setting(
-            server,
-            PATTERN,
-            &interactive(duration),
-            paths,
-            others,
-            &context.monitor.network,
-        );
+        let (server, network) = (&self.reached.server, &context.monitor.network);
+        let mut setting = self.client.run_setting(server, PATTERN, &interactive(duration), paths, network);
+        setting.other_interfaces = others;
         if !self.plan.timed {
             // The duration is the server's limit, not the user's choice.
             setting.asked.remove("duration_ms");

@@ -2,13 +2,13 @@
 //! written.
 
 use super::labels::{expected_data, put_first};
-use super::plan::SuitePlan;
+use super::plan::{SuitePattern, SuitePlan};
 use crate::client::discovery::Reached;
 use crate::client::network::{InterfaceWitness, NetworkMonitor};
 use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, counters_since};
 use crate::progress::{ProgressDisplay, RunProgress};
 use crate::session::MeasurementSession;
-use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence};
+use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence, RunSetting};
 use pathbench_analysis::comparison;
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths;
@@ -261,48 +261,23 @@ impl<'a> TestSuite<'a> {
         scheduled: &ScheduledRun,
         progress: &mut RunProgress<'_>,
     ) -> Option<AssembledRun> {
-        let transport = scheduled.label.transport;
         let pattern = &self.plan.patterns[scheduled.pattern];
-        let address = *self.endpoints.get(&transport)?;
-        let mut paths = self.client.paths_to(address).unwrap_or_else(|why| {
-            progress.warn(format_args!("pathbench: {why}"));
-            Vec::new()
-        });
-        let known = paths.clone();
-        paths.truncate(MOST_TEST_PATHS);
-        let own = scheduled.label.path.as_ref();
-        if let Some(own) = own {
-            put_first(&mut paths, own);
-        }
+        let (target, known) = self.target(scheduled, progress)?;
+        let (address, paths) = (target.address, &target.paths);
         self.poll_network(progress);
         let (_, changes) = self.monitor.take();
         if !changes.is_empty() {
             self.notes.push(format!("the network changed before run {id}: {}", changes.join(", ")));
         }
-        self.monitor.follow(&paths);
-        let target = ServerTarget {
-            address,
-            host: self.server.host.clone(),
-            paths: paths.clone(),
-            is_bound: own.is_some() || self.client.initial.get().is_some(),
-        };
-        let plan = self.client.plan(transport, &target, pattern.parameters.clone());
-        let (name, parameters) = (pattern.name, &pattern.parameters);
-        let others = self.monitor.network.other_interfaces(&paths);
-        let setting = self.client.run_setting(
-            self.server,
-            name,
-            parameters,
-            paths.clone(),
-            others,
-            &self.monitor.network,
-        );
+        self.monitor.follow(paths);
+        let plan = self.client.plan(scheduled.label.transport, &target, pattern.parameters.clone());
+        let setting = self.setting(pattern, paths);
         let so_far = Evidence::new(id.to_owned(), &setting, &scheduled.label, scheduled.repetition);
         let (before, begun) = (KernelCounters::read().ok(), self.client.clock.now());
         let witness = InterfaceWitness::start();
-        progress.connecting(id, &paths);
+        progress.connecting(id, paths);
         let meter = LoadMeter::start(self.client.clock.as_ref());
-        let outcome = self.run_test(&plan, &paths, so_far, progress)?;
+        let outcome = self.run_test(&plan, paths, so_far, progress)?;
         let load = meter.load(self.client.clock.as_ref());
         let took = self.client.clock.now().duration_since(begun);
         let (notifications, mut changes) = self.monitor.take();
@@ -315,10 +290,7 @@ impl<'a> TestSuite<'a> {
         }
         let counters = counters_since(before.as_ref());
         self.learn(id, scheduled, &outcome, took, progress);
-        let others = self.monitor.network.other_interfaces(&paths);
-        let several = paths.len() > 1;
-        let setting =
-            self.client.run_setting(self.server, name, parameters, paths, others, &self.monitor.network);
+        let setting = self.setting(pattern, paths);
         let evidence = TestEvidence {
             id: id.to_owned(),
             label: &scheduled.label,
@@ -330,20 +302,38 @@ impl<'a> TestSuite<'a> {
             carried: witness.carried(),
         };
         let (mut assembled, _) = evidence.assemble(&mut self.clocks);
-        let record = &mut assembled.record;
-        record.load = load;
-        if several {
-            self.ended.with_several_paths.insert(record.id.clone());
+        assembled.record.load = load;
+        if paths.len() > 1 {
+            self.ended.with_several_paths.insert(assembled.record.id.clone());
         }
         changes.dedup();
-        if !changes.is_empty() {
-            record.valid = false;
-            record
-                .invalid_because
-                .push(format!("the network changed during the run: {}", changes.join(", ")));
-            record.touched_by = changes;
-        }
+        mark_changes(&mut assembled.record, changes);
         Some(assembled)
+    }
+
+    /// The server on the paths of a label, its own path first; and all current paths to the server.
+    fn target(
+        &self,
+        scheduled: &ScheduledRun,
+        progress: &RunProgress<'_>,
+    ) -> Option<(ServerTarget, Vec<ClientPath>)> {
+        let address = *self.endpoints.get(&scheduled.label.transport)?;
+        let known = self.client.paths_to(address).unwrap_or_else(|why| {
+            progress.warn(format_args!("pathbench: {why}"));
+            Vec::new()
+        });
+        let mut paths: Vec<ClientPath> = known.iter().take(MOST_TEST_PATHS).cloned().collect();
+        let own = scheduled.label.path.as_ref();
+        if let Some(own) = own {
+            put_first(&mut paths, own);
+        }
+        let is_bound = own.is_some() || self.client.initial.get().is_some();
+        Some((ServerTarget { address, host: self.server.host.clone(), paths, is_bound }, known))
+    }
+
+    fn setting(&self, pattern: &SuitePattern, paths: &[ClientPath]) -> RunSetting {
+        let network = &self.monitor.network;
+        self.client.run_setting(self.server, pattern.name, &pattern.parameters, paths.to_vec(), network)
     }
 
     /// Runs the test of `plan`, and waits for a busy server; `None` if the user stopped it. `so_far` is the run's
@@ -433,6 +423,16 @@ impl<'a> TestSuite<'a> {
             }
         }
     }
+}
+
+/// A run during which the network changed is not valid.
+fn mark_changes(record: &mut RunRecord, changes: Vec<String>) {
+    if changes.is_empty() {
+        return;
+    }
+    record.valid = false;
+    record.invalid_because.push(format!("the network changed during the run: {}", changes.join(", ")));
+    record.touched_by = changes;
 }
 
 /// Writes the lines of a run, then its record.
