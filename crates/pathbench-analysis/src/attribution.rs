@@ -34,7 +34,7 @@ pub struct SubflowPath {
 pub struct CarriedBytes {
     pub from_client: u64,
     pub to_client: u64,
-    /// It carried packets of the run only, as a link of a lab.
+    /// Whether no other packets count, as on a link of a lab.
     pub only_of_run: bool,
 }
 

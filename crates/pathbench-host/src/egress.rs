@@ -18,7 +18,7 @@ const ALL_STATES: u32 = 0xfff;
 /// A bound socket is found by its interface only; on a host with more interfaces, sockets bound to others are not found.
 const MOST_INTERFACES: usize = 256;
 
-/// What the kernel knows about a socket's way out, beside its addresses.
+/// The device and mark of a socket, which determine its route together with its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Binding {
     /// Index of the interface to which it is bound (`SO_BINDTODEVICE`, or `dev` of an MPTCP endpoint).

@@ -32,7 +32,7 @@ impl LoadCounters {
     }
 
     /// The load in the time `measured` since these counters; `None` if the kernel reports no load.
-    pub fn since(&self, earlier: &Self, measured: Duration) -> Option<MachineLoad> {
+    pub fn load_since(&self, earlier: &Self, measured: Duration) -> Option<MachineLoad> {
         let share = |part: f64, whole: f64| (whole > 0.0).then(|| (part / whole * 100.0).clamp(0.0, 100.0));
         let [cpu, io, memory] = [0, 1, 2].map(|index| {
             let waited = self.waited[index]?.checked_sub(earlier.waited[index]?)?;

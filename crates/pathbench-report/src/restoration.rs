@@ -1,6 +1,5 @@
 //! Returns of paths to service, and whether traffic came back to them.
 
-use crate::narrative::claim::gave_up_ms;
 use crate::run_data::{RunData, ZERO, path_curves};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
@@ -41,7 +40,7 @@ pub(crate) fn restorations(run: &RunRecord, data: &RunData) -> Vec<Restoration> 
         return Vec::new();
     }
     let concerned = |path: &str| run.multipath.requested || data.samples.iter().any(|line| line.path == path);
-    let end_ms = gave_up_ms(data).unwrap_or(f64::INFINITY);
+    let end_ms = data.gave_up_ms().unwrap_or(f64::INFINITY);
     let events: Vec<&Event> = data.scenario_events().filter(|event| event.t_ms < end_ms).collect();
     let mut found = Vec::new();
     for (index, event) in events.iter().enumerate() {

@@ -5,7 +5,7 @@ use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::directory::RunLines;
 use pathbench_record::document::LinkSample;
 use pathbench_record::end::MessageLine;
-use pathbench_record::event::{Event, EventSource};
+use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::sample::{PathFigures, Sample};
 use pathbench_record::time::Timestamp;
 
@@ -38,6 +38,13 @@ impl RunData {
 
     pub(crate) fn scenario_events(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(|event| event.source == EventSource::Scenario)
+    }
+
+    /// When the application gave up. The connection cannot react to later events.
+    pub(crate) fn gave_up_ms(&self) -> Option<f64> {
+        let gave_up =
+            |event: &&Event| event.source == EventSource::Observer && event.kind == EventKind::GaveUp;
+        self.events.iter().find(gave_up).map(|event| event.t_ms)
     }
 }
 

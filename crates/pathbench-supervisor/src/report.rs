@@ -24,7 +24,7 @@ pub struct FallbackEvidence {
     pub counters: BTreeMap<String, i64>,
     /// Addresses of this host, and their interfaces.
     pub interfaces: Vec<(IpAddr, String)>,
-    /// What each interface has carried since the program's start: other programs count, too.
+    /// The bytes that each interface has carried since the program's start: other programs count, too.
     pub carried: BTreeMap<String, CarriedBytes>,
 }
 

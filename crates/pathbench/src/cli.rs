@@ -311,7 +311,7 @@ mod tests {
     fn defaults_are_not_recorded_even_where_they_are_given() {
         for arguments in [
             &["test", "server"][..],
-            &["test", "server", "--duration", "7s", "--scheduler", "lowest-rtt"],
+            &["test", "server", "--bulk-bytes", "10MB", "--scheduler", "lowest-rtt"],
             &["roam", "server", "--patience", "30s", "--seed", "7", "--quiet", "--out", "here"],
             &["test", "server", "--token", "secret", "--port", "5000", "--quic-port", "5001", "--json"],
         ] {

@@ -120,12 +120,12 @@ fn no_address(anonymous: &str, text: &str) {
     }
 }
 
-/// `/24` and `/48` as one character, where they are not the begin of a longer number.
+/// `/24`, `/40` (of 6to4) and `/48` as one character, where they are not the begin of a longer number.
 fn without_prefixes(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let after = rest.strip_prefix("/24").or_else(|| rest.strip_prefix("/48"));
+        let after = ["/24", "/40", "/48"].iter().find_map(|prefix| rest.strip_prefix(prefix));
         if let Some(after) = after.filter(|after| !after.starts_with(|next: char| next.is_ascii_digit())) {
             out.push('\0');
             rest = after;

@@ -21,7 +21,7 @@ fn counters(cpu_us: u64, stat: &str) -> LoadCounters {
 fn load_is_the_rise_of_the_counters_over_the_time_between() {
     let before = counters(1_000_000, &stat(100, 1000, 10));
     let after = counters(2_500_000, &stat(250, 1030, 30));
-    let load = after.since(&before, Duration::from_secs(2)).unwrap();
+    let load = after.load_since(&before, Duration::from_secs(2)).unwrap();
     assert!((load.measured_ms - 2000.0).abs() < 1e-9);
     assert_eq!(load.cpu_pressure_percent, Some(75.0));
     assert_eq!(load.io_pressure_percent, Some(0.0));
@@ -33,18 +33,18 @@ fn load_is_the_rise_of_the_counters_over_the_time_between() {
 #[test]
 fn what_the_kernel_does_not_report_is_absent() {
     let none = LoadCounters::parse([None; 3], None);
-    assert_eq!(none.since(&none, Duration::from_secs(1)), None);
+    assert_eq!(none.load_since(&none, Duration::from_secs(1)), None);
     let without_psi = |steal| LoadCounters::parse([None; 3], Some(&stat(100 + steal, 0, steal)));
-    let load = without_psi(10).since(&without_psi(0), Duration::from_secs(1)).unwrap();
+    let load = without_psi(10).load_since(&without_psi(0), Duration::from_secs(1)).unwrap();
     assert_eq!((load.cpu_pressure_percent, load.steal_percent), (None, Some(50.0)));
     // Kernels without steal have fewer columns; nothing happened in no time; counters that ran backwards.
     let text = "cpu  1 2 3 4 5 6 7\n";
     let old = LoadCounters::parse([Some("some total=x"), Some(""), Some("full total=5")], Some(text));
     assert_eq!(old, none);
     let one = counters(5, &stat(1, 1, 9));
-    let load = one.since(&one, Duration::ZERO);
+    let load = one.load_since(&one, Duration::ZERO);
     assert_eq!(load, None);
     let earlier = counters(2, &stat(0, 0, 20));
-    let load = one.since(&earlier, Duration::from_secs(1));
+    let load = one.load_since(&earlier, Duration::from_secs(1));
     assert_eq!(load.unwrap().steal_percent, None);
 }

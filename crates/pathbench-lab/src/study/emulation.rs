@@ -25,7 +25,7 @@ pub(super) fn record(links: &mut [RunLink], counted: &[Counted], packet_sizes: b
     }
 }
 
-/// What the links of `client` carried, by its interface.
+/// The bytes that the links of `client` carried, by its interface.
 pub(super) fn carried(
     topology: &TopologyPlan,
     client: &str,

@@ -25,7 +25,7 @@ impl LoadMeter {
 
     /// The load since the start; `None` if the kernel reports none.
     pub fn load(&self, clock: &dyn Clock) -> Option<MachineLoad> {
-        LoadCounters::read().since(&self.counters, clock.now().duration_since(self.begun))
+        LoadCounters::read().load_since(&self.counters, clock.now().duration_since(self.begun))
     }
 }
 

@@ -6,7 +6,6 @@ use crate::restoration::restores;
 use crate::run_data::RunData;
 use crate::series::BIN_MS;
 use pathbench_record::document::{DiagnosisKind, Impact, RunRecord};
-use pathbench_record::event::{Event, EventKind, EventSource};
 
 /// An event more than this after the last byte is not the cause of a failure.
 const AFTER_LAST_BYTE_MS: f64 = 500.0;
@@ -41,10 +40,4 @@ pub(crate) fn is_spare_unneeded(run: &RunRecord) -> bool {
         && run.completed
         && run.diagnoses.iter().any(|one| is_backup(one.kind))
         && !run.diagnoses.iter().any(is_trouble)
-}
-
-/// When the application gave up. The connection cannot react to later events.
-pub(crate) fn gave_up_ms(data: &RunData) -> Option<f64> {
-    let gave_up = |event: &&Event| event.source == EventSource::Observer && event.kind == EventKind::GaveUp;
-    data.events.iter().find(gave_up).map(|event| event.t_ms)
 }

@@ -330,7 +330,7 @@ pub(crate) struct TestEvidence<'a> {
     pub(crate) outcome: ClientOutcome,
     pub(crate) notifications: Vec<SeenEvent>,
     pub(crate) counters: Option<BTreeMap<String, i64>>,
-    /// What the host's interfaces carried.
+    /// The bytes that the host's interfaces carried.
     pub(crate) carried: BTreeMap<String, CarriedBytes>,
 }
 

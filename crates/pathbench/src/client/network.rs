@@ -115,7 +115,7 @@ impl InterfaceWitness {
         Self(interface_bytes().unwrap_or_default())
     }
 
-    /// What each interface has carried since; empty where the counters cannot be read.
+    /// The bytes that each interface has carried since; empty where the counters cannot be read.
     pub(crate) fn carried(&self) -> BTreeMap<String, CarriedBytes> {
         let rises = bytes_since(&self.0, &interface_bytes().unwrap_or_default()).into_iter();
         rises

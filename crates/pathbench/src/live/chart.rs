@@ -73,7 +73,7 @@ pub(super) fn draw(run: &RunDisplay, colour: bool, frame: &mut Frame<'_>, area: 
     frame.render_widget(chart, area);
 }
 
-/// What happens before the first interval of a run.
+/// The step before the first interval of a run.
 fn before_data(run: &RunDisplay) -> String {
     let expected = run
         .start
