@@ -146,10 +146,14 @@ fn attributed(
     evidence: &FallbackEvidence,
 ) -> (Vec<SubflowSeen>, Vec<SubflowPath>) {
     let seen = |subflow: &SubflowRecord| {
-        let local = subflow.figures.local.ip();
+        let (local, left_by) = (subflow.figures.local.ip(), subflow.figures.interface.clone());
+        // All subflows of an accepted connection can have one local address; the client's addresses tell them apart, and the
+        // route to each is the likeliest for the packets from it.
+        let is_accepted = connection.role == ConnectionRole::Accepted;
+        let of_route = left_by.clone().filter(|_| is_accepted);
         SubflowSeen {
-            owner: evidence.interface(local).unwrap_or_else(|| local.to_string()),
-            left_by: subflow.figures.interface.clone(),
+            owner: of_route.or_else(|| evidence.interface(local)).unwrap_or_else(|| local.to_string()),
+            left_by,
             received_bytes: subflow.figures.bytes_received,
         }
     };

@@ -69,7 +69,8 @@ impl Slaughterhouse {
         let (mut front, moment) = if stays {
             (self.start(&["lab", "up", &self.scenario, "--name", &name]), self.dice.below(400))
         } else {
-            (self.start(&["lab", "run", &self.scenario, "--out", &out]), self.dice.below(3000))
+            let once = ["lab", "run", &self.scenario, "--out", &out, "--retry-invalid", "0"];
+            (self.start(&once), self.dice.below(3000))
         };
         std::thread::sleep(Duration::from_millis(moment));
         // First, a child of the foreground command tests whether namespaces work; killing that child has no effect.

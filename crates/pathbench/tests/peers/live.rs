@@ -127,7 +127,7 @@ fn roam_has_the_screen_in_a_host_of_a_lab() {
     let options =
         ["--fingerprint", &server.fingerprint, "--transports", "mptcp,mpquic", "--no-report", "--tui"];
     let pane = Pane::start(&lab.work, &[&exec[..], &options].concat());
-    pane.shows(&["run 2 of 2", "Mbit/s per path", "delay "]);
+    pane.shows(&["run 2 of 2", "longest delay in each interval", "delay "]);
     pane.press("p");
     pane.shows(&["run 1 of 2", "(an earlier run)"]);
     pane.press("q");
