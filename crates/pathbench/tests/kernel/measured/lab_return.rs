@@ -46,7 +46,9 @@ fn a_first_path_that_is_dead_before_the_connection_is_named_as_the_cause() {
         transports = ["mptcp", "mptcp@wlan"]
         duration = "500ms"
     "#;
-    let options = ["--no-calibration", "--jobs", "2"];
+    // A link without address resolution, which fails with another error after three seconds.
+    let emulated = ["--set", "path.eth.engine=emulated", "--set", "path.wlan.engine=emulated"];
+    let options = [&["--no-calibration", "--jobs", "2"][..], &emulated].concat();
     let measured = Workplace::new().lab_run("dead", &format!("{TWO_PATHS}\n{rest}"), &options);
     let dead = measured.run("mptcp");
     let opening = dead.opening.as_ref().unwrap();
