@@ -57,9 +57,9 @@ fn gains(runs: Vec<RunRecord>) -> [Gain; 2] {
 
 #[test]
 fn the_best_single_path_is_the_best_measured_one_of_each_direction() {
-    let [upload, download] = gains(study(8));
+    let [download, upload] = gains(study(8));
     for (gain, direction, best, ratio) in
-        [(upload, Direction::Upload, "tcp@lte", 1.5), (download, Direction::Download, "tcp@wlan", 1.75)]
+        [(download, Direction::Download, "tcp@wlan", 1.75), (upload, Direction::Upload, "tcp@lte", 1.5)]
     {
         assert_eq!((gain.direction, gain.best_single.as_deref()), (direction, Some(best)));
         assert!((gain.ratio.unwrap() - ratio).abs() < 1e-9, "{gain:?}");
@@ -68,6 +68,29 @@ fn the_best_single_path_is_the_best_measured_one_of_each_direction() {
         assert_eq!((gain.pairs, gain.runs, gain.multipath_used), (8, 8, 8));
         assert_eq!((gain.verdict, gain.pairs_needed), (Some(Verdict::Different), None));
     }
+}
+
+/// Regression: the shuffle of the runs decided which direction came first.
+#[test]
+fn the_order_of_gains_does_not_depend_on_the_order_of_runs() {
+    let suite = |reverse: bool| {
+        let mut runs = Vec::new();
+        for (pattern, direction) in
+            [("throughput-upload", Direction::Upload), ("throughput-download", Direction::Download)]
+        {
+            for mut run in study(2) {
+                run.pattern = pattern.to_owned();
+                run.directions.retain(|one| one.direction == direction);
+                runs.push(run);
+            }
+        }
+        if reverse {
+            runs.reverse();
+        }
+        gains(runs).map(|gain| (gain.label, gain.direction))
+    };
+    let expected = [Direction::Download, Direction::Upload].map(|one| ("mptcp".to_owned(), one));
+    assert_eq!((suite(false), suite(true)), (expected.clone(), expected));
 }
 
 #[test]
@@ -131,7 +154,7 @@ fn an_unbound_label_measured_the_path_of_its_connection() {
     for run in runs.iter_mut().filter(|run| run.label == "tcp@wlan") {
         run.label = "tcp".to_owned();
     }
-    let [_, download] = gains(runs);
+    let [download, _] = gains(runs);
     assert_eq!((download.best_single.as_deref(), download.not_alone.len()), (Some("tcp"), 0));
 }
 

@@ -27,7 +27,11 @@ pub(super) fn of_runs(runs: &[RunRecord]) -> Option<Headline> {
             None => series.push(vec![run]),
         }
     }
-    series.sort_by(|a, b| order_of_variants(&a[0].variant, &b[0].variant));
+    // The random order of the runs is no order for readers.
+    series.sort_by(|a, b| {
+        let by_variant = order_of_variants(&a[0].variant, &b[0].variant);
+        by_variant.then_with(|| a[0].pattern.cmp(&b[0].pattern))
+    });
     let mut headline = Headline::default();
     for runs in &series {
         if runs.iter().any(|run| !run.impacts.is_empty()) {
@@ -75,7 +79,7 @@ fn gains(runs: &[&RunRecord]) -> Vec<Gain> {
         let multipath = labels.iter().filter(move |(_, runs)| asked && runs[0].transport.is_multipath());
         multipath.map(move |(label, runs)| gain(label, runs, labels, direction))
     };
-    Direction::BOTH.into_iter().flat_map(of_direction).collect()
+    [Direction::Download, Direction::Upload].into_iter().flat_map(of_direction).collect()
 }
 
 fn gain(label: &str, runs: &[&RunRecord], labels: &[(&str, Vec<&RunRecord>)], direction: Direction) -> Gain {
