@@ -19,12 +19,12 @@ use std::time::Duration;
 const PINGS: u32 = 10;
 /// Repetitions of a suite that is to end neither on precision nor after the user's number of them.
 const REPETITIONS: u32 = 3;
-/// Time that throughput sends before it is measured. In slow start goodput is low, and the data that the receiver holds
-/// behind the losses at its end arrives at once: both would distort a gain, the second by 5 % after 1 s.
-const OMIT: Duration = Duration::from_secs(2);
-const DURATION: Duration = Duration::from_secs(3);
-/// As [`DURATION`] with `--quick`: each run sends for 4 s in all.
-const QUICK_DURATION: Duration = Duration::from_secs(2);
+/// Time that throughput sends before it is measured, and the measured time. In slow start goodput is low, and the data that
+/// the receiver holds behind the losses at its end arrives at once: both would distort a gain. Over an RTT of 90 ms with a
+/// queue of 150 ms the second ends 2 to 3 s after the start.
+const DURATIONS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(3)];
+/// With `--quick` each run sends for 4 s.
+const QUICK_DURATIONS: [Duration; 2] = [Duration::from_millis(2500), Duration::from_millis(1500)];
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TestArgs {
@@ -63,8 +63,8 @@ pub(crate) struct TrafficArgs {
     /// Seed of the order of the runs [default: a random one, which the result names; --shard requires one]
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// How long throughput and interactive send; throughput sends for 2 s more before it [default: 3s; with
-    /// --quick 2s]
+    /// How long throughput and interactive send; throughput sends for 3 s more before it, with --quick for 2.5 s
+    /// [default: 3s; with --quick 1.5s]
     #[arg(long, value_name = "TIME")]
     pub(super) duration: Option<Span>,
     /// Size of the bulk download
@@ -159,13 +159,13 @@ impl SuitePlan {
 }
 
 fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
-    let usual = if args.quick { QUICK_DURATION } else { DURATION };
+    let [omit, usual] = if args.quick { QUICK_DURATIONS } else { DURATIONS };
     let duration = args.duration.map_or(usual, |given| given.0);
     let throughput = |direction| {
         PatternParameters::Throughput(ThroughputParameters {
             direction,
             amount: Amount::Duration(duration),
-            omit: OMIT,
+            omit,
             ..ThroughputParameters::default()
         })
     };
@@ -241,15 +241,15 @@ mod tests {
         assert_eq!(names, ["ping", "throughput-upload", "throughput-download"]);
         assert_eq!(plan.choice.transports, [Transport::Tcp, Transport::Mptcp]);
         assert!(plan.choice.names(Transport::Mptcp));
-        // Two seconds are sent and not measured.
-        assert_eq!(plan.patterns[1].parameters.nominal_duration(), Some(Duration::from_secs(4)));
+        // Three seconds are sent and not measured.
+        assert_eq!(plan.patterns[1].parameters.nominal_duration(), Some(Duration::from_secs(5)));
     }
 
     #[test]
     fn the_time_of_traffic_is_known_except_of_bulk() {
         let nominal: Vec<Option<Duration>> =
             plan(&[]).unwrap().patterns.iter().map(SuitePattern::nominal).collect();
-        let throughput = Some(Duration::from_secs(5));
+        let throughput = Some(Duration::from_secs(6));
         // The linger of interactive traffic is hardly ever used.
         assert_eq!(nominal[1..], [None, throughput, throughput, Some(Duration::from_secs(3))]);
     }
