@@ -4,8 +4,12 @@
 //! addresses leave by one interface. The client's route lookup shows where its packets leave. Where the server's packets
 //! arrive depends on the server's routes and on NAT; the bytes that each interface (in a lab: its link) received decide.
 
+use crate::mptcp_setup::LocalSetup;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+
+/// The name of the loopback interface: packets to an address of this host leave by it, from every source.
+const LOOPBACK: &str = "lo";
 
 /// A subflow as its client sees it. Paths are named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,6 +56,17 @@ pub struct Stray {
 }
 
 impl Stray {
+    /// The stray of a subflow between these addresses; `None` if its packets leave by its own path.
+    pub fn from_subflow(
+        seen: &SubflowSeen,
+        (local, remote): (IpAddr, IpAddr),
+        setup: Option<&LocalSetup>,
+    ) -> Option<Self> {
+        let left_by = seen.left_by.clone().filter(|name| *name != seen.owner && name != LOOPBACK)?;
+        let remedy = setup.and_then(|setup| setup.source_routes.get(&local)).cloned().unwrap_or_default();
+        Some(Self { address: Some(local), remote: Some(remote), path: seen.owner.clone(), left_by, remedy })
+    }
+
     /// The fault in words.
     pub fn words(&self) -> String {
         let address = self.address.map_or_else(|| "its address".to_owned(), |address| address.to_string());

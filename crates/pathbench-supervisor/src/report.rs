@@ -12,9 +12,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// The name of the loopback interface: packets to an address of this host leave by it, whatever their source.
-const LOOPBACK: &str = "lo";
-
 /// The state of this host, as evidence for the reason of a fallback.
 #[derive(Debug, Clone, Default)]
 pub struct FallbackEvidence {
@@ -230,16 +227,8 @@ fn add(paths: &mut Vec<PathReport>, role: ConnectionRole, new: PathReport) {
 fn strays(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Vec<Stray> {
     let (seen, _) = attributed(connection, evidence);
     let stray = |(subflow, seen): (&SubflowRecord, SubflowSeen)| {
-        let (local, remote) = (subflow.figures.local.ip(), subflow.figures.remote.ip());
-        let left_by = seen.left_by.filter(|name| *name != seen.owner && name != LOOPBACK)?;
-        let routes = evidence.setup.as_ref().map(|setup| &setup.source_routes);
-        Some(Stray {
-            address: Some(local),
-            remote: Some(remote),
-            path: seen.owner,
-            left_by,
-            remedy: routes.and_then(|routes| routes.get(&local)).cloned().unwrap_or_default(),
-        })
+        let ends = (subflow.figures.local.ip(), subflow.figures.remote.ip());
+        Stray::from_subflow(&seen, ends, evidence.setup.as_ref())
     };
     let mut found: Vec<Stray> = connection.subflows.iter().zip(seen).filter_map(stray).collect();
     found.dedup();

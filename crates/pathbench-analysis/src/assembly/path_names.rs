@@ -7,9 +7,6 @@ use pathbench_record::sample::{PathFigures, Side};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// The name of the loopback interface: packets to an address of this host leave by it, whatever their source.
-const LOOPBACK: &str = "lo";
-
 /// The client's addresses and their links, and the paths of its subflows.
 #[derive(Debug)]
 pub(super) struct PathNames {
@@ -124,15 +121,7 @@ fn subflows_of_client(evidence: &Evidence<'_>) -> BTreeMap<(SocketAddr, SocketAd
 }
 
 /// Only an address of a path to the server belongs there: routers also have addresses on interfaces without one.
-fn stray(evidence: &Evidence<'_>, (address, remote): (IpAddr, IpAddr), seen: &SubflowSeen) -> Option<Stray> {
-    let left_by = seen.left_by.clone().filter(|path| *path != seen.owner && path != LOOPBACK)?;
+fn stray(evidence: &Evidence<'_>, ends: (IpAddr, IpAddr), seen: &SubflowSeen) -> Option<Stray> {
     evidence.setting.path(&seen.owner)?;
-    let routes = evidence.setting.mptcp.as_ref().map(|setup| &setup.source_routes);
-    Some(Stray {
-        address: Some(address),
-        remote: Some(remote),
-        path: seen.owner.clone(),
-        left_by,
-        remedy: routes.and_then(|routes| routes.get(&address)).cloned().unwrap_or_default(),
-    })
+    Stray::from_subflow(seen, ends, evidence.setting.mptcp.as_ref())
 }
