@@ -18,15 +18,7 @@ pub(super) fn of_runs(runs: &[RunRecord]) -> Option<Headline> {
     if counted.is_empty() {
         return None;
     }
-    let mut series: Vec<Vec<&RunRecord>> = Vec::new();
-    for run in counted {
-        let is_same =
-            |one: &&mut Vec<&RunRecord>| one[0].pattern == run.pattern && one[0].variant == run.variant;
-        match series.iter_mut().find(is_same) {
-            Some(one) => one.push(run),
-            None => series.push(vec![run]),
-        }
-    }
+    let mut series = grouped(counted, |run| (&run.pattern, &run.variant));
     // The random order of the runs is no order for readers.
     series.sort_by(|a, b| {
         let by_variant = order_of_variants(&a[0].variant, &b[0].variant);
@@ -45,15 +37,25 @@ pub(super) fn of_runs(runs: &[RunRecord]) -> Option<Headline> {
     Some(headline)
 }
 
-/// The runs of one variant and pattern by label.
-fn by_label<'a>(runs: &[&'a RunRecord]) -> Vec<(&'a str, Vec<&'a RunRecord>)> {
-    let mut labels: Vec<(&str, Vec<&RunRecord>)> = Vec::new();
+/// The runs with equal keys; no group is empty.
+fn grouped<'a, K: PartialEq>(
+    runs: impl IntoIterator<Item = &'a RunRecord>,
+    key: impl Fn(&'a RunRecord) -> K,
+) -> Vec<Vec<&'a RunRecord>> {
+    let mut groups: Vec<Vec<&RunRecord>> = Vec::new();
     for run in runs {
-        match labels.iter_mut().find(|(label, _)| *label == run.label) {
-            Some((_, of_label)) => of_label.push(run),
-            None => labels.push((&run.label, vec![run])),
+        match groups.iter_mut().find(|group| key(group[0]) == key(run)) {
+            Some(group) => group.push(run),
+            None => groups.push(vec![run]),
         }
     }
+    groups
+}
+
+/// The runs of one variant and pattern by label.
+fn by_label<'a>(runs: &[&'a RunRecord]) -> Vec<(&'a str, Vec<&'a RunRecord>)> {
+    let groups = grouped(runs.iter().copied(), |run| &run.label).into_iter();
+    let mut labels: Vec<_> = groups.map(|of_label| (of_label[0].label.as_str(), of_label)).collect();
     labels.sort_by_key(|(label, of_label)| (of_label[0].transport, *label));
     labels
 }
