@@ -6,33 +6,23 @@ use crate::syscall::outcome;
 use rustix::io::Errno;
 use rustix::thread::UnshareFlags;
 
-/// Calls that change the user or group of a process or file.
+/// Calls that change the user or group of a process or file, on all processors.
+const IDENTITY_CALLS: [libc::c_long; 9] = [
+    libc::SYS_setuid,
+    libc::SYS_setgid,
+    libc::SYS_setreuid,
+    libc::SYS_setregid,
+    libc::SYS_setresuid,
+    libc::SYS_setresgid,
+    libc::SYS_setgroups,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+];
+/// Those that newer processors do without.
 #[cfg(target_arch = "x86_64")]
-const IDENTITY_CALLS: &[libc::c_long] = &[
-    libc::SYS_setuid,
-    libc::SYS_setgid,
-    libc::SYS_setreuid,
-    libc::SYS_setregid,
-    libc::SYS_setresuid,
-    libc::SYS_setresgid,
-    libc::SYS_setgroups,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-    libc::SYS_chown,
-    libc::SYS_lchown,
-];
+const OLD_IDENTITY_CALLS: [libc::c_long; 2] = [libc::SYS_chown, libc::SYS_lchown];
 #[cfg(not(target_arch = "x86_64"))]
-const IDENTITY_CALLS: &[libc::c_long] = &[
-    libc::SYS_setuid,
-    libc::SYS_setgid,
-    libc::SYS_setreuid,
-    libc::SYS_setregid,
-    libc::SYS_setresuid,
-    libc::SYS_setresgid,
-    libc::SYS_setgroups,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-];
+const OLD_IDENTITY_CALLS: [libc::c_long; 0] = [];
 
 /// Mounts a sysfs of the process's network namespace on `/sys`, in a mount namespace of the process's own: an instance
 /// of sysfs shows the interfaces of the namespace in which it was mounted (`ip netns exec` does the same). The process
@@ -60,7 +50,8 @@ pub fn mount_own_sysfs() -> Result<(), Errno> {
 /// # Errors
 /// `ENOSYS` on a processor without a known `AUDIT_ARCH_*`.
 pub fn keep_one_user() -> Result<(), Errno> {
-    let filter = SeccompFilter::succeeding(IDENTITY_CALLS).ok_or(Errno::NOSYS)?;
+    let calls = [&IDENTITY_CALLS[..], &OLD_IDENTITY_CALLS[..]].concat();
+    let filter = SeccompFilter::succeeding(&calls).ok_or(Errno::NOSYS)?;
     let program = libc::sock_fprog {
         len: u16::try_from(filter.0.len()).map_err(|_| Errno::INVAL)?,
         filter: filter.0.as_ptr().cast_mut(),
