@@ -135,7 +135,7 @@ fn a_path_is_back_when_it_keeps_its_share() {
 }
 
 #[test]
-fn a_path_that_is_not_needed_is_told_from_one_that_never_returns() {
+fn a_path_that_is_not_needed_differs_from_one_that_never_returns() {
     let share = |ms: u64| if ms < 3000 { 1.0 } else { 0.0 };
     let paths = curves(10_000, |_| 0.02, share);
     let delivered = |part: f64| {

@@ -205,7 +205,7 @@ impl Transfer {
 }
 
 impl ServerFacts {
-    /// The path of a subflow's packets: the one of the interface by which they leave, whatever their address.
+    /// The path of a subflow's packets: the one of the interface by which they leave, which their address does not determine.
     pub fn path_of(&self, subflow: &Subflow) -> Option<&PathProbe> {
         let local = subflow.local.ip();
         let of_address = self.paths.iter().find(|path| path.local == local);

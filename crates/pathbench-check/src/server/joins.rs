@@ -221,7 +221,7 @@ fn best(facts: &ServerFacts) -> Option<&Transfer> {
     facts.transfers.iter().max_by_key(used)
 }
 
-/// Two paths of one interface are one way out.
+/// Two paths of one interface are one path.
 fn used_interfaces(facts: &ServerFacts, transfer: &Transfer) -> usize {
     let used = facts.paths.iter().filter(|path| facts.is_used(transfer, path));
     used.map(|path| path.interface.as_str()).collect::<BTreeSet<_>>().len()

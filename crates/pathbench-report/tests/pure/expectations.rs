@@ -62,7 +62,7 @@ fn notes_about_transports_that_did_not_run_are_not_shown() {
 }
 
 #[test]
-fn a_run_that_was_repeated_is_told_from_one_that_is_lost() {
+fn a_run_that_was_repeated_differs_from_one_that_is_lost() {
     let mut set = synthetic::failover();
     let (first, last) = (0, set.document.runs.len() - 1);
     let mut again = set.document.runs[first].clone();

@@ -65,7 +65,7 @@ impl TestStream {
             };
             let figures = figures / (streams as usize).max(1);
             let mut telemetry = connection.telemetry()?;
-            // A server does not tell its interfaces to strangers, and they are not the client's paths.
+            // The interfaces of a server are not the client's paths, and their names are no data for clients.
             if plan.side == Side::Client {
                 telemetry.look_up_interfaces();
             }

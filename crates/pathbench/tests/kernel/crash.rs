@@ -242,7 +242,7 @@ fn a_study_whose_agent_dies_repeats_that_run_only() {
         for run in [first, again, third] {
             assert!(run.valid && run.completed && run.load.is_some(), "{run:#?}");
         }
-        // The lines of both attempts are told apart.
+        // Each attempt has its own lines.
         let samples =
             ResultDirectory::open(&work.path().join("out")).unwrap().lines::<Sample>().unwrap().items;
         assert!(samples.iter().any(|sample| sample.run == again.id));
