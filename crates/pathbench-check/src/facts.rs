@@ -9,6 +9,7 @@ use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
 use pathbench_host::namespace::IsolationError;
 use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, NextHop, Route};
 use pathbench_host::paths::HostNetwork;
+use pathbench_host::shaping::Shaping;
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,13 +24,14 @@ pub(crate) const LOCAL_TABLE: u32 = 255;
 const TUNNELS: [&str; 7] = ["wireguard", "tun", "xfrm", "vti", "vti6", "ipip", "gre"];
 
 /// The settings under `/proc/sys` that findings use.
-pub const SETTINGS: [&str; 16] = [
+pub const SETTINGS: [&str; 17] = [
     "net.mptcp.enabled",
     "net.mptcp.path_manager",
     "net.mptcp.pm_type",
     "net.mptcp.allow_join_initial_addr_port",
     "net.mptcp.blackhole_timeout",
     "net.mptcp.scheduler",
+    "net.mptcp.available_schedulers",
     "net.mptcp.checksum_enabled",
     "net.mptcp.mptcp_enabled",
     "net.ipv4.tcp_congestion_control",
@@ -62,6 +64,8 @@ pub struct HostFacts {
     pub firewall: Fact<FirewallRules>,
     /// Tables of legacy iptables.
     pub legacy_tables: Fact<Vec<String>>,
+    /// Queueing disciplines that limit an interface.
+    pub shaping: Fact<Vec<Shaping>>,
     pub lab: LabFacts,
     /// Whether a UDP socket accepts `UDP_SEGMENT`.
     pub udp_gso: bool,

@@ -30,6 +30,7 @@ pub mod process;
 pub mod qdisc;
 pub mod scheduling;
 pub mod seccomp;
+pub mod shaping;
 pub mod sockets;
 mod source_route;
 mod syscall;

@@ -145,6 +145,12 @@ finding_ids! {
          to the address of the initial one; they require an announced address (`signal`).",
     CongestionControl:
         "The congestion control of new connections, and the ones that an ordinary user can select.",
+    MptcpScheduler:
+        "The packet scheduler of new MPTCP connections (`net.mptcp.scheduler`) and the ones that this kernel has \
+         (`net.mptcp.available_schedulers`, Linux 6.10). Others are BPF programs that are loaded first.",
+    TrafficShaping:
+        "Queueing disciplines of this host's paths that limit their rate, or delay and drop packets: tbf, htb, hfsc, cake, \
+         netem. Ingress policers and eBPF programs are not read.",
     TcpBuffers:
         "The limits of TCP's automatic buffers (`net.ipv4.tcp_rmem`, `net.ipv4.tcp_wmem`) beside the bandwidth- \
          delay product of all paths together: an MPTCP connection shares one receive buffer among its subflows.",

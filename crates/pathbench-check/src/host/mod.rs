@@ -9,6 +9,8 @@ mod managers;
 mod mptcp;
 mod quic;
 mod routing;
+mod scheduler;
+mod shaping;
 mod tcp;
 
 use crate::facts::HostFacts;
@@ -22,6 +24,7 @@ pub fn findings(facts: &HostFacts) -> Vec<Finding> {
     // Without MPTCP in the kernel, endpoints and counters do not exist.
     if !lacks_mptcp || is_switched_off(&findings) {
         findings.extend(mptcp::settings(facts));
+        findings.extend(scheduler::finding(facts));
         findings.extend(endpoints::findings(facts));
         findings.extend(routing::findings(facts));
         findings.extend(managers::findings(facts));
@@ -29,6 +32,7 @@ pub fn findings(facts: &HostFacts) -> Vec<Finding> {
         findings.extend(firewall::findings(facts));
     }
     findings.extend(tcp::findings(facts));
+    findings.extend(shaping::findings(facts));
     findings.extend(quic::findings(facts));
     findings.extend(lab::findings(facts));
     order(&mut findings);

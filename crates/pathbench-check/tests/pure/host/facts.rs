@@ -118,6 +118,7 @@ pub(crate) fn healthy() -> HostFacts {
         counters: Ok(counters("MPTcpExt: MPJoinSynTx MPJoinSynAckRx MPCapableSYNTX\nMPTcpExt: 10 10 9\n")),
         firewall: Ok(FirewallRules::default()),
         legacy_tables: Ok(Vec::new()),
+        shaping: Ok(Vec::new()),
         lab: LabFacts { rootless: Ok(()), tun: Ok(()), nf_tables: Ok(true), netem: Ok(true) },
         udp_gso: true,
     };
@@ -126,6 +127,8 @@ pub(crate) fn healthy() -> HostFacts {
         ("net.mptcp.pm_type", "0"),
         ("net.mptcp.allow_join_initial_addr_port", "1"),
         ("net.mptcp.blackhole_timeout", "3600"),
+        ("net.mptcp.scheduler", "default"),
+        ("net.mptcp.available_schedulers", "default"),
         ("net.ipv4.tcp_congestion_control", "cubic"),
         ("net.ipv4.tcp_allowed_congestion_control", "reno cubic"),
         ("net.ipv4.tcp_rmem", "4096\t131072\t6291456"),

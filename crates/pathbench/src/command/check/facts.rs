@@ -53,6 +53,7 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         firewall: FirewallRules::read().map_err(reason),
         legacy_tables: legacy_tables()
             .map_err(|error| format!("/proc/net/ip_tables_names: {}", reason(error))),
+        shaping: RouteSocket::open().and_then(|mut socket| socket.shaping()).map_err(reason),
         lab: lab(),
         udp_gso: kernel::udp_segmentation(),
         network,
