@@ -52,8 +52,7 @@ pub fn parse_qdisc(payload: &[u8]) -> Option<Shaping> {
             let after_header = options.and_then(|options| options.get(NETEM_HEADER..)).map(Attributes::new);
             after_header.and_then(|options| {
                 let wide = options.get(TCA_NETEM_RATE64).and_then(|rate| u64_at(rate, 0));
-                let narrow =
-                    || options.get(TCA_NETEM_RATE).and_then(|rate| u32_at(rate, 0)).map(u64::from);
+                let narrow = || options.get(TCA_NETEM_RATE).and_then(|rate| u32_at(rate, 0)).map(u64::from);
                 wide.or_else(narrow).filter(|rate| *rate > 0)
             })
         }
@@ -88,8 +87,7 @@ impl RouteSocket {
         for shaping in found.iter_mut().filter(|one| one.kind == "htb").take(MOST_CLASSFUL) {
             let words = [0, shaping.interface, 0, 0, 0].map(u32::to_ne_bytes);
             let classes = Encoder::with_header(words.as_flattened()).message(libc::RTM_GETTCLASS);
-            let ceilings =
-                self.channel.dump("list the classes", &classes, parse_htb_class)?;
+            let ceilings = self.channel.dump("list the classes", &classes, parse_htb_class)?;
             shaping.rate_bps = ceilings.into_iter().max();
         }
         Ok(found)

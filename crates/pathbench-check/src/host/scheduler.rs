@@ -23,7 +23,10 @@ pub(super) fn finding(facts: &HostFacts) -> Option<Finding> {
     }
     let advice = Finding::advice(
         id,
-        format!("net.mptcp.scheduler is {chosen}, which this kernel does not have (it has {})", available.join(", ")),
+        format!(
+            "net.mptcp.scheduler is {chosen}, which this kernel does not have (it has {})",
+            available.join(", ")
+        ),
         "New connections use the scheduler `default`: the BPF program of the other one is not loaded (any more).",
     );
     Some(advice.with_step("sysctl -w net.mptcp.scheduler=default"))

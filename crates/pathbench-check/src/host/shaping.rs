@@ -3,7 +3,6 @@
 use crate::facts::HostFacts;
 use crate::finding::{Finding, FindingId};
 use pathbench_record::network::AddressFamily;
-use pathbench_record::text::{plain, scaled};
 use std::collections::BTreeSet;
 
 pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
@@ -21,7 +20,7 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
             let (name, kind) = (facts.name(one.interface), &one.kind);
             let (found, meaning) = match one.rate_bps {
                 Some(rate) => {
-                    let rate = plain(&scaled(rate as f64, &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")]));
+                    let rate = crate::buffers::rate(rate);
                     (
                         format!("{name} sends at most {rate}: a shaper of this host ({kind})"),
                         "No transport uploads faster over this path, whatever the network behind it can carry.",
@@ -38,5 +37,9 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
             ))
         })
         .collect();
-    if found.is_empty() { vec![Finding::ok(id, "no queueing discipline of this host limits a path")] } else { found }
+    if found.is_empty() {
+        vec![Finding::ok(id, "no queueing discipline of this host limits a path")]
+    } else {
+        found
+    }
 }

@@ -1,9 +1,9 @@
 //! Congestion control, buffers and offloads.
 
+use crate::buffers::{BufferLimits, in_bytes, rate};
 use crate::facts::HostFacts;
 use crate::finding::{Finding, FindingId};
 use pathbench_record::network::AddressFamily;
-use pathbench_record::text::{plain, scaled};
 use std::collections::BTreeSet;
 
 /// The round-trip time of the bandwidth-delay product where none is measured: a server on the same continent.
@@ -12,8 +12,7 @@ const ASSUMED_RTT_MS: u64 = 20;
 const FAST_BPS: u64 = 1_000_000_000;
 
 pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
-    let mut findings = vec![congestion_control(facts)];
-    findings.extend(buffers(facts));
+    let mut findings = vec![congestion_control(facts), buffers(facts)];
     findings.extend(offloads(facts));
     findings
 }
@@ -36,45 +35,27 @@ fn hardware_paths(facts: &HostFacts) -> BTreeSet<u32> {
     paths.filter(|path| path.link.kind.is_none()).map(|path| path.link.index).collect()
 }
 
-fn buffers(facts: &HostFacts) -> Vec<Finding> {
+fn buffers(facts: &HostFacts) -> Finding {
     let id = FindingId::TcpBuffers;
-    let largest = |key: &str| {
-        let words = facts.setting(key)?.split_ascii_whitespace();
-        words.last()?.parse::<u64>().ok()
+    let Some(limits) = BufferLimits::from_facts(facts) else {
+        return Finding::not_examined(id, "net.ipv4.tcp_rmem and tcp_wmem could not be read");
     };
-    let (Some(receive), Some(send)) = (largest("net.ipv4.tcp_rmem"), largest("net.ipv4.tcp_wmem")) else {
-        return vec![Finding::not_examined(id, "net.ipv4.tcp_rmem and tcp_wmem could not be read")];
-    };
-    let found = format!("at most {} to receive, {} to send", bytes(receive), bytes(send));
+    let found =
+        format!("at most {} to receive, {} to send", in_bytes(limits.receive[2]), in_bytes(limits.send[2]));
     let speed_bps: u64 =
         hardware_paths(facts).into_iter().filter_map(|index| facts.device(index).speed_bps).sum();
     let product = speed_bps / 8 * ASSUMED_RTT_MS / 1_000;
-    // Half of a receive buffer is the window: the rest is the overhead of packets (tcp_adv_win_scale 1).
-    let short_receive = receive / 2 < product;
-    let short_send = send < product;
-    if !short_receive && !short_send {
-        return vec![Finding::ok(id, found)];
+    let steps = [limits.receive_step(product), limits.send_step(product)];
+    if steps.iter().all(Option::is_none) {
+        return Finding::ok(id, found);
     }
-    let needed = (2 * product).next_multiple_of(1 << 20);
-    let rate = plain(&scaled(speed_bps as f64, &[(1e9, "Gbit/s"), (1e6, "Mbit/s")]));
     let meaning = format!(
-        "The paths of this host add up to {rate}; at an RTT of {ASSUMED_RTT_MS} ms (assumed) the bandwidth-delay product is {}. \
+        "The paths of this host add up to {}; at an RTT of {ASSUMED_RTT_MS} ms (assumed) the bandwidth-delay product is {}. \
          An MPTCP connection shares one buffer among its subflows, and half of a receive buffer is its window.",
-        bytes(product)
+        rate(speed_bps),
+        in_bytes(product)
     );
-    let mut finding = Finding::advice(id, found, meaning);
-    for (key, short) in [("net.ipv4.tcp_rmem", short_receive), ("net.ipv4.tcp_wmem", short_send)] {
-        let first: Vec<&str> =
-            facts.setting(key).unwrap_or_default().split_ascii_whitespace().take(2).collect();
-        if short {
-            finding = finding.with_step(format!("sysctl -w {key}='{} {needed}'", first.join(" ")));
-        }
-    }
-    vec![finding]
-}
-
-fn bytes(bytes: u64) -> String {
-    plain(&scaled(bytes as f64, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB")]))
+    Finding::advice(id, found, meaning).with_steps(steps.into_iter().flatten())
 }
 
 fn offloads(facts: &HostFacts) -> Vec<Finding> {

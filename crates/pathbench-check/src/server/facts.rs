@@ -1,5 +1,6 @@
 //! Facts about a server and the paths to it, as probes measured them.
 
+use crate::buffers::BufferLimits;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::PathState;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct ServerFacts {
     pub other_family: Vec<(String, AddressFamily)>,
     /// Transfers over all paths, each with another initial path.
     pub transfers: Vec<Transfer>,
+    /// The limits of this host's socket buffers; `None` if they could not be read.
+    pub buffers: Option<BufferLimits>,
     /// The objects that were not examined, and why: a sentence each.
     pub left_out: Vec<String>,
 }
@@ -44,12 +47,23 @@ pub struct PathProbe {
     pub backup: bool,
     /// A transfer over plain TCP.
     pub tcp: Ending,
+    /// As the transfers over plain TCP measured them.
+    pub rates: Option<PathRates>,
     /// A transfer over an MPTCP connection that begins on this path.
     pub mptcp: Option<MptcpProbe>,
     pub udp: Vec<UdpProbe>,
     pub mtu: Option<MtuProbe>,
     /// The commands that make packets from its address leave by its interface.
     pub source_route: Vec<String>,
+}
+
+/// Figures of short transfers over plain TCP: the rates are those of slow start, so that the path may be faster.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PathRates {
+    pub min_rtt_ms: f64,
+    /// As the sender's kernel estimated it (`tcpi_delivery_rate`).
+    pub upload_bps: u64,
+    pub download_bps: u64,
 }
 
 /// The end of a connection, of which every byte was verified.

@@ -1,5 +1,6 @@
 //! Facts about a server and the paths to it → findings.
 
+mod buffers;
 pub mod facts;
 mod handshake;
 mod joins;
@@ -23,6 +24,7 @@ pub fn findings(facts: &ServerFacts) -> Vec<Finding> {
     }
     if reached(facts) {
         found.extend(joins::findings(facts));
+        found.extend(buffers::finding(facts));
     } else {
         found.extend(joins::other_family(facts));
     }

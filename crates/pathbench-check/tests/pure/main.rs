@@ -5,5 +5,6 @@
 
 mod documentation;
 mod host;
+mod limits;
 mod server;
 mod setup;

@@ -45,7 +45,7 @@ fn sound_probe(joins: u64) -> MptcpProbe {
     }
 }
 
-fn path(index: usize, name: &str) -> PathProbe {
+pub(crate) fn path(index: usize, name: &str) -> PathProbe {
     let size = || MtuDirection { mtu_bytes: Some(1500), ..MtuDirection::default() };
     PathProbe {
         name: name.to_owned(),
@@ -54,6 +54,7 @@ fn path(index: usize, name: &str) -> PathProbe {
         server: SERVER,
         backup: false,
         tcp: Ending::Complete,
+        rates: None,
         mptcp: Some(sound_probe(1)),
         udp: vec![UdpProbe { port: 4433, answer: Ok(20.0) }],
         mtu: Some(MtuProbe { interface_mtu_bytes: 1500, upload: size(), download: size() }),
@@ -62,7 +63,7 @@ fn path(index: usize, name: &str) -> PathProbe {
 }
 
 /// Two paths on which everything works.
-fn sound() -> ServerFacts {
+pub(crate) fn sound() -> ServerFacts {
     ServerFacts {
         server: "server.example".to_owned(),
         kind: ServerKind::Pathbench,
@@ -73,6 +74,7 @@ fn sound() -> ServerFacts {
             Transfer { initial: 0, probe: sound_probe(1) },
             Transfer { initial: WIFI, probe: sound_probe(1) },
         ],
+        buffers: None,
         left_out: Vec::new(),
     }
 }

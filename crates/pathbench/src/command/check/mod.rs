@@ -97,7 +97,12 @@ pub(crate) fn check(args: &CheckArgs, clock: &SharedClock) -> Result<Exit, Failu
     let facts = facts::read(&target.destinations())?;
     let mut findings = pathbench_check::host::findings(&facts);
     let probed = server::probe(&target, &args.connection, &args.quic_ports, args.fingerprint, &facts, clock)?;
-    findings.extend(pathbench_check::server::findings(&probed));
+    let of_server = pathbench_check::server::findings(&probed);
+    // A measured bandwidth-delay product replaces an assumed one.
+    if of_server.iter().any(|finding| finding.id == FindingId::TcpBuffers) {
+        findings.retain(|finding| finding.id != FindingId::TcpBuffers);
+    }
+    findings.extend(of_server);
     finish(&facts, findings, args.json)
 }
 

@@ -12,6 +12,7 @@ use crate::arguments::ServerArguments;
 use crate::client::network;
 use crate::live::LiveOutput;
 use crate::progress::ProgressDisplay;
+use pathbench_check::buffers::BufferLimits;
 use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, PathProbe, ServerFacts, ServerKind, Transfer,
@@ -79,6 +80,7 @@ impl ServerProber<'_> {
             other_family: self.other_family(host, &paths),
             paths: Vec::new(),
             transfers: Vec::new(),
+            buffers: BufferLimits::from_facts(host),
             left_out,
         };
         let unproven = self.prove_identity(&mut paths)?;
@@ -136,7 +138,11 @@ impl ServerProber<'_> {
                 ending => ending,
             };
             let source_route = source_routes.get(&path.local).cloned().unwrap_or_default();
-            facts.paths.push(PathProbe { source_route, ..path_probe(path, &backups, ending) });
+            facts.paths.push(PathProbe {
+                source_route,
+                rates: probe.rates,
+                ..path_probe(path, &backups, ending)
+            });
         }
         if facts.no_mptcp.is_some() {
             return Ok(());
@@ -235,6 +241,7 @@ fn path_probe(path: &ProbedPath, backups: &[IpAddr], tcp: Ending) -> PathProbe {
         server: path.server,
         backup: backups.contains(&path.local),
         tcp,
+        rates: None,
         mptcp: None,
         udp: Vec::new(),
         mtu: None,

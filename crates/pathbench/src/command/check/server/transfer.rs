@@ -2,7 +2,9 @@
 //! paths. A test over plain TCP that lasts longer brackets each MPTCP test: its record has the server's counters.
 
 use super::prober::{ServerProber, rises};
-use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, Rises, ServerEnd, Subflow};
+use pathbench_check::server::facts::{
+    ClientEnd, Ending, MptcpProbe, PathProbe, PathRates, Rises, ServerEnd, Subflow,
+};
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::ProbedPath;
 use pathbench_program::exit::{Exit, Failure};
@@ -54,6 +56,8 @@ pub(super) struct TcpProbe {
     /// Whether the server speaks the test protocol; `None` if it is not reachable.
     pub(super) speaks: Option<bool>,
     failed: Option<ClientOutcome>,
+    /// `None` unless both transfers completed and both ends measured.
+    pub(super) rates: Option<PathRates>,
 }
 
 /// The end of a bracket: its control, and the first byte.
@@ -98,12 +102,16 @@ impl ServerProber<'_> {
     pub(super) fn tcp(&self, path: &ProbedPath) -> Result<TcpProbe, Failure> {
         let ends = [SocketAddr::new(path.local, 0), path.server];
         let directions = [BulkParameters { bytes: BYTES, ..BulkParameters::default() }, UPLOAD];
-        let mut probe = TcpProbe { ending: Ending::Complete, speaks: Some(true), failed: None };
+        let mut probe = TcpProbe { ending: Ending::Complete, speaks: Some(true), failed: None, rates: None };
+        let mut senders = Vec::new();
         for parameters in directions {
             let plan = self.plan(Transport::Tcp, ends, PatternParameters::Bulk(parameters));
             let outcome = self.run_test(&plan, ends);
             match &outcome.error {
-                None => continue,
+                None => {
+                    senders.push(outcome);
+                    continue;
+                }
                 Some(ClientError::Handshake { .. }) => probe.speaks = Some(false),
                 Some(ClientError::Refused { message, .. }) => {
                     let message = format!("{} refuses the test: {message}", self.target.name);
@@ -119,6 +127,7 @@ impl ServerProber<'_> {
             }
             break;
         }
+        probe.rates = rates(&senders);
         Ok(probe)
     }
 
@@ -258,6 +267,18 @@ impl ServerProber<'_> {
         }
         outcome
     }
+}
+
+/// The figures of the sender in a download and in an upload that completed.
+fn rates(completed: &[ClientOutcome]) -> Option<PathRates> {
+    let [download, upload] = completed else { return None };
+    let figures = |record: &EndRecord| record.streams.first()?.paths.first().cloned();
+    let (sent_down, sent_up) = (figures(download.server.as_ref()?)?, figures(&upload.client)?);
+    Some(PathRates {
+        min_rtt_ms: sent_up.min_rtt_ms?,
+        upload_bps: sent_up.delivery_rate_bps?,
+        download_bps: sent_down.delivery_rate_bps?,
+    })
 }
 
 /// A probe over MPTCP; again if bytes were wrong or the server ended it, because Linux 6.18 can lose bytes that arrive while
