@@ -4,6 +4,7 @@ use crate::fixture::{Lab, MTU, Sent, sent};
 use libtest_mimic::Failed;
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::qdisc::{Shaper, ShaperError};
+use pathbench_host::shaping::Shaping;
 use pathbench_testkit::{TrialOutcome, ensure, tests};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ tests!(
     the_rate_changes_during_a_transfer,
     a_full_queue_drops,
     a_shaper_replaces_another,
+    a_shaper_is_listed_with_its_rate,
     unsupported_changes_are_rejected,
 );
 
@@ -115,6 +117,18 @@ fn a_shaper_replaces_another() -> TrialOutcome {
     lab.fabric.socket.remove_shaper(port)?;
     let again = lab.fabric.socket.remove_shaper(port).err();
     ensure!(again.as_ref().is_some_and(NetlinkError::is_absent), "{again:?}");
+    Ok(())
+}
+
+fn a_shaper_is_listed_with_its_rate() -> TrialOutcome {
+    let mut lab = Lab::new(&[Some(shaper(10_000_000)), None])?;
+    let interface = lab.port(0, 2)?;
+    let found = lab.fabric.socket.shaping()?;
+    let expected = Shaping { interface, kind: "htb".to_owned(), rate_bps: Some(10_000_000) };
+    ensure!(found.contains(&expected), "{found:?}");
+    // Both ports of the shaped path, none of the other one.
+    ensure!(found.len() == 2, "{found:?}");
+    ensure!(lab.client.socket.shaping()?.is_empty(), "no discipline limits the client");
     Ok(())
 }
 

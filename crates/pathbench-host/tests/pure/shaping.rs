@@ -1,10 +1,11 @@
 //! Shapers as traffic control messages.
 
-use pathbench_host::netlink::message::{Attributes, u32_at, u64_at};
+use pathbench_host::netlink::message::{Attributes, Encoder, u32_at, u64_at};
 use pathbench_host::qdisc::{
     MAX_RATE_BPS, MIN_RATE_BPS, Netem, Shaper, burst_ticks, class_options, default_burst_bytes, leaf_options,
     netem_options,
 };
+use pathbench_host::shaping::{Shaping, parse_htb_class, parse_qdisc};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -103,5 +104,60 @@ fn invalid_values_are_rejected_before_the_request() {
     ];
     for shaper in wrong {
         assert!(shaper.check().is_err(), "{shaper:?}");
+    }
+}
+
+/// An `RTM_NEWQDISC` of interface 7 below `parent`.
+fn qdisc(parent: u32, kind: &str, options: Encoder) -> Vec<u8> {
+    let header = [0, 7, 1 << 16, parent, 0].map(u32::to_ne_bytes);
+    let message = Encoder::with_header(header.as_flattened()).text(libc::TCA_KIND, kind);
+    message.bytes(libc::TCA_OPTIONS, &options.into_bytes()).into_bytes()
+}
+
+/// `struct tc_tbf_qopt` with this rate in bytes per second: rate, peak rate, limit, buffer, MTU.
+fn tbf(rate: u32) -> Encoder {
+    let words = [0, 0, rate, 0, 0, 0, 100_000, 0, 0].map(u32::to_ne_bytes);
+    Encoder::default().bytes(1, words.as_flattened())
+}
+
+#[test]
+fn disciplines_that_limit_an_interface_are_recognised() {
+    const ROOT: u32 = u32::MAX;
+    let found = |kind: &str, options| parse_qdisc(&qdisc(ROOT, kind, options));
+    let shaping = |kind: &str, rate_bps| Some(Shaping { interface: 7, kind: kind.to_owned(), rate_bps });
+    assert_eq!(found("tbf", tbf(1_250_000)), shaping("tbf", Some(10_000_000)));
+    // Above 32 bits: TCA_TBF_RATE64.
+    let wide = tbf(u32::MAX).u64(4, 12_500_000_000);
+    assert_eq!(found("tbf", wide), shaping("tbf", Some(100_000_000_000)));
+    assert_eq!(found("cake", Encoder::default().u64(2, 2_500_000)), shaping("cake", Some(20_000_000)));
+    assert_eq!(found("cake", Encoder::default().u64(2, 0)), None);
+    let netem = Encoder::with_header(&netem_options(&Netem {
+        delay: Duration::from_millis(20),
+        jitter: Duration::ZERO,
+        loss: 0.0,
+        limit_packets: 100,
+    }));
+    assert_eq!(found("netem", netem), shaping("netem", None));
+    assert_eq!(found("hfsc", Encoder::default()), shaping("hfsc", None));
+    assert_eq!(found("fq_codel", Encoder::default()), None);
+    // A child: its parent is listed.
+    assert_eq!(parse_qdisc(&qdisc(1 << 16, "tbf", tbf(1_250_000))), None);
+}
+
+#[test]
+fn the_ceiling_of_a_class_is_its_rate() {
+    let shaper = Shaper::new(1_000_000_000, 1500, 1_000_000);
+    let class = |parent| qdisc(parent, "htb", Encoder::with_header(&class_options(&shaper)));
+    assert_eq!(parse_htb_class(&class(u32::MAX)), Some(1_000_000_000));
+    assert_eq!(parse_htb_class(&class(0x1_0001)), None);
+}
+
+proptest! {
+    #[test]
+    fn bytes_of_any_kind_are_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0_usize..120) {
+        let _ = (parse_qdisc(&bytes), parse_htb_class(&bytes));
+        let message = qdisc(u32::MAX, "netem", tbf(1));
+        let message = &message[..cut.min(message.len())];
+        let _ = (parse_qdisc(message), parse_htb_class(message));
     }
 }
