@@ -137,6 +137,29 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("systemd", "systemd 257 or newer: `SocketProtocol=mptcp` in the section [Socket] of each socket unit"),
 ];
 
+/// Options of programs: name, and what to set for TCP sockets again.
+const PROGRAMS_TO_TCP: [(&str, &str); 5] = [
+    ("curl", "curl without the option --mptcp"),
+    ("iperf3", "iperf3 without the option -m"),
+    ("nginx", "nginx: `listen PORT` without `multipath`"),
+    ("haproxy", "haproxy: `ipv4@` instead of `mptcp4@`, `ipv6@` instead of `mptcp6@`"),
+    ("systemd", "no `SocketProtocol=mptcp` in the socket units"),
+];
+
+/// How the sockets of a program become plain TCP again, for options that MPTCP sockets refuse.
+pub fn ways_to_tcp(program: &str, is_go: bool) -> Vec<String> {
+    let of_program = PROGRAMS_TO_TCP.iter().filter(|(name, _)| *name == program);
+    let mut ways: Vec<String> = of_program.map(|(_, way)| (*way).to_owned()).collect();
+    if is_go {
+        ways.push(
+            "a Go program: GODEBUG=multipathtcp=0 in its environment (without it, listening sockets are MPTCP since Go 1.24)"
+                .to_owned(),
+        );
+    }
+    ways.push("start it without `pathbench run` and mptcpize".to_owned());
+    ways
+}
+
 /// The ways to make the sockets of a program MPTCP. `unit` is its systemd service.
 pub fn ways(program: &str, is_go: bool, unit: Option<&str>) -> Vec<String> {
     let mut ways: Vec<String> =
@@ -212,6 +235,12 @@ mod tests {
         assert_eq!(super::unit("0::/user.slice/user-0.slice/session-1.scope\n"), None);
         let found = ways("nginx", false, unit);
         assert!(found[0].contains("multipath;") && found[1].contains("nginx.socket"), "{found:?}");
+        let back = ways_to_tcp("nginx", false);
+        assert!(
+            back[0].contains("without `multipath`") && !back.iter().any(|way| way.contains("GODEBUG")),
+            "{back:?}"
+        );
+        assert!(ways_to_tcp("caddy", true)[0].contains("GODEBUG=multipathtcp=0"));
         let found = ways("caddy", true, None);
         assert!(
             found[0].contains("GODEBUG=multipathtcp=1") && found[1].contains("pathbench run -- caddy"),

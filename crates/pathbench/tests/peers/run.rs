@@ -238,6 +238,9 @@ fn the_sockets_of_a_running_process_are_listed() {
     assert_eq!(of(&plain_one["process"]), Some("tcp".into()), "{checked:#}");
     assert_eq!(of(&supervised["process"]), Some("mptcp".into()), "{checked:#}");
     assert!(!checked["ways"].as_array().unwrap().is_empty(), "{checked:#}");
+    assert!(!checked["ways_to_tcp"].as_array().unwrap().is_empty(), "{checked:#}");
+    let refused = checked["refused_options"].as_array().unwrap();
+    assert!(refused.contains(&Value::from("TCP_MD5SIG")), "{checked:#}");
     server.end(Signal::TERM);
     plain.kill().unwrap();
     plain.wait().unwrap();

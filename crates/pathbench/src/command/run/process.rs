@@ -4,7 +4,10 @@ use pathbench_host::process::{executable, is_go_program, processes_of};
 use pathbench_program::exit::{Exit, Failure};
 use pathbench_program::output;
 use pathbench_report::quantity::counted;
-use pathbench_supervisor::listing::{ListedSocket, ListingError, ProcessSockets, SocketProtocol, list, ways};
+use pathbench_supervisor::listing::{
+    ListedSocket, ListingError, ProcessSockets, SocketProtocol, list, ways, ways_to_tcp,
+};
+use pathbench_supervisor::options;
 use rustix::fs::{Access, access};
 use serde::Serialize;
 use std::env;
@@ -24,6 +27,23 @@ struct ProgramDocument {
     not_listed: Vec<String>,
     /// Ways to make the program's sockets MPTCP, the most specific first.
     ways: Vec<String>,
+    /// Socket options that TCP accepts and MPTCP sockets of this kernel refuse; absent where that could not be tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused_options: Option<Vec<String>>,
+    /// How its sockets become plain TCP again.
+    ways_to_tcp: Vec<String>,
+}
+
+impl ProgramDocument {
+    fn new(program: String, file: PathBuf, processes: Vec<ProcessSockets>, not_listed: Vec<String>) -> Self {
+        let is_go = is_go_program(&file);
+        // Those of a process name its systemd service, too.
+        let ways = processes.first().map_or_else(|| ways(&program, is_go, None), |first| first.ways.clone());
+        let ways_to_tcp = ways_to_tcp(&program, is_go);
+        let refused = options::refused_here().ok();
+        let refused_options = refused.map(|refused| refused.into_iter().map(options::name).collect());
+        Self { schema: SCHEMA, program, file, processes, not_listed, ways, refused_options, ways_to_tcp }
+    }
 }
 
 pub(super) fn show(process: u32, json: bool) -> Result<Exit, Failure> {
@@ -32,10 +52,8 @@ pub(super) fn show(process: u32, json: bool) -> Result<Exit, Failure> {
         _ if error.is_host_unable() => Failure::host_cannot(error),
         _ => Failure::failed(error),
     })?;
-    let (program, ways) = (found.program.clone(), found.ways.clone());
     let file = executable(process).read_link().unwrap_or_default();
-    let (processes, not_listed) = (vec![found], Vec::new());
-    print(&ProgramDocument { schema: SCHEMA, program, file, processes, not_listed, ways }, json)
+    print(&ProgramDocument::new(found.program.clone(), file, vec![found], Vec::new()), json)
 }
 
 /// Shows the running processes of a program, and the ways to make its sockets MPTCP.
@@ -54,10 +72,7 @@ pub(crate) fn show_program(program: &OsStr, json: bool) -> Result<Exit, Failure>
             Err(error) => not_listed.push(error.to_string()),
         }
     }
-    // Those of a process name its systemd service, too.
-    let first = processes.first().map(|one| one.ways.clone());
-    let ways = first.unwrap_or_else(|| ways(&name, is_go_program(&file), None));
-    print(&ProgramDocument { schema: SCHEMA, program: name, file, processes, not_listed, ways }, json)
+    print(&ProgramDocument::new(name, file, processes, not_listed), json)
 }
 
 fn print(found: &ProgramDocument, json: bool) -> Result<Exit, Failure> {
@@ -89,6 +104,11 @@ fn text(found: &ProgramDocument) -> String {
     }
     lines.push("Ways to make its sockets MPTCP:".to_owned());
     lines.extend(found.ways.iter().map(|way| format!("  {way}")));
+    if let Some(refused) = &found.refused_options {
+        lines.push(format!("MPTCP sockets refuse these options here: {}", refused.join(", ")));
+    }
+    lines.push("Ways to make its sockets plain TCP, if it depends on one of them:".to_owned());
+    lines.extend(found.ways_to_tcp.iter().map(|way| format!("  {way}")));
     lines.join("\n") + "\n"
 }
 
