@@ -73,6 +73,7 @@ pub fn builtin() -> &'static [Builtin] {
         "broken-rewrite-payload",
         "broken-udp",
         "broken-mtu",
+        "broken-small-buffers",
         "broken-address-family",
         "broken-foreign-endpoints",
         "broken-unconfigured",

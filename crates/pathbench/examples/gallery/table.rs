@@ -307,6 +307,12 @@ const FAULTS: &[Entry] = &[
          bytes, and delivers nothing.",
     ),
     Entry::new(
+        "broken-small-buffers",
+        "timeline",
+        "A receive buffer that is large enough for the short path alone makes MPTCP slower than TCP: data of the short path waits in it for \
+         data of the long one.",
+    ),
+    Entry::new(
         "broken-address-family",
         "timeline",
         "An IPv6-only path is of no use to a connection by IPv4 as long as the server announces no IPv6 address: only wlan carries data.",

@@ -23,7 +23,7 @@ const WITHOUT_CAPABILITIES: [&str; 4] =
     ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"];
 
 /// Scenario, address of its server, and id and subject of the first problem.
-const BROKEN: [(&str, &str, &str, Option<&str>); 14] = [
+const BROKEN: [(&str, &str, &str, Option<&str>); 15] = [
     ("broken-mptcp-off", SERVER, "mptcp-enabled", None),
     ("broken-server-tcp", SERVER, "server-mptcp", Some(SERVER)),
     ("broken-limits", SERVER, "mptcp-limits", None),
@@ -36,6 +36,7 @@ const BROKEN: [(&str, &str, &str, Option<&str>); 14] = [
     ("broken-rewrite-payload", SERVER, "path-payload", Some("wlan")),
     ("broken-udp", SERVER, "path-udp", Some("wlan")),
     ("broken-mtu", SERVER, "path-mtu", Some("wlan")),
+    ("broken-small-buffers", SERVER, "tcp-buffers", None),
     ("broken-address-family", SERVER, "path-family", Some("lte")),
     ("broken-unconfigured", "10.0.0.2", "mptcp-endpoint", Some("eno2")),
 ];

@@ -13,6 +13,7 @@ mod features;
 mod hostile_results;
 mod inside;
 mod lab_keep;
+mod limits;
 mod live;
 mod measured;
 mod mtu;

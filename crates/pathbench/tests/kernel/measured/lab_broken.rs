@@ -134,6 +134,10 @@ broken! {
             assert!(treated(measured.run(label), "wlan") > 0, "{label}");
         }
     };
+    buffers_are_too_small_for_a_long_path, "broken-small-buffers" => |measured| {
+        let mbps = |label| measured.run(label).goodput_mbps.unwrap();
+        assert!(mbps("mptcp") < mbps("tcp") * 0.7, "{} {}", mbps("mptcp"), mbps("tcp"));
+    };
     a_path_drops_large_packets, "broken-mtu" => |measured| {
         let run = measured.run("mptcp");
         counters(run, &[(Client, "MPJoinSynAckRx"), (Server, "MPJoinAckRx")], &[]);
