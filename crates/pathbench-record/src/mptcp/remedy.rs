@@ -67,22 +67,52 @@ pub struct NeededEndpoint<'a> {
     pub flags: EndpointFlags,
 }
 
-/// The endpoints in force, and the language of the commands.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EndpointsInForce<'a> {
-    pub endpoints: &'a [MptcpEndpoint],
+/// The path manager's configuration in force, and the language of the commands that change it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PathManagerState {
+    /// Unknown where they could not be read.
+    pub limits: Option<MptcpLimits>,
+    pub endpoints: Vec<MptcpEndpoint>,
     /// Whether the installed `ip` knows the flag `laminar`.
     pub ip_knows_laminar: bool,
 }
 
-impl EndpointsInForce<'_> {
+impl PathManagerState {
     /// The endpoint of this address that announces no port of its own.
     pub fn find(&self, address: IpAddr) -> Option<&MptcpEndpoint> {
         self.endpoints.iter().find(|endpoint| endpoint.address == address && endpoint.port.is_none())
     }
 
+    /// The command that raises the limits to those needed; `None` if they suffice or are unknown.
+    pub fn limits_remedy(&self, needed: MptcpLimits) -> Option<String> {
+        self.limits.and_then(|limits| limits.remedy(needed))
+    }
+
+    /// Adds the effect of [`Self::endpoint_remedy`], for the remedies that follow it.
+    pub fn assume(&mut self, needed: &NeededEndpoint<'_>) {
+        let at = |endpoint: &MptcpEndpoint| endpoint.address == needed.address && endpoint.port.is_none();
+        match self.endpoints.iter_mut().find(|endpoint| at(endpoint)) {
+            Some(there) => there.flags = there.flags.with(needed.flags),
+            None => self.endpoints.push(MptcpEndpoint {
+                address: needed.address,
+                port: None,
+                id: None,
+                interface: None,
+                flags: needed.flags,
+            }),
+        }
+    }
+
+    /// The commands that bind an endpoint to another interface.
+    pub fn binding_remedy(&self, endpoint: &MptcpEndpoint, device: &str) -> Result<Vec<String>, NoEndpoint> {
+        if endpoint.flags.laminar && !self.ip_knows_laminar {
+            return Err(NoEndpoint::Laminar);
+        }
+        Ok(vec![delete_endpoint(endpoint), add_endpoint(endpoint, Some(device))])
+    }
+
     /// The commands after which the endpoint of an address has the needed flags beside its own; none if it has them.
-    pub fn remedy(&self, needed: &NeededEndpoint<'_>) -> Result<Vec<String>, NoEndpoint> {
+    pub fn endpoint_remedy(&self, needed: &NeededEndpoint<'_>) -> Result<Vec<String>, NoEndpoint> {
         if !is_suitable(needed.address) {
             return Err(NoEndpoint::Unsuitable);
         }
