@@ -42,12 +42,6 @@ pub(super) fn rule_command(verb: &str, rule: &RoutingRule) -> String {
     format!("{program} rule {verb} from {from} lookup {} priority {}", rule.table, rule.priority)
 }
 
-/// Names without dots are written with dots, as usual.
-pub(super) fn sysctl_command(key: &str, value: &str) -> String {
-    let key = if key.contains('/') && !key.contains('.') { key.replace('/', ".") } else { key.to_owned() };
-    format!("sysctl -w {key}={value}")
-}
-
 fn device(interface: u32, names: &InterfaceNames) -> String {
     format!("dev {}", device_name(interface, names))
 }

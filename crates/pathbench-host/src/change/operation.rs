@@ -2,7 +2,7 @@
 
 use super::commands::{
     InterfaceNames, endpoint_command, first_subflow_command, replacement_commands, route_command,
-    rule_command, sysctl_command, wait_command,
+    rule_command, wait_command,
 };
 use super::setting;
 use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
@@ -89,7 +89,7 @@ impl Operation {
                 vec![change_endpoint(before, before.flags, *after)]
             }
             Self::AddRule { rule } => vec![rule_command("add", rule)],
-            Self::SetSysctl { key, after, .. } => vec![sysctl_command(key, after)],
+            Self::SetSysctl { key, after, .. } => vec![setting::command(key, after)],
         }
     }
 
@@ -105,7 +105,7 @@ impl Operation {
                 vec![change_endpoint(before, *after, before.flags)]
             }
             Self::AddRule { rule } => vec![rule_command("delete", rule)],
-            Self::SetSysctl { key, before, .. } => vec![sysctl_command(key, before)],
+            Self::SetSysctl { key, before, .. } => vec![setting::command(key, before)],
         }
     }
 
