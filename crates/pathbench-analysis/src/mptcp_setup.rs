@@ -1,5 +1,8 @@
 //! Whether MPTCP can use the paths of a host, from the path manager's configuration.
 
+use pathbench_record::mptcp::command::{add_endpoint, change_endpoint};
+use pathbench_record::mptcp::remedy::{NeededEndpoint, PathManagerState, is_suitable};
+use pathbench_record::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use pathbench_record::network::ClientPath;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,6 +16,10 @@ pub struct LocalSetup {
     pub add_addr_accepted_limit: u32,
     /// Addresses of endpoints from which subflows are opened (flags `subflow`, `fullmesh`).
     pub endpoints: Vec<IpAddr>,
+    /// The path manager's configuration, as far as it is known, for remedies.
+    pub path_manager: PathManagerState,
+    /// The names of the interfaces that have the addresses, where known.
+    pub devices: BTreeMap<IpAddr, String>,
     /// The host's addresses that should carry a path.
     pub addresses: Vec<IpAddr>,
     /// The local address of the initial subflow.
@@ -23,6 +30,47 @@ pub struct LocalSetup {
     pub source_routes: BTreeMap<IpAddr, Vec<String>>,
 }
 
+/// Subflows beside the initial one that two paths require.
+const LEAST_SUBFLOWS: u32 = 2;
+/// The limit of a peer whose limits are not known, except that it is 0.
+pub(crate) const PEER_LIMIT: &str = "ip mptcp limits set subflows 2";
+
+impl LocalSetup {
+    const fn limits(&self) -> MptcpLimits {
+        MptcpLimits { subflows: self.subflow_limit, add_addr_accepted: self.add_addr_accepted_limit }
+    }
+
+    /// The command that raises the limit of additional subflows.
+    pub fn subflow_limit_remedy(&self) -> String {
+        let addresses = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
+        let needed =
+            MptcpLimits { subflows: addresses.saturating_sub(1).max(LEAST_SUBFLOWS), ..self.limits() };
+        self.limits().remedy(needed).unwrap_or_else(|| "ip mptcp limits show".to_owned())
+    }
+
+    /// The command with which this host accepts announced addresses; `None` if it does.
+    pub fn announced_address_remedy(&self) -> Option<String> {
+        self.limits().remedy(MptcpLimits { subflows: 1, add_addr_accepted: 1 })
+    }
+
+    /// The addresses beside that of the initial subflow from which subflows can start.
+    pub fn further_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter().copied().filter(|at| Some(*at) != self.initial && is_suitable(*at))
+    }
+
+    /// The commands after which subflows start from `address`, or the reason why there are none. Names a placeholder where
+    /// the interface is not known.
+    pub fn endpoint_remedy(&self, address: IpAddr, device: Option<&str>) -> String {
+        let device = device.or_else(|| self.devices.get(&address).map(String::as_str)).unwrap_or("INTERFACE");
+        let needed = NeededEndpoint { address, device, flags: EndpointFlags::SUBFLOW };
+        match self.path_manager.endpoint_remedy(&needed) {
+            Ok(commands) if commands.is_empty() => "see ip mptcp endpoint show".to_owned(),
+            Ok(commands) => commands.join("; "),
+            Err(reason) => reason.to_string(),
+        }
+    }
+}
+
 /// The reason why MPTCP cannot use all of `paths`, with the remedy; `None` where it can.
 pub fn shortage(setup: &LocalSetup, paths: &[ClientPath]) -> Option<String> {
     let further = paths.get(1..).unwrap_or_default();
@@ -30,34 +78,37 @@ pub fn shortage(setup: &LocalSetup, paths: &[ClientPath]) -> Option<String> {
         return None;
     }
     if setup.subflow_limit == 0 {
-        return Some(
-            "mptcp can use one path only, because the limit of additional subflows is 0 on this host; as root: ip \
-             mptcp limits set subflows 2"
-                .to_owned(),
-        );
+        return Some(format!(
+            "mptcp can use one path only, because the limit of additional subflows is 0 on this host; as root: {}",
+            setup.subflow_limit_remedy()
+        ));
     }
     let has_endpoint = |path: &&ClientPath| path.addresses.iter().any(|at| setup.endpoints.contains(at));
     let without: Vec<&ClientPath> = further.iter().filter(|path| !has_endpoint(path)).collect();
     let first = without.first()?;
     let names: Vec<&str> = without.iter().map(|path| path.name.as_str()).collect();
-    let address = first.addresses.first().copied().unwrap_or(IpAddr::from([0, 0, 0, 0]));
+    let address = first.addresses.iter().copied().find(|address| is_suitable(*address))?;
     Some(format!(
-        "mptcp has no endpoint on {} and will not use {}; as root: ip mptcp endpoint add {address} dev {} subflow",
+        "mptcp has no endpoint on {} and will not use {}; as root: {}",
         names.join(", "),
         if names.len() == 1 { "it" } else { "them" },
-        first.interface
+        setup.endpoint_remedy(address, Some(&first.interface))
     ))
 }
 
-/// The reason why MPTCP does not treat `path` as a backup path, with the remedy; `None` where it does. `endpoint`: id
-/// and backup flag of the path's endpoint.
-pub fn not_backup(path: &ClientPath, endpoint: Option<(Option<u8>, bool)>) -> Option<String> {
+/// The reason why MPTCP does not treat `path` as a backup path, with the remedy; `None` where it does, and where no subflow
+/// can start from it. `endpoint`: the path's endpoint.
+pub fn not_backup(path: &ClientPath, endpoint: Option<MptcpEndpoint>) -> Option<String> {
     let remedy = match endpoint {
-        Some((_, true)) => return None,
-        Some((Some(id), false)) => format!("ip mptcp endpoint change id {id} backup"),
-        _ => {
-            let address = path.addresses.first().copied().unwrap_or(IpAddr::from([0, 0, 0, 0]));
-            format!("ip mptcp endpoint add {address} dev {} subflow backup", path.interface)
+        Some(endpoint) if endpoint.flags.backup => return None,
+        Some(endpoint) => {
+            change_endpoint(&endpoint, endpoint.flags, EndpointFlags { backup: true, ..endpoint.flags })
+        }
+        None => {
+            let address = path.addresses.iter().copied().find(|address| is_suitable(*address))?;
+            let flags = EndpointFlags { backup: true, ..EndpointFlags::SUBFLOW };
+            let endpoint = MptcpEndpoint { address, port: None, id: None, interface: None, flags };
+            add_endpoint(&endpoint, Some(&path.interface))
         }
     };
     Some(format!(

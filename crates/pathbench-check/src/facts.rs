@@ -10,6 +10,7 @@ use pathbench_host::namespace::IsolationError;
 use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, NextHop, Route};
 use pathbench_host::paths::HostNetwork;
 use pathbench_host::shaping::Shaping;
+use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -53,6 +54,8 @@ pub struct HostFacts {
     pub settings: BTreeMap<String, Fact<Option<String>>>,
     pub endpoints: Fact<Vec<MptcpEndpoint>>,
     pub limits: Fact<MptcpLimits>,
+    /// Whether the installed `ip` knows the endpoint flag `laminar`.
+    pub ip_knows_laminar: bool,
     pub network: HostNetwork,
     /// By index of the interface.
     pub devices: BTreeMap<u32, DeviceFacts>,
@@ -122,6 +125,15 @@ impl HostFacts {
 
     pub fn number(&self, key: &str) -> Option<u64> {
         self.setting(key)?.parse().ok()
+    }
+
+    /// The path manager's configuration in force, for remedies.
+    pub fn path_manager(&self) -> PathManagerState {
+        PathManagerState {
+            limits: self.limits.as_ref().ok().copied(),
+            endpoints: self.endpoints.clone().unwrap_or_default(),
+            ip_knows_laminar: self.ip_knows_laminar,
+        }
     }
 
     pub fn link(&self, index: u32) -> Option<&NetworkInterface> {

@@ -2,7 +2,7 @@
 //! the MPTCP path manager, sysctls and the kernel's counters, by netlink and system calls.
 //!
 //! All calls are synchronous and act on the calling thread's network namespace or on a named one
-//! ([`namespace::NetNamespace`]). This crate never runs `ip`, `tc` or `sysctl`, never sends or receives test traffic,
+//! ([`namespace::NetNamespace`]). This crate changes nothing by running `ip`, `tc` or `sysctl`, never sends or receives test traffic,
 //! never decides on the host's configuration, never reads a clock, and never undoes a change by itself: each call
 //! performs one operation and returns the kernel's answer. Changes with several steps ([`change::Applier`]) record
 //! each step in advance, and undo the steps on request.
@@ -13,6 +13,7 @@ pub mod counters;
 pub mod device;
 pub mod egress;
 pub mod firewall;
+pub mod iproute;
 pub mod kernel;
 pub mod link_events;
 pub mod load;

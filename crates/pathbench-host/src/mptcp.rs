@@ -5,11 +5,10 @@ use crate::namespace::NetNamespace;
 use crate::netlink::channel::{MulticastListener, MulticastMessage, NetlinkProtocol};
 use crate::netlink::message::{Attributes, Encoder};
 use crate::netlink::{GENERIC_HEADER, GenericSocket};
-use crate::netlink::{NetlinkError, family, part};
+use crate::netlink::{NetlinkError, family};
 use pathbench_record::event::EventKind;
 use pathbench_record::kernel_event::MptcpEvent;
-use serde::{Deserialize, Serialize};
-use std::fmt;
+pub use pathbench_record::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -76,111 +75,27 @@ impl MptcpError {
     }
 }
 
-/// A local address from which the path manager opens subflows, or which it announces to peers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MptcpEndpoint {
-    pub address: IpAddr,
-    /// Port to listen on and announce, if different from the connection's port; only with `signal`.
-    pub port: Option<u16>,
-    /// 1 to 255; `None`: assigned by the kernel.
-    pub id: Option<u8>,
-    /// Index of the interface to which its subflows are bound.
-    pub interface: Option<u32>,
-    pub flags: EndpointFlags,
+/// The attributes of an endpoint.
+pub fn encode_endpoint(endpoint: &MptcpEndpoint) -> Encoder {
+    selection(endpoint.address)
+        .add_optional(endpoint.id, |to, id| to.u8(ADDR_ATTR_ID, id))
+        // Unlike other ports in netlink, this one is in host byte order.
+        .add_optional(endpoint.port, |to, port| to.u16(ADDR_ATTR_PORT, port))
+        .u32(ADDR_ATTR_FLAGS, endpoint.flags.bits())
+        .add_optional(endpoint.interface, |to, index| to.u32(ADDR_ATTR_IF_IDX, index))
 }
 
-/// `MPTCP_PM_ADDR_FLAG_*` of linux/mptcp.h.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[allow(clippy::struct_excessive_bools, reason = "independent flags of the kernel's interface")]
-pub struct EndpointFlags {
-    /// Announced to peers by `ADD_ADDR`.
-    pub signal: bool,
-    pub subflow: bool,
-    /// Its subflows carry data only when no other subflow works.
-    pub backup: bool,
-    /// Opens a subflow to every address of the peer, not just one; only with `subflow`.
-    pub fullmesh: bool,
-    /// Created by the kernel for a subflow's local address; read-only.
-    pub implicit: bool,
-    /// Subflows to announced addresses use it (Linux 6.18).
-    pub laminar: bool,
-}
-
-impl EndpointFlags {
-    fn flag_names(self) -> [(&'static str, bool); 6] {
-        [
-            ("signal", self.signal),
-            ("subflow", self.subflow),
-            ("backup", self.backup),
-            ("fullmesh", self.fullmesh),
-            ("implicit", self.implicit),
-            ("laminar", self.laminar),
-        ]
-    }
-
-    pub fn bits(self) -> u32 {
-        self.flag_names().iter().enumerate().map(|(bit, (_, set))| u32::from(*set) << bit).sum()
-    }
-
-    pub const fn from_bits(bits: u32) -> Self {
-        Self {
-            signal: bits & 1 != 0,
-            subflow: bits & 2 != 0,
-            backup: bits & 4 != 0,
-            fullmesh: bits & 8 != 0,
-            implicit: bits & 16 != 0,
-            laminar: bits & 32 != 0,
-        }
-    }
-}
-
-impl fmt::Display for EndpointFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let set = self.flag_names().into_iter().filter_map(|(name, set)| set.then_some(name));
-        f.write_str(&set.collect::<Vec<_>>().join(" "))
-    }
-}
-
-impl fmt::Display for MptcpEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.address)?;
-        part(f, "port", self.port)?;
-        part(f, "id", self.id)?;
-        part(f, "on interface", self.interface)?;
-        write!(f, " ({})", self.flags)
-    }
-}
-
-/// Limits of each connection beyond its first subflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub struct MptcpLimits {
-    /// Further subflows, 0 to 8.
-    pub subflows: u32,
-    /// Addresses announced by the peer to which subflows are opened, 0 to 8.
-    pub add_addr_accepted: u32,
-}
-
-impl MptcpEndpoint {
-    pub fn encode(&self) -> Encoder {
-        selection(self.address)
-            .add_optional(self.id, |to, id| to.u8(ADDR_ATTR_ID, id))
-            // Unlike other ports in netlink, this one is in host byte order.
-            .add_optional(self.port, |to, port| to.u16(ADDR_ATTR_PORT, port))
-            .u32(ADDR_ATTR_FLAGS, self.flags.bits())
-            .add_optional(self.interface, |to, index| to.u32(ADDR_ATTR_IF_IDX, index))
-    }
-
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
-        let attributes = attributes.nested(ATTR_ADDR)?;
-        Some(Self {
-            address: attributes.address(ADDR_ATTR_ADDR4).or_else(|| attributes.address(ADDR_ATTR_ADDR6))?,
-            port: attributes.u16(ADDR_ATTR_PORT).filter(|port| *port != 0),
-            id: attributes.u8(ADDR_ATTR_ID),
-            interface: attributes.u32(ADDR_ATTR_IF_IDX).filter(|index| *index != 0),
-            flags: EndpointFlags::from_bits(attributes.u32(ADDR_ATTR_FLAGS).unwrap_or(0)),
-        })
-    }
+/// An endpoint of a dump; `None` if it is malformed.
+pub fn parse_endpoint(payload: &[u8]) -> Option<MptcpEndpoint> {
+    let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
+    let attributes = attributes.nested(ATTR_ADDR)?;
+    Some(MptcpEndpoint {
+        address: attributes.address(ADDR_ATTR_ADDR4).or_else(|| attributes.address(ADDR_ATTR_ADDR6))?,
+        port: attributes.u16(ADDR_ATTR_PORT).filter(|port| *port != 0),
+        id: attributes.u8(ADDR_ATTR_ID),
+        interface: attributes.u32(ADDR_ATTR_IF_IDX).filter(|index| *index != 0),
+        flags: EndpointFlags::from_bits(attributes.u32(ADDR_ATTR_FLAGS).unwrap_or(0)),
+    })
 }
 
 fn selection(address: IpAddr) -> Encoder {
@@ -188,14 +103,13 @@ fn selection(address: IpAddr) -> Encoder {
     Encoder::default().u16(ADDR_ATTR_FAMILY, family(address).into()).address(kind, address)
 }
 
-impl MptcpLimits {
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
-        Some(Self {
-            subflows: attributes.u32(ATTR_SUBFLOWS)?,
-            add_addr_accepted: attributes.u32(ATTR_RCV_ADD_ADDRS)?,
-        })
-    }
+/// The limits of an answer; `None` if it is malformed.
+pub fn parse_limits(payload: &[u8]) -> Option<MptcpLimits> {
+    let (_, attributes) = Attributes::parse_after_header(payload, GENERIC_HEADER)?;
+    Some(MptcpLimits {
+        subflows: attributes.u32(ATTR_SUBFLOWS)?,
+        add_addr_accepted: attributes.u32(ATTR_RCV_ADD_ADDRS)?,
+    })
 }
 
 /// A handle for the path manager of one network namespace.
@@ -229,7 +143,7 @@ impl PathManager {
 
     pub fn endpoints(&mut self) -> Result<Vec<MptcpEndpoint>, MptcpError> {
         let message = self.socket.message(CMD_GET_ADDR, Encoder::default());
-        Ok(self.socket.channel.dump("list the MPTCP endpoints", &message, MptcpEndpoint::parse)?)
+        Ok(self.socket.channel.dump("list the MPTCP endpoints", &message, parse_endpoint)?)
     }
 
     /// Adds an endpoint. The kernel uses it only while its address is assigned to this host, but does not check that
@@ -237,7 +151,7 @@ impl PathManager {
     /// Errors: `EBUSY` or `EEXIST` when the address or the id is in use, `EINVAL` for flags that exclude each other
     /// or a port on an endpoint that is not signalled.
     pub fn add_endpoint(&mut self, endpoint: &MptcpEndpoint) -> Result<(), MptcpError> {
-        let address = Encoder::default().nested(ATTR_ADDR, endpoint.encode());
+        let address = Encoder::default().nested(ATTR_ADDR, encode_endpoint(endpoint));
         self.execute(&format!("add MPTCP endpoint {endpoint}"), CMD_ADD_ADDR, address)
     }
 
@@ -251,13 +165,13 @@ impl PathManager {
     /// Changes the flags `backup` and `fullmesh` of the endpoint with this id, or with this address if it has no id
     /// (`EINVAL` if it does not exist). The kernel cannot change other flags, and notifies peers immediately.
     pub fn set_flags(&mut self, endpoint: &MptcpEndpoint) -> Result<(), MptcpError> {
-        let address = Encoder::default().nested(ATTR_ADDR, endpoint.encode());
+        let address = Encoder::default().nested(ATTR_ADDR, encode_endpoint(endpoint));
         self.execute(&format!("set the flags of MPTCP endpoint {endpoint}"), CMD_SET_FLAGS, address)
     }
 
     pub fn limits(&mut self) -> Result<MptcpLimits, MptcpError> {
         let message = self.socket.message(CMD_GET_LIMITS, Encoder::default());
-        Ok(self.socket.channel.expect("read the MPTCP limits", 0, &message, MptcpLimits::parse)?)
+        Ok(self.socket.channel.expect("read the MPTCP limits", 0, &message, parse_limits)?)
     }
 
     /// Sets the limits (`EINVAL` above 8).

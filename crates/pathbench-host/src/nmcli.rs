@@ -2,13 +2,15 @@
 //! that it guesses (a phone that shares its connection). mmcli(1) reports whether a modem is roaming. The queries need no
 //! privilege.
 
-use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::io::{self, Read as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// They answer within milliseconds, unless the daemon hangs.
 const DEADLINE: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(10);
+/// The capacity of a pipe.
+const LONGEST_ANSWER_BYTES: u64 = 65_536;
 
 /// Major and minor number.
 pub fn version() -> Option<(u32, u32)> {
@@ -28,16 +30,23 @@ pub fn roaming() -> bool {
 
 /// Standard output; `None` if the program is absent, fails, or does not end in time.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
-    let mut command = Command::new(program);
-    command.args(arguments).env("LC_ALL", "C");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let (status, text) = answer(Command::new(program).args(arguments), |child| child.stdout.take())?;
+    status.success().then_some(text)
+}
+
+/// The program's status and the text of one of its outputs; `None` if it is absent or does not end in time.
+pub(crate) fn answer<R: io::Read>(
+    command: &mut Command,
+    text_of: impl FnOnce(&mut Child) -> Option<R>,
+) -> Option<(ExitStatus, String)> {
+    command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().ok()?;
     for _ in 0..DEADLINE.as_millis() / INTERVAL.as_millis() {
-        // The answer is smaller than the pipe, so nmcli never waits for a reader.
+        // The answer is smaller than the pipe, so the program never waits for a reader.
         if let Ok(Some(status)) = child.try_wait() {
             let mut text = String::new();
-            child.stdout.take()?.read_to_string(&mut text).ok()?;
-            return status.success().then_some(text);
+            text_of(&mut child)?.take(LONGEST_ANSWER_BYTES).read_to_string(&mut text).ok()?;
+            return Some((status, text));
         }
         std::thread::sleep(INTERVAL);
     }

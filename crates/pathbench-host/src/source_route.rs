@@ -43,7 +43,7 @@ impl HostNetwork {
             Some(router) => format!("{ip} route add default via {router} dev {name} table {table}"),
             None if is_point_to_point => format!("{ip} route add default dev {name} table {table}"),
             None => format!(
-                "{ip} route add default via ROUTER dev {name} table {table} (ROUTER: the router in {subnet})"
+                "with the router in {subnet} as ROUTER: {ip} route add default via ROUTER dev {name} table {table}"
             ),
         };
         if is_point_to_point {

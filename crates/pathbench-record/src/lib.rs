@@ -15,6 +15,7 @@ pub mod event;
 pub mod file;
 pub mod kernel_event;
 pub mod live;
+pub mod mptcp;
 pub mod network;
 pub mod pattern;
 pub mod sample;

@@ -131,7 +131,7 @@ fn unit(control_group: &str) -> Option<&str> {
 /// Options of programs: name, and what to set.
 const PROGRAMS: [(&str, &str); 5] = [
     ("curl", "curl 8.9 or newer: the option --mptcp"),
-    ("iperf3", "iperf3 3.19 or newer: the option -m, at both ends"),
+    ("iperf3", "iperf3 3.19 or newer at both ends: the option -m of the client, which the server follows"),
     ("nginx", "nginx, where its version has it: `listen PORT multipath;`"),
     ("haproxy", "haproxy 3.2 or newer: `bind mptcp4@:PORT` and `server NAME mptcp4@ADDRESS:PORT`"),
     ("systemd", "systemd 257 or newer: `SocketProtocol=mptcp` in the section [Socket] of each socket unit"),

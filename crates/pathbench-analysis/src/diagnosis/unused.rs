@@ -2,9 +2,11 @@
 
 use super::input::{DiagnosisInput, first_sender, has_several_paths, is_used};
 use super::{cause, course, remedy, silence};
+use crate::mptcp_setup::PEER_LIMIT;
 use crate::verdict::{PathDelivery, failure_words, joins, share, why_unused};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
 use pathbench_record::kernel_event::MptcpEvent;
+use pathbench_record::mptcp::remedy::is_suitable;
 use pathbench_record::network::ClientPath;
 use pathbench_record::sample::{PathFigures, PathState, Side};
 use pathbench_record::text::duration_ms;
@@ -127,15 +129,19 @@ fn never_opened(input: &DiagnosisInput<'_>, path: &ClientPath) -> (DiagnosisKind
     if let Some(setup) = &connection.setup {
         let is_of_path = |address: &IpAddr| path.addresses.contains(address);
         if setup.subflow_limit == 0 || setup.peer_subflow_limit == Some(0) {
-            let where_to = if setup.subflow_limit == 0 { "this host" } else { "the peer" };
-            let why = format!(
-                "the limit of additional subflows is 0 on {where_to} (`ip mptcp limits set subflows 2`)"
-            );
+            let (host, remedy) = match setup.subflow_limit {
+                0 => ("this host", setup.subflow_limit_remedy()),
+                _ => ("the peer", PEER_LIMIT.to_owned()),
+            };
+            let why = format!("the limit of additional subflows is 0 on {host} (`{remedy}`)");
             return (DiagnosisKind::NeverEstablished, why);
         }
         if !setup.endpoints.iter().any(is_of_path) {
-            let why = "none of its addresses is an MPTCP endpoint (`ip mptcp endpoint add ADDRESS dev INTERFACE subflow`)";
-            return (DiagnosisKind::NeverEstablished, why.to_owned());
+            let usable = path.addresses.iter().copied().find(|address| is_suitable(*address));
+            let remedy = usable.map(|address| setup.endpoint_remedy(address, Some(&path.interface)));
+            let remedy = remedy.map(|remedy| format!(" (`{remedy}`)")).unwrap_or_default();
+            let why = format!("none of its addresses is an MPTCP endpoint{remedy}");
+            return (DiagnosisKind::NeverEstablished, why);
         }
     }
     if connection.rose("MPJoinSynTxConnectErr") {

@@ -1,11 +1,10 @@
 //! Why a connection with negotiated MPTCP used only one path.
 
 use super::input::{PathDelivery, VerdictInput, is_used, share};
-use crate::mptcp_setup::LocalSetup;
+use crate::mptcp_setup::{LocalSetup, PEER_LIMIT};
 use pathbench_record::kernel_event::MptcpEvent;
 use pathbench_record::sample::{PathFigures, PathState};
 use std::io;
-use std::net::IpAddr;
 
 pub(super) fn reason(input: &VerdictInput, total: u64) -> String {
     if total == 0 {
@@ -107,31 +106,33 @@ fn set_up(input: &VerdictInput) -> Vec<String> {
     let mut found = Vec::new();
     let Some(setup) = &input.setup else { return found };
     if setup.subflow_limit == 0 {
-        found.push(
-            "the limit of additional subflows is 0 on this host; as root: ip mptcp limits set subflows 2"
-                .to_owned(),
-        );
+        let remedy = setup.subflow_limit_remedy();
+        found.push(format!("the limit of additional subflows is 0 on this host; as root: {remedy}"));
     }
     if setup.peer_subflow_limit == Some(0) {
-        found.push(
-            "the limit of additional subflows is 0 on the peer; there, as root: ip mptcp limits set subflows 2"
-                .to_owned(),
-        );
+        found
+            .push(format!("the limit of additional subflows is 0 on the peer; there, as root: {PEER_LIMIT}"));
+    }
+    if input.rose("AddAddr") && setup.add_addr_accepted_limit == 0 {
+        let remedy = setup.announced_address_remedy().unwrap_or_default();
+        found.push(format!(
+            "the peer announced an address, and the limit of accepted addresses is 0 on this host; as root: {remedy}"
+        ));
     }
     found.extend(missing_endpoints(setup));
     found
 }
 
 fn missing_endpoints(setup: &LocalSetup) -> Option<String> {
-    let is_second = |address: &&IpAddr| Some(**address) != setup.initial;
-    if setup.endpoints.iter().any(|address| is_second(&address)) {
+    if setup.endpoints.iter().any(|address| Some(*address) != setup.initial) {
         return None;
     }
-    let second: Vec<String> = setup.addresses.iter().filter(is_second).map(ToString::to_string).collect();
-    Some(match second.first() {
+    let second: Vec<String> = setup.further_addresses().map(|address| address.to_string()).collect();
+    Some(match setup.further_addresses().next() {
         Some(address) => format!(
-            "no endpoint for {}; as root: ip mptcp endpoint add {address} dev INTERFACE subflow",
-            second.join(", ")
+            "no endpoint for {}; as root: {}",
+            second.join(", "),
+            setup.endpoint_remedy(address, None)
         ),
         None => "no endpoint for a second address on this host; as root: ip mptcp endpoint add ADDRESS dev \
                  INTERFACE subflow"

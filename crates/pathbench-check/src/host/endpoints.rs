@@ -4,21 +4,25 @@ use crate::facts::{HostFacts, PathFacts};
 use crate::finding::{Finding, FindingId};
 use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use pathbench_host::netlink::InterfaceAddress;
+use pathbench_record::mptcp::command::delete_endpoint;
+use pathbench_record::mptcp::remedy::{ANNOUNCE, NeededEndpoint, NoEndpoint, PathManagerState, is_suitable};
 use pathbench_record::network::AddressFamily;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-
-/// The largest limits that the kernel accepts (`MPTCP_PM_ADDR_MAX`, net/mptcp/protocol.h).
-const LARGEST_LIMIT: u32 = 8;
 
 pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     let endpoints = match &facts.endpoints {
         Ok(endpoints) => endpoints,
         Err(reason) => return vec![Finding::not_examined(FindingId::MptcpEndpoint, reason)],
     };
+    let mut remedies = Remedies::new(facts, endpoints);
+    // The kernel's own endpoints follow its connections.
+    let explicit = || endpoints.iter().filter(|endpoint| !endpoint.flags.implicit);
     let mut findings: Vec<Finding> =
-        endpoints.iter().filter_map(|endpoint| examine(facts, endpoint)).collect();
-    findings.extend(missing(facts, endpoints));
+        explicit().filter_map(|endpoint| unusable(facts, endpoint, &mut remedies)).collect();
+    findings.extend(explicit().filter_map(|endpoint| misbound(facts, endpoint, &remedies)));
+    findings.extend(missing(facts, endpoints, &mut remedies));
+    findings.extend(explicit().filter_map(|endpoint| without_effect(facts, endpoint, &remedies)));
     findings.push(match &facts.limits {
         Ok(limits) => examine_limits(facts, endpoints, *limits),
         Err(reason) => Finding::not_examined(FindingId::MptcpLimits, reason),
@@ -26,44 +30,113 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     findings
 }
 
-/// The mistakes in one endpoint.
-fn examine(facts: &HostFacts, endpoint: &MptcpEndpoint) -> Option<Finding> {
-    let address = endpoint.address;
-    let id = endpoint.id.map_or_else(|| address.to_string(), |id| id.to_string());
-    let delete = match endpoint.id {
-        Some(id) => format!("ip mptcp endpoint delete id {id}"),
-        None => format!("ip mptcp endpoint delete {address}"),
-    };
-    let Some(assigned) = facts.assigned(address) else {
-        return Some(absent(facts, endpoint, &id, delete));
-    };
-    let flags = endpoint.flags;
-    if let Some(index) = endpoint.interface.filter(|index| *index != assigned.index) {
-        let right = facts.name(assigned.index);
-        let finding = Finding::problem(
-            FindingId::EndpointDevice,
-            format!("endpoint {id} is {address} dev {}, and {right} has the address", facts.name(index)),
-            format!(
-                "The kernel binds its subflows to the other interface: packets from {address} do not leave by {right}."
-            ),
-        );
-        let add = format!("ip mptcp endpoint add {address} dev {right} {flags}");
-        return Some(finding.with_subject(address.to_string()).with_step(delete).with_step(add));
+/// The remedies of one check: each is computed for the endpoints that the remedies printed before it leave.
+struct Remedies {
+    state: PathManagerState,
+}
+
+impl Remedies {
+    fn new(facts: &HostFacts, endpoints: &[MptcpEndpoint]) -> Self {
+        let state = facts.path_manager();
+        let stays = |endpoint: &MptcpEndpoint| !is_unusable(facts, endpoint);
+        Self {
+            state: PathManagerState {
+                endpoints: endpoints.iter().filter(|endpoint| stays(endpoint)).copied().collect(),
+                ..state
+            },
+        }
     }
-    (!flags.subflow && !flags.signal && !flags.implicit && !flags.laminar).then(|| {
-        Finding::advice(
-            FindingId::EndpointFlags,
-            format!("endpoint {id} ({address}) has neither `subflow` nor `signal`"),
-            "The path manager neither opens subflows from it nor announces it.",
-        )
-        .with_subject(address.to_string())
-        .with_step(delete)
-        .with_step(format!("ip mptcp endpoint add {address} dev {} subflow", facts.name(assigned.index)))
-    })
+
+    fn endpoint(&mut self, needed: &NeededEndpoint<'_>) -> Vec<String> {
+        let remedy = self.state.endpoint_remedy(needed);
+        if remedy.is_ok() {
+            self.state.assume(needed);
+        }
+        in_words(remedy)
+    }
+}
+
+/// The commands, or the reason why there are none.
+fn in_words(remedy: Result<Vec<String>, NoEndpoint>) -> Vec<String> {
+    remedy.unwrap_or_else(|reason| vec![reason.to_string()])
+}
+
+/// Whether no subflow can start from an endpoint, which therefore is of no use.
+fn is_unusable(facts: &HostFacts, endpoint: &MptcpEndpoint) -> bool {
+    let is_here = facts.assigned(endpoint.address).is_some();
+    !is_suitable(endpoint.address) || !is_here && !is_perhaps_of_nat(facts, endpoint)
+}
+
+/// An announced address of a NAT that forwards connections to this host.
+fn is_perhaps_of_nat(facts: &HostFacts, endpoint: &MptcpEndpoint) -> bool {
+    !endpoint.flags.opens_subflows() && neighbour(facts, endpoint.address).is_none()
+}
+
+fn name(endpoint: &MptcpEndpoint) -> String {
+    endpoint.id.map_or_else(|| endpoint.address.to_string(), |id| id.to_string())
+}
+
+/// An endpoint whose address this host does not have, or which is valid on this host or link only.
+fn unusable(facts: &HostFacts, endpoint: &MptcpEndpoint, remedies: &mut Remedies) -> Option<Finding> {
+    let (address, id) = (endpoint.address, name(endpoint));
+    if !is_suitable(address) {
+        let found = format!("endpoint {id} is {address}, an address that is valid on this host or link only");
+        let meaning =
+            "No peer can be reached from it: the kernel opens no subflow from it, or one that fails.";
+        let finding = Finding::problem(FindingId::EndpointAddress, found, meaning);
+        return Some(finding.with_subject(address.to_string()).with_step(delete_endpoint(endpoint)));
+    }
+    facts.assigned(address).is_none().then(|| absent(facts, endpoint, &id, remedies))
+}
+
+/// An endpoint that is bound to another interface than the one with its address.
+fn misbound(facts: &HostFacts, endpoint: &MptcpEndpoint, remedies: &Remedies) -> Option<Finding> {
+    let (address, index) = (endpoint.address, endpoint.interface?);
+    let is_of = |own: &&InterfaceAddress| own.network.addr() == address;
+    let mut owners = facts.network.addresses.iter().filter(is_of).map(|own| own.index).peekable();
+    let owner = *owners.peek()?;
+    // An address of the loopback interface is routed by any other.
+    let is_routed = facts.link(owner).is_some_and(|link| link.loopback) && facts.link(index).is_some();
+    if is_routed || !is_suitable(address) || owners.any(|owner| owner == index) {
+        return None;
+    }
+    let right = facts.name(owner);
+    let finding = Finding::problem(
+        FindingId::EndpointDevice,
+        format!(
+            "endpoint {} is {address} dev {}, and {right} has the address",
+            name(endpoint),
+            facts.name(index)
+        ),
+        format!(
+            "The kernel binds its subflows to the other interface: packets from {address} do not leave by {right}."
+        ),
+    );
+    let steps = in_words(remedies.state.binding_remedy(endpoint, &right));
+    Some(finding.with_subject(address.to_string()).with_steps(steps))
+}
+
+/// An endpoint that the path manager does not use.
+fn without_effect(facts: &HostFacts, endpoint: &MptcpEndpoint, remedies: &Remedies) -> Option<Finding> {
+    let (address, flags) = (endpoint.address, endpoint.flags);
+    let assigned = facts.assigned(address)?;
+    if flags.opens_subflows() || flags.signal || flags.laminar {
+        return None;
+    }
+    let device = facts.name(assigned.index);
+    let needed = NeededEndpoint { address, device: &device, flags: EndpointFlags::SUBFLOW };
+    let finding = Finding::advice(
+        FindingId::EndpointFlags,
+        format!("endpoint {} ({address}) has neither `subflow` nor `signal`", name(endpoint)),
+        "The path manager neither opens subflows from it nor announces it.",
+    );
+    // None if the remedy of its path, above, gives it the flag.
+    let steps = in_words(remedies.state.endpoint_remedy(&needed));
+    Some(finding.with_subject(address.to_string()).with_steps(steps))
 }
 
 /// An endpoint whose address this host does not have.
-fn absent(facts: &HostFacts, endpoint: &MptcpEndpoint, id: &str, delete: String) -> Finding {
+fn absent(facts: &HostFacts, endpoint: &MptcpEndpoint, id: &str, remedies: &mut Remedies) -> Finding {
     let address = endpoint.address;
     let owner = match neighbour(facts, address) {
         Some(own) => format!(
@@ -76,13 +149,13 @@ fn absent(facts: &HostFacts, endpoint: &MptcpEndpoint, id: &str, delete: String)
             .to_owned(),
     };
     let found = format!("endpoint {id} is {address}, and no interface of this host has this address");
-    if !endpoint.flags.subflow && !endpoint.flags.fullmesh && neighbour(facts, address).is_none() {
+    if is_perhaps_of_nat(facts, endpoint) {
         let meaning = "This host announces the address to peers. That is correct only if it is the address of a NAT that \
                        forwards connections to this host.";
         return Finding::advice(FindingId::EndpointAddress, found, meaning)
             .with_subject(address.to_string())
             .with_step("If it is not:")
-            .with_step(delete);
+            .with_step(delete_endpoint(endpoint));
     }
     let meaning = format!(
         "An endpoint names an address of this host, never one of the peer. The kernel opens no subflow from it \
@@ -90,27 +163,33 @@ fn absent(facts: &HostFacts, endpoint: &MptcpEndpoint, id: &str, delete: String)
     );
     let finding = Finding::problem(FindingId::EndpointAddress, found, meaning)
         .with_subject(address.to_string())
-        .with_step(delete);
-    match replacement(facts, endpoint) {
-        Some(own) => finding.with_step(format!(
-            "ip mptcp endpoint add {} dev {} {}",
-            own.network.addr(),
-            facts.name(own.index),
-            if endpoint.flags.bits() == 0 { "subflow".to_owned() } else { endpoint.flags.to_string() }
-        )),
-        None => finding,
-    }
+        .with_step(delete_endpoint(endpoint));
+    let Some(own) = replacement(facts, endpoint) else { return finding };
+    let device = facts.name(own.index);
+    let flags = EndpointFlags { laminar: false, ..endpoint.flags };
+    let flags = if flags == EndpointFlags::default() { EndpointFlags::SUBFLOW } else { flags };
+    finding.with_steps(remedies.endpoint(&NeededEndpoint {
+        address: own.network.addr(),
+        device: &device,
+        flags,
+    }))
 }
 
 /// The own address that was meant by an endpoint with an address of another host: of the endpoint's interface, or in the
 /// same subnet.
 fn replacement<'a>(facts: &'a HostFacts, endpoint: &MptcpEndpoint) -> Option<&'a InterfaceAddress> {
+    if !is_suitable(endpoint.address) || facts.assigned(endpoint.address).is_some() {
+        return None;
+    }
     let endpoints = facts.endpoints.as_deref().unwrap_or_default();
     let family = AddressFamily::from_address(endpoint.address);
     let interface = endpoint.interface.or_else(|| neighbour(facts, endpoint.address).map(|own| own.index))?;
-    let own = facts.address_of(interface, family)?;
+    let own = facts.address_of(interface, family).filter(|own| is_suitable(own.network.addr()))?;
     (!endpoints.iter().any(|other| other.address == own.network.addr())).then_some(own)
 }
+
+/// Subflows beside the initial one, and announced addresses, that two paths require.
+const LEAST_SUBFLOWS: usize = 2;
 
 /// The own address in whose subnet `address` lies.
 fn neighbour(facts: &HostFacts, address: IpAddr) -> Option<&InterfaceAddress> {
@@ -118,23 +197,22 @@ fn neighbour(facts: &HostFacts, address: IpAddr) -> Option<&InterfaceAddress> {
 }
 
 /// Paths without an endpoint from which a subflow could start.
-fn missing(facts: &HostFacts, endpoints: &[MptcpEndpoint]) -> Vec<Finding> {
-    let interfaces_with = |has: fn(&EndpointFlags) -> bool| -> BTreeSet<u32> {
-        let having = endpoints.iter().filter(|endpoint| has(&endpoint.flags));
+fn missing(facts: &HostFacts, endpoints: &[MptcpEndpoint], remedies: &mut Remedies) -> Vec<Finding> {
+    let interfaces_with = |has: fn(EndpointFlags) -> bool| -> BTreeSet<u32> {
+        let having = endpoints.iter().filter(|endpoint| has(endpoint.flags));
         having.filter_map(|endpoint| facts.assigned(endpoint.address)).map(|of| of.index).collect()
     };
-    let opening = interfaces_with(|flags| flags.subflow || flags.fullmesh);
+    let opening = interfaces_with(EndpointFlags::opens_subflows);
     let announced = interfaces_with(|flags| flags.signal);
     // The remedy of an endpoint with another host's address adds the right one.
-    let foreign = endpoints.iter().filter(|endpoint| facts.assigned(endpoint.address).is_none());
     let mut examined: BTreeSet<u32> =
-        foreign.filter_map(|endpoint| replacement(facts, endpoint)).map(|own| own.index).collect();
+        endpoints.iter().filter_map(|endpoint| replacement(facts, endpoint)).map(|own| own.index).collect();
     let is_complete = examined.is_empty();
     let mut findings = Vec::new();
     for family in AddressFamily::ALL {
         let new = without_endpoint(facts, family, &opening);
         let new = new.into_iter().filter(|path| examined.insert(path.link.index));
-        findings.extend(new.map(|path| add(facts, &path, announced.contains(&path.link.index))));
+        findings.extend(new.map(|path| add(facts, &path, announced.contains(&path.link.index), remedies)));
     }
     if findings.is_empty() && is_complete {
         findings.push(in_order(facts, endpoints));
@@ -167,18 +245,22 @@ fn without_endpoint<'a>(
     without
 }
 
-fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool) -> Finding {
+fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool, remedies: &mut Remedies) -> Finding {
     let (id, name, address) = (FindingId::MptcpEndpoint, &path.link.name, path.address);
     let device = facts.device(path.link.index);
-    let backup = if device.cellular || device.metered == Some(true) { " backup" } else { "" };
+    let backup = device.cellular || device.metered == Some(true);
+    let needed =
+        NeededEndpoint { address, device: name, flags: EndpointFlags { backup, ..EndpointFlags::SUBFLOW } };
     let found = format!("no MPTCP endpoint with `subflow` has an address of {name}");
     if is_announced {
         let meaning = format!(
             "Peers open subflows to {name}, because its address is announced. Connections that this host opens do not use it."
         );
-        return Finding::advice(id, found, meaning).with_subject(name.clone());
+        return Finding::advice(id, found, meaning)
+            .with_subject(name.clone())
+            .with_step("If this host opens connections itself:")
+            .with_steps(in_words(remedies.state.endpoint_remedy(&needed)));
     }
-    let add = format!("ip mptcp endpoint add {address} dev {name} subflow{backup}");
     if let Some(vpn) = facts.vpn() {
         let meaning = format!(
             "Connections use {} only, which has the default route. Subflows from an endpoint of {name} would bypass the VPN.",
@@ -187,20 +269,21 @@ fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool) -> Finding {
         return Finding::advice(id, found, meaning)
             .with_subject(name.clone())
             .with_step("If this is intended:")
-            .with_step(add);
+            .with_steps(in_words(remedies.state.endpoint_remedy(&needed)));
     }
     let meaning = format!(
         "The path manager opens no subflow over {name}: MPTCP connections of this host negotiate multipath and use the path \
          of their initial subflow only."
     );
-    let finding = Finding::problem(id, found, meaning).with_subject(name.clone()).with_step(add);
+    let steps = remedies.endpoint(&needed);
+    let finding = Finding::problem(id, found, meaning).with_subject(name.clone()).with_steps(steps);
     if facts.has_default_route(AddressFamily::from_address(address), None) {
         return finding;
     }
     let subnet = path.network.trunc();
     finding.with_step(format!(
-        "On the server, because no default route leads from {subnet} to its other addresses: ip mptcp endpoint add ADDRESS \
-         dev INTERFACE signal (ADDRESS: the one in {subnet})"
+        "On the server, because no default route leads from {subnet} to its other addresses: {ANNOUNCE} (ADDRESS: the one \
+         in {subnet})"
     ))
 }
 
@@ -222,34 +305,49 @@ fn examine_limits(facts: &HostFacts, endpoints: &[MptcpEndpoint], limits: MptcpL
     let id = FindingId::MptcpLimits;
     let MptcpLimits { subflows, add_addr_accepted } = limits;
     let found = format!("subflows {subflows}, add_addr_accepted {add_addr_accepted}");
-    let opening = endpoints.iter().filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh);
-    let needed = u32::try_from(opening.count()).unwrap_or(LARGEST_LIMIT).clamp(2, LARGEST_LIMIT);
-    let set = |add_addr: u32| format!("ip mptcp limits set subflows {needed} add_addr_accepted {add_addr}");
-    let paths = AddressFamily::ALL.map(|family| facts.paths(family).len());
-    let most = paths.into_iter().max().unwrap_or(0);
+    let opening = endpoints.iter().filter(|endpoint| endpoint.flags.opens_subflows()).count();
+    let most = AddressFamily::ALL.map(|family| facts.paths(family).len()).into_iter().max().unwrap_or(0);
+    let further = most.saturating_sub(1);
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let needed = MptcpLimits {
+        subflows: count(opening.max(further).max(LEAST_SUBFLOWS)),
+        add_addr_accepted: count(most.clamp(1, LEAST_SUBFLOWS)),
+    };
+    let raised = limits.raised_to(needed);
+    let remedy = |finding: Finding, needed: MptcpLimits| finding.with_steps(limits.remedy(needed));
     if subflows == 0 {
         let meaning = "A connection may have no subflow beside its initial one. Endpoints have no effect.";
         let finding =
             if most < 2 { Finding::advice(id, found, meaning) } else { Finding::problem(id, found, meaning) };
-        return finding.with_step(set(add_addr_accepted.max(needed)));
+        return remedy(finding, needed);
     }
-    if (subflows as usize) + 1 < most {
+    if (subflows as usize) < further && raised.subflows > subflows {
         let meaning = format!(
             "A connection has at most {} subflows, and {most} interfaces are fit to be paths.",
             subflows + 1
         );
-        return Finding::advice(id, found, meaning).with_step(set(add_addr_accepted));
+        return remedy(Finding::advice(id, found, meaning), needed);
     }
-    if add_addr_accepted == 0 && most >= 2 {
-        let direct = AddressFamily::ALL.iter().all(|family| !facts.has_default_route(*family, None));
-        let meaning = if direct {
-            "The path manager ignores the addresses that a server announces (ADD_ADDR). No interface has a default route, \
-             so the second path requires an announced address of its subnet."
-        } else {
-            "The path manager ignores the addresses that a server announces (ADD_ADDR). A server that is reached at several \
-             addresses requires a value above 0 here."
-        };
-        return Finding::advice(id, found, meaning).with_step(set(needed.max(subflows)));
+    if add_addr_accepted > 0 {
+        return Finding::ok(id, found);
     }
-    Finding::ok(id, found)
+    remedy(Finding::advice(id, found, ignored_addresses(facts, most)), MptcpLimits { subflows, ..needed })
+}
+
+/// The meaning of `add_addr_accepted` 0 on a host with `paths` paths.
+fn ignored_addresses(facts: &HostFacts, paths: usize) -> String {
+    let announced = facts.counters.as_ref().ok().and_then(|counters| counters.get("MPTcpExt.AddAddr"));
+    let ignores = match announced.filter(|count| *count > 0) {
+        Some(count) => format!(
+            "Servers have announced {count} addresses (AddAddr), and the path manager ignores announced addresses (ADD_ADDR)."
+        ),
+        None => "The path manager ignores the addresses that a server announces (ADD_ADDR).".to_owned(),
+    };
+    let is_direct = AddressFamily::ALL.iter().all(|family| !facts.has_default_route(*family, None));
+    let consequence = if is_direct && paths >= 2 {
+        "No interface has a default route, so the second path requires an announced address of its subnet."
+    } else {
+        "A server that is reached at several addresses requires a value above 0 here."
+    };
+    format!("{ignores} {consequence}")
 }

@@ -2,7 +2,10 @@
 
 use crate::facts::{HostFacts, PathFacts};
 use crate::finding::{Finding, FindingId};
+use pathbench_host::change::setting;
+use pathbench_host::mptcp::EndpointFlags;
 use pathbench_host::netlink::NetworkInterface;
+use pathbench_record::mptcp::command::{change_endpoint, delete_endpoint};
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -181,7 +184,9 @@ fn metered(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> Vec<
                 .push(Finding::ok(FindingId::Metered, format!("{name} {why}")).with_subject(name.clone()));
             continue;
         }
-        let changes = main.iter().filter_map(|endpoint| endpoint.id);
+        let backup = |flags: EndpointFlags| EndpointFlags { backup: true, ..flags };
+        let changes =
+            main.iter().map(|endpoint| change_endpoint(endpoint, endpoint.flags, backup(endpoint.flags)));
         findings.push(
             Finding::advice(
                 FindingId::Metered,
@@ -189,7 +194,7 @@ fn metered(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> Vec<
                 "MPTCP sends data over it even while another path works.",
             )
             .with_subject(name.clone())
-            .with_steps(changes.map(|id| format!("ip mptcp endpoint change id {id} backup"))),
+            .with_steps(changes),
         );
     }
     findings
@@ -207,11 +212,16 @@ fn same_subnet(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> 
     shared
         .map(|(subnet, interfaces)| {
             let names: Vec<String> = interfaces.iter().map(|index| facts.name(*index)).collect();
-            let sysctls = names.iter().map(|name| format!("sysctl -w net.ipv4.conf.{name}.arp_ignore=1 net.ipv4.conf.{name}.arp_announce=2"));
-            let arp: Vec<String> = if subnet.addr().is_ipv4() { sysctls.collect() } else { Vec::new() };
+            let found = format!("{} have addresses in the same subnet, {subnet}", names.join(" and "));
+            let missing = |name: &String| arp_commands(facts, name);
+            let arp: Vec<String> = names.iter().filter(|_| subnet.addr().is_ipv4()).flat_map(missing).collect();
+            if arp.is_empty() && subnet.addr().is_ipv4() {
+                let found = format!("{found}; each answers ARP requests for its own address only");
+                return Finding::ok(FindingId::SameSubnet, found).with_subject(subnet.to_string());
+            }
             Finding::advice(
                 FindingId::SameSubnet,
-                format!("{} have addresses in the same subnet, {subnet}", names.join(" and ")),
+                found,
                 "The main table's route to the subnet selects one interface for all packets, and the kernel answers ARP \
                  requests for either address on both interfaces: packets for one path take the other. Both interfaces \
                  probably lead to the same network.",
@@ -221,6 +231,18 @@ fn same_subnet(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> 
             .with_step("Better: give each path a subnet of its own, on both hosts.")
         })
         .collect()
+}
+
+/// The commands for the ARP settings of an interface that are not in force; the larger value of `all` and the interface is.
+fn arp_commands(facts: &HostFacts, name: &str) -> Vec<String> {
+    let in_force =
+        |setting: &str, of: &str| facts.number(&format!("net.ipv4.conf.{of}.{setting}")).unwrap_or(0);
+    let lacks =
+        |(setting, least): &(&str, u64)| in_force(setting, name).max(in_force(setting, "all")) < *least;
+    let command = |(setting, least): (&str, u64)| {
+        setting::command(&setting::interface_key(name, setting), &least.to_string())
+    };
+    [("arp_ignore", 1), ("arp_announce", 2)].into_iter().filter(lacks).map(command).collect()
 }
 
 /// Endpoints that are bound to another interface while a VPN has the default route.
@@ -248,6 +270,6 @@ fn vpn_bypass(facts: &HostFacts) -> Vec<Finding> {
         )
         .with_subject(tunnel)
         .with_step("If all traffic has to use the VPN:")
-        .with_steps(bypassing.iter().filter_map(|(endpoint, _)| endpoint.id).map(|id| format!("ip mptcp endpoint delete id {id}"))),
+        .with_steps(bypassing.iter().map(|(endpoint, _)| delete_endpoint(endpoint))),
     ]
 }

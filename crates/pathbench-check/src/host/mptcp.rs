@@ -3,6 +3,9 @@
 use crate::facts::HostFacts;
 use crate::finding::{Finding, FindingId};
 use pathbench_host::kernel::MptcpSupport;
+use pathbench_host::mptcp::EndpointFlags;
+use pathbench_record::mptcp::remedy::NeededEndpoint;
+use pathbench_record::network::AddressFamily;
 
 /// Whether this kernel can create MPTCP sockets here.
 pub(super) fn implementation(facts: &HostFacts) -> Vec<Finding> {
@@ -63,17 +66,39 @@ fn enabled(facts: &HostFacts) -> Finding {
 pub(super) fn settings(facts: &HostFacts) -> Vec<Finding> {
     let mut findings = vec![path_manager(facts)];
     if facts.setting("net.mptcp.allow_join_initial_addr_port") == Some("0") {
-        findings.push(
-            Finding::advice(
-                FindingId::JoinInitialAddress,
-                "net.mptcp.allow_join_initial_addr_port is 0",
-                "Peers of this host's listeners open further subflows only to addresses that this host announces.",
-            )
-            .with_step("Announce an address: ip mptcp endpoint add ADDRESS dev INTERFACE signal")
-            .with_step("or: sysctl -w net.mptcp.allow_join_initial_addr_port=1"),
-        );
+        findings.push(join_initial_address(facts));
     }
     findings
+}
+
+fn join_initial_address(facts: &HostFacts) -> Finding {
+    let (id, found) = (FindingId::JoinInitialAddress, "net.mptcp.allow_join_initial_addr_port is 0");
+    let mut endpoints = facts.endpoints.as_deref().unwrap_or_default().iter();
+    if let Some(announced) = endpoints.find(|endpoint| endpoint.flags.signal) {
+        return Finding::ok(id, format!("{found}, and this host announces {}", announced.address));
+    }
+    let finding = Finding::advice(
+        id,
+        found,
+        "Peers of this host's listeners open further subflows only to addresses that this host announces.",
+    );
+    let finding = match announcement(facts) {
+        Some(commands) => finding.with_steps(commands).with_step("or:"),
+        None => finding,
+    };
+    finding.with_step("sysctl -w net.mptcp.allow_join_initial_addr_port=1")
+}
+
+/// The commands that announce the address of a path beside the first.
+fn announcement(facts: &HostFacts) -> Option<Vec<String>> {
+    let path = AddressFamily::ALL.into_iter().find_map(|family| {
+        let paths = facts.paths(family);
+        let primary = facts.primary(family).or_else(|| paths.first().map(|path| path.link.index));
+        paths.into_iter().find(|path| Some(path.link.index) != primary)
+    })?;
+    let flags = EndpointFlags { signal: true, ..EndpointFlags::default() };
+    let needed = NeededEndpoint { address: path.address, device: &path.link.name, flags };
+    facts.path_manager().endpoint_remedy(&needed).ok()
 }
 
 fn path_manager(facts: &HostFacts) -> Finding {

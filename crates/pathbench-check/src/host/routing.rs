@@ -3,7 +3,9 @@
 
 use crate::facts::{Departure, HostFacts, PathFacts, RouteAnswer, leaves_by};
 use crate::finding::{Finding, FindingId};
+use pathbench_host::change::setting;
 use pathbench_host::mptcp::MptcpEndpoint;
+use pathbench_record::mptcp::remedy::ANNOUNCE;
 use pathbench_record::network::AddressFamily;
 
 pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
@@ -74,10 +76,7 @@ fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
              its address there (`signal`).",
             path.network.trunc()
         );
-        let step = format!(
-            "On the server: ip mptcp endpoint add ADDRESS dev INTERFACE signal (ADDRESS: the one in {})",
-            path.network.trunc()
-        );
+        let step = format!("On the server: {ANNOUNCE} (ADDRESS: the one in {})", path.network.trunc());
         return Some(Finding::advice(id, found, meaning).with_subject(address.to_string()).with_step(step));
     }
     let meaning = match answer {
@@ -135,7 +134,7 @@ fn reverse_path(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
     Some(
         Finding::problem(id, found, meaning)
             .with_subject(name.clone())
-            .with_step(format!("sysctl -w {key}=2"))
+            .with_step(setting::command(&setting::interface_key(name, "rp_filter"), "2"))
             .with_step("or keep strict mode, and add a rule for the address:")
             .with_steps(or),
     )

@@ -1,6 +1,7 @@
 //! Facts about a server and the paths to it, as probes measured them.
 
 use crate::buffers::BufferLimits;
+use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::PathState;
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ pub struct ServerFacts {
     pub kind: ServerKind,
     /// Why this host can open no MPTCP socket.
     pub no_mptcp: Option<String>,
+    /// The path manager of this host, for remedies.
+    pub path_manager: PathManagerState,
     /// The kernel's choice for new connections first.
     pub paths: Vec<PathProbe>,
     /// Interfaces with a default route of a family in which the server has no address, and without another path to it.

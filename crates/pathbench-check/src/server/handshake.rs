@@ -222,7 +222,7 @@ pub(super) fn dss(found: String) -> Finding {
         "A middlebox removes or changes the DSS option after the handshake: connections that begin on this path stall or \
          fall back, and subflows on it are reset. Plain TCP works.",
     )
-    .with_step("do not use this path for MPTCP: ip mptcp endpoint delete (or add none for its address)")
+    .with_step("do not use this path for MPTCP: delete the endpoint of its address (ip mptcp endpoint show)")
     .with_step("have the operator of the middlebox pass TCP option 30")
 }
 

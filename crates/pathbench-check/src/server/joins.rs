@@ -6,9 +6,14 @@ use super::facts::{
 use super::handshake::{CHECKSUM, MAPPING, altered, both, dss};
 use super::paths::is_black_hole;
 use crate::finding::{Finding, FindingId};
+use pathbench_record::mptcp::remedy::{ANNOUNCE, NeededEndpoint};
+use pathbench_record::mptcp::{EndpointFlags, MOST_ENDPOINTS, MptcpLimits};
 use pathbench_record::sample::PathState;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+
+/// The limits with which a connection uses two paths and an announced address.
+const TWO_PATHS: MptcpLimits = MptcpLimits { subflows: 2, add_addr_accepted: 2 };
 
 pub(super) fn findings(facts: &ServerFacts) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
@@ -66,10 +71,10 @@ fn joined(facts: &ServerFacts, transfer: &Transfer, path: &PathProbe) -> Finding
         );
         return dss(found);
     }
-    join_failure(probe, path, initial)
+    join_failure(facts, probe, path, initial)
 }
 
-fn join_failure(probe: &MptcpProbe, path: &PathProbe, initial: &str) -> Finding {
+fn join_failure(facts: &ServerFacts, probe: &MptcpProbe, path: &PathProbe, initial: &str) -> Finding {
     let client = &probe.client_rises;
     let local = path.local;
     let unsent = client.list(&["MPJoinSynTxBindErr", "MPJoinSynTxConnectErr", "MPJoinSynTxCreatSkErr"]);
@@ -78,7 +83,7 @@ fn join_failure(probe: &MptcpProbe, path: &PathProbe, initial: &str) -> Finding 
             .with_step(format!("ip address show; ip route get {} from {local}", path.server.ip()));
     }
     if !client.rose("MPJoinSynTx") {
-        return unattempted(path, initial, client);
+        return unattempted(facts, path, initial, client);
     }
     let stripped = client.rose("MPRstTx");
     let Some(server) = &probe.server_rises else {
@@ -99,7 +104,7 @@ fn join_failure(probe: &MptcpProbe, path: &PathProbe, initial: &str) -> Finding 
             ),
             "The server's limit of subflows per connection is reached: this path carries nothing.",
         )
-        .with_step("on the server: ip mptcp limits set subflows 8");
+        .with_step(format!("on the server: ip mptcp limits set subflows {MOST_ENDPOINTS}"));
     }
     if server.rose("MPJoinNoTokenFound") {
         return join(format!(
@@ -143,7 +148,7 @@ fn join(found: String) -> Finding {
 }
 
 /// The kernel sent no join at all.
-fn unattempted(path: &PathProbe, initial: &str, client: &Rises) -> Finding {
+fn unattempted(facts: &ServerFacts, path: &PathProbe, initial: &str, client: &Rises) -> Finding {
     let mut finding = Finding::problem(
         FindingId::Multipath,
         format!(
@@ -156,9 +161,36 @@ fn unattempted(path: &PathProbe, initial: &str, client: &Rises) -> Finding {
     if client.rose("AddAddr") {
         finding.found += "; the server announces an address (AddAddr)";
     }
+    let needed =
+        NeededEndpoint { address: path.local, device: &path.interface, flags: EndpointFlags::SUBFLOW };
+    let endpoint = facts.path_manager.endpoint_remedy(&needed);
+    let finding = finding
+        .with_steps(facts.path_manager.limits_remedy(TWO_PATHS))
+        .with_steps(endpoint.unwrap_or_else(|reason| vec![reason.to_string()]));
+    if finding.remedy.is_empty() {
+        return finding.with_step("on the server: sysctl -w net.mptcp.allow_join_initial_addr_port=1");
+    }
     finding
-        .with_step("ip mptcp limits set subflows 2 add_addr_accepted 2")
-        .with_step(format!("ip mptcp endpoint add {} dev {} subflow", path.local, path.interface))
+}
+
+/// The announced addresses that the client's limit ignores.
+fn ignored(facts: &ServerFacts, count: u64) -> Option<Finding> {
+    let limits = facts.path_manager.limits.filter(|limits| limits.add_addr_accepted == 0)?;
+    let found = format!(
+        "the server announces addresses (AddAddr +{count}), and this host accepts none (subflows {}, add_addr_accepted 0)",
+        limits.subflows
+    );
+    let meaning = "The path manager opens no subflow to an announced address.";
+    // With several paths of its own, this host can use multipath without the announced addresses.
+    let id = FindingId::MptcpLimits;
+    let finding = if facts.usable().count() < 2 {
+        Finding::problem(id, found, meaning)
+    } else {
+        Finding::advice(id, found, meaning)
+    };
+    let accepted = u32::try_from(count).unwrap_or(u32::MAX).max(1);
+    let needed = MptcpLimits { subflows: accepted, add_addr_accepted: accepted };
+    Some(finding.with_subject(&facts.server).with_steps(limits.remedy(needed)))
 }
 
 /// The addresses that the server announces (`ADD_ADDR`, RFC 8684 section 3.4.1), received by this host or not.
@@ -171,8 +203,13 @@ fn announcement(facts: &ServerFacts) -> Option<Finding> {
         let is_new = |at: &IpAddr| !facts.paths.iter().any(|path| path.server.ip() == *at);
         let remotes = transfer.probe.subflows.iter().map(|subflow| subflow.remote.ip()).filter(is_new);
         let remotes: Vec<String> = remotes.map(|at| at.to_string()).collect();
-        let used = if remotes.is_empty() { "none of them is in use".to_owned() } else { remotes.join(", ") };
         let count = transfer.probe.client_rises.rise("AddAddr");
+        if remotes.is_empty()
+            && let Some(finding) = ignored(facts, count)
+        {
+            return Some(finding);
+        }
+        let used = if remotes.is_empty() { "none of them is in use".to_owned() } else { remotes.join(", ") };
         let found = format!(
             "the server announces addresses (AddAddr +{count}); subflows to others than its own name's: {used}"
         );
@@ -206,8 +243,8 @@ pub(super) fn other_family(facts: &ServerFacts) -> Vec<Finding> {
             "No subflow can use this interface: MPTCP combines IPv4 and IPv6 paths only if the server announces its other address.",
         )
         .with_subject(interface)
-        .with_step(format!("on the server: ip mptcp endpoint add {family}-ADDRESS dev INTERFACE signal"))
-        .with_step("ip mptcp limits set subflows 2 add_addr_accepted 2")
+        .with_step(format!("on the server, with its {family} address: {ANNOUNCE}"))
+        .with_steps(facts.path_manager.limits_remedy(TWO_PATHS))
     };
     facts.other_family.iter().map(one).collect()
 }

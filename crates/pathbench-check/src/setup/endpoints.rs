@@ -6,10 +6,10 @@ use super::paths::SetupPath;
 use super::plan::Draft;
 use pathbench_host::change::Operation;
 use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
+use pathbench_record::mptcp::MOST_ENDPOINTS as MOST;
+use pathbench_record::mptcp::command::{change_endpoint, delete_endpoint};
+use pathbench_record::mptcp::remedy::{NeededEndpoint, PathManagerState};
 use std::net::IpAddr;
-
-/// The kernel's maximum of endpoints (`MPTCP_PM_ADDR_MAX`), additional subflows and accepted addresses.
-const MOST: usize = 8;
 
 impl Draft<'_> {
     pub(super) fn raise_limits(&mut self, paths: &[SetupPath]) {
@@ -25,10 +25,7 @@ impl Draft<'_> {
             // Each address may open a subflow, and so may each announced address of the server.
             Role::Client => (bounded(2 * addresses), bounded(addresses)),
         };
-        let after = MptcpLimits {
-            subflows: before.subflows.max(subflows),
-            add_addr_accepted: before.add_addr_accepted.max(accepted),
-        };
+        let after = before.raised_to(MptcpLimits { subflows, add_addr_accepted: accepted });
         if after != before {
             let reason = match self.options.role {
                 Role::Client => {
@@ -110,23 +107,44 @@ impl Draft<'_> {
             }
         } else if !suits {
             let wanted = if self.options.role == Role::Client { "subflow" } else { "signal" };
+            let lacks =
+                format!("MPTCP endpoint {there} lacks the flag {wanted}, which the kernel cannot change");
+            self.note(if is_own {
+                format!("{lacks}, and belongs to an earlier plan: pathbench setup --undo removes it.")
+            } else {
+                format!(
+                    "{lacks}, and belongs to another program{}",
+                    self.replacement(there.address, flags, path)
+                )
+            });
+        } else if flags.fullmesh && !there.flags.fullmesh && !there.flags.signal && !self.options.fullmesh {
+            let after = EndpointFlags { fullmesh: true, ..there.flags };
             self.note(format!(
-                "MPTCP endpoint {there} lacks the flag {wanted}, which the kernel cannot change, and belongs to {}.",
-                if is_own { "an earlier plan: pathbench setup --undo removes it" } else { "another program" }
-            ));
-        } else if flags.fullmesh && !there.flags.fullmesh && !self.options.fullmesh {
-            self.note(format!(
-                "MPTCP endpoint {there} of another program has no flag fullmesh, which several interfaces in one subnet need: \
-                 ip mptcp endpoint change id {} fullmesh",
-                there.id.unwrap_or(0)
+                "MPTCP endpoint {there} of another program has no flag fullmesh, which several interfaces in one subnet need: {}",
+                change_endpoint(&there, there.flags, after)
             ));
         } else if path.backup && !there.flags.backup {
+            let after = EndpointFlags { backup: true, ..there.flags };
             self.note(format!(
                 "MPTCP endpoint {there} of another program is no backup, although {} is metered or named as backup; to \
-                 change it: ip mptcp endpoint change id {} backup",
+                 change it: {}",
                 path.interface,
-                there.id.unwrap_or(0)
+                change_endpoint(&there, there.flags, after)
             ));
+        }
+    }
+
+    /// The end of a sentence with the commands that give the endpoint of `address` these flags beside its own.
+    fn replacement(&self, address: IpAddr, flags: EndpointFlags, path: &SetupPath) -> String {
+        let state = PathManagerState {
+            limits: self.host.limits,
+            endpoints: self.host.endpoints.clone(),
+            ip_knows_laminar: self.host.has_laminar,
+        };
+        let flags = EndpointFlags { laminar: false, ..flags };
+        match state.endpoint_remedy(&NeededEndpoint { address, device: &path.interface, flags }) {
+            Ok(commands) => format!("; to have it: {}", commands.join("; ")),
+            Err(reason) => format!("; {reason}."),
         }
     }
 
@@ -142,8 +160,8 @@ impl Draft<'_> {
             return;
         }
         let planned: Vec<MptcpEndpoint> = self.planned().collect();
-        let explicit = self.host.endpoints.iter().filter(|there| !there.flags.implicit).count();
-        if explicit + planned.len() >= MOST {
+        // The kernel counts its own endpoints, too.
+        if self.host.endpoints.len() + planned.len() >= MOST {
             self.note(format!("{address} gets no MPTCP endpoint: the kernel keeps at most {MOST}."));
             return;
         }
@@ -177,8 +195,8 @@ impl Draft<'_> {
             .map(|there| {
                 format!(
                     "MPTCP endpoint {there} names an address that this host does not have, and has no effect. It is not \
-                     from this command; to remove it: ip mptcp endpoint delete id {}",
-                    there.id.unwrap_or(0)
+                     from this command; to remove it: {}",
+                    delete_endpoint(there)
                 )
             })
             .collect();

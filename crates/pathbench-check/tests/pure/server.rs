@@ -7,6 +7,7 @@ use pathbench_check::server::facts::{
     ServerKind, Subflow, Transfer, UdpProbe,
 };
 use pathbench_check::server::findings;
+use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::PathState;
 use std::net::{IpAddr, SocketAddr};
@@ -68,6 +69,7 @@ pub(crate) fn sound() -> ServerFacts {
         server: "server.example".to_owned(),
         kind: ServerKind::Pathbench,
         no_mptcp: None,
+        path_manager: PathManagerState::default(),
         paths: vec![path(0, "eth0"), path(WIFI, "wlan0")],
         other_family: Vec::new(),
         transfers: vec![

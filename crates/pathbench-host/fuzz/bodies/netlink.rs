@@ -2,7 +2,7 @@
 
 use pathbench_host::connections::LiveConnection;
 use pathbench_host::firewall::parse_counter;
-use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits, parse_event};
+use pathbench_host::mptcp::{parse_endpoint, parse_event, parse_limits};
 use pathbench_host::netlink::message::{Answers, Attributes, Encoder};
 use pathbench_host::netlink::{
     CachedMtu, FibEntry, GenericFamily, InterfaceAddress, LinkStatistics, NetworkInterface, Route,
@@ -42,7 +42,7 @@ fn read(payload: &[u8]) {
     let _ = LinkStatistics::parse(payload);
     let _ = GenericFamily::parse(payload);
     let _ = QdiscStatistics::parse(payload);
-    let _ = (MptcpEndpoint::parse(payload), MptcpLimits::parse(payload), parse_event(payload));
+    let _ = (parse_endpoint(payload), parse_limits(payload), parse_event(payload));
     let _ = LiveConnection::parse(payload);
     let _ = (WifiInterface::parse(payload), parse_station(payload), parse_counter(payload));
     assert!(Attributes::new(payload).iter().count() <= payload.len() / 4, "attributes without a header");

@@ -1,9 +1,10 @@
 //! The shell commands (ip(8)) that are equivalent to changes.
 
-use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
+use crate::mptcp::MptcpEndpoint;
 use crate::netlink::fib_entry::{FibEntry, NextHop, RTA_ENCAP, RTA_NH_ID, RTA_PREF, RTAX_LOCK};
 use crate::netlink::message::u32_at;
 use crate::netlink::{MAIN_TABLE, RoutingRule};
+use pathbench_record::mptcp::command::add_endpoint;
 use pathbench_record::network::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,10 +22,6 @@ pub(super) fn replacement_commands(
     vec![route_command("replace", entry, names)]
 }
 
-pub(super) fn limits_command(limits: MptcpLimits) -> String {
-    format!("ip mptcp limits set subflows {} add_addr_accepted {}", limits.subflows, limits.add_addr_accepted)
-}
-
 pub(super) fn first_subflow_command(address: IpAddr) -> String {
     format!("ip mptcp endpoint delete id 0 {address}")
 }
@@ -33,43 +30,9 @@ pub(super) fn wait_command(wait_ms: u64) -> String {
     format!("sleep {}.{:03}", wait_ms / 1000, wait_ms % 1000)
 }
 
-pub(super) fn remove_endpoint_command(endpoint: &MptcpEndpoint) -> String {
-    match endpoint.id {
-        Some(id) => format!("ip mptcp endpoint delete id {id}"),
-        None => format!("ip mptcp endpoint delete {}", endpoint.address),
-    }
-}
-
 pub(super) fn endpoint_command(endpoint: &MptcpEndpoint, names: &InterfaceNames) -> String {
-    let mut words = vec![format!("ip mptcp endpoint add {}", endpoint.address)];
-    words.extend(endpoint.port.map(|port| format!("port {port}")));
-    words.extend(endpoint.interface.map(|index| device(index, names)));
-    words.extend(endpoint.id.map(|id| format!("id {id}")));
-    if endpoint.flags != EndpointFlags::default() {
-        words.push(endpoint.flags.to_string());
-    }
-    words.join(" ")
-}
-
-/// Changes the flags of `endpoint` from `from` to `to`.
-pub(super) fn endpoint_flags_command(
-    endpoint: &MptcpEndpoint,
-    from: EndpointFlags,
-    to: EndpointFlags,
-) -> String {
-    let selected = match endpoint.id {
-        Some(id) => format!("id {id}"),
-        None => endpoint.address.to_string(),
-    };
-    let word = |name: &str, set| if set { name.to_owned() } else { format!("no{name}") };
-    let mut words = vec![format!("ip mptcp endpoint change {selected}")];
-    if from.backup != to.backup {
-        words.push(word("backup", to.backup));
-    }
-    if from.fullmesh != to.fullmesh {
-        words.push(word("fullmesh", to.fullmesh));
-    }
-    words.join(" ")
+    let device = endpoint.interface.map(|index| device_name(index, names));
+    add_endpoint(endpoint, device.as_deref())
 }
 
 pub(super) fn rule_command(verb: &str, rule: &RoutingRule) -> String {
@@ -79,14 +42,12 @@ pub(super) fn rule_command(verb: &str, rule: &RoutingRule) -> String {
     format!("{program} rule {verb} from {from} lookup {} priority {}", rule.table, rule.priority)
 }
 
-/// Names without dots are written with dots, as usual.
-pub(super) fn sysctl_command(key: &str, value: &str) -> String {
-    let key = if key.contains('/') && !key.contains('.') { key.replace('/', ".") } else { key.to_owned() };
-    format!("sysctl -w {key}={value}")
+fn device(interface: u32, names: &InterfaceNames) -> String {
+    format!("dev {}", device_name(interface, names))
 }
 
-fn device(interface: u32, names: &InterfaceNames) -> String {
-    names.get(&interface).map_or_else(|| format!("dev if{interface}"), |name| format!("dev {name}"))
+fn device_name(interface: u32, names: &InterfaceNames) -> String {
+    names.get(&interface).cloned().unwrap_or_else(|| format!("if{interface}"))
 }
 
 /// Names of `RTAX_*` (linux/rtnetlink.h) in `ip`, by number.

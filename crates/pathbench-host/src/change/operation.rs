@@ -1,12 +1,13 @@
 //! The changes of a host, the equivalent commands, and the commands that undo them.
 
 use super::commands::{
-    InterfaceNames, endpoint_command, endpoint_flags_command, first_subflow_command, limits_command,
-    remove_endpoint_command, replacement_commands, route_command, rule_command, sysctl_command, wait_command,
+    InterfaceNames, endpoint_command, first_subflow_command, replacement_commands, route_command,
+    rule_command, wait_command,
 };
 use super::setting;
 use crate::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use crate::netlink::{FibEntry, RoutingRule};
+use pathbench_record::mptcp::command::{change_endpoint, delete_endpoint, set_limits};
 use pathbench_record::text::printable;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -71,11 +72,11 @@ impl Operation {
         match self {
             Self::AddRoute { route } => vec![route_command("add", route, names)],
             Self::ReplaceRoute { before, after } => replacement_commands(before, after, names),
-            Self::SetLimits { after, .. } => vec![limits_command(*after)],
+            Self::SetLimits { after, .. } => vec![set_limits(*after)],
             Self::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
                 let first = first_subflow_too.then(|| first_subflow_command(endpoint.address));
                 let mut commands: Vec<_> = first.into_iter().collect();
-                commands.push(remove_endpoint_command(endpoint));
+                commands.push(delete_endpoint(endpoint));
                 commands.push(wait_command(*wait_ms));
                 commands.push(endpoint_command(endpoint, names));
                 commands
@@ -85,10 +86,10 @@ impl Operation {
             }
             Self::AddEndpoint { endpoint } => vec![endpoint_command(endpoint, names)],
             Self::ChangeEndpoint { before, after } => {
-                vec![endpoint_flags_command(before, before.flags, *after)]
+                vec![change_endpoint(before, before.flags, *after)]
             }
             Self::AddRule { rule } => vec![rule_command("add", rule)],
-            Self::SetSysctl { key, after, .. } => vec![sysctl_command(key, after)],
+            Self::SetSysctl { key, after, .. } => vec![setting::command(key, after)],
         }
     }
 
@@ -97,14 +98,14 @@ impl Operation {
         match self {
             Self::AddRoute { route } => vec![route_command("delete", route, names)],
             Self::ReplaceRoute { before, after } => replacement_commands(after, before, names),
-            Self::SetLimits { before, .. } => vec![limits_command(*before)],
+            Self::SetLimits { before, .. } => vec![set_limits(*before)],
             Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. } => Vec::new(),
-            Self::AddEndpoint { endpoint } => vec![remove_endpoint_command(endpoint)],
+            Self::AddEndpoint { endpoint } => vec![delete_endpoint(endpoint)],
             Self::ChangeEndpoint { before, after } => {
-                vec![endpoint_flags_command(before, *after, before.flags)]
+                vec![change_endpoint(before, *after, before.flags)]
             }
             Self::AddRule { rule } => vec![rule_command("delete", rule)],
-            Self::SetSysctl { key, before, .. } => vec![sysctl_command(key, before)],
+            Self::SetSysctl { key, before, .. } => vec![setting::command(key, before)],
         }
     }
 

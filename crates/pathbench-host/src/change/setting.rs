@@ -15,6 +15,12 @@ pub fn interface_key(interface: &str, name: &str) -> String {
     format!("net/ipv4/conf/{interface}/{name}")
 }
 
+/// The command that sets `key`, which has slashes. Names without dots are written with dots, as usual.
+pub fn command(key: &str, value: &str) -> String {
+    let key = if key.contains('/') && !key.contains('.') { key.replace('/', ".") } else { key.to_owned() };
+    format!("sysctl -w {key}={value}")
+}
+
 /// Whether a plan can contain this setting; keys have slashes.
 pub(super) fn is_changed_by_plans(key: &str) -> bool {
     let of_interface = key.strip_prefix("net/ipv4/conf/").and_then(|rest| rest.split_once('/'));

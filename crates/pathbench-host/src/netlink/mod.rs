@@ -13,5 +13,5 @@ pub use fib_entry::{FibEntry, NextHop};
 pub use link::{InterfaceAddress, LinkStatistics, NetworkInterface, VethEnd, VethPair, valid_name};
 pub use route::{CachedMtu, IPV6_DEFAULT_METRIC, Lookup, MAIN_TABLE, Route};
 pub use rule::{FollowedRule, RoutingRule};
-pub(crate) use socket::{GENERIC_HEADER, GenericSocket, family, part};
+pub(crate) use socket::{GENERIC_HEADER, GenericSocket, family};
 pub use socket::{GenericFamily, RouteSocket};

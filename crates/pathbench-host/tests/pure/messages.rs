@@ -2,7 +2,7 @@
 
 use pathbench_host::connections::LiveConnection;
 use pathbench_host::firewall::parse_counter;
-use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
+use pathbench_host::mptcp::{parse_endpoint, parse_limits};
 use pathbench_host::netlink::message::{
     Answers, Attributes, Encoder, NetlinkChange, NetlinkMessage, batch, put,
 };
@@ -87,7 +87,7 @@ proptest! {
     fn arbitrary_answers_do_not_panic(payload: Vec<u8>) {
         let _ = (NetworkInterface::parse(&payload), LinkStatistics::parse(&payload), InterfaceAddress::parse(&payload));
         let _ = (Route::parse(&payload), CachedMtu::parse(&payload), RoutingRule::parse(&payload));
-        let _ = (GenericFamily::parse(&payload), MptcpEndpoint::parse(&payload), MptcpLimits::parse(&payload));
+        let _ = (GenericFamily::parse(&payload), parse_endpoint(&payload), parse_limits(&payload));
         let _ = (WifiInterface::parse(&payload), parse_station(&payload), LiveConnection::parse(&payload));
         let _ = (parse_counter(&payload), QdiscStatistics::parse(&payload));
     }

@@ -6,6 +6,8 @@ use pathbench_analysis::assembly::{ClientPath, RunSetting};
 use pathbench_analysis::mptcp_setup::LocalSetup;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::end::TestId;
+use pathbench_record::mptcp::MptcpEndpoint;
+use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::{AddressFamily, IpNet};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::ClientPlan;
@@ -248,17 +250,33 @@ fn asked_of(pattern: &PatternPlan) -> Option<Map<String, Value>> {
 
 fn mptcp(topology: &TopologyPlan, client: &str, server: &str, family: AddressFamily) -> Option<LocalSetup> {
     let node = topology.node(client)?;
-    let addresses: Vec<IpAddr> =
-        topology.links_of(client).filter_map(|(link, end)| link.ends[end].address(family)).collect();
+    let owned = || {
+        let ends = topology.links_of(client).map(|(link, end)| &link.ends[end]);
+        ends.filter_map(|end| Some((end.address(family)?, end.interface.clone())))
+    };
     let endpoints = node.mptcp.endpoints.iter();
+    // The kernel numbers the endpoints in the order in which they are added.
+    let known = (1..).zip(&node.mptcp.endpoints).map(|(id, plan)| MptcpEndpoint {
+        address: plan.address,
+        port: None,
+        id: Some(id),
+        interface: None,
+        flags: plan.flags,
+    });
     Some(LocalSetup {
         subflow_limit: node.mptcp.limits.subflows,
         add_addr_accepted_limit: node.mptcp.limits.add_addr_accepted,
         endpoints: endpoints
-            .filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh)
+            .filter(|endpoint| endpoint.flags.opens_subflows())
             .map(|endpoint| endpoint.address)
             .collect(),
-        addresses,
+        path_manager: PathManagerState {
+            limits: Some(node.mptcp.limits),
+            endpoints: known.collect(),
+            ..PathManagerState::default()
+        },
+        devices: owned().collect(),
+        addresses: owned().map(|(address, _)| address).collect(),
         initial: None,
         peer_subflow_limit: topology.node(server).map(|server| server.mptcp.limits.subflows),
         source_routes: BTreeMap::new(),

@@ -10,6 +10,7 @@ use pathbench_host::mptcp::{EventStream, MptcpEndpoint, PathManager};
 use pathbench_host::paths::{ChangeFilter, HostNetwork};
 use pathbench_lab::kernel_watch::{KernelEvents, KernelWatch};
 use pathbench_program::exit::Failure;
+use pathbench_record::mptcp::remedy::{PathManagerState, is_suitable};
 use pathbench_record::time::Clock;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -131,15 +132,19 @@ impl InterfaceWitness {
 pub(crate) fn path_manager_setup(paths: &[ClientPath], network: &HostNetwork) -> Option<LocalSetup> {
     let mut manager = PathManager::open().ok()?;
     let limits = manager.limits().ok()?;
-    let endpoints = manager.endpoints().ok()?.into_iter();
+    let endpoints = manager.endpoints().ok()?;
+    let usable = |path: &ClientPath| path.addresses.iter().copied().find(|address| is_suitable(*address));
     Some(LocalSetup {
         subflow_limit: limits.subflows,
         add_addr_accepted_limit: limits.add_addr_accepted,
         endpoints: endpoints
-            .filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh)
+            .iter()
+            .filter(|endpoint| endpoint.flags.opens_subflows())
             .map(|endpoint| endpoint.address)
             .collect(),
-        addresses: paths.iter().filter_map(|path| path.addresses.first().copied()).collect(),
+        addresses: paths.iter().filter_map(usable).collect(),
+        devices: paths.iter().filter_map(|path| Some((usable(path)?, path.interface.clone()))).collect(),
+        path_manager: PathManagerState { limits: Some(limits), endpoints, ..PathManagerState::default() },
         initial: None,
         peer_subflow_limit: None,
         source_routes: network.source_routes(),
@@ -165,5 +170,5 @@ pub(crate) fn backup_endpoints() -> Vec<IpAddr> {
 /// not change the host's own network.
 pub(crate) fn not_backup(path: &ClientPath) -> Option<String> {
     let of_path = endpoints().into_iter().find(|endpoint| path.addresses.contains(&endpoint.address));
-    mptcp_setup::not_backup(path, of_path.map(|endpoint| (endpoint.id, endpoint.flags.backup)))
+    mptcp_setup::not_backup(path, of_path)
 }

@@ -8,6 +8,7 @@ mod lab_exec;
 mod live;
 mod measured;
 mod option_names;
+mod remedies;
 mod run;
 #[path = "../support/mod.rs"]
 mod support;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         live::trials(),
         measured::roam::trials(),
         option_names::trials(),
+        remedies::trials(),
         run::trials(),
         units::trials(),
     ])

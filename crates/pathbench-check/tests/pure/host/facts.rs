@@ -107,6 +107,7 @@ pub(crate) fn healthy() -> HostFacts {
         settings: [].into(),
         endpoints: Ok(vec![endpoint(1, ETH0_ADDRESS, Some(ETH0)), endpoint(2, WLAN0_ADDRESS, Some(WLAN0))]),
         limits: Ok(MptcpLimits { subflows: 2, add_addr_accepted: 2 }),
+        ip_knows_laminar: false,
         network,
         devices: [(ETH0, device), (WLAN0, DeviceFacts { wifi: true, ..DeviceFacts::default() })].into(),
         primaries: vec![(ip(BEYOND), by_eth0.clone())],

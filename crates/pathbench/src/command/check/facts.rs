@@ -2,9 +2,11 @@
 //! readable.
 
 use pathbench_check::facts::{Departure, DeviceFacts, Fact, HostFacts, LabFacts, RouteAnswer, SETTINGS};
+use pathbench_host::change::setting::OF_INTERFACE;
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::device::{self, DeviceSocket};
 use pathbench_host::firewall::rules::{FirewallRules, has_nf_tables, legacy_tables};
+use pathbench_host::iproute;
 use pathbench_host::kernel;
 use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::PathManager;
@@ -45,6 +47,7 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         settings: settings(&network),
         endpoints,
         limits,
+        ip_knows_laminar: iproute::knows_laminar().unwrap_or(false),
         devices: devices(&network.links),
         primaries: Vec::new(),
         departures: Vec::new(),
@@ -102,8 +105,10 @@ fn reason(error: impl Display) -> String {
 }
 
 fn settings(network: &HostNetwork) -> BTreeMap<String, Fact<Option<String>>> {
-    let filters = network.links.iter().map(|link| format!("net.ipv4.conf.{}.rp_filter", link.name));
-    let keys = SETTINGS.iter().map(|key| (*key).to_owned()).chain(filters);
+    let names = network.links.iter().map(|link| link.name.as_str()).chain(["all"]);
+    let of_interfaces =
+        names.flat_map(|name| OF_INTERFACE.map(|setting| format!("net.ipv4.conf.{name}.{setting}")));
+    let keys = SETTINGS.iter().map(|key| (*key).to_owned()).chain(of_interfaces);
     keys.map(|key| {
         // With slashes, a dot in the name of an interface is part of the name.
         let path = match key.strip_prefix("net.ipv4.conf.").and_then(|rest| rest.rsplit_once('.')) {

@@ -1,11 +1,13 @@
 //! A set-up of this host: planned from its current state, applied, verified and undone.
 
 use super::arguments::SetupArgs;
+use super::host::LAMINAR_SINCE;
 use super::{executable, host, managers};
 use crate::journal::{self, Undone};
 use pathbench_check::setup::persistence::{self, PersistentFile};
-use pathbench_check::setup::{SetupHost, SetupOptions, SetupPlan, is_outdated, plan};
+use pathbench_check::setup::{SetupHost, SetupOptions, SetupPlan, SetupStep, is_outdated, plan};
 use pathbench_host::change::{Applier, ApplyError, Operation, OperationError, UndoReport};
+use pathbench_host::{iproute, kernel};
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
 use std::path::PathBuf;
@@ -16,15 +18,18 @@ pub(super) struct SetupApplication {
     journal: PathBuf,
     options: SetupOptions,
     root: PathBuf,
-    /// The kernel has dropped the flag.
+    /// The kernel has dropped the flag, or the commands are for an `ip` that does not know it.
     lacks_laminar: bool,
+    /// A note about the printed commands.
+    note: Option<&'static str>,
 }
 
 impl SetupApplication {
     pub(super) fn open(journal: PathBuf, args: &SetupArgs) -> Result<Self, Failure> {
         let applier = Applier::open(&journal).map_err(|error| failure(&error))?;
         let root = args.root.clone();
-        Ok(Self { applier, journal, options: args.into(), root, lacks_laminar: false })
+        let note = if args.apply || args.undo { None } else { language_note(iproute::knows_laminar()) };
+        Ok(Self { applier, journal, options: args.into(), root, lacks_laminar: note.is_some(), note })
     }
 
     /// The state of the host, and the operations of earlier plans.
@@ -43,7 +48,14 @@ impl SetupApplication {
                 "this kernel has no MPTCP path manager: it is older than 5.6 or was built without MPTCP (CONFIG_MPTCP)",
             ));
         }
-        plan(&host, &self.options).map_err(|mistakes| Failure::bad_input(mistakes.join("\n")))
+        let kernel_lacks_laminar = !kernel::release().is_at_least(LAMINAR_SINCE.0, LAMINAR_SINCE.1);
+        let mut plan =
+            plan(&host, &self.options).map_err(|mistakes| Failure::bad_input(mistakes.join("\n")))?;
+        let adds = |step: &SetupStep| matches!(step.change.operation, Operation::AddEndpoint { .. });
+        if plan.steps.iter().any(adds) && !kernel_lacks_laminar {
+            plan.notes.extend(self.note.map(str::to_owned));
+        }
+        Ok(plan)
     }
 
     /// Applies the plan for the current state; the plan is returned.
@@ -103,6 +115,19 @@ impl SetupApplication {
         let host = self.host()?;
         let networks = managers::network_files(&self.root);
         Ok(persistence::files(&host, &self.options, plan, &program.display().to_string(), &networks))
+    }
+}
+
+/// The difference between the printed commands and those of `--apply`; `knows_laminar`: of the installed `ip`.
+const fn language_note(knows_laminar: Option<bool>) -> Option<&'static str> {
+    match knows_laminar {
+        Some(true) => None,
+        Some(false) => Some(
+            "the installed ip does not know the endpoint flag laminar, and the commands omit it; pathbench setup --apply sets it.",
+        ),
+        None => Some(
+            "no ip that knows MPTCP is installed (iproute2 5.8 or later): pathbench setup --apply makes the changes without it.",
+        ),
     }
 }
 

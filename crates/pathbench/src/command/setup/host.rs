@@ -10,7 +10,7 @@ use pathbench_program::exit::Failure;
 use std::path::Path;
 
 /// First kernel with the endpoint flag `laminar`.
-const LAMINAR_SINCE: (u32, u32) = (6, 18);
+pub(super) const LAMINAR_SINCE: (u32, u32) = (6, 18);
 
 /// Reads the state; requires no privilege. `root` is the directory used instead of / for files of other programs.
 pub(super) fn read(root: &Path) -> Result<SetupHost, Failure> {

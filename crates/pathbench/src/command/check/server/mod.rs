@@ -77,6 +77,7 @@ impl ServerProber<'_> {
             server: self.target.name.to_string(),
             kind: ServerKind::Pathbench,
             no_mptcp: mptcp_available().err().map(|unavailable| unavailable.to_string()),
+            path_manager: host.path_manager(),
             other_family: self.other_family(host, &paths),
             paths: Vec::new(),
             transfers: Vec::new(),
