@@ -2,6 +2,7 @@
 
 mod absences;
 mod initial_path;
+mod outages;
 mod path_mtu;
 mod properties;
 mod recorded;
