@@ -166,6 +166,13 @@ pub struct SubflowEvidence {
     pub counters: HandshakeCounters,
 }
 
+/// Whether the figures of a closed subflow show more than a handshake that failed: its SYN was acknowledged, which gives a
+/// round trip, and packets followed the answer.
+fn is_past_handshake(figures: &PathFigures) -> bool {
+    const FAILED_HANDSHAKE_PACKETS: u64 = 2;
+    figures.srtt_ms > 0.0 && figures.packets_received.is_some_and(|count| count > FAILED_HANDSHAKE_PACKETS)
+}
+
 impl SubflowEvidence {
     /// The evidence in a subflow's figures; `is_agreed` and the counters are for the caller to add.
     pub fn from_figures(figures: &PathFigures, opening: SubflowOpening) -> Self {
@@ -174,6 +181,7 @@ impl SubflowEvidence {
             state: match figures.state {
                 PathState::Opening => HandshakeState::SynSent,
                 PathState::Open => HandshakeState::Established,
+                PathState::Closed if is_past_handshake(figures) => HandshakeState::Established,
                 PathState::Closed => HandshakeState::Unseen,
             },
             packets_received: figures.packets_received.unwrap_or_default(),

@@ -208,6 +208,8 @@ fn figures_prove_no_more_than_they_show() {
         (figures(PathState::Opening, 0, 0, 0, 0), Some(Attempted)),
         (figures(PathState::Closed, 0, 0, 0, 0), None),
         (figures(PathState::Closed, 1, 0, 0, 0), Some(Answered)),
+        (PathFigures { srtt_ms: 9.0, ..figures(PathState::Closed, 2, 0, 0, 0) }, Some(Answered)),
+        (PathFigures { srtt_ms: 9.0, ..figures(PathState::Closed, 3, 0, 0, 0) }, Some(Opened)),
         (figures(PathState::Open, 2, 0, 0, 0), Some(Opened)),
         (figures(PathState::Open, 2, 9000, 0, 0), Some(Opened)),
         (figures(PathState::Open, 2, 9000, 10, 0), Some(Carried)),
