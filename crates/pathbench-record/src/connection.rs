@@ -30,7 +30,9 @@ pub enum Negotiation {
 pub enum FallbackReason {
     /// The server accepted a SYN without `MP_CAPABLE`: the peer did not request MPTCP, or the path removed the option.
     PeerAskedForPlainTcp,
-    /// The fallback preceded the first reading: in the handshake or just after it.
+    /// The SYN was sent without `MP_CAPABLE`, although MPTCP was requested.
+    BeforeHandshake,
+    /// No reading showed MPTCP in force: the fallback was in the handshake or just after it.
     InHandshake,
     /// The connection was MPTCP at an earlier reading.
     InMidLife,

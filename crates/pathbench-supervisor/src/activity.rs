@@ -3,7 +3,7 @@
 use crate::confinement::Confinement;
 use crate::decision::LeftOnTcp;
 use pathbench_host::seccomp::OptionName;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Created sockets that are not connected yet. Older ones beyond it are no longer recognised.
 const MOST_AWAITED: usize = 65_536;
@@ -20,8 +20,10 @@ pub struct SocketActivity {
     /// Calls that ended with `EMFILE`, the program's own limit of descriptors.
     pub refused_for_descriptors: u64,
     sockets_seen: u64,
-    /// Cookies of created sockets that no snapshot has shown yet.
-    awaited: HashSet<u64>,
+    /// Cookies of created sockets that no snapshot has shown yet, and the inodes of their files.
+    awaited: HashMap<u64, u32>,
+    /// Inode → cookie of the same sockets.
+    inodes: HashMap<u32, u64>,
     order: VecDeque<u64>,
     /// Reason, program → sockets.
     pub left_on_tcp: BTreeMap<(LeftOnTcp, String), u64>,
@@ -43,17 +45,35 @@ impl SocketActivity {
         self.confinement.add_unknown();
     }
 
-    pub fn created(&mut self, cookie: u64) {
+    /// Notes a created socket; `inode` of its file, 0 if unknown.
+    pub fn created(&mut self, cookie: u64, inode: u32) {
         self.sockets_created += 1;
-        self.awaited.insert(cookie);
+        self.awaited.insert(cookie, inode);
+        if inode != 0 {
+            self.inodes.insert(inode, cookie);
+        }
         self.order.push_back(cookie);
         while self.order.len() > MOST_AWAITED {
-            self.order.pop_front().map(|oldest| self.awaited.remove(&oldest));
+            self.order.pop_front().map(|oldest| self.forget(oldest));
         }
     }
 
+    /// Whether it was awaited.
+    fn forget(&mut self, cookie: u64) -> bool {
+        let Some(inode) = self.awaited.remove(&cookie) else { return false };
+        if self.inodes.get(&inode) == Some(&cookie) {
+            self.inodes.remove(&inode);
+        }
+        true
+    }
+
     pub fn is_awaited(&self, cookie: u64) -> bool {
-        self.awaited.contains(&cookie)
+        self.awaited.contains_key(&cookie)
+    }
+
+    /// The cookie of the created socket with this inode that no snapshot has shown yet.
+    pub fn awaited_by_inode(&self, inode: u32) -> Option<u64> {
+        self.inodes.get(&inode).copied()
     }
 
     /// Sockets that never were connected or listening when the kernel's sockets were listed.
@@ -64,7 +84,7 @@ impl SocketActivity {
     /// The socket is connected or listening; true if it was created here.
     pub fn appeared(&mut self, cookie: u64) -> bool {
         // Its position in the queue stays until it is the oldest.
-        let is_own = self.awaited.remove(&cookie);
+        let is_own = self.forget(cookie);
         self.sockets_seen += u64::from(is_own);
         is_own
     }
@@ -97,15 +117,16 @@ mod tests {
     fn a_flood_of_sockets_takes_bounded_memory() {
         let mut activity = SocketActivity::default();
         let many = 3 * MOST_AWAITED as u64;
-        (0..many).for_each(|cookie| activity.created(cookie));
+        (0..many).for_each(|cookie| activity.created(cookie, cookie as u32));
         assert_eq!(activity.sockets_created, many);
         assert_eq!((activity.awaited.len(), activity.order.len()), (MOST_AWAITED, MOST_AWAITED));
         assert!(!activity.appeared(0) && activity.appeared(many - 1) && !activity.appeared(many - 1));
         // Sockets that were connected leave the queue, too.
         (many..2 * many).for_each(|cookie| {
-            activity.created(cookie);
+            activity.created(cookie, cookie as u32);
             assert!(activity.appeared(cookie));
         });
         assert!(activity.awaited.len() <= MOST_AWAITED && activity.order.len() <= MOST_AWAITED);
+        assert!(activity.inodes.len() <= activity.awaited.len());
     }
 }

@@ -8,6 +8,7 @@ use pathbench_host::process::{
 use pathbench_host::seccomp::{SeccompListener, SeccompNotification, SystemCall};
 use pathbench_host::sockets::protocol_name;
 use pathbench_transport::{contain_panic, lock};
+use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt::socket_cookie};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -111,7 +112,7 @@ impl<'a> Answering<'a> {
         nonblocking: bool,
         close_on_exec: bool,
     ) -> Result<(), Errno> {
-        let Ok((socket, cookie)) = make_socket(family, nonblocking) else {
+        let Ok((socket, cookie, inode)) = make_socket(family, nonblocking) else {
             return self.leave(notification, LeftOnTcp::MptcpRefused);
         };
         let answered = self.listener.answer_with(notification.id, socket.as_fd(), close_on_exec);
@@ -121,7 +122,7 @@ impl<'a> Answering<'a> {
             Ok(()) => {
                 let mut activity = lock(self.activity);
                 activity.has_ipv6 |= family == libc::AF_INET6;
-                activity.created(cookie);
+                activity.created(cookie, inode);
             }
             Err(Errno::NOENT) => {}
             Err(errno) => {
@@ -133,11 +134,14 @@ impl<'a> Answering<'a> {
     }
 }
 
-fn make_socket(family: i32, nonblocking: bool) -> Result<(OwnedFd, u64), Errno> {
+/// The socket, its cookie and the inode of its file.
+fn make_socket(family: i32, nonblocking: bool) -> Result<(OwnedFd, u64, u32), Errno> {
     let family = if family == libc::AF_INET6 { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = if nonblocking { SocketFlags::NONBLOCK } else { SocketFlags::empty() };
     let flags = flags | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP))?;
     let cookie = socket_cookie(&socket)?;
-    Ok((socket, cookie))
+    // `idiag_inode` has 32 bits.
+    let inode = fstat(&socket)?.st_ino as u32;
+    Ok((socket, cookie, inode))
 }

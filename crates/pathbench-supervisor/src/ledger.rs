@@ -5,6 +5,7 @@ use crate::activity::SocketActivity;
 use pathbench_host::sockets::{Snapshot, Socket};
 use pathbench_record::connection::MptcpFigures;
 use pathbench_record::sample::{PathFigures, PathState};
+use pathbench_record::stage::{SubflowEvidence, SubflowOpening, SubflowStage};
 use pathbench_record::time::Timestamp;
 use pathbench_transport::kernel_answers::{mptcp_figures, path_figures};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,10 @@ use std::net::SocketAddr;
 
 /// `TCP_ESTABLISHED` of `net/tcp_states.h`.
 const ESTABLISHED: u8 = 1;
+/// `TCP_SYN_SENT`, `TCP_SYN_RECV`, `TCP_NEW_SYN_RECV`; `TCP_CLOSE` before connect(2) and after a failure.
+const OPENING: [u8; 4] = [2, 3, 12, 7];
+/// `TCP_CLOSE_WAIT`, `TCP_LAST_ACK`, `TCP_CLOSING`: the peer's FIN has arrived, and [`path_figures`] does not count it.
+const WITH_FIN: [u8; 3] = [8, 9, 11];
 /// Connections that are followed at the same time.
 const MOST_CONNECTIONS: usize = 32_768;
 /// Listening sockets that are followed, ended ones included.
@@ -33,10 +38,12 @@ pub enum ConnectionRole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportProtocol {
     Mptcp,
-    /// The first snapshot shows the fallback, or a later one.
+    /// No snapshot before showed MPTCP in force, or one did.
     FellBack {
         at_first: bool,
     },
+    /// The kernel opened it without asking for MPTCP, although the socket is an MPTCP socket.
+    NotAsked,
     /// Accepted by an MPTCP listener without MPTCP.
     PlainTcp,
 }
@@ -48,8 +55,35 @@ pub struct SubflowRecord {
     pub figures: PathFigures,
     /// The figures are those at its end; otherwise those of the last snapshot.
     pub is_final: bool,
+    /// The farthest stage that a snapshot or the report of its end shows.
+    pub stage: SubflowStage,
+    /// The peer's FIN had arrived at the last snapshot.
+    has_fin: bool,
     /// Its interface has been looked up.
     is_looked_up: bool,
+}
+
+impl SubflowRecord {
+    /// Takes newer figures; those of its end may be zeroed.
+    fn take(&mut self, mut figures: PathFigures, tcp_state: u8, is_final: bool, is_zeroed: bool) {
+        // A closed socket does not show whether its number of bytes includes the peer's FIN; an earlier state does.
+        let is_with_fin = WITH_FIN.contains(&tcp_state);
+        if self.has_fin && !is_with_fin {
+            figures.bytes_received = figures.bytes_received.saturating_sub(1);
+        }
+        self.has_fin |= is_with_fin;
+        let is_less = figures.bytes_sent < self.figures.bytes_sent
+            || figures.bytes_received < self.figures.bytes_received;
+        if is_zeroed || is_less {
+            self.figures.state = figures.state;
+            return;
+        }
+        // Addresses are zero in some reports as well.
+        let (local, remote, subflow) = (self.figures.local, self.figures.remote, self.figures.subflow);
+        let interface = self.figures.interface.take();
+        self.figures = PathFigures { local, remote, subflow, interface, ..figures };
+        self.is_final |= is_final;
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -63,10 +97,60 @@ pub struct ObservedConnection {
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
     pub mptcp: Option<MptcpFigures>,
+    /// `TCP_*` of `net/tcp_states.h` of the MPTCP socket at the last snapshot.
+    pub mptcp_state: Option<u8>,
     pub subflows: Vec<SubflowRecord>,
-    /// Subflows so far, those that are not kept included.
+    /// Subflows so far, attempted ones and those that are not kept included.
     pub subflows_seen: u32,
+    /// Opened subflows that are not kept.
+    opened_before: u32,
+    /// Accepted: when no MPTCP socket listened at its local address any more.
+    pub unheard_since: Option<Timestamp>,
+    /// MPTCP was in force at an earlier snapshot.
+    was_negotiated: bool,
     missed: u32,
+}
+
+impl ObservedConnection {
+    /// Subflows whose handshake was completed.
+    pub fn subflows_opened(&self) -> u32 {
+        let opened = self.subflows.iter().filter(|subflow| subflow.stage.is_opened()).count();
+        self.opened_before.saturating_add(opened as u32)
+    }
+
+    /// The stage of the connection as a whole: of the farthest subflow.
+    pub fn stage(&self) -> Option<SubflowStage> {
+        self.subflows.iter().map(|subflow| subflow.stage).max()
+    }
+
+    /// Adds the second subflow to another one of its address; its cookie.
+    fn merge_second(&mut self) -> u64 {
+        let merged = self.subflows.remove(1);
+        self.opened_before += u32::from(merged.stage.is_opened());
+        let is_same = |one: &&mut SubflowRecord| one.figures.local.ip() == merged.figures.local.ip();
+        if let Some(sum) = self.subflows.iter_mut().find(is_same) {
+            sum.figures.add_closed(&merged.figures);
+            sum.is_final &= merged.is_final;
+        }
+        merged.cookie
+    }
+
+    /// Whether it is plain TCP, as far as the snapshots show.
+    const fn is_fallen_back(&self) -> bool {
+        !matches!(self.protocol, TransportProtocol::Mptcp)
+    }
+
+    fn stage_of(&self, socket: &Socket, figures: &PathFigures, is_first: bool) -> SubflowStage {
+        let opening = if is_first { SubflowOpening::Initial } else { SubflowOpening::Join };
+        let is_open = figures.state == PathState::Open;
+        let is_agreed = match opening {
+            _ if self.is_fallen_back() => Some(false),
+            SubflowOpening::Initial => self.was_negotiated.then_some(true).filter(|_| is_open),
+            SubflowOpening::Join => (is_open && socket.is_subflow).then_some(true),
+        };
+        let evidence = SubflowEvidence { is_agreed, ..SubflowEvidence::from_figures(figures, opening) };
+        evidence.stage().unwrap_or(SubflowStage::Attempted)
+    }
 }
 
 /// Subflows and TCP connections to the program's listening sockets that opened and closed between two snapshots, by the
@@ -81,6 +165,11 @@ pub struct UnseenAccepted {
 /// Whether it is a TCP connection in use. A subflow that closes has no subflow data any more.
 fn is_plain(socket: &Socket) -> bool {
     !socket.is_subflow && socket.inode != 0 && socket.state == ESTABLISHED
+}
+
+/// Whether a listening socket accepts connections to this address.
+fn covers(listener: SocketAddr, local: SocketAddr) -> bool {
+    listener.port() == local.port() && (listener.ip().is_unspecified() || listener.ip() == local.ip())
 }
 
 /// The identity of a connection.
@@ -114,6 +203,8 @@ impl ConnectionLedger {
                 self.listeners.insert(socket.cookie, socket.local);
             }
         }
+        let listening: Vec<SocketAddr> =
+            snapshot.mptcp.iter().filter(|one| one.is_listening()).map(|one| one.local).collect();
         let mut seen = HashSet::new();
         let (mut by_inode, mut by_token) = (HashMap::new(), HashMap::new());
         for socket in snapshot.mptcp.iter().filter(|socket| !socket.is_listening()) {
@@ -129,20 +220,44 @@ impl ConnectionLedger {
             let known = self.owners.get(&socket.cookie).copied();
             let by_token = || by_token.get(&socket.subflow?.token).copied();
             let owner = known.or_else(by_token).or_else(|| by_inode.get(&socket.inode).copied());
-            if let Some(owner) = owner {
+            if let Some(owner) = owner.or_else(|| self.begin_plain(socket, activity, now)) {
                 self.update(owner, socket, false);
-                if owner == Key::Own(socket.cookie) {
+                let is_listed_alone = |one: &ObservedConnection| {
+                    matches!(one.protocol, TransportProtocol::PlainTcp | TransportProtocol::NotAsked)
+                };
+                if self.live.get(&owner).is_some_and(is_listed_alone) {
                     seen.insert(owner);
-                }
-            } else if is_plain(socket) && self.accepts(socket.local) {
-                let key = Key::Own(socket.cookie);
-                if self.begin(key, socket, ConnectionRole::Accepted, TransportProtocol::PlainTcp, now) {
-                    self.update(key, socket, false);
-                    seen.insert(key);
                 }
             }
         }
+        self.note_unheard(&listening, now);
         self.end_missing(&seen, now);
+    }
+
+    /// Begins a TCP connection without an MPTCP socket in the snapshot: accepted without MPTCP, or opened without it by the
+    /// kernel, which lists no MPTCP socket without a token.
+    fn begin_plain(&mut self, socket: &Socket, activity: &mut SocketActivity, now: Timestamp) -> Option<Key> {
+        let (key, role, protocol) = if is_plain(socket) && self.accepts(socket.local) {
+            (Key::Own(socket.cookie), ConnectionRole::Accepted, TransportProtocol::PlainTcp)
+        } else {
+            let is_connection = !socket.is_subflow && socket.remote.port() != 0;
+            let own = activity.awaited_by_inode(socket.inode).filter(|_| is_connection)?;
+            activity.appeared(own);
+            (Key::Own(own), ConnectionRole::Connected, TransportProtocol::NotAsked)
+        };
+        self.begin(key, socket, role, protocol, now).then_some(key)
+    }
+
+    /// Notes when accepted connections lost their listening socket: the kernel passes a join to no other one.
+    fn note_unheard(&mut self, listening: &[SocketAddr], now: Timestamp) {
+        let accepted = self.live.values_mut().filter(|one| one.role == ConnectionRole::Accepted);
+        for connection in accepted {
+            if listening.iter().any(|listener| covers(*listener, connection.local)) {
+                connection.unheard_since = None;
+            } else {
+                connection.unheard_since.get_or_insert(now);
+            }
+        }
     }
 
     /// Takes an MPTCP socket that is no listener into account; its key and token if it is the program's.
@@ -174,10 +289,16 @@ impl ConnectionLedger {
         if connection.remote.port() == 0 {
             (connection.local, connection.remote) = (socket.local, socket.remote);
         }
-        let is_first = connection.mptcp.is_none();
+        connection.mptcp_state = Some(socket.state);
         if let Some(figures) = figures {
-            if figures.fallback && connection.protocol == TransportProtocol::Mptcp {
-                connection.protocol = TransportProtocol::FellBack { at_first: is_first };
+            if figures.fallback {
+                if matches!(connection.protocol, TransportProtocol::Mptcp | TransportProtocol::NotAsked) {
+                    connection.protocol =
+                        TransportProtocol::FellBack { at_first: !connection.was_negotiated };
+                }
+            } else if !OPENING.contains(&socket.state) {
+                connection.protocol = TransportProtocol::Mptcp;
+                connection.was_negotiated = true;
             }
             connection.mptcp = Some(figures);
         }
@@ -192,9 +313,7 @@ impl ConnectionLedger {
 
     /// Whether a socket with this address comes from a listening socket of the program.
     fn accepts(&self, local: SocketAddr) -> bool {
-        self.listeners.values().any(|listener| {
-            listener.port() == local.port() && (listener.ip().is_unspecified() || listener.ip() == local.ip())
-        })
+        self.listeners.values().any(|listener| covers(*listener, local))
     }
 
     fn begin(
@@ -219,8 +338,12 @@ impl ConnectionLedger {
             first_seen: now,
             last_seen: now,
             mptcp: None,
+            mptcp_state: None,
             subflows: Vec::new(),
             subflows_seen: 0,
+            opened_before: 0,
+            unheard_since: None,
+            was_negotiated: false,
             missed: 0,
         };
         self.live.insert(key, connection);
@@ -250,19 +373,15 @@ impl ConnectionLedger {
         if is_final {
             figures.state = PathState::Closed;
         }
+        // The kernel reports some destroyed subflows with zeros.
+        let is_zeroed = is_final && figures.packets_sent == Some(0);
+        let is_first = connection.subflows.first().is_none_or(|first| first.cookie == socket.cookie);
+        let stage = connection.stage_of(socket, &figures, is_first);
         if let Some(known) = connection.subflows.iter_mut().find(|known| known.cookie == socket.cookie) {
-            // The kernel reports some destroyed subflows with zeros.
-            let is_zeroed = figures.bytes_sent < known.figures.bytes_sent
-                || figures.bytes_received < known.figures.bytes_received;
-            if is_zeroed {
-                known.figures.state = figures.state;
-                return;
+            if !is_zeroed {
+                known.stage = known.stage.max(stage);
             }
-            // Addresses are zero in some reports as well.
-            let (local, remote, subflow) = (known.figures.local, known.figures.remote, known.figures.subflow);
-            let interface = known.figures.interface.take();
-            known.figures = PathFigures { local, remote, subflow, interface, ..figures };
-            known.is_final |= is_final;
+            known.take(figures, socket.state, is_final, is_zeroed);
             return;
         }
         connection.subflows_seen += 1;
@@ -271,19 +390,15 @@ impl ConnectionLedger {
         }
         self.owners.insert(socket.cookie, owner);
         if connection.subflows.len() >= MOST_SUBFLOWS {
-            let merged = connection.subflows.remove(1);
-            self.owners.remove(&merged.cookie);
-            if let Some(sum) =
-                connection.subflows.iter_mut().find(|one| one.figures.local.ip() == merged.figures.local.ip())
-            {
-                sum.figures.add_closed(&merged.figures);
-                sum.is_final &= merged.is_final;
-            }
+            let merged = connection.merge_second();
+            self.owners.remove(&merged);
         }
         connection.subflows.push(SubflowRecord {
             cookie: socket.cookie,
             figures,
-            is_final,
+            is_final: is_final && !is_zeroed,
+            stage,
+            has_fin: WITH_FIN.contains(&socket.state),
             is_looked_up: false,
         });
     }
@@ -292,7 +407,7 @@ impl ConnectionLedger {
     /// remote address.
     pub fn name_interfaces(&mut self, mut look_up: impl FnMut(SocketAddr, SocketAddr) -> Option<String>) {
         let subflows = self.live.values_mut().flat_map(|connection| &mut connection.subflows);
-        let is_fresh = |one: &&mut SubflowRecord| !one.is_looked_up && one.figures.state == PathState::Open;
+        let is_fresh = |one: &&mut SubflowRecord| !one.is_looked_up && one.figures.state != PathState::Closed;
         for subflow in subflows.filter(is_fresh) {
             subflow.is_looked_up = true;
             subflow.figures.interface = look_up(subflow.figures.local, subflow.figures.remote);

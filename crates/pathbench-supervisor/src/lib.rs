@@ -12,6 +12,7 @@ mod ledger;
 pub mod listing;
 pub mod options;
 mod report;
+mod totals;
 
 pub use activity::SocketActivity;
 pub use answering::Answering;
@@ -23,3 +24,4 @@ pub use ledger::{
 pub use report::{
     ConnectionGroup, ConnectionReport, ConnectionState, FallbackEvidence, PathReport, ProgramSummary,
 };
+pub use totals::ByteTotal;

@@ -3,14 +3,19 @@
 use crate::ledger::{ConnectionRole, ObservedConnection, SubflowRecord, TransportProtocol};
 use pathbench_analysis::attribution::{CarriedBytes, Stray, SubflowPath, SubflowSeen, attribute};
 use pathbench_analysis::mptcp_setup::LocalSetup;
-use pathbench_analysis::verdict::{PathDelivery, VerdictInput, multipath_verdict};
-use pathbench_record::connection::{FallbackReason, MptcpFigures, Negotiation};
+use pathbench_analysis::verdict::{PathDelivery, UnopenedConnection, VerdictInput, multipath_verdict};
+use pathbench_record::connection::{FallbackReason, Negotiation};
 use pathbench_record::document::MultipathRecord;
-use pathbench_record::sample::PathFigures;
+use pathbench_record::sample::{PathFigures, PathState};
+use pathbench_record::stage::SubflowStage;
 use pathbench_record::time::Timestamp;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// A client opens its further subflows within some round trips.
+const TIME_OF_JOINS: Duration = Duration::from_secs(2);
 
 /// The state of this host, as evidence for the reason of a fallback.
 #[derive(Debug, Clone, Default)]
@@ -23,9 +28,16 @@ pub struct FallbackEvidence {
     pub interfaces: Vec<(IpAddr, String)>,
     /// The bytes that each interface has carried since the program's start: other programs count, too.
     pub carried: BTreeMap<String, CarriedBytes>,
+    /// Interfaces without a carrier.
+    pub without_carrier: BTreeSet<String>,
 }
 
 impl FallbackEvidence {
+    /// Whether the address belongs to this host.
+    fn is_own(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.interfaces.iter().any(|(own, _)| *own == address)
+    }
+
     fn interface(&self, address: IpAddr) -> Option<String> {
         self.interfaces.iter().find(|(own, _)| *own == address).map(|(_, name)| name.clone())
     }
@@ -46,6 +58,11 @@ pub struct PathReport {
     pub bytes_sent: u64,
     /// Payload bytes received.
     pub bytes_received: u64,
+    /// Payload bytes that the peer acknowledged or that arrived.
+    #[serde(skip)]
+    pub delivered_bytes: u64,
+    /// The farthest stage of its subflows.
+    pub stage: SubflowStage,
     pub retransmitted_segments: u64,
     pub retransmitted_bytes: u64,
     /// Smoothed round-trip time at the last look.
@@ -72,20 +89,21 @@ pub struct ConnectionReport {
     pub first_seen_s: f64,
     pub last_seen_s: f64,
     pub multipath: MultipathRecord,
+    /// Whether the connection was opened.
+    pub is_opened: bool,
     /// Payload bytes of the connection, sent once.
     pub bytes_sent: u64,
     pub bytes_received: u64,
+    /// Whether these are the bytes of the whole connection; otherwise the true number may be larger.
+    pub bytes_sent_exact: bool,
+    pub bytes_received_exact: bool,
     pub paths: Vec<PathReport>,
 }
 
 impl ConnectionReport {
     pub fn new(connection: &ObservedConnection, evidence: &FallbackEvidence, start: Timestamp) -> Self {
         let paths = paths(connection, evidence);
-        // Subflows may carry bytes twice (reinjection), and their last figures may be older than the connection's.
-        let total = |of_connection: fn(&MptcpFigures) -> Option<u64>, of_path: fn(&PathReport) -> u64| {
-            let sum = || paths.iter().map(of_path).fold(0, u64::saturating_add);
-            connection.mptcp.as_ref().and_then(of_connection).unwrap_or_else(sum)
-        };
+        let (sent, received) = (connection.total_sent(), connection.total_received());
         Self {
             number: connection.number,
             role: connection.role,
@@ -94,19 +112,30 @@ impl ConnectionReport {
             first_seen_s: connection.first_seen.duration_since(start).as_secs_f64(),
             last_seen_s: connection.last_seen.duration_since(start).as_secs_f64(),
             multipath: multipath_verdict(&verdict_input(connection, &paths, evidence)),
-            bytes_sent: total(|mptcp| mptcp.bytes_sent, |path| path.bytes_sent),
-            bytes_received: total(|mptcp| mptcp.bytes_received, |path| path.bytes_received),
+            is_opened: unopened(connection, evidence).is_none(),
+            bytes_sent: sent.bytes,
+            bytes_received: received.bytes,
+            bytes_sent_exact: sent.is_exact,
+            bytes_received_exact: received.is_exact,
             paths,
         }
     }
 
-    /// Whether the kernel reported the final figures of all paths.
-    pub fn is_final(&self) -> bool {
-        !self.paths.is_empty() && self.paths.iter().all(|path| path.is_final)
+    /// Payload bytes that the subflows carried beyond those of the connection; `None` where its bytes are not exact.
+    pub fn repeated_bytes(&self) -> Option<u64> {
+        let sum =
+            |of_path: fn(&PathReport) -> u64| self.paths.iter().map(of_path).fold(0, u64::saturating_add);
+        let beyond =
+            |is_exact: bool, total: u64, of_path| is_exact.then(|| sum(of_path).saturating_sub(total));
+        let sent = beyond(self.bytes_sent_exact, self.bytes_sent, |path| path.bytes_sent)?;
+        let received = beyond(self.bytes_received_exact, self.bytes_received, |path| path.bytes_received)?;
+        Some(sent.saturating_add(received))
     }
 
     pub fn state(&self) -> ConnectionState {
-        if self.multipath.used {
+        if !self.is_opened {
+            ConnectionState::Unopened
+        } else if self.multipath.used {
             ConnectionState::Multipath
         } else if self.multipath.negotiated {
             ConnectionState::OnePath
@@ -125,6 +154,8 @@ pub enum ConnectionState {
     OnePath,
     /// Plain TCP: not negotiated, or fallen back.
     Tcp,
+    /// The handshake was never completed.
+    Unopened,
 }
 
 impl ConnectionState {
@@ -133,6 +164,7 @@ impl ConnectionState {
             Self::Multipath => "multipath",
             Self::OnePath => "one path",
             Self::Tcp => "plain TCP",
+            Self::Unopened => "never opened",
         }
     }
 }
@@ -166,12 +198,14 @@ fn paths(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Vec<Pa
         let figures = &subflow.figures;
         let up = PathReport {
             bytes_sent: figures.new_bytes_sent(),
+            delivered_bytes: figures.bytes_acked,
             retransmitted_segments: figures.retransmitted_segments,
             retransmitted_bytes: figures.retransmitted_bytes,
             ..report_of(subflow, &path.upload, evidence)
         };
         let down = PathReport {
             bytes_received: figures.bytes_received,
+            delivered_bytes: figures.bytes_received,
             ..report_of(subflow, &path.download, evidence)
         };
         add(&mut paths, connection.role, up);
@@ -199,6 +233,8 @@ fn report_of(subflow: &SubflowRecord, name: &str, evidence: &FallbackEvidence) -
         remote: figures.remote.ip(),
         bytes_sent: 0,
         bytes_received: 0,
+        delivered_bytes: 0,
+        stage: subflow.stage,
         retransmitted_segments: 0,
         retransmitted_bytes: 0,
         rtt_ms: figures.srtt_ms,
@@ -215,6 +251,8 @@ fn add(paths: &mut Vec<PathReport>, role: ConnectionRole, new: PathReport) {
         Some(path) => {
             path.bytes_sent = path.bytes_sent.saturating_add(new.bytes_sent);
             path.bytes_received = path.bytes_received.saturating_add(new.bytes_received);
+            path.delivered_bytes = path.delivered_bytes.saturating_add(new.delivered_bytes);
+            path.stage = path.stage.max(new.stage);
             path.retransmitted_segments += new.retransmitted_segments;
             path.retransmitted_bytes = path.retransmitted_bytes.saturating_add(new.retransmitted_bytes);
             path.rtt_ms = new.rtt_ms;
@@ -235,6 +273,50 @@ fn strays(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Vec<S
     found
 }
 
+/// The connection's SYN, unless a snapshot or the report of its end shows that the handshake was completed.
+fn unopened(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Option<UnopenedConnection> {
+    let has_carried =
+        |one: &SubflowRecord| one.figures.new_bytes_sent() > 0 || one.figures.bytes_received > 0;
+    let is_open = |one: &SubflowRecord| one.figures.state == PathState::Open || has_carried(one);
+    let is_attempt = |one: &SubflowRecord| one.stage <= SubflowStage::Answered && !is_open(one);
+    let first = connection.subflows.first()?;
+    let is_connecting = connection.role == ConnectionRole::Connected;
+    (is_connecting && connection.subflows.iter().all(is_attempt)).then(|| {
+        let interface = first.figures.interface.clone();
+        UnopenedConnection {
+            stage: first.stage,
+            local: first.figures.local.ip(),
+            remote: connection.remote,
+            is_without_carrier: interface
+                .as_ref()
+                .is_some_and(|name| evidence.without_carrier.contains(name)),
+            interface,
+        }
+    })
+}
+
+/// Causes of a connection over one path that this host shows by itself.
+fn causes(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Vec<String> {
+    let mut found = Vec::new();
+    if is_of_this_host(connection, evidence) {
+        found.push("both ends are on this host, between whose addresses all packets take lo".to_owned());
+    }
+    let is_early = |since: Timestamp| since.duration_since(connection.first_seen) <= TIME_OF_JOINS;
+    if connection.unheard_since.is_some_and(is_early) {
+        found.push(format!(
+            "the program closed its listening socket at port {} after it had accepted this connection, and the kernel answers \
+             a join with RST where no MPTCP socket listens; the program must keep the listening socket open (many have an \
+             option, as nc -k)",
+            connection.local.port()
+        ));
+    }
+    found
+}
+
+fn is_of_this_host(connection: &ObservedConnection, evidence: &FallbackEvidence) -> bool {
+    evidence.is_own(connection.local.ip()) && evidence.is_own(connection.remote.ip())
+}
+
 fn verdict_input(
     connection: &ObservedConnection,
     paths: &[PathReport],
@@ -242,6 +324,7 @@ fn verdict_input(
 ) -> VerdictInput {
     let negotiation = match connection.protocol {
         TransportProtocol::Mptcp => Negotiation::Negotiated,
+        TransportProtocol::NotAsked => Negotiation::FellBack { reason: FallbackReason::BeforeHandshake },
         TransportProtocol::PlainTcp => Negotiation::FellBack { reason: FallbackReason::PeerAskedForPlainTcp },
         TransportProtocol::FellBack { at_first: true } => {
             Negotiation::FellBack { reason: FallbackReason::InHandshake }
@@ -256,8 +339,9 @@ fn verdict_input(
     };
     let deliveries = paths.iter().map(|path| PathDelivery {
         name: path.name.clone(),
-        delivered_bytes: path.bytes(),
+        delivered_bytes: path.delivered_bytes,
         last: last(path),
+        stage: Some(path.stage),
     });
     let initial = Some(connection.local.ip());
     let (connecting, accepting) = match connection.role {
@@ -268,14 +352,19 @@ fn verdict_input(
         requested: true,
         negotiation,
         paths: deliveries.collect(),
-        subflows_total: Some(connection.subflows_seen),
+        subflows_total: Some(connection.subflows_opened()),
+        subflows_attempted: Some(connection.subflows_seen),
+        unopened: unopened(connection, evidence),
+        causes: causes(connection, evidence),
         counters: connecting,
         peer_counters: accepting,
         // The set-up of the connecting host decides about paths; of an accepted connection it is unknown.
         setup: evidence
             .setup
             .clone()
-            .filter(|_| connection.role == ConnectionRole::Connected)
+            .filter(|_| {
+                connection.role == ConnectionRole::Connected && !is_of_this_host(connection, evidence)
+            })
             .map(|setup| LocalSetup { initial, ..setup }),
         strays: strays(connection, evidence),
         ..VerdictInput::default()
@@ -299,7 +388,7 @@ pub struct ConnectionGroup {
     pub reason: String,
     #[serde(skip)]
     most_bytes: u64,
-    /// The sums include the last figures of connections whose final ones the kernel did not report.
+    /// The sums include connections whose bytes are not exact.
     pub at_least: bool,
 }
 
@@ -350,7 +439,7 @@ impl ProgramSummary {
         }
         group.bytes_sent = group.bytes_sent.saturating_add(report.bytes_sent);
         group.bytes_received = group.bytes_received.saturating_add(report.bytes_received);
-        group.at_least |= !report.is_final();
+        group.at_least |= !(report.bytes_sent_exact && report.bytes_received_exact);
         for path in &report.paths {
             group.retransmitted_segments += path.retransmitted_segments;
             let is_full = group.bytes_by_path.len() >= MOST_PATHS;

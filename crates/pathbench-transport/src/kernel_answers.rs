@@ -38,6 +38,8 @@ pub fn path_figures(
     let bytes_sent = u64(200)?; // tcpi_bytes_sent
     let bytes_retransmitted = u64(208)?; // tcpi_bytes_retrans
     let fin_received = matches!(tcp_state, 8 | 9 | 11); // CLOSE_WAIT, LAST_ACK, CLOSING
+    // A closed socket has no such state; no packet with data has arrived (tcpi_data_segs_in).
+    let is_fin_alone = u64(128) == Some(1) && u32(152) == Some(0);
     Some(PathFigures {
         subflow,
         path_id: None,
@@ -52,7 +54,7 @@ pub fn path_figures(
         control_bytes_sent: None,
         control_bytes_received: None,
         bytes_acked: u64(120)?.min(bytes_sent.saturating_sub(bytes_retransmitted)), // tcpi_bytes_acked
-        bytes_received: u64(128)?.saturating_sub(u64::from(fin_received)),          // tcpi_bytes_received
+        bytes_received: u64(128)?.saturating_sub(u64::from(fin_received || is_fin_alone)), // tcpi_bytes_received
         retransmitted_bytes: bytes_retransmitted,
         retransmitted_segments: u64::from(u32(100)?), // tcpi_total_retrans
         lost_bytes: None,

@@ -12,8 +12,15 @@ use pathbench_record::document::{HandoverRecord, PathDiagnosis};
 use pathbench_record::event::{Event, EventKind};
 use pathbench_record::kernel_event::MptcpEvent;
 use pathbench_record::network::ClientPath;
-use pathbench_record::sample::{Sample, Side};
+use pathbench_record::sample::{PathFigures, Sample, Side};
+use pathbench_record::stage::{SubflowEvidence, SubflowOpening, SubflowStage};
 use pathbench_record::transport::Transport;
+
+/// The first subflow of a list may be that of a fallen-back connection, which is open as well.
+fn is_opened(figures: &&PathFigures) -> bool {
+    let evidence = SubflowEvidence::from_figures(figures, SubflowOpening::Join);
+    figures.path_id.is_some() || evidence.stage().is_some_and(SubflowStage::is_opened)
+}
 
 impl ResolvedRun<'_> {
     /// The connection's negotiation: the worst result among its streams.
@@ -30,13 +37,16 @@ impl ResolvedRun<'_> {
     }
 
     pub(super) fn connection(&self, paths: &[AssembledPath]) -> VerdictInput {
-        // The client's list of paths keeps closed subflows, so its length is the number of subflows ever opened.
-        let streams = self.evidence.client.iter().flat_map(|client| &client.streams);
-        let subflows_total = streams.map(|stream| stream.paths.len() as u32).max();
+        // The client's list of paths keeps closed subflows, so its length is the number of subflows ever attempted.
+        let streams = || self.evidence.client.iter().flat_map(|client| &client.streams);
+        let subflows_attempted = streams().map(|stream| stream.paths.len() as u32).max();
+        let subflows_total =
+            streams().map(|stream| stream.paths.iter().filter(is_opened).count() as u32).max();
         let delivery = |path: &AssembledPath| PathDelivery {
             name: path.record.name.clone(),
             delivered_bytes: path.record.bytes_delivered,
             last: path.last.clone(),
+            stage: None,
         };
         let quic = (self.evidence.label.transport == Transport::Mpquic).then(|| QuicPaths {
             asked: self.paths_from_the_first(),
@@ -48,6 +58,9 @@ impl ResolvedRun<'_> {
             negotiation: self.negotiation(),
             paths: paths.iter().map(delivery).collect(),
             subflows_total,
+            subflows_attempted,
+            unopened: None,
+            causes: Vec::new(),
             counters: self.evidence.counters.get(&Side::Client).cloned().unwrap_or_default(),
             peer_counters: self.evidence.counters.get(&Side::Server).cloned().unwrap_or_default(),
             setup: self.setup(),

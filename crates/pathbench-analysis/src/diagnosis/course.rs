@@ -19,7 +19,7 @@ pub(super) struct Silence<'a> {
     pub(super) largest_pmtu_bytes: u32,
     /// Most bytes acknowledged on the path between two earlier samples: no larger packet is known to have passed.
     pub(super) passed_before_bytes: u64,
-    pub(super) small_ones_passed: bool,
+    pub(super) small_packets: SmallPackets,
     /// Whether data was retransmitted after the MSS had been lowered, without an acknowledgement.
     pub(super) small_ones_lost: bool,
 }
@@ -80,17 +80,19 @@ pub(super) fn silences<'a>(samples: &'a [Sample], path: &str, side: Side) -> Vec
     let of_path = || samples.iter().filter(|sample| sample.path == path);
     let subflows = subflows(of_path().filter(|sample| sample.side == side));
     let of_peer = self::subflows(of_path().filter(|sample| sample.side != side));
-    let mut peer_answered_ms: Vec<f64> = of_peer.iter().flat_map(Subflow::progress_ms).collect();
-    peer_answered_ms.sort_by(f64::total_cmp);
     let mut found: Vec<Silence<'_>> = Vec::new();
     for subflow in &subflows {
         let others = || subflows.iter().filter(|other| other.key != subflow.key);
         // Every sample with outstanding data begins a silence; most are too short to matter.
         let lasting = |silence: &Silence<'_>| silence.is_reportable() || silence.to_ms.is_none();
-        for mut silence in subflow.silences(&peer_answered_ms).into_iter().filter(lasting) {
+        for mut silence in subflow.silences().into_iter().filter(lasting) {
             let before = subflows.iter().map(|one| one.most_acked(f64::NEG_INFINITY, silence.from_ms)).max();
             silence.passed_before_bytes = before.unwrap_or(0);
             if others().all(|other| other.confirms(&mut silence, other.key > subflow.key)) {
+                let mut signs: Vec<(f64, SmallSign)> =
+                    of_peer.iter().chain(others()).flat_map(|one| one.small_signs(&silence)).collect();
+                signs.sort_by(|a, b| a.0.total_cmp(&b.0));
+                silence.small_packets = subflow.small_packets(&silence, &signs);
                 found.push(silence);
             }
         }
@@ -131,7 +133,7 @@ fn subflows<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<Subflow<'a>> {
 }
 
 impl<'a> Subflow<'a> {
-    fn silences(&self, peer_answered_ms: &[f64]) -> Vec<Silence<'a>> {
+    fn silences(&self) -> Vec<Silence<'a>> {
         let mut found: Vec<Silence<'a>> = Vec::new();
         let mut open: Option<Building<'a>> = None;
         let (mut acked, mut largest_pmtu_bytes) = (0, 0);
@@ -144,7 +146,7 @@ impl<'a> Subflow<'a> {
             acked = figures.bytes_acked;
             largest_pmtu_bytes = largest_pmtu_bytes.max(figures.pmtu_bytes);
             match &mut open {
-                Some(building) => building.take(t_ms, figures, peer_answered_ms),
+                Some(building) => building.take(t_ms, figures),
                 None if waits(figures) => open = Some(Building::new(t_ms, figures)),
                 None => {}
             }
@@ -152,12 +154,6 @@ impl<'a> Subflow<'a> {
         let last_ms = self.samples.last().map_or(0.0, |(t_ms, _)| *t_ms);
         found.extend(open.map(|open| open.end(None, last_ms, None, largest_pmtu_bytes)));
         found
-    }
-
-    /// Times of the samples with more acknowledged bytes than the previous sample.
-    fn progress_ms(&self) -> impl Iterator<Item = f64> {
-        let two = self.samples.windows(2).filter(|two| two[1].1.bytes_acked > two[0].1.bytes_acked);
-        two.map(|two| two[1].0)
     }
 
     fn most_acked(&self, after_ms: f64, until_ms: f64) -> u64 {
@@ -174,8 +170,45 @@ impl<'a> Subflow<'a> {
             .map(|((_, figures), before)| (figures.bytes_acked.saturating_sub(before), *figures))
     }
 
-    /// Whether this subflow's acknowledged data is consistent with the silence of another subflow of its path; also
-    /// records in `silence` that smaller packets passed. `is_later`: this subflow was opened after the silent one.
+    /// Signs of this subflow, of either end, that small packets passed during the silence of another one, or were lost.
+    fn small_signs(&self, silence: &Silence<'a>) -> impl Iterator<Item = (f64, SmallSign)> {
+        let (segment_bytes, until_ms) = (silence.segment_bytes(), silence.end_ms());
+        // Packets that arrived earlier may have been sent before the silence.
+        let from_ms = silence.from_ms + answer_time_ms(silence.first);
+        let begin = self.samples.partition_point(|(t_ms, _)| *t_ms < from_ms);
+        let before = begin.checked_sub(1).and_then(|at| self.samples.get(at));
+        let mut acked = before.map_or(0, |(_, figures)| figures.bytes_acked);
+        let during = self.samples.iter().skip(begin).take_while(move |(t_ms, _)| *t_ms <= until_ms);
+        during.filter_map(move |(t_ms, figures)| {
+            let is_progress = figures.bytes_acked > acked;
+            acked = figures.bytes_acked;
+            let is_small = outstanding(figures).min(u64::from(figures.mss_bytes)) < segment_bytes;
+            let is_lost = waits(figures) && figures.backoff > 0 && is_small;
+            let sign = if is_progress { Some(SmallSign::Passed) } else { is_lost.then_some(SmallSign::Lost) };
+            Some((*t_ms, sign?))
+        })
+    }
+
+    /// Whether small packets passed while those of this silent subflow did not. Its data must have been retransmitted after
+    /// the small packets had passed, without an answer in the time for it: after an outage small packets pass before the
+    /// retransmission timer expires. Lost small packets refute the earlier ones.
+    fn small_packets(&self, silence: &Silence<'a>, signs: &[(f64, SmallSign)]) -> SmallPackets {
+        let mut signs = signs.iter().peekable();
+        let mut meanwhile = Meanwhile::default();
+        let begin = self.samples.partition_point(|(t_ms, _)| *t_ms < silence.from_ms);
+        // The sample with the acknowledgement that ends the silence is no part of it.
+        let is_silent = |t_ms: f64| silence.to_ms.map_or(t_ms <= silence.seen_until_ms, |to_ms| t_ms < to_ms);
+        for &(t_ms, figures) in self.samples.iter().skip(begin).take_while(|(t_ms, _)| is_silent(*t_ms)) {
+            while let Some((_, sign)) = signs.next_if(|(at_ms, _)| *at_ms <= t_ms) {
+                meanwhile.take_sign(*sign, figures);
+            }
+            meanwhile.take(t_ms, figures);
+        }
+        meanwhile.found
+    }
+
+    /// Whether this subflow's acknowledged data is consistent with the silence of another subflow of its path. `is_later`:
+    /// this subflow was opened after the silent one.
     fn confirms(&self, silence: &mut Silence<'a>, is_later: bool) -> bool {
         let end_ms = silence.end_ms();
         for (bytes, figures) in self.acked(silence.from_ms, end_ms) {
@@ -183,7 +216,6 @@ impl<'a> Subflow<'a> {
             if bytes >= silence.segment_bytes() && !smaller {
                 return false;
             }
-            silence.small_ones_passed |= bytes > 0;
         }
         if is_later && silence.after.is_none() && silence.to_ms.is_some() {
             // The silent subflow was closed, and this one replaced it.
@@ -199,7 +231,6 @@ struct Building<'a> {
     first: &'a PathFigures,
     last: &'a PathFigures,
     backoff: u32,
-    small_packets: SmallPackets,
     lowered: Lowered,
 }
 
@@ -210,18 +241,13 @@ impl<'a> Building<'a> {
             first: figures,
             last: figures,
             backoff: figures.backoff,
-            small_packets: SmallPackets::default(),
             lowered: Lowered::default(),
         }
     }
 
-    fn take(&mut self, t_ms: f64, figures: &'a PathFigures, peer_answered_ms: &[f64]) {
+    fn take(&mut self, t_ms: f64, figures: &'a PathFigures) {
         self.last = figures;
         self.backoff = self.backoff.max(figures.backoff);
-        let earliest_ms = self.from_ms + answer_time_ms(figures);
-        let next = peer_answered_ms.partition_point(|answered_ms| *answered_ms < earliest_ms);
-        let answered_ms = peer_answered_ms.get(next).copied();
-        self.small_packets.take(t_ms, answered_ms, figures);
         self.lowered.take(t_ms, self.first, figures);
     }
 
@@ -242,7 +268,7 @@ impl<'a> Building<'a> {
             backoff: self.backoff,
             largest_pmtu_bytes,
             passed_before_bytes: 0,
-            small_ones_passed: self.small_packets.passed,
+            small_packets: SmallPackets::Unseen,
             small_ones_lost: self.lowered.lost,
         }
     }
@@ -253,26 +279,44 @@ fn answer_time_ms(figures: &PathFigures) -> f64 {
     2.0 * figures.srtt_ms + 200.0
 }
 
-/// Whether small packets pass during a silence: pure acknowledgements from this end reach the peer, as the peer's
-/// acknowledged bytes show. After an outage they pass again before the retransmission timer expires. So the evidence
-/// counts only if data was retransmitted afterwards and the time for its answer has passed.
-#[derive(Default)]
-struct SmallPackets {
-    resent_by_then: Option<u64>,
-    resent_ms: Option<f64>,
-    passed: bool,
+/// A sign of another subflow of the path. Acknowledged data of the peer shows that pure acknowledgements of this end pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum SmallSign {
+    Passed,
+    /// The retransmission timer expired for data that is smaller than the lost segments.
+    Lost,
 }
 
-impl SmallPackets {
-    /// `answered_ms`: when the peer first received an acknowledgement that cannot have been in flight before.
-    fn take(&mut self, t_ms: f64, answered_ms: Option<f64>, figures: &PathFigures) {
-        if answered_ms.is_none_or(|answered_ms| t_ms < answered_ms) {
-            return;
+/// Small packets during the silence of a subflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum SmallPackets {
+    #[default]
+    Unseen,
+    Passed,
+    Lost,
+}
+
+#[derive(Default)]
+struct Meanwhile {
+    resent_by_then: Option<u64>,
+    resent_ms: Option<f64>,
+    found: SmallPackets,
+}
+
+impl Meanwhile {
+    fn take_sign(&mut self, sign: SmallSign, figures: &PathFigures) {
+        match sign {
+            SmallSign::Passed => _ = self.resent_by_then.get_or_insert(figures.retransmitted_bytes),
+            SmallSign::Lost => *self = Self { found: SmallPackets::Lost, ..Self::default() },
         }
-        let by_then = *self.resent_by_then.get_or_insert(figures.retransmitted_bytes);
-        if figures.retransmitted_bytes > by_then {
+    }
+
+    fn take(&mut self, t_ms: f64, figures: &PathFigures) {
+        if self.resent_by_then.is_some_and(|by_then| figures.retransmitted_bytes > by_then) {
             let resent_ms = *self.resent_ms.get_or_insert(t_ms);
-            self.passed |= t_ms - resent_ms >= answer_time_ms(figures);
+            if t_ms - resent_ms >= answer_time_ms(figures) {
+                self.found = SmallPackets::Passed;
+            }
         }
     }
 }

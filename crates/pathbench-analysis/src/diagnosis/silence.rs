@@ -1,7 +1,7 @@
 //! Why a path became silent: a black hole for large packets, or for all packets.
 
 use super::cause::{Cause, Restored, find_cause};
-use super::course::{self, Silence};
+use super::course::{self, Silence, SmallPackets};
 use super::input::DiagnosisInput;
 use super::remedy;
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
@@ -119,10 +119,15 @@ fn size(cause: Option<Cause>, silence: &Silence<'_>) -> Option<Size> {
     if silence.last.path_id.is_some() {
         return (silence.last.black_holes > silence.first.black_holes).then_some(Size::SmallOnes);
     }
-    if silence.small_ones_passed {
-        return Some(Size::SmallOnes);
+    // Segments of the same size passed again, which those that are too large do not.
+    if silence.after.is_some() {
+        return None;
     }
-    silence.is_from_the_start().then_some(Size::Never)
+    match silence.small_packets {
+        SmallPackets::Passed => Some(Size::SmallOnes),
+        SmallPackets::Lost => None,
+        SmallPackets::Unseen => silence.is_from_the_start().then_some(Size::Never),
+    }
 }
 
 fn largest_packet_bytes(silence: &Silence<'_>) -> u64 {
@@ -216,15 +221,18 @@ fn stale(input: &DiagnosisInput<'_>, path: &ClientPath, silence: &Silence<'_>) -
     if silence.last.path_id.is_some() {
         return (format!("{signs}; probes of 1200 bytes and less were lost as well"), remedy::dead(path));
     }
-    let why = match silence.after {
-        Some(_) => format!("{signs}; then packets of the same size passed again"),
-        None => format!(
+    let why = match (silence.after, silence.small_packets) {
+        (Some(_), _) => format!("{signs}; then packets of the same size passed again"),
+        (None, SmallPackets::Lost) => {
+            format!("{signs}; small packets were lost meanwhile as well, so their size is not the cause")
+        }
+        (None, _) => format!(
             "{signs}; it had carried full-sized packets before. Whether only large packets are dropped now is \
              not known"
         ),
     };
-    let remedy =
-        if silence.after.is_some() { remedy::dead(path) } else { remedy::dead_or_small(input, path) };
+    let is_dead = silence.after.is_some() || silence.small_packets == SmallPackets::Lost;
+    let remedy = if is_dead { remedy::dead(path) } else { remedy::dead_or_small(input, path) };
     (why, remedy)
 }
 

@@ -7,7 +7,9 @@ use pathbench_record::document::{DiagnosisKind, OpeningOutcome, OpeningRecord, P
 use pathbench_record::kernel_event::MptcpEvent;
 use pathbench_record::network::ClientPath;
 use pathbench_record::sample::PathFigures;
+use pathbench_record::stage::{SubflowEvidence, SubflowOpening, SubflowStage};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
 /// A path counts as used from this part of the delivered bytes.
 pub const USED_SHARE: f64 = 0.01;
@@ -20,8 +22,14 @@ pub struct VerdictInput {
     /// As the transport reports it at the end of the connection.
     pub negotiation: Negotiation,
     pub paths: Vec<PathDelivery>,
-    /// Subflows ever opened, including the first.
+    /// Subflows ever opened, including the first: their handshake was completed.
     pub subflows_total: Option<u32>,
+    /// Subflows ever attempted, including those that were opened.
+    pub subflows_attempted: Option<u32>,
+    /// The connection's SYN, where the connection was never opened.
+    pub unopened: Option<UnopenedConnection>,
+    /// Causes that the caller has seen, for a connection over one path.
+    pub causes: Vec<String>,
     /// MIB counters of the connecting host, difference over the run: `MPTcpExt.MPCapableSYNTXDrop` → 1.
     pub counters: BTreeMap<String, i64>,
     /// MIB counters of the accepting host, where known.
@@ -48,6 +56,58 @@ pub struct PathDelivery {
     pub delivered_bytes: u64,
     /// The last figures of its subflow at the sending end.
     pub last: Option<PathFigures>,
+    /// The farthest stage of its subflows, where it was observed; otherwise `last` shows it.
+    pub stage: Option<SubflowStage>,
+}
+
+/// A connection whose handshake was never completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnopenedConnection {
+    /// Attempted or answered.
+    pub stage: SubflowStage,
+    pub local: IpAddr,
+    pub remote: SocketAddr,
+    /// The interface by which its packets leave, where known.
+    pub interface: Option<String>,
+    /// The interface has no carrier.
+    pub is_without_carrier: bool,
+}
+
+impl UnopenedConnection {
+    /// Why it was never opened, with the remedy.
+    pub(super) fn words(&self) -> String {
+        let Self { local, remote, .. } = self;
+        let leaves =
+            self.interface.as_ref().map(|name| format!(", which leaves by {name},")).unwrap_or_default();
+        let syn = format!("the SYN from {local} to {remote}{leaves}");
+        if self.stage > SubflowStage::Attempted {
+            return format!(
+                "the connection was never opened: {syn} was rejected with RST: nothing listens at that port, or a firewall \
+                 rejects it"
+            );
+        }
+        match &self.interface {
+            Some(name) if self.is_without_carrier => format!(
+                "the connection was never opened: {syn} was never answered, because {name} has no carrier and the kernel \
+                 prefers its route; connect it, or as root: ip link set {name} down"
+            ),
+            _ => format!(
+                "the connection was never opened: {syn} was never answered: the server is down, or the packets are dropped \
+                 on the path; pathbench check {remote} examines each path"
+            ),
+        }
+    }
+}
+
+impl PathDelivery {
+    /// The farthest stage of its subflows.
+    pub(super) fn stage(&self) -> Option<SubflowStage> {
+        let of_figures = || {
+            let evidence = SubflowEvidence::from_figures(self.last.as_ref()?, SubflowOpening::Join);
+            evidence.stage()
+        };
+        self.stage.or_else(of_figures)
+    }
 }
 
 /// An mpquic connection's paths as recorded by the connecting end.

@@ -4,6 +4,7 @@ use super::input::{PathDelivery, VerdictInput, is_used, share};
 use crate::mptcp_setup::{LocalSetup, PEER_LIMIT};
 use pathbench_record::kernel_event::MptcpEvent;
 use pathbench_record::sample::{PathFigures, PathState};
+use pathbench_record::stage::SubflowStage;
 use std::io;
 
 pub(super) fn reason(input: &VerdictInput, total: u64) -> String {
@@ -31,12 +32,19 @@ pub(super) fn reason(input: &VerdictInput, total: u64) -> String {
             names.join(", ")
         );
     }
-    let mut found = set_up(input);
+    let mut found = input.causes.clone();
+    found.extend(set_up(input));
     found.extend(joins(input));
     if found.is_empty() {
         found.push(nothing_known(input));
     }
-    format!("MPTCP was negotiated, but only one path was opened: {}", found.join("; "))
+    let attempted = match (input.subflows_total, input.subflows_attempted) {
+        (Some(opened), Some(attempted)) if attempted > opened => {
+            format!(" ({opened} of {attempted} attempted subflows)")
+        }
+        _ => String::new(),
+    };
+    format!("MPTCP was negotiated, but only one path was opened{attempted}: {}", found.join("; "))
 }
 
 /// The subflows of several addresses left by one interface.
@@ -53,9 +61,34 @@ fn one_interface(input: &VerdictInput) -> String {
     )
 }
 
-/// Why a path carried almost nothing although it was opened.
+/// Why the join of a path did not open it; `None` for an opened one.
+fn unopened_path(input: &VerdictInput, path: &PathDelivery) -> Option<String> {
+    let name = &path.name;
+    let fault = match path.stage()? {
+        SubflowStage::Attempted => {
+            "its handshake was never completed: no answer to its SYN arrived, so its packets or the answers are dropped"
+        }
+        SubflowStage::Answered => {
+            "its SYN was answered without MPTCP: the peer or a firewall rejected it with RST, or a middlebox strips TCP \
+             option 30 (MP_JOIN)"
+        }
+        SubflowStage::Negotiated => {
+            "the peer agreed to the join, and the handshake was not completed: the third packet lost TCP option 30 on the \
+             path, or the peer rejected it"
+        }
+        SubflowStage::Opened | SubflowStage::Carried => return None,
+    };
+    let known: Vec<String> =
+        input.causes.iter().cloned().chain(joins(input)).map(|words| format!("; {words}")).collect();
+    Some(format!("a subflow on path {name} was attempted and not opened: {fault}{}", known.concat()))
+}
+
+/// Why a path carried almost nothing.
 fn idle_path(input: &VerdictInput, path: &PathDelivery, total: u64) -> String {
     let name = &path.name;
+    if let Some(unopened) = unopened_path(input, path) {
+        return unopened;
+    }
     let carried = format!("path {name} was opened but carried {} of the bytes", share(path, total));
     let Some(last) = &path.last else { return format!("{carried}, less than the 1 % that counts as used") };
     if let Some(diagnosis) = input.diagnosis(name) {
@@ -80,11 +113,6 @@ fn idle_path(input: &VerdictInput, path: &PathDelivery, total: u64) -> String {
             .map(|failure| format!(": {}", failure_words(failure)))
             .unwrap_or_default();
         return format!("{carried} before it was closed{failure}");
-    }
-    if last.state == PathState::Opening {
-        return format!(
-            "{carried}: its handshake was never completed, so its packets or the answers are dropped"
-        );
     }
     if input.any_rose(&["SubflowStale"]) {
         return format!(
@@ -119,8 +147,20 @@ fn set_up(input: &VerdictInput) -> Vec<String> {
             "the peer announced an address, and the limit of accepted addresses is 0 on this host; as root: {remedy}"
         ));
     }
-    found.extend(missing_endpoints(setup));
+    match announced_in_vain(input, setup) {
+        Some(words) => found.push(words),
+        None => found.extend(missing_endpoints(setup)),
+    }
     found
+}
+
+/// The peer announced addresses, and the limits of this host let no connection use them.
+fn announced_in_vain(input: &VerdictInput, setup: &LocalSetup) -> Option<String> {
+    (setup.add_addr_accepted_limit == 0 && input.rose("AddAddr")).then(|| {
+        "the server announces further addresses (ADD_ADDR), and this host accepts none of them, because the limit \
+         add_addr_accepted is 0; as root: ip mptcp limits set add_addr_accepted 1"
+            .to_owned()
+    })
 }
 
 fn missing_endpoints(setup: &LocalSetup) -> Option<String> {
@@ -219,6 +259,10 @@ fn reset_words(reason: u32) -> String {
 }
 
 fn nothing_known(input: &VerdictInput) -> String {
+    if input.setup.is_none() && input.counters.is_empty() && !input.peer_counters.is_empty() {
+        return "the connecting end opened no further subflow: its endpoints, limits and paths decide"
+            .to_owned();
+    }
     if input.setup.is_some() && !input.rose("MPJoinSynTx") && !input.counters.is_empty() {
         return "no join was attempted although the set-up allows one: the transfer may have ended before it, or the \
                 endpoint was added after the connection began"

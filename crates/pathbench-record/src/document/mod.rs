@@ -348,6 +348,9 @@ pub struct MultipathRecord {
     /// Opened subflows, the first included; absent on kernels that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subflows_total: Option<u32>,
+    /// Attempted subflows, the opened ones included; absent where only opened ones are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subflows_attempted: Option<u32>,
 }
 
 /// One path of a run. The sending end counts sent data, the receiving end counts delivered data; with data in both

@@ -45,7 +45,7 @@ fn listener(cookie: u64, local: &str) -> Socket {
 fn activity_of_created(cookies: &[u64]) -> SocketActivity {
     let mut activity = SocketActivity::default();
     for cookie in cookies {
-        activity.created(*cookie);
+        activity.created(*cookie, 0);
     }
     activity
 }

@@ -1,6 +1,7 @@
 //! The summary of a program's connections.
 
 use pathbench_record::document::MultipathRecord;
+use pathbench_record::stage::SubflowStage;
 use pathbench_supervisor::{ConnectionReport, ConnectionRole, ConnectionState, PathReport, ProgramSummary};
 
 /// Groups of a summary; further peers are one more.
@@ -14,6 +15,8 @@ fn report(port: u16, role: ConnectionRole, used: bool, negotiated: bool) -> Conn
         remote: [10, 0, 0, 2].into(),
         bytes_sent: 10,
         bytes_received: 5,
+        delivered_bytes: 15,
+        stage: SubflowStage::Carried,
         retransmitted_segments: 1,
         retransmitted_bytes: 3,
         rtt_ms: 1.0,
@@ -29,6 +32,9 @@ fn report(port: u16, role: ConnectionRole, used: bool, negotiated: bool) -> Conn
         multipath: MultipathRecord { used, negotiated, ..MultipathRecord::default() },
         bytes_sent: 20,
         bytes_received: 10,
+        is_opened: true,
+        bytes_sent_exact: true,
+        bytes_received_exact: true,
         paths: vec![path([10, 0, 0, 1], "eth"), path([10, 1, 0, 1], "wlan")],
     }
 }

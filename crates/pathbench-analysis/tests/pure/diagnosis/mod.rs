@@ -2,6 +2,7 @@
 
 mod absences;
 mod initial_path;
+mod outages;
 mod path_mtu;
 mod properties;
 mod recorded;
@@ -51,9 +52,11 @@ impl Case {
                 name: name.to_owned(),
                 delivered_bytes: sample.figures.bytes_acked,
                 last: Some(sample.figures.clone()),
+                stage: None,
             })
         };
-        let eth = PathDelivery { name: "eth".to_owned(), delivered_bytes: 30_000_000, last: None };
+        let eth =
+            PathDelivery { name: "eth".to_owned(), delivered_bytes: 30_000_000, ..PathDelivery::default() };
         let connection = VerdictInput {
             requested: transport.is_multipath(),
             negotiation: if transport.is_multipath() {

@@ -112,6 +112,7 @@ fn results_of_earlier_versions_get_no_diagnosis() {
                             name: path.name.clone(),
                             delivered_bytes: path.bytes_delivered,
                             last: of_path(&path.name).map(|sample| sample.figures.clone()),
+                            stage: None,
                         })
                         .collect(),
                     ..VerdictInput::default()

@@ -15,7 +15,7 @@ const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const SECOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 1, 1));
 
 fn path(name: &str, delivered_bytes: u64) -> PathDelivery {
-    PathDelivery { name: name.to_owned(), delivered_bytes, last: None }
+    PathDelivery { name: name.to_owned(), delivered_bytes, ..PathDelivery::default() }
 }
 
 fn figures() -> PathFigures {

@@ -24,6 +24,7 @@ fn input(delivered: [u64; 2], kinds: Vec<PathEventKind>) -> VerdictInput {
         name: name.to_owned(),
         delivered_bytes,
         last: None,
+        stage: None,
     });
     let asked = [("eth", ETH), ("wlan", WLAN)].map(|(name, address)| ClientPath {
         name: name.to_owned(),

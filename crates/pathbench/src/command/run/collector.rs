@@ -13,6 +13,7 @@ use pathbench_program::output;
 use pathbench_record::directory::create_empty;
 use pathbench_record::document::HostRecord;
 use pathbench_record::file;
+use pathbench_record::network::ClientPath;
 use pathbench_record::time::Timestamp;
 use pathbench_supervisor::{
     ConnectionLedger, ConnectionReport, FallbackEvidence, FollowingProgress, ObservedConnection,
@@ -114,9 +115,15 @@ impl<'a> ConnectionCollector<'a> {
     fn evidence(&self) -> FallbackEvidence {
         let network = HostNetwork::read().unwrap_or_default();
         let interfaces = network.other_interfaces(&[]);
+        let links = || network.links.iter();
+        let is_usable =
+            |name: &str| links().any(|link| link.name == name && link.up && link.carrier && !link.loopback);
+        let usable: Vec<ClientPath> =
+            interfaces.iter().filter(|path| is_usable(&path.interface)).cloned().collect();
         let counters = KernelCounters::read().map(|now| KernelCounters::difference(&self.counters, &now));
         FallbackEvidence {
-            setup: path_manager_setup(&interfaces, &network),
+            setup: path_manager_setup(&usable, &network),
+            without_carrier: links().filter(|link| !link.carrier).map(|link| link.name.clone()).collect(),
             carried: self.witness.carried(),
             counters: counters.unwrap_or_default(),
             interfaces: interfaces

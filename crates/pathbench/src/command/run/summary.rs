@@ -1,9 +1,10 @@
 //! The summary of a supervised program for people.
 
 use super::document::ProgramDocument;
+use pathbench_record::stage::SubflowStage;
 use pathbench_record::text::duration_s;
 use pathbench_report::quantity::{bytes, counted, percent};
-use pathbench_supervisor::{ConnectionGroup, ConnectionReport, ConnectionRole, ConnectionState};
+use pathbench_supervisor::{ConnectionGroup, ConnectionReport, ConnectionRole, ConnectionState, PathReport};
 
 /// More connections than this are shown in groups.
 const MOST_LINES: usize = 12;
@@ -45,16 +46,35 @@ pub(super) fn connection(report: &ConnectionReport) -> String {
         ConnectionRole::Connected => format!("to {}", report.remote),
         ConnectionRole::Accepted => format!("from {} at port {}", report.remote, report.local.port()),
     };
-    let total: u64 = report.paths.iter().map(pathbench_supervisor::PathReport::bytes).sum();
-    let paths = report.paths.iter().map(|path| on_path(&path.name, path.bytes(), total));
-    let paths: Vec<String> = paths.collect();
+    let total: u64 = report.paths.iter().map(PathReport::bytes).sum();
+    let paths: Vec<String> = report.paths.iter().map(|path| path_of_connection(path, total)).collect();
     let segments: u64 = report.paths.iter().map(|path| path.retransmitted_segments).sum();
-    let figures = figures(report.is_final(), report.bytes_sent, report.bytes_received, &paths, segments);
+    let sent = amount(report.bytes_sent, report.bytes_sent_exact);
+    let received = amount(report.bytes_received, report.bytes_received_exact);
+    let repeated = match report.repeated_bytes() {
+        Some(count) if count > 0 && report.paths.len() > 1 => {
+            format!("; {} of them twice, again on another subflow (reinjection)", bytes(count))
+        }
+        _ => String::new(),
+    };
     format!(
-        "{peer}: {}; {figures}{}",
+        "{peer}: {}; {sent} sent, {received} received: {}{repeated}{}",
         report.state().words(),
+        on_paths(&paths, segments),
         reason(report.state(), &report.multipath.reason)
     )
+}
+
+fn path_of_connection(path: &PathReport, total: u64) -> String {
+    if path.stage <= SubflowStage::Answered && path.bytes() == 0 {
+        return format!("{} not opened", path.name);
+    }
+    on_path(&path.name, path.bytes(), total)
+}
+
+/// A number of bytes that the true one may exceed.
+fn amount(count: u64, is_exact: bool) -> String {
+    format!("{}{}", if is_exact { "" } else { "at least " }, bytes(count))
 }
 
 fn group(group: &ConnectionGroup) -> String {
@@ -65,18 +85,13 @@ fn group(group: &ConnectionGroup) -> String {
     let total = group.bytes_by_path.values().sum();
     let paths: Vec<String> =
         group.bytes_by_path.iter().map(|(path, bytes)| on_path(path, *bytes, total)).collect();
-    let figures = figures(
-        !group.at_least,
-        group.bytes_sent,
-        group.bytes_received,
-        &paths,
-        group.retransmitted_segments,
-    );
+    let (sent, received) = (amount(group.bytes_sent, !group.at_least), bytes(group.bytes_received));
     format!(
-        "{} {role} {}: {}; {figures}{}",
+        "{} {role} {}: {}; {sent} sent, {received} received: {}{}",
         counted(group.connections as u32, "connection"),
         group.peer,
         group.state.words(),
+        on_paths(&paths, group.retransmitted_segments),
         reason(group.state, &group.reason)
     )
 }
@@ -85,14 +100,13 @@ fn on_path(name: &str, count: u64, total: u64) -> String {
     format!("{name} {} ({})", bytes(count), percent(count as f64 / total.max(1) as f64))
 }
 
-fn figures(is_final: bool, sent: u64, received: u64, paths: &[String], segments: u64) -> String {
-    let at_least = if is_final { "" } else { "at least " };
+fn on_paths(paths: &[String], segments: u64) -> String {
     let retransmitted = match segments {
         0 => String::new(),
         _ => format!("; {} retransmitted", counted(segments as u32, "segment")),
     };
     let paths = if paths.is_empty() { "no path seen".to_owned() } else { paths.join(", ") };
-    format!("{at_least}{} sent, {} received: {paths}{retransmitted}", bytes(sent), bytes(received))
+    format!("{paths}{retransmitted}")
 }
 
 fn reason(state: ConnectionState, reason: &str) -> String {
