@@ -179,7 +179,7 @@ fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool) -> Finding {
         return Finding::advice(id, found, meaning).with_subject(name.clone());
     }
     let add = format!("ip mptcp endpoint add {address} dev {name} subflow{backup}");
-    if let Some(vpn) = facts.vpn() {
+    if let Some(vpn) = facts.vpn(Some(AddressFamily::from_address(address))) {
         let meaning = format!(
             "Connections use {} only, which has the default route. Subflows from an endpoint of {name} would bypass the VPN.",
             vpn.name

@@ -225,7 +225,7 @@ fn same_subnet(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> 
 
 /// Endpoints that are bound to another interface while a VPN has the default route.
 fn vpn_bypass(facts: &HostFacts) -> Vec<Finding> {
-    let Some(tunnel) = facts.vpn() else { return Vec::new() };
+    let Some(tunnel) = facts.vpn(None) else { return Vec::new() };
     let endpoints = facts.endpoints.as_deref().unwrap_or_default();
     let bypassing: Vec<_> = endpoints
         .iter()
