@@ -120,7 +120,10 @@ impl<'a> HostPaths<'a> {
             return false;
         }
         let leads_beyond = |link: &NetworkInterface| self.network.leads_beyond(link.index, family);
-        let direct = !self.network.links.iter().any(|link| self.has_router(link.index, family));
+        let families = AddressFamily::ALL;
+        let has_router =
+            |link: &NetworkInterface| families.iter().any(|one| self.has_router(link.index, *one));
+        let direct = !self.network.links.iter().any(has_router);
         // A VPN has replaced the default route: what is left is the route of its own packets.
         let mut tunnels = self.network.links.iter().filter(|other| self.network.is_tunnel(other));
         let mut is_underlay = || tunnels.any(leads_beyond) && self.network.has_gateway(link.index, family);

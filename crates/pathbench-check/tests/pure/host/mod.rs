@@ -3,4 +3,5 @@
 
 mod facts;
 mod properties;
+mod situations;
 mod table;
