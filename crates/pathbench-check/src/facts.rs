@@ -7,22 +7,18 @@ use pathbench_host::kernel::{MptcpSupport, Release};
 use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
 use pathbench_host::namespace::IsolationError;
-use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, NextHop, Route};
-use pathbench_host::paths::HostNetwork;
+use pathbench_host::netlink::{InterfaceAddress, NetworkInterface};
+use pathbench_host::paths::{HostNetwork, HostPaths, PathAddress, PathEvidence};
 use pathbench_host::shaping::Shaping;
 use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+pub use pathbench_host::paths::{Departure, RouteAnswer};
+
 /// A fact, or the reason why it could not be read, with the remedy.
 pub type Fact<T> = Result<T, String>;
-
-/// Table of the host's own addresses (`RT_TABLE_LOCAL` of linux/rtnetlink.h).
-pub(crate) const LOCAL_TABLE: u32 = 255;
-
-/// Kinds of interfaces of VPNs.
-const TUNNELS: [&str; 7] = ["wireguard", "tun", "xfrm", "vti", "vti6", "ipip", "gre"];
 
 /// The settings under `/proc/sys` that findings use.
 pub const SETTINGS: [&str; 17] = [
@@ -86,27 +82,6 @@ pub struct DeviceFacts {
     pub metered: Option<bool>,
 }
 
-/// Next hops of the kernel's answer to a route lookup, or its error: `ENETUNREACH`.
-pub type RouteAnswer = Result<Vec<NextHop>, String>;
-
-/// How packets from a local address to a destination leave this host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Departure {
-    pub source: IpAddr,
-    /// Index of the interface that has the address.
-    pub interface: u32,
-    pub destination: IpAddr,
-    /// The kernel's answer without a required interface: for an endpoint without `dev`.
-    pub any: RouteAnswer,
-    /// The kernel's answer if the interface of the address is required: for an endpoint with `dev`.
-    pub bound: RouteAnswer,
-}
-
-/// Whether a next hop of the answer is by this interface.
-pub(crate) fn leaves_by(answer: &RouteAnswer, interface: u32) -> bool {
-    answer.as_ref().is_ok_and(|hops| hops.iter().any(|hop| hop.interface == interface))
-}
-
 /// The needs of `pathbench lab`.
 #[derive(Debug, Clone)]
 pub struct LabFacts {
@@ -159,17 +134,12 @@ impl HostFacts {
         self.network.addresses.iter().find(|one| one.network.addr() == address)
     }
 
-    /// The default routes of this family, in all tables.
-    fn default_routes(&self, family: AddressFamily) -> impl Iterator<Item = &Route> {
-        self.network.routes.iter().filter(move |route| {
-            route.destination.prefix_len() == 0
-                && AddressFamily::from_address(route.destination.addr()) == family
-        })
-    }
-
-    /// Whether any table has a default route of this family, by any interface or by this one.
+    /// Whether an interface leads beyond the routers in this family: any interface, or this one.
     pub fn has_default_route(&self, family: AddressFamily, interface: Option<u32>) -> bool {
-        self.default_routes(family).any(|route| interface.is_none() || route.interface == interface)
+        let mut links = self.network.links.iter().map(|link| link.index);
+        links.any(|index| {
+            interface.is_none_or(|wanted| wanted == index) && self.network.leads_beyond(index, family)
+        })
     }
 }
 
@@ -182,67 +152,45 @@ pub struct PathFacts<'a> {
 }
 
 impl HostFacts {
-    /// The interfaces of this family that are up, have a carrier and an address, and lead to a destination; where no
-    /// interface has a default route (direct links), each of them. An interface whose address is an endpoint is
-    /// included without a route, because its owner wants it to be a path.
+    /// The model of this host's paths.
+    pub fn host_paths(&self) -> HostPaths<'_> {
+        let evidence = PathEvidence {
+            endpoints: self.endpoints.as_deref().unwrap_or_default(),
+            primaries: &self.primaries,
+            departures: &self.departures,
+            leased_routers: None,
+        };
+        HostPaths::new(&self.network, evidence)
+    }
+
+    /// The paths of this family, each with its preferred address.
     pub fn paths(&self, family: AddressFamily) -> Vec<PathFacts<'_>> {
-        let direct = !self.has_default_route(family, None);
-        let endpoints = self.endpoints.as_deref().unwrap_or_default();
-        let is_endpoint = |at: IpAddr| endpoints.iter().any(|endpoint| endpoint.address == at);
-        let mut paths = Vec::new();
-        for link in self.network.links.iter().filter(|link| self.can_carry(link)) {
-            let Some(address) = self.address_of(link.index, family) else { continue };
-            let at = address.network.addr();
-            let is_virtual = matches!(link.kind.as_deref(), Some("bridge" | "dummy"));
-            let leads =
-                self.has_default_route(family, Some(link.index)) || self.leads_to_destination(link, at);
-            if leads || is_endpoint(at) || direct && !is_virtual {
-                paths.push(PathFacts { link, address: at, network: address.network });
-            }
-        }
-        paths
+        let found = self.host_paths().of_family(family).into_iter();
+        let network = |at: PathAddress| IpNet::new(at.address, at.subnet.prefix_len()).unwrap_or(at.subnet);
+        found.map(|(link, at)| PathFacts { link, address: at.address, network: network(at) }).collect()
     }
 
-    /// Whether the interface is up and has a carrier, and is neither loopback nor part of a bridge or bond.
-    pub fn can_carry(&self, link: &NetworkInterface) -> bool {
-        link.up && link.carrier && !link.loopback && link.master.is_none()
-    }
-
-    fn leads_to_destination(&self, link: &NetworkInterface, source: IpAddr) -> bool {
-        let mut departures = self.departures.iter().filter(|departure| departure.source == source);
-        departures.any(|departure| leaves_by(&departure.bound, link.index))
-    }
-
-    /// The first address for new connections; deprecated and privacy addresses only if there is no other.
+    /// The preferred address for new connections.
     pub fn address_of(&self, interface: u32, family: AddressFamily) -> Option<&InterfaceAddress> {
-        let usable = self.network.addresses.iter().filter(|one| {
-            one.index == interface
-                && AddressFamily::from_address(one.network.addr()) == family
-                && !one.tentative
-                && !one.link_scope
-        });
-        usable.min_by_key(|one| (one.deprecated, one.secondary))
+        self.network.usable_addresses(interface, family).first().copied()
     }
 
     pub fn is_tunnel(&self, index: u32) -> bool {
-        self.link(index).and_then(|link| link.kind.as_deref()).is_some_and(|kind| TUNNELS.contains(&kind))
+        self.link(index).is_some_and(|link| self.network.is_tunnel(link))
     }
 
-    /// The VPN that has the default route, beside a path that is no tunnel. Labs have tunnels (TUN devices) only.
-    pub fn vpn(&self) -> Option<&NetworkInterface> {
-        let mut primaries = AddressFamily::ALL.into_iter().filter_map(|family| self.primary(family));
-        let tunnel = primaries.find(|index| self.is_tunnel(*index))?;
-        let paths = AddressFamily::ALL.into_iter().flat_map(|family| self.paths(family));
-        let is_beside = paths.into_iter().any(|path| !self.is_tunnel(path.link.index));
-        self.link(tunnel).filter(|_| is_beside)
+    /// The VPN that takes new connections of a family, or of any, beside a path that is no tunnel.
+    pub fn vpn(&self, family: Option<AddressFamily>) -> Option<&NetworkInterface> {
+        let paths = self.host_paths();
+        let mut families =
+            AddressFamily::ALL.into_iter().filter(|one| family.is_none_or(|family| family == *one));
+        families.find_map(|family| paths.vpn(family))
     }
 
     /// The interface that the kernel selects for connections without a bound address.
     pub fn primary(&self, family: AddressFamily) -> Option<u32> {
-        let (_, answer) = self
-            .primaries
-            .iter()
-            .find(|(destination, _)| AddressFamily::from_address(*destination) == family)?;
+        let paths = self.host_paths();
+        let answer = paths.answer(family)?;
         answer.as_ref().ok()?.first().map(|hop| hop.interface)
     }
 }

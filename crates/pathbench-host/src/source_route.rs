@@ -65,15 +65,22 @@ impl HostNetwork {
         self.defaults(family, interface).find_map(|route| route.gateway)
     }
 
-    /// A table that has a default route by this interface, other than the main table.
+    /// A table that has a default route by this interface alone, other than the main table.
     fn own_table(&self, family: AddressFamily, interface: u32) -> Option<u32> {
+        let is_shared = |table: u32| {
+            let others = self.links.iter().filter(|link| link.index != interface);
+            others.flat_map(|link| self.defaults(family, link.index)).any(|route| route.table == table)
+        };
         let mut tables = self.defaults(family, interface).map(|route| route.table);
-        tables.find(|table| !matches!(*table, MAIN_TABLE | LOCAL_TABLE))
+        tables.find(|table| !matches!(*table, MAIN_TABLE | LOCAL_TABLE) && !is_shared(*table))
     }
 
-    /// A table from 100 on without routes.
+    /// A table from 100 on without routes and without a rule.
     fn free_table(&self, number: u32) -> u32 {
-        let is_used = |table: &u32| self.routes.iter().any(|route| route.table == *table);
+        let is_used = |table: &u32| {
+            self.routes.iter().any(|route| route.table == *table)
+                || self.rules.iter().any(|rule| rule.table == *table)
+        };
         (100..).filter(|table| !is_used(table)).nth(number as usize).unwrap_or(100)
     }
 }

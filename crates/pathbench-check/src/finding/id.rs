@@ -40,6 +40,10 @@ finding_ids! {
         "The path manager of new MPTCP connections (`net.mptcp.path_manager`, `net.mptcp.pm_type` before Linux \
          6.15). With `userspace` the kernel ignores endpoints and limits, and a program such as mptcpd has to \
          open subflows.",
+    DefaultRoute:
+        "The route that the kernel selects for new connections without a bound address (RTM_GETROUTE). The kernel uses a \
+         route over an interface without a carrier, unless `ignore_routes_with_linkdown` forbids it: programs connect \
+         nowhere, although other paths work.",
     Interface:
         "Interfaces that are not fit to be paths: down, without a carrier, without an address, or without a route \
          beyond their subnet.",

@@ -261,7 +261,7 @@ fn add(facts: &HostFacts, path: &PathFacts<'_>, is_announced: bool, remedies: &m
             .with_step("If this host opens connections itself:")
             .with_steps(in_words(remedies.state.endpoint_remedy(&needed)));
     }
-    if let Some(vpn) = facts.vpn() {
+    if let Some(vpn) = facts.vpn(Some(AddressFamily::from_address(address))) {
         let meaning = format!(
             "Connections use {} only, which has the default route. Subflows from an endpoint of {name} would bypass the VPN.",
             vpn.name

@@ -73,16 +73,23 @@ fn paths_found(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> 
             "Multipath requires a second interface with an address and a route.",
         )
         .with_step(further),
-        _ => Finding::ok(id, described.join("; ")),
+        _ => {
+            let vpn = facts.vpn(None).map(|vpn| format!("; new connections leave by the VPN {}", vpn.name));
+            Finding::ok(id, described.join("; ") + vpn.as_deref().unwrap_or_default())
+        }
     }
 }
 
 /// Interfaces that could be paths, and are not. Where two paths exist, an interface without an address is no finding.
 fn unfit(facts: &HostFacts, paths: &BTreeMap<u32, Vec<PathFacts<'_>>>) -> Vec<Finding> {
     let links = facts.network.links.iter();
+    // Beside two paths, an interface without a router is the network of other hosts: of a router, of a laboratory.
+    let local: Vec<u32> = facts.host_paths().local.iter().map(|link| link.index).collect();
+    let is_local = |link: &NetworkInterface| local.contains(&link.index);
     let candidates = links
         .filter(|link| !paths.contains_key(&link.index) && !link.loopback && link.master.is_none())
-        .filter(|link| paths.len() < 2 || has_address(facts, link));
+        .filter(|link| !facts.network.is_tunnel(link))
+        .filter(|link| paths.len() < 2 || has_address(facts, link) && !is_local(link));
     let mut findings: Vec<Finding> = Vec::new();
     // One finding per reason: a host can have many unused ports.
     for finding in candidates.filter_map(|link| why_unfit(facts, link)) {
@@ -247,11 +254,12 @@ fn arp_commands(facts: &HostFacts, name: &str) -> Vec<String> {
 
 /// Endpoints that are bound to another interface while a VPN has the default route.
 fn vpn_bypass(facts: &HostFacts) -> Vec<Finding> {
-    let Some(tunnel) = facts.vpn() else { return Vec::new() };
+    let Some(tunnel) = facts.vpn(None) else { return Vec::new() };
     let endpoints = facts.endpoints.as_deref().unwrap_or_default();
     let bypassing: Vec<_> = endpoints
         .iter()
         .filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh)
+        .filter(|endpoint| facts.vpn(Some(AddressFamily::from_address(endpoint.address))).is_some())
         .filter_map(|endpoint| Some((endpoint, endpoint.interface.filter(|index| !facts.is_tunnel(*index))?)))
         .collect();
     if bypassing.is_empty() {

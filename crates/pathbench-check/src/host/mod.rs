@@ -1,6 +1,7 @@
 //! Findings about this host, from its facts alone.
 
 mod counters;
+mod default_route;
 mod endpoints;
 mod firewall;
 mod interfaces;
@@ -20,6 +21,7 @@ use crate::finding::{Finding, FindingId, Level, order};
 pub fn findings(facts: &HostFacts) -> Vec<Finding> {
     let mut findings = mptcp::implementation(facts);
     let lacks_mptcp = findings.iter().any(|finding| finding.level == Level::Problem);
+    findings.extend(default_route::findings(facts));
     findings.extend(interfaces::findings(facts));
     // Without MPTCP in the kernel, endpoints and counters do not exist.
     if !lacks_mptcp || is_switched_off(&findings) {

@@ -1,10 +1,11 @@
 //! Whether packets from the address of each path leave by its interface, and whether reverse path filtering accepts the
 //! answers.
 
-use crate::facts::{Departure, HostFacts, PathFacts, RouteAnswer, leaves_by};
+use crate::facts::{Departure, HostFacts, PathFacts, RouteAnswer};
 use crate::finding::{Finding, FindingId};
 use pathbench_host::change::setting;
 use pathbench_host::mptcp::MptcpEndpoint;
+use pathbench_host::paths::leaves_by;
 use pathbench_record::mptcp::remedy::ANNOUNCE;
 use pathbench_record::network::AddressFamily;
 

@@ -1,14 +1,16 @@
 //! The state of a host before its set-up.
 
-use pathbench_host::change::setting::{MPTCP_ENABLED, OF_INTERFACE, interface_key};
+use pathbench_host::change::setting::{
+    MPTCP_ENABLED, OF_INTERFACE, PATH_MANAGER, PM_TYPE, interface_key, linkdown_key,
+};
 use pathbench_host::change::{InterfaceNames, Operation};
 use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
 use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, Route, RoutingRule};
+use pathbench_host::paths::{HostNetwork, HostPaths, PathEvidence, RouteAnswer};
+use pathbench_record::network::AddressFamily;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-
-pub(super) const PM_TYPE: &str = "net/mptcp/pm_type";
 
 /// The access network of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -37,6 +39,8 @@ pub struct SetupHost {
     /// Rules whose only condition is the source.
     pub rules: Vec<RoutingRule>,
     pub endpoints: Vec<MptcpEndpoint>,
+    /// The kernel's answers for new connections, by destination.
+    pub primaries: Vec<(IpAddr, RouteAnswer)>,
     /// `None`: this kernel has no MPTCP path manager.
     pub limits: Option<MptcpLimits>,
     /// Kernel settings by key with slashes; a setting that the kernel lacks is absent.
@@ -64,15 +68,36 @@ impl SetupHost {
         self.settings.get(key).and_then(|value| value.trim().parse().ok()).unwrap_or(0)
     }
 
+    pub(super) fn network(&self) -> HostNetwork {
+        HostNetwork {
+            links: self.links.clone(),
+            addresses: self.addresses.clone(),
+            routes: self.routes.clone(),
+            rules: self.rules.clone(),
+        }
+    }
+
+    /// The model of this host's paths; `network` is [`Self::network`].
+    pub(super) fn paths<'a>(&'a self, network: &'a HostNetwork) -> HostPaths<'a> {
+        let evidence = PathEvidence {
+            endpoints: &self.endpoints,
+            primaries: &self.primaries,
+            departures: &[],
+            leased_routers: Some(&self.leased_routers),
+        };
+        HostPaths::new(network, evidence)
+    }
+
     pub(super) fn names(&self) -> InterfaceNames {
         self.links.iter().map(|link| (link.index, link.name.clone())).collect()
     }
 
     /// The settings that a plan depends on, for the interfaces with these names.
     pub fn setting_keys<'a>(interfaces: impl Iterator<Item = &'a str>) -> Vec<String> {
-        let mut keys = vec![MPTCP_ENABLED.to_owned(), PM_TYPE.to_owned()];
+        let mut keys = [MPTCP_ENABLED, PM_TYPE, PATH_MANAGER].map(str::to_owned).to_vec();
         for interface in interfaces.chain(["all"]) {
             keys.extend(OF_INTERFACE.map(|name| interface_key(interface, name)));
+            keys.extend(AddressFamily::ALL.map(|family| linkdown_key(interface, family)));
         }
         keys
     }

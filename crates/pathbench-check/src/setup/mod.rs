@@ -15,7 +15,8 @@ mod settings;
 
 pub use host::{Manager, Medium, SetupHost};
 pub use options::{Role, SetupOptions};
-pub use paths::{PathAddress, PathSelection, SetupPath};
+pub use pathbench_host::paths::PathAddress;
+pub use paths::{PathSelection, SetupPath, Withheld};
 pub use plan::{SetupPlan, SetupStep};
 
 use pathbench_host::change::Operation;
@@ -25,13 +26,15 @@ use std::net::IpAddr;
 /// The operations that `host` lacks for multipath.
 /// Errors: each mistake in `options`, and the missing kernel feature.
 pub fn plan(host: &SetupHost, options: &SetupOptions) -> Result<SetupPlan, Vec<String>> {
-    let PathSelection { paths, notes } = paths::select(host, options)?;
+    let PathSelection { paths, notes, withheld } = paths::select(host, options)?;
     // In one subnet, the server's answers to each address leave by the interface that the server's address has, so that
     // each path needs a subflow between the addresses of its own link.
     let fullmesh = options.fullmesh || paths.iter().any(|path| paths::shared_subnet(path, &paths).is_some());
     let mut draft = Draft { host, options, fullmesh, names: host.names(), plan: SetupPlan::default() };
     draft.plan.notes = notes;
+    draft.plan.withheld = withheld;
     draft.enable();
+    draft.ignore_dead_routes();
     draft.route(&paths);
     draft.filter(&paths);
     draft.resolve_addresses(&paths);

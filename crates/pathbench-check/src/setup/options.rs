@@ -22,6 +22,8 @@ pub struct SetupOptions {
     pub backup: Vec<String>,
     /// Subflows from every endpoint to every address of the server.
     pub fullmesh: bool,
+    /// Whether endpoints may bypass a VPN that takes new connections.
+    pub bypass_vpn: bool,
     /// Whether a named interface may be absent or down: a watch waits for it.
     pub may_be_absent: bool,
 }

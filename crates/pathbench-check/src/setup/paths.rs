@@ -2,15 +2,11 @@
 
 use super::host::{Medium, SetupHost};
 use super::options::SetupOptions;
-use crate::facts::LOCAL_TABLE;
-use pathbench_host::netlink::{InterfaceAddress, NetworkInterface};
-use pathbench_record::network::IpNet;
+use pathbench_host::netlink::NetworkInterface;
+use pathbench_host::paths::{HostNetwork, HostPaths, PathAddress, leads_beyond};
+use pathbench_record::network::{AddressFamily, IpNet};
 use serde::Serialize;
 use std::net::IpAddr;
-
-/// Kinds of interfaces whose packets leave through another interface, or not at all.
-const VIRTUAL: [&str; 12] =
-    ["wireguard", "xfrm", "vti", "vti6", "ipip", "sit", "gre", "ip6gre", "ip6tnl", "dummy", "ifb", "vrf"];
 
 /// An interface whose addresses are a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,19 +22,22 @@ pub struct SetupPath {
     pub addresses: Vec<PathAddress>,
 }
 
-/// An address of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct PathAddress {
-    pub address: IpAddr,
-    pub subnet: IpNet,
-}
-
 /// The paths of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathSelection {
     pub paths: Vec<SetupPath>,
     /// Notes about omitted interfaces.
     pub notes: Vec<String>,
+    /// Addresses without an endpoint that would bypass a VPN, which the user has not permitted.
+    pub withheld: Vec<Withheld>,
+}
+
+/// An interface whose new endpoints would bypass a VPN.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Withheld {
+    pub interface: String,
+    pub address: IpAddr,
+    pub vpn: String,
 }
 
 /// The paths that `options` select, in the order of the interfaces.
@@ -48,32 +47,12 @@ pub(super) fn select(host: &SetupHost, options: &SetupOptions) -> Result<PathSel
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
+    let network = host.network();
+    let model = host.paths(&network);
     let mut selection = PathSelection::default();
-    let named = |link: &NetworkInterface| link.up && options.interfaces.contains(&link.name);
-    let is_chosen =
-        |link: &NetworkInterface| if options.interfaces.is_empty() { is_suitable(link) } else { named(link) };
-    let mut links: Vec<&NetworkInterface> =
-        host.links.iter().filter(|link| !link.loopback && is_chosen(link)).collect();
-    if options.interfaces.is_empty() {
-        let vpn = host.links.iter().filter(|link| link.up && is_tunnel(host, link));
-        let words = "is a tunnel with a default route, such as a VPN. Subflows from endpoints on other interfaces bypass it.";
-        selection.notes.extend(vpn.map(|link| format!("{} {words}", link.name)));
-        links.retain(|link| !is_tunnel(host, link));
-    }
-    let mut found: Vec<(&NetworkInterface, Vec<PathAddress>)> = Vec::new();
-    for link in links {
-        let addresses = addresses(host, link);
-        if addresses.is_empty() {
-            continue;
-        }
-        if link.carrier {
-            found.push((link, addresses));
-        } else {
-            selection.notes.push(format!("{} has no carrier and is no path.", link.name));
-        }
-    }
-    if options.interfaces.is_empty() {
-        leave_out_without_router(host, &mut found, &mut selection.notes);
+    let mut found = chosen(&network, &model, options, &mut selection.notes);
+    if !options.bypass_vpn {
+        withhold(host, &model, &network, &mut found, &mut selection.withheld);
     }
     let path = |(link, addresses): (&NetworkInterface, Vec<PathAddress>)| SetupPath {
         index: link.index,
@@ -82,7 +61,7 @@ pub(super) fn select(host: &SetupHost, options: &SetupOptions) -> Result<PathSel
         backup: is_backup(host, options, link),
         addresses,
     };
-    selection.paths = found.into_iter().map(path).collect();
+    selection.paths = found.into_iter().filter(|(_, addresses)| !addresses.is_empty()).map(path).collect();
     if !selection.paths.is_empty() && selection.paths.iter().all(|path| path.backup) {
         // A backup path is idle only while there is a path to prefer.
         selection.paths.iter_mut().for_each(|path| path.backup = options.backup.contains(&path.interface));
@@ -90,8 +69,73 @@ pub(super) fn select(host: &SetupHost, options: &SetupOptions) -> Result<PathSel
     Ok(selection)
 }
 
+type Found<'a> = Vec<(&'a NetworkInterface, Vec<PathAddress>)>;
+
+/// The interfaces that the user named, or the paths of the model; notes state why others are none.
+fn chosen<'a>(
+    network: &'a HostNetwork,
+    model: &HostPaths<'a>,
+    options: &SetupOptions,
+    notes: &mut Vec<String>,
+) -> Found<'a> {
+    let is_named = |link: &&NetworkInterface| options.interfaces.contains(&link.name);
+    let candidates = network.links.iter().filter(|link| link.up && !link.loopback);
+    let candidates: Vec<&NetworkInterface> = if options.interfaces.is_empty() {
+        candidates.filter(|link| link.master.is_none() && link.kind.as_deref() != Some("bridge")).collect()
+    } else {
+        candidates.filter(is_named).collect()
+    };
+    let has_addresses = |link: &&&NetworkInterface| !addresses(network, link).is_empty();
+    let idle = candidates.iter().filter(|link| !link.carrier).filter(has_addresses);
+    notes.extend(idle.map(|link| format!("{} has no carrier and is no path.", link.name)));
+    if !options.interfaces.is_empty() {
+        let named = candidates.into_iter().filter(|link| link.carrier);
+        return named.map(|link| (link, addresses(network, link))).collect();
+    }
+    notes.extend(model.tunnels.iter().map(|tunnel| {
+        let name = &tunnel.link.name;
+        let is_vpn = AddressFamily::ALL.into_iter().any(|family| model.vpn(family) == Some(tunnel.link));
+        let takes = if is_vpn { "takes new connections" } else { "has a default route" };
+        format!("{name} is a tunnel that {takes}, such as a VPN. Subflows from endpoints on other interfaces bypass it.")
+    }));
+    notes.extend(model.local.iter().map(|link| {
+        let name = &link.name;
+        format!("{name} has no default route and is no path; --path {name} makes it one.")
+    }));
+    model.paths.iter().map(|path| (path.link, path.addresses.clone())).collect()
+}
+
+/// Takes out the addresses whose new endpoints would bypass a VPN. An endpoint that is there is the user's.
+fn withhold(
+    host: &SetupHost,
+    model: &HostPaths<'_>,
+    network: &HostNetwork,
+    found: &mut Found<'_>,
+    withheld: &mut Vec<Withheld>,
+) {
+    let has_endpoint = |at: IpAddr| host.endpoints.iter().any(|one| one.address == at && !one.flags.implicit);
+    for family in AddressFamily::ALL {
+        let Some(vpn) = model.vpn(family) else { continue };
+        for (link, addresses) in found.iter_mut().filter(|(link, _)| !network.is_tunnel(link)) {
+            addresses.retain(|at| {
+                let is_permitted =
+                    AddressFamily::from_address(at.address) != family || has_endpoint(at.address);
+                if !is_permitted {
+                    withheld.push(Withheld {
+                        interface: link.name.clone(),
+                        address: at.address,
+                        vpn: vpn.name.clone(),
+                    });
+                }
+                is_permitted
+            });
+        }
+    }
+}
+
 fn mistakes(host: &SetupHost, options: &SetupOptions) -> Vec<String> {
     let mut mistakes = Vec::new();
+    let network = host.network();
     for (option, name) in options
         .interfaces
         .iter()
@@ -105,7 +149,7 @@ fn mistakes(host: &SetupHost, options: &SetupOptions) -> Vec<String> {
         };
         if option == "--path" && !link.up {
             mistakes.push(format!("{option}: interface {name} is down; as root: ip link set {name} up"));
-        } else if option == "--path" && addresses(host, link).is_empty() {
+        } else if option == "--path" && addresses(&network, link).is_empty() {
             mistakes
                 .push(format!("{option}: interface {name} has no address that can be used on another link"));
         }
@@ -113,46 +157,10 @@ fn mistakes(host: &SetupHost, options: &SetupOptions) -> Vec<String> {
     mistakes
 }
 
-/// Whether an interface can be a path without being named.
-fn is_suitable(link: &NetworkInterface) -> bool {
-    let kind = link.kind.as_deref().unwrap_or_default();
-    link.up && link.master.is_none() && !VIRTUAL.contains(&kind)
-}
-
-/// Whether an interface carries the packets of a VPN: its default route, or a half of one, has no router.
-fn is_tunnel(host: &SetupHost, link: &NetworkInterface) -> bool {
-    let kind = link.kind.as_deref().unwrap_or_default();
-    let is_half = |destination: IpNet| destination.prefix_len() <= 1;
-    let catches_all = host.routes.iter().any(|route| {
-        route.interface == Some(link.index) && route.gateway.is_none() && is_half(route.destination)
-    });
-    (VIRTUAL.contains(&kind) && kind != "dummy" || kind == "tun") && catches_all
-}
-
-/// The usable addresses of an interface, one per subnet. Excludes addresses that are valid on their link only, that a
-/// peer cannot rely on (tentative, deprecated, privacy addresses), and local IPv6 addresses (RFC 4193) beside global
-/// ones.
-fn addresses(host: &SetupHost, link: &NetworkInterface) -> Vec<PathAddress> {
-    let of_link = || host.addresses.iter().filter(|address| address.index == link.index);
-    let is_usable = |address: &&InterfaceAddress| {
-        let of_link_only = address.link_scope || address.network.addr().is_loopback();
-        !(address.tentative || address.deprecated || address.secondary || of_link_only)
-    };
-    let is_global_v6 = |address: IpAddr| address.is_ipv6() && !is_unique_local(address);
-    let has_global_v6 = of_link().filter(is_usable).any(|address| is_global_v6(address.network.addr()));
-    let mut found: Vec<PathAddress> = Vec::new();
-    for known in of_link().filter(is_usable) {
-        let one = PathAddress { address: known.network.addr(), subnet: known.network.trunc() };
-        let is_shadowed = has_global_v6 && is_unique_local(one.address);
-        if !is_shadowed && !found.iter().any(|other| other.subnet == one.subnet) {
-            found.push(one);
-        }
-    }
-    found
-}
-
-fn is_unique_local(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(v6) if v6.is_unique_local())
+/// The addresses of an interface in both families.
+fn addresses(network: &HostNetwork, link: &NetworkInterface) -> Vec<PathAddress> {
+    let families = AddressFamily::ALL.into_iter();
+    families.flat_map(|family| network.path_addresses(link.index, family)).collect()
 }
 
 fn is_backup(host: &SetupHost, options: &SetupOptions, link: &NetworkInterface) -> bool {
@@ -168,39 +176,10 @@ pub(super) fn shared_subnet(path: &SetupPath, paths: &[SetupPath]) -> Option<IpN
     subnets.into_iter().find(|subnet| others().any(|other| other.subnet == *subnet))
 }
 
-/// Whether packets of this family can leave the subnets of the interface: some table has a default route over it, or a
-/// DHCP lease has a router.
+/// Whether packets of this family can leave the subnets of the interface: a table leads beyond the routers by it, or a DHCP
+/// lease has a router.
 pub(super) fn has_router(host: &SetupHost, index: u32, ipv4: bool) -> bool {
+    let family = if ipv4 { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 };
     let leased = host.leased_routers.get(&index).is_some_and(|of| of.iter().any(|at| at.is_ipv4() == ipv4));
-    leased
-        || host.routes.iter().any(|route| {
-            route.interface == Some(index)
-                && route.table != LOCAL_TABLE
-                && route.destination.prefix_len() == 0
-                && route.destination.addr().is_ipv4() == ipv4
-        })
-}
-
-/// If some interfaces lead to a router, the others are local networks (of containers, of a laboratory), not paths.
-fn leave_out_without_router(
-    host: &SetupHost,
-    found: &mut Vec<(&NetworkInterface, Vec<PathAddress>)>,
-    notes: &mut Vec<String>,
-) {
-    for ipv4 in [true, false] {
-        let leads_out = |link: &NetworkInterface| has_router(host, link.index, ipv4);
-        if !found.iter().any(|(link, _)| leads_out(link)) {
-            continue;
-        }
-        for (link, addresses) in found.iter_mut().filter(|(link, _)| !leads_out(link)) {
-            let before = addresses.len();
-            addresses.retain(|one| one.address.is_ipv4() != ipv4);
-            if addresses.is_empty() && before > 0 {
-                let name = &link.name;
-                notes
-                    .push(format!("{name} has no default route and is no path; --path {name} makes it one."));
-            }
-        }
-    }
-    found.retain(|(_, addresses)| !addresses.is_empty());
+    leased || leads_beyond(&host.routes, index, family)
 }

@@ -87,6 +87,9 @@ fn unit(options: &SetupOptions, program: &str) -> String {
     if options.fullmesh {
         command.push("--fullmesh".to_owned());
     }
+    if options.bypass_vpn {
+        command.push("--bypass-vpn".to_owned());
+    }
     let command = command.join(" ");
     format!(
         "[Unit]\nDescription=MPTCP endpoints, limits, rules and routes by pathbench setup\nAfter=network-online.target\n\

@@ -2,7 +2,7 @@
 
 use super::host::SetupHost;
 use super::options::SetupOptions;
-use super::paths::SetupPath;
+use super::paths::{SetupPath, Withheld};
 use pathbench_host::change::{ChangePlan, InterfaceNames, Operation, PlannedStep};
 
 /// A planned change and its reason.
@@ -20,12 +20,27 @@ pub struct SetupPlan {
     pub steps: Vec<SetupStep>,
     /// Notes for the user, in sentences.
     pub notes: Vec<String>,
+    /// Endpoints that the plan lacks, because they would bypass a VPN.
+    pub withheld: Vec<Withheld>,
 }
 
 impl SetupPlan {
     /// The operations, to apply them.
     pub fn changes(&self) -> ChangePlan {
         ChangePlan { steps: self.steps.iter().map(|step| step.change.clone()).collect(), notes: Vec::new() }
+    }
+
+    /// Why the plan lacks endpoints; `None` if it lacks none.
+    pub fn why_withheld(&self) -> Option<String> {
+        let first = self.withheld.first()?;
+        let named: Vec<String> =
+            self.withheld.iter().map(|one| format!("{} ({})", one.interface, one.address)).collect();
+        Some(format!(
+            "new connections leave by the VPN {}, and endpoints of {} would bypass it: the packets and addresses of their \
+             subflows are visible outside of the VPN; --bypass-vpn permits it",
+            first.vpn,
+            named.join(", ")
+        ))
     }
 
     /// Why a client that is set up like this uses one path only; `None` with several paths.

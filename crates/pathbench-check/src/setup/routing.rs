@@ -1,11 +1,12 @@
 //! Policy rules and their tables: packets from an address leave by its interface (source routing).
 
 use super::host::Manager;
-use super::paths::{PathAddress, SetupPath, has_router};
+use super::paths::{SetupPath, has_router};
 use super::plan::Draft;
 use pathbench_host::change::Operation;
 use pathbench_host::netlink::{MAIN_TABLE, Route, RoutingRule};
-use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
+use pathbench_host::paths::{PathAddress, is_only_exit, leaves_by};
+use pathbench_record::network::{AddressFamily, DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -39,16 +40,23 @@ impl Draft<'_> {
         if let Some(rule) = self.rule_of(at.address) {
             return self.is_table_of(rule.table, path.index, &wanted);
         }
-        let ipv4 = at.address.is_ipv4();
+        let family = AddressFamily::from_address(at.address);
         let shares_subnet = |other: &SetupPath| {
             other.index != path.index && other.addresses.iter().any(|one| one.subnet == at.subnet)
         };
         if paths.iter().any(shares_subnet) {
             return false;
         }
-        let defaults = self.routes_of(MAIN_TABLE, ipv4).filter(|route| route.destination.prefix_len() == 0);
-        let best = defaults.min_by_key(|route| route.metric.unwrap_or(0));
-        best.is_some_and(|route| route.interface == Some(path.index))
+        // With several next hops (ECMP), packets from an address leave by each of them.
+        is_only_exit(&self.host.routes, path.index, family) && self.is_primary(path.index, family)
+    }
+
+    /// Whether the kernel sends new connections by this interface, as far as its answer is known: rules with other
+    /// conditions than the source can precede the main table (a VPN).
+    fn is_primary(&self, index: u32, family: AddressFamily) -> bool {
+        let mut answers = self.host.primaries.iter();
+        let answer = answers.find(|(to, _)| AddressFamily::from_address(*to) == family);
+        answer.is_none_or(|(_, answer)| leaves_by(answer, index))
     }
 
     /// The rule for packets from `address` that the kernel evaluates first, if any precedes the main table's.

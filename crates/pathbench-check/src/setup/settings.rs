@@ -1,22 +1,58 @@
 //! Kernel settings that MPTCP and source routing require.
 
-use super::host::PM_TYPE;
 use super::paths::{SetupPath, has_router, shared_subnet};
 use super::plan::Draft;
 use pathbench_host::change::Operation;
-use pathbench_host::change::setting::{MPTCP_ENABLED as ENABLED, interface_key as key};
+use pathbench_host::change::setting::{
+    MPTCP_ENABLED as ENABLED, PATH_MANAGER, PM_TYPE, interface_key as key, linkdown_key,
+};
+use pathbench_record::network::AddressFamily;
+
+/// The kernel's path manager by its name (`net.mptcp.path_manager`, Linux 6.15).
+const KERNEL: &str = "kernel";
 
 impl Draft<'_> {
     pub(super) fn enable(&mut self) {
         if self.host.settings.contains_key(ENABLED) && self.host.number(ENABLED) == 0 {
             self.set("the kernel refuses MPTCP sockets while it is 0".to_owned(), ENABLED.to_owned(), "1");
         }
-        if self.host.number(PM_TYPE) == 1 {
-            self.note(
-                "net.mptcp.pm_type is 1: a daemon manages new connections, and endpoints have no effect. For the kernel's \
-                 path manager: sysctl -w net.mptcp.pm_type=0"
-                    .to_owned(),
-            );
+        self.select_path_manager();
+    }
+
+    /// A path manager that mptcpd has left behind opens no subflow. While mptcpd runs, the choice is its own.
+    fn select_path_manager(&mut self) {
+        let by_name = self.host.settings.get(PATH_MANAGER).map(|name| name.trim().to_owned());
+        let is_kernels = match &by_name {
+            Some(name) => name == KERNEL,
+            None => self.host.number(PM_TYPE) == 0,
+        };
+        if is_kernels || self.host.has_mptcpd {
+            return;
+        }
+        let reason =
+            "endpoints have no effect with another path manager, and no mptcpd runs that opens subflows";
+        match by_name {
+            Some(_) => self.set(reason.to_owned(), PATH_MANAGER.to_owned(), KERNEL),
+            None => self.set(reason.to_owned(), PM_TYPE.to_owned(), "0"),
+        }
+    }
+
+    /// The kernel uses a route over an interface without a carrier, unless the interface's setting forbids it.
+    pub(super) fn ignore_dead_routes(&mut self) {
+        let network = self.host.network();
+        let model = self.host.paths(&network);
+        for family in AddressFamily::ALL {
+            for link in model.without_carrier(family) {
+                let own = linkdown_key(&link.name, family);
+                if self.host.settings.contains_key(&own) && self.host.number(&own) == 0 {
+                    let reason = format!(
+                        "new {} connections leave by {}, which has no carrier: the kernel uses the next route until it has one",
+                        family.name(),
+                        link.name
+                    );
+                    self.set(reason, own, "1");
+                }
+            }
         }
     }
 

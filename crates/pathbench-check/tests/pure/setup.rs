@@ -68,7 +68,9 @@ fn laptop() -> SetupHost {
 
 fn default_settings(host: &mut SetupHost) {
     let names: Vec<String> = host.links.iter().map(|link| link.name.clone()).collect();
-    for key in SetupHost::setting_keys(names.iter().map(String::as_str)) {
+    // A kernel before 6.15 has no `path_manager`.
+    let keys = SetupHost::setting_keys(names.iter().map(String::as_str)).into_iter();
+    for key in keys.filter(|key| key != "net/mptcp/path_manager") {
         let value = if key == KEYS[0] { "1" } else { "0" };
         host.settings.insert(key, value.to_owned());
     }
@@ -447,6 +449,7 @@ fn any_options() -> impl Strategy<Value = SetupOptions> {
             backup: interfaces(backup),
             fullmesh,
             may_be_absent: true,
+            ..SetupOptions::default()
         }
     })
 }

@@ -116,7 +116,7 @@ impl Operation {
                 Err(format!("{:?} is no setting that Pathbench changes", printable(key, LONGEST_SHOWN)))
             }
             Self::SetSysctl { key, before, after } => {
-                match [before, after].into_iter().find(|one| !setting::is_value(one)) {
+                match [before, after].into_iter().find(|one| !setting::is_value(key, one)) {
                     Some(value) => Err(format!("{:?} is no value of {key}", printable(value, LONGEST_SHOWN))),
                     None => Ok(()),
                 }

@@ -114,6 +114,33 @@ impl Route {
     }
 }
 
+impl Route {
+    /// A route for each next hop of the one in an `RTM_NEWROUTE` message; none where [`Self::parse`] excludes the message
+    /// for another reason.
+    pub fn of_next_hops(payload: &[u8]) -> Vec<Self> {
+        if let Some(single) = Self::parse(payload) {
+            return vec![single];
+        }
+        let is_cloned = u32_at(payload, 8).is_none_or(|flags| flags & libc::RTM_F_CLONED != 0);
+        let Some(entry) =
+            FibEntry::parse(payload).filter(|entry| entry.kind() == libc::RTN_UNICAST && !is_cloned)
+        else {
+            return Vec::new();
+        };
+        let by = |hop: fib_entry::NextHop| Self {
+            destination: entry.destination(),
+            gateway: hop.gateway,
+            interface: Some(hop.interface),
+            source: entry.preferred_source(),
+            table: entry.table(),
+            mtu: entry.mtu_bytes(),
+            mtu_locked: entry.is_mtu_locked(),
+            metric: entry.get(libc::RTA_PRIORITY).and_then(|metric| u32_at(metric, 0)),
+        };
+        entry.next_hops().into_iter().filter(|hop| hop.interface != 0).map(by).collect()
+    }
+}
+
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.destination)?;
@@ -165,6 +192,13 @@ impl RouteSocket {
     /// `broadcast` entries, unreachable routes and multipath routes.
     pub fn routes(&mut self) -> Result<Vec<Route>, NetlinkError> {
         self.dump_both_families("routes", libc::RTM_GETROUTE, ROUTE_HEADER, Route::parse)
+    }
+
+    /// Like [`Self::routes`], with a route for each next hop of a multipath route (ECMP).
+    pub fn next_hop_routes(&mut self) -> Result<Vec<Route>, NetlinkError> {
+        let parse = |payload: &[u8]| Some(Route::of_next_hops(payload));
+        let routes = self.dump_both_families("routes", libc::RTM_GETROUTE, ROUTE_HEADER, parse)?;
+        Ok(routes.into_iter().flatten().collect())
     }
 
     /// Adds a route (`EEXIST` if a route to the same destination with the same metric exists, `ENETUNREACH` if the

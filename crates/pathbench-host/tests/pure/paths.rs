@@ -80,6 +80,7 @@ fn laptop() -> HostNetwork {
             route(4, "172.17.0.0/16"),
             route(5, "0.0.0.0/0"),
         ],
+        ..HostNetwork::default()
     }
 }
 
@@ -190,6 +191,7 @@ fn network(addresses: &[(u32, &str, bool)]) -> HostNetwork {
         links: vec![link(2, "eth", true), link(3, "wlan", true)],
         addresses: addresses.iter().map(address).collect(),
         routes: [2, 3].into_iter().flat_map(routes).collect(),
+        ..HostNetwork::default()
     }
 }
 

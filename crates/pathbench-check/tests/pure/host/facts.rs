@@ -94,6 +94,7 @@ pub(crate) fn healthy() -> HostFacts {
             address(WLAN0, "10.0.0.10/24"),
         ],
         routes: vec![default_route(ETH0, "192.168.1.1", MAIN_TABLE), default_route(WLAN0, "10.0.0.1", 101)],
+        ..HostNetwork::default()
     };
     let device = DeviceFacts {
         speed_bps: Some(1_000_000_000),

@@ -3,4 +3,5 @@
 
 pub(crate) mod facts;
 mod properties;
+mod situations;
 mod table;

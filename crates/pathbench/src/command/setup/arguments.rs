@@ -21,11 +21,14 @@ pub(crate) struct SetupArgs {
     /// Subflows from every address to every address of the server (endpoint flag fullmesh)
     #[arg(long)]
     pub(crate) fullmesh: bool,
+    /// Add endpoints also where their subflows bypass a VPN that takes new connections
+    #[arg(long)]
+    pub(crate) bypass_vpn: bool,
     /// Make the changes by netlink; without it, print them (needs `CAP_NET_ADMIN`)
     #[arg(long, conflicts_with = "undo")]
     pub(crate) apply: bool,
     /// Undo all changes that `--apply` made since the last `--undo`, and remove the files that `--persist` wrote
-    #[arg(long, conflicts_with_all = ["watch", "persist", "json", "interfaces", "backup", "fullmesh"])]
+    #[arg(long, conflicts_with_all = ["watch", "persist", "json", "interfaces", "backup", "fullmesh", "bypass_vpn"])]
     pub(crate) undo: bool,
     /// Undo also what another program has changed since
     #[arg(long, requires = "undo")]
@@ -66,6 +69,7 @@ impl From<&SetupArgs> for SetupOptions {
             interfaces: args.interfaces.clone(),
             backup: args.backup.clone(),
             fullmesh: args.fullmesh,
+            bypass_vpn: args.bypass_vpn,
             may_be_absent: args.watch,
         }
     }

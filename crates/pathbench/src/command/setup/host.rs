@@ -3,8 +3,8 @@
 use super::managers;
 use pathbench_check::setup::{Medium, SetupHost};
 use pathbench_host::mptcp::{MptcpError, PathManager};
-use pathbench_host::netlink::{NetlinkError, NetworkInterface, RouteSocket};
-use pathbench_host::paths::HostNetwork;
+use pathbench_host::netlink::{NetlinkError, NetworkInterface};
+use pathbench_host::paths::{HostNetwork, KernelRoutes};
 use pathbench_host::{device, kernel, sysctl};
 use pathbench_program::exit::Failure;
 use std::path::Path;
@@ -29,9 +29,10 @@ pub(super) fn read(root: &Path) -> Result<SetupHost, Failure> {
 }
 
 fn network() -> Result<SetupHost, NetlinkError> {
-    let HostNetwork { links, addresses, routes } = HostNetwork::read()?;
-    let rules = RouteSocket::open()?.rules()?;
-    Ok(SetupHost { links, addresses, routes, rules, ..SetupHost::default() })
+    let network = HostNetwork::read()?;
+    let primaries = KernelRoutes::read(&network, &[])?.primaries;
+    let HostNetwork { links, addresses, routes, rules } = network;
+    Ok(SetupHost { links, addresses, routes, rules, primaries, ..SetupHost::default() })
 }
 
 fn path_manager(host: &mut SetupHost) -> Result<(), MptcpError> {

@@ -56,6 +56,12 @@ pub(crate) fn setup(args: &SetupArgs, clock: &SharedClock) -> Result<Exit, Failu
 }
 
 fn ending(plan: &SetupPlan, role: Role) -> Result<Exit, Failure> {
+    if let Some(why) = plan.why_withheld() {
+        return Err(Failure {
+            exit: Exit::MultipathNotUsed,
+            message: format!("endpoints are missing: {why}"),
+        });
+    }
     match plan.why_single_path() {
         Some(why) if role == Role::Client => Err(Failure {
             exit: Exit::MultipathNotUsed,

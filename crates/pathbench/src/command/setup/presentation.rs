@@ -9,8 +9,12 @@ use std::path::PathBuf;
 pub(super) fn script(plan: &SetupPlan, done: bool) -> String {
     let mut lines: Vec<String> = plan.paths.iter().map(|path| format!("# path {}", describe(path))).collect();
     lines.extend(plan.notes.iter().map(|note| format!("# note: {note}")));
+    lines.extend(plan.why_withheld().map(|why| format!("# missing: {why}")));
     if plan.steps.is_empty() {
-        lines.push("# nothing to do: this host is set up".to_owned());
+        let is_set_up = plan.withheld.is_empty();
+        lines.push(
+            if is_set_up { "# nothing to do: this host is set up" } else { "# nothing to do" }.to_owned(),
+        );
         return lines.join("\n") + "\n";
     }
     for step in &plan.steps {

@@ -1,0 +1,308 @@
+//! The one model of this host's paths, from which `check`, `setup`, `run`, `test` and `mtu` take them.
+//!
+//! Pure: the kernel's answers and the endpoints are facts that the caller injects.
+
+use super::kernel_routes::{Departure, RouteAnswer, beyond, leaves_by};
+use super::{HostNetwork, LOCAL_TABLE};
+use crate::mptcp::MptcpEndpoint;
+use crate::netlink::{InterfaceAddress, MAIN_TABLE, NetworkInterface, Route};
+use pathbench_record::network::{AddressFamily, IpNet};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Kinds of interfaces that encapsulate the packets of others: their packets leave by another interface.
+const ENCAPSULATING: [&str; 13] = [
+    "wireguard",
+    "amneziawg",
+    "ovpn",
+    "ovpn-dco-v2",
+    "xfrm",
+    "vti",
+    "vti6",
+    "ipip",
+    "sit",
+    "gre",
+    "ip6gre",
+    "ip6tnl",
+    "gretap",
+];
+/// Kinds of interfaces without a network of their own.
+const WITHOUT_NETWORK: [&str; 4] = ["dummy", "ifb", "vrf", "nlmon"];
+/// Kinds of interfaces that connect containers and virtual machines of this host; a route can make them paths.
+const LOCAL: [&str; 1] = ["bridge"];
+
+/// Facts beside the links, addresses and routes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PathEvidence<'a> {
+    pub endpoints: &'a [MptcpEndpoint],
+    /// The kernel's answers for new connections; without them, the main table's best route is used.
+    pub primaries: &'a [(IpAddr, RouteAnswer)],
+    pub departures: &'a [Departure],
+    /// Routers from DHCP leases, by index of the interface.
+    pub leased_routers: Option<&'a BTreeMap<u32, Vec<IpAddr>>>,
+}
+
+/// An address of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PathAddress {
+    pub address: IpAddr,
+    pub subnet: IpNet,
+}
+
+/// An interface that is a path, with one address per subnet, in the families in which it leads somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkPath<'a> {
+    pub link: &'a NetworkInterface,
+    /// The preferred address of each family is the first.
+    pub addresses: Vec<PathAddress>,
+}
+
+impl NetworkPath<'_> {
+    pub fn of_family(&self, family: AddressFamily) -> impl Iterator<Item = &PathAddress> {
+        self.addresses.iter().filter(move |at| AddressFamily::from_address(at.address) == family)
+    }
+}
+
+/// The paths of a host, in the order of its interfaces.
+#[derive(Debug, Clone)]
+pub struct HostPaths<'a> {
+    network: &'a HostNetwork,
+    evidence: PathEvidence<'a>,
+    /// Excludes tunnels, unless there is nothing else.
+    pub paths: Vec<NetworkPath<'a>>,
+    /// Tunnels that lead beyond the routers beside the paths, over which their packets leave.
+    pub tunnels: Vec<NetworkPath<'a>>,
+    /// Interfaces with a carrier and an address that lead nowhere: networks of containers, of a laboratory.
+    pub local: Vec<&'a NetworkInterface>,
+}
+
+impl<'a> HostPaths<'a> {
+    pub fn new(network: &'a HostNetwork, evidence: PathEvidence<'a>) -> Self {
+        let mut model = Self { network, evidence, paths: Vec::new(), tunnels: Vec::new(), local: Vec::new() };
+        for link in network.links.iter().filter(|link| can_carry(link)) {
+            let families = AddressFamily::ALL.into_iter();
+            let of_family = |family| {
+                let found = network.path_addresses(link.index, family);
+                if model.leads(link, family, &found) { found } else { Vec::new() }
+            };
+            let addresses: Vec<PathAddress> = families.flat_map(of_family).collect();
+            let path = NetworkPath { link, addresses };
+            if path.addresses.is_empty() {
+                let has_address = AddressFamily::ALL
+                    .into_iter()
+                    .any(|family| !network.path_addresses(link.index, family).is_empty());
+                if has_address && !network.is_tunnel(link) && !is_of_kind(link, &WITHOUT_NETWORK) {
+                    model.local.push(link);
+                }
+            } else if network.is_tunnel(link) {
+                model.tunnels.push(path);
+            } else {
+                model.paths.push(path);
+            }
+        }
+        if model.paths.is_empty() {
+            model.paths = std::mem::take(&mut model.tunnels);
+        }
+        model
+    }
+
+    /// Whether packets from these addresses of `link` lead to a destination, or have to: where no interface leads beyond
+    /// the routers (direct links), and where the owner has made an address an endpoint.
+    fn leads(&self, link: &NetworkInterface, family: AddressFamily, addresses: &[PathAddress]) -> bool {
+        let is_here = |at: IpAddr| addresses.iter().any(|own| own.address == at);
+        let mut departures = self.evidence.departures.iter().filter(|one| is_here(one.source));
+        if self.has_router(link.index, family) || departures.any(|one| leaves_by(&one.bound, link.index)) {
+            return !addresses.is_empty();
+        }
+        if is_of_kind(link, &LOCAL) || is_of_kind(link, &WITHOUT_NETWORK) || self.network.is_tunnel(link) {
+            return false;
+        }
+        let leads_beyond = |link: &NetworkInterface| self.network.leads_beyond(link.index, family);
+        let families = AddressFamily::ALL;
+        let has_router =
+            |link: &NetworkInterface| families.iter().any(|one| self.has_router(link.index, *one));
+        let direct = !self.network.links.iter().any(has_router);
+        // A VPN has replaced the default route: what is left is the route of its own packets.
+        let mut tunnels = self.network.links.iter().filter(|other| self.network.is_tunnel(other));
+        let mut is_underlay = || tunnels.any(leads_beyond) && self.network.has_gateway(link.index, family);
+        let mut endpoints = self.evidence.endpoints.iter().filter(|endpoint| !endpoint.flags.implicit);
+        !addresses.is_empty() && (direct || endpoints.any(|one| is_here(one.address)) || is_underlay())
+    }
+
+    /// Whether packets of this family can leave the subnets of the interface: a table leads beyond the routers by it, or
+    /// a DHCP lease has a router.
+    pub fn has_router(&self, index: u32, family: AddressFamily) -> bool {
+        let leased = self.evidence.leased_routers.and_then(|leased| leased.get(&index)).into_iter().flatten();
+        self.network.leads_beyond(index, family)
+            || leased.into_iter().any(|router| AddressFamily::from_address(*router) == family)
+    }
+
+    /// The paths of a family, each with its preferred address.
+    pub fn of_family(&self, family: AddressFamily) -> Vec<(&'a NetworkInterface, PathAddress)> {
+        let preferred = |path: &NetworkPath<'a>| Some((path.link, *path.of_family(family).next()?));
+        self.paths.iter().filter_map(preferred).collect()
+    }
+
+    /// The kernel's answer for a new connection of this family; `None` if it was not asked.
+    pub fn answer(&self, family: AddressFamily) -> Option<&'a RouteAnswer> {
+        let mut answers = self.evidence.primaries.iter();
+        answers.find(|(to, _)| AddressFamily::from_address(*to) == family).map(|(_, answer)| answer)
+    }
+
+    /// The interfaces by which new connections of this family leave, without a bound address: several with ECMP.
+    pub fn primaries(&self, family: AddressFamily) -> Vec<u32> {
+        match self.answer(family) {
+            Some(answer) => answer.iter().flatten().map(|hop| hop.interface).collect(),
+            None => self.network.best_interfaces(beyond(family)[0]),
+        }
+    }
+
+    /// The VPN of this family: the tunnel by which new connections leave, beside a path that it hides.
+    pub fn vpn(&self, family: AddressFamily) -> Option<&'a NetworkInterface> {
+        let hides = self
+            .paths
+            .iter()
+            .any(|path| !self.network.is_tunnel(path.link) && path.of_family(family).next().is_some());
+        let primary = *self.primaries(family).first()?;
+        let link = self.network.link(primary)?;
+        (hides && self.network.is_tunnel(link)).then_some(link)
+    }
+
+    /// The interfaces by which the kernel sends new connections of this family, and that have no carrier.
+    pub fn without_carrier(&self, family: AddressFamily) -> Vec<&'a NetworkInterface> {
+        let links = self.primaries(family).into_iter().filter_map(|index| self.network.link(index));
+        links.filter(|link| !link.carrier || !link.up).collect()
+    }
+}
+
+/// Whether the interface is up and has a carrier, and is neither loopback nor part of a bridge or bond.
+pub(super) fn can_carry(link: &NetworkInterface) -> bool {
+    link.up && link.carrier && !link.loopback && link.master.is_none()
+}
+
+fn is_of_kind(link: &NetworkInterface, kinds: &[&str]) -> bool {
+    link.kind.as_deref().is_some_and(|kind| kinds.contains(&kind))
+}
+
+fn is_unique_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unique_local())
+}
+
+impl HostNetwork {
+    /// The addresses of an interface that new connections can use, the preferred ones first: an address that lasts before
+    /// a deprecated one and before a privacy address (RFC 8981), a global one before a local one (RFC 4193).
+    pub fn usable_addresses(&self, index: u32, family: AddressFamily) -> Vec<&InterfaceAddress> {
+        let mut usable: Vec<&InterfaceAddress> = self
+            .addresses
+            .iter()
+            .filter(|one| one.index == index && AddressFamily::from_address(one.network.addr()) == family)
+            .filter(|one| !one.tentative && !one.link_scope)
+            .collect();
+        usable.sort_by_key(|one| (one.deprecated, is_unique_local(one.network.addr()), one.secondary));
+        usable
+    }
+
+    /// The addresses that make an interface a path, one per subnet: packets from other addresses of the subnet take the
+    /// same path. A deprecated or privacy address counts only if there is no other, and so does a local one (RFC 4193).
+    pub fn path_addresses(&self, index: u32, family: AddressFamily) -> Vec<PathAddress> {
+        let usable = self.usable_addresses(index, family);
+        let class = |one: &InterfaceAddress| {
+            (
+                one.deprecated,
+                one.secondary && !one.network.addr().is_ipv4(),
+                is_unique_local(one.network.addr()),
+            )
+        };
+        let mut found: Vec<PathAddress> = Vec::new();
+        let best = usable.iter().map(|one| class(one)).min();
+        for one in
+            usable.into_iter().filter(|one| Some(class(one)) == best && !one.network.addr().is_loopback())
+        {
+            let subnet = one.network.trunc();
+            if !found.iter().any(|other| other.subnet == subnet) {
+                found.push(PathAddress { address: one.network.addr(), subnet });
+            }
+        }
+        found
+    }
+
+    /// See [`leads_beyond`].
+    pub fn leads_beyond(&self, index: u32, family: AddressFamily) -> bool {
+        leads_beyond(&self.routes, index, family)
+    }
+
+    /// Whether a route of this family leads to a router by this interface.
+    fn has_gateway(&self, index: u32, family: AddressFamily) -> bool {
+        self.routes.iter().any(|route| {
+            route.interface == Some(index)
+                && route.gateway.is_some()
+                && AddressFamily::from_address(route.destination.addr()) == family
+        })
+    }
+
+    /// Whether the packets of an interface leave by another one. A TUN device is a tunnel if it catches all destinations as
+    /// VPNs do: without a router, by several routes, or with an exception for the VPN's server; a TUN device with a plain
+    /// default route is a link, such as one of a lab.
+    pub fn is_tunnel(&self, link: &NetworkInterface) -> bool {
+        if link.kind.as_deref() != Some("tun") {
+            return is_of_kind(link, &ENCAPSULATING);
+        }
+        AddressFamily::ALL.into_iter().any(|family| {
+            let of_family = |route: &&Route| AddressFamily::from_address(route.destination.addr()) == family;
+            let own =
+                || self.routes.iter().filter(of_family).filter(|route| route.interface == Some(link.index));
+            let is_default = |route: &Route| route.destination.prefix_len() == 0;
+            let is_plain = own().any(|route| is_default(route) && route.gateway.is_some());
+            let is_exception = |route: &Route| {
+                let other = route.interface.filter(|index| *index != link.index);
+                let is_link =
+                    |index| self.link(index).is_some_and(|link| link.kind.as_deref() != Some("tun"));
+                route.gateway.is_some()
+                    && route.destination.prefix_len() == route.destination.max_prefix_len()
+                    && other.is_some_and(is_link)
+            };
+            self.leads_beyond(link.index, family)
+                && (!is_plain || self.routes.iter().filter(of_family).any(is_exception))
+        })
+    }
+
+    /// See [`best_interfaces`].
+    pub fn best_interfaces(&self, destination: IpAddr) -> Vec<u32> {
+        best_interfaces(&self.routes, destination)
+    }
+}
+
+/// Whether the routes of one table lead beyond every router by this interface: a default route, or several routes that
+/// together are one.
+pub fn leads_beyond(routes: &[Route], index: u32, family: AddressFamily) -> bool {
+    let of_interface = |route: &&Route| route.interface == Some(index) && route.table != LOCAL_TABLE;
+    let routes: Vec<&Route> = routes.iter().filter(of_interface).collect();
+    routes.iter().any(|one| {
+        let covers = |to: &IpAddr| {
+            routes.iter().any(|route| route.table == one.table && route.destination.contains(to))
+        };
+        beyond(family).iter().all(covers)
+    })
+}
+
+/// The interfaces of the main table's best route to `destination`, by the longest prefix and the lowest metric; several with
+/// ECMP.
+fn best_interfaces(routes: &[Route], destination: IpAddr) -> Vec<u32> {
+    let rank = |route: &Route| (Reverse(route.destination.prefix_len()), route.metric.unwrap_or(0));
+    let matching = || {
+        let main = routes.iter().filter(|route| route.table == MAIN_TABLE);
+        main.filter(|route| route.destination.contains(&destination))
+    };
+    let best = matching().map(rank).min();
+    matching().filter(|route| Some(rank(route)) == best).filter_map(|route| route.interface).collect()
+}
+
+/// Whether all packets of this family to addresses beyond the routers leave by this interface, by the main table.
+pub fn is_only_exit(routes: &[Route], index: u32, family: AddressFamily) -> bool {
+    beyond(family).into_iter().all(|to| {
+        let interfaces = best_interfaces(routes, to);
+        !interfaces.is_empty() && interfaces.iter().all(|one| *one == index)
+    })
+}
