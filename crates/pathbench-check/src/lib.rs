@@ -6,5 +6,6 @@
 pub mod facts;
 pub mod finding;
 pub mod host;
+mod manager;
 pub mod server;
 pub mod setup;

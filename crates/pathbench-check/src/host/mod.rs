@@ -31,6 +31,7 @@ pub fn findings(facts: &HostFacts) -> Vec<Finding> {
     findings.extend(tcp::findings(facts));
     findings.extend(quic::findings(facts));
     findings.extend(lab::findings(facts));
+    managers::translate(facts, &mut findings);
     order(&mut findings);
     findings
 }

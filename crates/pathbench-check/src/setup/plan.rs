@@ -20,6 +20,8 @@ pub struct SetupPlan {
     pub steps: Vec<SetupStep>,
     /// Notes for the user, in sentences.
     pub notes: Vec<String>,
+    /// Another program has to act before this host is set up, as a note says.
+    pub is_incomplete: bool,
 }
 
 impl SetupPlan {
@@ -55,5 +57,11 @@ impl Draft<'_> {
         if !self.plan.notes.contains(&note) {
             self.plan.notes.push(note);
         }
+    }
+
+    /// A note about the part of the set-up that another program has to make.
+    pub(super) fn leave(&mut self, note: String) {
+        self.note(note);
+        self.plan.is_incomplete = true;
     }
 }

@@ -12,13 +12,13 @@ use pathbench_host::namespace::try_user_namespace;
 use pathbench_host::netlink::{
     FibEntry, Lookup, MAIN_TABLE, NetlinkError, NetworkInterface, Route, RouteSocket,
 };
-use pathbench_host::nmcli;
 use pathbench_host::paths::HostNetwork;
 use pathbench_host::qdisc::kernel_has_netem;
 use pathbench_host::sysctl::{self, SysctlError};
 use pathbench_host::wifi::WifiSocket;
 use pathbench_program::exit::Failure;
 use pathbench_record::network::AddressFamily;
+use pathbench_record::time::SharedClock;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -31,7 +31,7 @@ const BEYOND_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0,
 
 /// The facts of the calling thread's network namespace. Routes are looked up to `destinations`; if there are none, to an
 /// address beyond the default routes.
-pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
+pub(crate) fn read(destinations: &[IpAddr], clock: &SharedClock) -> Result<HostFacts, Failure> {
     let mut network = HostNetwork::read().map_err(Failure::failed)?;
     add_multipath_defaults(&mut network).map_err(Failure::failed)?;
     let path_manager = PathManager::open().map_err(reason);
@@ -48,7 +48,7 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         devices: devices(&network.links),
         primaries: Vec::new(),
         departures: Vec::new(),
-        managers: Managers::read(&network.links),
+        managers: Managers::read(&network.links, clock.unix_seconds()),
         counters: KernelCounters::read().map_err(reason),
         firewall: FirewallRules::read().map_err(reason),
         legacy_tables: legacy_tables()
@@ -57,12 +57,9 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         udp_gso: kernel::udp_segmentation(),
         network,
     };
-    if !facts.managers.network_manager.is_empty() {
-        facts.managers.network_manager_version = nmcli::version();
-        let metered = nmcli::metered_interfaces();
-        for link in facts.network.links.iter().filter(|link| metered.contains(&link.name)) {
-            facts.devices.entry(link.index).or_default().metered = Some(true);
-        }
+    let metered = facts.network.links.iter().filter(|link| facts.managers.metered.contains(&link.name));
+    for index in metered.map(|link| link.index) {
+        facts.devices.entry(index).or_default().metered = Some(true);
     }
     let beyond = [BEYOND_V4, BEYOND_V6].into_iter();
     let to: Vec<IpAddr> = if destinations.is_empty() {

@@ -1,13 +1,15 @@
 //! A set-up of this host: planned from its current state, applied, verified and undone.
 
 use super::arguments::SetupArgs;
-use super::{executable, host, managers};
+use super::managers::{self, ManagerReader};
+use super::{executable, host};
 use crate::journal::{self, Undone};
 use pathbench_check::setup::persistence::{self, PersistentFile};
 use pathbench_check::setup::{SetupHost, SetupOptions, SetupPlan, is_outdated, plan};
 use pathbench_host::change::{Applier, ApplyError, Operation, OperationError, UndoReport};
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
+use pathbench_record::time::SharedClock;
 use std::path::PathBuf;
 
 #[derive(Debug)]
@@ -18,18 +20,20 @@ pub(super) struct SetupApplication {
     root: PathBuf,
     /// The kernel has dropped the flag.
     lacks_laminar: bool,
+    managers: ManagerReader,
 }
 
 impl SetupApplication {
-    pub(super) fn open(journal: PathBuf, args: &SetupArgs) -> Result<Self, Failure> {
+    pub(super) fn open(journal: PathBuf, args: &SetupArgs, clock: &SharedClock) -> Result<Self, Failure> {
         let applier = Applier::open(&journal).map_err(|error| failure(&error))?;
         let root = args.root.clone();
-        Ok(Self { applier, journal, options: args.into(), root, lacks_laminar: false })
+        let managers = ManagerReader::new(clock);
+        Ok(Self { applier, journal, options: args.into(), root, lacks_laminar: false, managers })
     }
 
     /// The state of the host, and the operations of earlier plans.
     fn host(&self) -> Result<SetupHost, Failure> {
-        let mut host = host::read(&self.root)?;
+        let mut host = host::read(&self.root, &self.managers)?;
         host.standing = self.applier.standing_operations().map_err(|error| failure(&error))?;
         host.has_laminar &= !self.lacks_laminar;
         Ok(host)

@@ -10,7 +10,12 @@ pub(super) fn script(plan: &SetupPlan, done: bool) -> String {
     let mut lines: Vec<String> = plan.paths.iter().map(|path| format!("# path {}", describe(path))).collect();
     lines.extend(plan.notes.iter().map(|note| format!("# note: {note}")));
     if plan.steps.is_empty() {
-        lines.push("# nothing to do: this host is set up".to_owned());
+        let ending = if plan.is_incomplete {
+            "# nothing to do here, but this host is not set up: another program has to act, as the notes say"
+        } else {
+            "# nothing to do: this host is set up"
+        };
+        lines.push(ending.to_owned());
         return lines.join("\n") + "\n";
     }
     for step in &plan.steps {
