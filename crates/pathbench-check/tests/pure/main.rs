@@ -7,3 +7,4 @@ mod documentation;
 mod host;
 mod server;
 mod setup;
+mod setup_managers;

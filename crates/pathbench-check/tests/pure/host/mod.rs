@@ -2,5 +2,6 @@
 //! advice that follow.
 
 mod facts;
+mod managers;
 mod properties;
 mod table;
