@@ -7,5 +7,6 @@ pub mod buffers;
 pub mod facts;
 pub mod finding;
 pub mod host;
+mod manager;
 pub mod server;
 pub mod setup;

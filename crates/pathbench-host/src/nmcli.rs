@@ -17,6 +17,30 @@ pub fn version() -> Option<(u32, u32)> {
     parse_version(&output("nmcli", &["--version"])?)
 }
 
+/// A running `NetworkManager`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetworkManagerState {
+    /// Major and minor number.
+    pub version: Option<(u32, u32)>,
+    pub devices: Vec<ManagedDevice>,
+}
+
+/// An interface that `NetworkManager` manages or watches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ManagedDevice {
+    pub name: String,
+    /// Another program has configured it, as a bridge of containers.
+    pub is_external: bool,
+    pub is_metered: bool,
+}
+
+/// The version and the devices; empty without an answer.
+pub fn state() -> NetworkManagerState {
+    let fields = ["-t", "-f", "GENERAL.DEVICE,GENERAL.STATE,GENERAL.METERED", "device", "show"];
+    let devices = output("nmcli", &fields).map(|text| parse_devices(&text)).unwrap_or_default();
+    NetworkManagerState { version: version(), devices }
+}
+
 /// The names of the metered interfaces; empty without an answer.
 pub fn metered_interfaces() -> Vec<String> {
     let fields = ["-t", "-f", "GENERAL.DEVICE,GENERAL.METERED", "device", "show"];
@@ -61,18 +85,26 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// A line `GENERAL.DEVICE:NAME` before each `GENERAL.METERED:yes (guessed)`.
-fn parse_metered(text: &str) -> Vec<String> {
-    let mut device = None;
-    let mut metered = Vec::new();
+/// Lines `GENERAL.DEVICE:NAME`, `GENERAL.STATE:100 (connected (externally))` and `GENERAL.METERED:yes (guessed)` per device.
+fn parse_devices(text: &str) -> Vec<ManagedDevice> {
+    let mut devices: Vec<ManagedDevice> = Vec::new();
     for line in text.lines() {
-        match line.split_once(':') {
-            Some(("GENERAL.DEVICE", name)) => device = Some(name.replace("\\:", ":")),
-            Some(("GENERAL.METERED", state)) if state.starts_with("yes") => metered.extend(device.take()),
+        match (line.split_once(':'), devices.last_mut()) {
+            (Some(("GENERAL.DEVICE", name)), _) => {
+                devices.push(ManagedDevice { name: name.replace("\\:", ":"), ..ManagedDevice::default() });
+            }
+            (Some(("GENERAL.STATE", state)), Some(device)) => {
+                device.is_external = state.contains("(externally)")
+            }
+            (Some(("GENERAL.METERED", state)), Some(device)) => device.is_metered = state.starts_with("yes"),
             _ => {}
         }
     }
-    metered
+    devices
+}
+
+fn parse_metered(text: &str) -> Vec<String> {
+    parse_devices(text).into_iter().filter(|device| device.is_metered).map(|device| device.name).collect()
 }
 
 /// The line `modem.3gpp.registration-state : roaming`.
@@ -101,6 +133,17 @@ mod tests {
                     GENERAL.DEVICE:wwan0\nGENERAL.METERED:yes\n\nGENERAL.DEVICE:lo\nGENERAL.METERED:unknown\n";
         assert_eq!(parse_metered(text), ["wlan0", "wwan0"]);
         assert!(parse_metered("GENERAL.METERED:yes\nError").is_empty());
+    }
+
+    /// The answer of `NetworkManager` 1.42.4.
+    #[test]
+    fn interfaces_that_another_program_configured_are_external() {
+        let text = "GENERAL.DEVICE:eth0\nGENERAL.STATE:100 (connected)\nGENERAL.METERED:no (guessed)\n\n\
+                    GENERAL.DEVICE:docker0\nGENERAL.STATE:100 (connected (externally))\nGENERAL.METERED:no (guessed)\n\n\
+                    GENERAL.DEVICE:wwan0\nGENERAL.STATE:30 (disconnected)\nGENERAL.METERED:unknown\n";
+        let found: Vec<_> = parse_devices(text).into_iter().map(|one| (one.name, one.is_external)).collect();
+        let expected = [("eth0", false), ("docker0", true), ("wwan0", false)];
+        assert_eq!(found, expected.map(|(name, is_external)| (name.to_owned(), is_external)));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod ledger;
 pub mod listing;
 pub mod options;
 mod report;
+pub mod service;
 mod totals;
 
 pub use activity::SocketActivity;

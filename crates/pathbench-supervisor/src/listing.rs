@@ -1,5 +1,6 @@
 //! Which TCP sockets of a running process are MPTCP, and the ways to make them so.
 
+use crate::service::{Service, UnitFiles};
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::process::{
     control_group, executable, is_go_program, network_namespace, own_network_namespace, program_name,
@@ -9,6 +10,7 @@ use pathbench_transport::kernel_answers::mptcp_figures;
 use serde::Serialize;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ListingError {
@@ -90,8 +92,8 @@ pub fn list(process: u32) -> Result<ProcessSockets, ListingError> {
     }
     let snapshot = SocketLister::open()?.snapshot(true)?;
     let program = program_name(process).unwrap_or_default();
-    let unit = control_group(process).as_deref().and_then(unit).map(str::to_owned);
-    let ways = ways(&program, is_go_program(&executable(process)), unit.as_deref());
+    let service = control_group(process).as_deref().and_then(Service::parse);
+    let ways = ways(&program, is_go_program(&executable(process)), service.as_ref());
     Ok(ProcessSockets { process, sockets: list_sockets(&descriptors, &snapshot), program, ways })
 }
 
@@ -120,12 +122,6 @@ fn list_sockets(descriptors: &[(u32, u32)], snapshot: &Snapshot) -> Vec<ListedSo
         .collect();
     found.sort_by_key(|socket| (socket.remote.is_some(), socket.descriptor));
     found
-}
-
-/// The service of a control group (`/proc/PID/cgroup`, cgroup v2): `nginx.service`.
-fn unit(control_group: &str) -> Option<&str> {
-    let path = control_group.lines().find_map(|line| line.strip_prefix("0::"))?;
-    path.rsplit('/').find(|part| part.ends_with(".service"))
 }
 
 /// Options of programs: name, and what to set.
@@ -160,8 +156,8 @@ pub fn ways_to_tcp(program: &str, is_go: bool) -> Vec<String> {
     ways
 }
 
-/// The ways to make the sockets of a program MPTCP. `unit` is its systemd service.
-pub fn ways(program: &str, is_go: bool, unit: Option<&str>) -> Vec<String> {
+/// The ways to make the sockets of a program MPTCP. `service` is its systemd service.
+pub fn ways(program: &str, is_go: bool, service: Option<&Service>) -> Vec<String> {
     let mut ways: Vec<String> =
         PROGRAMS.iter().filter(|(name, _)| *name == program).map(|(_, way)| (*way).to_owned()).collect();
     if is_go {
@@ -171,15 +167,10 @@ pub fn ways(program: &str, is_go: bool, unit: Option<&str>) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if let Some(unit) = unit {
-        let name = unit.trim_end_matches(".service");
-        ways.push(format!(
-            "systemd 257 or newer, if {name}.socket passes the listening socket: systemctl edit {name}.socket, with the \
-             lines [Socket] and SocketProtocol=mptcp"
-        ));
-        ways.push(format!(
-            "systemctl edit {unit}: put `pathbench run --quiet --` before the command of ExecStart="
-        ));
+    if let Some(service) = service {
+        let program = std::env::current_exe().ok();
+        let program = program.as_deref().and_then(Path::to_str).unwrap_or("/usr/local/bin/pathbench");
+        ways.extend(service.remedies(&UnitFiles::read(Path::new("/"), service), program));
     }
     ways.push(format!("start it by: pathbench run -- {}", if program.is_empty() { "CMD" } else { program }));
     ways
@@ -230,11 +221,12 @@ mod tests {
 
     #[test]
     fn the_ways_fit_the_program() {
-        let unit = unit("1:name=systemd:/x\n0::/system.slice/nginx.service\n");
-        assert_eq!(unit, Some("nginx.service"));
-        assert_eq!(super::unit("0::/user.slice/user-0.slice/session-1.scope\n"), None);
-        let found = ways("nginx", false, unit);
-        assert!(found[0].contains("multipath;") && found[1].contains("nginx.socket"), "{found:?}");
+        let service = Service::parse("0::/system.slice/nginx.service\n");
+        let found = ways("nginx", false, service.as_ref());
+        assert!(
+            found[0].contains("multipath;") && found[1].contains("systemctl edit nginx.service"),
+            "{found:?}"
+        );
         let back = ways_to_tcp("nginx", false);
         assert!(
             back[0].contains("without `multipath`") && !back.iter().any(|way| way.contains("GODEBUG")),

@@ -37,6 +37,7 @@ pub fn findings(facts: &HostFacts) -> Vec<Finding> {
     findings.extend(shaping::findings(facts));
     findings.extend(quic::findings(facts));
     findings.extend(lab::findings(facts));
+    managers::translate(facts, &mut findings);
     order(&mut findings);
     findings
 }

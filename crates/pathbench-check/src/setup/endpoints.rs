@@ -2,8 +2,9 @@
 
 use super::host::Manager;
 use super::options::Role;
-use super::paths::SetupPath;
+use super::paths::{SetupPath, has_router};
 use super::plan::Draft;
+use crate::manager::{Connection, has_endpoints, mptcpd_steps};
 use pathbench_host::change::Operation;
 use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use pathbench_record::mptcp::MOST_ENDPOINTS as MOST;
@@ -44,11 +45,7 @@ impl Draft<'_> {
         }
         self.note_absent();
         if self.host.has_mptcpd {
-            self.note(
-                "mptcpd runs: it adds endpoints and raises limits itself, so this plan contains neither. To manage them \
-                 here instead: systemctl disable --now mptcp.service"
-                    .to_owned(),
-            );
+            self.leave_to_mptcpd(paths);
             return;
         }
         // The kernel assigns ids to endpoints without one: they come last, so that they take no planned id.
@@ -121,7 +118,7 @@ impl Draft<'_> {
             let after = EndpointFlags { fullmesh: true, ..there.flags };
             self.note(format!(
                 "MPTCP endpoint {there} of another program has no flag fullmesh, which several interfaces in one subnet need: {}",
-                change_endpoint(&there, there.flags, after)
+                self.change(&there, after, path)
             ));
         } else if path.backup && !there.flags.backup {
             let after = EndpointFlags { backup: true, ..there.flags };
@@ -129,7 +126,7 @@ impl Draft<'_> {
                 "MPTCP endpoint {there} of another program is no backup, although {} is metered or named as backup; to \
                  change it: {}",
                 path.interface,
-                change_endpoint(&there, there.flags, after)
+                self.change(&there, after, path)
             ));
         }
     }
@@ -148,14 +145,71 @@ impl Draft<'_> {
         }
     }
 
+    fn is_of_network_manager(&self, path: &SetupPath) -> bool {
+        self.host.managers.get(&path.index) == Some(&Manager::NetworkManager)
+            && has_endpoints(self.host.network_manager_version)
+    }
+
+    fn connection<'a>(&'a self, address: IpAddr, path: &'a SetupPath) -> Connection<'a> {
+        Connection {
+            interface: &path.interface,
+            uuid: self.host.connections.get(&path.index).map(String::as_str),
+            version: self.host.network_manager_version,
+            has_default_route: has_router(self.host, path.index, address.is_ipv4()),
+        }
+    }
+
+    /// The command that gives an endpoint of another program these flags.
+    fn change(&self, there: &MptcpEndpoint, after: EndpointFlags, path: &SetupPath) -> String {
+        if self.is_of_network_manager(path) {
+            return self.connection(there.address, path).endpoint_step(after);
+        }
+        change_endpoint(there, there.flags, after)
+    }
+
+    /// mptcpd adds endpoints and raises limits. Endpoints that it has not added need its flags.
+    fn leave_to_mptcpd(&mut self, paths: &[SetupPath]) {
+        let wanted = match self.options.role {
+            Role::Client => EndpointFlags { subflow: true, ..EndpointFlags::default() },
+            Role::Server => EndpointFlags { signal: true, ..EndpointFlags::default() },
+        };
+        let suits = |flags: EndpointFlags| if wanted.subflow { flags.subflow } else { flags.signal };
+        let addresses = || paths.iter().flat_map(|path| &path.addresses).map(|at| at.address);
+        let of = |address: IpAddr| self.host.endpoints.iter().find(|there| there.address == address);
+        let missing: Vec<String> = addresses()
+            .filter(|address| !of(*address).is_some_and(|there| suits(there.flags)))
+            .map(|address| address.to_string())
+            .collect();
+        // A client's connections begin on one of several paths, and a single path needs no endpoint.
+        if missing.is_empty() || paths.len() < 2 {
+            return self.note(
+                "mptcpd runs: it adds endpoints and raises limits itself, so this plan contains neither. To manage them \
+                 here instead: systemctl disable --now mptcp.service"
+                    .to_owned(),
+            );
+        }
+        let unusable = addresses().filter_map(of).filter(|there| !suits(there.flags));
+        let mut steps: Vec<String> =
+            unusable.filter_map(|there| Some(format!("ip mptcp endpoint delete id {}", there.id?))).collect();
+        let in_force = self.host.mptcpd_flags.clone().unwrap_or_default();
+        let of_mptcpd = mptcpd_steps(&in_force, wanted);
+        let restart = of_mptcpd.is_empty().then(|| "systemctl restart mptcp.service".to_owned());
+        steps.extend(of_mptcpd.into_iter().chain(restart));
+        let (missing, steps) = (missing.join(", "), steps.join("; "));
+        self.leave(format!(
+            "mptcpd runs, so this plan contains neither endpoints nor limits, and mptcpd has added no endpoint with `{}` for \
+             {missing}: {steps}. To manage them here instead: systemctl disable --now mptcp.service, then this command again",
+            wanted.to_string().trim()
+        ));
+    }
+
     fn add(&mut self, address: IpAddr, flags: EndpointFlags, path: &SetupPath, replaces_implicit: bool) {
         let interface = &path.interface;
-        if self.host.managers.get(&path.index) == Some(&Manager::NetworkManager) {
-            let words = flags.to_string().replace(' ', ",");
-            self.note(format!(
+        if self.is_of_network_manager(path) {
+            let step = self.connection(address, path).endpoint_step(flags);
+            self.leave(format!(
                 "NetworkManager manages {interface} and its MPTCP endpoints (1.40 and newer), so this plan adds none there. \
-                 To have one: nmcli connection modify CONNECTION connection.mptcp-flags enabled,{words}; nmcli device \
-                 reapply {interface}"
+                 To have one: {step}"
             ));
             return;
         }

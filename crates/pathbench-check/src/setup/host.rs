@@ -4,6 +4,7 @@ use pathbench_host::change::setting::{
     MPTCP_ENABLED, OF_INTERFACE, PATH_MANAGER, PM_TYPE, interface_key, linkdown_key,
 };
 use pathbench_host::change::{InterfaceNames, Operation};
+use pathbench_host::managers::MptcpdFlags;
 use pathbench_host::mptcp::{MptcpEndpoint, MptcpLimits};
 use pathbench_host::netlink::{InterfaceAddress, NetworkInterface, Route, RoutingRule};
 use pathbench_host::paths::{HostNetwork, HostPaths, PathEvidence, RouteAnswer};
@@ -50,10 +51,15 @@ pub struct SetupHost {
     /// Interfaces whose traffic costs money according to `NetworkManager`.
     pub metered: BTreeSet<u32>,
     pub managers: BTreeMap<u32, Manager>,
-    /// Routers from DHCP leases.
+    pub network_manager_version: Option<(u32, u32)>,
+    /// The UUID of `NetworkManager`'s active connection, by interface index.
+    pub connections: BTreeMap<u32, String>,
+    /// Routers from DHCP leases that have not expired.
     pub leased_routers: BTreeMap<u32, Vec<IpAddr>>,
     /// The daemon mptcpd runs: it adds endpoints and raises limits.
     pub has_mptcpd: bool,
+    /// Unknown if mptcpd does not run.
+    pub mptcpd_flags: Option<MptcpdFlags>,
     /// Whether networkd keeps policy rules of other programs (`ManageForeignRoutingPolicyRules=no`).
     pub networkd_keeps_rules: bool,
     /// Whether the kernel knows the endpoint flag `laminar` (Linux 6.18).

@@ -2,13 +2,14 @@
 //!
 //! A unit of our own runs `pathbench setup --apply`, because neither systemd-networkd nor `NetworkManager` configures
 //! limits, and networkd configures no endpoints. Interfaces that networkd manages also get their rules and routes as
-//! drop-ins of their .network file, because networkd removes rules of other programs; interfaces of `NetworkManager` get
+//! drop-ins of their .network file, unless other interfaces use it, because networkd removes rules of other programs; interfaces of `NetworkManager` get
 //! their endpoint flags in a file of defaults.
 
 use super::host::{Manager, SetupHost};
 use super::options::{Role, SetupOptions};
 use super::plan::SetupPlan;
 use pathbench_host::change::Operation;
+use pathbench_host::systemd::quote;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Begins the first line of every file; the checksum of the rest follows.
@@ -43,16 +44,15 @@ pub fn files(
     if plan.paths.iter().any(|path| is_of(host, path.index, Manager::NetworkManager)) {
         files.push(marked(NETWORK_MANAGER, &network_manager_defaults(options)));
     }
-    let mut drop_ins: BTreeMap<&str, String> = BTreeMap::new();
     for path in plan.paths.iter().filter(|path| is_of(host, path.index, Manager::Networkd)) {
-        if let Some(network) = networks.get(&path.index) {
-            let sections = networkd_sections(host, plan, path.index);
-            // Several interfaces may share one .network file, and so do their rules.
-            drop_ins.entry(network).or_default().push_str(&sections);
+        let Some(network) = networks.get(&path.index) else { continue };
+        let sections = networkd_sections(host, plan, path.index);
+        // A file that several interfaces use would give each of them the routes of all: there the unit's watch restores
+        // rules and routes.
+        if !sections.is_empty() && networks.values().filter(|other| *other == network).count() == 1 {
+            files.push(marked(&format!("{NETWORKD}/{network}.d/{DROP_IN}"), &sections));
         }
     }
-    let drop_ins = drop_ins.into_iter().filter(|(_, sections)| !sections.is_empty());
-    files.extend(drop_ins.map(|(network, text)| marked(&format!("{NETWORKD}/{network}.d/{DROP_IN}"), &text)));
     files
 }
 
@@ -96,15 +96,6 @@ fn unit(options: &SetupOptions, program: &str) -> String {
          Wants=network-online.target\n\n[Service]\nType=exec\nExecStart={command} --watch\nRestart=on-failure\nRestartSec=5\n\
          CapabilityBoundingSet=CAP_NET_ADMIN\n\n[Install]\nWantedBy=multi-user.target\n"
     )
-}
-
-/// A word of `ExecStart=` (systemd.service(5)).
-fn quote(word: &str) -> String {
-    let word = word.replace('%', "%%").replace('$', "$$");
-    if word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c)) {
-        return word;
-    }
-    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn network_manager_defaults(options: &SetupOptions) -> String {

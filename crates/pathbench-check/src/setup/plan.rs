@@ -22,6 +22,8 @@ pub struct SetupPlan {
     pub notes: Vec<String>,
     /// Endpoints that the plan lacks, because they would bypass a VPN.
     pub withheld: Vec<Withheld>,
+    /// Another program has to act before this host is set up, as a note says.
+    pub is_incomplete: bool,
 }
 
 impl SetupPlan {
@@ -70,5 +72,11 @@ impl Draft<'_> {
         if !self.plan.notes.contains(&note) {
             self.plan.notes.push(note);
         }
+    }
+
+    /// A note about the part of the set-up that another program has to make.
+    pub(super) fn leave(&mut self, note: String) {
+        self.note(note);
+        self.plan.is_incomplete = true;
     }
 }

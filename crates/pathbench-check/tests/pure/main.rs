@@ -8,3 +8,4 @@ mod host;
 mod limits;
 mod server;
 mod setup;
+mod setup_managers;

@@ -214,7 +214,7 @@ fn interfaces_report_speed_and_offloads() -> TrialOutcome {
 fn another_namespace_has_no_managers() -> TrialOutcome {
     let mut lab = Lab::new(&[None])?;
     let links = lab.client.socket.links()?;
-    let found = lab.client.namespace.run_in(|| Managers::read(&links))?;
+    let found = lab.client.namespace.run_in(|| Managers::read(&links, 0))?;
     ensure!(found == Managers::default(), "{found:?}");
     Ok(())
 }

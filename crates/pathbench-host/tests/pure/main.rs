@@ -13,6 +13,7 @@ mod firewall;
 mod firewall_rules;
 mod fuzz_bodies;
 mod journal;
+mod leases;
 mod link_events;
 mod load;
 mod managers;

@@ -2,6 +2,7 @@
 //! advice that follow.
 
 pub(crate) mod facts;
+mod managers;
 mod properties;
 mod situations;
 mod table;

@@ -12,19 +12,19 @@ use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::PathManager;
 use pathbench_host::namespace::try_user_namespace;
 use pathbench_host::netlink::NetworkInterface;
-use pathbench_host::nmcli;
 use pathbench_host::paths::{HostNetwork, KernelRoutes};
 use pathbench_host::qdisc::kernel_has_netem;
 use pathbench_host::sysctl::{self, SysctlError};
 use pathbench_host::wifi::WifiSocket;
 use pathbench_program::exit::Failure;
+use pathbench_record::time::SharedClock;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::IpAddr;
 
 /// The facts of the calling thread's network namespace. Routes are looked up to `destinations`; if there are none, to an
 /// address beyond the default routes.
-pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
+pub(crate) fn read(destinations: &[IpAddr], clock: &SharedClock) -> Result<HostFacts, Failure> {
     let network = HostNetwork::read().map_err(Failure::failed)?;
     let path_manager = PathManager::open().map_err(reason);
     let (endpoints, limits) = match path_manager {
@@ -41,7 +41,7 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         devices: devices(&network.links),
         primaries: Vec::new(),
         departures: Vec::new(),
-        managers: Managers::read(&network.links),
+        managers: Managers::read(&network.links, clock.unix_seconds()),
         counters: KernelCounters::read().map_err(reason),
         firewall: FirewallRules::read().map_err(reason),
         legacy_tables: legacy_tables()
@@ -51,12 +51,9 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         udp_gso: kernel::udp_segmentation(),
         network,
     };
-    if !facts.managers.network_manager.is_empty() {
-        facts.managers.network_manager_version = nmcli::version();
-        let metered = nmcli::metered_interfaces();
-        for link in facts.network.links.iter().filter(|link| metered.contains(&link.name)) {
-            facts.devices.entry(link.index).or_default().metered = Some(true);
-        }
+    let metered = facts.network.links.iter().filter(|link| facts.managers.metered.contains(&link.name));
+    for index in metered.map(|link| link.index) {
+        facts.devices.entry(index).or_default().metered = Some(true);
     }
     let routes = KernelRoutes::read(&facts.network, destinations).map_err(Failure::failed)?;
     (facts.primaries, facts.departures) = (routes.primaries, routes.departures);

@@ -88,13 +88,13 @@ pub(crate) fn check(args: &CheckArgs, clock: &SharedClock) -> Result<Exit, Failu
         return process::show_program(program, args.json);
     }
     let Some(server) = &args.server else {
-        let facts = facts::read(&[])?;
+        let facts = facts::read(&[], clock)?;
         let findings = pathbench_check::host::findings(&facts);
         return finish(&facts, findings, args.json);
     };
     let target = server::ProbedServer::resolve(server, &args.connection)?;
     // Before the probes: they raise the counters.
-    let facts = facts::read(&target.destinations())?;
+    let facts = facts::read(&target.destinations(), clock)?;
     let mut findings = pathbench_check::host::findings(&facts);
     let probed = server::probe(&target, &args.connection, &args.quic_ports, args.fingerprint, &facts, clock)?;
     let of_server = pathbench_check::server::findings(&probed);

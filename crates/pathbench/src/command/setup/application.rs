@@ -2,7 +2,8 @@
 
 use super::arguments::SetupArgs;
 use super::host::LAMINAR_SINCE;
-use super::{executable, host, managers};
+use super::managers::{self, ManagerReader};
+use super::{executable, host};
 use crate::journal::{self, Undone};
 use pathbench_check::setup::persistence::{self, PersistentFile};
 use pathbench_check::setup::{SetupHost, SetupOptions, SetupPlan, SetupStep, is_outdated, plan};
@@ -10,6 +11,7 @@ use pathbench_host::change::{Applier, ApplyError, Operation, OperationError, Und
 use pathbench_host::{iproute, kernel};
 use pathbench_program::exit::Failure;
 use pathbench_program::output;
+use pathbench_record::time::SharedClock;
 use std::path::PathBuf;
 
 #[derive(Debug)]
@@ -22,19 +24,21 @@ pub(super) struct SetupApplication {
     lacks_laminar: bool,
     /// A note about the printed commands.
     note: Option<&'static str>,
+    managers: ManagerReader,
 }
 
 impl SetupApplication {
-    pub(super) fn open(journal: PathBuf, args: &SetupArgs) -> Result<Self, Failure> {
+    pub(super) fn open(journal: PathBuf, args: &SetupArgs, clock: &SharedClock) -> Result<Self, Failure> {
         let applier = Applier::open(&journal).map_err(|error| failure(&error))?;
         let root = args.root.clone();
         let note = if args.apply || args.undo { None } else { language_note(iproute::knows_laminar()) };
-        Ok(Self { applier, journal, options: args.into(), root, lacks_laminar: note.is_some(), note })
+        let (lacks_laminar, managers) = (note.is_some(), ManagerReader::new(clock));
+        Ok(Self { applier, journal, options: args.into(), root, lacks_laminar, note, managers })
     }
 
     /// The state of the host, and the operations of earlier plans.
     fn host(&self) -> Result<SetupHost, Failure> {
-        let mut host = host::read(&self.root)?;
+        let mut host = host::read(&self.root, &self.managers)?;
         host.standing = self.applier.standing_operations().map_err(|error| failure(&error))?;
         host.has_laminar &= !self.lacks_laminar;
         Ok(host)

@@ -1,6 +1,6 @@
 //! The state of this host, for a plan.
 
-use super::managers;
+use super::managers::ManagerReader;
 use pathbench_check::setup::{Medium, SetupHost};
 use pathbench_host::mptcp::{MptcpError, PathManager};
 use pathbench_host::netlink::{NetlinkError, NetworkInterface};
@@ -13,7 +13,7 @@ use std::path::Path;
 pub(super) const LAMINAR_SINCE: (u32, u32) = (6, 18);
 
 /// Reads the state; requires no privilege. `root` is the directory used instead of / for files of other programs.
-pub(super) fn read(root: &Path) -> Result<SetupHost, Failure> {
+pub(super) fn read(root: &Path, reader: &ManagerReader) -> Result<SetupHost, Failure> {
     let mut host = network().map_err(Failure::failed)?;
     path_manager(&mut host).map_err(Failure::failed)?;
     let keys = SetupHost::setting_keys(host.links.iter().map(|link| link.name.as_str()));
@@ -24,7 +24,7 @@ pub(super) fn read(root: &Path) -> Result<SetupHost, Failure> {
     }
     host.media = host.links.iter().filter_map(|link| Some((link.index, medium(link)?))).collect();
     host.has_laminar = kernel::release().is_at_least(LAMINAR_SINCE.0, LAMINAR_SINCE.1);
-    managers::read(root, &mut host);
+    reader.read(root, &mut host);
     Ok(host)
 }
 

@@ -1,43 +1,71 @@
 //! The programs that manage the network of this machine: `NetworkManager`, systemd-networkd and mptcpd.
 
 use pathbench_check::setup::{Manager, SetupHost};
-use pathbench_host::device;
 use pathbench_host::managers::Managers;
 use pathbench_host::netlink::NetworkInterface;
+use pathbench_host::nmcli::{self, NetworkManagerState};
+use pathbench_host::{device, leases, leases::state_value as value};
 use pathbench_record::file;
+use pathbench_record::time::SharedClock;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-const NETWORK_MANAGER_DEVICES: &str = "run/NetworkManager/devices";
 const NETWORKD_LINKS: &str = "run/systemd/netif/links";
-const NETWORKD_LEASES: &str = "run/systemd/netif/leases";
+/// Connection profiles that are examined.
+const MOST_PROFILES: usize = 1024;
 
-/// Adds to `host` what other programs manage, and what they know about interfaces.
-pub(super) fn read(root: &Path, host: &mut SetupHost) {
-    let links: Vec<&NetworkInterface> = host.links.iter().filter(|link| is_described(root, link)).collect();
-    let managers =
-        if root == Path::new("/") { Managers::read(&host.links) } else { Managers::read_below(root, &links) };
-    (host.has_mptcpd, host.networkd_keeps_rules) = (managers.mptcpd, managers.networkd_keeps_rules);
-    for link in links {
-        let index = link.index;
-        let entry = |directory: &str| {
-            file::read_text(root.join(directory).join(index.to_string()), file::SMALL_FILE_BYTES).ok()
-        };
-        if managers.network_manager.contains(&link.name) {
-            host.managers.insert(index, Manager::NetworkManager);
-            let device = entry(NETWORK_MANAGER_DEVICES).unwrap_or_default();
-            if value(&device, "connection-uuid").is_some_and(|uuid| is_metered(root, uuid)) {
-                host.metered.insert(index);
-            }
-        } else if managers.networkd.contains(&link.name) {
-            host.managers.insert(index, Manager::Networkd);
+/// Reads what other programs manage. A watch reads it every second: `nmcli` runs only if the files have changed since.
+#[derive(Debug)]
+pub(super) struct ManagerReader {
+    clock: SharedClock,
+    answer: RefCell<Option<(BTreeMap<String, String>, NetworkManagerState)>>,
+}
+
+impl ManagerReader {
+    pub(super) fn new(clock: &SharedClock) -> Self {
+        Self { clock: clock.clone(), answer: RefCell::default() }
+    }
+
+    /// Adds to `host` what other programs manage, and what they know about interfaces.
+    pub(super) fn read(&self, root: &Path, host: &mut SetupHost) {
+        let links: Vec<&NetworkInterface> =
+            host.links.iter().filter(|link| is_described(root, link)).collect();
+        if links.is_empty() {
+            return;
         }
-        if let Some(lease) = entry(NETWORKD_LEASES) {
-            let routers = value(&lease, "ROUTER").unwrap_or_default();
-            let routers = routers.split_whitespace().filter_map(|text| text.parse().ok()).collect();
-            host.leased_routers.insert(index, routers);
+        let mut managers = Managers::read_below(root, &links, self.clock.unix_seconds());
+        if root == Path::new("/") && !managers.network_manager.is_empty() {
+            self.ask(&mut managers);
+        }
+        for link in links {
+            let index = link.index;
+            if managers.network_manager.contains(&link.name) {
+                host.managers.insert(index, Manager::NetworkManager);
+                let uuid = managers.connections.get(&link.name);
+                if managers.metered.contains(&link.name) || uuid.is_some_and(|uuid| is_metered(root, uuid)) {
+                    host.metered.insert(index);
+                }
+                host.connections.extend(uuid.map(|uuid| (index, uuid.clone())));
+            } else if managers.networkd.contains(&link.name) {
+                host.managers.insert(index, Manager::Networkd);
+            }
+        }
+        (host.has_mptcpd, host.networkd_keeps_rules) = (managers.mptcpd, managers.networkd_keeps_rules);
+        host.network_manager_version = managers.network_manager_version;
+        host.mptcpd_flags = managers.mptcpd_flags;
+        host.leased_routers = leases::routers(&managers.leases, &host.addresses);
+    }
+
+    fn ask(&self, managers: &mut Managers) {
+        let mut answer = self.answer.borrow_mut();
+        if answer.as_ref().is_none_or(|(connections, _)| *connections != managers.connections) {
+            *answer = Some((managers.connections.clone(), nmcli::state()));
+        }
+        if let Some((_, state)) = answer.as_ref() {
+            managers.take_state(state);
         }
     }
 }
@@ -61,12 +89,6 @@ pub(super) fn network_files(root: &Path) -> BTreeMap<u32, String> {
     entries.filter_map(file).collect()
 }
 
-/// The value of `KEY=VALUE` in a state file.
-fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let pair = |line: &'a str| line.trim().strip_prefix(key)?.trim_start().strip_prefix('=');
-    text.lines().find_map(pair).map(str::trim).filter(|value| !value.is_empty())
-}
-
 /// Whether the connection profile says `metered=yes`; the profiles are readable by root only.
 fn is_metered(root: &Path, uuid: &str) -> bool {
     let directories = ["etc/NetworkManager/system-connections", "run/NetworkManager/system-connections"];
@@ -75,7 +97,9 @@ fn is_metered(root: &Path, uuid: &str) -> bool {
         .filter_map(|directory| fs::read_dir(root.join(directory)).ok())
         .flatten()
         .flatten();
-    let texts = files.filter_map(|file| file::read_text_named(file.path(), file::SMALL_FILE_BYTES).ok());
+    let texts = files
+        .take(MOST_PROFILES)
+        .filter_map(|file| file::read_text_named(file.path(), file::SMALL_FILE_BYTES).ok());
     let mut profiles = texts.filter(|text| value(text, "uuid") == Some(uuid));
     // `NM_METERED_YES` is stored as 1.
     profiles.any(|text| matches!(value(&text, "metered"), Some("1" | "yes" | "true")))

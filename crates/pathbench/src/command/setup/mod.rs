@@ -29,7 +29,7 @@ pub(crate) fn setup(args: &SetupArgs, clock: &SharedClock) -> Result<Exit, Failu
     }
     let locate = if args.apply { journal::create_file } else { journal::find_file };
     let journal = locate("setup", args.journal.as_deref())?;
-    let mut application = SetupApplication::open(journal, args)?;
+    let mut application = SetupApplication::open(journal, args, clock)?;
     let persist = |application: &SetupApplication, plan: &SetupPlan| {
         storage::write(&args.root, &application.files(plan)?)
     };

@@ -11,10 +11,14 @@ pub(super) fn script(plan: &SetupPlan, done: bool) -> String {
     lines.extend(plan.notes.iter().map(|note| format!("# note: {note}")));
     lines.extend(plan.why_withheld().map(|why| format!("# missing: {why}")));
     if plan.steps.is_empty() {
-        let is_set_up = plan.withheld.is_empty();
-        lines.push(
-            if is_set_up { "# nothing to do: this host is set up" } else { "# nothing to do" }.to_owned(),
-        );
+        let ending = if plan.is_incomplete {
+            "# nothing to do here, but this host is not set up: another program has to act, as the notes say"
+        } else if plan.withheld.is_empty() {
+            "# nothing to do: this host is set up"
+        } else {
+            "# nothing to do"
+        };
+        lines.push(ending.to_owned());
         return lines.join("\n") + "\n";
     }
     for step in &plan.steps {

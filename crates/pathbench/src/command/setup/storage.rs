@@ -42,7 +42,10 @@ pub(super) fn write(root: &Path, files: &[PersistentFile]) -> Result<Vec<PathBuf
         made.map_err(|error| not_written(&link, &error))?;
         written.push(link);
     }
-    output::note("to load the files now: systemctl daemon-reload; networkctl reload; nmcli general reload");
+    output::note(
+        "to load the files now: systemctl daemon-reload; networkctl reload; nmcli general reload, and nmcli connection up for \
+         each connection (a reapply keeps the old defaults)",
+    );
     Ok(written)
 }
 
