@@ -97,6 +97,21 @@ fn totals(document: &TraceDocument) -> Section {
         found.insert(0, "no TCP, MPTCP or QUIC connection".to_owned());
     }
     let mut blocks = vec![Block::Text(found.join(", "))];
+    if totals.duplicate_packets > 0 {
+        let text = format!(
+            "{} of packets that were captured before are left out: a mirror port, or several interfaces in one file, \
+             captured them again.",
+            counted(totals.duplicate_packets, "copy")
+        );
+        blocks.push(Block::Findings(vec![Finding::new(Tone::Neutral, "", text)]));
+    }
+    if totals.incomplete_datagrams > 0 {
+        let text = format!(
+            "{} could not be put together: fragments were not captured, or contradict each other.",
+            counted(totals.incomplete_datagrams, "IP datagram")
+        );
+        blocks.push(Block::Findings(vec![Finding::new(Tone::Neutral, "", text)]));
+    }
     if totals.discarded > 0 {
         let text = format!(
             "The memory limits of the analysis were reached: it discarded the state of {} flows or packets.",
