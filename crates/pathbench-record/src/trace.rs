@@ -90,6 +90,8 @@ pub struct TraceTotals {
     pub payload_bytes: u64,
     /// Copies of TCP packets that the captures have already: of a mirror port, or of several interfaces in one file.
     pub duplicate_packets: u64,
+    /// TCP packets with more payload than the maximum segment size, which offload (GSO, TSO, GRO) of the capturing host joined.
+    pub offload_packets: u64,
     /// IP datagrams of which a fragment was not captured, or whose fragments contradict each other.
     pub incomplete_datagrams: u64,
     /// State that the analysis discarded because its bounds were reached.

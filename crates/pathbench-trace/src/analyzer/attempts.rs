@@ -1,9 +1,7 @@
 //! Conclusions about connections and joins that failed or were never tried, and about what the capture lacks.
 
 use super::findings::finding;
-use pathbench_record::trace::{
-    SubflowDirection, TraceDocument, TraceFinding, TracedConnection, TracedSignal, TracedSubflow,
-};
+use pathbench_record::trace::{TraceFinding, TracedConnection, TracedSignal, TracedSubflow};
 use std::net::{IpAddr, SocketAddr};
 
 /// Time after which a host would have answered, or joined.
@@ -12,8 +10,6 @@ const ENOUGH_S: f64 = 1.0;
 const ZERO_WINDOW_MS: f64 = 200.0;
 /// Packets of one direction without any of the other from which the other was not captured.
 const ONE_WAY_PACKETS: u64 = 3;
-/// No interface takes larger packets, except loopback, whose SYNs say so.
-const LARGEST_PAYLOAD: u32 = 9_216;
 
 /// What became of the SYN, zero windows, and a direction that is not in the capture.
 pub(super) fn add_subflow(subflow: &TracedSubflow, end_s: f64, findings: &mut Vec<TraceFinding>) {
@@ -122,25 +118,4 @@ fn uses(subflow: &TracedSubflow, signal: &TracedSignal, announced: &str) -> bool
         (_, Ok(address)) => end.ip() == address,
         _ => true,
     }
-}
-
-/// Packets with more than the maximum segment size, as the capturing host's offload shows them.
-pub(super) fn offload(document: &TraceDocument) -> Option<TraceFinding> {
-    let (mut packets, mut largest, mut smallest_mss) = (0_u64, 0, u32::MAX);
-    let connections = document.connections.iter().filter(|one| one.transport.ends_with("tcp"));
-    for subflow in connections.flat_map(|one| &one.subflows) {
-        let sizes = [subflow.client_mss, subflow.server_mss].into_iter().flatten().min();
-        let mss = sizes.map_or(LARGEST_PAYLOAD, u32::from);
-        let both: [&SubflowDirection; 2] = [&subflow.upload, &subflow.download];
-        for size in both.into_iter().flat_map(|sent| &sent.segment_sizes).filter(|size| size.bytes > mss) {
-            packets += size.packets;
-            largest = largest.max(size.bytes);
-            smallest_mss = smallest_mss.min(mss);
-        }
-    }
-    let text = format!(
-        "{packets} packets have more payload than the maximum segment size (up to {largest} bytes): offload of the \
-         capturing host (GSO, TSO, GRO) joined them; numbers and sizes of packets are not those on the wire"
-    );
-    (packets > 0).then(|| finding("offload", "info", text, format!("tcp.len > {smallest_mss}")))
 }

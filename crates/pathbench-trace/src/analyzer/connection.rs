@@ -44,6 +44,8 @@ pub(super) struct Subflow {
     /// The end that sent the SYN of this subflow is the connection's server.
     pub(super) turned: bool,
     pub(super) kind: Kind,
+    /// A later flow of the same ends is in the table in its place.
+    pub(super) replaced: bool,
     /// Index of the file.
     pub(super) capture: u32,
     /// Payload after a fallback to plain TCP.

@@ -12,7 +12,7 @@ const ENOUGH_BYTES: u64 = 100_000;
 
 /// All findings of a result.
 pub(super) fn findings(document: &TraceDocument) -> Vec<TraceFinding> {
-    let mut findings: Vec<TraceFinding> = attempts::offload(document).into_iter().collect();
+    let mut findings = Vec::new();
     for connection in &document.connections {
         let first = findings.len();
         add_connection(connection, &mut findings);

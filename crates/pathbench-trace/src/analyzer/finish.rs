@@ -148,6 +148,8 @@ impl<S: Sequence> Analyzer<S> {
         }
         let payload =
             members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
+        self.totals.offload_packets +=
+            members.iter().map(|member| member.flow.offload_packets()).sum::<u64>();
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
             let comparisons = self.finish_comparisons(&mut members);

@@ -148,17 +148,24 @@ impl<S: Sequence> Analyzer<S> {
     ) {
         // An earlier packet of the batch may have changed the table.
         let known = match lookup.flow {
-            Some(flow) if self.flows.get(flow as usize).is_some_and(|subflow| subflow.has(&lookup.key)) => {
+            Some(flow)
+                if self.flows.get(flow as usize).is_some_and(|one| one.has(&lookup.key) && !one.replaced) =>
+            {
                 Some(flow)
             }
             _ => self.find(&lookup.key, lookup.hash),
         };
         let flow = match known {
             Some(flow) if !self.begins_anew(flow, capture, packet, tcp, frame.time_ns) => flow,
-            _ => match self.find_translated(capture, packet, tcp, lookup.key) {
-                Some(flow) => flow,
-                None => self.begin(capture, packet, tcp, frame.time_ns, lookup.key),
-            },
+            _ => {
+                if let Some(old) = known {
+                    self.flows[old as usize].replaced = true;
+                }
+                match self.find_translated(capture, packet, tcp, lookup.key) {
+                    Some(flow) => flow,
+                    None => self.begin(capture, packet, tcp, frame.time_ns, lookup.key),
+                }
+            }
         };
         let first = self.flows[flow as usize].capture;
         let is_taken = if first == capture {

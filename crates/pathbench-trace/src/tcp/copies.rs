@@ -6,6 +6,7 @@
 use super::{FIN, SYN};
 use crate::packet::tcp_options::timestamps;
 use crate::packet::{PacketHeaders, Tcp};
+use std::collections::VecDeque;
 
 /// Packets that each direction remembers.
 const RECENT: usize = 4;
@@ -36,7 +37,7 @@ pub(super) struct Copies {
     identification: u16,
     /// The sender gives different packets the same identification.
     is_constant: bool,
-    more: Option<Box<[Seen; MORE]>>,
+    more: Option<Box<VecDeque<Seen>>>,
 }
 
 impl Copies {
@@ -57,9 +58,10 @@ impl Copies {
         let last = (self.count as usize).wrapping_sub(1) % RECENT;
         if self.recent.iter().any(|recent| recent.hash == hash) || self.more.is_some() {
             let is_pure = tcp.payload_length == 0 && tcp.flags & (SYN | FIN) == 0;
-            let evidence = Evidence { identified, stamped: stamp.is_some(), is_pure, last };
+            let is_syn = tcp.flags & SYN != 0;
+            let evidence = Evidence { identified, stamped: stamp.is_some(), is_pure, is_syn };
             if self.has(&seen, &evidence) {
-                self.more.get_or_insert_with(|| Box::new([Seen::default(); MORE]));
+                self.more.get_or_insert_with(|| Box::new(self.recent.into()));
                 return true;
             }
         }
@@ -70,7 +72,10 @@ impl Copies {
         self.recent[self.count as usize % RECENT] = seen;
         self.count = self.count.wrapping_add(1);
         if let Some(more) = &mut self.more {
-            more[hash as usize % MORE] = seen;
+            if more.len() == MORE {
+                more.pop_front();
+            }
+            more.push_back(seen);
         }
         false
     }
@@ -78,11 +83,10 @@ impl Copies {
     #[cold]
     fn has(&self, seen: &Seen, evidence: &Evidence) -> bool {
         let confirmed = self.more.is_some();
-        let more = self.more.as_ref().map(|more| (usize::MAX, &more[seen.hash as usize % MORE]));
-        let recent = self.recent.iter().enumerate().take(self.count as usize);
-        recent.chain(more).any(|(index, earlier)| {
-            earlier.hash == seen.hash && evidence.shows(earlier, seen, index, confirmed)
-        })
+        let recent = self.recent.iter().take(self.count as usize);
+        recent
+            .chain(self.more.iter().flat_map(|more| more.iter()))
+            .any(|earlier| earlier.hash == seen.hash && evidence.shows(earlier, seen, confirmed))
     }
 }
 
@@ -91,12 +95,12 @@ struct Evidence {
     stamped: bool,
     /// An acknowledgment without data: hosts send equal ones.
     is_pure: bool,
-    /// Index of the last packet.
-    last: usize,
+    /// No host sends a SYN again so soon.
+    is_syn: bool,
 }
 
 impl Evidence {
-    fn shows(&self, earlier: &Seen, seen: &Seen, index: usize, confirmed: bool) -> bool {
+    fn shows(&self, earlier: &Seen, seen: &Seen, confirmed: bool) -> bool {
         let age_us = seen.time_us.wrapping_sub(earlier.time_us);
         if earlier.hop_limit != seen.hop_limit {
             return age_us <= if self.identified || self.stamped { OTHER_HOP_US } else { SAME_HOP_US };
@@ -104,9 +108,8 @@ impl Evidence {
         if self.identified {
             return age_us <= SAME_HOP_US;
         }
-        age_us <= UNIDENTIFIED_US
-            && (confirmed
-                || (!self.is_pure && earlier.peer == seen.peer && (self.stamped || index == self.last)))
+        let at_once = earlier.peer == seen.peer && (self.is_syn || (self.stamped && !self.is_pure));
+        age_us <= UNIDENTIFIED_US && (confirmed || at_once)
     }
 }
 

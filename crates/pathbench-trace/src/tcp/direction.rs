@@ -12,6 +12,9 @@ use crate::series::Windows;
 /// Position of the first captured byte of a direction whose SYN was not captured: earlier bytes, sent again, lie below.
 const BASE_WITHOUT_SYN: u64 = 1 << 32;
 
+/// Bytes below the highest position that a late segment may be.
+const OLDEST: i64 = 1 << 24;
+
 /// Data of one direction.
 ///
 /// Positions are 64-bit sequence numbers relative to the initial sequence number: the SYN is 0, the first byte 1.
@@ -219,7 +222,7 @@ impl FlowDirection {
     /// A sequence number of this direction, or an acknowledgment of it, is within the window of its receiver.
     pub(super) fn admits(&self, sequence: u32, receiver: &Self) -> bool {
         let limit = receiver.window.limit(receiver.syn_captured, self.syn_captured, self.window.scales());
-        !self.started || (-2 * limit..=limit).contains(&self.distance(sequence))
+        !self.started || (-OLDEST.max(2 * limit)..=limit).contains(&self.distance(sequence))
     }
 
     /// The sequence number that stands for one of the other numbering, on the far side of a middlebox.

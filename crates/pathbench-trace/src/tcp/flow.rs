@@ -342,6 +342,15 @@ impl Flow {
             && !self.fits(self.side(source), tcp.flags, tcp.sequence, tcp.acknowledgment)
     }
 
+    /// Packets with more payload than a segment can have: the offload of the capturing host joined them.
+    pub fn offload_packets(&self) -> u64 {
+        /// No interface takes larger packets, except loopback, whose SYNs say so.
+        const LARGEST_PAYLOAD: u32 = 9_216;
+        let announced = self.directions.iter().filter_map(|sent| sent.mss).min();
+        let largest = announced.map_or(LARGEST_PAYLOAD, u32::from);
+        self.directions.iter().map(|sent| sent.sizes.above(largest)).sum()
+    }
+
     /// What became of the SYN; `None` if it is not known.
     pub fn opening(&self) -> Option<Opening> {
         let [client, server] = self.directions.each_ref().map(|sent| sent.packets - sent.out_of_window);

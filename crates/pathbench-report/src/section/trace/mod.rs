@@ -99,9 +99,20 @@ fn totals(document: &TraceDocument) -> Section {
     let mut blocks = vec![Block::Text(found.join(", "))];
     if totals.duplicate_packets > 0 {
         let text = format!(
-            "{} of packets that were captured before are left out: a mirror port, or several interfaces in one file, \
-             captured them again.",
-            counted(totals.duplicate_packets, "copy")
+            "{} left out: a mirror port, or several interfaces in one file, showed packets again.",
+            counted(totals.duplicate_packets, "duplicate packet")
+        );
+        blocks.push(Block::Findings(vec![Finding::new(Tone::Neutral, "", text)]));
+    }
+    if totals.offload_packets > 0 {
+        let text = format!(
+            "{} more payload than the maximum segment size: offload of the capturing host (GSO, TSO, GRO) joined segments, \
+             and numbers and sizes of packets are not those on the wire.",
+            if totals.offload_packets == 1 {
+                "1 packet has".to_owned()
+            } else {
+                format!("{} packets have", totals.offload_packets)
+            }
         );
         blocks.push(Block::Findings(vec![Finding::new(Tone::Neutral, "", text)]));
     }
