@@ -88,6 +88,12 @@ pub struct TraceTotals {
     pub other_udp_flows: u64,
     /// Payload of TCP and UDP on the wire.
     pub payload_bytes: u64,
+    /// Copies of TCP packets that the captures have already: of a mirror port, or of several interfaces in one file.
+    pub duplicate_packets: u64,
+    /// TCP packets with more payload than the maximum segment size, which offload (GSO, TSO, GRO) of the capturing host joined.
+    pub offload_packets: u64,
+    /// IP datagrams of which a fragment was not captured, or whose fragments contradict each other.
+    pub incomplete_datagrams: u64,
     /// State that the analysis discarded because its bounds were reached.
     pub discarded: u64,
 }
@@ -186,6 +192,8 @@ pub struct ConnectionDirection {
     pub out_of_order_delay_ms: Option<TracedDistribution>,
     /// Longest time without new data between two times with data.
     pub stall_ms: Option<f64>,
+    /// `zero-window`: the receiver's window was zero for most of that time.
+    pub stall_reason: Option<String>,
     /// Data for the first time on the wire.
     pub goodput: Series,
 }
@@ -242,6 +250,13 @@ pub struct TracedSubflow {
     pub path_id: Option<u32>,
     /// The handshake of the join carried the right HMACs (known only with both keys).
     pub authenticated: Option<bool>,
+    /// What became of the SYN: `answered`, `unanswered`, `refused` (an RST before the handshake was complete),
+    /// `unacknowledged` (the SYN/ACK was not).
+    pub opening: Option<String>,
+    /// `client`, `server`: the end whose RST refused the SYN or the SYN/ACK.
+    pub refused_by: Option<String>,
+    /// SYNs of the client, with those sent again.
+    pub syns: Option<u32>,
     /// `fin`, `reset`, `open`, `abandoned` (`PATH_ABANDON` of Multipath QUIC), `closed` (`CONNECTION_CLOSE` of QUIC).
     pub end: String,
     /// `MP_TCPRST` reason (RFC 8684, section 3.6).
@@ -254,7 +269,8 @@ pub struct TracedSubflow {
     pub upload_rtt_ms: Option<TracedDistribution>,
     /// Of download data: from data to their acknowledgment, without retransmitted data (Karn).
     pub download_rtt_ms: Option<TracedDistribution>,
-    /// SYN to the acknowledgment of the SYN/ACK, at the point of capture both parts of it.
+    /// SYN to the acknowledgment of the SYN/ACK, at the point of capture both parts of it; of several SYNs, from the one
+    /// that was answered.
     pub handshake_rtt_ms: Option<f64>,
     /// Packets from the client to the server.
     pub upload: SubflowDirection,
@@ -302,6 +318,15 @@ pub struct SubflowDirection {
     pub duplicate_acks: u64,
     /// Packets with a receive window of zero.
     pub zero_windows: u64,
+    /// Longest time for which the receive window of this direction's sender was zero.
+    pub zero_window_ms: Option<f64>,
+    /// Keep-alives and window probes, whose byte is no data.
+    pub keep_alives: u64,
+    /// Copies of packets that the capture has already; the other figures leave them out.
+    pub duplicate_packets: u64,
+    /// Packets outside the window, such as challenge ACKs and packets of an earlier connection of the same ends: they
+    /// prove nothing about this one.
+    pub out_of_window_packets: u64,
     /// Packets with the ECN codepoint CE.
     pub congestion_experienced_packets: u64,
     /// Payload per packet; GSO and GRO packets as captured.
@@ -357,6 +382,8 @@ pub struct TracedSignal {
     pub address: Option<String>,
     /// Further content, in words.
     pub detail: Option<String>,
+    /// How often it was sent again.
+    pub repeats: u32,
 }
 
 /// The properties of a QUIC connection that a capture shows without keys, and with them.
@@ -408,7 +435,7 @@ pub struct TracedQuic {
 #[serde(default)]
 pub struct TraceFinding {
     /// `retransmissions`, `reinjections`, `fallback`, `option-removed`, `sequence-rewritten`, `payload-rewritten`,
-    /// `black-hole`, `too-big`, `one-path`, `checksum`, ….
+    /// `black-hole`, `too-big`, `one-path`, `checksum`, `connect-unanswered`, `join-refused`, `never-joined`, ….
     pub id: String,
     /// `info`, `warning`, `error`.
     pub level: String,

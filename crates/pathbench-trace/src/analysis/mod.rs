@@ -159,11 +159,13 @@ fn merge<R: Read, S: Sequence>(
     }
 }
 
-/// The index of the next packet by time, and the time of the next packet of the others.
+/// The index of the next packet by time, and the time up to which packets of its capture come before those of the
+/// others. Of packets at the same time, those of the earlier capture come first.
 fn earliest(waiting: &[Waiting]) -> Option<(usize, u64)> {
     let times = || waiting.iter().enumerate().filter_map(|(index, one)| Some((one.time_ns()?, index)));
     let (_, first) = times().min()?;
-    let others = times().filter(|(_, index)| *index != first).map(|(time_ns, _)| time_ns);
+    let until = |(time_ns, index): (u64, usize)| time_ns.saturating_sub(u64::from(index < first));
+    let others = times().filter(|(_, index)| *index != first).map(until);
     Some((first, others.min().unwrap_or(u64::MAX)))
 }
 

@@ -9,7 +9,7 @@ use crate::capture::Frame;
 use crate::comparison::ObservationContext;
 use crate::packet::tcp_options::{TcpOption, options};
 use crate::packet::{PacketHeaders, Tcp};
-use crate::tcp::{ACK, Flow, SYN};
+use crate::tcp::{ACK, Flow, Receipt, SYN};
 use pathbench_record::trace::SubflowComparison;
 
 /// SYNs by which a flow behind a NAT is recognised.
@@ -178,7 +178,9 @@ impl<S: Sequence> Analyzer<S> {
                     ..Flow::default()
                 };
             }
-            compared.flow.packet(side, packet, tcp, frame.time_ns);
+            if !matches!(compared.flow.packet(side, packet, tcp, frame.time_ns), Receipt::Taken(_)) {
+                return;
+            }
         }
         self.observe(flow, 1, frame, packet, tcp);
     }

@@ -44,6 +44,8 @@ pub(super) struct Subflow {
     /// The end that sent the SYN of this subflow is the connection's server.
     pub(super) turned: bool,
     pub(super) kind: Kind,
+    /// A later flow of the same ends is in the table in its place.
+    pub(super) replaced: bool,
     /// Index of the file.
     pub(super) capture: u32,
     /// Payload after a fallback to plain TCP.
@@ -104,14 +106,35 @@ pub(super) struct Connection {
     pub(super) offered: Option<u8>,
     pub(super) fallback: Option<(u64, &'static str)>,
     pub(super) mptcp: Option<Box<MptcpConnection>>,
+    pub(super) closing: Closing,
+}
+
+/// What becomes of a connection whose subflows have all closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Closing {
+    /// A subflow is open.
+    #[default]
+    No,
+    /// A join may follow: the ends have not closed the data level (break before make).
+    AwaitsJoin,
     /// In the queue of closed connections.
-    pub(super) closing: bool,
+    Ends,
 }
 
 impl Connection {
     /// Both ends have agreed on MPTCP, or the capture has no handshake and the segments have its options.
     pub(super) fn multipath(&self) -> bool {
         self.mptcp.as_ref().is_some_and(|mptcp| mptcp.version.is_some() || self.offered.is_none())
+    }
+
+    /// With no subflow left, a join may still open another (RFC 8684, section 3.3.3: the connection ends with the
+    /// `DATA_FIN` of both ends or a fast close, not with its subflows).
+    pub(super) fn may_be_joined(&self) -> bool {
+        self.multipath()
+            && self.fallback.is_none()
+            && self.mptcp.as_ref().is_some_and(|mptcp| {
+                !mptcp.fast_closed && mptcp.data.iter().any(|data| data.data_fin.is_none())
+            })
     }
 
     /// The connection is not known to be MPTCP, or only by a join: its data may be those of another connection.
@@ -138,10 +161,11 @@ pub(super) struct MptcpConnection {
     pub(super) checksum: [bool; 2],
     pub(super) data: [DataLevelDirection; 2],
     pub(super) signals: Vec<Signal>,
+    pub(super) fast_closed: bool,
 }
 
 impl MptcpConnection {
-    /// Retransmissions repeat signals: an equal one of the same sender within the kept ones' last 8 is not kept again.
+    /// Ends repeat signals: one that equals one of the same sender among the kept ones' last 8 is counted there.
     pub(super) fn signal(&mut self, signal: Signal) {
         let same = |kept: &Signal| {
             let content = |signal: &Signal| {
@@ -151,7 +175,9 @@ impl MptcpConnection {
                 && kept.subflow == signal.subflow
                 && kept.address == signal.address
         };
-        if self.signals.len() < SIGNALS && !self.signals.iter().rev().take(8).any(same) {
+        if let Some(kept) = self.signals.iter_mut().rev().take(8).find(|kept| same(kept)) {
+            kept.repeats = kept.repeats.saturating_add(1);
+        } else if self.signals.len() < SIGNALS {
             self.signals.push(signal);
         }
     }

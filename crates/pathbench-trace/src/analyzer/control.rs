@@ -195,6 +195,7 @@ impl<S: Sequence> Analyzer<S> {
             connection.fallback.get_or_insert((time_ns, "mp-fail"));
         }
         if let Some(mptcp) = &mut connection.mptcp {
+            mptcp.fast_closed |= matches!(option, MptcpOption::FastClose { .. });
             mptcp.signal(signal);
         }
     }

@@ -1,5 +1,7 @@
 //! The counts of one capture.
 
+use crate::capture::Frame;
+
 /// Counts of one capture.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
@@ -13,4 +15,24 @@ pub struct Counts {
     pub first_ns: Option<u64>,
     pub(super) last_ns: u64,
     pub(super) ended: bool,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, frame: &Frame<'_>) {
+        self.packets += 1;
+        self.captured_bytes += frame.bytes.len() as u64;
+        self.wire_bytes += u64::from(frame.original_length);
+        self.truncated_packets += u64::from((frame.bytes.len() as u64) < u64::from(frame.original_length));
+        let interface = frame.interface as usize;
+        if self.by_interface.len() <= interface {
+            self.by_interface.resize(interface + 1, 0);
+        }
+        self.by_interface[interface] += 1;
+    }
+
+    #[inline]
+    pub(super) fn set_time(&mut self, time_ns: u64) {
+        self.first_ns.get_or_insert(time_ns);
+        self.last_ns = self.last_ns.max(time_ns);
+    }
 }

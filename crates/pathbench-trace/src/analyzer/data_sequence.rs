@@ -86,17 +86,17 @@ impl<S: Sequence> Analyzer<S> {
         if data_fin {
             data.data_fin.get_or_insert(position + length);
         }
-        if length == 0 {
-            return;
-        }
         let Subflow { flow: tcp_flow, mptcp: state, .. } = subflow;
         let (state, direction) = (state.get_or_insert_default(), &mut tcp_flow.directions[side]);
-        let start = state.mapping_start(side, direction, tcp, mapping);
         if let (Some(checksum), true) = (mapping.checksum, mptcp.checksum.iter().any(|required| *required)) {
             let sequence = data.sequence(position);
             let checksums = state.checksums[side].get_or_insert_default();
             checksums.mapping(sequence, mapping.subflow_sequence, mapping.length, checksum, data_fin);
         }
+        if length == 0 {
+            return;
+        }
+        let start = state.mapping_start(side, direction, tcp, mapping);
         let end = start.saturating_add(length);
         let new = state.mappings[side].add(Range { start, end, data: position });
         if new && state.mappings[side].is_waiting() {

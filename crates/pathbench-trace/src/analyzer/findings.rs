@@ -1,5 +1,6 @@
 //! Conclusions from the result, each with the display filter that shows its packets.
 
+use super::attempts;
 use pathbench_record::trace::{Fallback, TraceDocument, TraceFinding, TracedConnection, TracedSubflow};
 
 /// Share of retransmitted payload from which a direction has a finding.
@@ -15,9 +16,11 @@ pub(super) fn findings(document: &TraceDocument) -> Vec<TraceFinding> {
     for connection in &document.connections {
         let first = findings.len();
         add_connection(connection, &mut findings);
+        attempts::add_announcements(connection, &mut findings);
         for subflow in &connection.subflows {
             let first = findings.len();
             add_subflow(subflow, &mut findings);
+            attempts::add_subflow(subflow, document.duration_s, &mut findings);
             add_comparison(subflow, &mut findings);
             findings[first..].iter_mut().for_each(|finding| finding.subflow = Some(subflow.id));
         }
@@ -26,7 +29,7 @@ pub(super) fn findings(document: &TraceDocument) -> Vec<TraceFinding> {
     findings
 }
 
-fn finding(id: &str, level: &str, text: String, filter: String) -> TraceFinding {
+pub(super) fn finding(id: &str, level: &str, text: String, filter: String) -> TraceFinding {
     TraceFinding { id: id.to_owned(), level: level.to_owned(), connection: None, subflow: None, text, filter }
 }
 

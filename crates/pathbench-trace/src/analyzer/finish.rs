@@ -1,10 +1,10 @@
 //! From live state to the result.
 
-use super::connection::{Connection, MptcpConnection, Subflow};
+use super::connection::{Closing, Connection, MptcpConnection, Subflow};
 use super::counts::Counts;
 use super::findings;
 use super::sequence::Sequence;
-use super::state::Analyzer;
+use super::state::{AWAITING_JOIN, Analyzer};
 use crate::display_filter::display_filter;
 use crate::mptcp::checksum::Checksums;
 use crate::mptcp::signal::{Signal, reset_reason};
@@ -44,8 +44,9 @@ impl<S: Sequence> Analyzer<S> {
         self.totals.other_udp_flows = quic.other_udp_flows;
         self.totals.payload_bytes += quic.payload_bytes;
         let fragments = self.reassembly.discarded();
-        self.totals.discarded +=
-            quic.discarded + fragments.overlapping + fragments.evicted + fragments.timed_out;
+        self.totals.discarded += quic.discarded + fragments.evicted;
+        self.totals.incomplete_datagrams =
+            fragments.overlapping + fragments.timed_out + self.reassembly.pending() as u64;
         let mut document = TraceDocument {
             schema: pathbench_record::trace::SCHEMA.to_owned(),
             started: rfc3339_from_unix((origin_ns / 1_000_000_000) as i64),
@@ -59,21 +60,36 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// Ends the connections that have been closed for long enough.
+    #[inline]
     pub(super) fn end_closed(&mut self) {
         while let Some(&(at_ns, connection, id)) = self.closed.front()
             && at_ns <= self.last_ns
         {
             self.closed.pop_front();
-            let state = &mut self.connections[connection as usize];
-            if state.members.is_empty() || state.id != id {
-                continue;
-            }
-            state.closing = false;
-            // A subflow may have joined since.
-            let open = state.members.iter().any(|flow| !self.flows[*flow as usize].flow.closed());
-            if !open {
-                self.end(connection);
-            }
+            self.end_if(connection, id, Closing::Ends);
+        }
+    }
+
+    /// A connection whose subflows have all closed, and which a join may name: the oldest makes room.
+    pub(super) fn await_join(&mut self, connection: u32, id: u64) {
+        if self.awaiting_join.len() == AWAITING_JOIN
+            && let Some((oldest, id)) = self.awaiting_join.pop_front()
+        {
+            self.end_if(oldest, id, Closing::AwaitsJoin);
+        }
+        self.awaiting_join.push_back((connection, id));
+    }
+
+    /// Ends a connection that is in this state unless a subflow has joined since.
+    fn end_if(&mut self, connection: u32, id: u64, closing: Closing) {
+        let state = &mut self.connections[connection as usize];
+        if state.members.is_empty() || state.id != id || state.closing != closing {
+            return;
+        }
+        if state.members.iter().all(|flow| self.flows[*flow as usize].flow.closed()) {
+            self.end(connection);
+        } else {
+            state.closing = Closing::No;
         }
     }
 
@@ -132,6 +148,8 @@ impl<S: Sequence> Analyzer<S> {
         }
         let payload =
             members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
+        self.totals.offload_packets +=
+            members.iter().map(|member| member.flow.offload_packets()).sum::<u64>();
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
             let comparisons = self.finish_comparisons(&mut members);
@@ -195,6 +213,7 @@ fn direction(members: &[Subflow], mptcp: Option<&MptcpConnection>, sender: usize
         payload_bytes: sent().map(|direction| direction.payload_bytes).sum(),
         ..ConnectionDirection::default()
     };
+    let stall;
     if let Some(mptcp) = mptcp {
         let data = &mptcp.data[sender];
         // After a fallback the first subflow carries data without mappings.
@@ -209,18 +228,31 @@ fn direction(members: &[Subflow], mptcp: Option<&MptcpConnection>, sender: usize
         result.reinjected_needed_bytes = Some(data.reinjected_needed_bytes);
         result.out_of_order_delay_ms = data.out_of_order_delay.distribution_ms();
         result.stall_ms = Some(data.stall_ns as f64 / 1e6);
+        stall = (data.stall_start_ns, data.stall_ns);
         result.goodput = data.goodput.clone().into_series();
     } else {
         result.data_bytes =
             sent().map(|direction| direction.payload_bytes - direction.retransmitted_bytes).sum();
         result.acknowledged_bytes = Some(sent().map(FlowDirection::acknowledged_bytes).sum());
-        let stall_ns = sent().map(|direction| direction.stall_ns).max().unwrap_or(0);
-        result.stall_ms = Some(stall_ns as f64 / 1e6);
+        let stalls = sent().map(|direction| (direction.stall_start_ns, direction.stall_ns));
+        stall = stalls.max_by_key(|(_, ns)| *ns).unwrap_or_default();
+        result.stall_ms = Some(stall.1 as f64 / 1e6);
         if let Some(first) = sent().next() {
             result.goodput = first.goodput.clone().into_series();
         }
     }
+    let was_zero = |member: &Subflow| {
+        let receiver = &member.flow.directions[member.connection_side(1 - sender)];
+        covers_most(receiver.window.longest_zero(member.flow.last_ns), stall)
+    };
+    result.stall_reason = members.iter().any(was_zero).then(|| "zero-window".to_owned());
     result
+}
+
+/// The first time, a start and a length, covers most of the second.
+fn covers_most((start, length): (u64, u64), (from, of): (u64, u64)) -> bool {
+    let overlap = (start + length).min(from + of).saturating_sub(start.max(from));
+    of > 0 && overlap > of / 2
 }
 
 fn add_data_level(
@@ -256,6 +288,7 @@ fn signal(signal: Signal, origin_ns: u64) -> TracedSignal {
         address_ids: signal.address_ids,
         address: signal.address,
         detail: signal.detail,
+        repeats: signal.repeats,
     }
 }
 
@@ -277,9 +310,15 @@ fn subflow(member: &mut Subflow, origin_ns: u64, multipath: bool) -> TracedSubfl
         server_mss: flow.directions[server].mss,
         upload_rtt_ms: flow.directions[client].rtt().distribution_ms(),
         download_rtt_ms: flow.directions[server].rtt().distribution_ms(),
-        handshake_rtt_ms: flow.handshake_ns().map(|ns| ns as f64 / 1e6),
+        handshake_rtt_ms: flow.handshake.rtt_ns().map(|ns| ns as f64 / 1e6),
+        opening: flow.opening().map(|opening| opening.name().to_owned()),
+        refused_by: flow
+            .handshake
+            .refused_by()
+            .map(|side| if member.connection_side(side) == 0 { "client" } else { "server" }.to_owned()),
+        syns: (flow.handshake.syns > 0).then_some(flow.handshake.syns),
         too_big: flow.too_big.iter().map(|message| too_big(message, client, origin_ns)).collect(),
-        black_hole_above_bytes: flow.directions.iter().filter_map(|sent| sent.black_hole.suspicion()).min(),
+        black_hole_above_bytes: black_hole_above(flow),
         filter: display_filter("tcp", flow.ends),
         ..TracedSubflow::default()
     };
@@ -288,12 +327,14 @@ fn subflow(member: &mut Subflow, origin_ns: u64, multipath: bool) -> TracedSubfl
         result.server_address_id = mptcp.address_ids[server];
         result.backup = mptcp.backup;
         result.authenticated = mptcp.authenticated;
-        result.reset_reason = mptcp.reset_reason.map(|code| reset_reason(code).to_owned());
     }
-    let Flow { directions, .. } = std::mem::take(&mut member.flow);
+    // A refused connection is none of MPTCP, and has a reason all the same.
+    result.reset_reason =
+        member.mptcp.as_ref().and_then(|mptcp| mptcp.reset_reason).map(|code| reset_reason(code).to_owned());
+    let Flow { directions, last_ns, .. } = std::mem::take(&mut member.flow);
     for (side, sent) in directions.into_iter().enumerate() {
         let state = mptcp.map(|mptcp| (mptcp.mappings[side].unmapped_bytes(), mptcp.reinjected_bytes[side]));
-        let sent = sent_in(sent, state);
+        let sent = sent_in(sent, state, last_ns);
         *(if side == client { &mut result.upload } else { &mut result.download }) = sent;
     }
     result
@@ -308,8 +349,17 @@ fn too_big(message: &crate::tcp::TooBig, client: usize, origin_ns: u64) -> TooBi
     }
 }
 
+/// Every path of IPv6 has an MTU of 1,280 bytes (RFC 8200); every host of IPv4 takes packets of 576 (RFC 791), and links
+/// with less, down to 68, are out of use.
+fn black_hole_above(flow: &Flow) -> Option<u32> {
+    let is_ipv4 = std::net::SocketAddr::from(flow.ends[0]).is_ipv4();
+    let smallest_mtu = if is_ipv4 { 576 } else { 1_280 };
+    flow.directions.iter().filter_map(|sent| sent.black_hole.suspicion(smallest_mtu)).min()
+}
+
 /// One direction; `mptcp` has its unmapped and its reinjected bytes.
-fn sent_in(direction: FlowDirection, mptcp: Option<(u64, u64)>) -> SubflowDirection {
+fn sent_in(direction: FlowDirection, mptcp: Option<(u64, u64)>, last_ns: u64) -> SubflowDirection {
+    let (_, zero_ns) = direction.window.longest_zero(last_ns);
     SubflowDirection {
         packets: direction.packets,
         ip_bytes: direction.ip_bytes,
@@ -324,6 +374,10 @@ fn sent_in(direction: FlowDirection, mptcp: Option<(u64, u64)>) -> SubflowDirect
         sack_blocks: direction.sack_blocks,
         duplicate_acks: direction.duplicate_acks,
         zero_windows: direction.zero_windows,
+        zero_window_ms: (zero_ns > 0).then_some(zero_ns as f64 / 1e6),
+        keep_alives: direction.keep_alives,
+        duplicate_packets: direction.duplicates,
+        out_of_window_packets: direction.out_of_window,
         congestion_experienced_packets: direction.congestion_experienced,
         largest_ip_bytes: direction.largest_ip_bytes,
         segment_sizes: direction.sizes.into_counts(),

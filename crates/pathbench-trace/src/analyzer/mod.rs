@@ -3,6 +3,7 @@
 //! Packets come in batches. A batch passes three stages, so that the loads of different packets from memory overlap:
 //! headers and hash of each, flow of each, then the analysis of each in order.
 
+mod attempts;
 mod compared;
 mod comparison;
 mod connection;
@@ -42,7 +43,7 @@ impl<S: Sequence> Analyzer<S> {
     ) {
         let mut packets: Vec<(Frame<'a>, PacketHeaders<'a>)> = Vec::with_capacity(64);
         for frame in frames {
-            self.count(capture, &frame);
+            self.counts[capture as usize].add(&frame);
             let link_type =
                 interfaces.get(frame.interface as usize).map_or(1, |interface| interface.link_type);
             match dissect(link_type, frame.bytes, frame.original_length) {
@@ -53,6 +54,7 @@ impl<S: Sequence> Analyzer<S> {
                 Dissected::Fragment(fragment) => {
                     // Packets before it come first.
                     self.stages(capture, &mut packets);
+                    self.set_time(capture, frame.time_ns);
                     if let Some(whole) = self.reassembly.push(frame.time_ns, &fragment)
                         && let Dissected::Packet(packet) = whole.dissect()
                     {
@@ -61,11 +63,14 @@ impl<S: Sequence> Analyzer<S> {
                         self.stages(capture, &mut vec![(frame, packet)]);
                     }
                 }
-                Dissected::Other(_) => self.counts[capture as usize].other_packets += 1,
+                Dissected::Other(_) => {
+                    self.stages(capture, &mut packets);
+                    self.set_time(capture, frame.time_ns);
+                    self.counts[capture as usize].other_packets += 1;
+                }
             }
         }
         self.stages(capture, &mut packets);
-        self.end_closed();
     }
 
     /// No further packet of this capture will come.
@@ -73,21 +78,13 @@ impl<S: Sequence> Analyzer<S> {
         self.counts[capture as usize].ended = true;
     }
 
-    fn count(&mut self, capture: u32, frame: &Frame<'_>) {
-        let counts = &mut self.counts[capture as usize];
-        counts.packets += 1;
-        counts.captured_bytes += frame.bytes.len() as u64;
-        counts.wire_bytes += u64::from(frame.original_length);
-        counts.truncated_packets += u64::from((frame.bytes.len() as u64) < u64::from(frame.original_length));
-        counts.first_ns.get_or_insert(frame.time_ns);
-        counts.last_ns = counts.last_ns.max(frame.time_ns);
-        let interface = frame.interface as usize;
-        if counts.by_interface.len() <= interface {
-            counts.by_interface.resize(interface + 1, 0);
-        }
-        counts.by_interface[interface] += 1;
-        self.origin_ns.get_or_insert(frame.time_ns);
-        self.last_ns = self.last_ns.max(frame.time_ns);
+    /// The time of the next packet: what it ends must not depend on the batch that it came in.
+    #[inline]
+    fn set_time(&mut self, capture: u32, time_ns: u64) {
+        self.counts[capture as usize].set_time(time_ns);
+        self.origin_ns.get_or_insert(time_ns);
+        self.last_ns = self.last_ns.max(time_ns);
+        self.end_closed();
     }
 
     #[inline]
@@ -124,6 +121,7 @@ impl<S: Sequence> Analyzer<S> {
             connection.touch_references();
         }
         for (lookup, (frame, packet)) in lookups.iter().zip(packets.iter()) {
+            self.set_time(capture, frame.time_ns);
             match &packet.transport {
                 TransportHeader::Tcp(tcp) => self.tcp(capture, frame, packet, tcp, lookup),
                 TransportHeader::Udp(udp) => {
@@ -150,45 +148,61 @@ impl<S: Sequence> Analyzer<S> {
     ) {
         // An earlier packet of the batch may have changed the table.
         let known = match lookup.flow {
-            Some(flow) if self.flows.get(flow as usize).is_some_and(|subflow| subflow.has(&lookup.key)) => {
+            Some(flow)
+                if self.flows.get(flow as usize).is_some_and(|one| one.has(&lookup.key) && !one.replaced) =>
+            {
                 Some(flow)
             }
             _ => self.find(&lookup.key, lookup.hash),
         };
         let flow = match known {
-            Some(flow) if !self.begins_anew(flow, capture, packet, tcp) => flow,
-            _ => match self.find_translated(capture, packet, tcp, lookup.key) {
-                Some(flow) => flow,
-                None => self.begin(capture, packet, tcp, frame.time_ns, lookup.key),
-            },
+            Some(flow) if !self.begins_anew(flow, capture, packet, tcp, frame.time_ns) => flow,
+            _ => {
+                if let Some(old) = known {
+                    self.flows[old as usize].replaced = true;
+                }
+                match self.find_translated(capture, packet, tcp, lookup.key) {
+                    Some(flow) => flow,
+                    None => self.begin(capture, packet, tcp, frame.time_ns, lookup.key),
+                }
+            }
         };
         let first = self.flows[flow as usize].capture;
-        if first == capture {
-            self.segment(flow, frame, packet, tcp);
+        let is_taken = if first == capture {
+            self.segment(flow, frame, packet, tcp)
         } else if !self.is_second_point(flow, capture, packet, tcp) {
             self.flows[flow as usize].capture = capture;
-            self.segment(flow, frame, packet, tcp);
+            self.segment(flow, frame, packet, tcp)
         } else {
             self.second_point(flow, capture, frame, packet, tcp);
             return;
-        }
-        if self.several.is_some() {
+        };
+        if is_taken && self.several.is_some() {
             self.observe(flow, 0, frame, packet, tcp);
         }
     }
 
-    /// A SYN with another sequence number, after the end of the old connection of the same ends.
+    /// A SYN with another sequence number, or data that cannot be of a connection of the same ends that has closed.
     #[inline]
-    fn begins_anew(&self, flow: u32, capture: u32, packet: &PacketHeaders<'_>, tcp: &Tcp<'_>) -> bool {
+    fn begins_anew(
+        &self,
+        flow: u32,
+        capture: u32,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+        time_ns: u64,
+    ) -> bool {
         if tcp.flags & (SYN | ACK) != SYN {
-            return false;
+            return self.several.is_none() && self.flows[flow as usize].flow.is_past(packet.source, tcp);
         }
         if self.several.is_some() && self.is_second_point(flow, capture, packet, tcp) {
             return self.second_begins_anew(flow, packet, tcp);
         }
         let old = &self.flows[flow as usize].flow;
         let direction = &old.directions[old.side(packet.source)];
-        direction.started && direction.initial_sequence() != Some(tcp.sequence)
+        direction.started
+            && direction.initial_sequence() != Some(tcp.sequence)
+            && !old.is_rewritten_syn(packet, tcp, time_ns)
     }
 
     /// A new flow, in the connection that its token names or in one of its own.
@@ -213,10 +227,16 @@ impl<S: Sequence> Analyzer<S> {
         self.enter(&key, index);
         let join = control::join_request(tcp);
         let joined = join.and_then(|token| self.tokens.get(&token).copied());
-        match joined.filter(|(connection, _)| self.connections[*connection as usize].members.len() < SUBFLOWS)
-        {
-            Some((connection, receiver)) => {
+        match joined {
+            Some((connection, receiver))
+                if self.connections[connection as usize].members.len() < SUBFLOWS =>
+            {
                 self.add_member(connection, index, receiver == 0, Kind::Join);
+            }
+            // The connection that the token names has no room: the token stays its own.
+            Some(_) => {
+                self.totals.discarded += 1;
+                self.begin_connection(index, time_ns, None);
             }
             None => self.begin_connection(index, time_ns, join),
         }

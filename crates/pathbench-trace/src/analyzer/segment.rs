@@ -1,6 +1,6 @@
 //! The analysis of one segment of a known flow.
 
-use super::connection::{Kind, Subflow};
+use super::connection::{Closing, Kind, Subflow};
 use super::sequence::{SegmentKind, Sequence, TracedSegment};
 use super::state::{Analyzer, LINGER_NS, LINGER_SEVERAL_NS};
 use crate::capture::Frame;
@@ -8,9 +8,10 @@ use crate::mptcp::data::Carried;
 use crate::mptcp::options::{self, MptcpOption};
 use crate::packet::tcp_options::{TcpOption, options};
 use crate::packet::{PacketHeaders, Tcp};
-use crate::tcp::{ACK, Arrival, FIN, RST, SYN};
+use crate::tcp::{ACK, Arrival, FIN, RST, Receipt, SYN};
 
 impl<S: Sequence> Analyzer<S> {
+    /// Whether the segment belongs to the connection, and is no copy.
     #[inline]
     pub(super) fn segment(
         &mut self,
@@ -18,13 +19,17 @@ impl<S: Sequence> Analyzer<S> {
         frame: &Frame<'_>,
         packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
-    ) {
+    ) -> bool {
         let time_ns = frame.time_ns;
         let subflow = &mut self.flows[flow as usize];
         let side = subflow.flow.side(packet.source);
-        let arrival = subflow.flow.packet(side, packet, tcp, time_ns);
+        let receipt = subflow.flow.packet(side, packet, tcp, time_ns);
         let connection = subflow.connection;
         self.connections[connection as usize].last_ns = time_ns;
+        let Receipt::Taken(arrival) = receipt else {
+            self.left_out(flow, side, frame, receipt);
+            return false;
+        };
         if let Some(arrival) = &arrival {
             self.totals.payload_bytes += arrival.end - arrival.start;
         }
@@ -52,10 +57,23 @@ impl<S: Sequence> Analyzer<S> {
             None => None,
         };
         if S::ACTIVE {
-            self.record(flow, side, frame, arrival.as_ref(), carried);
+            let kind = kind(arrival.as_ref(), carried);
+            self.record(flow, side, frame, kind, arrival.as_ref(), carried);
         }
         if tcp.flags & (FIN | RST) != 0 {
-            self.may_close(flow, time_ns);
+            self.may_close(flow);
+        }
+        true
+    }
+
+    /// A copy, or a segment outside the window.
+    #[cold]
+    fn left_out(&mut self, flow: u32, side: usize, frame: &Frame<'_>, receipt: Receipt) {
+        let is_copy = receipt == Receipt::Copy;
+        self.totals.duplicate_packets += u64::from(is_copy);
+        if S::ACTIVE {
+            let kind = if is_copy { SegmentKind::Copy } else { SegmentKind::OutOfWindow };
+            self.record(flow, side, frame, kind, None, None);
         }
     }
 
@@ -111,16 +129,22 @@ impl<S: Sequence> Analyzer<S> {
         }
     }
 
-    fn may_close(&mut self, flow: u32, time_ns: u64) {
+    fn may_close(&mut self, flow: u32) {
         let index = self.flows[flow as usize].connection;
-        let connection = &self.connections[index as usize];
-        if !connection.closing
-            && connection.members.iter().all(|member| self.flows[*member as usize].flow.closed())
+        let connection = &mut self.connections[index as usize];
+        if connection.closing == Closing::Ends
+            || !connection.members.iter().all(|member| self.flows[*member as usize].flow.closed())
         {
-            let id = connection.id;
-            self.connections[index as usize].closing = true;
+            return;
+        }
+        let id = connection.id;
+        if !connection.may_be_joined() {
+            connection.closing = Closing::Ends;
             let linger_ns = if self.several.is_some() { LINGER_SEVERAL_NS } else { LINGER_NS };
-            self.closed.push_back((time_ns.saturating_add(linger_ns), index, id));
+            self.closed.push_back((self.last_ns.saturating_add(linger_ns), index, id));
+        } else if connection.closing == Closing::No {
+            connection.closing = Closing::AwaitsJoin;
+            self.await_join(index, id);
         }
     }
 
@@ -130,18 +154,12 @@ impl<S: Sequence> Analyzer<S> {
         flow: u32,
         side: usize,
         frame: &Frame<'_>,
+        kind: SegmentKind,
         arrival: Option<&Arrival>,
         carried: Option<Carried>,
     ) {
         let subflow = &self.flows[flow as usize];
         let connection = &self.connections[subflow.connection as usize];
-        let kind = match (arrival, carried) {
-            (None, _) => SegmentKind::Control,
-            (Some(arrival), _) if arrival.new == 0 => SegmentKind::Retransmission,
-            (_, Some(carried)) if carried.again > 0 => SegmentKind::Reinjection,
-            (Some(arrival), _) if arrival.start < arrival.expected => SegmentKind::OutOfOrder,
-            _ => SegmentKind::Data,
-        };
         let sender = subflow.connection_side(side);
         let peer = &subflow.flow.directions[1 - side];
         let data = connection.mptcp.as_ref().map(|mptcp| &mptcp.data);
@@ -162,6 +180,16 @@ impl<S: Sequence> Analyzer<S> {
                     .map(|carried| (carried.start, carried.start + carried.new + carried.again)),
             },
         );
+    }
+}
+
+fn kind(arrival: Option<&Arrival>, carried: Option<Carried>) -> SegmentKind {
+    match (arrival, carried) {
+        (None, _) => SegmentKind::Control,
+        (Some(arrival), _) if arrival.new == 0 => SegmentKind::Retransmission,
+        (_, Some(carried)) if carried.again > 0 => SegmentKind::Reinjection,
+        (Some(arrival), _) if arrival.start < arrival.expected => SegmentKind::OutOfOrder,
+        _ => SegmentKind::Data,
     }
 }
 

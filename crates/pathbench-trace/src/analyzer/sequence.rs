@@ -13,6 +13,10 @@ pub enum SegmentKind {
     Retransmission,
     /// Another range of a subflow had carried some of its data.
     Reinjection,
+    /// The capture has it already.
+    Copy,
+    /// Of no window of the connection.
+    OutOfWindow,
 }
 
 impl SegmentKind {
@@ -23,6 +27,8 @@ impl SegmentKind {
             Self::OutOfOrder => "out-of-order",
             Self::Retransmission => "retransmission",
             Self::Reinjection => "reinjection",
+            Self::Copy => "copy",
+            Self::OutOfWindow => "out-of-window",
         }
     }
 }

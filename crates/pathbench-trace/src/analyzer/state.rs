@@ -16,6 +16,9 @@ pub(super) const LINGER_NS: u64 = 3_000_000_000;
 /// The same with several captures, whose clocks may differ.
 pub(super) const LINGER_SEVERAL_NS: u64 = 30_000_000_000;
 
+/// Most MPTCP connections without an open subflow that are kept for a join; the one that closed first is ended.
+pub(super) const AWAITING_JOIN: usize = 4_096;
+
 /// Parameters of an analysis.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AnalysisParameters {
@@ -39,6 +42,8 @@ pub struct Analyzer<S: Sequence = ()> {
     pub(super) hand: usize,
     /// Closed connections, and the time at which each ends.
     pub(super) closed: VecDeque<(u64, u32, u64)>,
+    /// Connections without an open subflow that a join may name, by index and id.
+    pub(super) awaiting_join: VecDeque<(u32, u64)>,
     /// From a token to the connection and the side whose key has it.
     pub(super) tokens: HashMap<u32, (u32, usize)>,
     /// Flows with MPTCP and no first handshake.
@@ -77,6 +82,7 @@ impl<S: Sequence> Analyzer<S> {
             live_flows: 0,
             hand: 0,
             closed: VecDeque::new(),
+            awaiting_join: VecDeque::new(),
             tokens: HashMap::new(),
             without_handshake: VecDeque::new(),
             reassembly: Reassembly::default(),

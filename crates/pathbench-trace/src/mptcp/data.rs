@@ -43,6 +43,7 @@ pub struct DataLevelDirection {
     pub acknowledged: u64,
     keyed: bool,
     last_new_ns: Option<u64>,
+    /// Longest time without new data.
     pub stall_ns: u64,
     pub coverage: Coverage,
     carriers: VecDeque<Carrier>,
@@ -57,6 +58,8 @@ pub struct DataLevelDirection {
     pub reinjected_bytes: u64,
     pub reinjected_same_subflow_bytes: u64,
     pub reinjected_needed_bytes: u64,
+    /// Start of the longest time without new data.
+    pub stall_start_ns: u64,
 }
 
 /// A range's share of data that were new, or that other ranges had carried.
@@ -158,8 +161,10 @@ impl DataLevelDirection {
         }
         if new > 0 {
             self.goodput.add(time_ns.saturating_sub(start_ns), new);
-            if let Some(last) = self.last_new_ns.replace(time_ns) {
-                self.stall_ns = self.stall_ns.max(time_ns.saturating_sub(last));
+            if let Some(last) = self.last_new_ns.replace(time_ns)
+                && time_ns.saturating_sub(last) > self.stall_ns
+            {
+                (self.stall_ns, self.stall_start_ns) = (time_ns - last, last);
             }
         }
         self.remember(Carrier { start, end, on_subflow: range.start, subflow });

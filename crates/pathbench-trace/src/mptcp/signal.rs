@@ -17,13 +17,23 @@ pub struct Signal {
     pub address_ids: Vec<u8>,
     pub address: Option<String>,
     pub detail: Option<String>,
+    /// How often it was sent again.
+    pub repeats: u32,
 }
 
 impl Signal {
     /// The signal in an option; `None` for options that are no signal.
     pub fn from_option(option: &MptcpOption, time_ns: u64, side: usize, subflow: u32) -> Option<Self> {
-        let mut signal =
-            Self { time_ns, side, subflow, kind: "", address_ids: Vec::new(), address: None, detail: None };
+        let mut signal = Self {
+            time_ns,
+            side,
+            subflow,
+            kind: "",
+            address_ids: Vec::new(),
+            address: None,
+            detail: None,
+            repeats: 0,
+        };
         match option {
             MptcpOption::AddAddress(add) => {
                 signal.kind = if add.echo { "add-addr-echo" } else { "add-addr" };

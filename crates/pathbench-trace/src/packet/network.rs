@@ -52,7 +52,8 @@ fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
     // 0: a GSO or GRO packet above 65,535 bytes (BIG TCP), or the TSO of some drivers.
     let ip_length = match u16::from_be_bytes([l0, l1]) {
         0 => wire_length,
-        length => u32::from(length),
+        // What the frame did not have is no part of the packet.
+        length => u32::from(length).min(wire_length),
     };
     let payload_length = ip_length.checked_sub(header_length).ok_or(Reason::Malformed)?;
     let (source, destination) = (Address::v4([s0, s1, s2, s3]), Address::v4([d0, d1, d2, d3]));
@@ -79,6 +80,7 @@ fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
         source,
         destination,
         ip_length,
+        identification: u16::from_be_bytes([id0, id1]),
         hop_limit,
         congestion_experienced,
         protocol,
@@ -105,11 +107,13 @@ fn ipv6(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
     // 0: a jumbogram (RFC 2675), or a GSO or GRO packet of BIG TCP.
     let length = match u16::from_be_bytes([*l0, *l1]) {
         0 => match (*next_header == 0).then(|| jumbo_length(rest)).flatten() {
-            Some(length) => length.min(u32::MAX - 40),
-            None => wire_length.saturating_sub(40),
+            Some(length) => length,
+            None => u32::MAX,
         },
         length => u32::from(length),
     };
+    // What the frame did not have is no part of the packet.
+    let length = length.min(wire_length.saturating_sub(40));
     let ip_length = 40 + length;
     let ([source, destination], _) = addresses.as_chunks() else { return Err(Reason::Malformed) };
     let (source, destination) = (Address::v6(*source), Address::v6(*destination));
@@ -139,6 +143,7 @@ fn ipv6(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
         source,
         destination,
         ip_length,
+        identification: 0,
         hop_limit: *hop_limit,
         congestion_experienced,
         protocol: chain.next_header,

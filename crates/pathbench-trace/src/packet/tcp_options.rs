@@ -39,6 +39,19 @@ pub fn options(bytes: &[u8]) -> impl Iterator<Item = TcpOption<'_>> {
     Options { rest: bytes, nops: 0 }
 }
 
+/// Value and echo of the time stamps.
+#[inline]
+pub fn timestamps(bytes: &[u8]) -> Option<(u32, u32)> {
+    // The form of nearly all segments (RFC 7323, appendix A).
+    if let [1, 1, 8, 10, v0, v1, v2, v3, e0, e1, e2, e3, ..] = *bytes {
+        return Some((u32::from_be_bytes([v0, v1, v2, v3]), u32::from_be_bytes([e0, e1, e2, e3])));
+    }
+    options(bytes).find_map(|option| match option {
+        TcpOption::Timestamps { value, echo } => Some((value, echo)),
+        _ => None,
+    })
+}
+
 /// NOPs between and behind the options. Four where a peer sends an option of four bytes: a middlebox erased it.
 pub fn nop_count(bytes: &[u8]) -> usize {
     let mut options = Options { rest: bytes, nops: 0 };
@@ -88,14 +101,14 @@ fn parse(kind: u8, bytes: &[u8]) -> TcpOption<'_> {
         [5, _, ref blocks @ ..] if !blocks.is_empty() && blocks.len() % 8 == 0 => {
             TcpOption::Sack(SackBlocks(blocks))
         }
-        [8, 10, ref values @ ..] => timestamps(values).unwrap_or(TcpOption::Other { kind, bytes }),
+        [8, 10, ref values @ ..] => timestamps_option(values).unwrap_or(TcpOption::Other { kind, bytes }),
         [30, _, _, ..] => TcpOption::Mptcp(bytes),
         _ => TcpOption::Other { kind, bytes },
     }
 }
 
 #[inline]
-fn timestamps(bytes: &[u8]) -> Option<TcpOption<'_>> {
+fn timestamps_option(bytes: &[u8]) -> Option<TcpOption<'_>> {
     let (value, echo) = bytes.split_first_chunk()?;
     let echo = echo.first_chunk()?;
     Some(TcpOption::Timestamps { value: u32::from_be_bytes(*value), echo: u32::from_be_bytes(*echo) })

@@ -1,13 +1,19 @@
 //! One direction of a TCP flow.
 
+use super::black_hole::BlackHole;
+use super::copies::Copies;
 use super::position::nearest_position;
 use super::sizes::Sizes;
+use super::window::ReceiveWindow;
 use crate::coverage::Coverage;
 use crate::histogram::DurationHistogram;
 use crate::series::Windows;
 
 /// Position of the first captured byte of a direction whose SYN was not captured: earlier bytes, sent again, lie below.
 const BASE_WITHOUT_SYN: u64 = 1 << 32;
+
+/// Bytes below the highest position that a late segment may be.
+const OLDEST: i64 = 1 << 24;
 
 /// Data of one direction.
 ///
@@ -18,7 +24,7 @@ const BASE_WITHOUT_SYN: u64 = 1 << 32;
 #[repr(C, align(64))]
 pub struct FlowDirection {
     /// Sequence number of position 0.
-    origin: u32,
+    pub(super) origin: u32,
     pub started: bool,
     pub syn_captured: bool,
     pub fin: bool,
@@ -50,46 +56,24 @@ pub struct FlowDirection {
     pub sack_blocks: u64,
     pub zero_windows: u64,
     pub congestion_experienced: u64,
+    /// Copies of packets that were captured before.
+    pub duplicates: u64,
+    /// Packets outside the window.
+    pub out_of_window: u64,
+    /// Segments without new data that ask for an acknowledgment, as keep-alives and window probes do.
+    pub keep_alives: u64,
+    /// Bytes that a gap of the capture skips, of unknown number.
+    pub(super) skipped: u64,
+    /// Start of the longest time without new data, which is `stall_ns`.
+    pub stall_start_ns: u64,
+    /// The receive window that this direction's sender advertises.
+    pub window: ReceiveWindow,
+    pub(super) copies: Copies,
+    /// The other initial sequence number that the SYN was captured with.
+    pub(super) other_initial: Option<u32>,
+    /// Packets outside the window that continue each other: sequence number and acknowledgment of the last, and count.
+    pub(super) elsewhere: (u32, u32, u8),
     rtt: DurationHistogram,
-}
-
-/// Whether packets above a size are lost while smaller ones arrive.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct BlackHole {
-    /// IP length of the largest packet whose data were acknowledged without having been sent in a smaller one.
-    pub largest_acknowledged: u32,
-    /// IP length and end of the packet at the left edge of the outstanding data, and its retransmissions.
-    edge: (u64, u32, u32),
-    /// Smallest IP length that was retransmitted at least thrice and never acknowledged at that size.
-    pub lost_above: Option<u32>,
-}
-
-/// Retransmissions of one packet at one size before it is suspected to be too large.
-const RETRANSMISSIONS_OF_A_BLACK_HOLE: u32 = 3;
-
-impl BlackHole {
-    fn sent_again(&mut self, end: u64, ip_length: u32) {
-        match self.edge {
-            (edge, length, count) if edge == end && length == ip_length => self.edge.2 = count + 1,
-            // The same data in smaller packets: the sender has lowered its packet size.
-            (_, length, count)
-                if ip_length < length
-                    && count >= RETRANSMISSIONS_OF_A_BLACK_HOLE
-                    && length > self.largest_acknowledged =>
-            {
-                self.lost_above = Some(self.lost_above.map_or(length - 1, |lost| lost.min(length - 1)));
-                self.edge = (end, ip_length, 1);
-            }
-            _ => self.edge = (end, ip_length, 1),
-        }
-    }
-
-    /// A sender that never lowers its size leaves a packet that was sent again and again.
-    pub fn suspicion(&self) -> Option<u32> {
-        let (_, length, count) = self.edge;
-        let stuck = count > RETRANSMISSIONS_OF_A_BLACK_HOLE && length > self.largest_acknowledged;
-        self.lost_above.or(stuck.then(|| length.saturating_sub(1))).filter(|_| self.largest_acknowledged > 0)
-    }
 }
 
 /// The payload of a packet in its direction.
@@ -201,8 +185,9 @@ impl FlowDirection {
             return;
         }
         self.goodput.add(time_ns.saturating_sub(start_ns), bytes);
-        if self.last_new_ns != 0 {
-            self.stall_ns = self.stall_ns.max(time_ns.saturating_sub(self.last_new_ns));
+        let idle_ns = time_ns.saturating_sub(self.last_new_ns);
+        if self.last_new_ns != 0 && idle_ns > self.stall_ns {
+            (self.stall_ns, self.stall_start_ns) = (idle_ns, self.last_new_ns);
         }
         self.last_new_ns = time_ns;
     }
@@ -211,16 +196,61 @@ impl FlowDirection {
         &self.rtt
     }
 
+    /// Position after the data that the peer has acknowledged, without the FIN.
+    fn acknowledged_end(&self) -> u64 {
+        self.acknowledged - u64::from(self.fin && self.acknowledged > self.next)
+    }
+
     /// Bytes of data that the peer has acknowledged, without SYN and FIN.
     pub fn acknowledged_bytes(&self) -> u64 {
-        let fin = u64::from(self.fin && self.acknowledged > self.next);
-        self.acknowledged.saturating_sub(self.first_data()).saturating_sub(fin)
+        self.acknowledged_end().saturating_sub(self.first_data()).saturating_sub(self.skipped)
     }
 
     /// Acknowledged bytes that were never captured.
     pub fn missing_bytes(&self) -> u64 {
-        let first = self.first_data();
-        let end = first + self.acknowledged_bytes();
-        (end - first).saturating_sub(self.coverage.covered(first, end))
+        let (first, end) = (self.first_data(), self.acknowledged_end());
+        end.saturating_sub(first).saturating_sub(self.coverage.covered(first, end.max(first)))
+    }
+
+    /// Distance of a sequence number from the highest position that was sent or acknowledged.
+    #[inline]
+    pub(super) fn distance(&self, sequence: u32) -> i64 {
+        let edge = self.next.max(self.acknowledged);
+        i64::from(sequence.wrapping_sub(self.origin).wrapping_sub(edge as u32) as i32)
+    }
+
+    /// A sequence number of this direction, or an acknowledgment of it, is within the window of its receiver.
+    pub(super) fn admits(&self, sequence: u32, receiver: &Self) -> bool {
+        let limit = receiver.window.limit(receiver.syn_captured, self.syn_captured, self.window.scales());
+        !self.started || (-OLDEST.max(2 * limit)..=limit).contains(&self.distance(sequence))
+    }
+
+    /// The sequence number that stands for one of the other numbering, on the far side of a middlebox.
+    pub(super) fn translated(&self, sequence: u32) -> Option<u32> {
+        let other = self.other_initial?;
+        Some(sequence.wrapping_sub(other).wrapping_add(self.origin))
+    }
+
+    /// The SYN had another sequence number; nothing was sent with the first.
+    pub(super) fn exchange_initial(&mut self) {
+        if let Some(other) = self.other_initial.replace(self.origin) {
+            self.origin = other;
+        }
+    }
+
+    /// The capture has a gap before this sequence number; it does not tell how many bytes were in it.
+    pub(super) fn skip_to(&mut self, sequence: u32) {
+        let (edge, distance) = (self.next.max(self.acknowledged), self.distance(sequence));
+        match u64::try_from(distance) {
+            Ok(ahead) => {
+                let to = edge + ahead;
+                self.skipped += to - self.next;
+                self.coverage.add(self.next, to);
+                self.next = to;
+            }
+            // Positions never go back.
+            Err(_) => self.origin = sequence.wrapping_sub(edge as u32),
+        }
+        self.sample = (0, 0);
     }
 }

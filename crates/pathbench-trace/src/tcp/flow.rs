@@ -1,6 +1,7 @@
 //! A TCP flow: both directions.
 
-use super::{ACK, Arrival, FIN, FlowDirection, RST, SYN};
+use super::{ACK, Arrival, FIN, FlowDirection, Handshake, Opening, RST, SYN};
+use crate::packet::tcp_options::{TcpOption, options};
 use crate::packet::{FlowEndpoint, PacketHeaders, PacketTooBig, Tcp};
 
 /// Most ICMP messages that are kept for a flow.
@@ -22,6 +23,17 @@ impl FlowEnd {
             Self::Reset => "reset",
         }
     }
+}
+
+/// How a packet belongs to its flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receipt {
+    /// Of the connection, with the range of its payload.
+    Taken(Option<Arrival>),
+    /// A copy of a packet that was captured before.
+    Copy,
+    /// Outside the window: it proves nothing about the connection.
+    OutOfWindow,
 }
 
 /// An ICMP message about a packet of a flow.
@@ -47,6 +59,7 @@ pub struct Flow {
     pub end: FlowEnd,
     /// Times of SYN, SYN/ACK and the ACK after it.
     pub handshake_ns: [Option<u64>; 3],
+    pub handshake: Handshake,
     pub too_big: Vec<TooBig>,
 }
 
@@ -69,7 +82,7 @@ impl Flow {
         usize::from(source != self.ends[0])
     }
 
-    /// Accounts for a packet that end `side` sent. Returns the range of its payload in the direction.
+    /// Accounts for a packet that end `side` sent.
     #[inline]
     pub fn packet(
         &mut self,
@@ -77,8 +90,19 @@ impl Flow {
         packet: &PacketHeaders<'_>,
         tcp: &Tcp<'_>,
         time_ns: u64,
-    ) -> Option<Arrival> {
+    ) -> Receipt {
         self.last_ns = self.last_ns.max(time_ns);
+        let peer_packets = self.directions[1 - side].packets;
+        if self.directions[side].copies.is_copy(packet, tcp, time_ns, peer_packets) {
+            self.directions[side].duplicates += 1;
+            return Receipt::Copy;
+        }
+        if !self.continues(side, tcp) {
+            let receipt = self.judge(side, packet, tcp, time_ns);
+            if receipt != Receipt::Taken(None) {
+                return receipt;
+            }
+        }
         let [first, second] = &mut self.directions;
         let (own, peer) = if side == 0 { (first, second) } else { (second, first) };
         own.packets += 1;
@@ -87,23 +111,20 @@ impl Flow {
         if packet.congestion_experienced {
             own.congestion_experienced += 1;
         }
-        if !own.started {
+        if !own.started && tcp.flags & RST == 0 {
             own.start(tcp.sequence, tcp.flags & SYN != 0);
         }
         if tcp.flags & (SYN | FIN | RST) != 0 {
             Self::control(&mut self.end, &mut self.handshake_ns, own, tcp.flags, time_ns);
+            self.handshake.control(side, packet, tcp, time_ns);
         }
-        let mut arrival = None;
-        if tcp.payload_length > 0 && tcp.flags & RST == 0 {
-            own.largest_ip_bytes = own.largest_ip_bytes.max(packet.ip_length);
-            // Data in a SYN (RFC 7413) begin after it.
-            let start = own.position(tcp.sequence) + u64::from(tcp.flags & SYN != 0);
-            arrival = Some(own.data(start, tcp.payload_length, packet.ip_length, time_ns));
-            own.throughput.add(time_ns.saturating_sub(self.origin_ns), u64::from(tcp.payload_length));
-        }
+        let arrival = Self::payload(own, peer, packet, tcp, (time_ns, self.origin_ns));
         if tcp.flags & ACK != 0 && tcp.flags & RST == 0 {
-            if tcp.window == 0 && tcp.flags & SYN == 0 {
-                own.zero_windows += 1;
+            if tcp.flags & SYN == 0 {
+                own.window.advertise(tcp.window, time_ns);
+                if tcp.window == 0 {
+                    own.zero_windows += 1;
+                }
             }
             if peer.started {
                 let position = peer.position(tcp.acknowledgment);
@@ -111,6 +132,7 @@ impl Flow {
                 if peer.acknowledge(position, time_ns) {
                     if self.handshake_ns[2].is_none() && side == 0 && self.handshake_ns[1].is_some() {
                         self.handshake_ns[2] = Some(time_ns);
+                        self.handshake.complete(tcp, time_ns);
                     }
                 } else if tcp.payload_length == 0
                     && tcp.flags & (SYN | FIN) == 0
@@ -121,7 +143,167 @@ impl Flow {
                 }
             }
         }
-        arrival
+        Receipt::Taken(arrival)
+    }
+
+    /// The payload of a segment, if it is data.
+    #[inline]
+    fn payload(
+        own: &mut FlowDirection,
+        peer: &FlowDirection,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+        (time_ns, origin_ns): (u64, u64),
+    ) -> Option<Arrival> {
+        if tcp.payload_length <= 1 && tcp.flags & (SYN | FIN | RST) == 0 && own.started {
+            // RFC 9293, section 3.8.4: one before the next sequence number, after everything was acknowledged or while the
+            // window is zero.
+            let asks = own.acknowledged >= own.next || peer.window.is_zero();
+            if own.distance(tcp.sequence) == -1 && asks {
+                own.keep_alives += 1;
+                return None;
+            }
+        }
+        if tcp.payload_length == 0 || tcp.flags & RST != 0 {
+            return None;
+        }
+        own.largest_ip_bytes = own.largest_ip_bytes.max(packet.ip_length);
+        // Data in a SYN (RFC 7413) begin after it.
+        let start = own.position(tcp.sequence) + u64::from(tcp.flags & SYN != 0);
+        let arrival = own.data(start, tcp.payload_length, packet.ip_length, time_ns);
+        own.throughput.add(time_ns.saturating_sub(origin_ns), u64::from(tcp.payload_length));
+        Some(arrival)
+    }
+
+    /// A segment that is next in its direction, and acknowledges what is not yet acknowledged.
+    #[inline]
+    fn continues(&self, side: usize, tcp: &Tcp<'_>) -> bool {
+        let (own, peer) = (&self.directions[side], &self.directions[1 - side]);
+        let unacknowledged = peer.next.saturating_sub(peer.acknowledged) as i64;
+        tcp.flags & (SYN | RST | ACK) == ACK
+            && own.started
+            && peer.started
+            && own.distance(tcp.sequence) == 0
+            && (-unacknowledged..=0).contains(&peer.distance(tcp.acknowledgment))
+            && own.elsewhere.2 == 0
+    }
+
+    /// Judges a segment by the state of both directions (RFC 9293, section 3.10.7; RFC 5961): `Taken(None)` if it belongs
+    /// to the connection.
+    #[cold]
+    fn judge(&mut self, side: usize, packet: &PacketHeaders<'_>, tcp: &Tcp<'_>, time_ns: u64) -> Receipt {
+        if tcp.flags & SYN != 0 {
+            if let Some(receipt) = self.judge_syn(side, packet, tcp, time_ns) {
+                return receipt;
+            }
+        } else if side == 0 && tcp.flags & ACK != 0 && self.handshake_ns[2].is_none() {
+            // The client decides which of two SYN/ACKs counts.
+            let answer = &mut self.directions[1];
+            let other = answer.other_initial.map(|other| other.wrapping_add(1));
+            if answer.next == 1 && other == Some(tcp.acknowledgment) {
+                answer.exchange_initial();
+            }
+        }
+        let (sequence, acknowledgment) = (tcp.sequence, tcp.acknowledgment);
+        if self.fits(side, tcp.flags, sequence, acknowledgment) {
+            self.directions[side].elsewhere.2 = 0;
+            return Receipt::Taken(None);
+        }
+        // The numbers of the far side of a middlebox, of one end or of both.
+        let own = self.directions[side].translated(sequence);
+        let peer = self.directions[1 - side].translated(acknowledgment);
+        let pairs = [(own, Some(acknowledgment)), (Some(sequence), peer), (own, peer)];
+        let is_translated = pairs.into_iter().any(|pair| {
+            matches!(pair, (Some(sequence), Some(acknowledgment))
+                if self.fits(side, tcp.flags, sequence, acknowledgment))
+        });
+        let direction = &mut self.directions[side];
+        if is_translated {
+            direction.duplicates += 1;
+            return Receipt::Copy;
+        }
+        if self.is_elsewhere(side, tcp) {
+            return Receipt::Taken(None);
+        }
+        let direction = &mut self.directions[side];
+        direction.out_of_window += 1;
+        direction.packets += 1;
+        direction.ip_bytes += u64::from(packet.ip_length);
+        Receipt::OutOfWindow
+    }
+
+    /// A SYN with another sequence number than the one before.
+    fn judge_syn(
+        &mut self,
+        side: usize,
+        packet: &PacketHeaders<'_>,
+        tcp: &Tcp<'_>,
+        time_ns: u64,
+    ) -> Option<Receipt> {
+        let scale = options(tcp.options).find_map(|option| match option {
+            TcpOption::WindowScale(scale) => Some(scale),
+            _ => None,
+        });
+        let direction = &mut self.directions[side];
+        direction.window.set_scale(scale);
+        if direction.initial_sequence().is_none_or(|initial| initial == tcp.sequence) {
+            return None;
+        }
+        if direction.next > 1 {
+            return Some(Receipt::OutOfWindow).inspect(|_| {
+                direction.out_of_window += 1;
+                direction.packets += 1;
+                direction.ip_bytes += u64::from(packet.ip_length);
+            });
+        }
+        direction.other_initial = Some(tcp.sequence);
+        if tcp.flags & ACK == 0 || self.handshake.is_rewritten(packet, tcp, time_ns) {
+            direction.duplicates += 1;
+            return Some(Receipt::Copy);
+        }
+        Some(Receipt::Taken(None))
+    }
+
+    /// The numbers of a segment are within the windows.
+    fn fits(&self, side: usize, flags: u8, sequence: u32, acknowledgment: u32) -> bool {
+        let (own, peer) = (&self.directions[side], &self.directions[1 - side]);
+        let sent = own.admits(sequence, peer);
+        let acknowledged = peer.admits(acknowledgment, own);
+        match flags & (RST | ACK) {
+            // A host that knows nothing of the connection has only the other's numbers.
+            f if f == RST | ACK => (own.started && sent) || acknowledged,
+            RST => sent && (own.started || !peer.syn_captured),
+            0 => sent,
+            _ => sent && acknowledged,
+        }
+    }
+
+    /// Several segments outside the window that continue each other, while none is within it: the capture has a gap.
+    fn is_elsewhere(&mut self, side: usize, tcp: &Tcp<'_>) -> bool {
+        const ENOUGH: u8 = 3;
+        const NEAR: u32 = 1 << 20;
+        let [client, server] = &mut self.directions;
+        if tcp.flags & (SYN | RST | ACK) != ACK || !client.started || !server.started {
+            return false;
+        }
+        let (own, peer) = if side == 0 { (client, server) } else { (server, client) };
+        let (sequence, acknowledgment, count) = own.elsewhere;
+        let near = |number: u32, before: u32| number.wrapping_sub(before) < NEAR;
+        let continues = count > 0 && near(tcp.sequence, sequence) && near(tcp.acknowledgment, acknowledgment);
+        own.elsewhere = (tcp.sequence, tcp.acknowledgment, if continues { count + 1 } else { 1 });
+        if own.elsewhere.2 < ENOUGH {
+            return false;
+        }
+        own.elsewhere.2 = 0;
+        let skips =
+            [own.admits(tcp.sequence, peer), peer.admits(tcp.acknowledgment, own)].map(|admits| !admits);
+        if skips[0] {
+            own.skip_to(tcp.sequence);
+        }
+        if skips[1] {
+            peer.skip_to(tcp.acknowledgment);
+        }
+        true
     }
 
     fn control(
@@ -145,6 +327,36 @@ impl Flow {
         }
     }
 
+    /// A SYN with another sequence number is the same SYN, on the other side of a middlebox that rewrites it.
+    pub fn is_rewritten_syn(&self, packet: &PacketHeaders<'_>, tcp: &Tcp<'_>, time_ns: u64) -> bool {
+        let [client, server] = &self.directions;
+        client.other_initial == Some(tcp.sequence)
+            || (client.next == 1 && !server.started && self.handshake.is_rewritten(packet, tcp, time_ns))
+    }
+
+    /// A segment of another connection between the same ends, whose SYN was not captured: this one has closed.
+    pub fn is_past(&self, source: FlowEndpoint, tcp: &Tcp<'_>) -> bool {
+        self.closed()
+            && tcp.flags & (SYN | RST) == 0
+            && tcp.payload_length > 0
+            && !self.fits(self.side(source), tcp.flags, tcp.sequence, tcp.acknowledgment)
+    }
+
+    /// Packets with more payload than a segment can have: the offload of the capturing host joined them.
+    pub fn offload_packets(&self) -> u64 {
+        /// No interface takes larger packets, except loopback, whose SYNs say so.
+        const LARGEST_PAYLOAD: u32 = 9_216;
+        let announced = self.directions.iter().filter_map(|sent| sent.mss).min();
+        let largest = announced.map_or(LARGEST_PAYLOAD, u32::from);
+        self.directions.iter().map(|sent| sent.sizes.above(largest)).sum()
+    }
+
+    /// What became of the SYN; `None` if it is not known.
+    pub fn opening(&self) -> Option<Opening> {
+        let [client, server] = self.directions.each_ref().map(|sent| sent.packets - sent.out_of_window);
+        self.handshake.opening(client, server, self.handshake_ns[1].is_some())
+    }
+
     /// Takes over the figures of end `side` from the same flow at the point of capture nearer to it.
     pub fn take_sender(&mut self, side: usize, other: &mut Self) {
         let mut nearer = std::mem::take(&mut other.directions[side]);
@@ -152,6 +364,7 @@ impl Flow {
         // Who carried new data is known at one point.
         nearer.goodput = std::mem::take(&mut direction.goodput);
         (nearer.last_new_ns, nearer.stall_ns) = (direction.last_new_ns, direction.stall_ns);
+        nearer.stall_start_ns = direction.stall_start_ns;
         *direction = nearer;
     }
 
@@ -173,11 +386,5 @@ impl Flow {
             self.too_big.push(TooBig { time_ns, mtu, packet_bytes, side });
         }
         sent
-    }
-
-    /// From the SYN to the acknowledgment of the SYN/ACK.
-    pub fn handshake_ns(&self) -> Option<u64> {
-        let [syn, _, ack] = self.handshake_ns;
-        ack?.checked_sub(syn?)
     }
 }

@@ -1,12 +1,17 @@
 //! One TCP flow at one point of capture: sequence numbers, acknowledgments, retransmissions, round-trip times.
 
+mod black_hole;
+mod copies;
 mod direction;
 mod flow;
+mod handshake;
 mod position;
 mod sizes;
+mod window;
 
 pub use direction::{Arrival, FlowDirection};
-pub use flow::{Flow, FlowEnd, TooBig};
+pub use flow::{Flow, FlowEnd, Receipt, TooBig};
+pub use handshake::{Handshake, Opening};
 pub use position::nearest_position;
 pub use sizes::Sizes;
 

@@ -42,6 +42,12 @@ impl Sizes {
         }
     }
 
+    /// Packets of more than so many bytes.
+    pub fn above(&self, bytes: u32) -> u64 {
+        let sizes = self.counts.iter().chain([&self.last]);
+        sizes.filter(|size| size.bytes > bytes).map(|size| size.packets).sum()
+    }
+
     pub fn into_counts(mut self) -> Vec<SizeCount> {
         self.change(0);
         self.counts

@@ -27,7 +27,7 @@ fn version_0_with_a_join_and_checksums() {
     let connection = only(&document);
     assert_eq!((connection.transport.as_str(), connection.version.as_deref()), ("mptcp", Some("0")));
     assert_eq!((connection.upload.data_bytes, connection.download.data_bytes), (5_121, 8_561));
-    assert_eq!((connection.checksums_verified, connection.checksums_wrong), (Some(151), Some(0)));
+    assert_eq!((connection.checksums_verified, connection.checksums_wrong), (Some(153), Some(0)));
     assert_eq!(connection.subflows.len(), 2);
     assert_eq!(connection.subflows[1].authenticated, Some(true));
     assert_eq!(signals(connection), ["add-addr", "remove-addr"]);

@@ -50,7 +50,14 @@ fn facts(connection: &TracedConnection) -> Vec<String> {
     facts.extend(connection.version.as_ref().map(|version| format!("version {version}")));
     facts.extend(of_both("tokens", connection.client_token.as_ref(), connection.server_token.as_ref()));
     let handshake = match connection.handshake {
-        HandshakeEvidence::Captured => "handshake captured",
+        HandshakeEvidence::Captured => {
+            match connection.subflows.first().and_then(|one| one.opening.as_deref()) {
+                Some("unanswered") => "no answer to the SYN",
+                Some("refused") => "refused",
+                Some("unacknowledged") => "the SYN/ACK was not acknowledged",
+                _ => "handshake captured",
+            }
+        }
         HandshakeEvidence::Token => "began before the capture; subflows grouped by the token of a join",
         HandshakeEvidence::Guessed => {
             "began before the capture; subflows grouped by interleaved data sequence numbers"
@@ -108,7 +115,10 @@ fn data_level(connection: &TracedConnection) -> Option<Table> {
         .in_report_only()
         .number("reinjected", |(_, one)| reinjected(one))
         .number("out-of-order delay", |(_, one)| distribution(one.out_of_order_delay_ms.as_ref()))
-        .number("stall", |(_, one)| Cell::quantity(one.stall_ms, Unit::Duration));
+        .number("stall", |(_, one)| {
+            let reason = one.stall_reason.as_ref().map_or("", |_| "zero window");
+            Cell::quantity(one.stall_ms, Unit::Duration).with_line(reason.to_owned())
+        });
     Some(rows.without_empty_columns().table)
 }
 
@@ -146,7 +156,8 @@ fn content(signal: &TracedSignal) -> Cell {
         [id] => Some(format!("address id {id}")),
         many => Some(format!("address ids {}", many.join(", "))),
     };
-    let parts = [ids, signal.address.clone(), signal.detail.clone()];
+    let repeats = (signal.repeats > 0).then(|| format!("sent {} times", u64::from(signal.repeats) + 1));
+    let parts = [ids, signal.address.clone(), signal.detail.clone(), repeats];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { Cell::absent() } else { Cell::text(parts.join(", ")) }
 }

@@ -97,6 +97,32 @@ fn totals(document: &TraceDocument) -> Section {
         found.insert(0, "no TCP, MPTCP or QUIC connection".to_owned());
     }
     let mut blocks = vec![Block::Text(found.join(", "))];
+    if totals.duplicate_packets > 0 {
+        let text = format!(
+            "{} left out: a mirror port, or several interfaces in one file, showed packets again.",
+            counted(totals.duplicate_packets, "duplicate packet")
+        );
+        blocks.push(Block::Findings(vec![Finding::new(Tone::Neutral, "", text)]));
+    }
+    if totals.offload_packets > 0 {
+        let text = format!(
+            "{} more payload than the maximum segment size: offload of the capturing host (GSO, TSO, GRO) joined segments, \
+             and numbers and sizes of packets are not those on the wire.",
+            if totals.offload_packets == 1 {
+                "1 packet has".to_owned()
+            } else {
+                format!("{} packets have", totals.offload_packets)
+            }
+        );
+        blocks.push(Block::Findings(vec![Finding::new(Tone::Neutral, "", text)]));
+    }
+    if totals.incomplete_datagrams > 0 {
+        let text = format!(
+            "{} could not be put together: fragments were not captured, or contradict each other.",
+            counted(totals.incomplete_datagrams, "IP datagram")
+        );
+        blocks.push(Block::Findings(vec![Finding::new(Tone::Neutral, "", text)]));
+    }
     if totals.discarded > 0 {
         let text = format!(
             "The memory limits of the analysis were reached: it discarded the state of {} flows or packets.",

@@ -122,8 +122,12 @@ fn notes(subflow: &TracedSubflow) -> Vec<(Tone, String)> {
     let reset = subflow.reset_reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
     facts.push(match subflow.end.as_str() {
         "fin" => "ended by FIN".to_owned(),
+        "reset" if subflow.opening.as_deref() == Some("refused") => format!("refused by RST{reset}"),
         "reset" => format!("ended by RST{reset}"),
         "abandoned" => "ended by PATH_ABANDON".to_owned(),
+        "open" if subflow.opening.as_deref() == Some("unanswered") => {
+            format!("no answer to {}", counted(u64::from(subflow.syns.unwrap_or(1)), "SYN"))
+        }
         "open" => "open at the end of the capture".to_owned(),
         other => other.to_owned(),
     });
@@ -138,12 +142,25 @@ fn notes(subflow: &TracedSubflow) -> Vec<(Tone, String)> {
     }));
     notes.extend(too_big(&subflow.too_big).map(|text| (Tone::Mixed, text)));
     for (direction, figures) in [("upload", &subflow.upload), ("download", &subflow.download)] {
+        notes.extend(left_out(figures).map(|text| (Tone::Neutral, format!("{direction}: {text}"))));
         if figures.missing_bytes > 0 {
             let missing = bytes(figures.missing_bytes);
             notes.push((Tone::Mixed, format!("{direction}: {missing} were acknowledged but not captured")));
         }
     }
     notes
+}
+
+/// Packets that the figures leave out.
+fn left_out(figures: &SubflowDirection) -> Option<String> {
+    let counts = [
+        (figures.duplicate_packets, "copies of captured packets"),
+        (figures.out_of_window_packets, "outside the window"),
+        (figures.keep_alives, "keep-alives or window probes"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = counts.map(|(count, words)| format!("{count} {words}")).collect();
+    (!words.is_empty()).then(|| format!("not counted as data: {}", words.join(", ")))
 }
 
 fn too_big(messages: &[TooBigMessage]) -> Option<String> {
