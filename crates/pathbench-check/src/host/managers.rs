@@ -1,11 +1,12 @@
 //! Other programs that manage endpoints, limits and rules, and the remedies in their language.
 
-use crate::facts::{HostFacts, leaves_by};
+use crate::facts::HostFacts;
 use crate::finding::{Finding, FindingId};
 use crate::manager::{Connection, has_endpoints, mptcpd_steps};
 use pathbench_host::leases;
 use pathbench_host::managers::MptcpdFlags;
 use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint};
+use pathbench_host::paths::leaves_by;
 use pathbench_record::network::{AddressFamily, DEFAULT_V4, DEFAULT_V6};
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -11,7 +11,7 @@ use pathbench_host::kernel;
 use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::PathManager;
 use pathbench_host::namespace::try_user_namespace;
-use pathbench_host::netlink::NetworkInterface;
+use pathbench_host::netlink::{NetworkInterface, RouteSocket};
 use pathbench_host::paths::{HostNetwork, KernelRoutes};
 use pathbench_host::qdisc::kernel_has_netem;
 use pathbench_host::sysctl::{self, SysctlError};
