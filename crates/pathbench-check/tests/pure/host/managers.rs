@@ -61,7 +61,7 @@ fn endpoints_of_network_manager_are_changed_in_the_connection() {
     // `enabled` alone gives an endpoint without flags.
     let mut facts = managed((1, 42));
     facts.endpoints.as_mut().unwrap()[1].flags = EndpointFlags::default();
-    assert_eq!(remedy(&facts, FindingId::EndpointFlags), modify("enabled,subflow"));
+    assert_eq!(remedy(&facts, FindingId::MptcpEndpoint), modify("enabled,subflow"));
     // Without a default route NetworkManager makes an endpoint with this flag only.
     let mut facts = without_wlan0(managed((1, 42)));
     facts.network.routes.retain(|route| route.interface != Some(WLAN0));
@@ -154,7 +154,7 @@ fn mptcpd_gets_its_own_settings() {
     // Endpoints without flags stay after a restart, which finds a duplicate.
     let mut facts = mptcpd(&[], &["existing"]);
     facts.endpoints.as_mut().unwrap()[1].flags = EndpointFlags::default();
-    let found = remedy(&facts, FindingId::EndpointFlags);
+    let found = remedy(&facts, FindingId::MptcpEndpoint);
     assert!(found.len() == 3 && found[0] == "ip mptcp endpoint delete id 2", "{found:?}");
     // One set of flags for all interfaces.
     let mut facts = mptcpd(&["subflow"], &[]);
@@ -172,7 +172,7 @@ fn an_endpoint_with_a_port_belongs_to_no_manager() {
     let there = &mut facts.endpoints.as_mut().unwrap()[1];
     (there.port, there.flags) = (Some(8443), EndpointFlags::default());
     assert!(
-        remedy(&facts, FindingId::EndpointFlags)
+        remedy(&facts, FindingId::MptcpEndpoint)
             .iter()
             .any(|step| step.starts_with("ip mptcp endpoint delete"))
     );
