@@ -48,7 +48,7 @@ fn router(index: u32, gateway: &str, metric: u32) -> Route {
 const KEYS: [&str; 2] = ["net/mptcp/enabled", "net/mptcp/pm_type"];
 
 /// A host with an Ethernet and a Wi-Fi interface and a router on each, without MPTCP set-up.
-fn laptop() -> SetupHost {
+pub(crate) fn laptop() -> SetupHost {
     let links = vec![NetworkInterface { loopback: true, ..link(1, "lo") }, link(2, "eth0"), link(3, "wlan0")];
     let mut host = SetupHost {
         addresses: vec![address(1, "127.0.0.1/8"), address(2, "192.0.2.7/24"), address(3, "198.51.100.9/24")],
@@ -74,7 +74,7 @@ fn default_settings(host: &mut SetupHost) {
     }
 }
 
-fn planned(host: &SetupHost) -> SetupPlan {
+pub(crate) fn planned(host: &SetupHost) -> SetupPlan {
     plan(host, &SetupOptions::default()).unwrap()
 }
 

@@ -22,7 +22,13 @@ fn managed(version: (u32, u32)) -> SetupHost {
 fn with_endpoint(mut host: SetupHost, address: &str, id: u8, interface: u32, subflow: bool) -> SetupHost {
     let flags = EndpointFlags { subflow, ..EndpointFlags::default() };
     let address = address.parse().unwrap();
-    host.endpoints.push(MptcpEndpoint { address, port: None, id: Some(id), interface: Some(interface), flags });
+    host.endpoints.push(MptcpEndpoint {
+        address,
+        port: None,
+        id: Some(id),
+        interface: Some(interface),
+        flags,
+    });
     host
 }
 
@@ -34,7 +40,9 @@ fn notes(host: &SetupHost) -> String {
 #[test]
 fn the_note_has_a_command_that_this_version_of_network_manager_accepts() {
     let host = managed((1, 42));
-    let step = format!("nmcli connection modify {UUID} connection.mptcp-flags enabled,subflow && nmcli device reapply wlan0");
+    let step = format!(
+        "nmcli connection modify {UUID} connection.mptcp-flags enabled,subflow && nmcli device reapply wlan0"
+    );
     assert!(notes(&host).contains(&step), "{}", notes(&host));
     assert!(planned(&host).is_incomplete);
     assert!(notes(&managed((1, 56))).contains("enabled,subflow,laminar"));
@@ -50,7 +58,10 @@ fn a_backup_path_of_network_manager_is_one_of_its_connection() {
     let mut host = with_endpoint(managed((1, 42)), "198.51.100.9", 1, 3, true);
     host.metered.insert(3);
     let found = notes(&host);
-    assert!(found.contains("connection.mptcp-flags enabled,subflow,backup && nmcli device reapply wlan0"), "{found}");
+    assert!(
+        found.contains("connection.mptcp-flags enabled,subflow,backup && nmcli device reapply wlan0"),
+        "{found}"
+    );
     assert!(!found.contains("ip mptcp endpoint change"), "{found}");
 }
 
@@ -85,7 +96,10 @@ fn endpoints_that_mptcpd_has_not_added_are_missing() {
     // Its endpoints have no flags without addr-flags, and a restart does not replace them.
     let host = with_endpoint(mptcpd(&[], &["existing"]), "198.51.100.9", 4, 3, false);
     let found = notes(&host);
-    assert!(found.contains("ip mptcp endpoint delete id 4; ") && found.contains("addr-flags=subflow"), "{found}");
+    assert!(
+        found.contains("ip mptcp endpoint delete id 4; ") && found.contains("addr-flags=subflow"),
+        "{found}"
+    );
     let host = with_endpoint(mptcpd(&["subflow"], &["existing"]), "198.51.100.9", 4, 3, true);
     let host = with_endpoint(host, "192.0.2.7", 5, 2, true);
     assert!(!planned(&host).is_incomplete && notes(&host).contains("mptcpd runs: it adds endpoints"));
@@ -100,11 +114,15 @@ fn a_network_file_of_several_interfaces_gets_no_routes_of_one() {
     let options = SetupOptions::default();
     let plan = plan(&host, &options).unwrap();
     let files = |networks: &[(u32, &str)]| {
-        let networks: BTreeMap<u32, String> = networks.iter().map(|(index, name)| (*index, (*name).to_owned())).collect();
+        let networks: BTreeMap<u32, String> =
+            networks.iter().map(|(index, name)| (*index, (*name).to_owned())).collect();
         let files = persistence::files(&host, &options, &plan, "/usr/bin/pathbench", &networks);
         files.into_iter().map(|file| file.path).filter(|path| path.starts_with(NETWORKD)).collect::<Vec<_>>()
     };
-    assert_eq!(files(&[(2, "10-wired.network"), (3, "20-wlan.network")]), [format!("{NETWORKD}/20-wlan.network.d/{DROP_IN}")]);
+    assert_eq!(
+        files(&[(2, "10-wired.network"), (3, "20-wlan.network")]),
+        [format!("{NETWORKD}/20-wlan.network.d/{DROP_IN}")]
+    );
     assert!(files(&[(2, "10-all.network"), (3, "10-all.network")]).is_empty());
     // Not even beside an interface that is no path.
     assert!(files(&[(7, "20-wlan.network"), (3, "20-wlan.network")]).is_empty());
