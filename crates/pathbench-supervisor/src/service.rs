@@ -19,9 +19,10 @@ const LIBRARIES: [&str; 4] = [
     "usr/lib/aarch64-linux-gnu/systemd",
     "lib/systemd",
 ];
-/// Processes of a service under `pathbench run` while it starts: the program, the process that answers its calls, and the one
-/// that starts it.
-const FEWEST_PROCESSES: u32 = 4;
+/// Processes beside those of the program while it starts: the one that answers its calls, and the one that starts that.
+const OWN_PROCESSES: u32 = 2;
+/// A larger limit of processes leaves room for them.
+const SMALL_LIMIT: u32 = 64;
 /// The first version whose socket units can make MPTCP sockets (`SocketProtocol=mptcp`).
 const MPTCP_SOCKETS_SINCE: u32 = 257;
 
@@ -112,8 +113,8 @@ impl Service {
             lines.push("SystemCallFilter=seccomp".to_owned());
         }
         let processes = value(settings, "Service", "LimitNPROC").and_then(|limit| limit.parse::<u32>().ok());
-        if processes.is_some_and(|most| most < FEWEST_PROCESSES) {
-            lines.push(format!("LimitNPROC={FEWEST_PROCESSES}"));
+        if let Some(most) = processes.filter(|most| *most <= SMALL_LIMIT) {
+            lines.push(format!("LimitNPROC={}", most + OWN_PROCESSES));
         }
         let setting = |key: &str| value(settings, "Service", key);
         let is_guessed = setting("Type").as_deref() == Some("forking") && setting("PIDFile").is_none();

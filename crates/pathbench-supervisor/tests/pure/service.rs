@@ -1,5 +1,5 @@
 //! Changes of a systemd unit that start its program under `pathbench run`. Each was tried with systemd 252: with
-//! Type=notify, simple and forking with PIDFile= the service starts, reloads and stops as without them.
+//! Type=notify, exec, simple and forking with PIDFile= (nginx of Debian 12) the service starts, reloads and stops as without them.
 
 use pathbench_supervisor::service::{Service, UnitFiles};
 
@@ -59,7 +59,7 @@ fn the_command_of_the_unit_is_replaced_by_itself_under_run() {
         ),
         (&["ExecStart=/usr/bin/a\nSystemCallFilter=~@mount"], lines(&format!("{run} /usr/bin/a"), "")),
         // As of mptcpd: the process that answers the program's calls is of the same user.
-        (&["ExecStart=/usr/bin/a\nLimitNPROC=1"], lines(&format!("{run} /usr/bin/a"), "\n    LimitNPROC=4")),
+        (&["ExecStart=/usr/bin/a\nLimitNPROC=1"], lines(&format!("{run} /usr/bin/a"), "\n    LimitNPROC=3")),
         (
             &["Type=forking\nPIDFile=/run/a.pid\nExecStart=/usr/bin/a"],
             lines(&format!("{run} /usr/bin/a"), ""),
