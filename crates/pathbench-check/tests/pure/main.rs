@@ -5,5 +5,6 @@
 
 mod documentation;
 mod host;
+mod remedies;
 mod server;
 mod setup;
