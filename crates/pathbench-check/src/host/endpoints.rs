@@ -30,6 +30,17 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     findings
 }
 
+/// The path manager's configuration after the remedies of [`findings`]; an endpoint that they add has no id.
+pub(super) fn remedied(facts: &HostFacts) -> PathManagerState {
+    let endpoints = facts.endpoints.as_deref().unwrap_or_default();
+    let mut remedies = Remedies::new(facts, endpoints);
+    for endpoint in endpoints.iter().filter(|endpoint| !endpoint.flags.implicit) {
+        let _finding = unusable(facts, endpoint, &mut remedies);
+    }
+    let _findings = missing(facts, endpoints, &mut remedies);
+    remedies.state
+}
+
 /// The remedies of one check: each is computed for the endpoints that the remedies printed before it leave.
 struct Remedies {
     state: PathManagerState,
