@@ -1,6 +1,6 @@
 //! Remedies against the limits and endpoints in force.
 
-use crate::host::facts::{ETH0, WLAN0, endpoint, healthy, set};
+use crate::host::facts::{ETH0, WLAN0, counters, endpoint, healthy, set};
 use crate::host::table::ROWS;
 use crate::server::{rises, sound};
 use pathbench_check::facts::HostFacts;
@@ -28,7 +28,8 @@ fn a_limit_is_never_lowered() {
         for accepted in 0..=8 {
             let facts = limited(subflows, accepted);
             let in_force = MptcpLimits { subflows, add_addr_accepted: accepted };
-            let raised = in_force.raised_to(MptcpLimits { subflows: 2, add_addr_accepted: 2 });
+            let needed = if subflows == 0 { 2 } else { subflows };
+            let raised = in_force.raised_to(MptcpLimits { subflows: needed, add_addr_accepted: 2 });
             let remedy = finding(&facts, "mptcp-limits").remedy;
             let expected = format!(
                 "ip mptcp limits set subflows {} add_addr_accepted {}",
