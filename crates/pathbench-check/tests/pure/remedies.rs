@@ -146,6 +146,8 @@ fn announced_addresses_that_are_ignored_are_the_problem() {
     let mut facts = limited(2, 0);
     facts.network.addresses.truncate(2);
     facts.endpoints = Ok(Vec::new());
+    assert_eq!(finding(&facts, "mptcp-limits").level, Level::Ok, "nothing was announced");
+    facts.counters = Ok(counters("MPTcpExt: AddAddr\nMPTcpExt: 3\n"));
     assert_eq!(
         finding(&facts, "mptcp-limits").remedy,
         ["ip mptcp limits set subflows 2 add_addr_accepted 1"]
