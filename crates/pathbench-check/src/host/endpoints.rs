@@ -30,6 +30,17 @@ pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     findings
 }
 
+/// The path manager's configuration after the remedies of [`findings`]; an endpoint that they add has no id.
+pub(super) fn remedied(facts: &HostFacts) -> PathManagerState {
+    let endpoints = facts.endpoints.as_deref().unwrap_or_default();
+    let mut remedies = Remedies::new(facts, endpoints);
+    for endpoint in endpoints.iter().filter(|endpoint| !endpoint.flags.implicit) {
+        let _finding = unusable(facts, endpoint, &mut remedies);
+    }
+    let _findings = missing(facts, endpoints, &mut remedies);
+    remedies.state
+}
+
 /// The remedies of one check: each is computed for the endpoints that the remedies printed before it leave.
 struct Remedies {
     state: PathManagerState,
@@ -328,20 +339,28 @@ fn examine_limits(facts: &HostFacts, endpoints: &[MptcpEndpoint], limits: MptcpL
         );
         return remedy(Finding::advice(id, found, meaning), needed);
     }
-    if add_addr_accepted > 0 {
+    let announced = announced_addresses(facts);
+    // A single path has no use for announced addresses, unless there are some.
+    if add_addr_accepted > 0 || most < 2 && announced == 0 {
         return Finding::ok(id, found);
     }
-    remedy(Finding::advice(id, found, ignored_addresses(facts, most)), MptcpLimits { subflows, ..needed })
+    let meaning = ignored_addresses(facts, most, announced);
+    remedy(Finding::advice(id, found, meaning), MptcpLimits { subflows, ..needed })
+}
+
+/// The addresses that peers have announced since the start of the network namespace.
+fn announced_addresses(facts: &HostFacts) -> i64 {
+    let counters = facts.counters.as_ref().ok();
+    counters.and_then(|counters| counters.get("MPTcpExt.AddAddr")).unwrap_or(0)
 }
 
 /// The meaning of `add_addr_accepted` 0 on a host with `paths` paths.
-fn ignored_addresses(facts: &HostFacts, paths: usize) -> String {
-    let announced = facts.counters.as_ref().ok().and_then(|counters| counters.get("MPTcpExt.AddAddr"));
-    let ignores = match announced.filter(|count| *count > 0) {
-        Some(count) => format!(
+fn ignored_addresses(facts: &HostFacts, paths: usize, announced: i64) -> String {
+    let ignores = match announced {
+        0 => "The path manager ignores the addresses that a server announces (ADD_ADDR).".to_owned(),
+        count => format!(
             "Servers have announced {count} addresses (AddAddr), and the path manager ignores announced addresses (ADD_ADDR)."
         ),
-        None => "The path manager ignores the addresses that a server announces (ADD_ADDR).".to_owned(),
     };
     let is_direct = AddressFamily::ALL.iter().all(|family| !facts.has_default_route(*family, None));
     let consequence = if is_direct && paths >= 2 {

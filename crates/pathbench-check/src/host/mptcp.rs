@@ -1,5 +1,6 @@
 //! The kernel's MPTCP implementation and its settings.
 
+use super::endpoints;
 use crate::facts::HostFacts;
 use crate::finding::{Finding, FindingId};
 use pathbench_host::kernel::MptcpSupport;
@@ -98,7 +99,8 @@ fn announcement(facts: &HostFacts) -> Option<Vec<String>> {
     })?;
     let flags = EndpointFlags { signal: true, ..EndpointFlags::default() };
     let needed = NeededEndpoint { address: path.address, device: &path.link.name, flags };
-    facts.path_manager().endpoint_remedy(&needed).ok()
+    // After the remedies of the endpoints' problems, which are printed before.
+    endpoints::remedied(facts).endpoint_remedy(&needed).ok()
 }
 
 fn path_manager(facts: &HostFacts) -> Finding {

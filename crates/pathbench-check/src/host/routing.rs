@@ -1,23 +1,26 @@
 //! Whether packets from the address of each path leave by its interface, and whether reverse path filtering accepts the
 //! answers.
 
+use super::endpoints;
 use crate::facts::{Departure, HostFacts, PathFacts, RouteAnswer};
 use crate::finding::{Finding, FindingId};
 use pathbench_host::change::setting;
 use pathbench_host::mptcp::MptcpEndpoint;
 use pathbench_host::paths::leaves_by;
-use pathbench_record::mptcp::remedy::ANNOUNCE;
+use pathbench_record::mptcp::remedy::{ANNOUNCE, PathManagerState};
 use pathbench_record::network::AddressFamily;
 
 pub(super) fn findings(facts: &HostFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let endpoints = endpoints::remedied(facts);
     for family in AddressFamily::ALL {
         let paths = facts.paths(family);
         // A single path needs neither a rule nor a table.
         if paths.len() < 2 {
             continue;
         }
-        let routes = (0..).zip(&paths).filter_map(|(number, path)| source_route(facts, path, number));
+        let routes =
+            (0..).zip(&paths).filter_map(|(number, path)| source_route(facts, &endpoints, path, number));
         findings.extend(routes);
         if family == AddressFamily::Ipv4 {
             findings.extend((0..).zip(&paths).filter_map(|(number, path)| reverse_path(facts, path, number)));
@@ -45,7 +48,13 @@ fn describe(facts: &HostFacts, answer: &RouteAnswer) -> String {
 }
 
 /// A subflow with `dev` requires a route by the interface, one without requires a rule for the address.
-fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<Finding> {
+/// `endpoints`: with those that the remedies of other findings add.
+fn source_route(
+    facts: &HostFacts,
+    endpoints: &PathManagerState,
+    path: &PathFacts<'_>,
+    number: u32,
+) -> Option<Finding> {
     let id = FindingId::SourceRoute;
     let (name, address, index) = (&path.link.name, path.address, path.link.index);
     let family = AddressFamily::from_address(address);
@@ -65,7 +74,9 @@ fn source_route(facts: &HostFacts, path: &PathFacts<'_>, number: u32) -> Option<
         return Some(ok());
     }
     // The initial subflow is not bound, and connections from another address do not start here.
-    endpoint?;
+    if endpoint.is_none() && endpoints.find(address).is_none() {
+        return None;
+    }
     let to = departure.destination;
     let found = match answer {
         Ok(_) => format!("packets from {address} ({name}) to {to} leave by {}", describe(facts, answer)),

@@ -6,6 +6,7 @@
 mod documentation;
 mod host;
 mod limits;
+mod remedies;
 mod server;
 mod setup;
 mod setup_managers;

@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 9, 1)), 4433);
 const WIFI: usize = 1;
 
-fn rises(names: &[&str]) -> Rises {
+pub(crate) fn rises(names: &[&str]) -> Rises {
     Rises(names.iter().map(|name| ((*name).to_owned(), 1)).collect())
 }
 

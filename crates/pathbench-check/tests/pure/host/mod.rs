@@ -5,4 +5,4 @@ pub(crate) mod facts;
 mod managers;
 mod properties;
 mod situations;
-mod table;
+pub(crate) mod table;
