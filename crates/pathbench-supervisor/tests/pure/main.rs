@@ -7,3 +7,4 @@ mod activity;
 mod ledger;
 mod options;
 mod report;
+mod stages;
