@@ -60,6 +60,8 @@ pub struct HostFacts {
     pub departures: Vec<Departure>,
     pub managers: Managers,
     pub counters: Fact<KernelCounters>,
+    /// Whether a new connection is opened without `MP_CAPABLE`; `None` without a black hole in the counters.
+    pub suspended: Option<bool>,
     pub firewall: Fact<FirewallRules>,
     /// Tables of legacy iptables.
     pub legacy_tables: Fact<Vec<String>>,

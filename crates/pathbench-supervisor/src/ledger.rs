@@ -64,6 +64,11 @@ pub struct SubflowRecord {
 }
 
 impl SubflowRecord {
+    /// Whether the bytes of the report of its end may include the peer's FIN, which no snapshot showed.
+    pub(crate) const fn may_have_fin(&self) -> bool {
+        self.is_final && !self.has_fin && self.figures.bytes_received > 0
+    }
+
     /// Takes newer figures; those of its end may be zeroed.
     fn take(&mut self, mut figures: PathFigures, tcp_state: u8, is_final: bool, is_zeroed: bool) {
         // A closed socket does not show whether its number of bytes includes the peer's FIN; an earlier state does.
@@ -188,6 +193,8 @@ pub struct ConnectionLedger {
     listeners: BTreeMap<u64, SocketAddr>,
     /// Cookie of a subflow → its connection.
     owners: HashMap<u64, Key>,
+    /// Cookies of the program's TCP sockets that the last snapshot had without their MPTCP socket.
+    lone: HashSet<u64>,
     ended: Vec<ObservedConnection>,
     connections: u64,
     /// Connections beyond the bound.
@@ -205,7 +212,7 @@ impl ConnectionLedger {
         }
         let listening: Vec<SocketAddr> =
             snapshot.mptcp.iter().filter(|one| one.is_listening()).map(|one| one.local).collect();
-        let mut seen = HashSet::new();
+        let (mut seen, mut lone) = (HashSet::new(), HashSet::new());
         let (mut by_inode, mut by_token) = (HashMap::new(), HashMap::new());
         for socket in snapshot.mptcp.iter().filter(|socket| !socket.is_listening()) {
             let Some((key, token)) = self.take(socket, activity, now) else { continue };
@@ -220,7 +227,7 @@ impl ConnectionLedger {
             let known = self.owners.get(&socket.cookie).copied();
             let by_token = || by_token.get(&socket.subflow?.token).copied();
             let owner = known.or_else(by_token).or_else(|| by_inode.get(&socket.inode).copied());
-            if let Some(owner) = owner.or_else(|| self.begin_plain(socket, activity, now)) {
+            if let Some(owner) = owner.or_else(|| self.begin_plain(socket, activity, &mut lone, now)) {
                 self.update(owner, socket, false);
                 let is_listed_alone = |one: &ObservedConnection| {
                     matches!(one.protocol, TransportProtocol::PlainTcp | TransportProtocol::NotAsked)
@@ -230,6 +237,7 @@ impl ConnectionLedger {
                 }
             }
         }
+        self.lone = lone;
         self.note_unheard(&listening, now);
         self.end_missing(&seen, now);
     }
@@ -240,8 +248,13 @@ impl ConnectionLedger {
         let (key, role, protocol) = if is_plain(socket) && self.accepts(socket.local) {
             (Key::Own(socket.cookie), ConnectionRole::Accepted, TransportProtocol::PlainTcp)
         } else {
-            let is_connection = !socket.is_subflow && socket.remote.port() != 0;
+            let is_connection = socket.remote.port() != 0;
             let own = activity.awaited_by_inode(socket.inode).filter(|_| is_connection)?;
+            // The MPTCP sockets were listed before: the first snapshot with the subflow of a new one may lack it.
+            if !self.lone.contains(&socket.cookie) {
+                lone.insert(socket.cookie);
+                return None;
+            }
             activity.appeared(own);
             (Key::Own(own), ConnectionRole::Connected, TransportProtocol::NotAsked)
         };

@@ -297,20 +297,19 @@ fn unopened(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Opt
 
 /// Causes of a connection over one path that this host shows by itself.
 fn causes(connection: &ObservedConnection, evidence: &FallbackEvidence) -> Vec<String> {
-    let mut found = Vec::new();
     if is_of_this_host(connection, evidence) {
-        found.push("both ends are on this host, between whose addresses all packets take lo".to_owned());
+        return vec!["both ends are on this host, between whose addresses all packets take lo".to_owned()];
     }
     let is_early = |since: Timestamp| since.duration_since(connection.first_seen) <= TIME_OF_JOINS;
-    if connection.unheard_since.is_some_and(is_early) {
-        found.push(format!(
+    let unheard = connection.unheard_since.filter(|since| is_early(*since)).map(|_| {
+        format!(
             "the program closed its listening socket at port {} after it had accepted this connection, and the kernel answers \
              a join with RST where no MPTCP socket listens; the program must keep the listening socket open (many have an \
              option, as nc -k)",
             connection.local.port()
-        ));
-    }
-    found
+        )
+    });
+    unheard.into_iter().collect()
 }
 
 fn is_of_this_host(connection: &ObservedConnection, evidence: &FallbackEvidence) -> bool {

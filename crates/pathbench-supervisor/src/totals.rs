@@ -4,9 +4,8 @@
 //! figures are exact where the last snapshot shows that nothing could follow, or where the report of the end of the only
 //! subflow with payload has them.
 
-use crate::ledger::ObservedConnection;
+use crate::ledger::{ObservedConnection, SubflowRecord};
 use pathbench_record::connection::MptcpFigures;
-use pathbench_record::sample::PathFigures;
 
 /// States of `net/tcp_states.h` after the peer's `DATA_FIN`: no more data can arrive.
 const RECEIVED_ALL: [u8; 5] = [CLOSE_WAIT, LAST_ACK, CLOSING, TIME_WAIT, CLOSE];
@@ -44,7 +43,10 @@ impl ObservedConnection {
             is_exact: mptcp.bytes_sent.is_some() && is_written(mptcp),
             is_repeated: is_sent_again(mptcp),
         });
-        self.total(of_connection, PathFigures::new_bytes_sent)
+        self.total(of_connection, |subflow| Payload {
+            bytes: subflow.figures.new_bytes_sent(),
+            may_have_fin: false,
+        })
     }
 
     /// Payload bytes received, without those that were received again.
@@ -55,23 +57,46 @@ impl ObservedConnection {
                 && self.mptcp_state.is_some_and(|state| RECEIVED_ALL.contains(&state)),
             is_repeated: false,
         });
-        self.total(of_connection, |figures| figures.bytes_received)
+        self.total(of_connection, |subflow| Payload {
+            bytes: subflow.figures.bytes_received,
+            may_have_fin: subflow.may_have_fin(),
+        })
     }
 
-    fn total(&self, of_connection: Option<Known>, payload: impl Fn(&PathFigures) -> u64) -> ByteTotal {
-        let on_each = || self.subflows.iter().map(|subflow| payload(&subflow.figures));
-        let sum = on_each().fold(0, u64::saturating_add);
+    fn total(&self, of_connection: Option<Known>, payload: impl Fn(&SubflowRecord) -> Payload) -> ByteTotal {
+        let all: Vec<Payload> = self.subflows.iter().map(payload).collect();
         let is_final = !self.subflows.is_empty() && self.subflows.iter().all(|subflow| subflow.is_final);
-        let Some(known) = of_connection else { return ByteTotal { bytes: sum, is_exact: is_final } };
+        let may_have_fin = all.iter().any(|one| one.may_have_fin);
+        // Without a FIN there is one byte less.
+        let sum = all.iter().map(Payload::least).fold(0, u64::saturating_add);
+        let Some(known) = of_connection else {
+            return ByteTotal { bytes: sum, is_exact: is_final && !may_have_fin };
+        };
         if known.is_exact {
             return ByteTotal { bytes: known.bytes, is_exact: true };
         }
         // One subflow's payload is the connection's, unless MPTCP sent a part of it again on the same subflow.
-        let is_single = on_each().filter(|bytes| *bytes > 0).count() <= 1;
-        let is_exact = is_final && is_single && !known.is_repeated && sum >= known.bytes;
+        let is_single = is_final && all.iter().filter(|one| one.bytes > 0).count() <= 1 && !known.is_repeated;
+        let most = all.iter().map(|one| one.bytes).fold(0, u64::saturating_add);
+        let is_exact = is_single && if may_have_fin { most == known.bytes } else { most >= known.bytes };
         // The same data is never on one subflow twice without that.
-        let largest = if known.is_repeated { 0 } else { on_each().max().unwrap_or_default() };
+        let largest =
+            if known.is_repeated { 0 } else { all.iter().map(Payload::least).max().unwrap_or_default() };
         ByteTotal { bytes: known.bytes.max(largest), is_exact }
+    }
+}
+
+/// The payload of a subflow.
+#[derive(Debug, Clone, Copy)]
+struct Payload {
+    bytes: u64,
+    /// One of the bytes may be the peer's FIN.
+    may_have_fin: bool,
+}
+
+impl Payload {
+    fn least(&self) -> u64 {
+        self.bytes.saturating_sub(u64::from(self.may_have_fin))
     }
 }
 

@@ -48,16 +48,32 @@ fn blackhole(facts: &HostFacts, counters: &KernelCounters) -> Finding {
         Some(_) => {}
     }
     let timeout_s = timeout_s.unwrap_or_default();
-    Finding::advice(
-        id,
-        format!("Blackhole is {detected}, MPCapableSYNTXDisabled is {suspended}"),
-        format!(
-            "A path dropped SYN packets with MP_CAPABLE. The kernel then opened {suspended} connections of this network \
-             namespace without MPTCP, for {timeout_s} s after the first detection and longer after further ones. It may still \
-             do so.",
+    let found = format!("Blackhole is {detected}, MPCapableSYNTXDisabled is {suspended}");
+    let dropped = "A path dropped SYN packets with MP_CAPABLE, or every packet for some seconds.";
+    let finding = match facts.suspended {
+        Some(false) => {
+            return Finding::ok(id, "MPTCP is in use again after a path dropped SYN packets with MP_CAPABLE");
+        }
+        Some(true) => Finding::problem(
+            id,
+            format!("the kernel has suspended MPTCP: it sends SYN packets without MP_CAPABLE ({found})"),
+            format!(
+                "{dropped} New connections of this network namespace are plain TCP, to every server, for {timeout_s} s after \
+                 the first detection and longer after further ones.",
+            ),
         ),
-    )
-    .with_step(format!("To end the suspension, write the timeout again: sysctl -w net.mptcp.blackhole_timeout={timeout_s}"))
+        None => Finding::advice(
+            id,
+            found,
+            format!(
+                "{dropped} The kernel then opened {suspended} connections of this network namespace without MPTCP, for \
+                 {timeout_s} s after the first detection and longer after further ones. It may still do so.",
+            ),
+        ),
+    };
+    finding.with_step(format!(
+        "To end the suspension, write the timeout again: sysctl -w net.mptcp.blackhole_timeout={timeout_s}"
+    ))
 }
 
 fn fallbacks(counters: &KernelCounters) -> Finding {

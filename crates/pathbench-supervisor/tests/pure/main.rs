@@ -8,3 +8,4 @@ mod ledger;
 mod options;
 mod report;
 mod service;
+mod stages;

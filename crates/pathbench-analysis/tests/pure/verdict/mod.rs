@@ -1,6 +1,7 @@
 //! Whether multipath was used, and why not.
 
 mod quic;
+mod stages;
 
 use pathbench_analysis::mptcp_setup::LocalSetup;
 use pathbench_analysis::verdict::*;

@@ -118,6 +118,7 @@ pub(crate) fn healthy() -> HostFacts {
         ],
         managers: Managers::default(),
         counters: Ok(counters("MPTcpExt: MPJoinSynTx MPJoinSynAckRx MPCapableSYNTX\nMPTcpExt: 10 10 9\n")),
+        suspended: None,
         firewall: Ok(FirewallRules::default()),
         legacy_tables: Ok(Vec::new()),
         shaping: Ok(Vec::new()),

@@ -101,6 +101,22 @@ pub(crate) const ROWS: &[Row] = &[
         &["advice mptcp-blackhole"],
     ),
     (
+        "blackhole in force",
+        |facts| {
+            count(facts, "Blackhole MPCapableSYNTXDisabled", "1 0");
+            facts.suspended = Some(true);
+        },
+        &["problem mptcp-blackhole"],
+    ),
+    (
+        "blackhole of the past",
+        |facts| {
+            count(facts, "Blackhole MPCapableSYNTXDisabled", "1 40");
+            facts.suspended = Some(false);
+        },
+        &[],
+    ),
+    (
         "fallback",
         |facts| count(facts, "MPCapableSYNTX MPCapableFallbackSYNACK", "10 9"),
         &["advice mptcp-fallback"],

@@ -1,6 +1,7 @@
 //! Reads the facts about this host. A fact that cannot be read has its reason; only links, addresses and routes must be
 //! readable.
 
+use super::suspension;
 use pathbench_check::facts::{DeviceFacts, Fact, HostFacts, LabFacts, SETTINGS};
 use pathbench_host::change::setting::OF_INTERFACE;
 use pathbench_host::counters::KernelCounters;
@@ -31,6 +32,7 @@ pub(crate) fn read(destinations: &[IpAddr], clock: &SharedClock) -> Result<HostF
         Ok(mut manager) => (manager.endpoints().map_err(reason), manager.limits().map_err(reason)),
         Err(reason) => (Err(reason.clone()), Err(reason)),
     };
+    let counters = KernelCounters::read().map_err(reason);
     let mut facts = HostFacts {
         kernel: kernel::release(),
         support: kernel::mptcp_support(),
@@ -42,7 +44,8 @@ pub(crate) fn read(destinations: &[IpAddr], clock: &SharedClock) -> Result<HostF
         primaries: Vec::new(),
         departures: Vec::new(),
         managers: Managers::read(&network.links, clock.unix_seconds()),
-        counters: KernelCounters::read().map_err(reason),
+        suspended: counters.as_ref().ok().and_then(suspension::read),
+        counters,
         firewall: FirewallRules::read().map_err(reason),
         legacy_tables: legacy_tables()
             .map_err(|error| format!("/proc/net/ip_tables_names: {}", reason(error))),

@@ -5,6 +5,7 @@
 pub(crate) mod facts;
 mod server;
 mod summary;
+mod suspension;
 
 use crate::arguments::ServerArguments;
 use crate::command::run::process;
