@@ -10,6 +10,7 @@ mod compare;
 mod crash;
 mod diagnostics;
 mod features;
+mod host_paths;
 mod hostile_results;
 mod inside;
 mod lab_keep;
