@@ -312,8 +312,11 @@ impl Flow {
             return false;
         }
         own.elsewhere.2 = 0;
-        let skips =
-            [own.admits(tcp.sequence, peer), peer.admits(tcp.acknowledgment, own)].map(|admits| !admits);
+        let is_ahead = own.syn_captured && !peer.started;
+        let skips = [
+            is_ahead || !own.admits(tcp.sequence, peer),
+            peer.started && !peer.admits(tcp.acknowledgment, own),
+        ];
         if skips[0] {
             own.skip_to(tcp.sequence);
         }
