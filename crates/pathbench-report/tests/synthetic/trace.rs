@@ -157,6 +157,7 @@ fn mptcp() -> TracedConnection {
         out_of_order_delay_ms: Some(distribution(12.0)),
         stall_ms: Some(120.0),
         goodput: series(1_000_000),
+        ..ConnectionDirection::default()
     };
     let upload = ConnectionDirection {
         data_bytes: 1400,
@@ -293,6 +294,7 @@ pub(crate) fn traced() -> TraceDocument {
             other_udp_flows: 1,
             payload_bytes: 2_600_000,
             discarded: 7,
+            ..TraceTotals::default()
         },
         connections: vec![mptcp(), fallen_back(), quic()],
         findings: vec![

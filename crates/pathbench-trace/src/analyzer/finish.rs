@@ -45,8 +45,7 @@ impl<S: Sequence> Analyzer<S> {
         self.totals.payload_bytes += quic.payload_bytes;
         let fragments = self.reassembly.discarded();
         self.totals.discarded += quic.discarded + fragments.evicted;
-        self.totals.incomplete_datagrams =
-            fragments.overlapping + fragments.timed_out + self.reassembly.pending() as u64;
+        self.totals.incomplete_datagrams = fragments.overlapping + fragments.timed_out;
         let mut document = TraceDocument {
             schema: pathbench_record::trace::SCHEMA.to_owned(),
             started: rfc3339_from_unix((origin_ns / 1_000_000_000) as i64),

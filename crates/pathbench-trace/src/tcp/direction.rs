@@ -7,6 +7,7 @@ use super::sizes::Sizes;
 use super::window::ReceiveWindow;
 use crate::coverage::Coverage;
 use crate::histogram::DurationHistogram;
+use crate::packet::Tcp;
 use crate::series::Windows;
 
 /// Position of the first captured byte of a direction whose SYN was not captured: earlier bytes, sent again, lie below.
@@ -223,6 +224,15 @@ impl FlowDirection {
     pub(super) fn admits(&self, sequence: u32, receiver: &Self) -> bool {
         let limit = receiver.window.limit(receiver.syn_captured, self.syn_captured, self.window.scales());
         !self.started || (-OLDEST.max(2 * limit)..=limit).contains(&self.distance(sequence))
+    }
+
+    /// A segment continues one that was outside the window.
+    pub(super) fn goes_on_elsewhere(&self, tcp: &Tcp<'_>) -> bool {
+        const NEAR: u32 = 1 << 20;
+        let (sequence, acknowledgment, count) = self.elsewhere;
+        count > 0
+            && tcp.sequence.wrapping_sub(sequence) < NEAR
+            && tcp.acknowledgment.wrapping_sub(acknowledgment) < NEAR
     }
 
     /// The sequence number that stands for one of the other numbering, on the far side of a middlebox.

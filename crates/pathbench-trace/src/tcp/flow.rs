@@ -7,6 +7,9 @@ use crate::packet::{FlowEndpoint, PacketHeaders, PacketTooBig, Tcp};
 /// Most ICMP messages that are kept for a flow.
 const TOO_BIG_MESSAGES: usize = 32;
 
+/// Bytes that a client sends before the first answer that was captured.
+const FIRST_FLIGHT: i64 = 1 << 16;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlowEnd {
     #[default]
@@ -219,6 +222,9 @@ impl Flow {
         });
         let direction = &mut self.directions[side];
         if is_translated {
+            if tcp.flags & SYN != 0 && !direction.started {
+                direction.other_initial = Some(sequence);
+            }
             direction.duplicates += 1;
             return Receipt::Copy;
         }
@@ -244,17 +250,17 @@ impl Flow {
             TcpOption::WindowScale(scale) => Some(scale),
             _ => None,
         });
-        let direction = &mut self.directions[side];
-        direction.window.set_scale(scale);
-        if direction.initial_sequence().is_none_or(|initial| initial == tcp.sequence) {
+        let direction = &self.directions[side];
+        let is_same = direction.initial_sequence().is_none_or(|initial| initial == tcp.sequence);
+        // A client sends a SYN, a server a SYN/ACK; with other flags, or after data, it is of another connection.
+        let is_begun = direction.next > 1 || (tcp.flags & ACK != 0) != (side == 1);
+        if !is_same && (is_begun || !self.answers(side, tcp)) {
             return None;
         }
-        if direction.next > 1 {
-            return Some(Receipt::OutOfWindow).inspect(|_| {
-                direction.out_of_window += 1;
-                direction.packets += 1;
-                direction.ip_bytes += u64::from(packet.ip_length);
-            });
+        let direction = &mut self.directions[side];
+        direction.window.set_scale(scale);
+        if is_same {
+            return None;
         }
         direction.other_initial = Some(tcp.sequence);
         if tcp.flags & ACK == 0 || self.handshake.is_rewritten(packet, tcp, time_ns) {
@@ -264,14 +270,28 @@ impl Flow {
         Some(Receipt::Taken(None))
     }
 
+    /// A SYN/ACK acknowledges the SYN, in one of its numberings.
+    fn answers(&self, side: usize, tcp: &Tcp<'_>) -> bool {
+        let (own, peer) = (&self.directions[side], &self.directions[1 - side]);
+        let numbers = [Some(tcp.acknowledgment), peer.translated(tcp.acknowledgment)];
+        tcp.flags & ACK == 0 || numbers.into_iter().flatten().any(|number| peer.admits(number, own))
+    }
+
     /// The numbers of a segment are within the windows.
     fn fits(&self, side: usize, flags: u8, sequence: u32, acknowledgment: u32) -> bool {
         let (own, peer) = (&self.directions[side], &self.directions[1 - side]);
-        let sent = own.admits(sequence, peer);
-        let acknowledged = peer.admits(acknowledgment, own);
+        let is_ahead = own.syn_captured && !peer.started && own.distance(sequence) > FIRST_FLIGHT;
+        let sent = own.admits(sequence, peer) && !is_ahead;
+        // The first answer to a SYN acknowledges what a SYN can have been followed by.
+        let is_first = !own.started && peer.syn_captured;
+        let acknowledged = peer.admits(acknowledgment, own)
+            && (!is_first || (-(peer.next as i64)..=FIRST_FLIGHT).contains(&peer.distance(acknowledgment)));
         match flags & (RST | ACK) {
             // A host that knows nothing of the connection has only the other's numbers.
             f if f == RST | ACK => (own.started && sent) || acknowledged,
+            RST if !peer.started && own.syn_captured => {
+                own.started && own.distance(sequence).abs() <= FIRST_FLIGHT
+            }
             RST => sent && (own.started || !peer.syn_captured),
             0 => sent,
             _ => sent && acknowledged,
@@ -281,22 +301,22 @@ impl Flow {
     /// Several segments outside the window that continue each other, while none is within it: the capture has a gap.
     fn is_elsewhere(&mut self, side: usize, tcp: &Tcp<'_>) -> bool {
         const ENOUGH: u8 = 3;
-        const NEAR: u32 = 1 << 20;
         let [client, server] = &mut self.directions;
-        if tcp.flags & (SYN | RST | ACK) != ACK || !client.started || !server.started {
+        let (own, peer) = if side == 0 { (client, server) } else { (server, client) };
+        if tcp.flags & (SYN | RST | ACK) != ACK || !own.started {
             return false;
         }
-        let (own, peer) = if side == 0 { (client, server) } else { (server, client) };
-        let (sequence, acknowledgment, count) = own.elsewhere;
-        let near = |number: u32, before: u32| number.wrapping_sub(before) < NEAR;
-        let continues = count > 0 && near(tcp.sequence, sequence) && near(tcp.acknowledgment, acknowledgment);
-        own.elsewhere = (tcp.sequence, tcp.acknowledgment, if continues { count + 1 } else { 1 });
+        let count = if own.goes_on_elsewhere(tcp) { own.elsewhere.2 } else { 0 };
+        own.elsewhere = (tcp.sequence, tcp.acknowledgment, count + 1);
         if own.elsewhere.2 < ENOUGH {
             return false;
         }
         own.elsewhere.2 = 0;
-        let skips =
-            [own.admits(tcp.sequence, peer), peer.admits(tcp.acknowledgment, own)].map(|admits| !admits);
+        let is_ahead = own.syn_captured && !peer.started;
+        let skips = [
+            is_ahead || !own.admits(tcp.sequence, peer),
+            peer.started && !peer.admits(tcp.acknowledgment, own),
+        ];
         if skips[0] {
             own.skip_to(tcp.sequence);
         }
@@ -336,10 +356,11 @@ impl Flow {
 
     /// A segment of another connection between the same ends, whose SYN was not captured: this one has closed.
     pub fn is_past(&self, source: FlowEndpoint, tcp: &Tcp<'_>) -> bool {
+        let side = self.side(source);
         self.closed()
             && tcp.flags & (SYN | RST) == 0
-            && tcp.payload_length > 0
-            && !self.fits(self.side(source), tcp.flags, tcp.sequence, tcp.acknowledgment)
+            && self.directions[side].goes_on_elsewhere(tcp)
+            && !self.fits(side, tcp.flags, tcp.sequence, tcp.acknowledgment)
     }
 
     /// Packets with more payload than a segment can have: the offload of the capturing host joined them.

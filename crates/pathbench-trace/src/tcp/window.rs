@@ -4,6 +4,8 @@
 const SLACK: i64 = 1 << 16;
 /// Of RFC 7323: assumed where the SYN was not captured.
 const LARGEST_SCALE: u8 = 14;
+/// The largest window that is assumed then.
+const UNSCALED: i64 = 1 << 24;
 /// The largest window of any scale.
 const LARGEST: i64 = 1 << 30;
 
@@ -72,7 +74,8 @@ impl ReceiveWindow {
             _ => 0,
         };
         let largest = if self.is_known { self.largest } else { u16::MAX };
-        (i64::from(largest) << scale) + SLACK
+        let window = i64::from(largest) << scale;
+        if own_syn { window + SLACK } else { window.min(UNSCALED) + SLACK }
     }
 
     pub(super) fn scales(&self) -> bool {

@@ -25,7 +25,7 @@ fn joins_beyond_the_most_subflows_are_counted() {
 #[test]
 fn lost_fragments_reach_no_bound() {
     let mut capture = Capture::new();
-    for identification in [7_u8, 8] {
+    for identification in [7_u8, 8, 9] {
         let mut fragment = vec![0x45, 0, 0, 36, 0, identification, 0x20, 0, 64, 17, 0, 0];
         fragment.extend(CLIENT.0);
         fragment.extend(SERVER.0);

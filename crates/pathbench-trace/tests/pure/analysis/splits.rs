@@ -125,7 +125,7 @@ fn same_for_all(captures: &[Vec<u8>], sizes: &[usize]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_same_bytes_give_the_same_result(sizes in prop::collection::vec(1..6_000_usize, 1..40)) {

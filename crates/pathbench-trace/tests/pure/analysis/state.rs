@@ -138,7 +138,8 @@ fn data_after_the_end_of_a_connection_are_of_another_one() {
     }
     let document = capture.document();
     assert_eq!(document.connections.len(), 2, "{document:#?}");
-    assert_eq!(document.connections[1].upload.data_bytes, 300);
+    // The first packet alone could be a stray one.
+    assert_eq!(document.connections[1].upload.data_bytes, 200);
     assert!(document.connections.iter().all(|one| one.subflows[0].upload.missing_bytes == 0));
 }
 
