@@ -122,6 +122,9 @@ finding_ids! {
     PathFamily:
         "Interfaces with one address family only, in which the server has no address. MPTCP combines the \
          families only if the server announces its other address (ADD_ADDR).",
+    ServerListener:
+        "The server's listening sockets. A join arrives at the port of a listener, also at an announced address: without \
+         one the kernel answers it with a reset.",
     ServerLimits:
         "The server's limit of subflows per connection. It rejects joins beyond it (MPJoinRejected).",
     PathMpJoin:

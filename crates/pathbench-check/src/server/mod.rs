@@ -1,12 +1,16 @@
 //! Facts about a server and the paths to it → findings.
 
+pub mod cause;
+pub mod evidence;
 pub mod facts;
 mod handshake;
+pub mod hops;
 mod joins;
 mod paths;
 
 use crate::finding::{Finding, FindingId};
 use facts::{Ending, ServerEnd, ServerFacts, ServerKind};
+use pathbench_host::hop_probe::SynOption;
 
 /// The findings of the server and of each path, in no particular order.
 pub fn findings(facts: &ServerFacts) -> Vec<Finding> {
@@ -27,6 +31,15 @@ pub fn findings(facts: &ServerFacts) -> Vec<Finding> {
         found.extend(joins::other_family(facts));
     }
     found.into_iter().map(|finding| named(facts, finding)).collect()
+}
+
+/// The MPTCP option of a SYN that a path loses, whose hops are worth an examination.
+pub fn lost_option(facts: &ServerFacts, index: usize) -> Option<SynOption> {
+    let path = facts.paths.get(index)?;
+    if handshake::loses_capable(path) {
+        return Some(SynOption::MpCapable);
+    }
+    joins::loses_join(facts, path).then_some(SynOption::MpJoin)
 }
 
 /// The summary prints `found` without the subject, so that the path's name is part of it.
@@ -72,7 +85,7 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
         ),
     }
     let probes = || facts.paths.iter().filter_map(|path| path.mptcp.as_ref());
-    let reported = probes().any(|probe| probe.server_rises.is_some());
+    let reported = probes().any(|probe| probe.counters.has_server());
     if facts.kind == ServerKind::Pathbench && probes().any(|probe| probe.server.is_some()) && !reported {
         let reason = "the server reports no MPTCP counters: it runs an older Pathbench, or its kernel has none. Where an option \
                       was lost (SYN, SYN/ACK, join) remains unknown";

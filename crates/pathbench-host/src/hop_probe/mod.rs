@@ -112,8 +112,7 @@ impl HopProber {
 
     /// The answers to `probes` among the messages that have arrived; waits up to `timeout` for the first message.
     pub fn receive(&self, timeout: Duration, probes: &[HopProbe]) -> Result<Vec<HopReply>, HopProbeError> {
-        let mut fds =
-            [PollFd::new(&self.icmp, PollFlags::IN), PollFd::new(&self.tcp, PollFlags::IN)];
+        let mut fds = [PollFd::new(&self.icmp, PollFlags::IN), PollFd::new(&self.tcp, PollFlags::IN)];
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),

@@ -120,7 +120,9 @@ pub enum HopReplyKind {
     /// A router rejects the probe.
     Unreachable(QuotedOption),
     /// A segment with the server's address; a middlebox can send it as well.
-    SynAck { has_mptcp: bool },
+    SynAck {
+        has_mptcp: bool,
+    },
     Reset,
 }
 
@@ -288,9 +290,8 @@ fn octets(address: IpAddr) -> Vec<u8> {
 /// RFC 1071; each part has an even number of bytes.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
-    let sum: u32 = words
-        .map(|word| u32::from(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)])))
-        .sum();
+    let sum: u32 =
+        words.map(|word| u32::from(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]))).sum();
     let mut folded = sum;
     while folded > 0xffff {
         folded = (folded & 0xffff) + (folded >> 16);
