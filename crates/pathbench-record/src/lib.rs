@@ -19,6 +19,7 @@ pub mod network;
 pub mod pattern;
 pub mod sample;
 pub mod schema;
+pub mod stage;
 pub mod statistics;
 pub mod summary;
 pub mod text;

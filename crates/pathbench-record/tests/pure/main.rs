@@ -13,6 +13,7 @@ mod lines;
 mod results;
 mod resume;
 mod schema;
+mod stage;
 mod statistics;
 mod summary;
 mod types;
