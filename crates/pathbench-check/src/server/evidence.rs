@@ -5,6 +5,9 @@
 
 use super::facts::{MptcpProbe, PathProbe, ServerFacts, Subflow, Transfer};
 use pathbench_record::sample::PathState;
+use pathbench_record::stage::{
+    HandshakeCounters, HandshakeState, SubflowEvidence, SubflowOpening, SubflowStage,
+};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -159,6 +162,8 @@ pub struct Attempt {
     pub local: IpAddr,
     /// Unspecified where the kernel found no route.
     pub remote: SocketAddr,
+    /// Packets that arrived on it, a reset included.
+    pub packets_received: u64,
 }
 
 /// The joins from the addresses of a path during a transfer.
@@ -211,6 +216,26 @@ impl<'a> Joins<'a> {
     pub fn remotes(&self) -> impl Iterator<Item = SocketAddr> {
         let subflows = self.subflows.iter().map(|subflow| subflow.remote);
         subflows.chain(self.attempts.iter().map(|attempt| attempt.remote))
+    }
+
+    /// The farthest stage that sockets and counters show; `None` where the counters rose for some of several joins.
+    pub fn stage(&self, counters: &PathCounters<'_>) -> Option<SubflowStage> {
+        let rose = |name| counters.rose(End::Client, name).map(u64::from);
+        let is_opening = self.subflows.iter().any(|subflow| subflow.state == PathState::Opening);
+        let evidence = SubflowEvidence {
+            opening: SubflowOpening::Join,
+            state: if is_opening { HandshakeState::SynSent } else { HandshakeState::Unseen },
+            packets_received: self.attempts.iter().map(|attempt| attempt.packets_received).max().unwrap_or(0),
+            counters: HandshakeCounters {
+                syn_sent: rose("MPJoinSynTx")?,
+                syn_ack_received: rose("MPJoinSynAckRx")?,
+                reset_sent: rose("MPRstTx")?,
+                reset_received: rose("MPRstRx")?,
+                ..HandshakeCounters::default()
+            },
+            ..SubflowEvidence::default()
+        };
+        evidence.stage()
     }
 
     pub fn counters(&self) -> Result<PathCounters<'a>, Unattributed> {

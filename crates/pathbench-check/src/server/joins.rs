@@ -8,6 +8,7 @@ use super::paths::is_black_hole;
 use crate::address::is_private;
 use crate::finding::{Finding, FindingId};
 use pathbench_record::sample::PathState;
+use pathbench_record::stage::SubflowStage;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
@@ -257,9 +258,10 @@ impl<'a> FailedJoin<'a> {
             _ => "the server's own firewall or the path",
         };
         let is_stripped = counters.rose(End::Client, "MPRstTx");
-        let is_answered = counters.rose(End::Client, "MPJoinSynAckRx")?;
+        let stage = self.joins.stage(counters)?;
+        let is_answered = stage >= SubflowStage::Negotiated;
         if !counters.has_server() {
-            return self.lost_at_client(cause, noun, is_answered, is_stripped?);
+            return self.lost_at_client(cause, noun, stage, is_stripped?);
         }
         let is_received = counters.rose(End::Server, "MPJoinSynRx")?;
         let is_completed = counters.rose(End::Server, "MPJoinAckRx")?;
@@ -300,13 +302,13 @@ impl<'a> FailedJoin<'a> {
         &self,
         cause: Cause,
         noun: &str,
-        is_answered: bool,
+        stage: SubflowStage,
         is_stripped: bool,
     ) -> Option<Finding> {
         let local = self.path.local;
         let seen =
             self.counters.list_at(End::Client, &["MPJoinSynTx", "MPJoinSynAckRx", "MPRstTx", "MPRstRx"]);
-        let found = match (is_answered, is_stripped) {
+        let found = match (stage >= SubflowStage::Negotiated, is_stripped) {
             (true, _) => {
                 let found = format!(
                     "the server answers the join from {local}, and the subflow does not open ({seen}): the server's limit of \
@@ -324,8 +326,12 @@ impl<'a> FailedJoin<'a> {
                 )
             }
             (false, false) => format!(
-                "this host sends a join from {local}, and no subflow results ({seen}): {noun}, or a load balancer that sends it to \
-                 another host"
+                "the join from {local} was {} ({seen}): by {noun}, or by a load balancer that sends it to another host",
+                if stage == SubflowStage::Attempted {
+                    "dropped: attempted and never answered"
+                } else {
+                    "rejected by RST"
+                }
             ),
         };
         Some(self.join(cause, found))

@@ -6,4 +6,5 @@
 mod documentation;
 mod host;
 mod server;
+mod server_causes;
 mod setup;

@@ -1,9 +1,13 @@
 //! The subflows of a probe: the sockets that the kernel destroyed between its begin and its end.
 
 use pathbench_check::server::evidence::Attempt;
+use pathbench_host::netlink::message::u32_at;
 use pathbench_host::sockets::{DestroyedSockets, Socket, SocketLister};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+
+/// `tcpi_segs_in` of `struct tcp_info`.
+const SEGMENTS_RECEIVED: usize = 140;
 
 /// The time of one probe. A subflow whose SYN is rejected lives for a round trip, too short for samples.
 pub(super) struct Window {
@@ -34,5 +38,6 @@ fn attempt(socket: &Socket, server: SocketAddr) -> Option<Attempt> {
     let (local, remote) = (socket.local.ip(), socket.remote);
     let is_unset = |at: IpAddr| at.is_unspecified();
     let is_to_server = remote.port() == server.port() || is_unset(remote.ip());
-    (!is_unset(local) && is_to_server).then_some(Attempt { local, remote })
+    let packets_received = u32_at(&socket.info, SEGMENTS_RECEIVED).unwrap_or_default().into();
+    (!is_unset(local) && is_to_server).then_some(Attempt { local, remote, packets_received })
 }
