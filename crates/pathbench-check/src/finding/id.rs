@@ -55,6 +55,9 @@ finding_ids! {
     EndpointFlags:
         "MPTCP endpoints with neither `subflow` nor `signal`: the path manager neither opens subflows from them \
          nor announces them.",
+    AnnouncedAddress:
+        "Addresses that this host announces to its clients (endpoints with `signal`), where programs of this host listen with \
+         MPTCP: private ones behind NAT, and those without a listening MPTCP socket.",
     MptcpLimits:
         "The path manager's limits (`ip mptcp limits`). With `subflows` 0 a connection has its initial subflow \
          only; a limit below the number of paths leaves paths unused.",

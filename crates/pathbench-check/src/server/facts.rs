@@ -23,6 +23,8 @@ pub struct ServerFacts {
     pub other_family: Vec<(String, AddressFamily)>,
     /// Transfers over all paths, each with another initial path.
     pub transfers: Vec<Transfer>,
+    /// The server answered over plain TCP, and refused a later connection over the same path.
+    pub closes_listener: bool,
     /// The limits of this host's path manager: additional subflows and accepted addresses.
     pub limits: Option<[u32; 2]>,
     /// The objects that were not examined, and why: a sentence each.

@@ -6,7 +6,7 @@ use super::facts::{ClientEnd, Ending, PathProbe, ServerFacts, ServerKind, Subflo
 use super::handshake::{CHECKSUM, MAPPING, SERVER_FIREWALL, altered, dss, not_attributed};
 use super::paths::is_black_hole;
 use crate::address::is_private;
-use crate::finding::{Finding, FindingId};
+use crate::finding::{Finding, FindingId, Level};
 use pathbench_record::sample::PathState;
 use pathbench_record::stage::SubflowStage;
 use std::collections::BTreeSet;
@@ -35,6 +35,12 @@ pub(super) fn findings(facts: &ServerFacts) -> Vec<Finding> {
                 Some(_) => {}
                 None => found.push(finding),
             }
+        }
+    }
+    for finding in unreachable_announcements(facts) {
+        match found.iter_mut().find(|known| (known.id, &known.subject) == (finding.id, &finding.subject)) {
+            Some(known) => *known = finding,
+            None => found.push(finding),
         }
     }
     found.extend(announcement(facts));
@@ -133,8 +139,9 @@ impl<'a> FailedJoin<'a> {
         }
         let suspects = self.suspects();
         match suspects.cause() {
-            cause @ (Cause::PrivateAnnouncement | Cause::UnreachableAnnouncement) => {
-                Some(self.unreachable_announcement(cause))
+            Cause::PrivateAnnouncement | Cause::UnreachableAnnouncement => {
+                let (remote, ending) = self.announced()?;
+                Some(unreachable_announcement(remote, self.path, ending))
             }
             Cause::ClosedListener => Some(self.closed_listener()),
             Cause::ServerLimit => Some(self.rejected()),
@@ -145,16 +152,12 @@ impl<'a> FailedJoin<'a> {
 
     /// The announced address to which the joins went, with the result of plain TCP to it.
     fn announced(&self) -> Option<(SocketAddr, &Ending)> {
-        let known: Vec<IpAddr> = self.facts.paths.iter().map(|path| path.server.ip()).collect();
-        let is_new = |at: &SocketAddr| !at.ip().is_unspecified() && !known.contains(&at.ip());
-        let remote = self.joins.remotes().find(is_new)?;
+        let remote = self.joins.remotes().find(|remote| is_announced(self.facts, *remote))?;
         Some((remote, self.plain(remote)?))
     }
 
     fn plain(&self, remote: SocketAddr) -> Option<&Ending> {
-        let mut probes = self.transfer.probe.plain.iter();
-        let is_of = |local| self.path.has_address(local);
-        probes.find(|probe| is_of(probe.local) && probe.remote == remote).map(|probe| &probe.ending)
+        plain(self.transfer, self.path, remote)
     }
 
     fn suspects(&self) -> Suspects {
@@ -182,25 +185,6 @@ impl<'a> FailedJoin<'a> {
         }
     }
 
-    fn unreachable_announcement(&self, cause: Cause) -> Finding {
-        let (remote, message) = match self.announced() {
-            Some((remote, ending)) => (remote.ip(), ending.message()),
-            None => (self.path.server.ip(), "no answer"),
-        };
-        let private = if cause == Cause::PrivateAnnouncement { "the private address " } else { "" };
-        let local = self.path.local;
-        Finding::problem(
-            FindingId::PathAddAddr,
-            format!(
-                "the server announces {private}{remote}, which plain TCP from {local} does not reach either ({message})"
-            ),
-            "The joins go to the announced address: it belongs to a network behind the server's NAT, a firewall blocks it, or no \
-             program listens there. No middlebox removes an option.",
-        )
-        .with_step(format!("on the server: ip mptcp endpoint show, and delete the endpoint of {remote}"))
-        .with_step("on the server: announce addresses (signal) only that clients reach, and on which the program listens")
-    }
-
     fn closed_listener(&self) -> Finding {
         let (server, local) = (self.path.server, self.path.local);
         Finding::problem(
@@ -215,7 +199,7 @@ impl<'a> FailedJoin<'a> {
             ),
         )
         .with_subject(&self.facts.server)
-        .with_step("in the server's program: close the listening socket only when its last connection has ended")
+        .with_step(super::CLOSED_LISTENER_REMEDY)
     }
 
     fn rejected(&self) -> Finding {
@@ -359,6 +343,56 @@ fn passes_elsewhere(facts: &ServerFacts, path: &PathProbe) -> bool {
             one.state == PathState::Open && one.remote == path.server && !path.has_address(one.local.ip())
         })
     })
+}
+
+fn plain<'a>(transfer: &'a Transfer, path: &PathProbe, remote: SocketAddr) -> Option<&'a Ending> {
+    let mut probes = transfer.probe.plain.iter();
+    probes.find(|probe| path.has_address(probe.local) && probe.remote == remote).map(|probe| &probe.ending)
+}
+
+/// Whether a subflow goes to another address than those of the server's name.
+fn is_announced(facts: &ServerFacts, remote: SocketAddr) -> bool {
+    !remote.ip().is_unspecified() && !facts.paths.iter().any(|path| path.server.ip() == remote.ip())
+}
+
+/// The announced addresses that neither a join nor plain TCP reaches. Joins to them begin at any address of this host, that of
+/// the initial subflow included.
+fn unreachable_announcements(facts: &ServerFacts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    for (transfer, path) in
+        facts.transfers.iter().flat_map(|transfer| facts.paths.iter().map(move |path| (transfer, path)))
+    {
+        let probes = transfer.probe.plain.iter().filter(|probe| {
+            path.has_address(probe.local) && !probe.ending.is_complete() && is_announced(facts, probe.remote)
+        });
+        for probe in probes {
+            let finding = unreachable_announcement(probe.remote, path, &probe.ending);
+            if !found.iter().any(|known| known.subject == finding.subject) {
+                found.push(finding);
+            }
+        }
+    }
+    let all = facts.usable().map(|(_, path)| path.interface.as_str()).collect::<BTreeSet<_>>().len();
+    let is_used = best(facts).is_some_and(|transfer| used_interfaces(facts, transfer) == all);
+    // All paths carry bytes without the address.
+    let level = if is_used { Level::Advice } else { Level::Problem };
+    found.into_iter().map(|finding| Finding { level, ..finding }).collect()
+}
+
+fn unreachable_announcement(remote: SocketAddr, path: &PathProbe, ending: &Ending) -> Finding {
+    let (at, local) = (remote.ip(), path.local);
+    let is_behind_nat = is_private(at) && !is_private(path.server.ip());
+    let private = if is_behind_nat { "the private address " } else { "" };
+    let message = ending.message();
+    Finding::problem(
+        FindingId::PathAddAddr,
+        format!("the server announces {private}{at}, which plain TCP from {local} does not reach either: {message}"),
+        "The joins go to the announced address: it belongs to a network behind the server's NAT, a firewall blocks it, or no \
+         program listens there. No middlebox removes an option.",
+    )
+    .with_subject(at.to_string())
+    .with_step(format!("on the server: ip mptcp endpoint show, and delete the endpoint of {at}"))
+    .with_step("on the server: announce addresses (signal) only that clients reach, and on which the program listens")
 }
 
 /// The kernel opened no subflow from any address of the path: no counter concerns it.

@@ -1,5 +1,6 @@
 //! Facts about a server and the paths to it → findings.
 
+pub mod announced;
 pub mod cause;
 pub mod evidence;
 pub mod facts;
@@ -84,6 +85,18 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
             .with_subject(server),
         ),
     }
+    if facts.closes_listener {
+        found.push(
+            Finding::problem(
+                FindingId::ServerListener,
+                format!("{server} answered a connection, and refuses the next one: its listener is closed"),
+                "A join arrives at the port of a listening socket (RFC 8684, section 3.2): no connection to this server gets \
+                 another subflow, and MPTCP was not examined.",
+            )
+            .with_subject(server)
+            .with_step(CLOSED_LISTENER_REMEDY),
+        );
+    }
     let probes = || facts.paths.iter().filter_map(|path| path.mptcp.as_ref());
     let reported = probes().any(|probe| probe.counters.has_server());
     if facts.kind == ServerKind::Pathbench && probes().any(|probe| probe.server.is_some()) && !reported {
@@ -105,6 +118,9 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
     found.extend(left_out(facts));
     found
 }
+
+const CLOSED_LISTENER_REMEDY: &str =
+    "in the server's program: close the listening socket only when its last connection has ended";
 
 fn left_out(facts: &ServerFacts) -> impl Iterator<Item = Finding> {
     facts.left_out.iter().map(|reason| Finding::not_examined(FindingId::ServerProtocol, reason.clone()))

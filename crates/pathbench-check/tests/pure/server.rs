@@ -79,6 +79,7 @@ pub(crate) fn sound() -> ServerFacts {
             Transfer { initial: 0, probe: sound_probe(1) },
             Transfer { initial: WIFI, probe: sound_probe(1) },
         ],
+        closes_listener: false,
         limits: Some([2, 2]),
         left_out: Vec::new(),
     }

@@ -106,14 +106,15 @@ fn a_path_without_a_subflow_gets_no_counter() {
     facts.paths[2].has_endpoint = false;
     let found = problems(&facts);
     assert!(found.iter().all(|(id, _)| *id == FindingId::Multipath), "{found:?}");
-    assert!(found[0].1.contains("opens no subflow from 10.0.2.1"), "{found:?}");
+    assert!(found.iter().any(|(_, text)| text.contains("opens no subflow from 10.0.2.1")), "{found:?}");
     assert!(!found.iter().any(|(_, text)| text.contains("carries nothing")), "{found:?}");
     let transfer = &facts.transfers[0];
     let refused = Joins::find(&facts, transfer, &facts.paths[2]).map(|_| ());
     assert_eq!(refused, Err(Unattributed::NoSubflow));
     // The remedy keeps the limits in force.
-    let remedy =
-        ordered(&facts).into_iter().find(|finding| finding.id == FindingId::Multipath).unwrap().remedy;
+    let all = ordered(&facts);
+    let own = all.iter().find(|one| one.id == FindingId::Multipath && one.subject.as_deref() == Some("lte0"));
+    let remedy = own.unwrap().remedy.clone();
     assert_eq!(remedy, ["ip mptcp endpoint add 10.0.2.1 dev lte0 subflow"]);
     // A VPN without an endpoint need not be a path.
     facts.paths[2].is_tunnel = true;
@@ -282,6 +283,39 @@ fn each_cause_at_the_server_has_its_finding_and_remedy() {
         let names_middlebox = text.contains("the path removes") || text.contains(": the path drops");
         assert!(!names_middlebox, "{fault}: {text}");
     }
+}
+
+#[test]
+fn a_server_that_accepts_one_connection_is_not_unreachable() {
+    let mut facts = sound();
+    facts.kind = ServerKind::Other;
+    facts.transfers = Vec::new();
+    facts.closes_listener = true;
+    facts.paths[0].mptcp = None;
+    facts.paths[WIFI].mptcp = None;
+    facts.paths[WIFI].tcp = Ending::Reset("connection refused".to_owned());
+    let found = problems(&facts);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].0, FindingId::ServerListener);
+}
+
+#[test]
+fn an_unreachable_announcement_is_advice_where_all_paths_carry_bytes() {
+    let remote: SocketAddr = "192.168.7.2:4433".parse().unwrap();
+    let silent = || Ending::NotConnected("no answer within 1 s".to_owned());
+    let mut facts = sound();
+    // The join begins at the address of the initial subflow.
+    let probe = &mut facts.transfers[0].probe;
+    probe.attempts = vec![attempt(0, remote)];
+    probe.plain = vec![PlainProbe { local: local(0), remote, ending: silent() }];
+    assert_eq!(problems(&facts), []);
+    let found = ordered(&facts);
+    assert_eq!((found[0].id, found[0].level), (FindingId::PathAddAddr, Level::Advice));
+    assert_eq!(found[0].subject.as_deref(), Some("192.168.7.2"));
+    facts.transfers.truncate(1);
+    facts.transfers[0].probe.subflows.truncate(1);
+    facts.transfers[0].probe.counters = Counters::new(rises(&[]), Some(rises(&[])), 1);
+    assert_eq!(first(&facts).0, FindingId::PathAddAddr);
 }
 
 #[test]

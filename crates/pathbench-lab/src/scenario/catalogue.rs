@@ -74,6 +74,7 @@ pub fn builtin() -> &'static [Builtin] {
         "broken-udp",
         "broken-mtu",
         "broken-address-family",
+        "broken-nat-announcement",
         "broken-foreign-endpoints",
         "broken-unconfigured",
     ]

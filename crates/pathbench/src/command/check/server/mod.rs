@@ -5,10 +5,12 @@ mod datagrams;
 mod hops;
 mod other;
 mod prober;
+mod serving;
 mod transfer;
 mod window;
 
 pub(super) use prober::ProbedServer;
+pub(super) use serving::serving_sockets;
 
 use crate::arguments::ServerArguments;
 use crate::live::LiveOutput;
@@ -81,6 +83,7 @@ impl ServerProber<'_> {
             other_family: self.other_family(host, &paths),
             paths: Vec::new(),
             transfers: Vec::new(),
+            closes_listener: false,
             limits: host.limits.as_ref().ok().map(|limits| [limits.subflows, limits.add_addr_accepted]),
             left_out,
         };
@@ -163,10 +166,10 @@ impl ServerProber<'_> {
             }
             self.progress.line(format_args!("{}: MPTCP", path.name));
             let probe = match facts.kind {
-                ServerKind::Pathbench => self.handshake(&facts.paths, &path),
+                ServerKind::Pathbench => Some(self.handshake(&facts.paths, &path)),
                 ServerKind::Other => self.other_server(facts, index),
             };
-            facts.paths[index].mptcp = Some(probe);
+            facts.paths[index].mptcp = probe;
         }
         Ok(())
     }

@@ -39,9 +39,13 @@ fn unconnected(error: &ConnectError) -> Ending {
 
 impl ServerProber<'_> {
     /// MPTCP over one path; the same connection shows the joins of the other paths.
-    pub(super) fn other_server(&self, facts: &mut ServerFacts, index: usize) -> MptcpProbe {
+    pub(super) fn other_server(&self, facts: &mut ServerFacts, index: usize) -> Option<MptcpProbe> {
         let path = facts.paths[index].clone();
         let (plain, _) = self.exchange(facts, &path, Transport::Tcp);
+        if path.tcp.is_complete() && matches!(plain.ending, Ending::Reset(_)) {
+            facts.closes_listener = true;
+            return None;
+        }
         facts.paths[index].tcp = plain.ending;
         let (probe, is_closed) = self.exchange(facts, &path, Transport::Mptcp);
         if probe.client == ClientEnd::Mptcp && probe.ending.is_complete() {
@@ -54,7 +58,7 @@ impl ServerProber<'_> {
                 facts.transfers.push(Transfer { initial: index, probe: probe.clone() });
             }
         }
-        probe
+        Some(probe)
     }
 
     /// Connects, sends a request that a web server answers, and waits for any reply and for joins. Returns also whether the
@@ -116,14 +120,20 @@ impl ServerProber<'_> {
         initial: &PathProbe,
         probe: &MptcpProbe,
     ) -> Vec<PlainProbe> {
-        let others = paths.iter().filter(|path| path.name != initial.name);
-        let joins = others.flat_map(|path| {
+        let joins = paths.iter().flat_map(|path| {
+            let is_initial = path.name == initial.name;
             let of_path = |subflow: &&Subflow| path.has_address(subflow.local.ip());
-            let is_open = probe.subflows.iter().filter(of_path).any(|one| one.state == PathState::Open);
-            let ended = probe.subflows.iter().filter(of_path).map(|one| one.remote);
+            let is_open = |one: &&Subflow| one.state == PathState::Open;
+            let has_open = probe.subflows.iter().filter(of_path).any(|one| is_open(&one));
+            let failed = probe.subflows.iter().filter(|one| of_path(one) && !is_open(one));
+            let ended = failed.map(|one| one.remote);
             let attempts = probe.attempts.iter().filter(|one| path.has_address(one.local));
             let remotes: BTreeSet<SocketAddr> = ended.chain(attempts.map(|one| one.remote)).collect();
-            let remotes = remotes.into_iter().filter(move |at| !is_open && !at.ip().is_unspecified());
+            // The server's own address matters where no join of the path succeeds.
+            let is_wanted = move |at: &SocketAddr| {
+                !at.ip().is_unspecified() && (*at != path.server || !has_open && !is_initial)
+            };
+            let remotes = remotes.into_iter().filter(is_wanted);
             remotes.map(|remote| (path.local, remote))
         });
         let joins: Vec<(IpAddr, SocketAddr)> = joins.take(MOST_PLAIN_PROBES).collect();
